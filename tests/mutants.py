@@ -111,8 +111,10 @@ def mutants_of(path: Path, tests_by_line: Mapping[int, list[str]]) -> Iterator[M
         yield Mutant(path, node.lineno, *ends, text if isinstance(made, ast.Constant) else f"({text})", tuple(tests))
 
 
-def sample(some: Sequence[T], most: int, rng: random.Random) -> list[T]:
-    return rng.sample(some, min(most, len(some)))
+def in_parts(some: Sequence[T], size: int, rng: random.Random) -> list[list[T]]:
+    """All of them in random order, `size` at a time."""
+    shuffled = rng.sample(some, len(some))
+    return [shuffled[at : at + size] for at in range(0, len(shuffled), size)]
 
 
 def copied(folder: Path) -> Path:
@@ -167,12 +169,18 @@ def is_noticed(mutant: Mutant, copy: Path, tests: list[str], number: int) -> boo
 @click.option("--count", default=75, show_default=True, help="Mutants to try.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the draw.")
 @click.option("--rooms", default="harness,methods", show_default=True, help="Folders and files, with commas.")
-@click.option("--tests", "most", default=25, show_default=True, help="The most tests of a mutant.")
+@click.option(
+    "--tests",
+    "size",
+    default=25,
+    show_default=True,
+    help="Tests of a mutant in one process; the next follow where these pass.",
+)
 @click.option("--coverage", type=click.Path(path_type=Path), help="Which test executes which line; made if absent.")
 @click.option("--libraries", default=LIBRARIES, show_default=True, help="What is imported once for all mutants.")
 @click.argument("suite", nargs=-1)
 def main(
-    count: int, seed: int, rooms: str, most: int, coverage: Path | None, libraries: str, suite: tuple[str, ...]
+    count: int, seed: int, rooms: str, size: int, coverage: Path | None, libraries: str, suite: tuple[str, ...]
 ) -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     folder = Path(tempfile.mkdtemp(prefix="mutants-"))
@@ -192,13 +200,13 @@ def main(
     for name in sorted(data.measured_files()):
         if any(Path(name).is_relative_to(room) for room in rooms.split(",")) and (copy / name).is_file():
             pool += mutants_of(copy / name, data.contexts_by_lineno(name))
-    tried = [(mutant, sample(mutant.tests, most, rng)) for mutant in sample(pool, count, rng)]
+    tried = [(mutant, in_parts(mutant.tests, size, rng)) for mutant in rng.sample(pool, min(count, len(pool)))]
     click.echo(f"{len(pool)} mutants of executed lines; trying {len(tried)}")
-    if exit_code(copy, "--collect-only", *sorted({test for _, tests in tried for test in tests})):
+    if exit_code(copy, "--collect-only", *sorted({test for mutant, _ in tried for test in mutant.tests})):
         raise click.ClickException(f"{coverage} names tests that are not there; leave it out")
     noticed = 0
-    for number, (mutant, tests) in enumerate(tried, 1):
-        if is_noticed(mutant, copy, tests, number):
+    for number, (mutant, parts) in enumerate(tried, 1):
+        if any(is_noticed(mutant, copy, tests, number) for tests in parts):
             noticed += 1
             continue
         before = mutant.path.read_bytes()[mutant.start : mutant.end].decode()
