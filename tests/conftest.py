@@ -16,6 +16,8 @@ from harness.errors import UserError
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # tests compare what is computed alone and by two at a time; several threads would add in another order
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# tests compare with numbers of a processor; `harness doctor --device cuda` tests a card
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
 # a shell's background job ignores Ctrl-C, and so would every command that a test starts and interrupts
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
