@@ -319,6 +319,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(kind: str, tmp_path: Path, m
         disk.fill() if kind == "full" else None
         try:
             said = short_run("simcse", tmp_path / "odd").failures[0].error
+            assert kind != "a file", "no run begins where nothing can be cached"
         except UserError as error:
             said = str(error)
         assert f"the cache {cache} cannot be used" in said

@@ -18,7 +18,7 @@ from two_columns import typeset
 from harness.metrics import AVERAGE, ArrayName
 from harness.reporting.contents import Contents
 from harness.reporting.figures.scores import NAME_GAP, _place_names
-from harness.reporting.look import PNG_SCALE, WIDTHS
+from harness.reporting.look import PNG_SCALE, WIDTHS, lines_at
 from harness.reporting.sections.papers import PapersSection
 from harness.reporting.tables.grids import summary_grid
 from harness.reporting.tables.latex import latex_table
@@ -213,6 +213,11 @@ def test_a_variant_without_the_option_is_a_line() -> None:
         *("none", "2", "swap"),
     ]
     assert "part or a noisy copy" in figure("nonling-F3", averages("simcse-sup", "nli", [80.0])).empty
+
+
+def test_a_line_has_the_colour_of_its_name_in_the_legend() -> None:
+    (line,) = lines_at("x", [("printed", 0.1)], "#123456")
+    assert (line["mark"]["color"], line["encoding"]["strokeDash"]["legend"]["symbolStrokeColor"]) == ("#123456",) * 2
 
 
 def test_a_sweep_places_the_plain_variant_at_its_default_and_shows_the_printed_optimum() -> None:
