@@ -28,6 +28,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> harness.Results:
     return harness.run("tiny", methods=["simcse", "mcse"], seeds=2, suites="sts", set=SHORT, results=folder)
 
 
+def test_a_wrong_limit_of_time_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    plan = harness.plan("tiny", tune="simcse:learning_rate=1e-4|3e-4", trials=2, results=tmp_path)
+    with pytest.raises(harness.UserError, match="--run-timeout soon: not a time"):
+        harness.execute(plan, run_timeout="soon")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", sorted(set(harness.__all__) - {"UserError"}))
 def test_examples_of_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

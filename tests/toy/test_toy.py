@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,12 @@ def test_repeated_scenes_have_new_captions_and_pictures_and_all_values_alike() -
     assert len(np.unique(ToyPairs(size=500, split="test", repeats=1.0).scenes(), axis=0)) == 500
     with pytest.raises(UserError, match=r"repeats = 1\.5 of the toy pairs must be a fraction"):
         ToyPairs(repeats=1.5)
+
+
+def test_pictures_have_the_same_bytes_on_every_machine() -> None:
+    """Else the runs in results/reference would be of other data there."""
+    pictures = render(draw_scenes(generator(test="scenes"), 64), generator(test="pictures"))
+    assert hashlib.sha256(pictures.tobytes()).hexdigest()[:16] == "b4bca0910c09adbb"
 
 
 def test_labels_of_pictures_and_tones_where_the_pitch_is_the_colour() -> None:
