@@ -46,6 +46,10 @@ def test_the_baseline_with_other_values_has_an_interval_and_no_verdict() -> None
     text = forest_plot(forest).text
     assert "Not tested: SimCSE with other values." in text
     assert "too few seeds" not in text
+    (few,) = forests(tables(over_seeds("simcse", LOW) + over_seeds("mcse", HIGH[:1]))[0])
+    text = forest_plot(few).text
+    assert "too few seeds" in text
+    assert "with other values" not in text
 
 
 def test_the_sign_is_turned_where_lower_is_better() -> None:
