@@ -197,7 +197,7 @@ class Row:
     @cached_property
     def spent(self) -> Spent:
         """What its runs read and computed."""
-        return Spent.of(self.frames, self.runs) if self.frames and self.runs else Spent()
+        return Spent.of(self.frames, self.runs) if self.frames else Spent()
 
     @property
     def name(self) -> str:
