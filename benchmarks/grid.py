@@ -11,7 +11,6 @@ machine does.
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -136,25 +135,23 @@ def memory(runs: int, slots: int) -> None:
 def processes(runs: int, slots: int) -> None:
     """What processes of the executor `local` cost that do nothing, and the open files of a driver of many at a time."""
 
-    def used(kind: type[RunJob], count: int, at_a_time: int, **more: int) -> tuple[float, float]:
+    def seconds(kind: type[RunJob], count: int, at_a_time: int, **more: int) -> float:
         with tempfile.TemporaryDirectory() as folder:
             real = [job for job in jobs_of(planned(count, Path(folder))) if isinstance(job, RunJob)][:count]
-            jobs = [kind(job.inventory, job.store, frozenset(), job.run, **more) for job in real]
-            before, clock = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+            jobs = [kind(job.id, job.key, job.inventory, job.store, frozenset(), job.run, **more) for job in real]
+            clock = time.monotonic()
             Local(Execution(jobs=at_a_time, device="cpu")).execute(jobs, lambda event: None)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, time.monotonic() - clock
+            return time.monotonic() - clock
 
-    (start, _), (together, wall) = used(EmptyRun, 1, 2), used(EmptyRun, runs, 2)
-    each = (together - start) / max(1, runs - 1)
+    first, each = seconds(EmptyRun, 1, 1), seconds(EmptyRun, runs, 1) / runs
     print(
-        f"a process: {1000 * each:.0f} ms of processor of its own; that which they are forked from: {start:.1f} s; "
-        f"{runs} processes, two at a time: {wall:.1f} s; {slots} slots of {SECONDS:g} s would keep "
-        f"{slots / SECONDS * each:.1f} cores busy with starting"
+        f"the first process, with the one that it is forked from: {first:.1f} s; {runs} more, one at a time: "
+        f"{1000 * each:.0f} ms each; {slots} slots of {SECONDS:g} s would keep at most {slots / SECONDS * each:.1f} "
+        "cores busy with starting"
     )
     watch = Watch()
     watch.start()
-    used(IdleRun, slots, slots, together=slots)
+    seconds(IdleRun, slots, slots, together=slots)
     print(f"{slots} processes at a time: {watch.files} files open in the driver")
 
 

@@ -45,8 +45,9 @@ def test_the_printed_commands_fill_the_tables(machine: World) -> None:
         assert {scored["suite"] for scored in result["evaluations"]} == {"sts", "geometry", "transfer", "retrieval"}
         assert set(result["losses"]["terms"]) == TERMS[result["spec"]["method"]], "a loss term was never computed"
     machine.well(reports)
-    for paper, table, method in (("dalr", "T1", "dalr"), ("dalr", "T2", "dalr"), ("kdmcse", "T1", "kdmcse")):
-        assert len(_measured(machine, f"{paper} {table}", method)) == 8, f"{paper}:{table} is not filled"
+    # accuracies on the tests and, beside them, those on the development sets: both could be what DALR prints
+    for table, method, cells in (("dalr T1", "dalr", 8), ("dalr T2", "dalr", 16), ("kdmcse T1", "kdmcse", 8)):
+        assert len(_measured(machine, table, method)) == cells, f"{table} is not filled"
 
 
 def _measured(machine: World, table: str, method: str) -> list[dict[str, str]]:
