@@ -104,6 +104,8 @@ def test_every_page_opens_without_a_complaint_and_fits_a_phone(watched: Watched,
                 assert page.locator(".view svg.marks").count() == page.locator("figure.plot").count(), name
             assert page.locator("h1").count() == 1, name
             assert page.locator("main").inner_text().strip(), name
+            ids = page.evaluate("[...document.querySelectorAll('main [id]:not(svg *)')].map((one) => one.id)")
+            assert len(set(ids)) == len(ids), name
             page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
             assert page.evaluate("document.documentElement.scrollWidth") <= width, name
 
