@@ -23,14 +23,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TypeVar
 
 import click
 import pytest
 from coverage import CoverageData
 
 ROOT = Path(__file__).resolve().parents[1]
-T = TypeVar("T")
 #: seconds after which the tests of a mutant count as failed: it may loop for ever
 LIMIT = 300
 #: what the tests import and the harness does not change
@@ -111,9 +109,9 @@ def mutants_of(path: Path, tests_by_line: Mapping[int, list[str]]) -> Iterator[M
         yield Mutant(path, node.lineno, *ends, text if isinstance(made, ast.Constant) else f"({text})", tuple(tests))
 
 
-def in_parts(some: Sequence[T], size: int, rng: random.Random) -> list[list[T]]:
-    """All of them in random order, `size` at a time."""
-    shuffled = rng.sample(some, len(some))
+def in_parts(tests: Sequence[str], size: int, rng: random.Random) -> list[list[str]]:
+    """All tests in random order, `size` at a time."""
+    shuffled = rng.sample(tests, len(tests))
     return [shuffled[at : at + size] for at in range(0, len(shuffled), size)]
 
 

@@ -267,9 +267,9 @@ def weights(one: SummaryTable) -> Iterable[Point]:
     used = {str(run.spec.variant): run.hyperparameters["method"] for run in untuned_runs()}
     for block in (block for block in one.blocks if (block.setting, block.encoder) == (CAPTIONS, STUDENT)):
         plain = (row for row in block.trained if "@" not in row.label.variant and not row.label.overrides)
-        rows = [row for row in plain if row.label.method == METHOD]
-        rows = [row for row in rows if _has_only(row.label.parsed, "lambda")]
-        yield from ((float(str(used[row.label.variant]["lambda"])), block, row) for row in rows)
+        for row in plain:
+            if row.label.method == METHOD and _has_only(row.label.parsed, "lambda"):
+                yield float(str(used[row.label.variant]["lambda"])), block, row
 
 
 def pictures(one: SummaryTable) -> Iterable[Point]:
