@@ -6,6 +6,8 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -148,30 +150,39 @@ def test_the_page_of_grounding_says_what_its_numbers_say(
 def test_a_method_is_tested_at_the_configuration_with_the_best_dev_score_on_other_seeds(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    texts = ("simcse:learning_rate=1e-5|1e-4", "mcse:learning_rate=1e-5|1e-4,lambda=1")
-    tuning, store = make_tuning("grounding", {}, texts, 2), Store(tmp_path)
-    save_tuning(store, tuning)
     # each pair of trials by seed: the second is the best at one seed, the first on average
     devs = {100: (70.0, 60.0), 101: (64.0, 65.0)}
-    for method in tuning.methods:
-        for at, variant in enumerate(method.trials):
-            for seed, dev in devs.items():
-                store.save(made(variant, seed, 90.0, setting="flickr8k", dev=(40.0, dev[at])))
-    firsts = [method.trials[0] for method in tuning.methods]
-    shuffled = str(Variant.parse(f"{firsts[1][:-1]},images=shuffled]"))
-    levels = {firsts[0]: 50.0, firsts[1]: 53.0, tuning.methods[0].trials[1]: 80.0, shuffled: 52.0}
+    trials = dict[str, list[Sequence[str]]]()
+    for folder, method, setting in (("tuning", "mcse", "flickr8k"), ("tuning-cifar10", "visualcse", "wiki+cifar10")):
+        texts = ("simcse:learning_rate=1e-5|1e-4", f"{method}:learning_rate=1e-5|1e-4,temperature=0.1")
+        tuning, store = make_tuning("grounding", {}, texts, 2), Store(tmp_path / folder)
+        save_tuning(store, tuning)
+        trials[setting] = [method.trials for method in tuning.methods]
+        for variant, at, seed in product(tuning.variants, range(2), devs):
+            if variant in {method.trials[at] for method in tuning.methods}:
+                store.save(made(variant, seed, 90.0, setting=setting, dev=(40.0, devs[seed][at])))
+    ((simcse, other), (mcse, _)), (_, (visualcse, _)) = trials.values()
+    shuffled = str(Variant.parse(f"{mcse[:-1]},images=shuffled]"))
+    levels_of = {
+        "flickr8k": {simcse: 50.0, mcse: 53.0, other: 80.0, shuffled: 52.0},
+        "wiki+cifar10": {simcse: 40.0, visualcse: 41.0},
+    }
     tested = [
-        made(variant, seed, level + 0.1 * ((7 * seed + len(variant)) % 5), setting="flickr8k")
+        made(variant, seed, level + 0.1 * ((7 * seed + len(variant)) % 5), setting=setting)
+        for setting, levels in levels_of.items()
         for variant, level in levels.items()
         for seed in range(5)
     ]
     monkeypatch.setattr(grounding_numbers, "TUNED", tmp_path)
     monkeypatch.setattr(reference_runs, "reference", lambda: [*grounded(3.0), *tested])
     lines = "\n".join(grounding_numbers.BLOCKS["grounding-budgets"]())
-    assert f"| `{firsts[0]}` | 67.00 | 64.75 | 5 | 50.20 ± 0.16 |  | -3.00 (-3." in lines
-    assert re.search(rf"`{re.escape(firsts[1])}` \| 67.00 \| 64.75 \| 5 \| 53.20 ± 0.16 \| \+3.00 .*0001 \|  \|", lines)
+    assert f"| `{simcse}` | 67.00 | 64.75 | 5 | 50.20 ± 0.16 |  | -3.00 (-3." in lines
+    assert re.search(rf"`{re.escape(mcse)}` \| 67.00 \| 64.75 \| 5 \| 53.20 ± 0.16 \| \+3.00 .*0001 \|  \|", lines)
     assert f"| `{shuffled}` |  |  | 5 | 52.20 ± 0.16 | +2.00 (+1." in lines
     assert lines.count("\n") == 4, "what no trial chose is not tested"
+    unpaired = "\n".join(grounding_numbers.BLOCKS["grounding-budgets-unpaired"]())
+    assert re.search(rf"`{re.escape(visualcse)}` \| 67.00 \| 64.75 \| 5 \| 41.20 ± 0.16 \| \+1.00 .*0001 \|$", unpaired)
+    assert unpaired.count("\n") == 3, "the runs of another setting are in their table"
     for name in ("grounding", "grounding-lambda", "grounding-answers"):
         assert "learning_rate" not in "\n".join(grounding_numbers.BLOCKS[name]()), "the trials stand in their table"
 

@@ -407,22 +407,23 @@ def _agreement(cell: Cell | None) -> str:
     return {Significance.BETTER: "same", Significance.WORSE: "reversed"}.get(cell.verdict, "not decided")
 
 
-def budgets() -> Iterator[str]:
-    """The configuration of each method that its trials chose, and its scores on other seeds.
+def budgets(tuning: str) -> Iterator[str]:
+    """The configuration of each method that its trials in a folder chose, and its scores on other seeds.
 
     Shuffled pictures are tested at a configuration of their own and at MCSE's.
     """
-    tuned = Results.read(Store(TUNED)).tuned
+    tuned = Results.read(Store(TUNED / tuning)).tuned
     lines = {_chosen(line): line for report in tuned for line in report.lines if line.scores}
-    own = next((name for name, line in lines.items() if line.method.base == METHOD), BASELINE)
-    names = [*lines, str(Variant.make(METHOD, {**dict(Variant.parse(own).options), "images": "shuffled"}))]
-    runs = [one for one in runs_of(PROFILE) if str(one.spec.variant) in names]
+    own = (Variant.parse(name) for name, line in lines.items() if line.method.base == METHOD)
+    names = [*lines, *(str(Variant.make(METHOD, {**dict(one.options), "images": "shuffled"})) for one in own)]
+    places = {line.setting for line in lines.values()}
+    runs = [one for one in runs_of(PROFILE) if str(one.spec.variant) in names and str(one.spec.setting) in places]
     if not runs:
         return
     one = of(PROFILE, "sts", runs)
     column, found = _column(one, AVERAGE), {row.label.variant: row for row in one.rows}
     rows = [found[name] for name in names if name in found]
-    against = {base: _less(rows, base, column, one.metric(column)) for base in (BASELINE, METHOD)}
+    against = {base: less for base in (BASELINE, METHOD) if (less := _less(rows, base, column, one.metric(column)))}
     said = []
     for row in rows:
         name, digits = row.label.variant, one.metric(column).digits
@@ -486,7 +487,12 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "grounding-student": partial(
         or_command, other_student, f"--suites sts,cxc --encoders {OTHER_STUDENT}=FOLDER", student=OTHER_STUDENT
     ),
-    "grounding-budgets": partial(or_command, budgets, "--methods 'VARIANT,...' --encoders text-bert=FOLDER"),
+    **{
+        f"grounding-{name}": partial(
+            or_command, partial(budgets, folder), "--methods 'VARIANT,...' --encoders text-bert=FOLDER"
+        )
+        for name, folder in {"budgets": "tuning", "budgets-unpaired": "tuning-cifar10"}.items()
+    },
     "grounding-words": partial(
         or_command, words, "--suites sts,figures --encoders text-bert=FOLDER", profile=OTHER_IMAGES
     ),

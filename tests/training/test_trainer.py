@@ -105,6 +105,24 @@ def test_a_training_that_is_asked_to_stop_saves_its_step_and_ends_the_same(
     assert_same(stopped_and_resumed(lambda: trainer(tmp_path / "parts"), after), whole)
 
 
+@pytest.mark.long  # compiling takes a minute
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_a_compiled_training_computes_the_same_and_resumes_bit_for_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dropout: float
+) -> None:
+    values = {"pooling": "mean", "dropout": dropout, "attention_dropout": dropout}
+    plain = text_trainer(tmp_path / "plain", **values)
+    plain.run()
+    monkeypatch.setitem(globals(), "TRAINING", TRAINING.model_copy(update={"compile": True}))
+    whole = text_trainer(tmp_path / "whole", **values)
+    whole.run()
+    if dropout == 0:  # compiled dropout draws other numbers
+        assert whole.record.losses["text"] == pytest.approx(plain.record.losses["text"], rel=1e-4)
+        assert whole.record.dev_scores == pytest.approx(plain.record.dev_scores, rel=1e-3)
+    assert whole.record.losses != plain.record.losses, "not compiled"
+    assert_same(stopped_and_resumed(lambda: text_trainer(tmp_path / "parts", **values), 4), whole)
+
+
 @pytest.mark.parametrize("pooling", ["mean", "last", "avg-first-last"])
 def test_any_pooling_and_dropout_is_trained_and_resumed_bit_for_bit(tmp_path: Path, pooling: str) -> None:
     values = {"pooling": pooling, "dropout": 0.2, "attention_dropout": 0.0}
