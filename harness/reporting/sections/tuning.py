@@ -165,7 +165,7 @@ def picks_grid(report: TunedReport) -> Grid:
     """Tabulate the trial that each seed picked: its dev score and its test scores."""
     averages = [(table, column) for table in report.tables for column in table.columns if column.task == AVERAGE]
     scores = (f"{suite_title(table.suite)} {table.title(column)}" for table, column in averages)
-    columns = ("picked", "dev", "mean dev of trials", *scores)
+    columns = ("seed", "dev", "mean dev of trials", *scores)
     sections = (
         Section(place[0].place, tuple(line for tuned in place for line in _picks(tuned, averages)))
         for place in report.places
@@ -173,7 +173,7 @@ def picks_grid(report: TunedReport) -> Grid:
     return Grid(
         f"picks-{report.tuning.key}",
         f"Picked trial of each seed, {report.title}",
-        ("method", "seed"),
+        ("method", "picked"),
         columns,
         (False,) * len(columns),
         tuple(sections),
@@ -194,8 +194,8 @@ def _picks(line: TunedLine, averages: Sequence[tuple[SummaryTable, Column]]) -> 
             cell_text(cell.of_seed(seed) if cell else None, table.metric(column).digits, seeds=1)
             for table, column, cell in cells
         )
-        heads = (name_of(line.method.base), seeds_text(seed, line.freshness.mark))
-        texts = (CellText(name_of(trial).text), *numbers, *scores)
+        heads = (name_of(line.method.base), name_of(trial))
+        texts = (CellText(seeds_text(seed, line.freshness.mark)), *numbers, *scores)
         yield Line(heads, texts, "plain", 0 if index else len(line.picks), line.method.base)
 
 
