@@ -40,7 +40,7 @@ from harness.store import Result, Store, frames_of
 from harness.store.files import NamedArrays
 
 PROFILE, OTHER_IMAGES = "grounding", "grounding-efficientnet"
-STUDENT, OTHER_STUDENT, CAPTIONS = "text-bert", "text-bert-seed-1", "flickr8k"
+STUDENT, OTHER_STUDENT, CAPTIONS, UNPAIRED = "text-bert", "text-bert-seed-1", "flickr8k", "wiki+cifar10"
 METHOD, SHUFFLED = "mcse", "mcse[images=shuffled]"
 #: the pictures of the setting, and parts of them: 1, 3, 10 and 30 %
 PICTURES = 6000
@@ -407,17 +407,16 @@ def _agreement(cell: Cell | None) -> str:
     return {Significance.BETTER: "same", Significance.WORSE: "reversed"}.get(cell.verdict, "not decided")
 
 
-def budgets(tuning: str) -> Iterator[str]:
-    """The configuration of each method that its trials in a folder chose, and its scores on other seeds.
+def budgets(setting: str) -> Iterator[str]:
+    """The configuration of each method that its trials in a setting chose, and its scores on other seeds.
 
     Shuffled pictures are tested at a configuration of their own and at MCSE's.
     """
-    tuned = Results.read(Store(TUNED / tuning)).tuned
-    lines = {_chosen(line): line for report in tuned for line in report.lines if line.scores}
+    tuned = (line for report in Results.read(Store(TUNED)).tuned for line in report.lines)
+    lines = {_chosen(line): line for line in tuned if line.setting == setting and line.scores}
     own = (Variant.parse(name) for name, line in lines.items() if line.method.base == METHOD)
     names = [*lines, *(str(Variant.make(METHOD, {**dict(one.options), "images": "shuffled"})) for one in own)]
-    places = {line.setting for line in lines.values()}
-    runs = [one for one in runs_of(PROFILE) if str(one.spec.variant) in names and str(one.spec.setting) in places]
+    runs = [one for one in runs_of(PROFILE) if str(one.spec.variant) in names and str(one.spec.setting) == setting]
     if not runs:
         return
     one = of(PROFILE, "sts", runs)
@@ -489,9 +488,9 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     ),
     **{
         f"grounding-{name}": partial(
-            or_command, partial(budgets, folder), "--methods 'VARIANT,...' --encoders text-bert=FOLDER"
+            or_command, partial(budgets, setting), "--methods 'VARIANT,...' --encoders text-bert=FOLDER"
         )
-        for name, folder in {"budgets": "tuning", "budgets-unpaired": "tuning-cifar10"}.items()
+        for name, setting in {"budgets": CAPTIONS, "budgets-unpaired": UNPAIRED}.items()
     },
     "grounding-words": partial(
         or_command, words, "--suites sts,figures --encoders text-bert=FOLDER", profile=OTHER_IMAGES

@@ -16,8 +16,8 @@ from harness.stats import TTest
 from harness.store import Result, Store, metrics_of
 
 REFERENCE = Path(__file__).resolve().parents[1] / "results" / "reference"
-#: where the trials of docs/grounding.md are, in a folder of each tuning
-TUNED = REFERENCE.parent
+#: the trials of the tunings on docs/grounding.md
+TUNED = REFERENCE.parent / "tuning"
 
 
 @cache

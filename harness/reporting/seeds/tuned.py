@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -97,23 +97,56 @@ def with_tuned(table: SummaryTable, reports: Sequence[TunedReport]) -> SummaryTa
 def tuned_reports(
     tunings: Sequence[Tuning], results: Sequence[Result], tables: Sequence[SummaryTable]
 ) -> list[TunedReport]:
-    """Evaluate each tuning that has been run. Untrained encoders are taken from the summary `tables`."""
-    names = [f"{tuning.profile}: {method.named()}" for tuning in tunings for method in tuning.methods]
-    reports = [_report(tuning, results, tables, names) for tuning in tunings]
+    """Evaluate each tuning that has been run. Untrained encoders are taken from the summary `tables`.
+
+    A tuning is left out of the places where only trials were run that another one has as well, which was run there
+    with more methods. A search is reported in its place alone.
+    """
+    methods = {(tuning.profile, tuning.sampler, method): None for tuning in tunings for method in tuning.methods}
+    names = [f"{profile}: {method.named()}" for profile, _, method in methods]
+    frames = [_trials(tuning, results) for tuning in tunings]
+    ran = [_ran(mine) for mine in frames]
+    places = [_places(tuning, mine, ran) for tuning, mine in zip(tunings, ran, strict=True)]
+    reports = [_report(*each, tables, names) for each in zip(tunings, frames, places, strict=True)]
     return [report for report in reports if report.lines]
 
 
-def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryTable], names: list[str]) -> TunedReport:
+#: columns of runs: where the trials of a tuning are compared
+_PLACE = ["profile", "overrides", "setting", "encoder"]
+#: the variants that were run, by the values of these columns
+VariantsRun = Mapping[tuple[str, ...], set[str]]
+
+
+def _trials(tuning: Tuning, results: Sequence[Result]) -> Frames:
+    """The runs of a tuning, of one group of each trial in all suites, so that each seed picks among equals."""
     frames = frames_of(results).where(profile=[tuning.profile], variant=tuning.variants)
     fits = (frames.runs["overrides"] == overrides_text(tuning.overrides)) & frames.runs["dev"].notna()
     frames = frames.taken(frames.runs.index[fits].tolist())
-    # one group of a trial in all suites, so that each seed picks among runs of one configuration
-    frames = frames.where(group={*chosen(frames, frames.scores).drop_duplicates([*Label._fields])["group"]})
+    return frames.where(group={*chosen(frames, frames.scores).drop_duplicates([*Label._fields])["group"]})
+
+
+def _ran(frames: Frames) -> VariantsRun:
+    runs = frames.runs[[*_PLACE, "variant"]].astype(str).groupby(_PLACE)["variant"]
+    return {tuple(map(str, at)): {*some} for at, some in runs}
+
+
+def _places(tuning: Tuning, mine: VariantsRun, every: Sequence[VariantsRun]) -> list[tuple[str, ...]]:
+    """Where a tuning is reported, from what was run of it and of `every` tuning."""
+    if tuning.place:
+        return [at for at in mine if "/".join(at[2:]) == tuning.place]
+    return [at for at in mine if not any(mine[at] < other.get(at, set()) for other in every)]
+
+
+def _report(
+    tuning: Tuning,
+    frames: Frames,
+    places: Collection[object],
+    tables: Sequence[SummaryTable],
+    names: list[str],
+) -> TunedReport:
     kept, lines = chosen(frames, frames.scores), list[TunedLine]()
-    for (setting, encoder), runs in frames.runs.astype({"setting": str, "encoder": str}).groupby(
-        ["setting", "encoder"]
-    ):
-        if tuning.place in (None, f"{setting}/{encoder}"):
+    for at, runs in frames.runs.astype(dict.fromkeys(_PLACE, str)).groupby(_PLACE):
+        if at in places:
             here = kept[kept["run"].isin(runs.index)]
             lines += [_tuned(tuning, method, names, frames, runs, here) for method in tuning.methods]
     shown = (table for table in tables if table.profile == tuning.profile)

@@ -92,6 +92,23 @@ def test_a_seed_that_lacks_a_trial_picks_nothing_and_is_named_with_its_command()
     assert [*map(code_of, second.heads), str(second.cells[0])] == ["mcse", report.lines[0].picks[2], "2"]
 
 
+def test_trials_that_two_tunings_share_are_reported_where_their_own_methods_were_run() -> None:
+    other = make_tuning("tiny", {}, ["simcse:temperature=1|2|3", "visualcse:temperature=1|2|3"], 3)
+    trials = next(method.trials for method in other.methods if method.base == "visualcse")
+    places = runs(MCSE) + runs(SIMCSE) + runs(SIMCSE, setting="wiki")
+    visual = [
+        result(trial, seed, sts(ToySTS=50.0), dev=(0.0, 5.0), setting="wiki") for trial in trials for seed in (0, 1)
+    ]
+    found = tuned_reports([TUNING, other], places + visual, tables(places + visual))
+    assert [{line.setting for line in report.lines} for report in found] == [{"toy"}, {"wiki"}]
+    assert not any(line.lacking for line in found[0].lines), "no trial of MCSE is missed in the other's setting"
+    # SimCSE alone may be the beginning of either
+    assert [{line.setting for line in report.lines} for report in tuned_reports([TUNING, other], places, [])] == [
+        {"toy", "wiki"},
+        {"wiki"},
+    ]
+
+
 def test_nothing_is_taken_from_other_profiles_overrides_or_configurations() -> None:
     whole = runs(MCSE) + runs(SIMCSE)
     others = runs(MCSE, profile="small") + runs(MCSE, overrides={"steps": 1})
