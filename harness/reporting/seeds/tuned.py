@@ -102,8 +102,8 @@ def tuned_reports(
     A tuning is left out of the places where only trials were run that another one has as well, which was run there
     with more methods. A search is reported in its place alone.
     """
-    methods = {(tuning.profile, tuning.sampler, method): None for tuning in tunings for method in tuning.methods}
-    names = [f"{profile}: {method.named()}" for profile, _, method in methods]
+    methods = ((tuning.profile, tuning.sampler, method) for tuning in tunings for method in tuning.methods)
+    names = [f"{profile}: {method.named()}" for profile, _, method in dict.fromkeys(methods)]
     frames = [_trials(tuning, results) for tuning in tunings]
     ran = [_ran(mine) for mine in frames]
     places = [_places(tuning, mine, ran) for tuning, mine in zip(tunings, ran, strict=True)]
@@ -118,7 +118,7 @@ VariantsRun = Mapping[tuple[str, ...], set[str]]
 
 
 def _trials(tuning: Tuning, results: Sequence[Result]) -> Frames:
-    """The runs of a tuning, of one group of each trial in all suites, so that each seed picks among equals."""
+    """The runs of a tuning; of each trial those of one group, the same in all suites."""
     frames = frames_of(results).where(profile=[tuning.profile], variant=tuning.variants)
     fits = (frames.runs["overrides"] == overrides_text(tuning.overrides)) & frames.runs["dev"].notna()
     frames = frames.taken(frames.runs.index[fits].tolist())
