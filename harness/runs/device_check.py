@@ -5,6 +5,7 @@ On the CPU, the same checks run with fewer methods and a small encoder, and skip
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +43,7 @@ from harness.runs.environment import Device
 from harness.runs.inputs import teacher_folders, training_inputs
 from harness.runs.train import make_weights, trainer_of
 from harness.spec import OptionValue, RunSpec
-from harness.stopping import Stopped
+from harness.stopping import SIGNALS, Stopped
 from harness.store import Store
 from harness.toy import clip_folder, student_folder
 from harness.toy.corpora import ToyPairs
@@ -263,6 +264,8 @@ def together(load: Load, processes: int) -> list[Timed]:
 def _starts(barrier: Barrier) -> None:
     global _together
     _together = barrier
+    # a server that loads batches has blocked them, and the pool ends its processes by one
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     torch.set_num_threads(1)
 
 

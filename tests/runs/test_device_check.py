@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from click.testing import CliRunner
 
 from harness.cli.main import cli
 from harness.runs import device_check
-from harness.runs.device_check import DeviceCheck, Load, together
+from harness.runs.device_check import DeviceCheck
 
 
 def test_a_cpu_passes_and_what_was_not_checked_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,8 +50,23 @@ def test_a_device_that_computes_something_else_or_nothing_fails(monkeypatch: pyt
     assert "4 checks failed" in done.output, "the checks after one that fails follow"
 
 
-@pytest.mark.long
-def test_processes_take_steps_together() -> None:
-    timed = together(Load("cpu", "fp32", 8, 2), 2)
-    assert len(timed) == 2
-    assert all(each.seconds > 0 and each.tokens == 2 * 8 * 22 for each in timed)
+#: two processes of the server that loads batches, which blocks signals
+TOGETHER = """
+import signal
+from multiprocessing import get_context, resource_tracker
+from multiprocessing.forkserver import ensure_running
+from harness.runs.device_check import Load, together
+from harness.stopping import SIGNALS
+get_context("forkserver").set_forkserver_preload(["harness.training.streams"])
+resource_tracker.ensure_running()
+blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+ensure_running()
+signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+timed = together(Load("cpu", "fp32", 8, 2), 2)
+assert len(timed) == 2
+assert all(each.seconds > 0 and each.tokens == 2 * 8 * 22 for each in timed)
+"""
+
+
+def test_processes_take_steps_together_and_end_after_a_training_has_loaded_batches() -> None:
+    subprocess.run([sys.executable, "-c", TOGETHER], check=True, timeout=300)
