@@ -476,6 +476,8 @@ def or_command(
     ]
 
 
+#: options of the command for the runs of chosen configurations
+CHOSEN = "--methods 'VARIANT,...' --encoders text-bert=FOLDER"
 BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "grounding": partial(or_command, variants),
     "grounding-answers": partial(or_command, answers),
@@ -486,12 +488,8 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "grounding-student": partial(
         or_command, other_student, f"--suites sts,cxc --encoders {OTHER_STUDENT}=FOLDER", student=OTHER_STUDENT
     ),
-    **{
-        f"grounding-{name}": partial(
-            or_command, partial(budgets, setting), "--methods 'VARIANT,...' --encoders text-bert=FOLDER"
-        )
-        for name, setting in {"budgets": CAPTIONS, "budgets-unpaired": UNPAIRED}.items()
-    },
+    "grounding-budgets": partial(or_command, partial(budgets, CAPTIONS), CHOSEN),
+    "grounding-budgets-unpaired": partial(or_command, partial(budgets, UNPAIRED), CHOSEN),
     "grounding-words": partial(
         or_command, words, "--suites sts,figures --encoders text-bert=FOLDER", profile=OTHER_IMAGES
     ),
