@@ -6,6 +6,10 @@ In site-packages, `methods` and `reports` would shadow a user's own packages of 
 from setuptools import find_packages, setup
 
 setup(
-    packages=[*find_packages(include=["harness", "harness.*"]), "harness_methods", "harness_reports"],
+    packages=[
+        *find_packages(include=["harness", "harness.*"]),
+        "harness_methods",
+        "harness_reports",
+    ],
     package_dir={"harness_methods": "methods", "harness_reports": "reports"},
 )

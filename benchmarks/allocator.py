@@ -1,8 +1,10 @@
-"""What a run on the processor gains by keeping the memory that it frees (`harness.processors.keep_freed_memory`).
+"""What a run on the processor gains by keeping the memory that it frees
+(`harness.processors.keep_freed_memory`).
 
-A run of MCSE with its evaluation, each in a process of its own, in turns: with glibc's defaults, with large blocks
-given back at once (4 MB), and with freed memory kept. The profile `small` reads its data from HARNESS_DATA. Bar: the
-last takes at most 0.85 of the time of the second. On a busy machine compare the processor's seconds.
+A run of MCSE with its evaluation, each in a process of its own, in turns: with glibc's defaults,
+with large blocks given back at once (4 MB), and with freed memory kept. The profile `small` reads
+its data from HARNESS_DATA. Bar: the last takes at most 0.85 of the time of the second. On a busy
+machine compare the processor's seconds.
 """
 
 from __future__ import annotations
@@ -66,8 +68,17 @@ def main(cases: tuple[str, ...], rounds: int, steps: int, profile: str, case: st
         for name, rows in taken.items():
             words = ["--steps", str(steps), "--profile", profile, "--case", name]
             command = [sys.executable, __file__, *words]
-            rows.append(json.loads(subprocess.run(command, stdout=-1, check=True, text=True).stdout.splitlines()[-1]))
-    medians = {case: [statistics.median(column) for column in zip(*rows, strict=True)] for case, rows in taken.items()}
+            rows.append(
+                json.loads(
+                    subprocess.run(command, stdout=-1, check=True, text=True).stdout.splitlines()[
+                        -1
+                    ]
+                )
+            )
+    medians = {
+        case: [statistics.median(column) for column in zip(*rows, strict=True)]
+        for case, rows in taken.items()
+    }
     print(f"| | {' | '.join(COLUMNS)} |\n|{' --- |' * (len(COLUMNS) + 1)}")
     for name, values in medians.items():
         print(f"| {name} | {' | '.join(format(value, ',.1f') for value in values)} |")

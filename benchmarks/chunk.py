@@ -1,9 +1,10 @@
-"""What `--chunk` costs and saves: time and peak memory of a step, whole and in pieces, with the same gradient.
+"""What `--chunk` costs and saves: time and peak memory of a step, whole and in pieces, with the
+same gradient.
 
-The encoder has RoBERTa's architecture at a small size (4 layers, 256 wide), with random weights. Its time per step is
-compared in one run; what a graph holds is counted by the tensors that it saves, and scaled to RoBERTa-large at batch
-512, two views of 32 tokens: a row's saved numbers are proportional to layers x width, those of attention to layers x
-heads x tokens.
+The encoder has RoBERTa's architecture at a small size (4 layers, 256 wide), with random weights.
+Its time per step is compared in one run; what a graph holds is counted by the tensors that it
+saves, and scaled to RoBERTa-large at batch 512, two views of 32 tokens: a row's saved numbers are
+proportional to layers x width, those of attention to layers x heads x tokens.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ def small() -> Student:
         vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
         intermediate_size=4 * WIDTH, max_position_embeddings=LENGTH + 2,
     )  # fmt: skip
-    return Student(RobertaModel(config, add_pooling_layer=False), AutoTokenizer.from_pretrained(str(student_folder())))
+    return Student(
+        RobertaModel(config, add_pooling_layer=False),
+        AutoTokenizer.from_pretrained(str(student_folder())),
+    )
 
 
 class Kept:
@@ -105,7 +109,9 @@ def main(rows: int, chunk: int, rounds: int) -> None:
     middle = {name: statistics.median(each) for name, each in times.items()}
     print(f"{rows} rows x {VIEWS} views x {LENGTH} tokens, {chunk} rows at a time")
     for name in ways:
-        print(f"  {name:6} {middle[name]:6.2f} s a step, graphs hold {bytes_held[name] / 1e6:6.1f} MB")
+        print(
+            f"  {name:6} {middle[name]:6.2f} s a step, graphs hold {bytes_held[name] / 1e6:6.1f} MB"
+        )
     print(f"  in pieces {middle['pieces'] / middle['whole']:.2f} x the time and "
           f"{bytes_held['pieces'] / bytes_held['whole']:.3f} x the memory of graphs")  # fmt: skip
     parameters, layers, width, heads = LARGE
@@ -115,7 +121,9 @@ def main(rows: int, chunk: int, rounds: int) -> None:
     print(f"RoBERTa-large in float32 by arithmetic: weights, gradients and moments {fixed:.1f} GB")
     for together in (BATCH, 64, 32, 16):
         graphs = together * row / GB
-        print(f"  {together:3} of {BATCH} rows at a time: graphs {graphs:6.1f} GB, in all {fixed + graphs:6.1f} GB")
+        print(
+            f"  {together:3} of {BATCH} rows at a time: graphs {graphs:6.1f} GB, in all {fixed + graphs:6.1f} GB"
+        )
 
 
 if __name__ == "__main__":

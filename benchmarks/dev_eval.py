@@ -1,9 +1,11 @@
-"""What the dev score costs in training, at SimCSE's and MCSE's settings: one evaluation against 125 steps.
+"""What the dev score costs in training, at SimCSE's and MCSE's settings: one evaluation against 125
+steps.
 
 FILE is sts/STSB-dev.tsv; without it, sentences of the same lengths are made.
 
-The encoder has MiniLM's shape, 6 layers of width 384, and random weights: its speed does not depend on them. Operations
-are those of matrix products; the dev score is to cost at most 1.15 times its share of them.
+The encoder has MiniLM's shape, 6 layers of width 384, and random weights: its speed does not depend
+on them. Operations are those of matrix products; the dev score is to cost at most 1.15 times its
+share of them.
 """
 
 from __future__ import annotations
@@ -26,14 +28,21 @@ from harness.losses.contrastive import info_nce
 from harness.toy import student_folder
 
 EVERY, BATCH, LENGTH = 125, 64, 32
-SHAPE = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
+SHAPE = {
+    "hidden_size": 384,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 12,
+    "intermediate_size": 1536,
+}
 
 
 def sentences(path: Path | None, count: int) -> list[str]:
     """The sentences of STS-B dev, or as many of 5 to 20 words."""
     rng = np.random.default_rng(0)
     if path is None:
-        return [" ".join(["red"] * int(rng.integers(5, 20)) + [str(number)]) for number in range(count)]
+        return [
+            " ".join(["red"] * int(rng.integers(5, 20)) + [str(number)]) for number in range(count)
+        ]
     with path.open(encoding="utf-8", newline="") as stream:
         rows = csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
         words = [text.split() for row in rows for text in (row["sentence1"], row["sentence2"])]
@@ -49,7 +58,9 @@ def operations(work: Callable[[], object]) -> int:
 
 
 @click.command(help=__doc__)
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False)
+@click.argument(
+    "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False
+)
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--batch", default=BATCH, show_default=True, help="Sentences of a step.")
 @click.option("--sentences", "count", default=3000, show_default=True, help="Made sentences.")
@@ -81,7 +92,9 @@ def main(file: Path | None, rounds: int, batch: int, count: int) -> None:
     measured = a_score / (EVERY * a_step)
     print(f"a step of {batch} sentences, two views, {LENGTH} tokens: {a_step:.2f} s")
     print(f"one dev score over {len(texts)} sentences: {a_score:.2f} s")
-    print(f"the dev score every {EVERY} steps: {measured:.2%} of the time, {counted:.2%} of the operations")
+    print(
+        f"the dev score every {EVERY} steps: {measured:.2%} of the time, {counted:.2%} of the operations"
+    )
     print(f"its time over its share of operations: {measured / counted:.2f} (bar 1.15)")
 
 

@@ -1,10 +1,11 @@
 """Sentences a second of `Student.embed`, beside the public evaluation's way on the same sentences.
 
-The public way (SentEval forks of SimCSE and MCSE) embeds every side of every pair, repeated sentences included, in file
-order, in batches of 128 padded to the longest. The harness embeds each distinct sentence once, in order of length.
+The public way (SentEval forks of SimCSE and MCSE) embeds every side of every pair, repeated
+sentences included, in file order, in batches of 128 padded to the longest. The harness embeds each
+distinct sentence once, in order of length.
 
-ENCODER is a model folder, FILE a similarity file with the columns sentence1 and sentence2; without them the toy encoder
-embeds the toy similarity test.
+ENCODER is a model folder, FILE a similarity file with the columns sentence1 and sentence2; without
+them the toy encoder embeds the toy similarity test.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from harness.toy.tasks import TOY_STS
 
 
 def read(path: Path) -> list[str]:
-    lines = [line.split("\t") for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n")]
+    lines = [
+        line.split("\t") for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    ]
     first, second = lines[0].index("sentence1"), lines[0].index("sentence2")
     return [line[side] for line in lines[1:] for side in (first, second)]
 
@@ -48,8 +51,12 @@ def harness_way(student: Student, sentences: list[str]) -> np.ndarray:
 
 
 @click.command(help=__doc__)
-@click.argument("encoder", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False)
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False)
+@click.argument(
+    "encoder", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False
+)
+@click.argument(
+    "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False
+)
 def main(encoder: Path | None, file: Path | None) -> None:
     student = Student.load(encoder or student_folder()).eval()
     sentences = read(file) if file else toy_sentences()

@@ -23,7 +23,9 @@ def planned(runs: int, results: Path) -> Plan:
     """A plan of at least so many runs: half of them SimCSE, half MCSE."""
     options = -(-runs // (2 * SEEDS))
     methods = [
-        f"{name}[temperature={(1 + option) / 1e5:g}]" for name in ("simcse", "mcse") for option in range(options)
+        f"{name}[temperature={(1 + option) / 1e5:g}]"
+        for name in ("simcse", "mcse")
+        for option in range(options)
     ]
     return harness.plan("tiny", methods=methods, settings="toy", seeds=SEEDS, results=results)
 
@@ -34,7 +36,9 @@ def peak_mb() -> float:
 
 
 class FakeRun(RunJob):
-    """A run that sleeps, reports now and then, and saves a result under its own key and fingerprint."""
+    """A run that sleeps, reports now and then, and saves a result under its own key and
+    fingerprint.
+    """
 
     def carry_out(self, seat: Seat) -> Result:
         tell(Event("start", device="cpu"))

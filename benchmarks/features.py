@@ -1,4 +1,6 @@
-"""The feature store on 82,783 x 768 floats (COCO's training images): rows a second and resident memory."""
+"""The feature store on 82,783 x 768 floats (COCO's training images): rows a second and resident
+memory.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def main(rows: int) -> None:
         clock = time.perf_counter()
         cached_features("benchmark", rows, generated)
         stored = time.perf_counter() - clock
-        print(f"computing: {rows / alone:,.0f} rows/s alone, {rows / stored:,.0f} rows/s kept on disk as well")
+        print(
+            f"computing: {rows / alone:,.0f} rows/s alone, {rows / stored:,.0f} rows/s kept on disk as well"
+        )
         for what in ("first start after", "later start"):
             clock = time.perf_counter()
             mapped = cached_features("benchmark", rows, generated)
@@ -60,7 +64,9 @@ def main(rows: int) -> None:
             features = make()
             opened = time.perf_counter() - clock
             rate = BATCH * BATCHES / gathered(features)
-            print(f"{way}: open {opened:.2f} s, {rate:,.0f} rows/s, {resident_mb() - before:.0f} MB more resident")
+            print(
+                f"{way}: open {opened:.2f} s, {rate:,.0f} rows/s, {resident_mb() - before:.0f} MB more resident"
+            )
 
 
 if __name__ == "__main__":

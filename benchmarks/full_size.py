@@ -1,7 +1,9 @@
-"""The papers' full size, synthetic: 1,000,000 sentences, 82,783 images x 5 captions, features 768 wide.
+"""The papers' full size, synthetic: 1,000,000 sentences, 82,783 images x 5 captions, features 768
+wide.
 
-Prints how long tokenising takes, what a warm start takes to its first batch, the loader's tokens a second beside
-what one H200 could train at most, and the resident memory that the data add to the model's.
+Prints how long tokenising takes, what a warm start takes to its first batch, the loader's tokens a
+second beside what one H200 could train at most, and the resident memory that the data add to the
+model's.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ import click
 import numpy as np
 
 CAPTIONS, WIDTH = 5, 768
-#: Dense bf16 peak of one H200 (NVIDIA's data sheet) over 6 operations a weight of BERT-base's layers and two views:
-#: no training of it reads more tokens of text a second.
+#: Dense bf16 peak of one H200 (NVIDIA's data sheet) over 6 operations a weight of BERT-base's
+#: layers and two views: no training of it reads more tokens of text a second.
 H200_TOKENS = 989e12 / (6 * 85e6 * 2)
 
 PROFILE = """
@@ -67,12 +69,16 @@ def student() -> Path:
 
 
 def resident_mb(part: str = "VmRSS") -> float:
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(part))
+    line = next(
+        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(part)
+    )
     return int(line.split()[1]) / 1024
 
 
 def make(root: Path, sentences: int, images: int) -> None:
-    """Words of the student's own vocabulary, drawn by Zipf's law; lengths like Wikipedia's and COCO's."""
+    """Words of the student's own vocabulary, drawn by Zipf's law; lengths like Wikipedia's and
+    COCO's.
+    """
     import pyarrow
     import pyarrow.parquet as parquet
     from transformers import AutoTokenizer
@@ -148,7 +154,13 @@ def train(root: Path, count: int) -> None:
 @click.option("--sentences", default=1_000_000, show_default=True)
 @click.option("--images", default=82_783, show_default=True)
 @click.option("--batches", default=2_000, show_default=True, help="Batches that are timed.")
-@click.option("--starts", type=click.IntRange(1, 3), default=3, show_default=True, help="The first one is cold.")
+@click.option(
+    "--starts",
+    type=click.IntRange(1, 3),
+    default=3,
+    show_default=True,
+    help="The first one is cold.",
+)
 @click.option("--train", "made", type=click.Path(path_type=Path), hidden=True)
 def main(sentences: int, images: int, batches: int, starts: int, made: Path | None) -> None:
     if made:

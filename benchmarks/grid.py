@@ -1,11 +1,12 @@
-"""What it costs to distribute runs: fake runs that sleep, processes that do nothing, a large plan, a large grid.
+"""What it costs to distribute runs: fake runs that sleep, processes that do nothing, a large plan,
+a large grid.
 
 Without a command, everything but `runs` is measured, with the default numbers.
 
-A fake run sleeps in place of training, in a thread, since 64 starts a second need more cores than a desk has. All else
-is real: the plan, the queue, locks, events, results and logs. The overhead is the wall time beyond full rounds of
-slots. Seconds of processor are those of the driver, unless a line says otherwise; wall times depend on what else the
-machine does.
+A fake run sleeps in place of training, in a thread, since 64 starts a second need more cores than a
+desk has. All else is real: the plan, the queue, locks, events, results and logs. The overhead is
+the wall time beyond full rounds of slots. Seconds of processor are those of the driver, unless a
+line says otherwise; wall times depend on what else the machine does.
 """
 
 from __future__ import annotations
@@ -63,15 +64,25 @@ class Watch(threading.Thread):
     """Counts this process's open files."""
 
     def __init__(self, leave_out: str = "") -> None:
-        """`leave_out` is how the names of files end that fake runs hold, and that their processes would hold."""
+        """`leave_out` is how the names of files end that fake runs hold, and that their processes
+        would hold.
+        """
         super().__init__(daemon=True)
         self.files, self.leave_out = 0, leave_out
 
     def run(self) -> None:
         while True:
             with suppress(OSError):  # closed meanwhile
-                names = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
-                kept = [name for name in names if not self.leave_out or not name.endswith(self.leave_out)]
+                names = [
+                    str(path.readlink())
+                    for path in Path("/proc/self/fd").iterdir()
+                    if path.is_symlink()
+                ]
+                kept = [
+                    name
+                    for name in names
+                    if not self.leave_out or not name.endswith(self.leave_out)
+                ]
                 self.files = max(self.files, len(kept))
             time.sleep(0.05)
 
@@ -90,7 +101,9 @@ def counted(runs: int, slots: int | None = None) -> Callable[[Callable[..., None
     def made(function: Callable[..., None]) -> click.Command:
         for name, default in (("slots", slots), ("runs", runs)):
             if default is not None:
-                option = click.option(f"--{name}", default=default, show_default=True, type=click.IntRange(1))
+                option = click.option(
+                    f"--{name}", default=default, show_default=True, type=click.IntRange(1)
+                )
                 function = option(function)
         return main.command(function.__name__)(function)
 
@@ -103,7 +116,9 @@ def runs(runs: int, slots: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         made = planned(runs, Path(folder))
         real = [job for job in jobs_of(made) if isinstance(job, RunJob)][:runs]
-        jobs = [FakeRun(job.id, job.key, job.inventory, job.store, frozenset(), job.run) for job in real]
+        jobs = [
+            FakeRun(job.id, job.key, job.inventory, job.store, frozenset(), job.run) for job in real
+        ]
         tally, watch, clock, cpu = (
             Tally({job.key: job.id for job in jobs}, made.store),
             Watch(".lock"),
@@ -123,7 +138,9 @@ def runs(runs: int, slots: int) -> None:
 
 @counted(2_000, 64)
 def memory(runs: int, slots: int) -> None:
-    """The same in two drivers: one that asks methods what they declare, and one that has it in its cache."""
+    """The same in two drivers: one that asks methods what they declare, and one that has it in its
+    cache.
+    """
     with tempfile.TemporaryDirectory() as cache:
         for when in ("first plan of an installation", "the same plan again"):
             print(f"{when}: ", end="", flush=True)
@@ -133,12 +150,19 @@ def memory(runs: int, slots: int) -> None:
 
 @counted(50, 64)
 def processes(runs: int, slots: int) -> None:
-    """What processes of the executor `local` cost that do nothing, and the open files of a driver of many at a time."""
+    """What processes of the executor `local` cost that do nothing, and the open files of a driver
+    of many at a time.
+    """
 
     def seconds(kind: type[RunJob], count: int, at_a_time: int, **more: int) -> float:
         with tempfile.TemporaryDirectory() as folder:
-            real = [job for job in jobs_of(planned(count, Path(folder))) if isinstance(job, RunJob)][:count]
-            jobs = [kind(job.id, job.key, job.inventory, job.store, frozenset(), job.run, **more) for job in real]
+            real = [
+                job for job in jobs_of(planned(count, Path(folder))) if isinstance(job, RunJob)
+            ][:count]
+            jobs = [
+                kind(job.id, job.key, job.inventory, job.store, frozenset(), job.run, **more)
+                for job in real
+            ]
             clock = time.monotonic()
             Local(Execution(jobs=at_a_time, device="cpu")).execute(jobs, lambda event: None)
             return time.monotonic() - clock

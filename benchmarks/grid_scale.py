@@ -1,4 +1,6 @@
-"""What a large grid asks of its driver and store: the real plan, queue, tally, locks and files, in simulated time."""
+"""What a large grid asks of its driver and store: the real plan, queue, tally, locks and files, in
+simulated time.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from harness.work.resources import Seats
 from harness.work.tally import Tally
 
 T = TypeVar("T")
-#: Seconds of a run; its reports: a hundred points of the loss curve, and one a second while it is evaluated.
+#: Seconds of a run; its reports: a hundred points of the loss curve, and one a second while it is
+#: evaluated.
 SECONDS, POINTS, EVALUATION_S = 2_400, 100, 300
 #: Results that are really written, locked and indexed.
 SAMPLE = 1_000
@@ -30,14 +33,22 @@ def scale(runs: int, slots: int) -> None:
     """Print what the driver of so many runs on so many GPUs does, and what its store holds."""
     with TemporaryDirectory() as folder:
         made, cpu = costing(lambda: planned(runs, Path(folder)))
-        jobs, cpu_jobs = costing(lambda: [job for job in jobs_of(made) if isinstance(job, RunJob)][:runs])
+        jobs, cpu_jobs = costing(
+            lambda: [job for job in jobs_of(made) if isinstance(job, RunJob)][:runs]
+        )
         before = peak_mb()
-        print(f"{runs} runs of {SECONDS // 60} min on {slots} GPUs: planned in {cpu + cpu_jobs:.1f} s of processor")
+        print(
+            f"{runs} runs of {SECONDS // 60} min on {slots} GPUs: planned in {cpu + cpu_jobs:.1f} s of processor"
+        )
         _look_at(jobs, slots)
         events, hours, used, files = _simulated(jobs, slots)
         rate, each = slots * (POINTS + EVALUATION_S) / SECONDS, used / events
-        print(f"  {hours:.1f} h; driver {before:.0f} MiB with the plan, {peak_mb():.0f} MiB with the ends of all runs")
-        print(f"  events: {rate:.0f} a second, each {1e6 * each:.0f} us of processor: {rate * each:.2%} of a core")
+        print(
+            f"  {hours:.1f} h; driver {before:.0f} MiB with the plan, {peak_mb():.0f} MiB with the ends of all runs"
+        )
+        print(
+            f"  events: {rate:.0f} a second, each {1e6 * each:.0f} us of processor: {rate * each:.2%} of a core"
+        )
         print(f"  open files of the driver: {files}, and one pipe or stream a run")
         _stored(jobs[:SAMPLE], runs, slots)
 
@@ -65,7 +76,9 @@ def _look_at(jobs: Sequence[RunJob], slots: int) -> None:
 
 
 def _simulated(jobs: Sequence[RunJob], slots: int) -> tuple[int, float, float, int]:
-    """Events, simulated hours, seconds of processor for them, and open files: each event crosses a pipe."""
+    """Events, simulated hours, seconds of processor for them, and open files: each event crosses a
+    pipe.
+    """
     clock, number, most = 0.0, 0, 0
     queue = Queue(jobs)
     tally = Tally({job.key: job.id for job in jobs}, jobs[0].store, lambda: clock)
@@ -77,7 +90,9 @@ def _simulated(jobs: Sequence[RunJob], slots: int) -> tuple[int, float, float, i
             soon.append((clock + SECONDS / POINTS, number := number + 1, job, 1))
         clock, _, job, point = heapq.heappop(soon)
         if point <= POINTS:
-            event = Event("progress", job.key, progress=TrainingProgress(point, POINTS, 10.0, {"text": 0.1}))
+            event = Event(
+                "progress", job.key, progress=TrainingProgress(point, POINTS, 10.0, {"text": 0.1})
+            )
             tally.take(_crossed(event))
             heapq.heappush(soon, (clock + SECONDS / POINTS, number := number + 1, job, point + 1))
             continue
@@ -114,15 +129,25 @@ def _stored(jobs: Sequence[RunJob], runs: int, slots: int) -> None:
     wall, files = time.monotonic() - clock, store.files()
     size = sum(path.stat().st_size + path.with_suffix(".log").stat().st_size for path in files)
     time.sleep(3)  # until the files are old enough to be trusted
-    (_, cold), (_, warm) = costing(lambda: len(store.frames())), costing(lambda: len(store.frames()))
+    (_, cold), (_, warm) = (
+        costing(lambda: len(store.frames())),
+        costing(lambda: len(store.frames())),
+    )
     (index,) = store.root.glob(".cache/*")
     _, again = costing(lambda: planned(count, store.root))
     ends, more = slots / SECONDS, runs / count
     print(f"  store: {ends:.2f} runs end a second; of each, by {count} of them:")
-    print(f"    lock {1e3 * lock / count:.2f} ms of processor; result and log {1e3 * write / count:.1f} ms, ", end="")
-    print(f"{1e3 * wall / count:.1f} ms wall; so {ends:.2f} locks and {2 * ends:.2f} files a second")
+    print(
+        f"    lock {1e3 * lock / count:.2f} ms of processor; result and log {1e3 * write / count:.1f} ms, ",
+        end="",
+    )
+    print(
+        f"{1e3 * wall / count:.1f} ms wall; so {ends:.2f} locks and {2 * ends:.2f} files a second"
+    )
     print(
         f"  all: {more * size / 1e6:.0f} MB of results and logs; index {more * index.stat().st_size / 1e6:.1f} MB, ",
         end="",
     )
-    print(f"made in {more * cold:.1f} s, read in {more * warm:.2f} s; a plan that finds them done {more * again:.0f} s")
+    print(
+        f"made in {more * cold:.1f} s, read in {more * warm:.2f} s; a plan that finds them done {more * again:.0f} s"
+    )

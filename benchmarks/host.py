@@ -1,17 +1,19 @@
-"""Host time of a training step, beside a plain padded BertModel in a trainer's loop in the style of the public code.
+"""Host time of a training step, beside a plain padded BertModel in a trainer's loop in the style of
+the public code.
 
-A card waits for the host where Python takes longer than the kernels. Each side is a process of its own with one thread
-and 12 layers of 12 heads, so narrow that only the host's work counts. The sides take turns of ten steps, and the ratio
-is that of the medians; after a single step, each side would find the processor's caches full of the other's data. Times
-are those of the processor in the process, which other programs of the machine change less. Attention is an operator
-that computes next to nothing on both sides, as a stand-in for the launch of a kernel, and dropout and clipping are
-those of a card. Both sides compute the losses of the method; the plain one has torch's fused AdamW and its batches
-padded beforehand, so that tokenising and collating cost it nothing. Transfers are not part of it: there is no card.
-Precision is float32: a product of bf16 takes 22 microseconds on the host of a processor, one of float32 4, and neither
-is what the launch on a card takes.
+A card waits for the host where Python takes longer than the kernels. Each side is a process of its
+own with one thread and 12 layers of 12 heads, so narrow that only the host's work counts. The sides
+take turns of ten steps, and the ratio is that of the medians; after a single step, each side would
+find the processor's caches full of the other's data. Times are those of the processor in the
+process, which other programs of the machine change less. Attention is an operator that computes
+next to nothing on both sides, as a stand-in for the launch of a kernel, and dropout and clipping
+are those of a card. Both sides compute the losses of the method; the plain one has torch's fused
+AdamW and its batches padded beforehand, so that tokenising and collating cost it nothing. Transfers
+are not part of it: there is no card. Precision is float32: a product of bf16 takes 22 microseconds
+on the host of a processor, one of float32 4, and neither is what the launch on a card takes.
 
-On two quiet cores, 40 rounds: SimCSE 7.6 ms beside 11.5 (0.66), MCSE 8.7 beside 12.1 (0.72), KDMCSE 10.5 beside 14.0
-(0.75), DALR 10.2 beside 13.7 (0.75).
+On two quiet cores, 40 rounds: SimCSE 7.6 ms beside 11.5 (0.66), MCSE 8.7 beside 12.1 (0.72), KDMCSE
+10.5 beside 14.0 (0.75), DALR 10.2 beside 13.7 (0.75).
 """
 
 from __future__ import annotations
@@ -68,13 +70,17 @@ def kernel(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
     return torch.addcmul(value, query, key, value=0)
 
 
-def packed_kernel(rows: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float) -> Tensor:
+def packed_kernel(
+    rows: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float
+) -> Tensor:
     return kernel(query, key, value)
 
 
 def encoder() -> BertModel:
     sizes = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
-    return BertModel(BertConfig(**sizes, intermediate_size=WIDTH, vocab_size=VOCABULARY), add_pooling_layer=False)
+    return BertModel(
+        BertConfig(**sizes, intermediate_size=WIDTH, vocab_size=VOCABULARY), add_pooling_layer=False
+    )
 
 
 def built(name: str) -> Method:
@@ -84,12 +90,17 @@ def built(name: str) -> Method:
 
 def ids() -> list[list[int]]:
     rng = np.random.default_rng(0)
-    return [rng.integers(5, VOCABULARY, rng.integers(3, LONGEST + 1)).tolist() for _ in range(TEXTS)]
+    return [
+        rng.integers(5, VOCABULARY, rng.integers(3, LONGEST + 1)).tolist() for _ in range(TEXTS)
+    ]
 
 
 def features(name: str) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(1)
-    return {role: rng.standard_normal((TEXTS, wide), dtype=np.float32) for role, wide in CASES[name].items()}
+    return {
+        role: rng.standard_normal((TEXTS, wide), dtype=np.float32)
+        for role, wide in CASES[name].items()
+    }
 
 
 def harness(name: str, folder: Path) -> Callable[[int], None]:
@@ -101,11 +112,20 @@ def harness(name: str, folder: Path) -> Callable[[int], None]:
         np.array([token for row in listed for token in row], np.uint16),
         np.cumsum([0, *map(len, listed)], dtype=np.int64),
     )
-    data = TrainingData({"pairs" if CASES[name] else "sentences": Tokens([file], 0)}, features(name))
+    data = TrainingData(
+        {"pairs" if CASES[name] else "sentences": Tokens([file], 0)}, features(name)
+    )
     student = Student(encoder(), Pads, found=TrialFindings(rows="packed", direct=True)).train()
     training = Training(batch_size=ROWS, precision="fp32", steps=10**6)
     return Trainer(
-        student, built(name), data, training, seed=0, setting="benchmark", dev=lambda embed: 0.0, folder=folder
+        student,
+        built(name),
+        data,
+        training,
+        seed=0,
+        setting="benchmark",
+        dev=lambda embed: 0.0,
+        folder=folder,
     )._step
 
 
@@ -119,7 +139,11 @@ def plain(name: str, folder: Path) -> Callable[[int], None]:
     given = {role: torch.from_numpy(values) for role, values in features(name).items()}
     listed = ids()
     padded = torch.tensor([row + [0] * (LONGEST - len(row)) for row in listed])
-    tokens = {"input_ids": padded, "attention_mask": (padded > 0).long(), "token_type_ids": torch.zeros_like(padded)}
+    tokens = {
+        "input_ids": padded,
+        "attention_mask": (padded > 0).long(),
+        "token_type_ids": torch.zeros_like(padded),
+    }
 
     def encode(inputs: Any, views: int) -> Tensor:
         flat = {key: value.repeat_interleave(views, dim=0) for key, value in inputs.items()}
@@ -129,7 +153,9 @@ def plain(name: str, folder: Path) -> Callable[[int], None]:
         start = number * ROWS % TEXTS
         inputs = {key: value[start : start + ROWS] for key, value in tokens.items()}
         paired = {role: values[start : start + ROWS] for role, values in given.items()}
-        total, _ = method.loss(PairBatch(inputs, paired) if paired else SentenceBatch(inputs), encode)
+        total, _ = method.loss(
+            PairBatch(inputs, paired) if paired else SentenceBatch(inputs), encode
+        )
         assert total is not None
         total.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -145,7 +171,9 @@ def serve(name: str, side: str) -> None:
     torch.nn.utils.clip_grad_norm_ = partial(torch.nn.utils.clip_grad_norm_, foreach=True)
     with tempfile.TemporaryDirectory() as folder:
         step = {"harness": harness, "plain": plain}[side](name, Path(folder))
-        answer(lambda turn: [step(TURN * turn + number) for number in range(TURN)], time.process_time)
+        answer(
+            lambda turn: [step(TURN * turn + number) for number in range(TURN)], time.process_time
+        )
 
 
 @click.command(help=__doc__)

@@ -59,14 +59,19 @@ def sums() -> Iterator[list[str]]:
             plan = harness.plan(results=empty, **options)
             found = estimate(plan)
             assert found is not None
-            yield [name, str(len(plan.runs)), *(f"{seconds / 3600:.1f}" for seconds in found.cards.values())]
+            yield [
+                name,
+                str(len(plan.runs)),
+                *(f"{seconds / 3600:.1f}" for seconds in found.cards.values()),
+            ]
 
 
 def tables() -> str:
     names = [card.name for card in CARDS]
     return "\n".join(
         (
-            "Minutes of one training:\n\n" + table(["method", "setting", "encoder", *names], one_run()),
+            "Minutes of one training:\n\n"
+            + table(["method", "setting", "encoder", *names], one_run()),
             "Hours of all runs of a selection, one at a time, with the suites:\n\n"
             + table(["`harness run ...`", "runs", *names], sums()),
         )

@@ -1,4 +1,6 @@
-"""Many results, made up from the real ones in results/reference: other options, settings, encoders and seeds."""
+"""Many results, made up from the real ones in results/reference: other options, settings, encoders
+and seeds.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class MadeUp(NamedTuple):
 
 
 def made_up(count: int) -> Iterator[MadeUp]:
-    """`count` results of one profile: 5 seeds, 4 encoders, 10 settings, and as many variants as are needed."""
+    """`count` results of one profile: 5 seeds, 4 encoders, 10 settings, and as many variants as are
+    needed.
+    """
     templates = _templates()
     for index in range(count):
         rest, seed = divmod(index, SEEDS)
@@ -61,13 +65,27 @@ def _one(template: dict[str, Any], option: int, setting: int, encoder: int, seed
     variant = template["spec"]["variant"]
     if option:  # the reading stands last: dalr[temperature=0.1]@official
         named = Variant.parse(variant)
-        variant = str(Variant.make(named.name, {**dict(named.options), "temperature": option / 1000}, named.reading))
-    spec = template["spec"] | {"variant": variant, "setting": f"corpus-{setting}", "encoder": f"encoder-{encoder}"}
+        variant = str(
+            Variant.make(
+                named.name, {**dict(named.options), "temperature": option / 1000}, named.reading
+            )
+        )
+    spec = template["spec"] | {
+        "variant": variant,
+        "setting": f"corpus-{setting}",
+        "encoder": f"encoder-{encoder}",
+    }
     group = _hash(variant, setting, encoder)
     fingerprint = _hash(group, seed)
     shift = int(fingerprint[:6], 16) / 2**24
     evaluations = [
-        {**one, "scores": {task: {name: value + shift for name, value in row.items()} for task, row in scores.items()}}
+        {
+            **one,
+            "scores": {
+                task: {name: value + shift for name, value in row.items()}
+                for task, row in scores.items()
+            },
+        }
         for one in template["evaluations"]
         for scores in [one["scores"]]
     ]
@@ -75,7 +93,9 @@ def _one(template: dict[str, Any], option: int, setting: int, encoder: int, seed
         **{"spec": spec | {"seed": seed}, "profile": "made-up", "profile_origin": "file"},
         **{"fingerprint": fingerprint, "group": group, "evaluations": evaluations},
     }
-    name = "/".join(quote(part, safe="[]=,+@.:-_") for part in (variant, spec["setting"], spec["encoder"]))
+    name = "/".join(
+        quote(part, safe="[]=,+@.:-_") for part in (variant, spec["setting"], spec["encoder"])
+    )
     text = sealed(json.dumps(content, separators=(",", ":")))
     return MadeUp(f"made-up/{name}/seed-{seed}-{fingerprint[:16]}.json", text)
 

@@ -1,9 +1,10 @@
-"""Augmented images and filterbanks a second on one core, images through worker processes, and a teacher's whole path.
+"""Augmented images and filterbanks a second on one core, images through worker processes, and a
+teacher's whole path.
 
 Set OMP_NUM_THREADS=1 for rates of one core.
 
-The path of a teacher is that of `harness run`: files of a folder, decoded and resized by threads, through a ResNet-50
-and a CLIP ViT-B/32 with random weights, into the file of features on disk.
+The path of a teacher is that of `harness run`: files of a folder, decoded and resized by threads,
+through a ResNet-50 and a CLIP ViT-B/32 with random weights, into the file of features on disk.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from harness.training.batching import Order
 from harness.training.streams import MediaInputs, Prefetcher
 
 BATCH = 48
-#: ImageNet's usual picture, one of a modern camera, and an utterance of the length that 1,024 frames hold
+#: ImageNet's usual picture, one of a modern camera, and an utterance of the length that 1,024
+#: frames hold
 PICTURES = {"500 x 375": (500, 375), "2000 x 1500": (2000, 1500)}
 SECONDS, RATE = 10.2, 16_000
 
@@ -86,15 +88,25 @@ def random_teacher(kind: str, folder: Path, device: str) -> Teacher:
         import timm
 
         model = timm.create_model("resnet50.tv_in1k")
-        described = {"architecture": "resnet50", "num_classes": 1000, "pretrained_cfg": model.pretrained_cfg}
+        described = {
+            "architecture": "resnet50",
+            "num_classes": 1000,
+            "pretrained_cfg": model.pretrained_cfg,
+        }
         (folder / "config.json").write_text(json.dumps(described))
         save_file(model.state_dict(), folder / "model.safetensors")
     else:
         import open_clip
 
-        described = {"model_cfg": open_clip.get_model_config("ViT-B-32-quickgelu"), "preprocess_cfg": {"size": 224}}
+        described = {
+            "model_cfg": open_clip.get_model_config("ViT-B-32-quickgelu"),
+            "preprocess_cfg": {"size": 224},
+        }
         (folder / "open_clip_config.json").write_text(json.dumps(described))
-        save_file(open_clip.create_model("ViT-B-32-quickgelu").state_dict(), folder / "open_clip_model.safetensors")
+        save_file(
+            open_clip.create_model("ViT-B-32-quickgelu").state_dict(),
+            folder / "open_clip_model.safetensors",
+        )
     return open_teacher(kind, folder, device=device)
 
 
@@ -111,24 +123,32 @@ def teachers_path(raw: bytes, device: str, images: int) -> None:
 
         def features(teacher: Teacher, name: str) -> None:
             every = pixels()
-            cached_features(name, images, lambda start, stop: teacher.images(every[start:stop]), chunk=512)
+            cached_features(
+                name, images, lambda start, stop: teacher.images(every[start:stop]), chunk=512
+            )
 
         clock = time.perf_counter()
         decoded = sum(1 for _ in worked(pixels(), lambda image: image))
         threads = len(os.sched_getaffinity(0))
-        print(f"decoded by {threads} thread(s): {decoded / (time.perf_counter() - clock):,.0f} images/s")
+        print(
+            f"decoded by {threads} thread(s): {decoded / (time.perf_counter() - clock):,.0f} images/s"
+        )
         for kind in ("timm", "open-clip"):
             teacher = random_teacher(kind, Path(place) / kind, device)
             teacher.images(pixels()[:1])
             clock = time.perf_counter()
             features(teacher, kind)
-            print(f"{kind} on {device}, from files to features: {images / (time.perf_counter() - clock):,.1f} images/s")
+            print(
+                f"{kind} on {device}, from files to features: {images / (time.perf_counter() - clock):,.1f} images/s"
+            )
 
 
 @click.command(help=__doc__)
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--images", default=256, show_default=True, help="Images of a teacher's whole path.")
-@click.option("--batch", default=BATCH, show_default=True, help="Images that are augmented together.")
+@click.option(
+    "--batch", default=BATCH, show_default=True, help="Images that are augmented together."
+)
 @click.option("--rounds", default=6, show_default=True, help="Batches that are timed.")
 def main(device: str, images: int, batch: int, rounds: int) -> None:
     teachers_path(photograph(PICTURES["500 x 375"]), device, images)
@@ -136,21 +156,35 @@ def main(device: str, images: int, batch: int, rounds: int) -> None:
     rows = np.arange(batch)
     for name, shape in PICTURES.items():
         raw = photograph(shape)
-        decoding = rate(lambda number, raw=raw: [opened(raw).convert("RGB") for _ in rows], batch, rounds)
+        decoding = rate(
+            lambda number, raw=raw: [opened(raw).convert("RGB") for _ in rows], batch, rounds
+        )
         print(f"JPEG {name}, {len(raw):,} bytes: decoding alone {decoding:,.0f} images/s")
         for size in (32, 224):
             public = torchvisions(size)
-            before = rate(lambda number, raw=raw, public=public: [public(raw) for _ in rows], batch, rounds)
+            before = rate(
+                lambda number, raw=raw, public=public: [public(raw) for _ in rows], batch, rounds
+            )
             encoded = AugmentedImages([raw] * batch, rows, Augmentation(size))
-            after = rate(lambda number, encoded=encoded: encoded.batch(rows, generator(step=number)), batch, rounds)
-            print(f"  two views at {size}: torchvision's chain {before:,.0f} images/s a core, here {after:,.0f}")
+            after = rate(
+                lambda number, encoded=encoded: encoded.batch(rows, generator(step=number)),
+                batch,
+                rounds,
+            )
+            print(
+                f"  two views at {size}: torchvision's chain {before:,.0f} images/s a core, here {after:,.0f}"
+            )
         made = MediaInputs(encoded, Order(batch, batch, 0, "benchmark", "images"), 0)
         for workers in range(1, len(os.sched_getaffinity(0)) + 1):
             ahead = Prefetcher(made, 1000, workers)
             # what was made while nobody asked is not counted
             for step in range(3 * workers):
                 ahead.of(step)
-            through = rate(lambda number, ahead=ahead, first=3 * workers: ahead.of(first + number), batch, rounds)
+            through = rate(
+                lambda number, ahead=ahead, first=3 * workers: ahead.of(first + number),
+                batch,
+                rounds,
+            )
             ahead.close()
             print(f"  two views at 224 through {workers} worker(s): {through:,.0f} images/s")
     wave = np.random.default_rng(0).standard_normal(int(SECONDS * RATE)).astype(np.float32)

@@ -1,8 +1,10 @@
-"""Where the memory of a run goes: resident memory and its peak after each stage, against what training needs.
+"""Where the memory of a run goes: resident memory and its peak after each stage, against what
+training needs.
 
-Training needs weights, gradients, AdamW's two moments and what a step keeps for its backward pass, beside the
-baseline: the process with torch, the encoder's code, its tokenizer and its data, ready to train, without the weights.
-A run should peak at the baseline and 1.2 times the rest. Without options the run is one of the profile `tiny`.
+Training needs weights, gradients, AdamW's two moments and what a step keeps for its backward pass,
+beside the baseline: the process with torch, the encoder's code, its tokenizer and its data, ready
+to train, without the weights. A run should peak at the baseline and 1.2 times the rest. Without
+options the run is one of the profile `tiny`.
 """
 
 from __future__ import annotations
@@ -54,9 +56,12 @@ def resident() -> float:
 
 
 def bytes_of(trainer: Trainer, steps: int) -> tuple[int, int]:
-    """Bytes of the trainable weights, and of what a step keeps for its backward pass beside them, the most of some."""
+    """Bytes of the trainable weights, and of what a step keeps for its backward pass beside them,
+    the most of some.
+    """
     weights = {
-        value.untyped_storage().data_ptr(): value.untyped_storage().nbytes() for value in trainer.main.parameters
+        value.untyped_storage().data_ptr(): value.untyped_storage().nbytes()
+        for value in trainer.main.parameters
     }
     kept: dict[int, int] = {}
 
@@ -65,7 +70,10 @@ def bytes_of(trainer: Trainer, steps: int) -> tuple[int, int]:
         return value
 
     most = 0
-    with torch.random.fork_rng(devices=[]), torch.autograd.graph.saved_tensors_hooks(note, lambda value: value):
+    with (
+        torch.random.fork_rng(devices=[]),
+        torch.autograd.graph.saved_tensors_hooks(note, lambda value: value),
+    ):
         for step in range(steps):
             for _ in trainer.losses(step):
                 most = max(most, sum(size for place, size in kept.items() if place not in weights))
@@ -113,12 +121,24 @@ def stages(run: Run, found: Queue[float]) -> None:
     def measured(trainer: Trainer) -> TrainingRecord:
         weights = sum(value.nbytes for value in trainer.main.parameters) / MB
         found.put(resident() - weights)
-        print(f"  {'ready to train':50} resident {resident():6,.0f} MB  peak {peak():6,.0f} MB", flush=True)
+        print(
+            f"  {'ready to train':50} resident {resident():6,.0f} MB  peak {peak():6,.0f} MB",
+            flush=True,
+        )
         return original(trainer)
 
     def stage(event: Event) -> None:
-        what = event.stage.subject if event.stage else f"step {event.progress.step}" if event.progress else ""
-        print(f"  {event.kind + ' ' + what:50} resident {resident():6,.0f} MB  peak {peak():6,.0f} MB", flush=True)
+        what = (
+            event.stage.subject
+            if event.stage
+            else f"step {event.progress.step}"
+            if event.progress
+            else ""
+        )
+        print(
+            f"  {event.kind + ' ' + what:50} resident {resident():6,.0f} MB  peak {peak():6,.0f} MB",
+            flush=True,
+        )
 
     Trainer.run = measured  # type: ignore[method-assign]
     print(f"  {'imports':50} resident {resident():6,.0f} MB  peak {peak():6,.0f} MB", flush=True)
@@ -149,7 +169,9 @@ def main(profile: str, method: str, encoder: str | None, data_root: str | None, 
     baseline, most = in_a_process(stages, run)
     limit = 1.2 * (4 * weights + activations) + baseline
     print(f"weights {weights:,.0f} MB, with gradients and AdamW's moments {4 * weights:,.0f} MB")
-    print(f"kept by a step for its backward pass, at most, {activations:,.0f} MB; baseline {baseline:,.0f} MB")
+    print(
+        f"kept by a step for its backward pass, at most, {activations:,.0f} MB; baseline {baseline:,.0f} MB"
+    )
     print(f"peak {most:,.0f} MB; baseline + 1.2 x what training needs: {limit:,.0f} MB")
 
 

@@ -1,14 +1,16 @@
-"""`harness run` of SimCSE beside sentence-transformers' trainer and MultipleNegativesRankingLoss, whole commands.
+"""`harness run` of SimCSE beside sentence-transformers' trainer and MultipleNegativesRankingLoss,
+whole commands.
 
-Both train the same encoder with the same sentences, batch, length, steps, learning rate and precision, score the
-development set of STS-B at the end and then its test set, each in a process of its own, in turns. `text` is Wikipedia's
-sentences, `captions` those of Flickr8k, which are shorter. accelerate, which that trainer needs, is a dependency of
-this script alone; the data are read from HARNESS_DATA. The harness's training includes one score on the development
-set, the other's none.
+Both train the same encoder with the same sentences, batch, length, steps, learning rate and
+precision, score the development set of STS-B at the end and then its test set, each in a process of
+its own, in turns. `text` is Wikipedia's sentences, `captions` those of Flickr8k, which are shorter.
+accelerate, which that trainer needs, is a dependency of this script alone; the data are read from
+HARNESS_DATA. The harness's training includes one score on the development set, the other's none.
 
-On two quiet cores (AVX-512 with bf16), 60 steps, one round: text in float32 108 s beside 167 (1.55), in bf16 74 beside
-111 (1.49), captions in float32 70 beside 121 (1.74), in bf16 54 beside 80 (1.47). About 20 s of each command are its
-start and the evaluation; two thirds of the harness's step in bf16 are matrix products.
+On two quiet cores (AVX-512 with bf16), 60 steps, one round: text in float32 108 s beside 167
+(1.55), in bf16 74 beside 111 (1.49), captions in float32 70 beside 121 (1.74), in bf16 54 beside 80
+(1.47). About 20 s of each command are its start and the evaluation; two thirds of the harness's
+step in bf16 are matrix products.
 """
 
 from __future__ import annotations
@@ -41,7 +43,14 @@ def ours(case: str, steps: int, folder: Path) -> list[str | Path]:
     kind, precision = case.split("-")
     values = {"steps": steps, "eval_every": steps, "precision": precision, "batch_size": BATCH}
     return [
-        *(Path(sys.executable).with_name("harness"), "run", "--profile", "small", "--methods", "simcse"),
+        *(
+            Path(sys.executable).with_name("harness"),
+            "run",
+            "--profile",
+            "small",
+            "--methods",
+            "simcse",
+        ),
         *(
             "--seeds",
             "1",
@@ -65,7 +74,9 @@ def theirs(case: str, steps: int, folder: Path) -> list[str | Path]:
 def sentences(kind: str, root: Path) -> list[str]:
     """The texts of a corpus of the profile."""
     if kind == "captions":
-        return [row[0] for row in pd.read_parquet(root / "paired/flickr8k/train.parquet")["captions"]]
+        return [
+            row[0] for row in pd.read_parquet(root / "paired/flickr8k/train.parquet")["captions"]
+        ]
     with gzip.open(root / "wiki/enwiki_sentences.txt.gz", "rt", encoding="utf-8") as lines:
         return [line.rstrip("\n") for line, _ in zip(lines, range(LIMIT), strict=False)]
 
@@ -116,14 +127,20 @@ def peer(case: str, steps: int, out: str) -> None:
 def similarities(file: Path) -> tuple[list[float], list[str], list[str]]:
     """Gold scores and both columns of sentences."""
     rows = [line.split("\t") for line in file.read_text("utf-8").splitlines()[1:]]
-    return [float(row[SCORE]) for row in rows], [row[FIRST] for row in rows], [row[FIRST + 1] for row in rows]
+    return (
+        [float(row[SCORE]) for row in rows],
+        [row[FIRST] for row in rows],
+        [row[FIRST + 1] for row in rows],
+    )
 
 
 def trained(side: Callable[..., list[str | Path]], case: str, steps: int) -> tuple[float, float]:
     """Seconds of the whole command and of the training in it."""
     with tempfile.TemporaryDirectory() as folder:
         clock = time.perf_counter()
-        done = subprocess.run(side(case, steps, Path(folder)), stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            side(case, steps, Path(folder)), stdout=subprocess.PIPE, text=True, check=True
+        )
         seconds = time.perf_counter() - clock
         if side is theirs:
             return seconds, float(done.stdout.splitlines()[-1])
@@ -145,11 +162,17 @@ def main(cases: tuple[str, ...], steps: int, rounds: int, case: str | None, out:
         return
     if not has_data():
         return
-    print("| | harness s | of it training | sentence-transformers s | of it training | whole | training | bar |")
+    print(
+        "| | harness s | of it training | sentence-transformers s | of it training | whole | training | bar |"
+    )
     print("|" + " --- |" * 8)
     for name in cases or BARS:
-        pairs = [(*trained(ours, name, steps), *trained(theirs, name, steps)) for _ in range(rounds)]
-        whole, training, other, others = (statistics.median(column) for column in zip(*pairs, strict=True))
+        pairs = [
+            (*trained(ours, name, steps), *trained(theirs, name, steps)) for _ in range(rounds)
+        ]
+        whole, training, other, others = (
+            statistics.median(column) for column in zip(*pairs, strict=True)
+        )
         print(
             f"| {name} | {whole:.1f} | {training:.1f} | {other:.1f} | {others:.1f} | {other / whole:.2f} | "
             f"{others / training:.2f} | {BARS[name]} |",

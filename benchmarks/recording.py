@@ -1,6 +1,7 @@
 """The time that a training spends on what it records of its batches, against its whole time.
 
-Timed are each loss term's part of the gradient and the count of tokens and operations (`Trainer._measure`, `_observe`).
+Timed are each loss term's part of the gradient and the count of tokens and operations
+(`Trainer._measure`, `_observe`).
 """
 
 from __future__ import annotations
@@ -32,14 +33,18 @@ def main(runs: tuple[str, ...], profile: str, data: Path | None, steps: int) -> 
     for key in runs or ("simcse/toy/toy-bert/seed-0",):
         with TemporaryDirectory() as folder:
             store = Store(Path(folder))
-            asked = Experiments(Inventory(read, data, {}), values).of(resolve(read, RunSpec.parse(key), values))
+            asked = Experiments(Inventory(read, data, {}), values).of(
+                resolve(read, RunSpec.parse(key), values)
+            )
             for teacher in asked.teachers:
                 make_weights(teacher, store, "cpu")
             inputs = training_inputs(asked, "cpu", teacher_folders(asked, store))
             trainer = trainer_of(asked, inputs, store.work(asked.fingerprint))
             spent = dict.fromkeys(("_measure", "_observe"), 0.0)
 
-            def timed(name: str, call: Callable[..., None], spent: dict[str, float] = spent) -> Callable[..., None]:
+            def timed(
+                name: str, call: Callable[..., None], spent: dict[str, float] = spent
+            ) -> Callable[..., None]:
                 def outer(*given: object) -> None:
                     clock = time.perf_counter()
                     call(*given)
@@ -50,7 +55,9 @@ def main(runs: tuple[str, ...], profile: str, data: Path | None, steps: int) -> 
             for name in spent:
                 setattr(trainer, name, timed(name, getattr(trainer, name)))
             seconds = trainer.run().seconds
-        shares = ", ".join(f"{100 * each / seconds:.2f} % {name[1:]}" for name, each in spent.items())
+        shares = ", ".join(
+            f"{100 * each / seconds:.2f} % {name[1:]}" for name, each in spent.items()
+        )
         print(f"{key}: {seconds:.1f} s, of which {shares}", flush=True)
 
 

@@ -1,7 +1,8 @@
-"""Exact ranks of 25,000 captions among 5,000 images (COCO's test split) and back, beside a full argsort in NumPy.
+"""Exact ranks of 25,000 captions among 5,000 images (COCO's test split) and back, beside a full
+argsort in NumPy.
 
-Each way runs in a process of its own, so that its peak memory is its own. The argsort goes through the captions in
-blocks of 1,000, as one matrix with its order would take 1.5 GB.
+Each way runs in a process of its own, so that its peak memory is its own. The argsort goes through
+the captions in blocks of 1,000, as one matrix with its order would take 1.5 GB.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def vectors(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def counted(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> dict[str, float]:
     parts = both_ways(texts, images, image_of)[1]
-    return {f"{name} {part}": value for part, values in parts.items() for name, value in values.items()}
+    return {
+        f"{name} {part}": value for part, values in parts.items() for name, value in values.items()
+    }
 
 
 def argsorted(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> dict[str, float]:
@@ -51,7 +54,9 @@ def argsorted(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> di
     return scores
 
 
-def sorted_ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, gallery_of: np.ndarray) -> np.ndarray:
+def sorted_ranks(
+    queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, gallery_of: np.ndarray
+) -> np.ndarray:
     found = []
     for top in range(0, len(queries), 1000):
         order = np.argsort(-(queries[top : top + 1000] @ gallery.T), axis=1)
@@ -59,7 +64,9 @@ def sorted_ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray,
     return np.concatenate(found)
 
 
-def measured(way: Callable[..., dict[str, float]], count: int, results: multiprocessing.Queue) -> None:
+def measured(
+    way: Callable[..., dict[str, float]], count: int, results: multiprocessing.Queue
+) -> None:
     given = vectors(count)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     clock = time.perf_counter()
@@ -80,7 +87,9 @@ def main(images: int) -> None:
         process.start()
         scores[way], seconds[way], before, after = results.get()
         process.join()
-        print(f"{way.__name__:9} {seconds[way]:6.2f} s, peak {after:.0f} MB, {before:.0f} MB of it before ranking")
+        print(
+            f"{way.__name__:9} {seconds[way]:6.2f} s, peak {after:.0f} MB, {before:.0f} MB of it before ranking"
+        )
     shared = sorted(scores[argsorted])
     furthest = max(abs(scores[counted][name] - scores[argsorted][name]) for name in shared)
     print(

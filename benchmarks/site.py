@@ -1,8 +1,8 @@
 """Seconds and memory of `harness status`, of tables and of the site as results grow.
 
-Prints lines for 1,000 and 10,000 results, or for the numbers given; 100,000 need 10 GB of disk. Each step is a process
-of its own. Results are made up from real ones (`made_up.py`): 5 seeds, 4 encoders, 10 settings, and as many variants as
-are needed, with a log each.
+Prints lines for 1,000 and 10,000 results, or for the numbers given; 100,000 need 10 GB of disk.
+Each step is a process of its own. Results are made up from real ones (`made_up.py`): 5 seeds, 4
+encoders, 10 settings, and as many variants as are needed, with a log each.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ filled = contents.filled
 boards = LeaderboardSection("leaderboard", contents)
 print(len(boards.sentences), "sentences,", len(SeenSection("seen", contents).tables), "of seen pairs")
 """
-#: 500 variants x 10 settings: the newest against plain SimCSE by every test, and the audit of the papers
+#: 500 variants x 10 settings: the newest against plain SimCSE by every test, and the audit of the
+#: papers
 COMPARISON = """
 import sys
 import harness

@@ -1,6 +1,8 @@
-"""Time, memory and modules of `harness --help`, of one shell completion, and of a finished plan that is asked again.
+"""Time, memory and modules of `harness --help`, of one shell completion, and of a finished plan
+that is asked again.
 
-Prints the median wall time of some processes, the largest resident memory and the number of imported modules.
+Prints the median wall time of some processes, the largest resident memory and the number of
+imported modules.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ atexit.register(usage)
 from harness.cli.main import main
 main()
 """
-COMPLETION = {"_HARNESS_COMPLETE": "bash_complete", "COMP_WORDS": "harness run --profile tiny --suites s"}
+COMPLETION = {
+    "_HARNESS_COMPLETE": "bash_complete",
+    "COMP_WORDS": "harness run --profile tiny --suites s",
+}
 
 
 def measure(words: list[str], environment: dict[str, str], rounds: int) -> tuple[float, float, int]:
@@ -43,7 +48,17 @@ def measure(words: list[str], environment: dict[str, str], rounds: int) -> tuple
 
 def finished_plan(folder: str) -> list[str]:
     """Run a tiny grid and return the words that ask for it again."""
-    words = ["run", "--profile", "tiny", "--methods", "simcse,mcse", "--seeds", "1", "--set", "steps=4"]
+    words = [
+        "run",
+        "--profile",
+        "tiny",
+        "--methods",
+        "simcse,mcse",
+        "--seeds",
+        "1",
+        "--set",
+        "steps=4",
+    ]
     words += ["--results", folder]
     for _ in range(2):  # the second one keeps what the first declared
         subprocess.run([sys.executable, "-c", SCRIPT, *words], capture_output=True, check=True)

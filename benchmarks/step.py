@@ -1,9 +1,11 @@
-"""Training steps beside a padded reference in the style of the public code, in one run on this machine.
+"""Training steps beside a padded reference in the style of the public code, in one run on this
+machine.
 
-Each side of a case is a process of its own with the same encoder and threads (benchmarks/step_sides.py); they take
-turns, a step each, and the ratio is that of the medians. The reference computes in float32, as the public scripts do.
-Limits: the ratio of padded to real tokens, and the time of a step's matrix products alone, counted from the shapes and
-divided by the rate of this machine's products, which is measured in the same run. Memory is each process's peak.
+Each side of a case is a process of its own with the same encoder and threads
+(benchmarks/step_sides.py); they take turns, a step each, and the ratio is that of the medians. The
+reference computes in float32, as the public scripts do. Limits: the ratio of padded to real tokens,
+and the time of a step's matrix products alone, counted from the shapes and divided by the rate of
+this machine's products, which is measured in the same run. Memory is each process's peak.
 """
 
 from __future__ import annotations
@@ -18,10 +20,28 @@ from dataclasses import replace
 
 import click
 import numpy as np
-from step_sides import CASES, IMAGES, LAYERS, LONGEST, PATCH, PIXELS, ROWS, WIDTH, Case, encoder, serve
+from step_sides import (
+    CASES,
+    IMAGES,
+    LAYERS,
+    LONGEST,
+    PATCH,
+    PIXELS,
+    ROWS,
+    WIDTH,
+    Case,
+    encoder,
+    serve,
+)
 
 #: what a step should be faster by: in float32, and in bf16
-BARS = {"text": (1.15, 2.5), "mcse": (1.75, 3.5), "kdmcse": (1.75, 3.5), "dalr": (2.6, 4.5), "visualcse": (1.3, 2.0)}
+BARS = {
+    "text": (1.15, 2.5),
+    "mcse": (1.75, 3.5),
+    "kdmcse": (1.75, 3.5),
+    "dalr": (2.6, 4.5),
+    "visualcse": (1.3, 2.0),
+}
 
 
 class Side:
@@ -29,7 +49,9 @@ class Side:
 
     def __init__(self, program: str, *words: str) -> None:
         command = [sys.executable, program, "--serve", *words]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         self._read()
         self.seconds: list[float] = []
 
@@ -57,7 +79,11 @@ class Side:
         line = self._process.stdout.readline()
         if not line:
             status = self._process.wait()
-            why = "was killed: does it fit into memory?" if status < 0 else "failed: its error is above"
+            why = (
+                "was killed: does it fit into memory?"
+                if status < 0
+                else "failed: its error is above"
+            )
             raise SystemExit(f"a side of the benchmark {why}")
         return json.loads(line)
 
@@ -105,7 +131,9 @@ def limits(case: Case, rate: dict[str, float]) -> tuple[float, dict[str, float]]
     return padded / real, {precision: work / each for precision, each in rate.items()}
 
 
-def measured(name: str, rows: int, precisions: list[str], rounds: int, rate: dict[str, float]) -> None:
+def measured(
+    name: str, rows: int, precisions: list[str], rounds: int, rate: dict[str, float]
+) -> None:
     """Print the table of a case."""
     sides = {side: Side(__file__, name, side, str(rows)) for side in ("reference", *precisions)}
     for _ in range(1 + rounds):
@@ -114,7 +142,9 @@ def measured(name: str, rows: int, precisions: list[str], rounds: int, rate: dic
     ratio, least = limits(replace(CASES[name], rows=rows), rate)
     peaks = {key: side.end() for key, side in sides.items()}
     slow = sides["reference"].median
-    print(f"{name}: reference {slow:.2f} s a step, {peaks['reference']:,.0f} MB; padded tokens {ratio:.2f} x real ones")
+    print(
+        f"{name}: reference {slow:.2f} s a step, {peaks['reference']:,.0f} MB; padded tokens {ratio:.2f} x real ones"
+    )
     for precision in precisions:
         fast, bar = sides[precision].median, BARS[name][precision == "bf16"]
         print(
@@ -127,10 +157,18 @@ def measured(name: str, rows: int, precisions: list[str], rounds: int, rate: dic
 @click.command(help=__doc__)
 @click.argument("cases", nargs=-1, type=click.Choice([*CASES]), metavar="[CASE]...")
 @click.option("--rounds", default=5, show_default=True, help="Steps of each side that count.")
-@click.option("--precision", type=click.Choice(["auto", "fp32", "bf16"]), default="auto", show_default=True)
+@click.option(
+    "--precision", type=click.Choice(["auto", "fp32", "bf16"]), default="auto", show_default=True
+)
 @click.option("--rows", default=ROWS, show_default=True, help="Sentences or captions of a step.")
 @click.option("--serve", "side", type=(str, str, int), hidden=True)
-def main(cases: tuple[str, ...], rounds: int, precision: str, rows: int, side: tuple[str, str, int] | None) -> None:
+def main(
+    cases: tuple[str, ...],
+    rounds: int,
+    precision: str,
+    rows: int,
+    side: tuple[str, str, int] | None,
+) -> None:
     if side:
         serve(*side)
         return
@@ -141,9 +179,17 @@ def main(cases: tuple[str, ...], rounds: int, precision: str, rows: int, side: t
     took = {"auto": ["fp32", "bf16"] if has_bf16() else ["fp32"]}.get(precision, [precision])
     os.environ.setdefault("OMP_NUM_THREADS", str(cores()))
     rate = rates()
-    print(f"{processor()}, {os.environ['OMP_NUM_THREADS']} threads; precisions taken: {', '.join(took)}")
-    print("products a second: " + ", ".join(f"{name} {each / 1e9:,.0f} GFLOP" for name, each in rate.items()))
-    print(f"{rows} rows x 2 views; lengths of " + " and ".join(CASES[each].texts[1] for each in ("text", "mcse")))
+    print(
+        f"{processor()}, {os.environ['OMP_NUM_THREADS']} threads; precisions taken: {', '.join(took)}"
+    )
+    print(
+        "products a second: "
+        + ", ".join(f"{name} {each / 1e9:,.0f} GFLOP" for name, each in rate.items())
+    )
+    print(
+        f"{rows} rows x 2 views; lengths of "
+        + " and ".join(CASES[each].texts[1] for each in ("text", "mcse"))
+    )
     for name in cases or CASES:
         measured(name, rows, took, rounds if name != "visualcse" else max(1, rounds // 2), rate)
 

@@ -1,8 +1,10 @@
-"""The two sides of benchmarks/step.py: a training step here, and one in the style of the papers' public code.
+"""The two sides of benchmarks/step.py: a training step here, and one in the style of the papers'
+public code.
 
-Both train the 6-layer, 384-wide encoder on the same texts and images, with the same losses. The public style: sentences
-are tokenised in the step and padded to the longest, frozen text teachers compute beside the student, both views each,
-pictures are augmented by torchvision in the step, and torch's AdamW updates; attention is transformers' default.
+Both train the 6-layer, 384-wide encoder on the same texts and images, with the same losses. The
+public style: sentences are tokenised in the step and padded to the longest, frozen text teachers
+compute beside the student, both views each, pictures are augmented by torchvision in the step, and
+torch's AdamW updates; attention is transformers' default.
 """
 
 from __future__ import annotations
@@ -40,8 +42,9 @@ from harness.training.trainer import Trainer
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 ROWS, IMAGES, PIXELS, PATCH, LONGEST = 64, 48, 224, 16, 32
 LAYERS, WIDTH = 6, 384
-#: tokens of sentences and captions, special ones included, where the shared data are absent: (length, share) of 1,000
-#: sentences of English Wikipedia and 1,000 captions of Flickr30k, in steps of four
+#: tokens of sentences and captions, special ones included, where the shared data are absent:
+#: (length, share) of 1,000 sentences of English Wikipedia and 1,000 captions of Flickr30k, in steps
+#: of four
 HISTOGRAM = {
     "sentences": ((8, 20), (12, 80), (16, 110), (20, 120), (24, 120), (28, 110), (32, 440)),
     "pairs": ((8, 60), (12, 360), (16, 310), (20, 160), (24, 60), (28, 30), (32, 20)),
@@ -69,17 +72,28 @@ CASES = {
     "text": Case("simcse", "sentences", {}),
     "mcse": Case("mcse", "pairs", {"image": 2048}),
     "kdmcse": Case("kdmcse", "pairs", {"image": 512, "caption": 512}),
-    "dalr": Case("dalr", "pairs", {"image": WIDTH, "teacher1": WIDTH, "teacher2": WIDTH}, ("teacher1", "teacher2")),
+    "dalr": Case(
+        "dalr",
+        "pairs",
+        {"image": WIDTH, "teacher1": WIDTH, "teacher2": WIDTH},
+        ("teacher1", "teacher2"),
+    ),
     "visualcse": Case("visualcse", "sentences", {}),
 }
 
 
 def texts(stream: Stream, count: int) -> tuple[list[str], str]:
     """Sentences or captions, and where they are from."""
-    file = SHARED / ("wiki/enwiki_sentences.txt.gz" if stream == "sentences" else "captions/flickr30k_captions.tsv.gz")
+    file = SHARED / (
+        "wiki/enwiki_sentences.txt.gz"
+        if stream == "sentences"
+        else "captions/flickr30k_captions.tsv.gz"
+    )
     if file.is_file():
         with gzip.open(file, "rt", encoding="utf-8") as lines:
-            return [line.rstrip("\n").split("\t")[-1] for line in itertools.islice(lines, 1, count + 1)], file.name
+            return [
+                line.rstrip("\n").split("\t")[-1] for line in itertools.islice(lines, 1, count + 1)
+            ], file.name
     lengths, shares = zip(*HISTOGRAM[stream], strict=True)
     chances = np.array(shares) / sum(shares)
     drawn = np.random.default_rng(0).choice(lengths, count, p=chances)
@@ -95,10 +109,16 @@ def encoder() -> tuple[Any, Any]:
     except ImportError:
         from harness.toy import student_folder
 
-        config = BertConfig(hidden_size=WIDTH, num_hidden_layers=LAYERS, intermediate_size=4 * WIDTH)
-        return BertModel(config, add_pooling_layer=False), AutoTokenizer.from_pretrained(str(student_folder()))
+        config = BertConfig(
+            hidden_size=WIDTH, num_hidden_layers=LAYERS, intermediate_size=4 * WIDTH
+        )
+        return BertModel(config, add_pooling_layer=False), AutoTokenizer.from_pretrained(
+            str(student_folder())
+        )
     folder = str(Path(package.__file__).parent / "model")
-    return AutoModel.from_pretrained(folder, add_pooling_layer=False), AutoTokenizer.from_pretrained(folder)
+    return AutoModel.from_pretrained(
+        folder, add_pooling_layer=False
+    ), AutoTokenizer.from_pretrained(folder)
 
 
 def built(case: Case) -> Method:
@@ -111,7 +131,10 @@ def built(case: Case) -> Method:
 def stored(case: Case) -> dict[str, np.ndarray]:
     """Made features of the images, and of the captions where a teacher is run before training."""
     rng = np.random.default_rng(1)
-    return {role: rng.standard_normal((64 * case.rows, wide), dtype=np.float32) for role, wide in case.features.items()}
+    return {
+        role: rng.standard_normal((64 * case.rows, wide), dtype=np.float32)
+        for role, wide in case.features.items()
+    }
 
 
 def ours(case: Case, precision: str, folder: Path) -> Callable[[int], None]:
@@ -120,7 +143,8 @@ def ours(case: Case, precision: str, folder: Path) -> Callable[[int], None]:
     student, method = Student(model, tokenizer), built(case)
     ids = tokenizer(case.texts[0], truncation=True, max_length=LONGEST)["input_ids"]
     file = TokenFile(
-        np.array([token for row in ids for token in row], np.uint16), np.cumsum([0, *map(len, ids)], dtype=np.int64)
+        np.array([token for row in ids for token in row], np.uint16),
+        np.cumsum([0, *map(len, ids)], dtype=np.int64),
     )
     media = {}
     if case.method == "visualcse":
@@ -130,7 +154,14 @@ def ours(case: Case, precision: str, folder: Path) -> Callable[[int], None]:
     data = TrainingData({case.stream: Tokens([file], tokenizer.pad_token_id)}, stored(case), media)
     training = Training(batch_size=case.rows, precision=precision, steps=1000)
     trainer = Trainer(
-        student, method, data, training, seed=0, setting="benchmark", dev=lambda embed: 0.0, folder=folder
+        student,
+        method,
+        data,
+        training,
+        seed=0,
+        setting="benchmark",
+        dev=lambda embed: 0.0,
+        folder=folder,
     )
     student.train()
     method.train()
@@ -147,7 +178,11 @@ def reference(case: Case) -> Callable[[int], None]:
     model, tokenizer = encoder()
     method, sentences, features = built(case), case.texts[0], stored(case)
     teachers = [encoder()[0].eval() for _ in case.taught]
-    patches = ImagePatches.fresh(WIDTH, PIXELS, PATCH) if case.method == "visualcse" else torch.nn.Module()
+    patches = (
+        ImagePatches.fresh(WIDTH, PIXELS, PATCH)
+        if case.method == "visualcse"
+        else torch.nn.Module()
+    )
     parameters = [p for module in (model, method, patches) for p in module.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=3e-5)
     model.train()
@@ -163,7 +198,11 @@ def reference(case: Case) -> Callable[[int], None]:
     def batches(number: int) -> Iterator[SentenceBatch | MediaBatch]:
         rows = np.arange(number * case.rows, (number + 1) * case.rows) % len(sentences)
         tokens = tokenizer(
-            [sentences[row] for row in rows], truncation=True, max_length=LONGEST, padding=True, return_tensors="pt"
+            [sentences[row] for row in rows],
+            truncation=True,
+            max_length=LONGEST,
+            padding=True,
+            return_tensors="pt",
         )
         inputs = {name: tokens[name] for name in ("input_ids", "attention_mask")}
         given = {role: torch.from_numpy(values[rows]) for role, values in features.items()}
@@ -173,7 +212,9 @@ def reference(case: Case) -> Callable[[int], None]:
                 given[role] = teacher(**flat).last_hidden_state[::2, 0]
         yield PairBatch(inputs, given) if case.features else SentenceBatch(inputs)
         if case.method == "visualcse":
-            yield MediaBatch({"pixels": torch.stack([augmented() for _ in range(IMAGES)])}, torch.arange(IMAGES))
+            yield MediaBatch(
+                {"pixels": torch.stack([augmented() for _ in range(IMAGES)])}, torch.arange(IMAGES)
+            )
 
     raw, chain = photograph(PICTURES["500 x 375"]), torchvisions(PIXELS)
 
@@ -200,7 +241,9 @@ def serve(name: str, side: str, rows: int) -> None:
 
 
 def answer(step: Callable[[int], object], now: Callable[[], float] = time.perf_counter) -> None:
-    """Take a step at each line of standard input and print its seconds; at the end, the peak of memory in MB."""
+    """Take a step at each line of standard input and print its seconds; at the end, the peak of
+    memory in MB.
+    """
     print(json.dumps("ready"), flush=True)
     for number, _ in enumerate(sys.stdin):
         clock = now()

@@ -1,7 +1,9 @@
-"""Seconds to read a folder of results: without an index, with one, and after some results have changed.
+"""Seconds to read a folder of results: without an index, with one, and after some results have
+changed.
 
-Prints a line for 1,000 and 10,000 results, or for the numbers given; 100,000 need 2.5 GB of disk. Each reading is a
-process of its own. The frame is that of all scores of whole tasks, with the tables' types of columns.
+Prints a line for 1,000 and 10,000 results, or for the numbers given; 100,000 need 2.5 GB of disk.
+Each reading is a process of its own. The frame is that of all scores of whole tasks, with the
+tables' types of columns.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """SentEval's nested cross-validation: every classifier trained at once, beside one after the other.
 
-`speed`, which is taken without a command, times the inner folds of one task on generated vectors of two classes, as
-many as MR has. The plain way is PyTorch's own layer, loss and optimizers for one split and one l2 weight after the
-other; it is timed on all l2 weights of a random sample of the splits and scaled to their number (--sample 0 times them
-all). `parity` prints this suite's figures of each task and, in brackets, those of the public program that the file
-REFERENCE has.
+`speed`, which is taken without a command, times the inner folds of one task on generated vectors of
+two classes, as many as MR has. The plain way is PyTorch's own layer, loss and optimizers for one
+split and one l2 weight after the other; it is timed on all l2 weights of a random sample of the
+splits and scaled to their number (--sample 0 times them all). `parity` prints this suite's figures
+of each task and, in brackets, those of the public program that the file REFERENCE has.
 """
 
 from __future__ import annotations
@@ -21,7 +21,18 @@ from torch import nn
 
 from harness.evaluation.probes import L2, MODES, SEED, Mode, Split, stratified
 from harness.evaluation.suites import Embedded
-from harness.evaluation.transfer import CR, MPQA, MR, MRPC, SST2, SUBJ, TREC, classify, make_probe, score
+from harness.evaluation.transfer import (
+    CR,
+    MPQA,
+    MR,
+    MRPC,
+    SST2,
+    SUBJ,
+    TREC,
+    classify,
+    make_probe,
+    score,
+)
 
 SHOWN = ("acc", "devacc", "f1")
 TASKS = {task.name: task for task in (MR, CR, SUBJ, MPQA, SST2, TREC, MRPC)}
@@ -77,7 +88,9 @@ def generated(rows: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     return (random.standard_normal((rows, width)) + means).astype(np.float32), labels
 
 
-MODE = click.option("--mode", "mode_name", type=click.Choice(["fast", "full"]), default="fast", show_default=True)
+MODE = click.option(
+    "--mode", "mode_name", type=click.Choice(["fast", "full"]), default="fast", show_default=True
+)
 DEVICE = click.option("--device", default="cpu", show_default=True)
 PLACE = click.Path(exists=True, path_type=Path)
 
@@ -94,13 +107,17 @@ def main(context: click.Context) -> None:
 @DEVICE
 @click.option("--rows", default=10_662, show_default=True)
 @click.option("--width", default=384, show_default=True)
-@click.option("--sample", default=4, show_default=True, help="Splits that the plain way takes; 0 takes all.")
+@click.option(
+    "--sample", default=4, show_default=True, help="Splits that the plain way takes; 0 takes all."
+)
 def speed(mode_name: str, device: str, rows: int, width: int, sample: int) -> None:
     """Seconds of both ways."""
     mode = MODES[mode_name]
     x, labels = generated(rows, width)
     outer = stratified(np.arange(len(labels)), labels, mode.folds)
-    splits = [split for part in outer for split in stratified(part.train, labels[part.train], mode.folds)]
+    splits = [
+        split for part in outer for split in stratified(part.train, labels[part.train], mode.folds)
+    ]
     count = len(splits) * len(L2)
     probe = make_probe("senteval", mode, device)
     classify({"train": (x[:500], labels[:500]), "test": (x[:500], labels[:500])}, probe)
@@ -116,7 +133,9 @@ def speed(mode_name: str, device: str, rows: int, width: int, sample: int) -> No
             different += abs(best - fitted.dev[place, column]) > 1e-9
     alone = clock.read() * len(splits) / len(taken)
     print(f"{count} inner classifiers, {rows} x {width}, {torch.get_num_threads()} threads")
-    print(f"one after the other: {alone[0]:.1f} s ({alone[1]:.1f} s of cores), from {len(taken) * len(L2)} of them")
+    print(
+        f"one after the other: {alone[0]:.1f} s ({alone[1]:.1f} s of cores), from {len(taken) * len(L2)} of them"
+    )
     print(f"all at once:         {together[0]:.1f} s ({together[1]:.1f} s of cores)")
     print(f"ratio {alone[0] / together[0]:.1f} ({alone[1] / together[1]:.1f} of cores)")
     print(f"best dev accuracies that differ: {different} of {len(taken) * len(L2)}")
@@ -130,7 +149,15 @@ def speed(mode_name: str, device: str, rows: int, width: int, sample: int) -> No
 @click.argument("encoder", type=PLACE)
 @click.argument("data", type=PLACE)
 @click.argument("reference", type=PLACE)
-def parity(mode_name: str, device: str, pooling: str, tasks: str, encoder: Path, data: Path, reference: Path) -> None:
+def parity(
+    mode_name: str,
+    device: str,
+    pooling: str,
+    tasks: str,
+    encoder: Path,
+    data: Path,
+    reference: Path,
+) -> None:
     """Figures beside the public program's, of ENCODER, the folder of all-MiniLM-L6-v2."""
     from harness.encoders.student import Student
 
@@ -139,11 +166,18 @@ def parity(mode_name: str, device: str, pooling: str, tasks: str, encoder: Path,
     expected = {"mean": published.get("tasks", {}), **published}.get(pooling, {})
     for name in tasks.split(","):
         splits = TASKS[name].load(data)
-        vectors = Embedded(student.embed, (text for split in splits.values() for side in split.sides for text in side))
+        vectors = Embedded(
+            student.embed,
+            (text for split in splits.values() for side in split.sides for text in side),
+        )
         clock = Clock()
         found = score(splits, vectors, make_probe("senteval", MODES[mode_name], device)).scores
         known = expected.get(name, {}).get(mode_name, {})
-        figures = (f"{metric} {found[metric]:.2f} ({known.get(metric, '-')})" for metric in found if metric in SHOWN)
+        figures = (
+            f"{metric} {found[metric]:.2f} ({known.get(metric, '-')})"
+            for metric in found
+            if metric in SHOWN
+        )
         print(f"{name} {mode_name}: {', '.join(figures)}; {clock.read()[0]:.1f} s", flush=True)
 
 

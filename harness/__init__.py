@@ -1,4 +1,6 @@
-"""A harness to reproduce, compare and extend multimodal sentence embeddings. See `harness.api` for what it exports."""
+"""A harness to reproduce, compare and extend multimodal sentence embeddings. See `harness.api` for
+what it exports.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -8,8 +8,9 @@
     model = harness.load_model("mcse/toy/toy-bert/seed-0")
     model.encode(["a red circle"])                  # float32 (1, d)
 
-They print nothing unless `progress` is set. Mistakes in the input raise `UserError`, whose message is one line that
-names the mistake. `import harness` is quick: torch and pandas are imported by the first function that needs them.
+They print nothing unless `progress` is set. Mistakes in the input raise `UserError`, whose message
+is one line that names the mistake. `import harness` is quick: torch and pandas are imported by the
+first function that needs them.
 """
 
 from __future__ import annotations
@@ -43,7 +44,13 @@ from harness.planning.encoders import with_tried_encoders
 from harness.planning.missing import fetch_list, how_to_get, lacking
 from harness.planning.plan import Plan, make_plan, suites_without_data
 from harness.planning.present import Present
-from harness.planning.request import inventory_of, listed_settings, listed_suites, make_request, model_request
+from harness.planning.request import (
+    inventory_of,
+    listed_settings,
+    listed_suites,
+    make_request,
+    model_request,
+)
 from harness.planning.seen import Overlaps, overlaps_of
 from harness.processors import passive_threads
 from harness.reporting.build import WrittenReport, write_report
@@ -83,7 +90,9 @@ class SelectionToExecute(Execution, Selection):
 
 
 def _keywords_of(made: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P, T]]:
-    """Make a function of one object take the object's fields as keywords, and add their help texts to its docstring."""
+    """Make a function of one object take the object's fields as keywords, and add their help texts
+    to its docstring.
+    """
 
     def decorate(function: Callable[[S], T]) -> Callable[P, T]:
         @wraps(function)
@@ -92,8 +101,14 @@ def _keywords_of(made: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[
             return function(made(**named))  # type: ignore[call-arg]
 
         described: Any = call
-        described.__signature__ = signature(call).replace(parameters=list(signature(made).parameters.values()))
-        helps = [f"- `{each.name}`: {each.metadata['help']}" for each in fields(cast(Any, made)) if each.metadata]
+        described.__signature__ = signature(call).replace(
+            parameters=list(signature(made).parameters.values())
+        )
+        helps = [
+            f"- `{each.name}`: {each.metadata['help']}"
+            for each in fields(cast(Any, made))
+            if each.metadata
+        ]
         described.__doc__ = "\n\n".join([cleandoc(str(call.__doc__)), "\n".join(helps)])
         return call
 
@@ -102,15 +117,17 @@ def _keywords_of(made: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[
 
 @_keywords_of(Selection)
 def plan(selection: Selection) -> Plan:
-    """Plan the runs of a selection: which are done, which are to do, and what is missing. Trains nothing.
+    """Plan the runs of a selection: which are done, which are to do, and what is missing. Trains
+    nothing.
 
-    Names are a sequence, or one text with commas; a profile may be a path to a TOML file, an encoder `NAME=FOLDER`
-    or `NAME=run:KEY`, the model of an earlier run.
-    `set` is a mapping or KEY=VALUE texts; a list of values, {"lambda": [0.1, 1]}, makes a variant for each, as
-    "mcse[lambda=0.1|1]" does. `tune` ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several such texts) runs
-    `trials` configurations of each method, in addition to `methods` if given; reports compare them at equal budgets.
-    With a `sampler`, a plan has the trials chosen so far, and `execute` chooses further ones when these are done.
-    With `redo`, `execute` first moves old results to RESULTS/.superseded.
+    Names are a sequence, or one text with commas; a profile may be a path to a TOML file, an
+    encoder `NAME=FOLDER` or `NAME=run:KEY`, the model of an earlier run. `set` is a mapping or
+    KEY=VALUE texts; a list of values, {"lambda": [0.1, 1]}, makes a variant for each, as
+    "mcse[lambda=0.1|1]" does. `tune` ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several
+    such texts) runs `trials` configurations of each method, in addition to `methods` if given;
+    reports compare them at equal budgets. With a `sampler`, a plan has the trials chosen so far,
+    and `execute` chooses further ones when these are done. With `redo`, `execute` first moves old
+    results to RESULTS/.superseded.
 
     >>> import harness
     >>> for planned in harness.plan("tiny", methods="simcse,mcse", seeds=1).runs:
@@ -138,16 +155,14 @@ def _planned(selection: Selection, search: Tuning | None = None) -> Plan:
 def run(selection: SelectionToExecute) -> Results:
     """Train and evaluate the runs of a selection (see `plan`) and return their results.
 
-    Finished runs are read from the folder of results, interrupted runs resume. Failed runs are in `.failures`;
-    the others continue. How runs are executed is explained at `execute`.
+    Finished runs are read from the folder of results, interrupted runs resume. Failed runs are in
+    `.failures`; the others continue. How runs are executed is explained at `execute`.
 
-    >>> import harness
-    >>> finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=1, suites="sts", set={"steps": 4})
-    >>> len(finished), finished.failures
-    (2, ())
+    >>> import harness >>> finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=1,
+    suites="sts", set={"steps": 4}) >>> len(finished), finished.failures (2, ())
 
-    Raises UserError for an unknown name and if every run is skipped, and MissingData for missing inputs, before
-    anything is trained.
+    Raises UserError for an unknown name and if every run is skipped, and MissingData for missing
+    inputs, before anything is trained.
     """
     return execute(plan(**_fields(Selection, selection)), **_fields(Execution, selection))
 
@@ -161,12 +176,13 @@ def _fields(kind: type, made: object) -> dict[str, Any]:
 def execute(how: PlanToExecute) -> Results:
     """Execute what a plan has to do and return the results of all its runs.
 
-    `device` is "auto", "cpu" or "cuda"; a registered `executor` has `executor_options` of its own (default: local).
-    The executor "slurm" submits the runs and returns at once with those that were already finished; with its option
-    `wait` "yes" it returns when all have ended. `chunk` costs a second forward pass. A run that takes longer than
-    `run_timeout` (seconds, "30m", "1h30m") saves, stops and counts as failed; the limit also applies to the preparation
-    of runs, such as tokens or features. `progress=True` shows progress in a terminal or a notebook; a function is
-    called with every `harness.events.Event`.
+    `device` is "auto", "cpu" or "cuda"; a registered `executor` has `executor_options` of its own
+    (default: local). The executor "slurm" submits the runs and returns at once with those that were
+    already finished; with its option `wait` "yes" it returns when all have ended. `chunk` costs a
+    second forward pass. A run that takes longer than `run_timeout` (seconds, "30m", "1h30m") saves,
+    stops and counts as failed; the limit also applies to the preparation of runs, such as tokens or
+    features. `progress=True` shows progress in a terminal or a notebook; a function is called with
+    every `harness.events.Event`.
     """
     plan = how.plan
     for name, value in {"jobs": how.jobs, "chunk": how.chunk}.items():
@@ -188,10 +204,16 @@ def execute(how: PlanToExecute) -> Results:
             ends += execute_plan(plan, both(show, record), how)
     finished = tuple(end for end in ends if isinstance(end, Result))
     failures = tuple(end for end in ends if isinstance(end, Failure))
-    later = _planned(replace(plan.request.selection, redo=False)) if plan.request.selection.sampler else plan
+    later = (
+        _planned(replace(plan.request.selection, redo=False))
+        if plan.request.selection.sampler
+        else plan
+    )
     if later.request.tuning != plan.request.tuning:
         return execute(**_fields(PlanToExecute, replace(how, plan=later)))
-    return Results(plan.store, finished, failures, (*plan.errors, *(run.problem for run in plan.damaged)))
+    return Results(
+        plan.store, finished, failures, (*plan.errors, *(run.problem for run in plan.damaged))
+    )
 
 
 def _check_inputs(plan: Plan) -> None:
@@ -208,7 +230,8 @@ def _check_inputs(plan: Plan) -> None:
 
 @checked
 def to_fetch(plan: Plan) -> FetchList:
-    """List what `fetch` would download for a plan, with sizes and licences, and what to download manually.
+    """List what `fetch` would download for a plan, with sizes and licences, and what to download
+    manually.
 
     The hub is asked for sizes; where it does not answer, they are approximate or unknown.
 
@@ -221,17 +244,21 @@ def to_fetch(plan: Plan) -> FetchList:
 
 
 @checked
-def fetch(listed: FetchList, *, accept_licences: Names = (), progress: bool = False) -> dict[str, str]:
-    """Download what `to_fetch` listed into the data root and the hub's cache, several items in parallel.
+def fetch(
+    listed: FetchList, *, accept_licences: Names = (), progress: bool = False
+) -> dict[str, str]:
+    """Download what `to_fetch` listed into the data root and the hub's cache, several items in
+    parallel.
 
-    `accept_licences` names the items whose restrictive licences you accept. Returns the reasons of failed downloads by
-    name; the others continue. `progress` shows lines or bars on standard error.
+    `accept_licences` names the items whose restrictive licences you accept. Returns the reasons of
+    failed downloads by name; the others continue. `progress` shows lines or bars on standard error.
 
     >>> import harness
     >>> harness.fetch(harness.to_fetch(harness.plan("tiny")))
     {}
 
-    Raises UserError, before anything is downloaded, for a licence that is not accepted and a disk that is too small.
+    Raises UserError, before anything is downloaded, for a licence that is not accepted and a disk
+    that is too small.
     """
     names = accept_licences.split(",") if isinstance(accept_licences, str) else accept_licences
     listed.check({name.strip() for name in names})
@@ -245,11 +272,12 @@ def fetch(listed: FetchList, *, accept_licences: Names = (), progress: bool = Fa
 def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) -> Results:
     """Read every result in a folder.
 
-    Tables show first the runs made with the present code, data and values, and say what has changed since the others.
-    `profile` may be the file of one of the results' profiles, if that is not NAME.toml in the working folder.
+    Tables show first the runs made with the present code, data and values, and say what has changed
+    since the others. `profile` may be the file of one of the results' profiles, if that is not
+    NAME.toml in the working folder.
 
-    >>> import harness
-    >>> harness.results("results").frame[["variant", "seed", "suite", "task", "metric", "value"]]  # doctest: +SKIP
+    >>> import harness >>> harness.results("results").frame[["variant", "seed", "suite", "task",
+    "metric", "value"]]  # doctest: +SKIP
     """
     store = Store(Path(folder))
     return Results.read(store, judge=Present(store.root, profile))
@@ -263,16 +291,19 @@ def report(
     margin: float | None = None,
     one_file: bool = False,
 ) -> WrittenReport:
-    """Write a report of a folder of results into the folder `out`; `.page` is the path of its first page.
+    """Write a report of a folder of results into the folder `out`; `.page` is the path of its first
+    page.
 
-    `profile` restricts it to the results of one profile. A measured mean reproduces a printed one if the two are
-    equivalent within `margin` points (1 by default), which is the margin of "equal" for two variants as well.
-    `one_file` adds report.html, which holds all pages but those of runs.
-    `.warnings` names files that were skipped. Raises UserError if there are no results, or for a margin that is not
-    positive.
+    `profile` restricts it to the results of one profile. A measured mean reproduces a printed one
+    if the two are equivalent within `margin` points (1 by default), which is the margin of "equal"
+    for two variants as well. `one_file` adds report.html, which holds all pages but those of runs.
+    `.warnings` names files that were skipped. Raises UserError if there are no results, or for a
+    margin that is not positive.
     """
     store = Store(Path(results))
-    return write_report(store, Path(out), profile, margin, Present(store.root, profile), one_file=one_file)
+    return write_report(
+        store, Path(out), profile, margin, Present(store.root, profile), one_file=one_file
+    )
 
 
 @dataclass(frozen=True)
@@ -301,10 +332,11 @@ def load_model(
 ) -> SentenceModel:
     """Load the best model of a finished run by its key or result file, or a folder.
 
-    A folder is one that was exported, or saved by transformers or sentence-transformers; the latter's are loaded by
-    that library, with all modules. `pooling` ("cls", "mean", "last", ...) is needed if a folder does not
-    state its own; `trust_remote_code` allows code in the folder to be executed. `results` must be the folder in which
-    the run was trained, which has its weights; `profile` is needed if the run used a profile file of your own.
+    A folder is one that was exported, or saved by transformers or sentence-transformers; the
+    latter's are loaded by that library, with all modules. `pooling` ("cls", "mean", "last", ...) is
+    needed if a folder does not state its own; `trust_remote_code` allows code in the folder to be
+    executed. `results` must be the folder in which the run was trained, which has its weights;
+    `profile` is needed if the run used a profile file of your own.
 
     >>> import harness
     >>> _ = harness.run("tiny", methods="mcse", seeds=1, suites="sts", set={"steps": 4})
@@ -322,7 +354,9 @@ def load_model(
     if folder.is_dir():
         named = pooling or declared_pooling(folder)
         if named is None:
-            raise UserError(f"{model} does not state its pooling; give pooling='cls', 'mean' or 'pooler'")
+            raise UserError(
+                f"{model} does not state its pooling; give pooling='cls', 'mean' or 'pooler'"
+            )
         student = open_model(folder, named, trusted=trust_remote_code)
     else:
         student = FinishedRun(*find_result(str(model), Path(results), profile), profile).student()
@@ -337,10 +371,11 @@ def evaluate(
     profile: str = DEFAULT_PROFILE,
     data_root: str | Path | None = None,
 ) -> pandas.DataFrame:
-    """Evaluate a callable from n sentences to n rows, or a loaded model, on suites of a profile. Stores nothing.
+    """Evaluate a callable from n sentences to n rows, or a loaded model, on suites of a profile.
+    Stores nothing.
 
-    Returns one row per score: suite, task, part ("" for the whole task), metric, value. `suites` defaults to all of the
-    profile that are not opt-in.
+    Returns one row per score: suite, task, part ("" for the whole task), metric, value. `suites`
+    defaults to all of the profile that are not opt-in.
 
     >>> import harness, numpy
     >>> lengths = lambda sentences: numpy.array([[len(text), 1.0] for text in sentences])
@@ -362,8 +397,16 @@ def evaluate(
     for name in named:
         scored = inventory.suites[name].evaluate(Embedder(model), inventory.root)
         blocks = [(task, "", values) for task, values in scored.scores.items()]
-        blocks += [(task, part, values) for task, parts in scored.parts.items() for part, values in parts.items()]
-        rows += [(name, task, part, metric, value) for task, part, values in blocks for metric, value in values.items()]
+        blocks += [
+            (task, part, values)
+            for task, parts in scored.parts.items()
+            for part, values in parts.items()
+        ]
+        rows += [
+            (name, task, part, metric, value)
+            for task, part, values in blocks
+            for metric, value in values.items()
+        ]
     return pandas.DataFrame(rows, columns=["suite", "task", "part", "metric", "value"])
 
 
@@ -375,10 +418,11 @@ def overlaps(
     suites: Names | None = None,
     data_root: str | Path | None = None,
 ) -> Overlaps:
-    """Count the pairs and images of a profile's tests that are training data of its settings. Trains nothing.
+    """Count the pairs and images of a profile's tests that are training data of its settings.
+    Trains nothing.
 
-    `settings` default to the profile's; `suites` to those that score seen pairs apart or leave out seen images. The
-    task that selects checkpoints is compared too.
+    `settings` default to the profile's; `suites` to those that score seen pairs apart or leave out
+    seen images. The task that selects checkpoints is compared too.
 
     >>> import harness
     >>> found = harness.overlaps("tiny", suites="retrieval")
@@ -407,17 +451,22 @@ def plan_model(
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
 ) -> Plan:
-    """Plan the evaluation of saved models on suites, for `execute` to store their scores beside those of runs.
+    """Plan the evaluation of saved models on suites, for `execute` to store their scores beside
+    those of runs.
 
-    `model` is a folder, a hub name OWNER/NAME[@COMMIT], or the key of a finished run, to which suites are added.
-    `encoders` are evaluated too: names of the profile, NAME=FOLDER, or hub names; for a run's key, they give the folder
-    of its encoder. `tasks` restricts the suites to these tasks, without averages. A model from outside becomes the run
-    `none[pooling=...]`; `pooling` defaults to what its files state, "modules" for a sentence-transformers model. A
-    folder's model is called `name`, by default the shortest end of its path that no other model has; folders with equal
-    content are one run. `trust_remote_code` allows code in the model's repository to be executed.
+    `model` is a folder, a hub name OWNER/NAME[@COMMIT], or the key of a finished run, to which
+    suites are added. `encoders` are evaluated too: names of the profile, NAME=FOLDER, or hub names;
+    for a run's key, they give the folder of its encoder. `tasks` restricts the suites to these
+    tasks, without averages. A model from outside becomes the run `none[pooling=...]`; `pooling`
+    defaults to what its files state, "modules" for a sentence-transformers model. A folder's model
+    is called `name`, by default the shortest end of its path that no other model has; folders with
+    equal content are one run. `trust_remote_code` allows code in the model's repository to be
+    executed.
     """
     passive_threads()  # before torch is imported
     store = Store(Path(results))
-    selection = Selection(profile, encoders=encoders, suites=suites, data_root=data_root, tasks=tasks)
+    selection = Selection(
+        profile, encoders=encoders, suites=suites, data_root=data_root, tasks=tasks
+    )
     request = model_request(model, pooling, selection, store, trusted=trust_remote_code, name=name)
     return make_plan(request, store)

@@ -1,7 +1,9 @@
-"""Stored features: files with one row of numbers per image or caption, read by what they contain, not by their names.
+"""Stored features: files with one row of numbers per image or caption, read by what they contain,
+not by their names.
 
-Parquet has the columns `feature` (a list of numbers) and `image_id` or `caption`. HDF5, .npz and safetensors have
-`features`, (rows, width), and `image_id`, `caption` or `ids`, one a row; .npy has features alone.
+Parquet has the columns `feature` (a list of numbers) and `image_id` or `caption`. HDF5, .npz and
+safetensors have `features`, (rows, width), and `image_id`, `caption` or `ids`, one a row; .npy has
+features alone.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from harness.tables import container_of, lines_of
 #: names of the features in a file, and of the ids of its rows by what these are
 FEATURES = ("features", "feature")
 IDS = {"image": ("image_id", "ids"), "caption": ("caption", "ids")}
-#: A file may unpack to this many bytes, and to more if that is not more than so many times its own size.
+#: A file may unpack to this many bytes, and to more if that is not more than so many times its own
+#: size.
 UNPACKED, RATIO = 10**9, 20
 _ERRORS = (
     *(OSError, EOFError, ValueError, TypeError, RuntimeError, LookupError, MemoryError),
@@ -31,12 +34,14 @@ _ERRORS = (
 )
 
 
-def read_features(path: Path, of: str, ids: Path | None = None) -> tuple[list[str] | None, np.ndarray]:
+def read_features(
+    path: Path, of: str, ids: Path | None = None
+) -> tuple[list[str] | None, np.ndarray]:
     """Ids of the rows, None if there are none, and features (rows, width) float32.
 
-    The rows are `of` images or captions, which names their ids; `ids` is a text file with an id on each line instead.
-    Raises UserError for anything but finite numbers in two dimensions, and for a file that unpacks to far more than it
-    is.
+    The rows are `of` images or captions, which names their ids; `ids` is a text file with an id on
+    each line instead. Raises UserError for anything but finite numbers in two dimensions, and for a
+    file that unpacks to far more than it is.
     """
     with _opened(path, of, ids) as (known, values):
         _check_finite(path, values)
@@ -44,7 +49,9 @@ def read_features(path: Path, of: str, ids: Path | None = None) -> tuple[list[st
 
 
 def check_features(path: Path, of: str, ids: Path | None = None) -> tuple[list[str] | None, int]:
-    """Ids and number of the rows of a file that is checked as by `read_features`, once for its content."""
+    """Ids and number of the rows of a file that is checked as by `read_features`, once for its
+    content.
+    """
     with _opened(path, of, ids) as (known, values):
         note = f"stored/{digest('features that differ', file_hash(path))}.json"
         cached_note(note, "the features will be checked again", lambda: _check_finite(path, values))
@@ -54,7 +61,9 @@ def check_features(path: Path, of: str, ids: Path | None = None) -> tuple[list[s
 def _check_finite(path: Path, values: Any) -> Mapping[str, int]:
     """Check features (rows, width): the number of rows. Raises UserError."""
     if values.dtype.kind not in "fiu" or values.dtype.itemsize == 1:
-        raise ValueError(f"it holds {values.dtype}, not real numbers that are stored whole; use floating point")
+        raise ValueError(
+            f"it holds {values.dtype}, not real numbers that are stored whole; use floating point"
+        )
     with np.errstate(over="ignore"):
         rows = np.asarray(values[:], dtype=np.float32)
     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
@@ -64,23 +73,31 @@ def _check_finite(path: Path, values: Any) -> Mapping[str, int]:
             "compute them again, or remove them"
         )
     if len(rows) > 1 and not np.ptp(rows, axis=0).any():
-        raise UserError(f"{path} has the same numbers in each of its {len(rows)} rows; compute them again")
+        raise UserError(
+            f"{path} has the same numbers in each of its {len(rows)} rows; compute them again"
+        )
     return {"rows": len(rows)}
 
 
 @contextmanager
 def _opened(path: Path, of: str, beside: Path | None) -> Iterator[tuple[list[str] | None, Any]]:
-    """Yield ids and features, which are read when sliced. Errors, of the block too, become a UserError of one line."""
+    """Yield ids and features, which are read when sliced. Errors, of the block too, become a
+    UserError of one line.
+    """
     with ExitStack() as stack:
         try:
             arrays = _arrays(path, stack)
             found = [name for name in FEATURES if name in arrays]
             if len(found) != 1:
-                raise ValueError(f"no '{FEATURES[0]}' among {', '.join(sorted(arrays)) or 'no entries'}")
+                raise ValueError(
+                    f"no '{FEATURES[0]}' among {', '.join(sorted(arrays)) or 'no entries'}"
+                )
             values = arrays.pop(found[0])
             if values.ndim != 2 or not values.size:
                 what = f"{values.ndim} dimension{'s' * (values.ndim != 1)} {values.shape}"
-                raise UserError(f"{path} has {what}, 2 are needed, neither of them 0: one row for each {of}")
+                raise UserError(
+                    f"{path} has {what}, 2 are needed, neither of them 0: one row for each {of}"
+                )
             yield _ids(path, arrays, len(values), of, beside), values
         except _ERRORS as error:
             if isinstance(error, BlockingIOError):
@@ -97,21 +114,31 @@ def _arrays(path: Path, stack: ExitStack) -> dict[str, Any]:
         try:  # mapped, so that a wrong shape in its header cannot allocate memory
             return {FEATURES[0]: np.load(path, mmap_mode="r", allow_pickle=False)}
         except ValueError as error:
-            raise ValueError("it is no .npy file of numbers, or shorter than its shape says") from error
+            raise ValueError(
+                "it is no .npy file of numbers, or shorter than its shape says"
+            ) from error
     if kind == "zip":
         with zipfile.ZipFile(path) as archive:
             _check_size(path, sum(member.file_size for member in archive.infolist()))
         with np.load(path, allow_pickle=False) as members:
-            return {name: members[name] for name in members if isinstance(members[name], np.ndarray)}
+            return {
+                name: members[name] for name in members if isinstance(members[name], np.ndarray)
+            }
     if kind == "hdf5":
         import h5py
 
         file = stack.enter_context(h5py.File(path))
         # what lies in another file is not this file's content
-        own = [name for name in file if not isinstance(file.get(name, getlink=True), h5py.ExternalLink)]
+        own = [
+            name for name in file if not isinstance(file.get(name, getlink=True), h5py.ExternalLink)
+        ]
         sets = {name: file[name] for name in own if isinstance(file[name], h5py.Dataset)}
         _check_size(path, sum(values.nbytes for values in sets.values()))
-        return {name: values for name, values in sets.items() if not (values.is_virtual or values.external)}
+        return {
+            name: values
+            for name, values in sets.items()
+            if not (values.is_virtual or values.external)
+        }
     if kind == "safetensors":
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
@@ -122,7 +149,9 @@ def _arrays(path: Path, stack: ExitStack) -> dict[str, Any]:
             raise ValueError(str(error)) from error
     if kind == "parquet":
         return _columns(path)
-    raise UserError(f"{path} is not a feature file; convert it to .npy, .npz, .h5, .parquet or .safetensors")
+    raise UserError(
+        f"{path} is not a feature file; convert it to .npy, .npz, .h5, .parquet or .safetensors"
+    )
 
 
 def _check_size(path: Path, unpacked: int) -> None:
@@ -133,7 +162,9 @@ def _check_size(path: Path, unpacked: int) -> None:
 
 
 def _columns(path: Path) -> dict[str, Any]:
-    """The columns of a Parquet file; those that are neither features nor ids are not read, and have one value a row."""
+    """The columns of a Parquet file; those that are neither features nor ids are not read, and have
+    one value a row.
+    """
     import pyarrow
     import pyarrow.parquet as parquet
 
@@ -141,10 +172,19 @@ def _columns(path: Path) -> dict[str, Any]:
         with parquet.ParquetFile(path) as file:
             rows, names = file.metadata.num_rows, file.schema_arrow.names
             wanted = [name for name in names if name in (*FEATURES, *IDS["image"], *IDS["caption"])]
-            groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-            columns = [group.column(number) for group in groups for number in range(group.num_columns)]
+            groups = [
+                file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)
+            ]
+            columns = [
+                group.column(number) for group in groups for number in range(group.num_columns)
+            ]
             _check_size(
-                path, sum(4 * each.num_values for each in columns if each.path_in_schema.split(".")[0] in wanted)
+                path,
+                sum(
+                    4 * each.num_values
+                    for each in columns
+                    if each.path_in_schema.split(".")[0] in wanted
+                ),
             )
             table = file.read(wanted)
     except pyarrow.ArrowException as error:
@@ -152,12 +192,20 @@ def _columns(path: Path) -> dict[str, Any]:
     arrays: dict[str, Any] = dict.fromkeys(names, np.empty(rows, bool))
     for name in wanted:
         column = table.column(name)
-        arrays[name] = np.stack(column.to_numpy()) if name in FEATURES else np.array(column.to_pylist(), dtype=object)
+        arrays[name] = (
+            np.stack(column.to_numpy())
+            if name in FEATURES
+            else np.array(column.to_pylist(), dtype=object)
+        )
     return arrays
 
 
-def _ids(path: Path, arrays: Mapping[str, Any], rows: int, of: str, beside: Path | None) -> list[str] | None:
-    """The ids of the rows. Raises UserError for ids that would be ignored, and for fewer or more ids than rows."""
+def _ids(
+    path: Path, arrays: Mapping[str, Any], rows: int, of: str, beside: Path | None
+) -> list[str] | None:
+    """The ids of the rows. Raises UserError for ids that would be ignored, and for fewer or more
+    ids than rows.
+    """
     there = [name for name in IDS[of] if name in arrays]
     where = beside or path
     if len(there) + (beside is not None) > 1:
@@ -172,9 +220,15 @@ def _ids(path: Path, arrays: Mapping[str, Any], rows: int, of: str, beside: Path
         return None
     values = list(lines_of(beside)) if beside else arrays[there[0]][:].tolist()
     if len(values) != rows:
-        raise UserError(f"{where} has {len(values)} ids for {rows} rows of features; make both from the same list")
-    ids = [value.decode(errors="replace") if isinstance(value, bytes) else value for value in values]
+        raise UserError(
+            f"{where} has {len(values)} ids for {rows} rows of features; make both from the same list"
+        )
+    ids = [
+        value.decode(errors="replace") if isinstance(value, bytes) else value for value in values
+    ]
     for row, value in enumerate(ids, 1):
         if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
-            raise UserError(f"{where}: the id of row {row} is {value!r}; write texts or whole numbers")
+            raise UserError(
+                f"{where}: the id of row {row} is {value!r}; write texts or whole numbers"
+            )
     return [str(value).strip() for value in ids]

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.errors import REFUSALS, UserError
-from harness.files import ABANDONED_S, expand, read_note, read_regular, remove_leftovers, sealed, write_text
+from harness.files import (
+    ABANDONED_S,
+    expand,
+    read_note,
+    read_regular,
+    remove_leftovers,
+    sealed,
+    write_text,
+)
 
 T = TypeVar("T")
 
@@ -31,7 +39,9 @@ def _absolute(folder: str) -> Path:
 
 
 def check_cache() -> None:
-    """Raise UserError if the cache folder cannot be created; a read-only one is allowed, as it may be complete."""
+    """Raise UserError if the cache folder cannot be created; a read-only one is allowed, as it may
+    be complete.
+    """
     in_cache(".", lambda folder: None)
 
 
@@ -42,16 +52,20 @@ def is_unusable(error: OSError) -> bool:
 
 @contextmanager
 def writing_to(what: object, advice: str) -> Iterator[None]:
-    """Convert an error of a folder into a UserError of one line: its file, or that `what` cannot be written.
+    """Convert an error of a folder into a UserError of one line: its file, or that `what` cannot be
+    written.
 
-    The file may be one that was read: a forbidden source of an import is not an error of the target folder.
+    The file may be one that was read: a forbidden source of an import is not an error of the target
+    folder.
     """
     try:
         yield
     except OSError as error:
         if not is_unusable(error):
             raise
-        raise UserError(f"{error.filename or f'{what} cannot be written'}: {error.strerror}; {advice}") from error
+        raise UserError(
+            f"{error.filename or f'{what} cannot be written'}: {error.strerror}; {advice}"
+        ) from error
 
 
 def in_cache(name: str, make: Callable[[Path], T]) -> T:
@@ -67,7 +81,9 @@ def in_cache(name: str, make: Callable[[Path], T]) -> T:
     try:
         return make(folder)
     except OSError as error:
-        elsewhere = error.filename is not None and not str(error.filename).startswith(str(cache_folder()))
+        elsewhere = error.filename is not None and not str(error.filename).startswith(
+            str(cache_folder())
+        )
         if elsewhere or not is_unusable(error):
             raise
         raise _unusable(error) from error
@@ -84,7 +100,8 @@ def kept_text(name: str) -> str | None:
 def cached_note(name: str, then: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
     """Read a note in the cache; make and keep it if it is absent or damaged.
 
-    Its values are those of JSON: lists for tuples, texts as keys. The warning about a damaged note ends with `then`.
+    Its values are those of JSON: lists for tuples, texts as keys. The warning about a damaged note
+    ends with `then`.
     """
     noted = read_note(cache_folder() / name, then)
     if noted is None:
@@ -121,7 +138,11 @@ def _clean(folder: Path) -> None:
 
 def known_hash(name: str, compute: Callable[[], str]) -> str:
     """Read a hash from the cache by name; compute and keep it if it is absent or damaged."""
-    return str(cached_note(f"{name}.json", "it will be computed again", lambda: {"hash": compute()})["hash"])
+    return str(
+        cached_note(f"{name}.json", "it will be computed again", lambda: {"hash": compute()})[
+            "hash"
+        ]
+    )
 
 
 def _unusable(error: OSError) -> UserError:

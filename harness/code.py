@@ -1,17 +1,19 @@
 """The code of registered objects: its hash, and the cached declarations of this project's classes.
 
-The results of a plug-in depend on its files: the module that it registers, and what that imports of its own package, of
-modules beside it, and of other plug-ins. They are found by reading the import statements, so that they do not depend on
-what else a process has imported; a module imported by a computed name is not found. This project's own code has
-versions instead (`BACKEND_VERSION`, `Suite.version`).
+The results of a plug-in depend on its files: the module that it registers, and what that imports of
+its own package, of modules beside it, and of other plug-ins. They are found by reading the import
+statements, so that they do not depend on what else a process has imported; a module imported by a
+computed name is not found. This project's own code has versions instead (`BACKEND_VERSION`,
+`Suite.version`).
 
 Declarations of this project's classes are cached, so that a plan does not import torch:
 
 CACHE/declarations/KEY.json           a note (`harness.files`): question -> answer
 
-KEY is a hash of the contents of every Python file of this project and of the names that all packages register. Classes
-of other packages are always imported, since it is unknown which files their declarations depend on; a class whose
-module is already loaded is read directly. A damaged or unwritable file is treated as missing.
+KEY is a hash of the contents of every Python file of this project and of the names that all
+packages register. Classes of other packages are always imported, since it is unknown which files
+their declarations depend on; a class whose module is already loaded is read directly. A damaged or
+unwritable file is treated as missing.
 """
 
 from __future__ import annotations
@@ -59,9 +61,11 @@ def code_of(kind: str, name: str) -> str:
 
 
 def code_of_module(module: str) -> str:
-    """SHA-256 (hex) of a module with what it imports of its package, by content; empty for this project's own.
+    """SHA-256 (hex) of a module with what it imports of its package, by content; empty for this
+    project's own.
 
-    Raises PlugInError if a file has changed since this process imported it, since the old code would run.
+    Raises PlugInError if a file has changed since this process imported it, since the old code
+    would run.
     """
     top = module.partition(".")[0]
     if top in OWN or top in sys.stdlib_module_names:
@@ -94,7 +98,9 @@ def _folder_of(module: str) -> Path | None:
 
 
 def _file(name: str) -> Path | None:
-    """Find the file of a module without importing; None if there is none, as for a package without `__init__.py`."""
+    """Find the file of a module without importing; None if there is none, as for a package without
+    `__init__.py`.
+    """
     top, *rest = name.split(".")
     try:
         spec = find_spec(top)
@@ -104,12 +110,18 @@ def _file(name: str) -> Path | None:
         return None
     if not rest:
         return Path(spec.origin) if spec.has_location and spec.origin else None
-    folders = [Path(folder).joinpath(*rest[:-1]) for folder in spec.submodule_search_locations or ()]
+    folders = [
+        Path(folder).joinpath(*rest[:-1]) for folder in spec.submodule_search_locations or ()
+    ]
     return next(filter(None, (_in_folder(folder, rest[-1]) for folder in folders)), None)
 
 
 def _in_folder(folder: Path, name: str) -> Path | None:
-    names = (f"{name}/__init__.py", f"{name}.py", *(f"{name}{suffix}" for suffix in EXTENSION_SUFFIXES))
+    names = (
+        f"{name}/__init__.py",
+        f"{name}.py",
+        *(f"{name}{suffix}" for suffix in EXTENSION_SUFFIXES),
+    )
     return next((folder / each for each in names if (folder / each).is_file()), None)
 
 
@@ -119,7 +131,11 @@ def _imports(name: str, path: Path) -> Iterator[str]:
         return
     try:
         nodes = list(ast.walk(ast.parse(path.read_bytes())))
-    except (SyntaxError, ValueError, RecursionError):  # raised for a file that cannot be imported either
+    except (
+        SyntaxError,
+        ValueError,
+        RecursionError,
+    ):  # raised for a file that cannot be imported either
         return
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in nodes:
@@ -154,7 +170,8 @@ class Declarations:
         self._new = False
 
     def ask(self, kind: str, name: str, question: object, answer: Callable[[], Any]) -> Any:
-        """The answer, a JSON value. `answer` computes it from the class, which it imports; errors are not kept.
+        """The answer, a JSON value. `answer` computes it from the class, which it imports; errors
+        are not kept.
 
         Raises UserError, and PlugInError for what the class itself raises.
         """
@@ -164,7 +181,9 @@ class Declarations:
                 return json.loads(json.dumps(answer()))
 
         module, _, member = target(kind, name).partition(":")
-        if module.partition(".")[0] not in _DECLARING or altered(getattr(sys.modules.get(module), member, None)):
+        if module.partition(".")[0] not in _DECLARING or altered(
+            getattr(sys.modules.get(module), member, None)
+        ):
             return asked()
         key = digest(kind, name, question)
         if module in sys.modules or key not in self._known:
@@ -181,7 +200,9 @@ class Declarations:
         self._known = _read(self._file) | self._known
         with suppress(OSError):
             write_note(self._file, self._known)
-            files = sorted(self._file.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+            files = sorted(
+                self._file.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns
+            )
             for old in files[:-_KEPT_FILES]:
                 old.unlink(missing_ok=True)
 
@@ -213,12 +234,22 @@ def _own_files() -> Iterator[tuple[str, str, Path]]:
 
 
 def python_files(module: str) -> Iterator[tuple[str, Path]]:
-    """Name and path of each Python file of a top-level module, which is not imported; none if it is not found."""
+    """Name and path of each Python file of a top-level module, which is not imported; none if it is
+    not found.
+    """
     spec = find_spec(module)
-    if spec and spec.submodule_search_locations is None and spec.origin and spec.origin.endswith(".py"):
+    if (
+        spec
+        and spec.submodule_search_locations is None
+        and spec.origin
+        and spec.origin.endswith(".py")
+    ):
         yield f"{module}.py", Path(spec.origin)
     for folder in (spec.submodule_search_locations if spec else None) or ():
-        yield from ((path.relative_to(folder).as_posix(), path) for path in sorted(Path(folder).rglob("*.py")))
+        yield from (
+            (path.relative_to(folder).as_posix(), path)
+            for path in sorted(Path(folder).rglob("*.py"))
+        )
 
 
 def _read(file: Path) -> dict[str, Any]:

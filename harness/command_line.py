@@ -1,4 +1,6 @@
-"""Command lines: the options that select runs, `harness ...` commands to copy, and the values of --set."""
+"""Command lines: the options that select runs, `harness ...` commands to copy, and the values of
+--set.
+"""
 
 from __future__ import annotations
 
@@ -44,32 +46,45 @@ class Selection:
     The fields are keywords of `harness.plan` and options of commands.
     """
 
-    profile: str = option(DEFAULT_PROFILE, "Profile: corpora, encoders, hyperparameters and suites.", "NAME|FILE.toml")
+    profile: str = option(
+        DEFAULT_PROFILE, "Profile: corpora, encoders, hyperparameters and suites.", "NAME|FILE.toml"
+    )
     _: KW_ONLY
     methods: Names | None = option(
-        None, "Variants of methods, one for each value in [key=A|B] (default: the profile's).", "A,B[key=value]"
+        None,
+        "Variants of methods, one for each value in [key=A|B] (default: the profile's).",
+        "A,B[key=value]",
     )
     settings: Names | None = option(None, "Training settings (default: the profile's).", "S,T")
     encoders: Names | None = option(
-        None, "Encoders by name, folders as NAME=DIR, of runs as run:KEY (default: the profile's).", "E,NAME=DIR"
+        None,
+        "Encoders by name, folders as NAME=DIR, of runs as run:KEY (default: the profile's).",
+        "E,NAME=DIR",
     )
     seeds: int | str | Sequence[int] | None = option(
         None, "Number of seeds from 0, or a list (default: the profile's).", "N|0,3,7"
     )
     suites: Names | None = option(None, "Evaluation suites (default: the profile's).", "A,B")
-    tasks: Names | None = option(None, "Evaluate only these tasks; no averages are computed.", "T,U")
+    tasks: Names | None = option(
+        None, "Evaluate only these tasks; no averages are computed.", "T,U"
+    )
     table: Names | None = option(
         None, "Instead of a grid: the runs of a paper's table, such as dalr:T3.", "PAPER:TABLE"
     )
     figure: Names | None = option(
         None, "Instead of a grid: the runs of a paper's figure, such as mcse:F3.", "PAPER:FIGURE"
     )
-    paper: Names | None = option(None, "Instead of a grid: the runs of all tables and figures of a paper.", "NAME")
+    paper: Names | None = option(
+        None, "Instead of a grid: the runs of all tables and figures of a paper.", "NAME"
+    )
     readings: Names | None = option(
-        None, "With --table, --figure or --paper: run each row in these readings, such as paper,official.", "R,S"
+        None,
+        "With --table, --figure or --paper: run each row in these readings, such as paper,official.",
+        "R,S",
     )
     released: bool = option(
-        False, "Instead of training: evaluate the profile's public weights, or those of a --table or --paper."
+        False,
+        "Instead of training: evaluate the profile's public weights, or those of a --table or --paper.",
     )
     set: Mapping[str, object] | Sequence[str] = option(
         (), "Set a hyperparameter in all runs; KEY=A,B makes a variant for each value.", "KEY=VALUE"
@@ -80,17 +95,22 @@ class Selection:
         "METHOD:KEY=V|W,...",
     )
     trials: int | None = option(None, "With --tune: number of configurations per method.", "N")
-    sampler: Literal["tpe", "gp"] | None = option(None, "With --tune: search with Optuna's sampler (default: draw).")
+    sampler: Literal["tpe", "gp"] | None = option(
+        None, "With --tune: search with Optuna's sampler (default: draw)."
+    )
     redo: bool = option(False, "Train all of these runs again, finished ones too.")
     results: str | Path = option(DEFAULT_RESULTS, "Folder of results.", "DIR")
-    data_root: str | Path | None = option(None, "Folder of data files (default: HARNESS_DATA).", "DIR")
+    data_root: str | Path | None = option(
+        None, "Folder of data files (default: HARNESS_DATA).", "DIR"
+    )
 
 
 def harness_command(*words: str, **options: Option) -> str:
     """A command with its options in the order given, quoted for a shell.
 
-    A sequence is joined by commas, a mapping (`set`) repeats its option as KEY=VALUE. Options that are None, empty or
-    the default are left out. `harness_command("run", table="dalr:T3", profile="tiny")`.
+    A sequence is joined by commas, a mapping (`set`) repeats its option as KEY=VALUE. Options that
+    are None, empty or the default are left out. `harness_command("run", table="dalr:T3",
+    profile="tiny")`.
     """
     typed = ["harness", *words]
     for name, value in options.items():
@@ -107,13 +127,19 @@ def harness_command(*words: str, **options: Option) -> str:
 
 
 def parse_set(pairs: Sequence[str]) -> dict[str, str]:
-    """Read the pairs KEY=VALUE of --set, several of them in one text too: steps=300,eval_every=20. Raises UserError."""
+    """Read the pairs KEY=VALUE of --set, several of them in one text too: steps=300,eval_every=20.
+    Raises UserError.
+    """
     listed: list[str] = []
     for pair in pairs:
         first, *more = split(pair)
         listed.append(first)
         for part in more:  # a further value, or the next key
-            listed = [*listed, part] if len(split(part, "=")) > 1 else [*listed[:-1], f"{listed[-1]},{part}"]
+            listed = (
+                [*listed, part]
+                if len(split(part, "=")) > 1
+                else [*listed[:-1], f"{listed[-1]},{part}"]
+            )
     return parse_texts(listed, "--set", "learning_rate=1e-4")
 
 
@@ -133,7 +159,9 @@ def parse_texts(pairs: Sequence[str], option: str, example: str) -> dict[str, st
     for pair in pairs:
         key, equals, text = (part.strip() for part in pair.partition("="))
         if not equals or not key or not text:
-            raise UserError(f"{option} '{pair}' is not key=value; write for example {option} {example}")
+            raise UserError(
+                f"{option} '{pair}' is not key=value; write for example {option} {example}"
+            )
         if key in values:
             raise UserError(f"{option} gives {key} twice; keep one of them")
         values[key] = text

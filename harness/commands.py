@@ -1,8 +1,9 @@
 """Commands for the runs of a folder of results, ready to copy on the machine that made the runs.
 
-RESULTS/.last-places/PROFILE.json records the places that the runs of a profile last used: the profile's file, the data
-root, and encoder folders. It is written when runs are executed, and results are compared with the present content of
-these places. It stays on its machine: `results merge` and `push` leave it out.
+RESULTS/.last-places/PROFILE.json records the places that the runs of a profile last used: the
+profile's file, the data root, and encoder folders. It is written when runs are executed, and
+results are compared with the present content of these places. It stays on its machine: `results
+merge` and `push` leave it out.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ UNTRAINED_VARIANTS = ("none[pooling=cls]", "none[pooling=mean]")
 
 
 class LastPlaces(BaseModel):
-    """Files and folders that the last command was given; a shipped profile and an encoder found by name have none."""
+    """Files and folders that the last command was given; a shipped profile and an encoder found by
+    name have none.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -41,17 +44,25 @@ class LastPlaces(BaseModel):
 def read_places(results: Path, profile: str) -> LastPlaces:
     """Read the places noted for a profile that still exist; empty without a readable note."""
     with suppress(OSError, DamagedError, ValidationError, ValueError):
-        noted = LastPlaces.model_validate(note_in(read_within(results, _places_file(results, profile))))
+        noted = LastPlaces.model_validate(
+            note_in(read_within(results, _places_file(results, profile)))
+        )
         return LastPlaces(
             profile=noted.profile if Path(noted.profile).is_file() else "",
             data_root=noted.data_root if Path(noted.data_root).is_dir() else "",
-            encoders={name: at for name, at in noted.encoders.items() if Path(at.removeprefix(RUN)).is_dir()},
+            encoders={
+                name: at
+                for name, at in noted.encoders.items()
+                if Path(at.removeprefix(RUN)).is_dir()
+            },
         )
     return LastPlaces()
 
 
 def note_places(results: Path, profile: str, places: LastPlaces) -> None:
-    """Note the places that a command was given, keeping earlier encoders; nothing is noted in a read-only folder."""
+    """Note the places that a command was given, keeping earlier encoders; nothing is noted in a
+    read-only folder.
+    """
     before = read_places(results, profile)
     after = places.model_copy(update={"encoders": before.encoders | places.encoders})
     if after != before:
@@ -64,11 +75,17 @@ def _places_file(results: Path, profile: str) -> Path:
 
 
 def no_results(results: Path, problems: Sequence[str], profile: str | None = None) -> UserError:
-    """The error for a folder without usable results, of a profile: what is wrong with its files, or how to get some."""
+    """The error for a folder without usable results, of a profile: what is wrong with its files, or
+    how to get some.
+    """
     what = f"no results of the profile '{profile}'" if profile else "no results"
     if problems:
-        return UserError(f"{results} has {what} that can be used: {first_of(problems, NAMED, '; ')}")
-    return UserError(f"{results} has {what}; run `{Commands(results).run(profile=profile or 'tiny')}` first")
+        return UserError(
+            f"{results} has {what} that can be used: {first_of(problems, NAMED, '; ')}"
+        )
+    return UserError(
+        f"{results} has {what}; run `{Commands(results).run(profile=profile or 'tiny')}` first"
+    )
 
 
 class Commands:
@@ -107,8 +124,14 @@ class Commands:
         )
 
     def profile(self, name: str) -> str:
-        """The value of `--profile` for a result's profile; a file never noted is taken to be in the working folder."""
-        return name if name in shipped_profiles() else shown(self._of(name).profile) or f"./{name}.toml"
+        """The value of `--profile` for a result's profile; a file never noted is taken to be in the
+        working folder.
+        """
+        return (
+            name
+            if name in shipped_profiles()
+            else shown(self._of(name).profile) or f"./{name}.toml"
+        )
 
     def untrained(self, profile: str, encoders: Sequence[str]) -> str:
         """A sentence with the command that evaluates untrained encoders; empty without encoders."""
@@ -121,7 +144,9 @@ class Commands:
         """An encoder as `--encoders` takes it: NAME=FOLDER, or only the name if that is enough."""
         if name in self._of(profile).encoders:
             return f"{name}={shown(self._of(profile).encoders[name])}"
-        return name if "/" in name or self._is_named(name, self.profile(profile)) else f"{name}=FOLDER"
+        return (
+            name if "/" in name or self._is_named(name, self.profile(profile)) else f"{name}=FOLDER"
+        )
 
 
 def shown(location: str | Path) -> str:

@@ -10,33 +10,78 @@ from typing import Any
 RESTORE = "correct it, or restore it from its source"
 #: pydantic's types of errors whose messages are about Python -> about a file
 _OF_FILES = {
-    **{"extra_forbidden": "there is no such key", "missing": "it is missing", "string_too_short": "it is empty"},
-    **{"int_parsing_size": "it is too large", "sequence_str": "it must be a list", "model_type": "it must be a table"},
+    **{
+        "extra_forbidden": "there is no such key",
+        "missing": "it is missing",
+        "string_too_short": "it is empty",
+    },
+    **{
+        "int_parsing_size": "it is too large",
+        "sequence_str": "it must be a list",
+        "model_type": "it must be a table",
+    },
 }
 #: pydantic's terms -> plain ones, in this order
 _PLAIN = {
-    **{"Input should be": "it must be", "String should": "it must", "Tuple should": "it must", "valid ": ""},
-    **{"integer": "whole number", "a boolean": "true or false", "a dictionary": "a table (in Python a dict)"},
-    **{"an array": "a list", "an object": "a mapping", "a array": "a list", "string": "text", "tuple": "list"},
+    **{
+        "Input should be": "it must be",
+        "String should": "it must",
+        "Tuple should": "it must",
+        "valid ": "",
+    },
+    **{
+        "integer": "whole number",
+        "a boolean": "true or false",
+        "a dictionary": "a table (in Python a dict)",
+    },
+    **{
+        "an array": "a list",
+        "an object": "a mapping",
+        "a array": "a list",
+        "string": "text",
+        "tuple": "list",
+    },
     **{"an instance of ": "a ", "a Sequence": "a list", "callable": "a function"},
 }
 
 
 def worded(*problems: Mapping[str, Any]) -> str:
-    """What pydantic found wrong with a value, or with each type that it may have: 'it must be a number or a text'."""
+    """What pydantic found wrong with a value, or with each type that it may have: 'it must be a
+    number or a text'.
+    """
     texts: dict[str, None] = {}
     for each in problems:
-        text = _OF_FILES.get(each["type"], str(each["msg"]).partition(", unable")[0].partition(", got")[0])
+        text = _OF_FILES.get(
+            each["type"], str(each["msg"]).partition(", unable")[0].partition(", got")[0]
+        )
         for term, plain in {} if each["type"] == "value_error" else _PLAIN.items():
             text = text.replace(term, plain)
         texts[text.removeprefix("Value error, ")] = None
     return " or ".join(texts).replace(" or it must be ", " or ")
 
 
-#: errors of a file system that a user can correct: a wrong path, no permission, no room, another disk, a failing one
+#: errors of a file system that a user can correct: a wrong path, no permission, no room, another
+#: disk, a failing one
 REFUSALS = (
-    *(errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.EACCES, errno.EPERM),
-    *(errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EXDEV, errno.EIO, errno.ENOTSUP, errno.ESTALE),
+    *(
+        errno.ENAMETOOLONG,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EEXIST,
+        errno.ELOOP,
+        errno.EACCES,
+        errno.EPERM,
+    ),
+    *(
+        errno.EROFS,
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+        errno.EXDEV,
+        errno.EIO,
+        errno.ENOTSUP,
+        errno.ESTALE,
+    ),
 )
 
 
@@ -45,7 +90,9 @@ class UserError(Exception):
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's message, and the second after a colon; Arrow's continue with the schema."""
+    """The first line of an error's message, and the second after a colon; Arrow's continue with the
+    schema.
+    """
     first, *rest = str(error).splitlines() or [type(error).__name__]
     return f"{first} {rest[0].strip()}" if rest and first.endswith(":") else first
 
@@ -59,8 +106,12 @@ class MissingData(UserError):  # noqa: N818
 
 
 class UnavailableError(UserError):
-    """A name that the profile does not have, or that gives other features than a run asks for; no file is wrong."""
+    """A name that the profile does not have, or that gives other features than a run asks for; no
+    file is wrong.
+    """
 
 
 class PlugInError(UserError):
-    """A registered object cannot be loaded, or its own code raised an error; other objects are not affected."""
+    """A registered object cannot be loaded, or its own code raised an error; other objects are not
+    affected.
+    """

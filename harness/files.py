@@ -1,11 +1,12 @@
-"""Safe files: read only if regular, written whole or not at all, and checked by hash when read back.
+"""Safe files: read only if regular, written whole or not at all, and checked by hash when read
+back.
 
-A note is a JSON object whose last member, `digest`, is the SHA-256 of the bytes before it. Results, records of training
-and facts on cached files are notes. A folder has the hashes of its files in `CHECKSUMS`, in sha256sum's format,
-with the hash of that list in the last line.
+A note is a JSON object whose last member, `digest`, is the SHA-256 of the bytes before it. Results,
+records of training and facts on cached files are notes. A folder has the hashes of its files in
+`CHECKSUMS`, in sha256sum's format, with the hash of that list in the last line.
 
-Hashes detect accidents: truncated files, changed bytes, files mixed up. They are not signatures, since anyone who edits
-a file can recompute its hash.
+Hashes detect accidents: truncated files, changed bytes, files mixed up. They are not signatures,
+since anyone who edits a file can recompute its hash.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ CHECKSUMS: Final = "CHECKSUMS"
 #: suffix given to a damaged file
 ASIDE: Final = ".damaged"
 
-#: size in bytes up to which a file of a results folder is read; the largest one that a run has written had 2 MB
+#: size in bytes up to which a file of a results folder is read; the largest one that a run has
+#: written had 2 MB
 LARGEST: Final = 3 * 10**7
 
 _SEAL = re.compile(rb',"digest":"([0-9a-f]{64})"\}\s*\Z')
@@ -54,7 +56,9 @@ def expand(path: str | os.PathLike[str]) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
-        raise UserError(f"no home folder is known for {path}; write the path in full, or set HOME") from error
+        raise UserError(
+            f"no home folder is known for {path}; write the path in full, or set HOME"
+        ) from error
 
 
 def open_regular(path: Path) -> BufferedReader:
@@ -69,13 +73,21 @@ def read_regular(path: Path) -> bytes:
 
 
 def open_within(folder: Path, path: Path, most: int = LARGEST) -> BufferedReader:
-    """Open a file below a folder that others may have filled. Raises OSError, also for links, or above `most` bytes.
+    """Open a file below a folder that others may have filled. Raises OSError, also for links, or
+    above `most` bytes.
 
-    Only folders of the two topmost levels may be links: users put profiles and runs' work on other disks.
+    Only folders of the two topmost levels may be links: users put profiles and runs' work on other
+    disks.
     """
-    below = path.parents[: len(path.parts) - len(folder.parts) - 1] if folder in path.parents else ()
+    below = (
+        path.parents[: len(path.parts) - len(folder.parts) - 1] if folder in path.parents else ()
+    )
     if any(each.is_symlink() for each in (path, *below[:-2])):
-        raise OSError(errno.ELOOP, "it is a link, or in a linked folder, and links are not followed", str(path))
+        raise OSError(
+            errno.ELOOP,
+            "it is a link, or in a linked folder, and links are not followed",
+            str(path),
+        )
     stream = open_regular(path)
     if os.fstat(stream.fileno()).st_size > most:
         stream.close()
@@ -90,7 +102,9 @@ def read_within(folder: Path, path: Path) -> bytes:
 
 
 def _open(path: str, flags: int) -> int:
-    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # otherwise opening a pipe would wait for its writer
+    handle = os.open(
+        path, flags | getattr(os, "O_NONBLOCK", 0)
+    )  # otherwise opening a pipe would wait for its writer
     kind = os.fstat(handle).st_mode
     if not stat.S_ISREG(kind):
         os.close(handle)
@@ -113,7 +127,8 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 @contextmanager
 def replaced(path: Path) -> Iterator[BinaryIO]:
-    """Yield a stream to a temporary file: if the block succeeds, it is flushed and replaces `path`, else removed.
+    """Yield a stream to a temporary file: if the block succeeds, it is flushed and replaces `path`,
+    else removed.
 
     The new name is flushed too, so that files it supersedes can be removed safely afterwards.
     """
@@ -138,14 +153,19 @@ def own_mark() -> str:
 
 
 def temporary_beside(path: Path) -> Path:
-    """A hidden temporary name in the folder of `path`, unique to this thread, to be renamed to `path`."""
+    """A hidden temporary name in the folder of `path`, unique to this thread, to be renamed to
+    `path`.
+    """
     mine = f"{own_mark()}.tmp"
     name = f".{path.name}.{mine}"
-    return path.with_name(name if len(name.encode()) <= LONGEST_NAME else f".{text_hash(path.name)[:32]}.{mine}")
+    return path.with_name(
+        name if len(name.encode()) <= LONGEST_NAME else f".{text_hash(path.name)[:32]}.{mine}"
+    )
 
 
 def fill_folder(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Make a folder, fill it by calling `fill(folder)`, and flush its files to disk; remove it if that fails.
+    """Make a folder, fill it by calling `fill(folder)`, and flush its files to disk; remove it if
+    that fails.
 
     Raises FileExistsError if the folder exists, and leaves it unchanged.
     """
@@ -159,9 +179,11 @@ def fill_folder(folder: Path, fill: Callable[[Path], None]) -> None:
 
 
 def move(path: Path, target: Path) -> None:
-    """Move a file or folder in place of `target`, to another disk too. Raises OSError, with `path` as it was.
+    """Move a file or folder in place of `target`, to another disk too. Raises OSError, with `path`
+    as it was.
 
-    To another disk it is copied whole before it goes, so that a kill at any moment leaves one of both complete.
+    To another disk it is copied whole before it goes, so that a kill at any moment leaves one of
+    both complete.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -173,7 +195,10 @@ def move(path: Path, target: Path) -> None:
     copied, gone = temporary_beside(target), temporary_beside(path)
     try:
         for each in (path, *path.rglob("*")):
-            is_folder, into = each.is_dir() and not each.is_symlink(), copied / each.relative_to(path)
+            is_folder, into = (
+                each.is_dir() and not each.is_symlink(),
+                copied / each.relative_to(path),
+            )
             into.mkdir() if is_folder else shutil.copy2(each, into, follow_symlinks=False)
         _flush_files(copied)
         remove(target)
@@ -212,7 +237,9 @@ def remove(path: Path) -> None:
 
 
 def remove_leftovers(folder: Path, pattern: str = ".*.tmp", older_than_s: float = 0.0) -> None:
-    """Remove temporary files and folders of killed processes; no live process may be writing a matching one."""
+    """Remove temporary files and folders of killed processes; no live process may be writing a
+    matching one.
+    """
     with suppress(OSError):
         for path in folder.glob(pattern):
             with suppress(OSError):
@@ -236,13 +263,17 @@ def sealed(text: str) -> str:
 
 
 def unsealed(content: bytes) -> bytes:
-    """Remove and check the digest of a JSON object. Raises DamagedError if it is missing or does not match."""
+    """Remove and check the digest of a JSON object. Raises DamagedError if it is missing or does
+    not match.
+    """
     seal = _SEAL.search(content)
     if seal is None:
         raise DamagedError("it has no digest: it is truncated or from another version")
     body = content[: seal.start()]
     if hashlib.sha256(body).hexdigest().encode() != seal[1]:
-        raise DamagedError("its content does not match its digest: it was changed or damaged after it was written")
+        raise DamagedError(
+            "its content does not match its digest: it was changed or damaged after it was written"
+        )
     return body + b"}"
 
 
@@ -265,7 +296,8 @@ def read_note(path: Path, then: str) -> dict[str, Any] | None:
 def read_note_on(note: Path, files: Mapping[str, Path], then: str) -> dict[str, Any] | None:
     """Read a note that holds the hash of each file under its key in `files`, '' for no file.
 
-    None if there is no note, or if the note or a file has changed: it is put aside, with `then` in the warning.
+    None if there is no note, or if the note or a file has changed: it is put aside, with `then` in
+    the warning.
     """
     noted = read_note(note, then)
     if noted is None:
@@ -284,9 +316,11 @@ def read_note_on(note: Path, files: Mapping[str, Path], then: str) -> dict[str, 
 def kept_files(
     note: Path, files: Mapping[str, Path], then: str, make: Callable[[], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """Return the note on cached files; if they are absent or damaged, `make` writes them and returns its other members.
+    """Return the note on cached files; if they are absent or damaged, `make` writes them and
+    returns its other members.
 
-    The note has the hash of each file by its key and is written last, so that files without it are made again.
+    The note has the hash of each file by its key and is written last, so that files without it are
+    made again.
     """
     noted: Mapping[str, Any] | None = read_note_on(note, files, then)
     if noted is None:
@@ -305,9 +339,11 @@ def note_in(content: bytes) -> dict[str, Any]:
 
 
 def content_hash(path: Path) -> str:
-    """SHA-256 (hex) of a file's bytes, read once per process unless its size or time changes. Raises OSError.
+    """SHA-256 (hex) of a file's bytes, read once per process unless its size or time changes.
+    Raises OSError.
 
-    Unlike `harness.sources.file_hash`, each process reads the bytes, so changes that keep size and time are noticed.
+    Unlike `harness.sources.file_hash`, each process reads the bytes, so changes that keep size and
+    time are noticed.
     """
     stat = path.stat()
     return _hashed(path.resolve(), stat.st_size, stat.st_mtime_ns + stat.st_ctime_ns, stat.st_ino)
@@ -332,12 +368,16 @@ def _hashed(path: Path, size: int, mtime: int, inode: int) -> str:
 def seal_folder(folder: Path) -> None:
     """Write the hashes of all files of a complete folder, before it is moved into place."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    text = "".join(f"{content_hash(path)}  {path.relative_to(folder).as_posix()}\n" for path in files)
+    text = "".join(
+        f"{content_hash(path)}  {path.relative_to(folder).as_posix()}\n" for path in files
+    )
     (folder / CHECKSUMS).write_text(f"{text}# {text_hash(text)}\n", encoding="utf-8")
 
 
 def check_folder(folder: Path) -> None:
-    """Raise DamagedError if a folder has changed since it was sealed, naming the first changed file."""
+    """Raise DamagedError if a folder has changed since it was sealed, naming the first changed
+    file.
+    """
     try:
         *lines, last = read_regular(folder / CHECKSUMS).decode().splitlines(keepends=True)
     except (OSError, ValueError) as error:
@@ -355,14 +395,17 @@ def check_folder(folder: Path) -> None:
 def put_aside(path: Path, why: object, then: str) -> None:
     """Rename a file or a folder to NAME.damaged, in place of an earlier one, and warn in one line.
 
-    `then` describes the consequence. If renaming fails, the file is left for its next writer to replace.
+    `then` describes the consequence. If renaming fails, the file is left for its next writer to
+    replace.
     """
     aside = path.with_name(path.name + ASIDE)
     try:
         remove(aside)
         path.rename(aside)
     except OSError as error:
-        log.warning("%s is damaged (%s) and cannot be renamed (%s); %s", path, why, error.strerror, then)
+        log.warning(
+            "%s is damaged (%s) and cannot be renamed (%s); %s", path, why, error.strerror, then
+        )
     else:
         log.warning("%s is damaged (%s); renamed to %s, %s", path, why, aside.name, then)
 

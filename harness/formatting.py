@@ -1,8 +1,9 @@
 """Numbers and texts as they are shown. Every message, page and file rounds alike.
 
-A terminal reads escape sequences, a spreadsheet formulas, and HTML, Markdown and LaTeX their markup. Texts of users,
-results and libraries are cleaned here, each for the place where it is shown, so that nothing in them can act as a
-command; HTML is escaped by its templates, of texts that `visible` has cleaned.
+A terminal reads escape sequences, a spreadsheet formulas, and HTML, Markdown and LaTeX their
+markup. Texts of users, results and libraries are cleaned here, each for the place where it is
+shown, so that nothing in them can act as a command; HTML is escaped by its templates, of texts that
+`visible` has cleaned.
 """
 
 from __future__ import annotations
@@ -14,27 +15,45 @@ from functools import cache
 from html import unescape
 from math import ceil
 
-#: Longest word shown whole in a message, about three lines of a terminal; characters kept at each end of a longer one.
+#: Longest word shown whole in a message, about three lines of a terminal; characters kept at each
+#: end of a longer one.
 LONGEST_WORD, WORD_ENDS = 300, 100
 #: Bytes of the longest name in a folder, on every common file system.
 LONGEST_NAME = 255
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
-#: control characters but for tab and line feed, line separators, marks of text direction, lone surrogates
-_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+#: control characters but for tab and line feed, line separators, marks of text direction, lone
+#: surrogates
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
+)
 _REMARK = re.compile(r", [\w ]+$")
 _GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "λ": "lambda", "μ": "mu", "τ": "tau"}
 _LATEX = {
     **{char: rf"$\{name}$" for char, name in _GREEK.items()},
     **{char: f"\\{char}" for char in "{}_&%#$"},
     **{"[": "{[}", "]": "{]}"},  # LaTeX reads a bracket after a line's end as an option
-    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}"},
+    **{
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "|": r"\textbar{}",
+    },
     **{"<": r"\textless{}", ">": r"\textgreater{}", "*": "{*}", "–": "--", "−": "$-$"},
-    **{"†": r"$\dagger$", "‡": r"$\ddagger$", "§": r"\S{}", "±": r"$\pm$", "≈": r"$\approx$", "≠": r"$\neq$"},
+    **{
+        "†": r"$\dagger$",
+        "‡": r"$\ddagger$",
+        "§": r"\S{}",
+        "±": r"$\pm$",
+        "≈": r"$\approx$",
+        "≠": r"$\neq$",
+    },
 }
 
 
 def visible(text: str) -> str:
-    r"""Write control characters and marks of direction as escapes, such as \x1b; tabs and line feeds stay."""
+    r"""Write control characters and marks of direction as escapes, such as \x1b; tabs and line
+    feeds stay.
+    """
     if text.isprintable():  # most texts are: this is faster than a search
         return text
     return _HIDDEN.sub(lambda match: _code(match.group()), text.replace("\r\n", "\n"))
@@ -43,11 +62,15 @@ def visible(text: str) -> str:
 def one_line(text: str) -> str:
     """A text as one line of a message; the middle of a word longer than LONGEST_WORD is left out."""
     line = re.sub(r"\s*[\n\t]\s*", " ", visible(text)).strip()
-    return _LONG_WORD.sub(lambda word: f"{word.group()[:WORD_ENDS]}…{word.group()[-WORD_ENDS:]}", line)
+    return _LONG_WORD.sub(
+        lambda word: f"{word.group()[:WORD_ENDS]}…{word.group()[-WORD_ENDS:]}", line
+    )
 
 
 def for_markdown(text: str) -> str:
-    """A text in which nothing becomes markup or a link, ends a cell or starts a line; commands stay code."""
+    """A text in which nothing becomes markup or a link, ends a cell or starts a line; commands stay
+    code.
+    """
     parts = re.split(r"(`harness\s[^`|]*`)", " ".join(visible(text).split()))
     return "".join(part if at % 2 else _escaped(part) for at, part in enumerate(parts))
 
@@ -64,16 +87,22 @@ def from_markdown(text: str) -> str:
 
 
 def for_latex(text: str) -> str:
-    """A text without commands. Characters that a plain installation cannot print become their code points."""
+    """A text without commands. Characters that a plain installation cannot print become their code
+    points.
+    """
     return "".join(map(_latex, text))
 
 
 def for_csv(value: object) -> object:
-    """A cell that a spreadsheet shows as it is: what would be a formula gets an apostrophe, numbers and ranges stay."""
+    """A cell that a spreadsheet shows as it is: what would be a formula gets an apostrophe, numbers
+    and ranges stay.
+    """
     if not isinstance(value, str):
         return value
     text = visible(value)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) and not _is_number(text) else text
+    return (
+        f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) and not _is_number(text) else text
+    )
 
 
 def _code(char: str) -> str:
@@ -90,7 +119,9 @@ def _latex(char: str) -> str:
 
 
 def _is_number(text: str) -> bool:
-    """Whether a text is a number, or a range as `interval_text` writes it, perhaps with a remark after a comma."""
+    """Whether a text is a number, or a range as `interval_text` writes it, perhaps with a remark
+    after a comma.
+    """
     try:
         return all(math.isfinite(float(end)) for end in _REMARK.sub("", text).split(" to "))
     except ValueError:
@@ -114,7 +145,9 @@ def signed(value: float, digits: int) -> str:
     return f"+{text}" if float(text) > 0 else text
 
 
-def interval_text(low: float, high: float, digits: int, text: Callable[[float, int], str] = fixed) -> str:
+def interval_text(
+    low: float, high: float, digits: int, text: Callable[[float, int], str] = fixed
+) -> str:
     """`1.20 to 3.40`, both ends as `fixed` or `signed`."""
     return f"{text(low, digits)} to {text(high, digits)}"
 

@@ -33,14 +33,16 @@ Overrides = Mapping[str, OptionValue]
 class Resolved:
     """A run with every value decided; its method is imported only when it is needed.
 
-    `layers` are the values of the method's options, later layers overriding earlier ones; `identity` are the values
-    that distinguish experiments. `streams` maps the setting's corpora that the method learns from, in order, to their
-    streams. `features` has the teacher features that the method reads, by role, and `captions` which captions of an
-    image; `dev` is the similarity task that selects the best checkpoint. `options` are the setting's, and any that the
-    method requires of the corpora. `own_steps` are the streams that the method trains in steps of their own; `pooling`
-    names the pooling of its sentence vectors, `dropout` are the rates of the encoder's, of states and of attention, -1
-    for its own. `sources` has the origin of each value that is not a default of the method or of `Training`: the
-    `source` of a rule, '[training]' of the profile, '--set', or the variant with the option.
+    `layers` are the values of the method's options, later layers overriding earlier ones;
+    `identity` are the values that distinguish experiments. `streams` maps the setting's corpora
+    that the method learns from, in order, to their streams. `features` has the teacher features
+    that the method reads, by role, and `captions` which captions of an image; `dev` is the
+    similarity task that selects the best checkpoint. `options` are the setting's, and any that the
+    method requires of the corpora. `own_steps` are the streams that the method trains in steps of
+    their own; `pooling` names the pooling of its sentence vectors, `dropout` are the rates of the
+    encoder's, of states and of attention, -1 for its own. `sources` has the origin of each value
+    that is not a default of the method or of `Training`: the `source` of a rule, '[training]' of
+    the profile, '--set', or the variant with the option.
     """
 
     spec: RunSpec
@@ -69,16 +71,27 @@ class Resolved:
     def hyperparameters(self) -> Hyperparameters:
         """The method's options."""
         with errors_of("method", self.spec.variant.name):
-            configured: Hyperparameters = self.method.configure(self.spec.variant.reading, *self.layers)
+            configured: Hyperparameters = self.method.configure(
+                self.spec.variant.reading, *self.layers
+            )
         return configured
 
     def check_declared(self) -> None:
-        """Raise UserError where the method's class in this process differs from what the run was planned with."""
-        variant, method = self.spec.variant, self.method  # imported: from here on, its class is asked
+        """Raise UserError where the method's class in this process differs from what the run was
+        planned with.
+        """
+        variant, method = (
+            self.spec.variant,
+            self.method,
+        )  # imported: from here on, its class is asked
         found = declared_method(method.name).configured(str(variant), variant.reading, self.layers)
-        if method.trains != self.trains or any(getattr(self, name) != value for name, value in found.items()):
+        if method.trains != self.trains or any(
+            getattr(self, name) != value for name, value in found.items()
+        ):
             declarations().save()  # in place of the answers that the plan was made with
-            raise UserError(f"{variant.name} has changed since the run was planned; run the same command again")
+            raise UserError(
+                f"{variant.name} has changed since the run was planned; run the same command again"
+            )
 
 
 @dataclass(frozen=True)
@@ -102,12 +115,14 @@ def grid(
 ) -> list[RunSpec]:
     """The runs of a grid, seeds outermost, so that every row of a table has its first seed early.
 
-    A method that does not train has one run of each encoder. Raises UserError for an unknown method or setting and for
-    more than MOST_RUNS, and PlugInError for a method that cannot be used.
+    A method that does not train has one run of each encoder. Raises UserError for an unknown method
+    or setting and for more than MOST_RUNS, and PlugInError for a method that cannot be used.
     """
     number = len(methods) * len(settings) * len(encoders) * len(seeds)
     if number > MOST_RUNS:
-        raise UserError(f"this grid has {number:,} runs, more than {MOST_RUNS:,}; name fewer methods or seeds")
+        raise UserError(
+            f"this grid has {number:,} runs, more than {MOST_RUNS:,}; name fewer methods or seeds"
+        )
     trains = {variant: declared_method(variant.name).trains for variant in methods}
     for setting in settings:
         check_setting(profile, setting)
@@ -116,7 +131,9 @@ def grid(
             RunSpec(variant, setting, encoder, seed)
             if trains[variant]
             else RunSpec(variant, Variant(UNTRAINED), encoder, 0)
-            for seed, encoder, setting, variant in itertools.product(seeds, encoders, settings, methods)
+            for seed, encoder, setting, variant in itertools.product(
+                seeds, encoders, settings, methods
+            )
         )
     )
 
@@ -126,8 +143,8 @@ def resolve_all(
 ) -> tuple[list[Resolved], list[Skipped]]:
     """Resolve runs in their order; those that cannot be trained in their setting are skipped.
 
-    Unless `strict`, a run whose setting the profile does not have, or whose plug-in fails, is skipped too. Raises
-    UserError and PlugInError.
+    Unless `strict`, a run whose setting the profile does not have, or whose plug-in fails, is
+    skipped too. Raises UserError and PlugInError.
     """
     runs, skipped = list[Resolved](), dict[Skipped, None]()
     check_overrides({spec.variant for spec in specs}, overrides)
@@ -148,9 +165,10 @@ def resolve_all(
 def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     """Decide every value of a run.
 
-    Method: dataclass defaults, the reading's values, the profile's rules, --set, the variant's options.
-    Training: the profile's [training] table, its rules, --set, the variant's options. Later ones win.
-    Raises UnfitSettingError for a method that cannot be trained in the setting, and UserError.
+    Method: dataclass defaults, the reading's values, the profile's rules, --set, the variant's
+    options. Training: the profile's [training] table, its rules, --set, the variant's options.
+    Later ones win. Raises UnfitSettingError for a method that cannot be trained in the setting, and
+    UserError.
     """
     method, variant, setting = declared_method(spec.variant.name), spec.variant, spec.setting
     _check_rules(profile.name, profile.hyperparameters, method.name)
@@ -166,8 +184,14 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     named = dict(variant.options)
     layers = (values, named) if method.trains else (values,)
     dev = str(values.pop("dev", profile.dev_of(setting.name)))
-    of_training: dict[str, OptionValue | None] = {"steps": None} if "epochs" in values and "steps" not in values else {}
-    of_training |= {key: layer.pop(key) for layer in layers for key in Training.model_fields.keys() & layer.keys()}
+    of_training: dict[str, OptionValue | None] = (
+        {"steps": None} if "epochs" in values and "steps" not in values else {}
+    )
+    of_training |= {
+        key: layer.pop(key)
+        for layer in layers
+        for key in Training.model_fields.keys() & layer.keys()
+    }
     configured = method.configured(str(variant), variant.reading, (values, named))
     options = check_setting(profile, setting) if method.trains else ()
     return Resolved(
@@ -178,7 +202,9 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
         overrides=dict(overrides),
         streams=_used(profile, method, setting) if method.trains else {},
         dev=dev,
-        options=(*options, Captions("all")) if method.trains and configured["captions"] == "all" else options,
+        options=(*options, Captions("all"))
+        if method.trains and configured["captions"] == "all"
+        else options,
         sources=sources,
         **configured,
     )
@@ -199,14 +225,18 @@ def _known(method: DeclaredMethod) -> set[str]:
 
 @lru_cache(maxsize=64)
 def _check_rules(profile: str, rules: tuple[Rule, ...], method: str) -> None:
-    """Refuse a rule for a method that is not installed, and one that would silently replace a value of a reading.
+    """Refuse a rule for a method that is not installed, and one that would silently replace a value
+    of a reading.
 
-    Raises UserError. Only the readings of this method are checked, so that no other method is imported.
+    Raises UserError. Only the readings of this method are checked, so that no other method is
+    imported.
     """
     installed = names("method")
     for name in (name for rule in rules for name in rule.methods):
         if name not in installed:
-            raise UserError(f"the profile '{profile}' has a rule for the method '{name}': {suggest(name, installed)}")
+            raise UserError(
+                f"the profile '{profile}' has a rule for the method '{name}': {suggest(name, installed)}"
+            )
     for rule in rules:
         if rule.readings or (rule.methods and method not in rule.methods):
             continue
@@ -222,7 +252,9 @@ def _check_rules(profile: str, rules: tuple[Rule, ...], method: str) -> None:
 def _refuse_idle_epochs(profile: Profile, run: Resolved) -> None:
     variant = run.spec.variant
     if "epochs" in dict(variant.options) and run.training.steps is not None:
-        why = f"the profile '{profile.name}' sets steps = {run.training.steps}, which replace epochs"
+        why = (
+            f"the profile '{profile.name}' sets steps = {run.training.steps}, which replace epochs"
+        )
         raise UserError(f"{variant}: {why}; write steps=N in the brackets, or --set epochs=N")
 
 
@@ -232,12 +264,18 @@ def _training(profile: Profile, values: Mapping[str, OptionValue | None]) -> Tra
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        what = f"the training value '{key}' = {first['input']!r} is" if key else "these training values are"
+        what = (
+            f"the training value '{key}' = {first['input']!r} is"
+            if key
+            else "these training values are"
+        )
         raise UserError(f"{what} refused: {worded(first)}") from error
 
 
 def check_overrides(methods: Iterable[Variant], overrides: Overrides) -> None:
-    """Raise UserError for a key of `--set` that is an option neither of the training nor of any of the methods."""
+    """Raise UserError for a key of `--set` that is an option neither of the training nor of any of
+    the methods.
+    """
     _refuse_both("--set", overrides)
     known = set(Training.model_fields)
     for variant in methods:
@@ -254,10 +292,14 @@ def _refuse_both(source: str, values: Mapping[str, OptionValue]) -> None:
 
 
 def check_setting(profile: Profile, setting: Variant) -> tuple[SettingOption, ...]:
-    """The options of a setting. Raises UserError, UnavailableError for a setting that the profile does not have."""
+    """The options of a setting. Raises UserError, UnavailableError for a setting that the profile
+    does not have.
+    """
     if setting.name not in profile.settings:
         hint = suggest(setting.name, sorted(profile.settings))
-        raise UnavailableError(f"the profile '{profile.name}' has no setting '{setting.name}'; {hint}")
+        raise UnavailableError(
+            f"the profile '{profile.name}' has no setting '{setting.name}'; {hint}"
+        )
     return setting_options(setting, _streams(profile, setting).values())
 
 
@@ -274,7 +316,8 @@ _NAMED = {"pairs": "image-caption pairs", "triplets": "NLI triplets", "audio": "
 
 
 def _used(profile: Profile, method: DeclaredMethod, setting: Variant) -> dict[str, Stream]:
-    """The setting's corpora that the method reads, each with its stream; captions count as sentences.
+    """The setting's corpora that the method reads, each with its stream; captions count as
+    sentences.
 
     Raises UnfitSettingError if the setting has no corpus of a stream that the method needs.
     """
@@ -282,7 +325,9 @@ def _used(profile: Profile, method: DeclaredMethod, setting: Variant) -> dict[st
     given = {*streams.values(), *(("sentences",) if "pairs" in streams.values() else ())}
     absent = [_NAMED.get(stream, stream) for stream in method.streams if stream not in given]
     if absent:
-        raise UnfitSettingError(f"{method.name} needs {' and '.join(absent)}, the setting {setting} has none")
+        raise UnfitSettingError(
+            f"{method.name} needs {' and '.join(absent)}, the setting {setting} has none"
+        )
     wanted = {*method.streams, *(("pairs",) if "sentences" in method.streams else ())}
     return {name: stream for name, stream in streams.items() if stream in wanted}
 
@@ -294,8 +339,14 @@ Lists = Mapping[str, Sequence[str]]
 
 
 def listed_values(values: Mapping[str, object] | Sequence[str]) -> tuple[Overrides, Lists]:
-    """Split the values of `--set` (KEY=VALUE or a mapping) into single values and lists. Raises UserError."""
-    pairs = [f"{key}={_text(value)}" for key, value in values.items()] if isinstance(values, Mapping) else values
+    """Split the values of `--set` (KEY=VALUE or a mapping) into single values and lists. Raises
+    UserError.
+    """
+    pairs = (
+        [f"{key}={_text(value)}" for key, value in values.items()]
+        if isinstance(values, Mapping)
+        else values
+    )
     texts = parse_set(pairs)
     lists = {key: _parts(f"--set {key}={text}", text, ",") for key, text in texts.items()}
     single = [f"{key}={texts[key]}" for key, parts in lists.items() if len(parts) == 1]
@@ -315,8 +366,8 @@ def one_value_each(values: Mapping[str, object] | Sequence[str], where: str) -> 
 def swept(methods: Sequence[str], overrides: Overrides, lists: Lists) -> list[Variant]:
     """Expand variants into every combination of the values listed in their brackets and in `lists`.
 
-    A variant's own options are not replaced. Raises UserError for an unknown name, for lists that apply to no variant,
-    and for more than MOST_VARIANTS.
+    A variant's own options are not replaced. Raises UserError for an unknown name, for lists that
+    apply to no variant, and for more than MOST_VARIANTS.
     """
     named = [Variant.parse(text) for text in methods]
     if lists:
@@ -329,10 +380,14 @@ def swept(methods: Sequence[str], overrides: Overrides, lists: Lists) -> list[Va
         more = {key: listed for key, listed in lists.items() if key in changeable}
         taken |= more.keys()
         if len(variants) + prod(map(len, [*own.values(), *more.values()])) > MOST_VARIANTS:
-            raise UserError(f"these lists of values make more than {MOST_VARIANTS:,} variants; give fewer values")
+            raise UserError(
+                f"these lists of values make more than {MOST_VARIANTS:,} variants; give fewer values"
+            )
         values = {**own, **more}
         for chosen in itertools.product(*values.values()):
-            variants[Variant.make(variant.name, dict(zip(values, chosen, strict=True)), variant.reading)] = None
+            variants[
+                Variant.make(variant.name, dict(zip(values, chosen, strict=True)), variant.reading)
+            ] = None
     for key in lists.keys() - taken:
         raise UserError(
             f"--set {key}={','.join(lists[key])} changes no method of this grid: each sets its own {key}, or trains "
@@ -350,7 +405,9 @@ def _changeable(variant: Variant) -> set[str]:
 def _parts(whole: str, text: str, separator: str) -> list[str]:
     parts = list(dict.fromkeys(split(text, separator)))
     if not all(parts):
-        raise SpecError(f"'{whole}' has an empty value in a list; write a value on both sides of '{separator}'")
+        raise SpecError(
+            f"'{whole}' has an empty value in a list; write a value on both sides of '{separator}'"
+        )
     return parts
 
 

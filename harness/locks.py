@@ -60,7 +60,9 @@ def locked(path: Path, what: object, say: Callable[[str], None] = log.info) -> I
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process holds a lock file, which this one need not be able to write; False if there is none."""
+    """Whether a process holds a lock file, which this one need not be able to write; False if there
+    is none.
+    """
     if not path.is_file():
         return False
     try:

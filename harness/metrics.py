@@ -11,14 +11,18 @@ from pydantic import Field
 
 #: The task that holds the means over a suite's tasks.
 AVERAGE = "Avg"
-#: Stands between the names of suite and task and the reason, in the warning on a task without its main metric.
+#: Stands between the names of suite and task and the reason, in the warning on a task without its
+#: main metric.
 NO_SCORE = "no score"
-#: The parts of a task by training: pairs with at least one sentence read in training, and pairs with none.
+#: The parts of a task by training: pairs with at least one sentence read in training, and pairs
+#: with none.
 SEEN, UNSEEN = "[seen]", "[unseen]"
 
 
 def is_by_training(part: str) -> bool:
-    """Whether a part of a task depends on what a run was trained on, as '[seen]' and 'images [unseen]' do."""
+    """Whether a part of a task depends on what a run was trained on, as '[seen]' and 'images
+    [unseen]' do.
+    """
     return part.endswith((SEEN, UNSEEN))
 
 
@@ -26,9 +30,10 @@ def is_by_training(part: str) -> bool:
 class Metric:
     """How a metric is read and shown.
 
-    A metric that is not `judged` means nothing alone, as alignment without uniformity: it gets no tests and no ranks.
-    `unit` follows a difference in a sentence, such as 'points of Spearman'. Tables have a metric only if it is `shown`;
-    result files and the pages of runs have every metric.
+    A metric that is not `judged` means nothing alone, as alignment without uniformity: it gets no
+    tests and no ranks. `unit` follows a difference in a sentence, such as 'points of Spearman'.
+    Tables have a metric only if it is `shown`; result files and the pages of runs have every
+    metric.
     """
 
     name: str
@@ -65,7 +70,9 @@ class Score(NamedTuple):
 
 
 class ArrayName(NamedTuple):
-    """The name of an array stored beside a result: its task, its content and its vector space, if it has one."""
+    """The name of an array stored beside a result: its task, its content and its vector space, if
+    it has one.
+    """
 
     task: str
     what: str
@@ -91,9 +98,9 @@ class Significance(StrEnum):
 class Agreement(StrEnum):
     """A measured mean beside the printed one.
 
-    REPRODUCED: equivalent within a margin, by two one-sided t-tests, even if a small difference is significant.
-    DIFFERS: otherwise, if a t-test finds a difference. UNDECIDED: neither is shown. All after the correction over the
-    cells of a table.
+    REPRODUCED: equivalent within a margin, by two one-sided t-tests, even if a small difference is
+    significant. DIFFERS: otherwise, if a t-test finds a difference. UNDECIDED: neither is shown.
+    All after the correction over the cells of a table.
     """
 
     REPRODUCED = "reproduced"
@@ -105,8 +112,9 @@ class Agreement(StrEnum):
 class ClaimVerdict(StrEnum):
     """A paper's claim about two variants, judged by this store's own runs.
 
-    CONFOUNDED: significant, but a control of the better variant explains its score. ALONE: significant, but not after
-    the correction over the claims of its table. EQUAL: the two are equivalent.
+    CONFOUNDED: significant, but a control of the better variant explains its score. ALONE:
+    significant, but not after the correction over the claims of its table. EQUAL: the two are
+    equivalent.
     """
 
     HOLDS = "holds"
@@ -133,7 +141,13 @@ Verdict = Significance | Agreement | ClaimVerdict | AuditVerdict
 Tone = Literal["good", "bad", "open"]
 
 _GOOD = (Significance.BETTER, Agreement.REPRODUCED, ClaimVerdict.HOLDS, AuditVerdict.HOLDS)
-_BAD = (Significance.WORSE, Agreement.DIFFERS, ClaimVerdict.OPPOSITE, ClaimVerdict.EQUAL, AuditVerdict.FAILS)
+_BAD = (
+    Significance.WORSE,
+    Agreement.DIFFERS,
+    ClaimVerdict.OPPOSITE,
+    ClaimVerdict.EQUAL,
+    AuditVerdict.FAILS,
+)
 
 
 def tone(verdict: Verdict) -> Tone:

@@ -1,4 +1,6 @@
-"""Settings of this process and those it starts: cores, OpenMP threads, freed memory, import path, end with a parent."""
+"""Settings of this process and those it starts: cores, OpenMP threads, freed memory, import path,
+end with a parent.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,17 @@ from types import ModuleType
 INFO, BF16 = Path("/proc/cpuinfo"), {"avx512_bf16", "amx_bf16", "bf16"}
 #: Linux's priority for killing this process when memory runs out, -1000 to 1000.
 OOM_SCORE = Path("/proc/self/oom_score_adj")
-#: Linux's control groups, the file that names those of this process, and counters of the whole machine
-GROUPS, OWN_GROUPS, COUNTERS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"), Path("/proc/vmstat")
+#: Linux's control groups, the file that names those of this process, and counters of the whole
+#: machine
+GROUPS, OWN_GROUPS, COUNTERS = (
+    Path("/sys/fs/cgroup"),
+    Path("/proc/self/cgroup"),
+    Path("/proc/vmstat"),
+)
 #: Seconds between checks of the parent, if the kernel does not watch it.
 PARENT_CHECK_S = 0.5
-#: M_TRIM_THRESHOLD and M_MMAP_MAX of glibc's mallopt(3), with values that make malloc keep all memory
+#: M_TRIM_THRESHOLD and M_MMAP_MAX of glibc's mallopt(3), with values that make malloc keep all
+#: memory
 _KEEP = ((-1, -1), (-4, 0))
 #: PR_SET_PDEATHSIG of Linux's prctl(2)
 _DEATH_SIGNAL = 1
@@ -43,7 +51,9 @@ def cores() -> int:
 
 @contextmanager
 def use_cores(count: int) -> Iterator[None]:
-    """Limit this thread's job with its helpers (loader workers, tokenising) to a share of the cores."""
+    """Limit this thread's job with its helpers (loader workers, tokenising) to a share of the
+    cores.
+    """
     before = _share.set(count)
     # read by fast tokenizers when they first start threads
     os.environ.setdefault("RAYON_NUM_THREADS", str(count))
@@ -54,7 +64,9 @@ def use_cores(count: int) -> Iterator[None]:
 
 
 def own_cores() -> int:
-    """The share of the cores that this thread's job with its helpers may use; all of them by default."""
+    """The share of the cores that this thread's job with its helpers may use; all of them by
+    default.
+    """
     return _share.get() or cores()
 
 
@@ -67,8 +79,9 @@ def asked_threads() -> int | None:
 def passive_threads() -> None:
     """Let waiting OpenMP threads sleep instead of spin, unless OMP_WAIT_POLICY is set.
 
-    Spinning makes small models many times slower on a machine that other processes keep busy. OpenMP reads the
-    variable when torch is imported: call this before, or before starting a process that imports torch.
+    Spinning makes small models many times slower on a machine that other processes keep busy.
+    OpenMP reads the variable when torch is imported: call this before, or before starting a process
+    that imports torch.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
@@ -86,8 +99,9 @@ def peak_memory_mb(device: str) -> float:
 def keep_freed_memory() -> None:
     """Let this process reuse the memory that it frees, if the C library is glibc.
 
-    By default glibc returns large tensors to the system after each step of a training, and the system clears their
-    pages for the next one: up to a quarter of a run's time. The process keeps its peak memory instead.
+    By default glibc returns large tensors to the system after each step of a training, and the
+    system clears their pages for the next one: up to a quarter of a run's time. The process keeps
+    its peak memory instead.
     """
     if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt"):
         for option, value in _KEEP:
@@ -96,10 +110,11 @@ def keep_freed_memory() -> None:
 
 @contextmanager
 def safe_path() -> Iterator[None]:
-    """Start Python processes that import nothing from the working folder, where any file could shadow a module.
+    """Start Python processes that import nothing from the working folder, where any file could
+    shadow a module.
 
-    Processes started in the block inherit SAFE_PATH and a `sys.path` without the entries that Python or IPython makes
-    of the working folder. Paths of PYTHONPATH stay.
+    Processes started in the block inherit SAFE_PATH and a `sys.path` without the entries that
+    Python or IPython makes of the working folder. Paths of PYTHONPATH stay.
     """
     asked, path = os.environ.get(SAFE_PATH), list(sys.path)
     first = not sys.flags.safe_path and sys.path[:1] == [str(Path.cwd())]
@@ -115,7 +130,9 @@ def safe_path() -> Iterator[None]:
 
 @contextmanager
 def without_script() -> Iterator[None]:
-    """Start Python processes that do not import the user's script, which may have no `if __name__ == "__main__"`."""
+    """Start Python processes that do not import the user's script, which may have no `if __name__
+    == "__main__"`.
+    """
     script = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -125,9 +142,11 @@ def without_script() -> Iterator[None]:
 
 
 def end_with_parent(parent: int) -> None:
-    """Kill this process as soon as `parent`, the process that started it, has ended, even by SIGKILL.
+    """Kill this process as soon as `parent`, the process that started it, has ended, even by
+    SIGKILL.
 
-    On Linux the kernel does so at once, when the thread that started this process ends; elsewhere a thread looks.
+    On Linux the kernel does so at once, when the thread that started this process ends; elsewhere a
+    thread looks.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
@@ -144,15 +163,28 @@ def first_when_memory_ends() -> None:
 
 
 def memory_groups() -> list[Path]:
-    """The control group that limits the memory of this process, and those that contain it; version 2 or 1."""
+    """The control group that limits the memory of this process, and those that contain it; version
+    2 or 1.
+    """
     lines = OWN_GROUPS.read_text().splitlines() if OWN_GROUPS.is_file() else []
     named = [line.split(":", 2)[1:] for line in lines]
-    own = [(GROUPS / kind, GROUPS / kind / path.lstrip("/")) for kind, path in named if kind in ("", "memory")]
-    return [group for mount, inner in own for group in (inner, *inner.parents) if group.is_relative_to(mount)]
+    own = [
+        (GROUPS / kind, GROUPS / kind / path.lstrip("/"))
+        for kind, path in named
+        if kind in ("", "memory")
+    ]
+    return [
+        group
+        for mount, inner in own
+        for group in (inner, *inner.parents)
+        if group.is_relative_to(mount)
+    ]
 
 
 def memory_kills() -> int:
-    """How many processes of this control group, or else of this machine, Linux has killed for lack of memory."""
+    """How many processes of this control group, or else of this machine, Linux has killed for lack
+    of memory.
+    """
     names = ("memory.events", "memory.oom_control")
     for path in (*(group / name for group in memory_groups() for name in names), COUNTERS):
         with suppress(OSError):
@@ -171,6 +203,8 @@ def _watch(parent: int) -> None:
 def has_bf16() -> bool:
     """Whether the processor has bfloat16 products; true if its features are unknown."""
     lines = INFO.read_text().splitlines() if INFO.is_file() else []
-    listed = (line.partition(":")[2].split() for line in lines if line.startswith(("flags", "Features")))
+    listed = (
+        line.partition(":")[2].split() for line in lines if line.startswith(("flags", "Features"))
+    )
     features = set(next(listed, ()))
     return not features or bool(features & BF16)

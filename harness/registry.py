@@ -1,8 +1,9 @@
 """The registry: everything that packages can add by name is found by entry point.
 
-A package adds something by declaring an entry point in one of the groups below, as this project does in its own
-pyproject.toml. A registered object is imported once, when first used, and checked against the annotations of its base
-class. A package that fails affects only the names that it registers.
+A package adds something by declaring an entry point in one of the groups below, as this project
+does in its own pyproject.toml. A registered object is imported once, when first used, and checked
+against the annotations of its base class. A package that fails affects only the names that it
+registers.
 """
 
 from __future__ import annotations
@@ -73,13 +74,20 @@ def _near(word: str, folded: Collection[str], cutoff: float) -> list[str]:
 
 
 class Registered:
-    """Base of classes that packages register: what each defines is noted, so that later changes are noticed."""
+    """Base of classes that packages register: what each defines is noted, so that later changes are
+    noticed.
+    """
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         _DEFINED[cls] = dict(vars(cls))
-        # under its own name, since a name of a loop over functions is bound again while the module is imported
-        functions = ((name, value) for name, value in _globals(cls).items() if isinstance(value, FunctionType))
+        # under its own name, since a name of a loop over functions is bound again while the module
+        # is imported
+        functions = (
+            (name, value)
+            for name, value in _globals(cls).items()
+            if isinstance(value, FunctionType)
+        )
         _BESIDE[cls] = {name: value for name, value in functions if value.__name__ == name}
 
 
@@ -93,7 +101,8 @@ def _globals(cls: type) -> dict[str, Any]:
 
 
 def altered(registered: object) -> str:
-    """What was replaced since a class, or one that it extends, was defined: a member, or a function of its module.
+    """What was replaced since a class, or one that it extends, was defined: a member, or a function
+    of its module.
 
     The first such name, or ''. Functions that stand below the class in the file are not noticed.
     """
@@ -105,7 +114,9 @@ def altered(registered: object) -> str:
         now, defined = vars(each), _DEFINED[each]
         for name in {**defined, **now}:
             value, special = defined.get(name), name.startswith(("__", "_abc_"))
-            interface = not special and any(name in vars(other) for other in classes if other is not each)
+            interface = not special and any(
+                name in vars(other) for other in classes if other is not each
+            )
             if now.get(name) is not value and (interface or hasattr(value, "__get__")):
                 return f"{each.__name__}.{name}"
     return ""
@@ -113,7 +124,9 @@ def altered(registered: object) -> str:
 
 @cache
 def entries_of(kind: str) -> dict[str, dict[str, EntryPoint]]:
-    """The registered names of a kind, with their entry points by target: several if packages disagree about a name."""
+    """The registered names of a kind, with their entry points by target: several if packages
+    disagree about a name.
+    """
     registered: dict[str, dict[str, EntryPoint]] = {}
     for point in entry_points(group=GROUPS[kind]):
         registered.setdefault(point.name, {}).setdefault(point.value, point)
@@ -132,7 +145,9 @@ def names(kind: str) -> list[str]:
 
 
 def targets(kind: str) -> dict[str, list[str]]:
-    """Where the registered objects of a kind are defined, by name; several places where packages disagree."""
+    """Where the registered objects of a kind are defined, by name; several places where packages
+    disagree.
+    """
     return {name: list(points) for name, points in entries_of(kind).items()}
 
 
@@ -144,8 +159,8 @@ def target(kind: str, name: str) -> str:
 def get(kind: str, name: str) -> Any:
     """Import and return a registered object.
 
-    Raises UserError if the name is unknown, listing the closest names, and PlugInError if two packages register it or
-    its package fails to import.
+    Raises UserError if the name is unknown, listing the closest names, and PlugInError if two
+    packages register it or its package fails to import.
     """
     _points(kind, name)
     registered, problem = loaded(kind, name)
@@ -156,7 +171,9 @@ def get(kind: str, name: str) -> Any:
 
 @cache
 def loaded(kind: str, name: str) -> tuple[Any, str]:
-    """A registered object, or why it cannot be imported; cached, since a failing import may take long too."""
+    """A registered object, or why it cannot be imported; cached, since a failing import may take
+    long too.
+    """
     try:
         with errors_of(kind, name, "cannot be loaded"):
             return _point(kind, name).load(), ""
@@ -165,20 +182,25 @@ def loaded(kind: str, name: str) -> tuple[Any, str]:
 
 
 def get_class(kind: str, name: str, base: type[T]) -> type[T]:
-    """Import a registered class. Raises as `get` does, and PlugInError unless it is a valid subclass of `base`."""
+    """Import a registered class. Raises as `get` does, and PlugInError unless it is a valid
+    subclass of `base`.
+    """
     registered: type[T] = _checked(kind, name, base)
     return registered
 
 
 def get_instance(kind: str, name: str, base: type[T]) -> T:
-    """Import a registered object. Raises as `get` does, and PlugInError unless it is a valid instance of `base`."""
+    """Import a registered object. Raises as `get` does, and PlugInError unless it is a valid
+    instance of `base`.
+    """
     registered: T = _checked(kind, name, base)
     return registered
 
 
 @contextmanager
 def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
-    """Convert any error of a registered object's own code into a PlugInError of one line naming its package.
+    """Convert any error of a registered object's own code into a PlugInError of one line naming its
+    package.
 
     A UserError passes unchanged. Other errors do not end the program.
     """
@@ -205,11 +227,15 @@ def _points(kind: str, name: str) -> dict[str, EntryPoint]:
 
 
 def _point(kind: str, name: str) -> EntryPoint:
-    """The only entry point of a name. Raises UserError for an unknown one, PlugInError if packages disagree."""
+    """The only entry point of a name. Raises UserError for an unknown one, PlugInError if packages
+    disagree.
+    """
     first, *others = (points := _points(kind, name)).values()
     if others:
         places = " and ".join(points)
-        raise PlugInError(f"two packages register the {kind} '{name}': {places}; rename or uninstall one")
+        raise PlugInError(
+            f"two packages register the {kind} '{name}': {places}; rename or uninstall one"
+        )
     return first
 
 
@@ -224,7 +250,9 @@ def _checked(kind: str, name: str, base: type) -> Any:
 
 
 def _fault(loaded: Any, base: type) -> str:
-    """Why an object is not a subclass (or instance) of `base` with valid declarations; empty if it is."""
+    """Why an object is not a subclass (or instance) of `base` with valid declarations; empty if it
+    is.
+    """
     instance = dataclasses.is_dataclass(base) or getattr(base, "_is_protocol", False)
     if instance and (isinstance(loaded, type) or not isinstance(loaded, base)):
         return f"is not an instance of {_path(base)}"
@@ -232,7 +260,9 @@ def _fault(loaded: Any, base: type) -> str:
         return f"is not a subclass of {_path(base)}"
     if lacking := sorted(getattr(loaded, "__abstractmethods__", ())):
         return f"does not define {', '.join(lacking)}"
-    return next(filter(None, (_misfit(loaded, name, check) for name, check in _declared(base).items())), "")
+    return next(
+        filter(None, (_misfit(loaded, name, check) for name, check in _declared(base).items())), ""
+    )
 
 
 def _misfit(loaded: Any, name: str, check: TypeAdapter[Any]) -> str:
@@ -250,17 +280,28 @@ def _misfit(loaded: Any, name: str, check: TypeAdapter[Any]) -> str:
 
 @cache
 def _declared(base: type) -> Mapping[str, TypeAdapter[Any]]:
-    """A validator for each declaration of a base class: its class variables, or the fields of a dataclass."""
+    """A validator for each declaration of a base class: its class variables, or the fields of a
+    dataclass.
+    """
     from pydantic import TypeAdapter
 
     hints: dict[str, Any] = {}
-    for each in reversed([ancestor for ancestor in base.__mro__ if ancestor.__module__.partition(".")[0] in OWN]):
-        own = {name: text for name, text in vars(each).get("__annotations__", {}).items() if not name.startswith("_")}
+    for each in reversed(
+        [ancestor for ancestor in base.__mro__ if ancestor.__module__.partition(".")[0] in OWN]
+    ):
+        own = {
+            name: text
+            for name, text in vars(each).get("__annotations__", {}).items()
+            if not name.startswith("_")
+        }
         if not dataclasses.is_dataclass(base):
             own = {name: text for name, text in own.items() if str(text).startswith("ClassVar")}
-        hints |= get_type_hints(type(each.__name__, (), {"__annotations__": own}), vars(sys.modules[each.__module__]))
+        hints |= get_type_hints(
+            type(each.__name__, (), {"__annotations__": own}), vars(sys.modules[each.__module__])
+        )
     return {
-        name: TypeAdapter(hint.__args__[0] if get_origin(hint) is ClassVar else hint) for name, hint in hints.items()
+        name: TypeAdapter(hint.__args__[0] if get_origin(hint) is ClassVar else hint)
+        for name, hint in hints.items()
     }
 
 
@@ -269,7 +310,9 @@ def _path(base: type) -> str:
 
 
 def raised_at(error: BaseException, packages: Collection[str]) -> str:
-    """The last line of these packages in an error's traceback, as `file.py, line N`; empty if there is none."""
+    """The last line of these packages in an error's traceback, as `file.py, line N`; empty if there
+    is none.
+    """
     where = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] in packages:

@@ -1,6 +1,7 @@
 """Seeds derived from the named axes that a choice should depend on, and on nothing else.
 
-The order of the data is seeded by the seed and the setting, not by the method. Global generators are not used.
+The order of the data is seeded by the seed and the setting, not by the method. Global generators
+are not used.
 """
 
 from __future__ import annotations

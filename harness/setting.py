@@ -6,9 +6,10 @@ nli[deletion=0.4]       every word deleted with probability 0.4 (NonLing Figure 
 nli[insertion=2,swap=2] two words inserted and two pairs of words swapped in every text (NonLing Figure 3)
 flickr[captions=all]    every caption of an image as a row; `one` draws one caption per image
 
-NonLing does not define its three kinds of noise. Here each word is deleted with a given probability, except that one
-word always remains; an inserted word is a copy of a word of the text at a random place; a swap exchanges the words at
-two random places. Noise is applied in this order, once per text, with random numbers drawn in the order of the corpus.
+NonLing does not define its three kinds of noise. Here each word is deleted with a given
+probability, except that one word always remains; an inserted word is a copy of a word of the text
+at a random place; a swap exchanges the words at two random places. Noise is applied in this order,
+once per text, with random numbers drawn in the order of the corpus.
 
 A package adds an option as a `SettingOption` in the entry point group `harness.setting_options`.
 """
@@ -31,19 +32,25 @@ from harness.spec import Stream, Variant
 
 
 class Kept(NamedTuple):
-    """The number of rows of a stream used in training; `steps_of_all` keeps the steps that all rows would give."""
+    """The number of rows of a stream used in training; `steps_of_all` keeps the steps that all rows
+    would give.
+    """
 
     rows: int
     steps_of_all: bool
 
 
 class SettingOption(Registered):
-    """One option of a setting with its value. It changes the corpora of its streams, and only those."""
+    """One option of a setting with its value. It changes the corpora of its streams, and only
+    those.
+    """
 
     streams: ClassVar[tuple[Stream, ...]]
 
     def __init__(self, text: str) -> None:
-        """Read the value. Raises ValueError whose message says what is allowed: 'a whole number of at least 1'."""
+        """Read the value. Raises ValueError whose message says what is allowed: 'a whole number of
+        at least 1'.
+        """
 
     def kept(self) -> Kept | None:
         """The rows used of each of the streams, or None for all of them."""
@@ -76,7 +83,9 @@ class Shot(Size):
 
 @dataclass(frozen=True)
 class Noisy(CorpusSource):
-    """Triplets with noise in every text: `deletion` is a probability, `insertion` and `swap` are counts per text."""
+    """Triplets with noise in every text: `deletion` is a probability, `insertion` and `swap` are
+    counts per text.
+    """
 
     clean: CorpusSource
     deletion: float = 0.0
@@ -88,7 +97,9 @@ class Noisy(CorpusSource):
         return self.clean.missing(root)
 
     def fingerprint(self, root: Path | None) -> str:
-        return digest("noise", self.clean.fingerprint(root), self.deletion, self.insertion, self.swap)
+        return digest(
+            "noise", self.clean.fingerprint(root), self.deletion, self.insertion, self.swap
+        )
 
     def examined(self, root: Path | None) -> Findings:
         return self.clean.examined(root)
@@ -98,7 +109,9 @@ class Noisy(CorpusSource):
         return Triplets(texts[0::3], texts[1::3], texts[2::3])
 
     def texts(self, root: Path | None) -> Iterator[str]:
-        rng = generator(axis="noise", deletion=str(self.deletion), insertion=self.insertion, swap=self.swap)
+        rng = generator(
+            axis="noise", deletion=str(self.deletion), insertion=self.insertion, swap=self.swap
+        )
         for text in self.clean.texts(root):
             yield self._noisy(text, rng)
 
@@ -163,7 +176,8 @@ class Captions(SettingOption):
 def setting_options(setting: Variant, streams: Collection[Stream]) -> tuple[SettingOption, ...]:
     """Read the options of a setting whose corpora are of these streams.
 
-    Raises UnavailableError for an unknown option or value, and for an option that applies to none of the streams.
+    Raises UnavailableError for an unknown option or value, and for an option that applies to none
+    of the streams.
     """
     options = []
     for name, text in setting.options:
@@ -173,7 +187,9 @@ def setting_options(setting: Variant, streams: Collection[Stream]) -> tuple[Sett
         try:
             option = get_class("setting option", name, SettingOption)(text)
         except ValueError as error:
-            raise UnavailableError(f"{name}={text} in the setting '{setting}' must be {error}") from error
+            raise UnavailableError(
+                f"{name}={text} in the setting '{setting}' must be {error}"
+            ) from error
         if not set(option.streams) & set(streams):
             raise UnavailableError(
                 f"the setting '{setting}' has no {' or '.join(option.streams)}, to which '{name}' applies; "
@@ -184,7 +200,9 @@ def setting_options(setting: Variant, streams: Collection[Stream]) -> tuple[Sett
 
 
 def read_with(options: Iterable[SettingOption], source: CorpusSource) -> CorpusSource:
-    """Apply the options of a corpus's stream to the corpus, in order; without any, return the corpus itself."""
+    """Apply the options of a corpus's stream to the corpus, in order; without any, return the
+    corpus itself.
+    """
     for option in options:
         if source.stream in option.streams:
             source = option.read(source)

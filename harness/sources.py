@@ -1,7 +1,8 @@
 """Sources of data and their fingerprints.
 
-A fingerprint depends on contents, never on paths. The hash of a file is computed once and cached by path, size and
-times of modification and change: the latter cannot be set, so that new content of the same size is noticed.
+A fingerprint depends on contents, never on paths. The hash of a file is computed once and cached by
+path, size and times of modification and change: the latter cannot be set, so that new content of
+the same size is noticed.
 """
 
 from __future__ import annotations
@@ -29,16 +30,20 @@ from harness.tables import parts_of
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two lines about hashing, and seconds without hashing after which a new stretch begins.
+#: Seconds between two lines about hashing, and seconds without hashing after which a new stretch
+#: begins.
 LINE_EVERY_S, IDLE_S = 20.0, 5.0
-#: Stands for a missing data root: no path below it exists, and joining an absolute path gives that path.
+#: Stands for a missing data root: no path below it exists, and joining an absolute path gives that
+#: path.
 NOWHERE = Path(os.devnull)
 #: How to get a missing file that is not part of a data set of the catalogue.
 OWN_FILE = "correct its path in the profile ('./...' is relative to the profile, other paths to the data root)"
 
 #: How names of files of the hub begin; several files of one table say how many they are.
 HUB = "hf://"
-_ADDRESS = re.compile(r"hf://datasets/([\w.-]+/[\w.-]+)@([0-9a-f]{40})/([^*]+|[^*]*-\*-of-\d+\.[^*/]+)")
+_ADDRESS = re.compile(
+    r"hf://datasets/([\w.-]+/[\w.-]+)@([0-9a-f]{40})/([^*]+|[^*]*-\*-of-\d+\.[^*/]+)"
+)
 
 #: Increased with every change of what is found in files.
 EXAMINED_VERSION = 1
@@ -57,7 +62,9 @@ class Missing:
 
 @dataclass(frozen=True)
 class MissingHubFile(Missing):
-    """A file of a data set of the hub at a commit, or several (`file` has a `*`), that the local cache lacks."""
+    """A file of a data set of the hub at a commit, or several (`file` has a `*`), that the local
+    cache lacks.
+    """
 
     hub: str
     revision: str
@@ -81,7 +88,9 @@ class Source(Checkable):
     """Data that is read from disk or generated."""
 
     def examined(self, root: Path | None) -> Findings:
-        """What reading the content shows; called when a run is planned and nothing is missing. Raises UserError."""
+        """What reading the content shows; called when a run is planned and nothing is missing.
+        Raises UserError.
+        """
         return Findings()
 
     def require(self, root: Path | None) -> Path:
@@ -97,7 +106,8 @@ class Source(Checkable):
 
 @dataclass(frozen=True)
 class Findings:
-    """What reading a source shows: its rows and images, if counted, and a line for each thing that a user should know.
+    """What reading a source shows: its rows and images, if counted, and a line for each thing that
+    a user should know.
 
     Remarks do not name the file, since they are cached by its content.
     """
@@ -115,13 +125,17 @@ class Generated(Source):
 
 
 def placed(root: Path | None, name: str) -> Path:
-    """The path of a file that a profile names: below the data root unless it is absolute; in the hub's cache if HUB."""
+    """The path of a file that a profile names: below the data root unless it is absolute; in the
+    hub's cache if HUB.
+    """
     if not name.startswith(HUB):
         return (NOWHERE if root is None else root) / name
     from huggingface_hub import constants
 
     hub, commit, file = hub_address(name)
-    return Path(constants.HF_HUB_CACHE, f"datasets--{hub.replace('/', '--')}", "snapshots", commit, file)
+    return Path(
+        constants.HF_HUB_CACHE, f"datasets--{hub.replace('/', '--')}", "snapshots", commit, file
+    )
 
 
 def hub_address(name: str) -> tuple[str, str, str]:
@@ -136,7 +150,9 @@ def hub_address(name: str) -> tuple[str, str, str]:
 
 
 def absent(root: Path | None, name: str, how: str, *, folder: bool = False) -> list[Missing]:
-    """What is missing of a file that a profile names, or of the several files of a table; any `folder` may do too."""
+    """What is missing of a file that a profile names, or of the several files of a table; any
+    `folder` may do too.
+    """
     path = placed(root, name)
     try:
         if (folder and path.is_dir()) or all(part.is_file() for part in parts_of(path)):
@@ -152,10 +168,14 @@ def absent(root: Path | None, name: str, how: str, *, folder: bool = False) -> l
 
 
 class FileSource(Source):
-    """Files below the data root, at absolute paths, or of data sets of the hub; a table may be in several files."""
+    """Files below the data root, at absolute paths, or of data sets of the hub; a table may be in
+    several files.
+    """
 
     def __init__(self, files: Iterable[str], how: str = OWN_FILE) -> None:
-        """`files` are paths below the data root, absolute, or HUB; `how` says how to get them. Raises UserError."""
+        """`files` are paths below the data root, absolute, or HUB; `how` says how to get them.
+        Raises UserError.
+        """
         self.files = tuple(files)
         self.how = how
         for name in self.files:
@@ -180,20 +200,29 @@ class FileSource(Source):
     def examined(self, root: Path | None) -> Findings:
         """What `examine` finds, cached by class and fingerprint; errors are not cached."""
         key = digest(
-            "examined", EXAMINED_VERSION, f"{type(self).__module__}.{type(self).__qualname__}", self.fingerprint(root)
+            "examined",
+            EXAMINED_VERSION,
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            self.fingerprint(root),
         )
-        note = cached_note(f"examined/{key}.json", "the file will be read again", lambda: vars(self.examine(root)))
+        note = cached_note(
+            f"examined/{key}.json", "the file will be read again", lambda: vars(self.examine(root))
+        )
         return Findings(**note)
 
 
 def digest(*parts: object) -> str:
     """SHA-256 (hex) of a sequence of JSON values, key order ignored."""
-    text = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(
+        parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_by(content: str, code: str) -> str:
-    """Combine a content's fingerprint with that of another package's code that reads it; unchanged for code ''."""
+    """Combine a content's fingerprint with that of another package's code that reads it; unchanged
+    for code ''.
+    """
     return digest(content, code) if code else content
 
 
@@ -206,7 +235,9 @@ def installed(*packages: str) -> list[str]:
 def reading_code() -> str:
     """A hash of the code that reads files of data: what other code has read is read again."""
     here = Path(__file__).parent
-    return digest(*(file_hash(path) for path in sorted([here / "tables.py", *here.glob("corpora/*.py")])))
+    return digest(
+        *(file_hash(path) for path in sorted([here / "tables.py", *here.glob("corpora/*.py")]))
+    )
 
 
 def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
@@ -217,7 +248,9 @@ def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
     chosen = given or os.environ.get("HARNESS_DATA")
     folder = expand(chosen).resolve() if chosen else None
     if folder and folder.exists() and not folder.is_dir():
-        raise UserError(f"the data root {folder} is a file; give a folder with --data-root or HARNESS_DATA")
+        raise UserError(
+            f"the data root {folder} is a file; give a folder with --data-root or HARNESS_DATA"
+        )
     return folder
 
 
@@ -232,7 +265,9 @@ def file_hash(path: Path) -> str:
         key = text_hash(f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ctime_ns}")
         return known_hash(f"hashes/{key}", lambda: _HASHING.file(path, stat.st_size))
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); put a readable file in its place") from error
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}); put a readable file in its place"
+        ) from error
 
 
 class Hashing:
@@ -267,7 +302,15 @@ class Hashing:
         rate = self._bytes / (now - self._start)
         left = duration(max(0, size - done) / rate)
         mb, all_mb, speed = (f"{fixed(number / 1e6, 0)} MB" for number in (done, self._bytes, rate))
-        log.info("hashing %s: %s of %.0f MB, %s left; %s so far, %s/s", path, mb, size / 1e6, left, all_mb, speed)
+        log.info(
+            "hashing %s: %s of %.0f MB, %s left; %s so far, %s/s",
+            path,
+            mb,
+            size / 1e6,
+            left,
+            all_mb,
+            speed,
+        )
 
 
 _HASHING = Hashing()

@@ -4,9 +4,10 @@
     option  := KEY "=" VALUE
 
 A value may hold balanced brackets, so that one variant can name another
-(`dalr[text=run:simcse[temperature=0.1]/wiki/bert-base-uncased/seed-0]`). Options are printed in order of their keys and
-numbers in their shortest form, so equal variants have equal texts. They are the method's options or values of the
-training (`kdmcse[batch_size=128,margin=0.1]`). A setting has the same grammar without a reading (`flickr[shot=100]`).
+(`dalr[text=run:simcse[temperature=0.1]/wiki/bert-base-uncased/seed-0]`). Options are printed in
+order of their keys and numbers in their shortest form, so equal variants have equal texts. They are
+the method's options or values of the training (`kdmcse[batch_size=128,margin=0.1]`). A setting has
+the same grammar without a reading (`flickr[shot=100]`).
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ DEFAULT_READING = "paper"
 UNTRAINED = "none"
 #: the method that others are tested against
 BASELINE = "simcse"
-#: image teachers of control experiments: features of the rows in another order, of rows drawn at random with
-#: replacement, or noise; 'permuted' gives each image the features of another one, which all its captions share
+#: image teachers of control experiments: features of the rows in another order, of rows drawn at
+#: random with replacement, or noise; 'permuted' gives each image the features of another one, which
+#: all its captions share
 CONTROLS = ("shuffled", "random", "noise", "permuted")
 #: values of a teacher option that name no teacher of a profile
 NO_TEACHER = ("default", "none", *CONTROLS)
@@ -48,7 +50,8 @@ _VARIANT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]*)(?:\[(.*)\])?", re.DOTALL)
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SEED = re.compile(r"seed-(0|[1-9][0-9]{0,8})")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-#: a run's key, whose setting may contain '+', or a teacher of the profile; text in brackets is masked by NUL
+#: a run's key, whose setting may contain '+', or a teacher of the profile; text in brackets is
+#: masked by NUL
 _TEACHER = r"run:[^/+]+/[^/]+/[^/+]+/seed-\d+|[^/+\0]+"
 _TEACHERS = re.compile(rf"({_TEACHER})(?:\+(?={_TEACHER})|$)")
 
@@ -59,16 +62,24 @@ class SpecError(UserError, ValueError):
 
 @dataclass(frozen=True)
 class Variant:
-    """A name with options and a reading: a method variant, or a setting (whose reading stays default)."""
+    """A name with options and a reading: a method variant, or a setting (whose reading stays
+    default).
+    """
 
     name: str
     options: tuple[tuple[str, str], ...] = ()
     reading: str = DEFAULT_READING
 
     @classmethod
-    def make(cls, name: str, options: Mapping[str, object] | None = None, reading: str = DEFAULT_READING) -> Variant:
+    def make(
+        cls, name: str, options: Mapping[str, object] | None = None, reading: str = DEFAULT_READING
+    ) -> Variant:
         """Build a variant from values of any printable type."""
-        return cls(name, tuple(sorted((key, _option(key, value)) for key, value in (options or {}).items())), reading)
+        return cls(
+            name,
+            tuple(sorted((key, _option(key, value)) for key, value in (options or {}).items())),
+            reading,
+        )
 
     @classmethod
     def parse(cls, text: str) -> Variant:
@@ -76,12 +87,16 @@ class Variant:
         head, *readings = split(text, "@")
         match = _VARIANT.fullmatch(head)
         if match is None or len(readings) > 1:
-            raise SpecError(f"'{text}' is not a variant; write NAME, NAME[key=value,...] or NAME@reading")
+            raise SpecError(
+                f"'{text}' is not a variant; write NAME, NAME[key=value,...] or NAME@reading"
+            )
         name, inside = match.groups()
         reading = readings[0] if readings else DEFAULT_READING
         if not _KEY.fullmatch(reading):
             own, bracket, options = reading.partition("[")
-            meant = f"{head}{bracket}{options}@{own}" if bracket and not inside else f"{name}@official"
+            meant = (
+                f"{head}{bracket}{options}@{own}" if bracket and not inside else f"{name}@official"
+            )
             raise SpecError(f"'{text}' has no valid reading after '@'; write for example {meant}")
         return cls.make(name, {} if inside is None else _options(inside, text), reading)
 
@@ -106,7 +121,9 @@ class RunSpec:
 
     @classmethod
     def parse(cls, text: str) -> RunSpec:
-        """Read a key such as `mcse[lambda=0.05]/wiki+flickr/bert-base-uncased/seed-3`. Raises SpecError."""
+        """Read a key such as `mcse[lambda=0.05]/wiki+flickr/bert-base-uncased/seed-3`. Raises
+        SpecError.
+        """
         parts = split(text, "/")
         seed = _SEED.fullmatch(parts[-1])
         if len(parts) < 4 or seed is None:
@@ -120,7 +137,9 @@ class RunSpec:
 
     @property
     def names(self) -> dict[str, str | int]:
-        """The run as texts, as NAMES lists them: its method without reading and options, then its key in parts."""
+        """The run as texts, as NAMES lists them: its method without reading and options, then its
+        key in parts.
+        """
         parts = (self.variant.name, str(self.variant), str(self.setting), self.encoder, self.seed)
         return dict(zip(NAMES, parts, strict=True))
 
@@ -149,9 +168,13 @@ RUN = "run:"
 
 
 def parse_encoder(text: str) -> str:
-    """Check an encoder's name: a profile's name or a hub name such as owner/model. Raises SpecError."""
+    """Check an encoder's name: a profile's name or a hub name such as owner/model. Raises
+    SpecError.
+    """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?", text):
-        raise SpecError(f"'{text}' is not an encoder's name; use letters, digits, '.', '_', '-' and at most one '/'")
+        raise SpecError(
+            f"'{text}' is not an encoder's name; use letters, digits, '.', '_', '-' and at most one '/'"
+        )
     return text
 
 
@@ -162,14 +185,18 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     if listed and parts[-1] == "":
         parts.pop()
     if not all(re.fullmatch(r"[0-9]+", part) for part in parts):
-        raise SpecError(f"seeds '{text}' are neither a number of seeds nor a list; write --seeds 5 or --seeds 0,3,7")
+        raise SpecError(
+            f"seeds '{text}' are neither a number of seeds nor a list; write --seeds 5 or --seeds 0,3,7"
+        )
     if listed and any(len(part) > 9 for part in parts):
         raise SpecError(f"seeds '{text}': a seed has at most 9 digits")
     numbers = [int(part[:10]) for part in parts]  # more digits are too many in any case
     if listed:
         return tuple(dict.fromkeys(numbers))
     if numbers[0] < 1:
-        raise SpecError("seeds '0' asks for no run; write --seeds 1 for seed 0, or --seeds 0, for the seed itself")
+        raise SpecError(
+            "seeds '0' asks for no run; write --seeds 1 for seed 0, or --seeds 0, for the seed itself"
+        )
     if numbers[0] > MOST_SEEDS:
         raise SpecError(
             f"seeds '{text}' are more than {MOST_SEEDS:,} runs of each variant; for one such seed write '{text},'"
@@ -180,7 +207,8 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 def split(text: str, separator: str = ",") -> list[str]:
     """Split at the separators that stand outside brackets.
 
-    Raises SpecError for brackets that are unbalanced or nested too deeply, and for control characters.
+    Raises SpecError for brackets that are unbalanced or nested too deeply, and for control
+    characters.
     """
     parts, depth, start = [], 0, 0
     if not text.isprintable():
@@ -188,7 +216,9 @@ def split(text: str, separator: str = ",") -> list[str]:
     for index, char in enumerate(text):
         depth += (char == "[") - (char == "]")
         if depth > MOST_NESTED:
-            raise SpecError(f"'{text}' has more than {MOST_NESTED} brackets inside each other; name fewer")
+            raise SpecError(
+                f"'{text}' has more than {MOST_NESTED} brackets inside each other; name fewer"
+            )
         if depth < 0:
             break
         if char == separator and depth == 0:
@@ -200,7 +230,9 @@ def split(text: str, separator: str = ",") -> list[str]:
 
 
 def split_teachers(text: str) -> tuple[str, ...]:
-    """Split the teachers' names in an option's value, joined by '+'. Raises SpecError if they cannot be read."""
+    """Split the teachers' names in an option's value, joined by '+'. Raises SpecError if they
+    cannot be read.
+    """
     depth, masked = 0, ""
     for char in text:
         depth += char == "["
@@ -208,7 +240,9 @@ def split_teachers(text: str) -> tuple[str, ...]:
         depth -= char == "]"
     matches = list(_TEACHERS.finditer(masked))
     if not matches or sum(len(match.group()) for match in matches) != len(text):
-        raise SpecError(f"'{text}' is not a list of teachers; join their names by '+', as in simcse+diffcse")
+        raise SpecError(
+            f"'{text}' is not a list of teachers; join their names by '+', as in simcse+diffcse"
+        )
     return tuple(text[slice(*match.span(1))] for match in matches)
 
 
@@ -242,6 +276,8 @@ def _options(inside: str, given: str) -> dict[str, str]:
 
 
 def fresh_size(name: str) -> int | None:
-    """Return the patch size of 'fresh-SIZE', an embedding trained from scratch; None for other names."""
+    """Return the patch size of 'fresh-SIZE', an embedding trained from scratch; None for other
+    names.
+    """
     size = name.removeprefix("fresh-")
     return int(size) if size != name and size.isdecimal() else None

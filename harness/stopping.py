@@ -11,7 +11,8 @@ from types import FrameType
 #: Signals that ask to stop; the second one of either kind stops at once.
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-#: not a `threading.Event`: a signal handler that interrupts its `set` and calls it again would deadlock
+#: not a `threading.Event`: a signal handler that interrupts its `set` and calls it again would
+#: deadlock
 _requested = False
 
 
@@ -48,7 +49,9 @@ def withdraw_stop() -> None:
 
 
 def stop_at_sigterm() -> None:
-    """Let SIGTERM end this process as Ctrl-C does, by an exception; outside the main thread nothing changes."""
+    """Let SIGTERM end this process as Ctrl-C does, by an exception; outside the main thread nothing
+    changes.
+    """
 
     def handle(number: int, frame: FrameType | None) -> None:
         raise Interrupted(number)
@@ -59,7 +62,8 @@ def stop_at_sigterm() -> None:
 
 @contextmanager
 def stop_on_signals(first: Callable[[int], None]) -> Iterator[None]:
-    """Call `first` with the number of the first signal of SIGNALS; raise KeyboardInterrupt at the second.
+    """Call `first` with the number of the first signal of SIGNALS; raise KeyboardInterrupt at the
+    second.
 
     Outside the main thread, which alone can handle signals, nothing changes.
     """

@@ -1,11 +1,12 @@
 """Data files: lines of text, and tables whose columns are chosen by name.
 
-What a file is follows from its content, never from its name: Parquet, Arrow, JSON with an object a line, tab-separated
-(quotes have no meaning) or comma-separated (quoted where necessary), each text plain or gzip. Only a header of one
-column says neither; such a table is tab-separated if it is named .tsv. Texts are compared by their words.
+What a file is follows from its content, never from its name: Parquet, Arrow, JSON with an object a
+line, tab-separated (quotes have no meaning) or comma-separated (quoted where necessary), each text
+plain or gzip. Only a header of one column says neither; such a table is tab-separated if it is
+named .tsv. Texts are compared by their words.
 
-A table, or a text of one row a line, may be in several files: a path with `*` in the file's name, such as
-`train-*.parquet`, or a folder that the library `datasets` saved.
+A table, or a text of one row a line, may be in several files: a path with `*` in the file's name,
+such as `train-*.parquet`, or a folder that the library `datasets` saved.
 """
 
 from __future__ import annotations
@@ -61,11 +62,14 @@ _NO_DATA = {
     re.compile(
         r"version https://git-lfs\.github\.com/"
     ): "a pointer of Git LFS, not the file; run `git lfs pull` there",
-    re.compile(r"\s*<(!doctype|html|\?xml)", re.IGNORECASE): "a web page, not the data; download the file itself",
+    re.compile(
+        r"\s*<(!doctype|html|\?xml)", re.IGNORECASE
+    ): "a web page, not the data; download the file itself",
     re.compile(r".*\0", re.DOTALL): "no text in UTF-8 (it has zero bytes); save it as UTF-8",
 }
 _STRING = r'"(?:[^"\\]|\\.)*"'
-#: how JSON begins: an object with a key, or an array of objects or strings; a sentence in brackets does not
+#: how JSON begins: an object with a key, or an array of objects or strings; a sentence in brackets
+#: does not
 _JSON = re.compile(rf"\s*(?:[\[\s]*\{{\s*{_STRING}\s*:|\[[\[\s]*{_STRING}\s*[,\]])")
 #: names of image files, as in the first column of captions without a header
 IMAGE_FILE = re.compile(r"\s*[^\t,;|]*\.(jpe?g|png|gif|bmp|webp|tiff?)(#\d+)?\s*", re.IGNORECASE)
@@ -77,14 +81,19 @@ _ABSENT = ("nan", "none", "null")
 
 
 def parts_of(path: Path) -> list[Path]:
-    """The files of a table or text, in order; the path itself if it is no pattern that files fit and no saved folder.
+    """The files of a table or text, in order; the path itself if it is no pattern that files fit
+    and no saved folder.
 
     Raises UserError for any other folder, and if some of the files are missing.
     """
     if path.is_dir():
         return _saved(path)
     fitting = escape(path.name).replace("[*]", "*")
-    parts = sorted(part for part in path.parent.glob(fitting) if part.is_file()) if "*" in path.name else []
+    parts = (
+        sorted(part for part in path.parent.glob(fitting) if part.is_file())
+        if "*" in path.name
+        else []
+    )
     counts = {int(named[1]) for part in parts if (named := SHARD.match(part.name))}
     if counts and counts != {len(parts)}:
         raise UserError(f"{len(parts)} of {max(counts)} files of {path} are there; {RESTORE}")
@@ -96,15 +105,23 @@ def _saved(folder: Path) -> list[Path]:
     try:
         if (folder / "dataset_dict.json").is_file():
             splits = json.loads(read_regular(folder / "dataset_dict.json"))["splits"]
-            raise UserError(f"{folder} has the splits {first_of(splits, 10)}; name one of them: {folder / splits[0]}")
+            raise UserError(
+                f"{folder} has the splits {first_of(splits, 10)}; name one of them: {folder / splits[0]}"
+            )
         state = json.loads(read_regular(folder / "state.json"))
         parts = [folder / Path(file["filename"]).name for file in state["_data_files"]]
     except FileNotFoundError:
-        raise UserError(f"{folder} is a folder; name its files, such as {folder / '*.parquet'}") from None
+        raise UserError(
+            f"{folder} is a folder; name its files, such as {folder / '*.parquet'}"
+        ) from None
     except (OSError, ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
-        raise UserError(f"{folder} is not a folder that `datasets` saved whole: {error!r}; {RESTORE}") from error
+        raise UserError(
+            f"{folder} is not a folder that `datasets` saved whole: {error!r}; {RESTORE}"
+        ) from error
     if state.get("_indices_data_files") or not all(part.is_file() for part in parts):
-        raise UserError(f"{folder} is not a folder of all its rows in order; save it again with save_to_disk")
+        raise UserError(
+            f"{folder} is not a folder of all its rows in order; save it again with save_to_disk"
+        )
     return parts
 
 
@@ -131,7 +148,10 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
             f"{path} is no text but a file of the format {kind}; name its columns in the profile if it is a table"
         )
     try:
-        with open_regular(path) as file, cast(IO[bytes], gzip.open(file)) if kind == "gzip" else file as stream:
+        with (
+            open_regular(path) as file,
+            cast(IO[bytes], gzip.open(file)) if kind == "gzip" else file as stream,
+        ):
             yield stream
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read as UTF-8 text: {error}; {RESTORE}") from error
@@ -151,7 +171,9 @@ def _lines_of(path: Path) -> Iterator[str]:
     with _opened(path) as stream:
         try:
             # calls with a limit, since iterating a file would read a line of any length
-            for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
+            for number, raw in enumerate(
+                iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1
+            ):
                 if len(raw) > LONGEST_LINE:
                     raise UserError(
                         f"{path}, line {number} has more than {LONGEST_LINE / 1e6:.0f} MB; lines end with a line feed: "
@@ -174,11 +196,15 @@ def _check_first(path: Path, line: str) -> None:
         if begin.match(line):
             raise UserError(f"{path} is {what}")
     if "\r" in line.rstrip("\r") and not line.endswith("\n"):
-        raise UserError(f"{path} has carriage returns and no line feed; end its lines with a line feed")
+        raise UserError(
+            f"{path} has carriage returns and no line feed; end its lines with a line feed"
+        )
 
 
 def is_json(path: Path) -> bool:
-    """Whether a text is JSON, by its beginning: an object, an array, or an object a line. Raises UserError."""
+    """Whether a text is JSON, by its beginning: an object, an array, or an object a line. Raises
+    UserError.
+    """
     with _opened(parts_of(path)[0]) as stream:
         return bool(_JSON.match(stream.read(1 << 16).decode("utf-8-sig", errors="ignore")))
 
@@ -204,8 +230,8 @@ class TableRow(NamedTuple):
 def read_rows(path: Path, *columns: str) -> Iterator[TableRow]:
     """Yield the rows of a table, read lazily. Empty lines are skipped.
 
-    Raises UserError naming the line: for a missing column, a row of another length than the header, a missing value,
-    and if there are no rows.
+    Raises UserError naming the line: for a missing column, a row of another length than the header,
+    a missing value, and if there are no rows.
     """
     empty = True
     for part in parts_of(path):
@@ -229,7 +255,8 @@ def finite_number(where: str, text: str) -> float:
 
 
 def column_names(path: Path) -> list[str]:
-    """Names of the columns of a table: of Parquet or Arrow, the keys of an object in a line, or a header's fields.
+    """Names of the columns of a table: of Parquet or Arrow, the keys of an object in a line, or a
+    header's fields.
 
     Of several files, the first counts. Raises UserError for a file that cannot be read.
     """
@@ -240,15 +267,21 @@ def column_names(path: Path) -> list[str]:
         return next(cells_of(path))[1]
     try:
         first = json.loads(next(filter(str.strip, lines_of(path))))
-    except (ValueError, RecursionError, UserError):  # one value over several lines, or in a line that is too long
+    except (
+        ValueError,
+        RecursionError,
+        UserError,
+    ):  # one value over several lines, or in a line that is too long
         return []
     return list(first) if isinstance(first, dict) else []
 
 
 def table_in(path: Path) -> list[str] | None:
-    """The columns of a file that is a table or JSON rather than one text a line; None if it is text.
+    """The columns of a file that is a table or JSON rather than one text a line; None if it is
+    text.
 
-    In text, a first line of names, a first field that names an image, or as many tabs in every line tell a table.
+    In text, a first line of names, a first field that names an image, or as many tabs in every line
+    tell a table.
     """
     path = parts_of(path)[0]
     if container_of(path) in COLUMNAR or is_json(path):
@@ -273,14 +306,20 @@ def _is_regular(rows: Sequence[Sequence[str]], separator: str) -> bool:
 
 
 def _fields(line: str, separator: str) -> list[str]:
-    return line.split("\t") if separator == "\t" else next(csv.reader([line], delimiter=separator), [])
+    return (
+        line.split("\t") if separator == "\t" else next(csv.reader([line], delimiter=separator), [])
+    )
 
 
 def cells_of(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield number and fields of each line of a tab- or comma-separated table that is not empty. Raises UserError."""
+    """Yield number and fields of each line of a tab- or comma-separated table that is not empty.
+    Raises UserError.
+    """
     lines = ((number, line.removesuffix("\r")) for number, line in enumerate(lines_of(path), 1))
     number, header = next((number, line) for number, line in lines if line.strip())
-    other = next((sign for sign in ";|" if sign in header and "\t" not in header and "," not in header), None)
+    other = next(
+        (sign for sign in ";|" if sign in header and "\t" not in header and "," not in header), None
+    )
     if other:
         raise UserError(
             f"{path}, line {number}: its fields are separated by '{other}'; separate them by tabs or commas"
@@ -289,11 +328,15 @@ def cells_of(path: Path) -> Iterator[tuple[int, list[str]]]:
         yield number, header.split("\t")
         for number, line in lines:
             if "\r" in line:
-                raise UserError(f"{path}, line {number}: a carriage return inside the line; correct the line")
+                raise UserError(
+                    f"{path}, line {number}: a carriage return inside the line; correct the line"
+                )
             if line.strip(" "):
                 yield number, line.split("\t")
         return
-    reader = csv.reader((f"{line}\n" for line in chain([header], (line for _, line in lines))), strict=True)
+    reader = csv.reader(
+        (f"{line}\n" for line in chain([header], (line for _, line in lines))), strict=True
+    )
     start = number
     try:
         for cells in reader:
@@ -301,7 +344,9 @@ def cells_of(path: Path) -> Iterator[tuple[int, list[str]]]:
                 yield start, cells
             start = number + reader.line_num
     except csv.Error as error:
-        raise UserError(f"{path}, line {start}: {error}; quote the field, or correct the line") from error
+        raise UserError(
+            f"{path}, line {start}: {error}; quote the field, or correct the line"
+        ) from error
 
 
 def _delimited(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
@@ -312,7 +357,9 @@ def _delimited(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
     places = [names.index(name) for name in columns]
     for line, cells in rows:
         if len(cells) != len(names):
-            raise UserError(f"{path}, line {line}: {len(cells)} fields, the header has {len(names)}; correct the line")
+            raise UserError(
+                f"{path}, line {line}: {len(cells)} fields, the header has {len(names)}; correct the line"
+            )
         yield TableRow(f"{path}, line {line}", tuple(cells[place] for place in places))
 
 
@@ -334,14 +381,18 @@ def _objects(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
         try:
             row = json.loads(line, parse_constant=_refuse, object_pairs_hook=_once)
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{where}: not a JSON object: {error}; write one object a line") from error
+            raise UserError(
+                f"{where}: not a JSON object: {error}; write one object a line"
+            ) from error
         if not isinstance(row, dict):
             raise UserError(f"{where}: not a JSON object; write one object a line")
         _check_names(where, list(row), columns)
         values = [row[name] for name in columns]
         for name, value in zip(columns, values, strict=True):
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                raise UserError(f"{where}: '{name}' is neither a text nor a number; correct the line")
+                raise UserError(
+                    f"{where}: '{name}' is neither a text nor a number; correct the line"
+                )
         texts = tuple(map(str, values))
         if not "".join(texts).isascii() and any(map(_SURROGATE.search, texts)):
             raise UserError(f"{where}: a text has half of a surrogate pair; correct the line")
@@ -367,7 +418,8 @@ def _records(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
 
 
 def texts_of(path: Path, name: str, column: ChunkedArray, *, numbers: bool = True) -> list[str]:
-    """The values of a Parquet column as texts; whole numbers and, with `numbers`, others are written out.
+    """The values of a Parquet column as texts; whole numbers and, with `numbers`, others are
+    written out.
 
     Raises UserError for other types, and for missing values with their number and the first row.
     """
@@ -377,16 +429,22 @@ def texts_of(path: Path, name: str, column: ChunkedArray, *, numbers: bool = Tru
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     textual = types.is_string(kind) or types.is_large_string(kind) or types.is_integer(kind)
     if not (textual or (numbers and types.is_floating(kind))):
-        raise UserError(f"{path}: the column {name} is of the type {kind}, not of texts; convert it")
+        raise UserError(
+            f"{path}: the column {name} is of the type {kind}, not of texts; convert it"
+        )
     absent = compute.is_null(column, nan_is_null=True)
     if count := int(compute.sum(absent).as_py() or 0):
         row = compute.index(absent, True).as_py() + 1
-        raise UserError(f"{path}, row {row}: no {name}, as in {count} of {len(column)} rows; fill or remove them")
+        raise UserError(
+            f"{path}, row {row}: no {name}, as in {count} of {len(column)} rows; fill or remove them"
+        )
     return [str(value) for value in column.to_pylist()]
 
 
 def text_remarks(texts: Iterable[str], what: str) -> list[str]:
-    """A line on texts that spell a missing value, such as 'nan'; `what` names the texts in the plural."""
+    """A line on texts that spell a missing value, such as 'nan'; `what` names the texts in the
+    plural.
+    """
     spelled: dict[str, int] = {}
     for text in texts:
         if len(text) < 6 and text.strip().lower() in _ABSENT:
@@ -396,7 +454,9 @@ def text_remarks(texts: Iterable[str], what: str) -> list[str]:
 
 
 def label_remarks(labels: Iterable[object]) -> list[str]:
-    """Lines on labels that differ in spelling alone, such as 1 and 1.0 or pos and Pos, and on missing values."""
+    """Lines on labels that differ in spelling alone, such as 1 and 1.0 or pos and Pos, and on
+    missing values.
+    """
     spellings: dict[object, dict[str, None]] = {}
     for label in dict.fromkeys(map(str, labels)):
         spellings.setdefault(_meaning(label), {})[label] = None
@@ -405,7 +465,9 @@ def label_remarks(labels: Iterable[object]) -> list[str]:
         for several in spellings.values()
         if len(several) > 1
     ]
-    return lines + text_remarks([label for several in spellings.values() for label in several], "labels")
+    return lines + text_remarks(
+        [label for several in spellings.values() for label in several], "labels"
+    )
 
 
 def _meaning(label: str) -> object:
@@ -413,11 +475,17 @@ def _meaning(label: str) -> object:
         number = float(label)
     except ValueError:
         number = math.nan
-    return " ".join(unicodedata.normalize("NFKC", label).casefold().split()) if math.isnan(number) else number
+    return (
+        " ".join(unicodedata.normalize("NFKC", label).casefold().split())
+        if math.isnan(number)
+        else number
+    )
 
 
 def normalised_text(text: str) -> str:
-    """Lower-case a text and replace everything but letters and digits, of any script, by single blanks."""
+    """Lower-case a text and replace everything but letters and digits, of any script, by single
+    blanks.
+    """
     return _BLANK.sub(" ", text.lower()).strip()
 
 
@@ -426,11 +494,15 @@ def has_lists(path: Path, name: str) -> bool:
     from pyarrow import types
 
     columns, _ = _footer(parts_of(path)[0])
-    return name in columns.names and (types.is_list(kind := columns.field(name).type) or types.is_large_list(kind))
+    return name in columns.names and (
+        types.is_list(kind := columns.field(name).type) or types.is_large_list(kind)
+    )
 
 
 def _footer(path: Path) -> tuple[Schema, int]:
-    """The columns and the number of rows of a Parquet or Arrow file. Raises UserError for any other."""
+    """The columns and the number of rows of a Parquet or Arrow file. Raises UserError for any
+    other.
+    """
     import pyarrow.parquet as parquet
 
     if container_of(path) == "arrow":
@@ -442,7 +514,9 @@ def _footer(path: Path) -> tuple[Schema, int]:
 
 
 def _arrow(path: Path) -> Table:
-    """A file or a stream of Arrow, mapped from disk. Raises UserError for one that is damaged or cut short."""
+    """A file or a stream of Arrow, mapped from disk. Raises UserError for one that is damaged or
+    cut short.
+    """
     import pyarrow
 
     with _plain_errors(path):
@@ -456,19 +530,25 @@ def _arrow(path: Path) -> Table:
 
 
 def check_columns(path: Path, *names: str) -> int:
-    """The number of rows of a Parquet or Arrow table. Raises UserError for a missing column or any other file."""
+    """The number of rows of a Parquet or Arrow table. Raises UserError for a missing column or any
+    other file.
+    """
     count = 0
     for part in parts_of(path):
         columns, rows = _footer(part)
         count, there = count + rows, columns.names
         if missing := [name for name in names if name not in there]:
             has = f"it has {', '.join(there[:10])}" if there else "it has none"
-            raise UserError(f"{part} has no column {' and '.join(missing)}; {has}; rename one, or give another file")
+            raise UserError(
+                f"{part} has no column {' and '.join(missing)}; {has}; rename one, or give another file"
+            )
     return count
 
 
 def read_columns(path: Path, *names: str) -> Table:
-    """Read columns of a Parquet or Arrow table. Raises UserError for any other file or a missing column."""
+    """Read columns of a Parquet or Arrow table. Raises UserError for any other file or a missing
+    column.
+    """
     import pyarrow
 
     check_columns(path, *names)

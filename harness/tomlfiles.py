@@ -1,4 +1,6 @@
-"""Reading TOML files into pydantic models, and checking values as arguments of classes, with one-line errors."""
+"""Reading TOML files into pydantic models, and checking values as arguments of classes, with
+one-line errors.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,8 @@ Blame = Callable[[Sequence[str | int]], tuple[Path, Sequence[str | int]]]
 
 
 def read_toml(path: Path, what: str, model: type[Model], **given: str) -> Model:
-    """Read a TOML file into a pydantic model with a `name`, the file's stem, and the `given` fields.
+    """Read a TOML file into a pydantic model with a `name`, the file's stem, and the `given`
+    fields.
 
     `what` is what errors call the file. Raises UserError naming file, table and key.
     """
@@ -74,18 +77,30 @@ def toml_content(path: Path, what: str, given: Collection[str] = ()) -> dict[str
         with path.open("rb") as stream:
             content = tomllib.load(stream)
     except OSError as error:
-        raise UserError(f"the {what} {path} cannot be read: {error.strerror}; check the path") from error
+        raise UserError(
+            f"the {what} {path} cannot be read: {error.strerror}; check the path"
+        ) from error
     except RecursionError as error:
-        raise UserError(f"the {what} {path} is nested too deeply to be read; remove brackets") from error
+        raise UserError(
+            f"the {what} {path} is nested too deeply to be read; remove brackets"
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"the {what} {path} is not valid TOML: {error}; correct that line") from error
+        raise UserError(
+            f"the {what} {path} is not valid TOML: {error}; correct that line"
+        ) from error
     for key in content.keys() & set(given):
-        raise UserError(f"the {what} {path} sets '{key}', which follows from the file itself; remove the line")
+        raise UserError(
+            f"the {what} {path} sets '{key}', which follows from the file itself; remove the line"
+        )
     return content
 
 
-def validated(content: Mapping[str, Any], what: str, model: type[Model], blame: Blame, **given: str) -> Model:
-    """Build the model from tables and `given` fields. Raises UserError at the location that `blame` finds."""
+def validated(
+    content: Mapping[str, Any], what: str, model: type[Model], blame: Blame, **given: str
+) -> Model:
+    """Build the model from tables and `given` fields. Raises UserError at the location that `blame`
+    finds.
+    """
     try:
         return model.model_validate({**content, **given})
     except ValidationError as error:
@@ -98,23 +113,35 @@ def validated(content: Mapping[str, Any], what: str, model: type[Model], blame: 
         if first["type"] == "extra_forbidden":
             message += f"; {suggest(key, _keys(model, first['loc'][:-1]))}"
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise UserError(f"the {what} {path}, table [{table}], key '{key}': {message}{more}") from error
+        raise UserError(
+            f"the {what} {path}, table [{table}], key '{key}': {message}{more}"
+        ) from error
 
 
 def _there(content: Any, keys: Sequence[str | int]) -> list[str | int]:
-    """A location from pydantic, without the names of tried alternatives, which are not keys of the file."""
+    """A location from pydantic, without the names of tried alternatives, which are not keys of the
+    file.
+    """
     present: list[str | int] = []
     for number, part in enumerate(keys):
         if isinstance(content, Mapping) and part not in content and number < len(keys) - 1:
             continue
         present.append(part)
-        inside = isinstance(content, Mapping) or (isinstance(content, list) and isinstance(part, int))
-        content = content[part] if inside and (not isinstance(content, Mapping) or part in content) else None
+        inside = isinstance(content, Mapping) or (
+            isinstance(content, list) and isinstance(part, int)
+        )
+        content = (
+            content[part]
+            if inside and (not isinstance(content, Mapping) or part in content)
+            else None
+        )
     return present
 
 
 def _keys(kind: Any, location: Sequence[str | int]) -> list[str]:
-    """The keys of the table at a location of pydantic's, in a model or in a type that is made of models."""
+    """The keys of the table at a location of pydantic's, in a model or in a type that is made of
+    models.
+    """
     if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
         return [key for part in get_args(kind) for key in _keys(part, location)]
     for number, part in enumerate(location):
@@ -124,7 +151,9 @@ def _keys(kind: Any, location: Sequence[str | int]) -> list[str]:
 
 
 def checked(function: Callable[P, T]) -> Callable[P, T]:
-    """Make a function refuse wrong arguments with a UserError of one line, as the command line does."""
+    """Make a function refuse wrong arguments with a UserError of one line, as the command line
+    does.
+    """
 
     @wraps(function)
     def call(*args: P.args, **keywords: P.kwargs) -> T:
@@ -135,12 +164,17 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def check_arguments(
-    kind: Callable[..., object], where: str, args: Sequence[object], keywords: Mapping[str, Any], noun: str = "key"
+    kind: Callable[..., object],
+    where: str,
+    args: Sequence[object],
+    keywords: Mapping[str, Any],
+    noun: str = "key",
 ) -> dict[str, Any]:
-    """The arguments of a function or class by name, arrays as lists; in messages, they are `noun`s of `where`.
+    """The arguments of a function or class by name, arrays as lists; in messages, they are `noun`s
+    of `where`.
 
-    Refuses an unknown or a missing one, a value of another type than is declared, and a number that is not finite.
-    Raises UserError.
+    Refuses an unknown or a missing one, a value of another type than is declared, and a number that
+    is not finite. Raises UserError.
     """
     known = inspect.signature(kind)
     try:
@@ -149,20 +183,28 @@ def check_arguments(
         if unknown := [name for name in keywords if name not in known.parameters]:
             hint = suggest(unknown[0], [*known.parameters][len(args) :])
             raise UserError(f"{where} has no {noun} '{unknown[0]}'; {hint}") from error
-        raise UserError(f"{where}: {str(error).replace('argument', noun)}; give each {noun} once, by name") from error
+        raise UserError(
+            f"{where}: {str(error).replace('argument', noun)}; give each {noun} once, by name"
+        ) from error
     for name, value in named.items():
         if hasattr(value, "tolist") or isinstance(value, range | Set | Iterator):
             named[name] = value.tolist() if hasattr(value, "tolist") else [*value]
     declared = _declared(kind)
     for name in named.keys() & declared.keys():
         try:
-            if isinstance(named[name], list | tuple | dict):  # as JSON, where a list is any sequence type
+            if isinstance(
+                named[name], list | tuple | dict
+            ):  # as JSON, where a list is any sequence type
                 declared[name].validate_json(json.dumps(named[name], default=lambda _: None))
             else:
                 declared[name].validate_python(named[name])
         except ValidationError as error:
             problems = error.errors()
-            inner = [each for each in problems if len(each["loc"]) == max(len(one["loc"]) for one in problems)]
+            inner = [
+                each
+                for each in problems
+                if len(each["loc"]) == max(len(one["loc"]) for one in problems)
+            ]
             given = one_line(reprlib.repr(inner[0]["input"]))
             raise UserError(f"{where}, {noun} '{name}': {worded(*inner)}, not {given}") from error
     return named
@@ -171,7 +213,9 @@ def check_arguments(
 @cache
 def _declared(kind: Callable[..., object]) -> dict[str, TypeAdapter[Any]]:
     """A validator for each argument of a function or class whose type can be checked."""
-    scope = ChainMap(*(vars(sys.modules[each.__module__]) for each in getattr(kind, "__mro__", (kind,))))
+    scope = ChainMap(
+        *(vars(sys.modules[each.__module__]) for each in getattr(kind, "__mro__", (kind,)))
+    )
     adapters: dict[str, TypeAdapter[Any]] = {}
     for name, argument in inspect.signature(kind).parameters.items():
         try:
@@ -181,6 +225,10 @@ def _declared(kind: Callable[..., object]) -> dict[str, TypeAdapter[Any]]:
                 adapters[name] = TypeAdapter(InstanceOf[hint])  # type: ignore[valid-type, misc]
             else:
                 adapters[name] = TypeAdapter(hint, config=_STRICT)
-        except (NameError, PydanticSchemaGenerationError, PydanticUserError):  # a class of another package
+        except (
+            NameError,
+            PydanticSchemaGenerationError,
+            PydanticUserError,
+        ):  # a class of another package
             continue
     return adapters

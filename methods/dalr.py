@@ -1,16 +1,17 @@
 """DALR (He et al., 2025).
 
-MCSE's sentence-to-image objective with alignment at two levels. Across modalities (section 3.2), matched pairs are
-separated from mismatched ones, and the distribution of a text over the images follows its similarities to the other
-texts. Within text (section 3.3), the student's similarities follow the order and distribution of those of frozen text
-encoders.
+MCSE's sentence-to-image objective with alignment at two levels. Across modalities (section 3.2),
+matched pairs are separated from mismatched ones, and the distribution of a text over the images
+follows its similarities to the other texts. Within text (section 3.3), the student's similarities
+follow the order and distribution of those of frozen text encoders.
 
-Two choices of @paper, both as in the public code. The targets of cma and ima are similarities of the teachers' own
-vectors, not of projected ones (Eq. 3 and 7): no loss trains the text teacher's head, which would be a random
-projection, and the image head learns to match the student, so that its similarities would be targets that follow what
-they judge. Images and texts are therefore read alike. rank and ima compare vectors after the text head of Eq. 1, 768
-wide: their symbols are those of Eq. 1 (two dropout views), the text teachers know no images, and the head in the shared
-space (Eq. 2, appendix B: 256 wide) is that of the terms with images.
+Two choices of @paper, both as in the public code. The targets of cma and ima are similarities of
+the teachers' own vectors, not of projected ones (Eq. 3 and 7): no loss trains the text teacher's
+head, which would be a random projection, and the image head learns to match the student, so that
+its similarities would be targets that follow what they judge. Images and texts are therefore read
+alike. rank and ima compare vectors after the text head of Eq. 1, 768 wide: their symbols are those
+of Eq. 1 (two dropout views), the text teachers know no images, and the head in the shared space
+(Eq. 2, appendix B: 256 wide) is that of the terms with images.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ from harness.losses.alignment import (
     rolled,
     soft_alignment,
 )
-from harness.losses.contrastive import angular_margin, cosine_matrix, cross_entropy_diagonal, margin_info_nce
+from harness.losses.contrastive import (
+    angular_margin,
+    cosine_matrix,
+    cross_entropy_diagonal,
+    margin_info_nce,
+)
 from harness.method import (
     Batch,
     CaptionRows,
@@ -66,7 +72,9 @@ def text_teachers(text: str) -> tuple[str, ...]:
     """Split 'FIRST+SECOND' into the names of one or two teachers. Raises ValueError."""
     names = split_teachers(text)
     if len(names) > 2:
-        raise ValueError(f"'text={text}' names {len(names)} text teachers; write one or two, as in simcse+diffcse")
+        raise ValueError(
+            f"'text={text}' names {len(names)} text teachers; write one or two, as in simcse+diffcse"
+        )
     return names
 
 
@@ -75,17 +83,28 @@ class DALRHyperparameters(Hyperparameters):
     """Hyperparameters of DALR; the defaults are those of @paper."""
 
     temperature: float = hyper(0.05, above=0, origin="text", source="appendix B")
-    temperature_multimodal: float = hyper(0.05, above=0, origin="text", source="appendix B: one temperature")
-    lambda_: float = hyper(0.1, at_least=0, origin="text", source="appendix B, Eq. 14", unit="weight of cons and cma")
-    mu: float = hyper(0.2, at_least=0, origin="text", source="appendix B, Eq. 14", unit="weight of rank and ima")
+    temperature_multimodal: float = hyper(
+        0.05, above=0, origin="text", source="appendix B: one temperature"
+    )
+    lambda_: float = hyper(
+        0.1, at_least=0, origin="text", source="appendix B, Eq. 14", unit="weight of cons and cma"
+    )
+    mu: float = hyper(
+        0.2, at_least=0, origin="text", source="appendix B, Eq. 14", unit="weight of rank and ima"
+    )
     info_weight: float = hyper(1.0, at_least=0, origin="text", source="Eq. 14; the public code 0.1")
     projection_dim: int = hyper(
         256, at_least=1, origin="text", source="appendix B", unit="dimensions of the shared space"
     )
     info_views: str = hyper(
-        "first", origin="text", source="Eq. 4; the public code averages both", choices=("first", "mean")
+        "first",
+        origin="text",
+        source="Eq. 4; the public code averages both",
+        choices=("first", "mean"),
     )
-    text_on_pairs: bool = hyper(False, origin="text", source="Eq. 14", unit="whether paired batches have the text term")
+    text_on_pairs: bool = hyper(
+        False, origin="text", source="Eq. 14", unit="whether paired batches have the text term"
+    )
     angular_margin_text: float = hyper(
         0.0,
         at_least=0,
@@ -101,7 +120,11 @@ class DALRHyperparameters(Hyperparameters):
         unit="radians, KDMCSE's margin in info",
     )
     margin: float = hyper(
-        0.2, at_least=0, origin="text", source="section 3.2, Eq. 5", unit="cosine of mismatched pairs without penalty"
+        0.2,
+        at_least=0,
+        origin="text",
+        source="section 3.2, Eq. 5",
+        unit="cosine of mismatched pairs without penalty",
     )
     shift: int = hyper(
         5,
@@ -110,11 +133,20 @@ class DALRHyperparameters(Hyperparameters):
         unit="rows by which images are rolled",
     )
     consistency_weight: float = hyper(
-        1.0, at_least=0, origin="text", source="Eq. 9; the public code 0.01", unit="factor of cons within lambda"
+        1.0,
+        at_least=0,
+        origin="text",
+        source="Eq. 9; the public code 0.01",
+        unit="factor of cons within lambda",
     )
-    consistency_heads: str = hyper("shared", origin="text", source="Eq. 2, 3 and 5", choices=("shared", "own"))
+    consistency_heads: str = hyper(
+        "shared", origin="text", source="Eq. 2, 3 and 5", choices=("shared", "own")
+    )
     space: str = hyper(
-        "projected", origin="text", source="Eq. 6 and 11; raw in the public code", choices=("projected", "raw")
+        "projected",
+        origin="text",
+        source="Eq. 6 and 11; raw in the public code",
+        choices=("projected", "raw"),
     )
     targets: str = hyper(
         "raw",
@@ -131,20 +163,40 @@ class DALRHyperparameters(Hyperparameters):
         unit="of the first text teacher",
     )
     teacher_mix: str = hyper(
-        "vectors", origin="text", source="section 3.3", unit="weighted for rank", choices=("vectors", "scores")
+        "vectors",
+        origin="text",
+        source="section 3.3",
+        unit="weighted for rank",
+        choices=("vectors", "scores"),
     )
-    teacher_temperature: float = hyper(1.0, above=0, origin="text", source="Eq. 7 and 12 have none; public code 0.5")
-    student_temperature: float = hyper(1.0, above=0, origin="text", source="Eq. 6 and 11 have none; public code 0.45")
+    teacher_temperature: float = hyper(
+        1.0, above=0, origin="text", source="Eq. 7 and 12 have none; public code 0.5"
+    )
+    student_temperature: float = hyper(
+        1.0, above=0, origin="text", source="Eq. 6 and 11 have none; public code 0.45"
+    )
     ranking: str = hyper("listmle", origin="text", source="Eq. 10", choices=("listmle", "listnet"))
     rank_floor: float = hyper(
-        0.0, origin="text", source="Eq. 10; the public code 1e-7", unit="added inside the logarithm of ListMLE"
+        0.0,
+        origin="text",
+        source="Eq. 10; the public code 1e-7",
+        unit="added inside the logarithm of ListMLE",
     )
     temperature_ranking: float = hyper(
-        0.05, above=0, origin="code", source="public scripts; without effect on ListMLE", unit="of the teachers"
+        0.05,
+        above=0,
+        origin="code",
+        source="public scripts; without effect on ListMLE",
+        unit="of the teachers",
     )
-    gamma: float = hyper(1.0, at_least=0, origin="text", source="Eq. 13 has none", unit="factor of rank within mu")
+    gamma: float = hyper(
+        1.0, at_least=0, origin="text", source="Eq. 13 has none", unit="factor of rank within mu"
+    )
     token_term: bool = hyper(
-        False, origin="text", source="in no equation; the public code has it", unit="whether to add g2l"
+        False,
+        origin="text",
+        source="in no equation; the public code has it",
+        unit="whether to add g2l",
     )
     image: str = hyper(
         "default",
@@ -173,9 +225,9 @@ class DALRHyperparameters(Hyperparameters):
 class Taught:
     """Outputs of the frozen text teachers for B captions, in two passes like the student's.
 
-    `vectors` has the [CLS] of both passes for each teacher, (B, f) each. `tokens` has the weighted token vectors of
-    each pass without the first position, (B, L - 1, d), and `mask` marks the real ones, (B, L - 1). Without dropout
-    both passes are equal, and one is enough.
+    `vectors` has the [CLS] of both passes for each teacher, (B, f) each. `tokens` has the weighted
+    token vectors of each pass without the first position, (B, L - 1, d), and `mask` marks the real
+    ones, (B, L - 1). Without dropout both passes are equal, and one is enough.
     """
 
     vectors: Sequence[tuple[Tensor, Tensor]]
@@ -184,19 +236,26 @@ class Taught:
 
 
 class Aligner(nn.Sequential):
-    """The consistency heads of the public code: two layers with batch normalisation and ReLU, (B, d_in) -> (B, d_out).
+    """The consistency heads of the public code: two layers with batch normalisation and ReLU, (B,
+    d_in) -> (B, d_out).
 
-    Statistics are always those of the batch, of at least two rows, since the head is not used after training.
+    Statistics are always those of the batch, of at least two rows, since the head is not used after
+    training.
     """
 
     def __init__(self, width_in: int, hidden: int, width_out: int) -> None:
         sizes = ((width_in, hidden), (hidden, width_out))
-        layers = [(nn.Linear(*size), nn.BatchNorm1d(size[1], track_running_stats=False), nn.ReLU()) for size in sizes]
+        layers = [
+            (nn.Linear(*size), nn.BatchNorm1d(size[1], track_running_stats=False), nn.ReLU())
+            for size in sizes
+        ]
         super().__init__(*(module for layer in layers for module in layer))
 
 
 class DALR(Method):
-    """L_info + lambda L_CML + mu L_IML on caption-image pairs (Eq. 14), L_text on sentences (Eq. 1)."""
+    """L_info + lambda L_CML + mu L_IML on caption-image pairs (Eq. 14), L_text on sentences (Eq.
+    1).
+    """
 
     name = "dalr"
     title = "DALR"
@@ -229,13 +288,25 @@ class DALR(Method):
     }
     text_only = {"info_weight": 0, "lambda": 0}
     decisions = {
-        "sums": ("mended", "means over the batch for the sums of Eq. 1, 4, 8, 10 and 12; Eq. 5 is per pair"),
-        "indices": ("mended", "Eq. 6 is read as a text's distribution over the images, Eq. 11 pairs s_i with s_j'"),
+        "sums": (
+            "mended",
+            "means over the batch for the sums of Eq. 1, 4, 8, 10 and 12; Eq. 5 is per pair",
+        ),
+        "indices": (
+            "mended",
+            "Eq. 6 is read as a text's distribution over the images, Eq. 11 pairs s_i with s_j'",
+        ),
         "gradients": ("code", "the targets of Eq. 7 have none"),
         "mismatched pairs": ("code", "as many as matched ones, with one mean over both"),
-        "rank and ima": ("code", "on vectors after the text head (Eq. 1), not in the shared space of Eq. 2"),
+        "rank and ima": (
+            "code",
+            "on vectors after the text head (Eq. 1), not in the shared space of Eq. 2",
+        ),
         "ranking list": ("code", "all sentences of the batch, the sentence itself included"),
-        "heads": ("code", "the text head starts like BERT's layers, the others with the framework's default"),
+        "heads": (
+            "code",
+            "the text head starts like BERT's layers, the others with the framework's default",
+        ),
     }
     Hyperparameters = DALRHyperparameters
 
@@ -256,9 +327,13 @@ class DALR(Method):
 
     @classmethod
     def features(cls, hyperparameters: DALRHyperparameters) -> dict[str, Feature]:
-        """Image features, caption features of one or two text teachers, and their token features if needed."""
+        """Image features, caption features of one or two text teachers, and their token features if
+        needed.
+        """
         wanted = {"image": Feature(hyperparameters.image)}
-        for (caption, tokens), teacher in zip(ROLES, text_teachers(hyperparameters.text), strict=False):
+        for (caption, tokens), teacher in zip(
+            ROLES, text_teachers(hyperparameters.text), strict=False
+        ):
             wanted[caption] = Feature(teacher, "caption")
             if hyperparameters.token_term:
                 wanted[tokens] = Feature(teacher, "tokens")
@@ -298,10 +373,14 @@ class DALR(Method):
 
     def scores(self, rows: Tensor, columns: Tensor) -> Tensor:
         """Cosines (B, B) of the text head's vectors, with the angular margin on negatives if set."""
-        return angular_margin(cosine_matrix(rows, columns), self.hyperparameters.angular_margin_text, near="keep")
+        return angular_margin(
+            cosine_matrix(rows, columns), self.hyperparameters.angular_margin_text, near="keep"
+        )
 
     def taught(self, batch: PairBatch) -> Taught:
-        """The teachers' features of a batch; tokens are cut to its length, without the first position."""
+        """The teachers' features of a batch; tokens are cut to its length, without the first
+        position.
+        """
         features = batch.features
         roles = [(caption, tokens) for caption, tokens in ROLES if caption in features]
         vectors = [(features[caption], features[caption]) for caption, _ in roles]
@@ -318,27 +397,42 @@ class DALR(Method):
         return parts[0] if len(parts) == 1 else first * parts[0] + (1 - first) * parts[1]
 
     def paired(self, vectors: Tensor, image: Tensor, taught: Taught) -> dict[str, Tensor]:
-        """The terms of a paired batch, from [CLS] (B, 2, d), image features (B, f) and the text teachers' outputs."""
+        """The terms of a paired batch, from [CLS] (B, 2, d), image features (B, f) and the text
+        teachers' outputs.
+        """
         values = self.hyperparameters
         first, second = by_view(self.text_head, vectors)
         scores = self.scores(first, second)
         sentences, images = by_view(self.grounding_head, vectors), self.image_head(image)
-        grounded = [cosine_matrix(view, images) for view in sentences[: 1 if values.info_views == "first" else 2]]
-        texts, pictures = self.similarities(image, images, self.mixed([views[0] for views in taught.vectors]))
-        terms = {"text": cross_entropy_diagonal(scores / values.temperature)} if values.text_on_pairs else {}
+        grounded = [
+            cosine_matrix(view, images)
+            for view in sentences[: 1 if values.info_views == "first" else 2]
+        ]
+        texts, pictures = self.similarities(
+            image, images, self.mixed([views[0] for views in taught.vectors])
+        )
+        terms = (
+            {"text": cross_entropy_diagonal(scores / values.temperature)}
+            if values.text_on_pairs
+            else {}
+        )
         terms["info"] = self.info(grounded, image)
         terms["cons"] = self.cons(first, sentences[0], image, images)
         terms["cma"] = self.cma(grounded[0], first, image, texts, pictures)
         terms["rank"] = self.rank(scores, taught)
         sharpened = scores / values.temperature if values.space == "raw" else scores
-        terms["ima"] = soft_alignment(sharpened, texts, values.student_temperature, values.teacher_temperature)
+        terms["ima"] = soft_alignment(
+            sharpened, texts, values.student_temperature, values.teacher_temperature
+        )
         if values.token_term:
             terms["g2l"] = self.g2l(first, taught)
         return terms
 
     @torch.no_grad()
     def similarities(self, image: Tensor, images: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
-        """Eq. 7 before the softmax: cosines among texts and among images, (B, B) each, without gradient."""
+        """Eq. 7 before the softmax: cosines among texts and among images, (B, B) each, without
+        gradient.
+        """
         if self.hyperparameters.targets == "raw":
             return cosine_matrix(teacher, teacher), cosine_matrix(image, image)
         projected = self.teacher_head(teacher)
@@ -349,10 +443,14 @@ class DALR(Method):
         values = self.hyperparameters
         alike = cosine_matrix(image, image).detach() if values.angular_margin_image else None
         settings = values.temperature_multimodal, values.angular_margin_image, alike
-        return torch.stack([margin_info_nce(view, *settings, near="keep") for view in grounded]).mean()
+        return torch.stack(
+            [margin_info_nce(view, *settings, near="keep") for view in grounded]
+        ).mean()
 
     def cons(self, text: Tensor, sentences: Tensor, image: Tensor, images: Tensor) -> Tensor:
-        """Eq. 5, on the projections of Eq. 2 and 3 or on separate heads, whose batch statistics need two rows."""
+        """Eq. 5, on the projections of Eq. 2 and 3 or on separate heads, whose batch statistics
+        need two rows.
+        """
         values = self.hyperparameters
         if values.consistency_heads == "own":
             if len(text) == 1:
@@ -360,7 +458,9 @@ class DALR(Method):
             sentences, images = self.text_aligner(text), self.image_aligner(image)
         return pair_consistency(sentences, images, rolled(images, values.shift), values.margin)
 
-    def cma(self, grounded: Tensor, text: Tensor, image: Tensor, texts: Tensor, pictures: Tensor) -> Tensor:
+    def cma(
+        self, grounded: Tensor, text: Tensor, image: Tensor, texts: Tensor, pictures: Tensor
+    ) -> Tensor:
         """Eq. 8 on projected text and image, or on raw vectors with margin and temperature."""
         values = self.hyperparameters
         temperatures = values.student_temperature, values.teacher_temperature
@@ -373,7 +473,9 @@ class DALR(Method):
         """Eq. 10: ranks the student's cosines (B, B) like those of the teachers."""
         values = self.hyperparameters
         if values.teacher_mix == "vectors":
-            teacher = cosine_matrix(*(self.mixed(views) for views in zip(*taught.vectors, strict=True)))
+            teacher = cosine_matrix(
+                *(self.mixed(views) for views in zip(*taught.vectors, strict=True))
+            )
         else:
             teacher = self.mixed([cosine_matrix(*views) for views in taught.vectors])
         student, teacher = scores / values.temperature, teacher / values.temperature_ranking
@@ -382,9 +484,14 @@ class DALR(Method):
         return list_mle(student, teacher, values.rank_floor)
 
     def g2l(self, text: Tensor, taught: Taught) -> Tensor:
-        """The token term of the public code: unnormalised sentence vectors against the teachers' tokens."""
+        """The token term of the public code: unnormalised sentence vectors against the teachers'
+        tokens.
+        """
         temperature = self.hyperparameters.temperature
-        losses = [in_batch_g2l(over_tokens(tokens), text, temperature, taught.mask) for tokens in taught.tokens]
+        losses = [
+            in_batch_g2l(over_tokens(tokens), text, temperature, taught.mask)
+            for tokens in taught.tokens
+        ]
         return torch.stack(losses).mean()
 
 

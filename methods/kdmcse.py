@@ -1,8 +1,9 @@
 """KDMCSE (Nguyen et al., NAACL 2024).
 
-Both encoders of CLIP are teachers: each dropout view of a caption is matched with its image and with its own CLIP text
-vector in a shared space of 256 dimensions. Negatives that CLIP finds too similar are filtered out (section 3.2); the
-others get an angular margin that grows as CLIP's similarity decreases (AdapACSE, section 3.3).
+Both encoders of CLIP are teachers: each dropout view of a caption is matched with its image and
+with its own CLIP text vector in a shared space of 256 dimensions. Negatives that CLIP finds too
+similar are filtered out (section 3.2); the others get an angular margin that grows as CLIP's
+similarity decreases (AdapACSE, section 3.3).
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from harness.encoders.heads import TanhHead, by_view
-from harness.losses.alignment import cross_alignment, list_mle, pair_consistency, rolled, soft_alignment
+from harness.losses.alignment import (
+    cross_alignment,
+    list_mle,
+    pair_consistency,
+    rolled,
+    soft_alignment,
+)
 from harness.losses.contrastive import NEAR, cosine_matrix, margin_info_nce, too_alike
 from harness.method import (
     CONTROLS,
@@ -37,7 +44,9 @@ SHIFT = 5
 
 
 def every_ceil(rows: int, pairs: int, text_batches: int, pair_batches: int) -> tuple[int, int]:
-    """Algorithm 1: step t = 1, 2, ... is paired if p = ceil(|D| / |D_M|), counted in rows, divides t."""
+    """Algorithm 1: step t = 1, 2, ... is paired if p = ceil(|D| / |D_M|), counted in rows, divides
+    t.
+    """
     cycle = -(-rows // pairs)
     return cycle, cycle - 1
 
@@ -62,9 +71,15 @@ class KDMCSEHyperparameters(Hyperparameters):
     projection_dim: int = hyper(
         256, at_least=1, origin="text", source="section 4.2", unit="dimensions of the shared space"
     )
-    margin: float = hyper(0.125, at_least=0, origin="text", source="section 6.1, Figure 7", unit="radians")
+    margin: float = hyper(
+        0.125, at_least=0, origin="text", source="section 6.1, Figure 7", unit="radians"
+    )
     margin_text: float = hyper(
-        0.0, at_least=0, origin="text", source="Eq. 1 has none; public scripts 0.15", unit="radians, on every negative"
+        0.0,
+        at_least=0,
+        origin="text",
+        source="Eq. 1 has none; public scripts 0.15",
+        unit="radians, on every negative",
     )
     near: str = hyper(
         "clamp",
@@ -74,23 +89,42 @@ class KDMCSEHyperparameters(Hyperparameters):
         choices=NEAR,
     )
     margin_labels: str = hyper(
-        "captions", origin="text", source="section 3.2", unit="similarity of images to these, for visual", choices=SIDES
+        "captions",
+        origin="text",
+        source="section 3.2",
+        unit="similarity of images to these, for visual",
+        choices=SIDES,
     )
-    filter: bool = hyper(True, origin="text", source="section 3.2, Eq. 8; off in the public scripts")
-    threshold: float = hyper(0.85, origin="text", source="section 6.2: about 0.85 to 0.9", unit="CLIP similarity")
+    filter: bool = hyper(
+        True, origin="text", source="section 3.2, Eq. 8; off in the public scripts"
+    )
+    threshold: float = hyper(
+        0.85, origin="text", source="section 6.2: about 0.85 to 0.9", unit="CLIP similarity"
+    )
     filter_labels: str = hyper(
-        "captions", origin="text", source="section 3.2", unit="similarity of texts to these, for textual", choices=SIDES
+        "captions",
+        origin="text",
+        source="section 3.2",
+        unit="similarity of texts to these, for textual",
+        choices=SIDES,
     )
-    filter_scores: str = hyper("cosine", origin="text", source="section 3.2, Eq. 7", choices=("cosine", "inner"))
+    filter_scores: str = hyper(
+        "cosine", origin="text", source="section 3.2, Eq. 7", choices=("cosine", "inner")
+    )
     view_reduction: str = hyper(
         "mean",
         origin="code",
         source="Eq. 9 sums, Eq. 13 does not say; the public code averages",
         choices=("mean", "sum"),
     )
-    branch_reduction: str = hyper("mean", origin="text", source="Eq. 14; the public code adds", choices=("mean", "sum"))
+    branch_reduction: str = hyper(
+        "mean", origin="text", source="Eq. 14; the public code adds", choices=("mean", "sum")
+    )
     text_on_pairs: bool = hyper(
-        False, origin="text", source="Algorithm 1, Eq. 14", unit="whether paired batches have the text term"
+        False,
+        origin="text",
+        source="Algorithm 1, Eq. 14",
+        unit="whether paired batches have the text term",
     )
     images: str = hyper(
         "default",
@@ -125,15 +159,25 @@ class KDMCSEHyperparameters(Hyperparameters):
         unit="parts of DALR",
         choices=("", "cml", "iml", "cml+iml"),
     )
-    lambda_cml: float = hyper(0.1, at_least=0, origin="text", source="DALR appendix B", unit="weight of cons and cma")
-    mu: float = hyper(0.2, at_least=0, origin="text", source="DALR appendix B", unit="weight of rank and ima")
+    lambda_cml: float = hyper(
+        0.1, at_least=0, origin="text", source="DALR appendix B", unit="weight of cons and cma"
+    )
+    mu: float = hyper(
+        0.2, at_least=0, origin="text", source="DALR appendix B", unit="weight of rank and ima"
+    )
     consistency_margin: float = hyper(
-        0.2, at_least=0, origin="text", source="DALR Eq. 5", unit="cosine of mismatched pairs without penalty"
+        0.2,
+        at_least=0,
+        origin="text",
+        source="DALR Eq. 5",
+        unit="cosine of mismatched pairs without penalty",
     )
 
 
 class KDMCSE(Method):
-    """L_text on sentences (Eq. 1), the mean of L_visual and L_textual on caption-image pairs (Eq. 14, Algorithm 1)."""
+    """L_text on sentences (Eq. 1), the mean of L_visual and L_textual on caption-image pairs (Eq.
+    14, Algorithm 1).
+    """
 
     name = "kdmcse"
     title = "KDMCSE"
@@ -167,10 +211,19 @@ class KDMCSE(Method):
         }
     }
     decisions = {
-        "filter": ("mended", "drops what Eq. 8, as printed, would keep (section 3.2), and never the positive (Eq. 13)"),
-        "soft labels": ("mended", "cosines of CLIP's own features (Eq. 7); Algorithm 1 mixes them with projected ones"),
+        "filter": (
+            "mended",
+            "drops what Eq. 8, as printed, would keep (section 3.2), and never the positive (Eq. 13)",
+        ),
+        "soft labels": (
+            "mended",
+            "cosines of CLIP's own features (Eq. 7); Algorithm 1 mixes them with projected ones",
+        ),
         "epochs": ("code", "Algorithm 1 counts steps through training, here anew in each epoch"),
-        "heads": ("code", "the text head starts like BERT's layers, the others with the framework's default"),
+        "heads": (
+            "code",
+            "the text head starts like BERT's layers, the others with the framework's default",
+        ),
     }
     Hyperparameters = KDMCSEHyperparameters
 
@@ -190,7 +243,9 @@ class KDMCSE(Method):
 
     @classmethod
     def features(cls, hyperparameters: KDMCSEHyperparameters) -> dict[str, Feature]:
-        """Image and caption features, from both encoders of one teacher unless a text teacher is set."""
+        """Image and caption features, from both encoders of one teacher unless a text teacher is
+        set.
+        """
         images, text = hyperparameters.images, hyperparameters.text
         if text == "default" and images not in CONTROLS:
             text = images
@@ -222,7 +277,14 @@ class KDMCSE(Method):
         values = self.hyperparameters
         branch = values.lambda_ / (2 if values.branch_reduction == "mean" else 1)
         cross, intra = values.lambda_cml, values.mu
-        return {"visual": branch, "textual": branch, "cons": cross, "cma": cross, "rank": intra, "ima": intra}
+        return {
+            "visual": branch,
+            "textual": branch,
+            "cons": cross,
+            "cma": cross,
+            "rank": intra,
+            "ima": intra,
+        }
 
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
         """Algorithm 1: text on sentences, visual and textual on pairs."""
@@ -231,19 +293,27 @@ class KDMCSE(Method):
         scores = cosine_matrix(*by_view(self.text_head, vectors))
         terms = {}
         if values.text_on_pairs or not isinstance(batch, PairBatch):
-            terms["text"] = margin_info_nce(scores, values.temperature, self.margins[0], near=values.near)
+            terms["text"] = margin_info_nce(
+                scores, values.temperature, self.margins[0], near=values.near
+            )
         if isinstance(batch, PairBatch):
             terms |= self.paired(by_view(self.grounding_head, vectors), scores, **batch.features)
         return terms
 
-    def paired(self, views: tuple[Tensor, ...], scores: Tensor, image: Tensor, caption: Tensor) -> dict[str, Tensor]:
-        """The terms of a paired batch, from grounded views (B, 256), the views' cosines (B, B) and features (B, f)."""
+    def paired(
+        self, views: tuple[Tensor, ...], scores: Tensor, image: Tensor, caption: Tensor
+    ) -> dict[str, Tensor]:
+        """The terms of a paired batch, from grounded views (B, 256), the views' cosines (B, B) and
+        features (B, f).
+        """
         images, captions = self.image_head(image), self.caption_head(caption)
         to_images = [cosine_matrix(view, images) for view in views]
         to_captions = [cosine_matrix(view, captions) for view in views]
         with torch.no_grad():
             among_captions = cosine_matrix(caption, caption)
-            across = cosine_matrix(caption if self.hyperparameters.margin_labels == "captions" else image, image)
+            across = cosine_matrix(
+                caption if self.hyperparameters.margin_labels == "captions" else image, image
+            )
             drop = self.filtered(image, caption)
         terms = {
             "visual": self.branch(to_images, across, drop[0]),
@@ -257,17 +327,28 @@ class KDMCSE(Method):
         return terms
 
     def branch(self, cosines: list[Tensor], soft: Tensor, drop: Tensor | None) -> Tensor:
-        """Eq. 13 over the cosines (B, B) of each view with a teacher; Delta = (1 - soft) * margin (Eq. 12)."""
+        """Eq. 13 over the cosines (B, B) of each view with a teacher; Delta = (1 - soft) * margin
+        (Eq. 12).
+        """
         values = self.hyperparameters
         losses = [
-            margin_info_nce(view, values.temperature_multimodal, self.margins[1], soft, near=values.near, drop=drop)
+            margin_info_nce(
+                view,
+                values.temperature_multimodal,
+                self.margins[1],
+                soft,
+                near=values.near,
+                drop=drop,
+            )
             for view in cosines
         ]
         total = losses[0] + losses[1]
         return total / 2 if values.view_reduction == "mean" else total
 
     def filtered(self, image: Tensor, caption: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Eq. 8: masks of the negatives dropped from the visual and the textual loss, (B, B) bool each."""
+        """Eq. 8: masks of the negatives dropped from the visual and the textual loss, (B, B) bool
+        each.
+        """
         if not self.filters:
             return None, None
         values = self.hyperparameters
@@ -278,8 +359,12 @@ class KDMCSE(Method):
             too_alike(rows, caption, values.threshold, normalised=normalised),
         )
 
-    def cross_modal(self, view: Tensor, scores: Tensor, images: Tensor, captions: Tensor) -> dict[str, Tensor]:
-        """DALR's L_CML (Eq. 5 and 8) with CLIP's text encoder as the teacher, in the projections of KDMCSE."""
+    def cross_modal(
+        self, view: Tensor, scores: Tensor, images: Tensor, captions: Tensor
+    ) -> dict[str, Tensor]:
+        """DALR's L_CML (Eq. 5 and 8) with CLIP's text encoder as the teacher, in the projections of
+        KDMCSE.
+        """
         with torch.no_grad():
             targets = cosine_matrix(captions, captions), cosine_matrix(images, images)
         margin = self.hyperparameters.consistency_margin

@@ -1,8 +1,8 @@
 """MCSE (Zhang et al., NAACL 2022).
 
-Every batch has SimCSE's objective. On caption-image pairs, a second objective pulls each dropout view of a caption
-towards its image in a shared space of 256 dimensions, and pushes it away from the other images of the batch. The image
-encoder is frozen; its features are inputs.
+Every batch has SimCSE's objective. On caption-image pairs, a second objective pulls each dropout
+view of a caption towards its image in a shared space of 256 dimensions, and pushes it away from the
+other images of the batch. The image encoder is frozen; its features are inputs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from torch import Tensor, nn
 
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.contrastive import info_nce
-from harness.method import Batch, Dimensions, Encode, Feature, Hyperparameters, Method, PairBatch, hyper
+from harness.method import (
+    Batch,
+    Dimensions,
+    Encode,
+    Feature,
+    Hyperparameters,
+    Method,
+    PairBatch,
+    hyper,
+)
 
 
 @dataclass(frozen=True)
@@ -23,12 +32,18 @@ class MCSEHyperparameters(Hyperparameters):
     temperature: float = hyper(0.05, above=0, origin="text", source="appendix A")
     temperature_multimodal: float = hyper(0.05, above=0, origin="text", source="appendix A")
     lambda_: float = hyper(
-        0.01, at_least=0, origin="text", source="Eq. 4; Table 3 (0.01 or 0.05)", unit="weight of the multimodal loss"
+        0.01,
+        at_least=0,
+        origin="text",
+        source="Eq. 4; Table 3 (0.01 or 0.05)",
+        unit="weight of the multimodal loss",
     )
     projection_dim: int = hyper(
         256, at_least=1, origin="text", source="appendix A", unit="dimensions of the shared space"
     )
-    view_reduction: str = hyper("sum", origin="text", source="Eq. 3; the public code averages", choices=("sum", "mean"))
+    view_reduction: str = hyper(
+        "sum", origin="text", source="Eq. 3; the public code averages", choices=("sum", "mean")
+    )
     images: str = hyper(
         "default",
         origin="text",
@@ -60,9 +75,15 @@ class MCSE(Method):
     }
     reading_values = {"official": {"view_reduction": "mean"}}
     decisions = {
-        "paired steps": ("code", "step k of an epoch of T + P batches is paired if T // P divides k"),
+        "paired steps": (
+            "code",
+            "step k of an epoch of T + P batches is paired if T // P divides k",
+        ),
         "reduction": ("code", "means over the batch; Eq. 1 and 3 are per sentence"),
-        "heads": ("code", "the text head starts like BERT's layers, the others with the framework's default"),
+        "heads": (
+            "code",
+            "the text head starts like BERT's layers, the others with the framework's default",
+        ),
     }
     Hyperparameters = MCSEHyperparameters
 
@@ -98,12 +119,18 @@ class MCSE(Method):
         if isinstance(batch, PairBatch):
             terms["info"] = self.info(vectors, self.image_head(batch.features["image"]))
             if "caption" in batch.features:
-                terms["info"] = terms["info"] + self.info(vectors, self.caption_head(batch.features["caption"]))
+                terms["info"] = terms["info"] + self.info(
+                    vectors, self.caption_head(batch.features["caption"])
+                )
         return terms
 
     def info(self, vectors: Tensor, targets: Tensor) -> Tensor:
-        """Eq. 3: InfoNCE from each view of (B, 2, d) to targets (B, 256); from sentences to targets only."""
+        """Eq. 3: InfoNCE from each view of (B, 2, d) to targets (B, 256); from sentences to targets
+        only.
+        """
         temperature = self.hyperparameters.temperature_multimodal
-        losses = [info_nce(view, targets, temperature) for view in by_view(self.grounding_head, vectors)]
+        losses = [
+            info_nce(view, targets, temperature) for view in by_view(self.grounding_head, vectors)
+        ]
         total = losses[0] + losses[1]
         return total / 2 if self.hyperparameters.view_reduction == "mean" else total

@@ -1,15 +1,17 @@
 """VisualCSE and AudioCSE (Jian et al., NeurIPS 2022; "NonLing" in this project).
 
-SimCSE on sentences alternates with a loss over images or recordings that belong to no sentence. The text encoder's
-layers encode them as sequences of patches, and the loss clusters them by class (section 3.3). They have their own
-optimizer, and one step for every text step (Algorithm 1). The text loss is unchanged.
+SimCSE on sentences alternates with a loss over images or recordings that belong to no sentence. The
+text encoder's layers encode them as sequences of patches, and the loss clusters them by class
+(section 3.3). They have their own optimizer, and one step for every text step (Algorithm 1). The
+text loss is unchanged.
 
-VisualCSE augments a labelled image twice and embeds it by the patch embedding of a pretrained ViT. In AudioCSE (section
-3.4), a convolution cuts the filterbank of a recording into patches; the two views differ only by dropout, and the
-recordings of one speaker are pulled together.
+VisualCSE augments a labelled image twice and embeds it by the patch embedding of a pretrained ViT.
+In AudioCSE (section 3.4), a convolution cuts the filterbank of a recording into patches; the two
+views differ only by dropout, and the recordings of one speaker are pulled together.
 
-The paper gives no omega, no schedule of the second optimizer, no heads and no temperature for audio, and no values of
-supervised models: every reading takes these from the public code. The defaults are those of BERT-base, unsupervised.
+The paper gives no omega, no schedule of the second optimizer, no heads and no temperature for
+audio, and no values of supervised models: every reading takes these from the public code. The
+defaults are those of BERT-base, unsupervised.
 """
 
 from __future__ import annotations
@@ -21,7 +23,17 @@ from torch import Tensor
 
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.contrastive import class_rank_cross_entropy, cross_view_supcon, info_nce, supcon
-from harness.method import Dimensions, Encode, MediaBatch, Method, OwnSteps, Patches, Schedule, Stream, hyper
+from harness.method import (
+    Dimensions,
+    Encode,
+    MediaBatch,
+    Method,
+    OwnSteps,
+    Patches,
+    Schedule,
+    Stream,
+    hyper,
+)
 
 from .simcse import SimCSE, SimCSEHyperparameters, SupervisedSimCSE, SupervisedSimCSEHyperparameters
 
@@ -43,12 +55,25 @@ class Unpaired(Method):
     }
     decisions = {
         "sums": ("mended", "means over the batch for Eq. 2 to 7"),
-        "same class": ("mended", "Eq. 4 and 6 compare first with second views throughout (our choice, see the notes)"),
-        "heads": ("code", "one for text, one for the other modality; supervised, the second lies on the first"),
-        "views of images": ("code", "crop, flip, colour jitter and grey; the text lists no augmentations"),
-        "patches of recordings": ("code", "a convolution that starts at random, without SSAST's weights"),
+        "same class": (
+            "mended",
+            "Eq. 4 and 6 compare first with second views throughout (our choice, see the notes)",
+        ),
+        "heads": (
+            "code",
+            "one for text, one for the other modality; supervised, the second lies on the first",
+        ),
+        "views of images": (
+            "code",
+            "crop, flip, colour jitter and grey; the text lists no augmentations",
+        ),
+        "patches of recordings": (
+            "code",
+            "a convolution that starts at random, without SSAST's weights",
+        ),
     }
-    #: whether the modality's head is applied after the text head, as in the public code's supervised models
+    #: whether the modality's head is applied after the text head, as in the public code's
+    #: supervised models
     stacked: ClassVar[bool] = False
     text_head: TanhHead
 
@@ -64,7 +89,9 @@ class Unpaired(Method):
         first, other = by_view(self.media_head, vectors)
         chosen, labels = self.hyperparameters, batch.labels
         if chosen.supcon == "khosla":
-            return supcon(first, other, None if chosen.contrast == "simclr" else labels, temperature)
+            return supcon(
+                first, other, None if chosen.contrast == "simclr" else labels, temperature
+            )
         if chosen.contrast == "simclr":
             return info_nce(first, other, temperature)
         if chosen.supcon == "class-rank":
@@ -76,8 +103,12 @@ class Unpaired(Method):
 class ContrastHyperparameters:
     """Which contrastive loss the second modality has."""
 
-    contrast: str = hyper("supcon", origin="text", source="sections 3.3 and 3.4; Tables 4 and G.1", choices=CONTRASTS)
-    supcon: str = hyper("ratio", origin="mended", source="Eq. 4 and 6", unit="form of supcon", choices=FORMS)
+    contrast: str = hyper(
+        "supcon", origin="text", source="sections 3.3 and 3.4; Tables 4 and G.1", choices=CONTRASTS
+    )
+    supcon: str = hyper(
+        "ratio", origin="mended", source="Eq. 4 and 6", unit="form of supcon", choices=FORMS
+    )
 
 
 @dataclass(frozen=True)
@@ -85,17 +116,24 @@ class ImageHyperparameters(ContrastHyperparameters):
     """Hyperparameters of the images; rates and omega differ by encoder, so profiles set them."""
 
     temperature_image: float = hyper(0.07, above=0, origin="text", source="section 3.3, Eq. 4")
-    image_weight: float = hyper(0.05, at_least=0, origin="code", source="omega of Eq. 1: VisualCSE/README.md (BERT)")
+    image_weight: float = hyper(
+        0.05, at_least=0, origin="code", source="omega of Eq. 1: VisualCSE/README.md (BERT)"
+    )
     image_batch_size: int = hyper(
         48, at_least=2, origin="text", source="section 4.1, Table C.1", unit="images per step"
     )
     image_learning_rate: float = hyper(1e-6, above=0, origin="text", source="Table C.1 (BERT-base)")
-    image_weight_decay: float = hyper(0.0, at_least=0, origin="code", source="VisualCSE/run_unsup_example.sh")
+    image_weight_decay: float = hyper(
+        0.0, at_least=0, origin="code", source="VisualCSE/run_unsup_example.sh"
+    )
     image_schedule: Schedule = hyper(
         "cosine", origin="code", source="VisualCSE/src/trainers.py", choices=get_args(Schedule)
     )
     image_first: bool = hyper(
-        False, origin="text", source="Algorithm 1", unit="whether the image step precedes the text step"
+        False,
+        origin="text",
+        source="Algorithm 1",
+        unit="whether the image step precedes the text step",
     )
     patches: str = hyper(
         "",
@@ -116,9 +154,14 @@ class VisualCSESupHyperparameters(ImageHyperparameters, SupervisedSimCSEHyperpar
 
 
 class WithImages(Unpaired):
-    """Labelled images as the second modality; omega has little effect, since AdamW's steps ignore the loss's scale."""
+    """Labelled images as the second modality; omega has little effect, since AdamW's steps ignore
+    the loss's scale.
+    """
 
-    reading_values = {"official": {"supcon": "class-rank", "image_first": True}, "fixed": {"supcon": "khosla"}}
+    reading_values = {
+        "official": {"supcon": "class-rank", "image_first": True},
+        "fixed": {"supcon": "khosla"},
+    }
 
     @classmethod
     def own_steps(cls, hyperparameters: ImageHyperparameters) -> dict[Stream, OwnSteps]:
@@ -164,10 +207,14 @@ class VisualCSESup(WithImages, SupervisedSimCSE):
 
 @dataclass(frozen=True)
 class AudioHyperparameters(ContrastHyperparameters):
-    """Hyperparameters of the recordings; the learning rate and omega differ by encoder, so profiles set them."""
+    """Hyperparameters of the recordings; the learning rate and omega differ by encoder, so profiles
+    set them.
+    """
 
     temperature_audio: float = hyper(0.07, above=0, origin="code", source="AudioCSE/README.md")
-    audio_weight: float = hyper(0.01, at_least=0, origin="code", source="omega of Eq. 1: AudioCSE/README.md (BERT)")
+    audio_weight: float = hyper(
+        0.01, at_least=0, origin="code", source="omega of Eq. 1: AudioCSE/README.md (BERT)"
+    )
     audio_batch_size: int = hyper(
         48, at_least=2, origin="text", source="section 4.1, Table C.1", unit="recordings per step"
     )
@@ -177,7 +224,10 @@ class AudioHyperparameters(ContrastHyperparameters):
         "cosine", origin="code", source="AudioCSE/src/trainers.py", choices=get_args(Schedule)
     )
     audio_first: bool = hyper(
-        False, origin="text", source="Algorithm 1", unit="whether the audio step precedes the text step"
+        False,
+        origin="text",
+        source="Algorithm 1",
+        unit="whether the audio step precedes the text step",
     )
     augment: str = hyper(
         "none",
@@ -194,7 +244,10 @@ class AudioHyperparameters(ContrastHyperparameters):
         unit="frames, bins",
     )
     positions: bool = hyper(
-        False, origin="code", source="AudioCSE/src/models.py", unit="position embeddings, as SSAST has"
+        False,
+        origin="code",
+        source="AudioCSE/src/models.py",
+        unit="position embeddings, as SSAST has",
     )
 
 

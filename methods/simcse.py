@@ -1,10 +1,12 @@
 """SimCSE (Gao et al., EMNLP 2021), as MCSE section 3.1 and NonLing section 3.2 restate it.
 
-Unsupervised, a sentence is encoded twice with different dropout masks; the two vectors are a positive pair, and the
-other sentences of the batch are negatives. In training, [CLS] passes a one-layer tanh head, dropped at test time.
+Unsupervised, a sentence is encoded twice with different dropout masks; the two vectors are a
+positive pair, and the other sentences of the batch are negatives. In training, [CLS] passes a
+one-layer tanh head, dropped at test time.
 
-Supervised, the positive of a premise is its entailed hypothesis; the negatives are the other entailed hypotheses of the
-batch and all contradicted ones, which are hard negatives. The head is kept at test time.
+Supervised, the positive of a premise is its entailed hypothesis; the negatives are the other
+entailed hypotheses of the batch and all contradicted ones, which are hard negatives. The head is
+kept at test time.
 """
 
 from __future__ import annotations
@@ -18,7 +20,17 @@ from torch.nn import functional
 
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.contrastive import info_nce, info_nce_hard
-from harness.method import UNMASKED, Batch, Dimensions, Encode, Hyperparameters, Method, Stream, Vocabulary, hyper
+from harness.method import (
+    UNMASKED,
+    Batch,
+    Dimensions,
+    Encode,
+    Hyperparameters,
+    Method,
+    Stream,
+    Vocabulary,
+    hyper,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +42,9 @@ if TYPE_CHECKING:
 class SimCSEHyperparameters(Hyperparameters):
     """Hyperparameters of SimCSE."""
 
-    temperature: float = hyper(0.05, above=0, origin="text", source="SimCSE section 3; MCSE appendix A")
+    temperature: float = hyper(
+        0.05, above=0, origin="text", source="SimCSE section 3; MCSE appendix A"
+    )
     mlm_weight: float = hyper(
         0.0,
         at_least=0,
@@ -40,14 +54,20 @@ class SimCSEHyperparameters(Hyperparameters):
         later=True,
     )
     mlm_probability: float = hyper(
-        0.15, above=0, origin="code", source="SimCSE's script", unit="share of tokens that mlm predicts", later=True
+        0.15,
+        above=0,
+        origin="code",
+        source="SimCSE's script",
+        unit="share of tokens that mlm predicts",
+        later=True,
     )
 
 
 class SimCSE(Method):
     """L_text (SimCSE Eq. 1; MCSE Eq. 1): InfoNCE between two dropout views, in one direction.
 
-    With a weight, mlm predicts masked tokens of both copies of each sentence in a pass of its own, as the public code.
+    With a weight, mlm predicts masked tokens of both copies of each sentence in a pass of its own,
+    as the public code.
 
     Captions are treated as sentences, so that in a mixed setting it sees the same batches as MCSE.
     """
@@ -77,18 +97,31 @@ class SimCSE(Method):
         """text: InfoNCE between the two views of each sentence."""
         first, second = by_view(self.text_head, encode(batch.tokens, 2))
         terms = {"text": info_nce(first, second, self.hyperparameters.temperature)}
-        return terms | ({"mlm": self.mlm(batch.changed, encode)} if "masked" in batch.changed else {})
+        return terms | (
+            {"mlm": self.mlm(batch.changed, encode)} if "masked" in batch.changed else {}
+        )
 
-    def prepare(self, student: Student, vocabulary: Vocabulary, models: Mapping[str, Student]) -> None:
-        """Add the head of mlm: like the public code's, it starts as the encoder's own where that is published."""
+    def prepare(
+        self, student: Student, vocabulary: Vocabulary, models: Mapping[str, Student]
+    ) -> None:
+        """Add the head of mlm: like the public code's, it starts as the encoder's own where that is
+        published.
+        """
         if self.hyperparameters.mlm_weight:
-            self.vocabulary, self.mlm_head = vocabulary, student.word_head(fresh=True).requires_grad_(True)
+            self.vocabulary, self.mlm_head = (
+                vocabulary,
+                student.word_head(fresh=True).requires_grad_(True),
+            )
 
-    def change_rows(self, rows: list[list[int]], random: np.random.Generator) -> dict[str, list[list[int]]]:
+    def change_rows(
+        self, rows: list[list[int]], random: np.random.Generator
+    ) -> dict[str, list[list[int]]]:
         """Two masked copies of each sentence for mlm, and the tokens to predict."""
         if not self.hyperparameters.mlm_weight:
             return {}
-        masked, labels = self.vocabulary.masked(rows * 2, self.hyperparameters.mlm_probability, random)
+        masked, labels = self.vocabulary.masked(
+            rows * 2, self.hyperparameters.mlm_probability, random
+        )
         return {"masked": masked, "labels": labels}
 
     def weights(self) -> dict[str, float]:
@@ -99,7 +132,9 @@ class SimCSE(Method):
         labels = changed["labels"]["input_ids"]
         chosen = (labels != UNMASKED) & (changed["labels"]["attention_mask"] == 1)
         scores = self.mlm_head(encode.states(changed["masked"])[:, 0][chosen])
-        return functional.cross_entropy(scores, labels[chosen], reduction="sum") / chosen.sum().clamp(min=1)
+        return functional.cross_entropy(
+            scores, labels[chosen], reduction="sum"
+        ) / chosen.sum().clamp(min=1)
 
 
 @dataclass(frozen=True)
@@ -114,7 +149,9 @@ class SupervisedSimCSEHyperparameters(Hyperparameters):
         registered="pooling",
         later=True,
     )
-    temperature: float = hyper(0.05, above=0, origin="text", source="SimCSE section 4; NonLing Eq. 3")
+    temperature: float = hyper(
+        0.05, above=0, origin="text", source="SimCSE section 4; NonLing Eq. 3"
+    )
     hard_negative_weight: float = hyper(
         0.0,
         origin="text",
@@ -139,7 +176,9 @@ class SupervisedSimCSE(Method):
     decisions = SimCSE.decisions
     Hyperparameters = SupervisedSimCSEHyperparameters
 
-    def __init__(self, hyperparameters: SupervisedSimCSEHyperparameters, dimensions: Dimensions) -> None:
+    def __init__(
+        self, hyperparameters: SupervisedSimCSEHyperparameters, dimensions: Dimensions
+    ) -> None:
         super().__init__(hyperparameters, dimensions)
         self.text_head = TanhHead(dimensions.encoder, dimensions.encoder, std=0.02)
 
@@ -148,5 +187,7 @@ class SupervisedSimCSE(Method):
         vectors = self.text_head(encode(batch.tokens, 1))
         premises, entailed, contradicted = vectors.view(-1, 3, vectors.shape[-1]).unbind(1)
         values = self.hyperparameters
-        loss = info_nce_hard(premises, entailed, contradicted, values.temperature, values.hard_negative_weight)
+        loss = info_nce_hard(
+            premises, entailed, contradicted, values.temperature, values.hard_negative_weight
+        )
         return {"text": loss}

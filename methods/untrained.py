@@ -1,7 +1,7 @@
 """The untrained baseline: a pretrained encoder with one of the common poolings.
 
-MCSE Table 1 and SimCSE report the mean of the first and last layers of BERT and RoBERTa. A run of this method is only
-evaluated.
+MCSE Table 1 and SimCSE report the mean of the first and last layers of BERT and RoBERTa. A run of
+this method is only evaluated.
 """
 
 from __future__ import annotations

@@ -44,15 +44,22 @@ def tables(results: Sequence[Result]) -> list[SummaryTable]:
 
 
 def error_tables(settings: Sequence[str] = ("toy",), **errors: float) -> list[SummaryTable]:
-    """The tables of a suite whose only metric is an error: three seeds of each variant around a value."""
-    scores = {name: [{"error": value + seed / 1000} for seed in range(3)] for name, value in errors.items()}
+    """The tables of a suite whose only metric is an error: three seeds of each variant around a
+    value.
+    """
+    scores = {
+        name: [{"error": value + seed / 1000} for seed in range(3)]
+        for name, value in errors.items()
+    }
     results = [
         result(name, seed, {"probing": {"D": score, "Avg": score}}, setting=setting)
         for setting in settings
         for name, some in scores.items()
         for seed, score in enumerate(some)
     ]
-    return summary_tables(results, {"probing": {"error": Metric("error", larger_is_better=False, digits=3)}})
+    return summary_tables(
+        results, {"probing": {"error": Metric("error", larger_is_better=False, digits=3)}}
+    )
 
 
 def result(
@@ -72,7 +79,8 @@ def result(
     version: int = 1,
     **changes: Any,
 ) -> Result:
-    """One result; `data` stands for all that changes a training, `parts` are suite -> task -> part -> metric.
+    """One result; `data` stands for all that changes a training, `parts` are suite -> task -> part
+    -> metric.
 
     `version` is that of the suites' protocols.
     """
@@ -80,7 +88,9 @@ def result(
     steps = [50 * (index + 1) for index in range(len(dev))]
     best = max(dev, default=None)
     best_step = None if best is None else steps[list(dev).index(best)]
-    given = scores or {"sts": {"ToySTS": {"spearman": 70.0 + seed}, "Avg": {"spearman": 70.0 + seed}}}
+    given = scores or {
+        "sts": {"ToySTS": {"spearman": 70.0 + seed}, "Avg": {"spearman": 70.0 + seed}}
+    }
     values: dict[str, Any] = {
         "backend": BACKEND_VERSION,
         "spec": RunSpec(Variant.parse(variant), parse_setting(setting), encoder, seed),
@@ -94,7 +104,9 @@ def result(
             "training": {"batch_size": 64, "learning_rate": 3e-05},
             "encoder": {"pooling": "cls"},
         },
-        "teachers": {"image": TeacherUse(teacher="toy-clip", of="image")} if variant.startswith("mcse") else {},
+        "teachers": {"image": TeacherUse(teacher="toy-clip", of="image")}
+        if variant.startswith("mcse")
+        else {},
         "evaluations": [
             Evaluation(
                 suite=suite,
@@ -107,7 +119,12 @@ def result(
             for suite, tasks in given.items()
         ],
         "dev": DevCurve(
-            task="ToySTS-dev", metric="spearman", steps=steps, scores=list(dev), best_step=best_step, best_score=best
+            task="ToySTS-dev",
+            metric="spearman",
+            steps=steps,
+            scores=list(dev),
+            best_step=best_step,
+            best_score=best,
         ),
         "losses": LossCurves(steps=steps, terms={"text": [3.0, 2.0]} if losses is None else losses),
         "train_seconds": 12.1,
@@ -131,7 +148,14 @@ def rewrite(path: Path, change: Callable[[dict[str, Any]], object] = len, **valu
 
 def failure(of: Result, error: str = "out of memory") -> Failure:
     """The record of a failure of a result's run."""
-    return Failure(spec=of.spec, profile=of.profile, fingerprint=of.fingerprint, error=error, traceback="", when="now")
+    return Failure(
+        spec=of.spec,
+        profile=of.profile,
+        fingerprint=of.fingerprint,
+        error=error,
+        traceback="",
+        when="now",
+    )
 
 
 def sts(**tasks: float) -> Scores:

@@ -14,11 +14,13 @@ from hypothesis import HealthCheck, settings
 from harness.errors import UserError
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-# tests compare what is computed alone and by two at a time; several threads would add in another order
+# tests compare what is computed alone and by two at a time; several threads would add in another
+# order
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # tests compare with numbers of a processor; `harness doctor --device cuda` tests a card
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
-# a shell's background job ignores Ctrl-C, and so would every command that a test starts and interrupts
+# a shell's background job ignores Ctrl-C, and so would every command that a test starts and
+# interrupts
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # before any test file imports the hub's client, which reads it once
@@ -27,7 +29,9 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("HARNESS_EMULATE_BF16", "1")
 
 # a busy machine fails no property: what is drawn is slow there, not wrong
-settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("busy machine")
 
 #: fixtures that tests of several rooms use
@@ -35,8 +39,23 @@ pytest_plugins = ["plugin_packages", "cli_words"]
 
 #: the files that take longest, which start first, so that no worker waits for another at the end
 LONGEST = (
-    *("test_commands", "test_fetch_command", "test_tiny_bar", "test_cli", "test_ray", "test_mteb_suite"),
-    *("test_devices", "test_export", "test_sts", "test_declarations", "test_api", "test_train", "test_local"),
+    *(
+        "test_commands",
+        "test_fetch_command",
+        "test_tiny_bar",
+        "test_cli",
+        "test_ray",
+        "test_mteb_suite",
+    ),
+    *(
+        "test_devices",
+        "test_export",
+        "test_sts",
+        "test_declarations",
+        "test_api",
+        "test_train",
+        "test_local",
+    ),
     *("test_rehearsal", "test_chunks", "test_build"),
 )
 
@@ -44,21 +63,30 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--order", type=int, metavar="SEED", help="files, and tests of a file, in the order of a seed")
+    parser.addoption(
+        "--order",
+        type=int,
+        metavar="SEED",
+        help="files, and tests of a file, in the order of a seed",
+    )
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """In CI, a check that a package would bring is not skipped: the reason tells how to install it."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = reporter.stats.get("skipped", []) if reporter and os.environ.get("CI") else []
-    lacking = sorted({report.longrepr[2] for report in skipped if "; install " in report.longrepr[2]})
+    lacking = sorted(
+        {report.longrepr[2] for report in skipped if "; install " in report.longrepr[2]}
+    )
     if lacking:
         reporter.write_line("not to be skipped in CI: " + " / ".join(lacking), red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order files by length, where tests of a file keep their order; all of them by a seed if there is one."""
+    """Order files by length, where tests of a file keep their order; all of them by a seed if there
+    is one.
+    """
     seed = config.getoption("--order")
     if seed is not None:
         chance = random.Random(seed)
@@ -71,7 +99,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _found(path: Path, what: str) -> Path:
     if not path.is_dir():
-        pytest.skip(f"{what} is not at {path.name}/ beside the checkout; this check against real data did not run")
+        pytest.skip(
+            f"{what} is not at {path.name}/ beside the checkout; this check against real data did not run"
+        )
     return path
 
 

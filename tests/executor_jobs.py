@@ -48,15 +48,21 @@ def plan(
     trains = not all(method.startswith("none") for method in methods)
     profile = profile or load_profile("tiny")
     variants = [Variant.parse(method) for method in methods]
-    wanted = dict.fromkeys(grid(profile, variants, [parse_setting(setting)], ["toy-bert"], seeds), suites)
+    wanted = dict.fromkeys(
+        grid(profile, variants, [parse_setting(setting)], ["toy-bert"], seeds), suites
+    )
     values = {"steps": 3, "eval_every": 3, "batch_size": 8, **overrides} if trains else {}
     return make_plan(Request(profile, wanted, values), Store(results))
 
 
-def experiment(key: str, profile: Profile | None = None, root: Path | None = None, **overrides: Any) -> Experiment:
+def experiment(
+    key: str, profile: Profile | None = None, root: Path | None = None, **overrides: Any
+) -> Experiment:
     """What a run of a profile is, of the toy one unless another is given."""
     profile = profile or load_profile("tiny")
-    return Experiments(Inventory(profile, root, {}), overrides).of(resolve(profile, RunSpec.parse(key), overrides))
+    return Experiments(Inventory(profile, root, {}), overrides).of(
+        resolve(profile, RunSpec.parse(key), overrides)
+    )
 
 
 def with_teachers(**tables: TeacherTable) -> Profile:
@@ -66,11 +72,19 @@ def with_teachers(**tables: TeacherTable) -> Profile:
 
 
 def with_lit() -> Profile:
-    """The toy profile with a dual encoder fitted on toy CLIP's picture features and the untrained student's."""
-    return with_teachers(lit=TeacherTable(kind="lit", images="toy-clip", captions=f"run:{READER}", corpus="toy-pairs"))
+    """The toy profile with a dual encoder fitted on toy CLIP's picture features and the untrained
+    student's.
+    """
+    return with_teachers(
+        lit=TeacherTable(
+            kind="lit", images="toy-clip", captions=f"run:{READER}", corpus="toy-pairs"
+        )
+    )
 
 
-def jobs(results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **overrides: object) -> list[RunJob]:
+def jobs(
+    results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **overrides: object
+) -> list[RunJob]:
     """The runs of such a plan as jobs, without their preparations."""
     made = jobs_of(plan(results, *methods, seeds=seeds, **overrides))
     return [job for job in made if isinstance(job, RunJob)]
@@ -79,7 +93,12 @@ def jobs(results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **override
 def scored(runs: Iterable[Result]) -> dict[str, object]:
     """What must be equal bit for bit in two runs of one configuration, by key; times are left out."""
     return {
-        run.spec.key: (run.fingerprint, run.losses, run.dev, [(e.suite, e.scores, e.parts) for e in run.evaluations])
+        run.spec.key: (
+            run.fingerprint,
+            run.losses,
+            run.dev,
+            [(e.suite, e.scores, e.parts) for e in run.evaluations],
+        )
         for run in runs
     }
 
@@ -93,8 +112,8 @@ def scores(results: Path) -> dict[str, object]:
 class Errand(Job):
     """Appends what it does to RESULTS/notes/KEY.
 
-    It may fail, be killed, or wait for a signal until it was asked to stop as often as `stops` says. `memory_mb` is
-    that of a GPU.
+    It may fail, be killed, or wait for a signal until it was asked to stop as often as `stops`
+    says. `memory_mb` is that of a GPU.
     """
 
     memory_mb: int = 0
@@ -134,13 +153,20 @@ class Errand(Job):
 
 @dataclass(frozen=True, eq=False)
 class Stub(Errand):
-    """Takes `seconds` and notes where it was performed; beside others on a card it `wants` so much of its memory."""
+    """Takes `seconds` and notes where it was performed; beside others on a card it `wants` so much
+    of its memory.
+    """
 
     wants: float = 0.0
     seconds: float = 0.0
 
     def carry_out(self, seat: Seat) -> End:
-        about = {"name": self.key, "pid": os.getpid(), "share": seat.gpu_share, "cores": own_cores()}
+        about = {
+            "name": self.key,
+            "pid": os.getpid(),
+            "share": seat.gpu_share,
+            "cores": own_cores(),
+        }
         time.sleep(self.seconds)
         self.note(json.dumps({**about, "card": os.environ["CUDA_VISIBLE_DEVICES"]}))
         if seat.gpu_share < self.wants:
@@ -153,7 +179,14 @@ class Stub(Errand):
 def errand(results: Path, name: str, *needs: Job, made: type[Errand] = Errand, **about: Any) -> Any:
     """A job that needs others."""
     inventory = Inventory(load_profile("tiny"), None, {})
-    return made(f"{name:-<64}", name, inventory, Store(results), frozenset(need.id for need in needs), **about)
+    return made(
+        f"{name:-<64}",
+        name,
+        inventory,
+        Store(results),
+        frozenset(need.id for need in needs),
+        **about,
+    )
 
 
 def stubs(results: Path, count: int, **about: Any) -> list[Stub]:
@@ -181,7 +214,11 @@ class Told:
     """A listener that says what happens, and how far each run is."""
 
     def __init__(self) -> None:
-        self.started, self.steps, self.resumed = time.monotonic(), dict[str, int](), dict[str, int]()
+        self.started, self.steps, self.resumed = (
+            time.monotonic(),
+            dict[str, int](),
+            dict[str, int](),
+        )
 
     def __call__(self, event: Event) -> None:
         if event.kind in ("start", "done", "failed", "prepared"):

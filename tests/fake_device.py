@@ -1,7 +1,8 @@
-"""A CUDA device without a card: tensors on it are torch's fake ones, with a shape and a type but no data.
+"""A CUDA device without a card: tensors on it are torch's fake ones, with a shape and a type but no
+data.
 
-Tensors on the CPU stay real. An operation that mixes both devices fails as on a real one. A forward pass works; a
-backward pass does not.
+Tensors on the CPU stay real. An operation that mixes both devices fails as on a real one. A forward
+pass works; a backward pass does not.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ CUDA = torch.device("cuda")
 
 @contextmanager
 def fake_cuda() -> Iterator[FakeDevice]:
-    """Let 'cuda' be such a device, with autocast to bf16 and fp16; what is copied from it to the CPU is read as zeros.
+    """Let 'cuda' be such a device, with autocast to bf16 and fp16; what is copied from it to the
+    CPU is read as zeros.
 
-    Reading a number, and a shape that depends on data, are refused. The random state of the device, of which there is
-    none, is not kept.
+    Reading a number, and a shape that depends on data, are refused. The random state of the device,
+    of which there is none, is not kept.
     """
     with ExitStack() as stack:
         for name, value in (
@@ -41,7 +43,8 @@ def fake_cuda() -> Iterator[FakeDevice]:
 
 
 class FakeDevice(FakeTensorMode):
-    """Fakes what has a tensor of the device among its inputs or is created there, and computes the rest.
+    """Fakes what has a tensor of the device among its inputs or is created there, and computes the
+    rest.
 
     `copies` counts the tensors that were copied from it.
     """
@@ -52,10 +55,16 @@ class FakeDevice(FakeTensorMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = tree_leaves((args, kwargs))
-        if any(isinstance(arg, FakeTensor) or (isinstance(arg, torch.device) and arg.type == "cuda") for arg in given):
+        if any(
+            isinstance(arg, FakeTensor) or (isinstance(arg, torch.device) and arg.type == "cuda")
+            for arg in given
+        ):
             faked = tree_map(self._faked, (args, kwargs or {}))
             output = super().__torch_dispatch__(func, types, *faked)
-            if func is torch.ops.aten._to_copy.default and output.device.type == "cpu" != args[0].device.type:
+            if (
+                func is torch.ops.aten._to_copy.default
+                and output.device.type == "cpu" != args[0].device.type
+            ):
                 self.copies += 1
             return output
         return func(*args, **(kwargs or {}))
@@ -73,6 +82,8 @@ def tf32() -> tuple[bool, bool]:
 def _zeros(tensor: torch.Tensor) -> np.ndarray:
     """Read a fake tensor; refused where a real one is."""
     if tensor.device.type != "cpu" or tensor.requires_grad:
-        raise TypeError(f"a tensor on {tensor.device} (gradient: {tensor.requires_grad}) cannot be read by numpy")
+        raise TypeError(
+            f"a tensor on {tensor.device} (gradient: {tensor.requires_grad}) cannot be read by numpy"
+        )
     kind = torch.empty(0, dtype=tensor.dtype).numpy().dtype
     return np.zeros(tuple(tensor.shape), dtype=kind)

@@ -35,13 +35,18 @@ def short_run(methods: str | None, results: Path, **how: Any) -> Results:
 
 
 def outcome(results: Results) -> dict[str, object]:
-    """What must be equal bit for bit in two runs of one configuration: fingerprint, curves, scores; by key."""
+    """What must be equal bit for bit in two runs of one configuration: fingerprint, curves, scores;
+    by key.
+    """
     return scored(results.runs)
 
 
 def hashes(folder: Path) -> dict[str, str]:
     """The hash of each result file, arrays and logs included, by its name."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("[!.]*/*/*/*/seed-*")}
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.glob("[!.]*/*/*/*/seed-*")
+    }
 
 
 def cut(path: Path, tenth: int) -> None:
@@ -67,7 +72,9 @@ WAITING = ("pipe", "device", "loop")
 
 
 def flip(path: Path, share: float) -> None:
-    """Change one bit at a share between 0 and 1 of a file's length, which keeps its size and its time."""
+    """Change one bit at a share between 0 and 1 of a file's length, which keeps its size and its
+    time.
+    """
     content, before = bytearray(path.read_bytes()), path.stat()
     content[int(len(content) * share)] ^= 1 << int(share * 1000) % 8
     path.write_bytes(content)
@@ -87,4 +94,8 @@ def files_up_to(size: int) -> Iterator[None]:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below a folder by its path."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

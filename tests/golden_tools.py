@@ -1,4 +1,6 @@
-"""Golden values (tests/golden) as test parameters, and what it takes to put their inputs into a method."""
+"""Golden values (tests/golden) as test parameters, and what it takes to put their inputs into a
+method.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +28,25 @@ def entries(file: str, loss: str) -> list[Any]:
 def tensors(entry: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """The inputs in float64; those that the public code differentiates take gradients."""
     return {
-        name: torch.tensor(value, dtype=torch.float64, requires_grad=True) for name, value in entry["inputs"].items()
+        name: torch.tensor(value, dtype=torch.float64, requires_grad=True)
+        for name, value in entry["inputs"].items()
     }
 
 
-def assert_golden(entry: Mapping[str, Any], inputs: dict[str, torch.Tensor], output: str, value: torch.Tensor) -> None:
+def assert_golden(
+    entry: Mapping[str, Any], inputs: dict[str, torch.Tensor], output: str, value: torch.Tensor
+) -> None:
     """One output of an entry: its value, and the norms of its gradients."""
     assert float(value.detach()) == pytest.approx(entry["outputs"][output], rel=CLOSE), output
-    gradients = torch.autograd.grad(value, list(inputs.values()), retain_graph=True, allow_unused=True)
+    gradients = torch.autograd.grad(
+        value, list(inputs.values()), retain_graph=True, allow_unused=True
+    )
     for name, gradient in zip(inputs, gradients, strict=True):
         if name in entry["grad_norm"][output]:
             norm = 0.0 if gradient is None else float(gradient.norm())
-            assert norm == pytest.approx(entry["grad_norm"][output][name], rel=CLOSE, abs=1e-12), name
+            assert norm == pytest.approx(entry["grad_norm"][output][name], rel=CLOSE, abs=1e-12), (
+                name
+            )
 
 
 def drawn(*shape: int, seed: int = 0) -> torch.Tensor:

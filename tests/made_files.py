@@ -24,7 +24,13 @@ def image_bytes(image: Image.Image | np.ndarray, kind: str = "PNG", **options: o
 
 
 def riff(
-    data: bytes, *, bits: int = 16, channels: int = 1, kind: int = 1, rate: int = RATE, promised: int | None = None
+    data: bytes,
+    *,
+    bits: int = 16,
+    channels: int = 1,
+    kind: int = 1,
+    rate: int = RATE,
+    promised: int | None = None,
 ) -> bytes:
     """A WAV as its header describes it, which may promise more bytes than it holds."""
     frame = bits // 8 * channels

@@ -15,7 +15,11 @@ Weights = dict[str, Tensor]
 
 def change(folder: Path, changed: Callable[[Weights], Weights]) -> None:
     """Change the weights."""
-    save_file(changed(load_file(folder / "model.safetensors")), folder / "model.safetensors", {"format": "pt"})
+    save_file(
+        changed(load_file(folder / "model.safetensors")),
+        folder / "model.safetensors",
+        {"format": "pt"},
+    )
 
 
 def as_bin(folder: Path) -> None:

@@ -1,11 +1,14 @@
-"""Mutants: small changes of lines that tests execute, each tried with the tests that execute its line.
+"""Mutants: small changes of lines that tests execute, each tried with the tests that execute its
+line.
 
-    python tests/mutants.py [--count 75] [--seed 0] [--rooms harness/stats,methods] [--coverage FILE] [TESTS OF PYTEST]
+    python tests/mutants.py [--count 75] [--seed 0] [--rooms harness/stats,methods] [--coverage
+    FILE] [TESTS OF PYTEST]
 
-Works in a copy of the checkout. Prints each mutant that no test noticed, and the share that was noticed. A mutant turns
-a comparison or a condition, exchanges an operator, changes a number, or leaves out the last keyword of a call or a
-whole call. No library does this: mutmut tries all mutants of the files that it is given, cosmic-ray runs the same tests
-for each, and mutatest draws a sample but does not choose tests by line.
+Works in a copy of the checkout. Prints each mutant that no test noticed, and the share that was
+noticed. A mutant turns a comparison or a condition, exchanges an operator, changes a number, or
+leaves out the last keyword of a call or a whole call. No library does this: mutmut tries all
+mutants of the files that it is given, cosmic-ray runs the same tests for each, and mutatest draws a
+sample but does not choose tests by line.
 """
 
 from __future__ import annotations
@@ -34,11 +37,24 @@ LIMIT = 300
 #: what the tests import and the harness does not change
 LIBRARIES = "hypothesis,pandas,pyarrow,scipy.stats,sklearn.linear_model,torch,transformers"
 TURNED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
-    **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq},
+    **{
+        ast.Lt: ast.LtE,
+        ast.LtE: ast.Lt,
+        ast.Gt: ast.GtE,
+        ast.GtE: ast.Gt,
+        ast.Eq: ast.NotEq,
+        ast.NotEq: ast.Eq,
+    },
     **{ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is},
 }
 EXCHANGED: Mapping[type[ast.operator], type[ast.operator]] = {
-    **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Div},
+    **{
+        ast.Add: ast.Sub,
+        ast.Sub: ast.Add,
+        ast.Mult: ast.Div,
+        ast.Div: ast.Mult,
+        ast.FloorDiv: ast.Div,
+    },
     **{ast.Mod: ast.Mult, ast.Pow: ast.Mult},
 }
 
@@ -60,7 +76,9 @@ def changed(node: ast.AST) -> ast.AST | None:
     match node:
         case ast.Compare(left=left, ops=[op], comparators=others) if type(op) in TURNED:
             return ast.Compare(left, [TURNED[type(op)]()], others)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in EXCHANGED and not any(map(is_text, (left, right))):
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in EXCHANGED and not any(
+            map(is_text, (left, right))
+        ):
             return ast.BinOp(left, EXCHANGED[type(op)](), right)
         case ast.BoolOp(op=op, values=values):
             return ast.BoolOp(ast.And() if isinstance(op, ast.Or) else ast.Or(), values)
@@ -80,15 +98,23 @@ def changed(node: ast.AST) -> ast.AST | None:
 
 
 def is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
 
 
 def without_behaviour(tree: ast.AST) -> set[int]:
     """Nodes of annotations, docstrings, parts of texts and the wording of errors."""
     roots: list[ast.AST] = []
     for node in ast.walk(tree):
-        roots += [part for name in ("annotation", "returns") if isinstance(part := getattr(node, name, None), ast.AST)]
-        if isinstance(node, ast.Raise) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+        roots += [
+            part
+            for name in ("annotation", "returns")
+            if isinstance(part := getattr(node, name, None), ast.AST)
+        ]
+        if isinstance(node, ast.Raise) or (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        ):
             roots.append(node)
     return {id(part) for root in roots for part in ast.walk(root)}
 
@@ -101,12 +127,24 @@ def mutants_of(path: Path, tests_by_line: Mapping[int, list[str]]) -> Iterator[M
     left_out = without_behaviour(tree)
     for node in ast.walk(tree):
         made = None if id(node) in left_out else changed(node)
-        tests = sorted({test.rpartition("|")[0] for test in tests_by_line.get(getattr(node, "lineno", 0), ())} - {""})
+        tests = sorted(
+            {test.rpartition("|")[0] for test in tests_by_line.get(getattr(node, "lineno", 0), ())}
+            - {""}
+        )
         if made is None or not tests:
             continue
         text = ast.unparse(ast.fix_missing_locations(made)).replace("\n", " ")
-        ends = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
-        yield Mutant(path, node.lineno, *ends, text if isinstance(made, ast.Constant) else f"({text})", tuple(tests))
+        ends = (
+            starts[node.lineno - 1] + node.col_offset,
+            starts[node.end_lineno - 1] + node.end_col_offset,
+        )
+        yield Mutant(
+            path,
+            node.lineno,
+            *ends,
+            text if isinstance(made, ast.Constant) else f"({text})",
+            tuple(tests),
+        )
 
 
 def in_parts(tests: Sequence[str], size: int, rng: random.Random) -> list[list[str]]:
@@ -117,7 +155,9 @@ def in_parts(tests: Sequence[str], size: int, rng: random.Random) -> list[list[s
 
 def copied(folder: Path) -> Path:
     """A copy of the checkout with packages of its own, and with the shared data beside it."""
-    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    names = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\n")
     copy = folder / "checkout"
     for name in filter(None, names):
         if (ROOT / name).is_file():
@@ -126,24 +166,36 @@ def copied(folder: Path) -> Path:
     if (shared := ROOT.parent / "shared").is_dir():
         (folder / "shared").symlink_to(shared.resolve())
     (folder / "packages").mkdir()
-    for package, of in (("harness", "harness"), ("harness_methods", "methods"), ("harness_reports", "reports")):
+    for package, of in (
+        ("harness", "harness"),
+        ("harness_methods", "methods"),
+        ("harness_reports", "reports"),
+    ):
         (folder / "packages" / package).symlink_to(copy / of)
     return copy
 
 
 def exit_code(copy: Path, *words: str, limit: int = 0) -> int:
-    """The exit code of pytest in a process with the copy's packages; below 0 for one that a signal ended."""
+    """The exit code of pytest in a process with the copy's packages; below 0 for one that a signal
+    ended.
+    """
     child = os.fork()
     if child == 0:
         os.setsid()
         signal.alarm(limit)
         for stream in (1, 2):
-            os.dup2(os.open(copy.parent / "last.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+            os.dup2(
+                os.open(copy.parent / "last.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream
+            )
         packages = str(copy.parent / "packages")
         os.environ["PYTHONPATH"] = packages
         sys.path.insert(0, packages)
         os.chdir(copy)
-        os._exit(pytest.main(["-q", "-p", "no:cacheprovider", f"--basetemp={copy.parent / 'tmp'}", *words]))
+        os._exit(
+            pytest.main(
+                ["-q", "-p", "no:cacheprovider", f"--basetemp={copy.parent / 'tmp'}", *words]
+            )
+        )
     _, status = os.waitpid(child, 0)
     with suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)  # what its tests have left
@@ -151,7 +203,9 @@ def exit_code(copy: Path, *words: str, limit: int = 0) -> int:
 
 
 def is_noticed(mutant: Mutant, copy: Path, tests: list[str], number: int) -> bool:
-    """Whether one of some tests fails; the time of the file is the mutant's own, since compiled files go by it."""
+    """Whether one of some tests fails; the time of the file is the mutant's own, since compiled
+    files go by it.
+    """
     source, times = mutant.path.read_bytes(), mutant.path.stat()
     mutant.path.write_bytes(source[: mutant.start] + mutant.after.encode() + source[mutant.end :])
     os.utime(mutant.path, (times.st_atime, times.st_mtime + 2 * number))
@@ -166,7 +220,9 @@ def is_noticed(mutant: Mutant, copy: Path, tests: list[str], number: int) -> boo
 @click.command(help=__doc__)
 @click.option("--count", default=75, show_default=True, help="Mutants to try.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the draw.")
-@click.option("--rooms", default="harness,methods", show_default=True, help="Folders and files, with commas.")
+@click.option(
+    "--rooms", default="harness,methods", show_default=True, help="Folders and files, with commas."
+)
 @click.option(
     "--tests",
     "size",
@@ -174,11 +230,26 @@ def is_noticed(mutant: Mutant, copy: Path, tests: list[str], number: int) -> boo
     show_default=True,
     help="Tests of a mutant in one process; the next follow where these pass.",
 )
-@click.option("--coverage", type=click.Path(path_type=Path), help="Which test executes which line; made if absent.")
-@click.option("--libraries", default=LIBRARIES, show_default=True, help="What is imported once for all mutants.")
+@click.option(
+    "--coverage",
+    type=click.Path(path_type=Path),
+    help="Which test executes which line; made if absent.",
+)
+@click.option(
+    "--libraries",
+    default=LIBRARIES,
+    show_default=True,
+    help="What is imported once for all mutants.",
+)
 @click.argument("suite", nargs=-1)
 def main(
-    count: int, seed: int, rooms: str, size: int, coverage: Path | None, libraries: str, suite: tuple[str, ...]
+    count: int,
+    seed: int,
+    rooms: str,
+    size: int,
+    coverage: Path | None,
+    libraries: str,
+    suite: tuple[str, ...],
 ) -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     folder = Path(tempfile.mkdtemp(prefix="mutants-"))
@@ -187,8 +258,12 @@ def main(
     if not coverage.exists():
         os.environ["COVERAGE_FILE"] = str(coverage)
         chosen = suite or ("-n", "2", "--dist", "loadfile")
-        if exit_code(copy, "--cov=harness", "--cov=methods", "--cov-context=test", "--cov-report=", *chosen):
-            raise click.ClickException(f"not all tests pass without a mutant: {folder / 'last.log'}")
+        if exit_code(
+            copy, "--cov=harness", "--cov=methods", "--cov-context=test", "--cov-report=", *chosen
+        ):
+            raise click.ClickException(
+                f"not all tests pass without a mutant: {folder / 'last.log'}"
+            )
         click.echo(f"coverage: {coverage}")
     for name in filter(None, libraries.split(",")):
         import_module(name)
@@ -196,11 +271,19 @@ def main(
     data.read()
     pool: list[Mutant] = []
     for name in sorted(data.measured_files()):
-        if any(Path(name).is_relative_to(room) for room in rooms.split(",")) and (copy / name).is_file():
+        if (
+            any(Path(name).is_relative_to(room) for room in rooms.split(","))
+            and (copy / name).is_file()
+        ):
             pool += mutants_of(copy / name, data.contexts_by_lineno(name))
-    tried = [(mutant, in_parts(mutant.tests, size, rng)) for mutant in rng.sample(pool, min(count, len(pool)))]
+    tried = [
+        (mutant, in_parts(mutant.tests, size, rng))
+        for mutant in rng.sample(pool, min(count, len(pool)))
+    ]
     click.echo(f"{len(pool)} mutants of executed lines; trying {len(tried)}")
-    if exit_code(copy, "--collect-only", *sorted({test for mutant, _ in tried for test in mutant.tests})):
+    if exit_code(
+        copy, "--collect-only", *sorted({test for mutant, _ in tried for test in mutant.tests})
+    ):
         raise click.ClickException(f"{coverage} names tests that are not there; leave it out")
     noticed = 0
     for number, (mutant, parts) in enumerate(tried, 1):

@@ -1,4 +1,6 @@
-"""Packages of other people: a module and its entry points in a folder, installed the way pip lays them out."""
+"""Packages of other people: a module and its entry points in a folder, installed the way pip lays
+them out.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ import pytest
 
 from harness import registry
 
-#: writes and installs a package: its name, the code of its one module, and {group: {name: object of the module}}
+#: writes and installs a package: its name, the code of its one module, and {group: {name: object of
+#: the module}}
 Install = Callable[[str, str, Mapping[str, Mapping[str, str]]], Path]
 
 
@@ -31,13 +34,16 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     monkeypatch.syspath_prepend(str(site))
     installed: list[str] = []
 
-    def install_package(name: str, code: str, entry_points: Mapping[str, Mapping[str, str]]) -> Path:
+    def install_package(
+        name: str, code: str, entry_points: Mapping[str, Mapping[str, str]]
+    ) -> Path:
         (site / f"{name}.py").write_text(dedent(code))
         info = site / f"{name}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         lines = [
-            f"[harness.{group}]\n" + "".join(f"{key} = {name}:{target}\n" for key, target in targets.items())
+            f"[harness.{group}]\n"
+            + "".join(f"{key} = {name}:{target}\n" for key, target in targets.items())
             for group, targets in entry_points.items()
         ]
         (info / "entry_points.txt").write_text("\n".join(lines))
@@ -58,7 +64,9 @@ def profile(tmp_path: Path) -> Callable[[str], str]:
 
     def write(tables: str) -> str:
         path = tmp_path / "mine.toml"
-        path.write_text(files("harness.profiles").joinpath("tiny.toml").read_text() + dedent(tables))
+        path.write_text(
+            files("harness.profiles").joinpath("tiny.toml").read_text() + dedent(tables)
+        )
         return str(path)
 
     return write

@@ -17,12 +17,17 @@ NODE = {"object_store_memory": 80 * 2**20, "memory": 8 * 2**30, "include_log_mon
 
 @contextmanager
 def cluster(cpus: int, **head: Any) -> Iterator[Any]:
-    """A cluster with a head of so many cores, joined by this process; nodes are added by `add_node(**NODE)`."""
+    """A cluster with a head of so many cores, joined by this process; nodes are added by
+    `add_node(**NODE)`.
+    """
     from ray.cluster_utils import Cluster
 
-    # workers without a job's environment would start for nothing; others may need the memory of this machine
+    # workers without a job's environment would start for nothing; others may need the memory of
+    # this machine
     os.environ.update(
-        RAY_USAGE_STATS_ENABLED="0", RAY_prestart_worker_first_driver="0", RAY_memory_monitor_refresh_ms="0"
+        RAY_USAGE_STATS_ENABLED="0",
+        RAY_prestart_worker_first_driver="0",
+        RAY_memory_monitor_refresh_ms="0",
     )
     about = {**NODE, "num_cpus": cpus, "include_dashboard": False, "no_monitor": True, **head}
     nodes = Cluster(initialize_head=True, head_node_args=about)

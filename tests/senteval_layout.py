@@ -20,7 +20,9 @@ def columns(path: Path, names: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 def senteval_layout(data: Path, base: Path) -> None:
-    """Write SentEval's data/downstream from the tables of the data bundle: the way back, written anew."""
+    """Write SentEval's data/downstream from the tables of the data bundle: the way back, written
+    anew.
+    """
 
     def write(name: str, lines: list[str], encoding: str = "utf-8") -> None:
         path = base / name
@@ -28,12 +30,16 @@ def senteval_layout(data: Path, base: Path) -> None:
         path.write_bytes("".join(f"{line}\n" for line in lines).encode(encoding))
 
     for year, subsets in STS.items():
-        rows = columns(data / "sts" / f"STS{year}.tsv", ("subset", "score", "sentence1", "sentence2"))
+        rows = columns(
+            data / "sts" / f"STS{year}.tsv", ("subset", "score", "sentence1", "sentence2")
+        )
         for subset in subsets:
             mine = [row for row in rows if row[0] == subset]
             # pairs without a gold score, as 2015 and 2016 have them
             folder = f"STS/STS{year}-en-test"
-            write(f"{folder}/STS.input.{subset}.txt", ["a\tb", *("\t".join(row[2:]) for row in mine)])
+            write(
+                f"{folder}/STS.input.{subset}.txt", ["a\tb", *("\t".join(row[2:]) for row in mine)]
+            )
             write(f"{folder}/STS.gs.{subset}.txt", ["", *(row[1] for row in mine)])
     for split in ("train", "dev", "test"):
         names = ("genre", "file", "year", "index", "score", "sentence1", "sentence2")
@@ -50,11 +56,16 @@ def senteval_layout(data: Path, base: Path) -> None:
         for label, name in zip("10", files, strict=True):
             write(name, [text for own, text in rows if own == label])
     for split in ("train", "dev", "test"):
-        rows = columns(transfer / f"SST2-{split}.tsv{'.gz' * (split == 'train')}", ("text", "label"))
+        rows = columns(
+            transfer / f"SST2-{split}.tsv{'.gz' * (split == 'train')}", ("text", "label")
+        )
         write(f"SST/binary/sentiment-{split}", ["\t".join(row) for row in rows])
     for split, name in (("train", "train_5500.label"), ("test", "TREC_10.label")):
         rows = columns(transfer / f"TREC-{split}.tsv", ("label", "fine_label", "text"))
         write(f"TREC/{name}", [f"{coarse}:{fine} {text}" for coarse, fine, text in rows], "latin-1")
     for split in ("train", "test"):
         rows = columns(transfer / f"MRPC-{split}.tsv", ("label", "id1", "id2", "s1", "s2"))
-        write(f"MRPC/msr_paraphrase_{split}.txt", ["Quality\t#1 ID\t#2 ID\t#1\t#2", *("\t".join(row) for row in rows)])
+        write(
+            f"MRPC/msr_paraphrase_{split}.txt",
+            ["Quality\t#1 ID\t#2 ID\t#1\t#2", *("\t".join(row) for row in rows)],
+        )

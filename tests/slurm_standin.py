@@ -1,9 +1,11 @@
-"""A stand-in for SLURM: sbatch, srun, squeue, sacct, scontrol and scancel as one script, with its state in a folder.
+"""A stand-in for SLURM: sbatch, srun, squeue, sacct, scontrol and scancel as one script, with its
+state in a folder.
 
-It takes job arrays with a width and `afterany`, runs their batch scripts in processes of this machine, sends signals
-and queues jobs again. A test steers it by files in the folder: `hold` keeps jobs in the queue, `refuse` holds what
-sbatch answers, and `meets-TASK` what a job meets, once: NOTICE of its time limit (USR2), or its end by TERM and KILL,
-GRACE_S apart, after which it is queued again (PREEMPTED) or over (TIMEOUT).
+It takes job arrays with a width and `afterany`, runs their batch scripts in processes of this
+machine, sends signals and queues jobs again. A test steers it by files in the folder: `hold` keeps
+jobs in the queue, `refuse` holds what sbatch answers, and `meets-TASK` what a job meets, once:
+NOTICE of its time limit (USR2), or its end by TERM and KILL, GRACE_S apart, after which it is
+queued again (PREEMPTED) or over (TIMEOUT).
 """
 
 from __future__ import annotations
@@ -27,9 +29,14 @@ def install(folder: Path) -> dict[str, str]:
     (folder / "bin").mkdir(parents=True)
     for name in NAMES:
         path = folder / "bin" / name
-        path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "{Path(__file__).resolve()}" {name} "$@"\n')
+        path.write_text(
+            f'#!/bin/sh\nexec "{sys.executable}" -S -E "{Path(__file__).resolve()}" {name} "$@"\n'
+        )
         path.chmod(0o755)
-    return {"STANDIN_FOLDER": str(folder), "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    return {
+        "STANDIN_FOLDER": str(folder),
+        "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+    }
 
 
 def state(number: str, word: str | None = None) -> str:
@@ -69,7 +76,9 @@ def sbatch(script: str) -> None:
 
 def schedule(tasks: list[str], width: int, about: dict[str, str]) -> None:
     needs = about.get("dependency", "").removeprefix("afterany:").split(":")
-    while any(state(path.name) in ("PENDING", "RUNNING") for need in needs if need for path in those(need)):
+    while any(
+        state(path.name) in ("PENDING", "RUNNING") for need in needs if need for path in those(need)
+    ):
         time.sleep(LOOK_S)
     running: dict[str, subprocess.Popen[bytes]] = {}
     ends: dict[str, tuple[float, str]] = {}
@@ -89,7 +98,14 @@ def schedule(tasks: list[str], width: int, about: dict[str, str]) -> None:
                     again.unlink()
                     tasks.append(task)
                 if state(task) == "RUNNING":
-                    state(task, "PENDING" if task in tasks else "FAILED" if process.returncode else "COMPLETED")
+                    state(
+                        task,
+                        "PENDING"
+                        if task in tasks
+                        else "FAILED"
+                        if process.returncode
+                        else "COMPLETED",
+                    )
         time.sleep(LOOK_S)
 
 
@@ -111,7 +127,11 @@ def meet(task: str, ends: dict[str, tuple[float, str]]) -> None:
 
 def those(need: str) -> list[Path]:
     """The files of a job, or of all of an array."""
-    return [path for path in (PLACE / "states").iterdir() if path.name == need or path.name.startswith(f"{need}_")]
+    return [
+        path
+        for path in (PLACE / "states").iterdir()
+        if path.name == need or path.name.startswith(f"{need}_")
+    ]
 
 
 def start(task: str, output: str) -> subprocess.Popen[bytes]:
@@ -168,6 +188,6 @@ def scontrol(*words: str) -> None:
 
 
 if __name__ == "__main__":
-    {command.__name__: command for command in (sbatch, srun, squeue, sacct, scontrol, scancel)}[sys.argv[1]](
-        *sys.argv[2:]
-    )
+    {command.__name__: command for command in (sbatch, srun, squeue, sacct, scontrol, scancel)}[
+        sys.argv[1]
+    ](*sys.argv[2:])

@@ -1,4 +1,6 @@
-"""A stand-in hub and drive on loopback, which speak what the installed clients ask, and plain addresses."""
+"""A stand-in hub and drive on loopback, which speak what the installed clients ask, and plain
+addresses.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,8 @@ class StandIn:
         """The ranges of the GET requests for a path, '' for a whole one."""
         return [wanted for method, asked, wanted in self.asked if method == "GET" and asked == path]
 
-    #: repository, as in addresses -> its newest commit, COMMIT where none is named; those made here are `private`
+    #: repository, as in addresses -> its newest commit, COMMIT where none is named; those made here
+    #: are `private`
     heads: dict[str, str] = field(default_factory=dict)
     private: set[str] = field(default_factory=set)
     #: the token without which nothing is written
@@ -81,7 +84,11 @@ class StandIn:
     def inside(self, hub: str, commit: str) -> dict[str, Content]:
         """The files of a repository, as in addresses, by name."""
         start = f"/{hub}/resolve/{commit}/"
-        return {path.removeprefix(start): content for path, content in self.files.items() if path.startswith(start)}
+        return {
+            path.removeprefix(start): content
+            for path, content in self.files.items()
+            if path.startswith(start)
+        }
 
 
 @contextmanager
@@ -92,7 +99,9 @@ def serving() -> Iterator[StandIn]:
     server.RequestHandlerClass = type("Handler", (_Handler,), {"standin": held})
     server.daemon_threads = True
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    )
     thread.start()
     yield held
     held.go_on.set()
@@ -101,11 +110,21 @@ def serving() -> Iterator[StandIn]:
 
 
 def client_variables(standin: StandIn, home: Path) -> dict[str, str]:
-    """The environment of a process with a hub client that uses the stand-in and a cache below `home`."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HARNESS_"))}
+    """The environment of a process with a hub client that uses the stand-in and a cache below
+    `home`.
+    """
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("HF_", "HARNESS_"))
+    }
     clean = {name: value for name, value in clean.items() if "proxy" not in name.lower()}
     clean |= {"HF_ENDPOINT": standin.address, "HF_HOME": str(home), "NO_PROXY": "127.0.0.1"}
-    return clean | {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "OMP_NUM_THREADS": "1"}
+    return clean | {
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "OMP_NUM_THREADS": "1",
+    }
 
 
 def read(content: Content) -> memoryview:
@@ -125,7 +144,9 @@ def sum_of(content: Content) -> str:
 def _entries(files: dict[str, Content]) -> list[dict[str, Any]]:
     """Files and folders of a repository as the hub lists them."""
     folders = {str(folder) for name in files for folder in PurePosixPath(name).parents} - {"."}
-    listed: list[dict[str, Any]] = [{"type": "directory", "path": name, "oid": "0" * 40} for name in sorted(folders)]
+    listed: list[dict[str, Any]] = [
+        {"type": "directory", "path": name, "oid": "0" * 40} for name in sorted(folders)
+    ]
     return listed + [
         {"type": "file", "path": name, "size": len(read(content)), "oid": sum_of(content)[:40]}
         for name, content in files.items()
@@ -133,7 +154,9 @@ def _entries(files: dict[str, Content]) -> list[dict[str, Any]]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers as the hub, the drive and plain addresses do; each server has a subclass with its stand-in."""
+    """Answers as the hub, the drive and plain addresses do; each server has a subclass with its
+    stand-in.
+    """
 
     standin: ClassVar[StandIn]
     protocol_version = "HTTP/1.1"
@@ -153,7 +176,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.standin.asked.append((self.command, path, wanted))
         if path in self.standin.refuse:
             code, error = self.standin.refuse[path]
-            self._send(code, ({"X-Error-Code": error} if error else {}) | self.standin.headers.get(path, {}), b"no")
+            self._send(
+                code,
+                ({"X-Error-Code": error} if error else {}) | self.standin.headers.get(path, {}),
+                b"no",
+            )
         elif path.startswith("/api/datasets/") and "/tree/" in path:
             self._tree(path)
         elif path.startswith("/api/"):
@@ -187,10 +214,19 @@ class _Handler(BaseHTTPRequestHandler):
         if "/paths-info/" in self.path:
             asked = parse_qs(body.decode())
             hub, _, commit = self.path.removeprefix("/api/").partition("/paths-info/")
-            self._json([row for row in _entries(self.standin.inside(hub, commit)) if row["path"] in asked["paths"]])
+            self._json(
+                [
+                    row
+                    for row in _entries(self.standin.inside(hub, commit))
+                    if row["path"] in asked["paths"]
+                ]
+            )
         elif self.path == "/api/validate-yaml":
             self._json({"errors": [], "warnings": []})
-        elif not self.standin.token or self.headers.get("Authorization") != f"Bearer {self.standin.token}":
+        elif (
+            not self.standin.token
+            or self.headers.get("Authorization") != f"Bearer {self.standin.token}"
+        ):
             self._send(403, {}, b"no")
         elif self.path in self.standin.refuse:
             self._send(self.standin.refuse[self.path][0], {}, b"no")
@@ -213,7 +249,14 @@ class _Handler(BaseHTTPRequestHandler):
         step = self.path.removeprefix("/api/").removeprefix("models/")
         if "/preupload/" in step:
             files = [file["path"] for file in json.loads(body)["files"]]
-            self._json({"files": [{"path": path, "uploadMode": "regular", "shouldIgnore": False} for path in files]})
+            self._json(
+                {
+                    "files": [
+                        {"path": path, "uploadMode": "regular", "shouldIgnore": False}
+                        for path in files
+                    ]
+                }
+            )
             return
         hub = step.partition("/commit/")[0]
         head = self.standin.heads.get(hub, COMMIT)
@@ -223,11 +266,17 @@ class _Handler(BaseHTTPRequestHandler):
             return
         fresh = hashlib.sha1(head.encode() + body).hexdigest()
         kept = self.standin.inside(hub, head)
-        sent = {line["value"]["path"]: b64decode(line["value"]["content"]) for line in lines if line["key"] == "file"}
+        sent = {
+            line["value"]["path"]: b64decode(line["value"]["content"])
+            for line in lines
+            if line["key"] == "file"
+        }
         for name, content in (kept | sent).items():
             self.standin.model_file(hub, name, content, fresh)
         self.standin.heads[hub], self.standin.commits[fresh] = fresh, head
-        self._json({"commitUrl": f"{self.standin.address}/{hub}/commit/{fresh}", "commitOid": fresh})
+        self._json(
+            {"commitUrl": f"{self.standin.address}/{hub}/commit/{fresh}", "commitOid": fresh}
+        )
 
     def _json(self, answer: object, code: int = 200) -> None:
         self._send(code, {"Content-Type": "application/json"}, json.dumps(answer).encode())
@@ -239,15 +288,28 @@ class _Handler(BaseHTTPRequestHandler):
         commit = head if wanted in ("", "main") else wanted
         held = self.standin.inside(hub, commit)
         if not held and commit != self.standin.heads.get(hub):
-            self._send(404, {"X-Error-Code": "RevisionNotFound" if wanted else "RepoNotFound"}, b"no")
+            self._send(
+                404, {"X-Error-Code": "RevisionNotFound" if wanted else "RepoNotFound"}, b"no"
+            )
             return
         files = []
         for name, content in held.items():
             size, stated = len(read(content)), self.standin.stated.get(name, sum_of(content))
             lfs = {"size": size, "sha256": stated, "pointerSize": 1}
             files.append({"rfilename": name, "size": size, "blobId": "0" * 40, "lfs": lfs})
-        known = {"id": hub.removeprefix("datasets/"), "sha": commit, "siblings": files, "tags": [], "downloads": 0}
-        known |= {"cardData": self.standin.cards.get(hub, {}), "private": False, "disabled": False, "likes": 0}
+        known = {
+            "id": hub.removeprefix("datasets/"),
+            "sha": commit,
+            "siblings": files,
+            "tags": [],
+            "downloads": 0,
+        }
+        known |= {
+            "cardData": self.standin.cards.get(hub, {}),
+            "private": False,
+            "disabled": False,
+            "likes": 0,
+        }
         self._json(known)
 
     def _drive(self, path: str, wanted: str, body: bool) -> None:
@@ -262,15 +324,29 @@ class _Handler(BaseHTTPRequestHandler):
         headers["Content-Disposition"] = f'attachment; filename="{name}"'
         self._content(path, content, wanted, body, headers)
 
-    def _content(self, path: str, held: Content, wanted: str, body: bool, more: dict[str, str] | None = None) -> None:
+    def _content(
+        self, path: str, held: Content, wanted: str, body: bool, more: dict[str, str] | None = None
+    ) -> None:
         content = read(held)
         tag = f'"{sum_of(held)}"'
-        headers = {"ETag": tag, "Accept-Ranges": "bytes"} | (more or {}) | self.standin.headers.get(path, {})
+        headers = (
+            {"ETag": tag, "Accept-Ranges": "bytes"}
+            | (more or {})
+            | self.standin.headers.get(path, {})
+        )
         if "/resolve/" in path:
             commit = path.partition("/resolve/")[2].partition("/")[0]
-            headers |= {"X-Repo-Commit": commit, "X-Linked-Size": str(len(content)), "X-Linked-ETag": tag}
+            headers |= {
+                "X-Repo-Commit": commit,
+                "X-Linked-Size": str(len(content)),
+                "X-Linked-ETag": tag,
+            }
         same = self.headers.get("If-Range", tag) == tag
-        start = int(wanted.removeprefix("bytes=").split("-")[0]) if wanted and self.standin.ranges and same else 0
+        start = (
+            int(wanted.removeprefix("bytes=").split("-")[0])
+            if wanted and self.standin.ranges and same
+            else 0
+        )
         code = 200
         if start >= len(content) > 0:
             self._send(416, {"Content-Range": f"bytes */{len(content)}"}, b"")
@@ -281,7 +357,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(code, headers, content[start:] if body else b"", len(content) - start, path)
 
     def _send(
-        self, code: int, headers: dict[str, str], content: bytes | memoryview, length: int | None = None, path: str = ""
+        self,
+        code: int,
+        headers: dict[str, str],
+        content: bytes | memoryview,
+        length: int | None = None,
+        path: str = "",
     ) -> None:
         self.send_response(code)
         for name, value in headers.items():

@@ -1,9 +1,10 @@
-"""The suite in random order five times: by one, two and four workers, beside busy processes, on several Pythons.
+"""The suite in random order five times: by one, two and four workers, beside busy processes, on
+several Pythons.
 
     python tests/steady.py PYTHON [PYTHON] [-- ARGUMENTS OF PYTEST]
 
-A PYTHON is that of an environment with the extra `dev`. Prints a line for each run; exits with 1 after a failure. An
-order comes again by `pytest --order SEED`.
+A PYTHON is that of an environment with the extra `dev`. Prints a line for each run; exits with 1
+after a failure. An order comes again by `pytest --order SEED`.
 """
 
 from __future__ import annotations
@@ -38,12 +39,26 @@ def main() -> None:
     failed = False
     for (workers, loaded), python in zip(RUNS, cycle(given.split("\n")), strict=False):
         seed, clock = secrets.randbelow(10**6), time.monotonic()
-        words = [python, "-m", "pytest", "-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
+        words = [
+            python,
+            "-m",
+            "pytest",
+            "-n",
+            str(workers),
+            "--dist",
+            "loadfile",
+            "--no-loadscope-reorder",
+        ]
         with busy((os.cpu_count() or 1) if loaded else 0):
             run = subprocess.run(
-                [*words, "--order", str(seed), *more.split()], capture_output=True, text=True, check=False
+                [*words, "--order", str(seed), *more.split()],
+                capture_output=True,
+                text=True,
+                check=False,
             )
-        version = subprocess.run([python, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+        version = subprocess.run(
+            [python, "--version"], capture_output=True, text=True, check=True
+        ).stdout.strip()
         failed |= run.returncode != 0
         if run.returncode:
             print(run.stdout, run.stderr, flush=True)

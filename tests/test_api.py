@@ -25,7 +25,9 @@ def _no_data(monkeypatch: pytest.MonkeyPatch) -> None:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> harness.Results:
     """Two methods, two seeds, four steps."""
     folder = tmp_path_factory.mktemp("api") / "results"
-    return harness.run("tiny", methods=["simcse", "mcse"], seeds=2, suites="sts", set=SHORT, results=folder)
+    return harness.run(
+        "tiny", methods=["simcse", "mcse"], seeds=2, suites="sts", set=SHORT, results=folder
+    )
 
 
 def test_a_wrong_limit_of_time_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -55,38 +57,56 @@ def test_the_package_lists_what_a_user_calls() -> None:
 WRONG = {
     "run() has no argument 'seed'; did you mean seeds?": lambda: harness.run("tiny", seed=3),
     "plan(), argument 'profile': it must be a text, not 3": lambda: harness.plan(3),
-    "plan(), argument 'methods': it must be a text, not 3": lambda: harness.plan("tiny", methods=["simcse", 3]),
-    "plan(), argument 'seeds': it must be a whole number or a text or a list, not 2.5": lambda: harness.plan(seeds=2.5),
-    "plan(), argument 'redo': it must be true or false, not 'yes'": lambda: harness.plan("tiny", redo="yes"),
-    "seeds '-1,' are neither a number of seeds nor a list; write --seeds 5 or --seeds 0,3,7": lambda: harness.plan(
-        "tiny", seeds=[-1]
+    "plan(), argument 'methods': it must be a text, not 3": lambda: harness.plan(
+        "tiny", methods=["simcse", 3]
     ),
-    "the training value 'steps' = 'None' is refused: it must be a whole number": lambda: harness.plan(
-        "tiny", set={"steps": None}
+    "plan(), argument 'seeds': it must be a whole number or a text or a list, not 2.5": lambda: (
+        harness.plan(seeds=2.5)
     ),
-    "plan(): multiple values for argument 'profile'; give each argument once, by name": lambda: harness.plan(
-        "tiny", profile="tiny"
+    "plan(), argument 'redo': it must be true or false, not 'yes'": lambda: harness.plan(
+        "tiny", redo="yes"
     ),
-    "execute(): missing a required argument: 'plan'; give each argument once, by name": lambda: harness.execute(),
+    "seeds '-1,' are neither a number of seeds nor a list; write --seeds 5 or --seeds 0,3,7": lambda: (
+        harness.plan("tiny", seeds=[-1])
+    ),
+    "the training value 'steps' = 'None' is refused: it must be a whole number": lambda: (
+        harness.plan("tiny", set={"steps": None})
+    ),
+    "plan(): multiple values for argument 'profile'; give each argument once, by name": lambda: (
+        harness.plan("tiny", profile="tiny")
+    ),
+    "execute(): missing a required argument: 'plan'; give each argument once, by name": lambda: (
+        harness.execute()
+    ),
     "execute(), argument 'plan': it must be a Plan, not 'tiny'": lambda: harness.execute("tiny"),
-    "execute(), argument 'device': it must be 'auto', 'cpu' or 'cuda', not 'gpu'": lambda: harness.execute(
-        harness.plan("tiny"), device="gpu"
+    "execute(), argument 'device': it must be 'auto', 'cpu' or 'cuda', not 'gpu'": lambda: (
+        harness.execute(harness.plan("tiny"), device="gpu")
     ),
-    "--jobs 0: not a positive number; give 1 or more": lambda: harness.execute(harness.plan("tiny"), jobs=0),
+    "--jobs 0: not a positive number; give 1 or more": lambda: harness.execute(
+        harness.plan("tiny"), jobs=0
+    ),
     "to_fetch(), argument 'plan': it must be a Plan, not None": lambda: harness.to_fetch(None),
     "fetch(), argument 'listed': it must be a FetchList, not 'tiny'": lambda: harness.fetch("tiny"),
-    "results() has no argument 'profil'; did you mean profile?": lambda: harness.results(profil="tiny"),
+    "results() has no argument 'profil'; did you mean profile?": lambda: harness.results(
+        profil="tiny"
+    ),
     "report(), argument 'margin': it must be a number, not 'x'": lambda: harness.report(margin="x"),
-    "load_model(), argument 'model': it must be a text or a Path, not None": lambda: harness.load_model(None),
+    "load_model(), argument 'model': it must be a text or a Path, not None": lambda: (
+        harness.load_model(None)
+    ),
     "evaluate(), argument 'model': it must be a function, not 3": lambda: harness.evaluate(3),
-    "overlaps(), argument 'settings': it must be a text or a list, not 3": lambda: harness.overlaps("tiny", settings=3),
-    "plan_model() has no argument 'poling'; did you mean pooling?": lambda: harness.plan_model("x", poling="cls"),
+    "overlaps(), argument 'settings': it must be a text or a list, not 3": lambda: harness.overlaps(
+        "tiny", settings=3
+    ),
+    "plan_model() has no argument 'poling'; did you mean pooling?": lambda: harness.plan_model(
+        "x", poling="cls"
+    ),
     "Results.text(), argument 'text_format': it must be 'markdown', 'latex' or 'csv', not 'html'": lambda: (
         harness.results("none").text("sts", "html")
     ),
-    "Results.compare() has no argument 'metrics'; did you mean metric?": lambda: harness.results("none").compare(
-        "mcse", "simcse", metrics="sts.Avg"
-    ),
+    "Results.compare() has no argument 'metrics'; did you mean metric?": lambda: harness.results(
+        "none"
+    ).compare("mcse", "simcse", metrics="sts.Avg"),
 }
 
 
@@ -100,14 +120,18 @@ def test_a_wrong_argument_is_one_line_with_the_cause(
     assert str(error.value) == said
 
 
-@pytest.mark.parametrize("name", sorted(set(harness.__all__) - {"UserError", "Results", "SentenceModel"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(harness.__all__) - {"UserError", "Results", "SentenceModel"})
+)
 def test_every_function_refuses_an_unknown_argument(name: str) -> None:
     with pytest.raises(harness.UserError, match="has no argument 'no_such_thing'; "):
         getattr(harness, name)(no_such_thing=1)
 
 
 @pytest.mark.parametrize(
-    "seeds", [2, "2", [0, 1], range(2), np.arange(2), np.int64(2), iter([0, 1])], ids=lambda given: type(given).__name__
+    "seeds",
+    [2, "2", [0, 1], range(2), np.arange(2), np.int64(2), iter([0, 1])],
+    ids=lambda given: type(given).__name__,
 )
 def test_seeds_of_any_kind_are_the_same(seeds: object, tmp_path: Path) -> None:
     made = harness.plan("tiny", methods={"simcse"}, seeds=seeds, results=tmp_path)
@@ -117,16 +141,24 @@ def test_seeds_of_any_kind_are_the_same(seeds: object, tmp_path: Path) -> None:
 def test_results_are_what_the_folder_holds(finished: harness.Results) -> None:
     assert (len(finished), finished.failures) == (4, ())
     read = harness.results(finished.folder)
-    assert sorted(run.fingerprint for run in read.runs) == sorted(run.fingerprint for run in finished.runs)
+    assert sorted(run.fingerprint for run in read.runs) == sorted(
+        run.fingerprint for run in finished.runs
+    )
     assert list(read.frame.columns) == list(FRAME_COLUMNS)
-    again = harness.plan("tiny", methods="simcse,mcse", seeds=2, suites="sts", set=SHORT, results=finished.folder)
+    again = harness.plan(
+        "tiny", methods="simcse,mcse", seeds=2, suites="sts", set=SHORT, results=finished.folder
+    )
     assert [planned.state for planned in again.runs] == ["done"] * 4
 
 
-def test_nothing_is_printed_unless_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_printed_unless_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     events: list[str] = []
     asked = {"methods": "none", "seeds": 1, "suites": "sts"}
-    harness.run("tiny", **asked, results=tmp_path / "a", progress=lambda event: events.append(event.kind))
+    harness.run(
+        "tiny", **asked, results=tmp_path / "a", progress=lambda event: events.append(event.kind)
+    )
     assert capsys.readouterr() == ("", "")
     assert events[0] == "start"
     assert events[-1] == "done"
@@ -141,7 +173,9 @@ def test_a_comparison_and_a_table(finished: harness.Results) -> None:
     assert compared.pooled.difference == pytest.approx(means["mcse"] - means["simcse"])
     table = finished.table("sts").set_index("variant")
     assert table.loc["mcse (batch_size=16,steps=4)", "Avg"].startswith(f"{means['mcse']:.2f} ± ")
-    with pytest.raises(harness.UserError, match="no table 'transfer' in the results of profile 'tiny'; known: sts"):
+    with pytest.raises(
+        harness.UserError, match="no table 'transfer' in the results of profile 'tiny'; known: sts"
+    ):
         finished.table("transfer")
 
 
@@ -150,8 +184,12 @@ def test_a_loaded_model_scores_as_its_run_did(finished: harness.Results) -> None
     rows = model.encode(["a red circle", "a blue ring"])
     assert rows.dtype == np.float32
     assert rows.shape == (2, 64)
-    mine = harness.evaluate(model, "sts", profile="tiny").query("task == 'Avg' and metric == 'spearman'")["value"]
-    run = finished.frame.query("variant == 'mcse' and seed == 0 and task == 'Avg' and metric == 'spearman'")
+    mine = harness.evaluate(model, "sts", profile="tiny").query(
+        "task == 'Avg' and metric == 'spearman'"
+    )["value"]
+    run = finished.frame.query(
+        "variant == 'mcse' and seed == 0 and task == 'Avg' and metric == 'spearman'"
+    )
     assert mine.item() == pytest.approx(run.query("part == ''")["value"].item(), abs=1e-6)
 
 

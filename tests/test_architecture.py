@@ -1,4 +1,6 @@
-"""The layers of docs/architecture.md: which module may import which, names, and the paths of a run and a batch."""
+"""The layers of docs/architecture.md: which module may import which, names, and the paths of a run
+and a batch.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,26 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 #: small modules that all others may import; each imports only those before it
 SHARED = (
-    *("errors", "seeds", "stopping", "events", "spec", "metrics", "formatting", "processors", "locks", "registry"),
+    *(
+        "errors",
+        "seeds",
+        "stopping",
+        "events",
+        "spec",
+        "metrics",
+        "formatting",
+        "processors",
+        "locks",
+        "registry",
+    ),
     *("tomlfiles", "files", "tables", "caches", "sources", "arrays", "code"),
 )
 FLOORS = {
     **{name: (number - len(SHARED)) for number, name in enumerate(SHARED)},
     **dict.fromkeys(("stats", "losses", "encoders"), 1),
-    **dict.fromkeys(("command_line", "method", "store", "fetching", "corpora", "evaluation", "profiles"), 2),
+    **dict.fromkeys(
+        ("command_line", "method", "store", "fetching", "corpora", "evaluation", "profiles"), 2
+    ),
     **dict.fromkeys(("setting", "commands", "papers", "toy", "training"), 3),
     **dict.fromkeys(("grid", "reporting"), 4),
     **{"planning": 5, "runs": 6, "work": 7, "api": 8, "cli": 9},
@@ -35,7 +50,9 @@ def module(path: Path) -> str:
 
 
 def imports(path: Path) -> set[str]:
-    """Modules of the house that a file imports, anywhere in it; `from a import b` counts as a.b where b is a module."""
+    """Modules of the house that a file imports, anywhere in it; `from a import b` counts as a.b
+    where b is a module.
+    """
     modules = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -44,7 +61,11 @@ def imports(path: Path) -> set[str]:
             for alias in node.names:
                 deeper = f"{node.module}.{alias.name}"
                 modules.add(deeper if _is_module(deeper) else node.module)
-    return {name for name in modules if name.split(".")[0] in ("harness", "harness_methods", "harness_reports")}
+    return {
+        name
+        for name in modules
+        if name.split(".")[0] in ("harness", "harness_methods", "harness_reports")
+    }
 
 
 def _is_module(name: str) -> bool:
@@ -70,7 +91,9 @@ def test_a_module_imports_from_its_room_and_from_below() -> None:
 
 def test_methods_are_found_by_entry_point_and_use_three_doors() -> None:
     assert [
-        path for path in files("harness") if any(name.startswith("harness_methods") for name in imports(path))
+        path
+        for path in files("harness")
+        if any(name.startswith("harness_methods") for name in imports(path))
     ] == []
     doors = {name for path in files("methods") for name in imports(path)}
     assert [name for name in doors if not name.startswith(METHODS_MAY)] == []
@@ -96,7 +119,9 @@ def _types(node: ast.stmt) -> list[str]:
     """Public names that a statement of a module gives to a class or a type."""
     if isinstance(node, ast.ClassDef):
         return [] if node.name.startswith("_") else [node.name]
-    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript | ast.BinOp | ast.Name):
+    if isinstance(node, ast.Assign) and isinstance(
+        node.value, ast.Subscript | ast.BinOp | ast.Name
+    ):
         names = [target.id for target in node.targets if isinstance(target, ast.Name)]
         return [name for name in names if name[0].isupper() and not name.isupper()]
     return []
@@ -112,8 +137,16 @@ def test_every_room_has_a_floor() -> None:
 
 
 def test_the_documented_paths_name_files_that_exist_once_each() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text().partition("## The path of a run")[2].partition("\n## ")[0]
-    paths = [re.findall(r"`((?:harness|methods)/[\w/]+\.py)`", part) for part in text.split("A batch, from")]
+    text = (
+        (ROOT / "docs" / "architecture.md")
+        .read_text()
+        .partition("## The path of a run")[2]
+        .partition("\n## ")[0]
+    )
+    paths = [
+        re.findall(r"`((?:harness|methods)/[\w/]+\.py)`", part)
+        for part in text.split("A batch, from")
+    ]
     assert all(len(listed) >= 8 for listed in paths)
     for listed in paths:
         assert sorted(set(listed)) == sorted(listed)

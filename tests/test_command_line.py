@@ -12,12 +12,24 @@ from harness.errors import UserError
 
 
 def test_options_are_in_the_order_given_quoted_and_without_defaults_and_empty_values() -> None:
-    command = harness_command("run", methods=["simcse", "mcse"], data_root=Path("data"), seeds=5, jobs=0)
+    command = harness_command(
+        "run", methods=["simcse", "mcse"], data_root=Path("data"), seeds=5, jobs=0
+    )
     assert command == "harness run --methods simcse,mcse --data-root data --seeds 5 --jobs 0"
     defaults = {"profile": DEFAULT_PROFILE, "results": Path(DEFAULT_RESULTS)}
-    assert harness_command("status", **defaults, methods=[], encoders="", seeds=None, set={}) == "harness status"
+    assert (
+        harness_command("status", **defaults, methods=[], encoders="", seeds=None, set={})
+        == "harness status"
+    )
     command = harness_command("run", methods=["dalr[text=a b]"], results="it's here")
-    assert shlex.split(command) == ["harness", "run", "--methods", "dalr[text=a b]", "--results", "it's here"]
+    assert shlex.split(command) == [
+        "harness",
+        "run",
+        "--methods",
+        "dalr[text=a b]",
+        "--results",
+        "it's here",
+    ]
 
 
 def test_overrides_are_read_back_from_a_command() -> None:
@@ -31,5 +43,7 @@ def test_overrides_are_read_back_from_a_command() -> None:
 
 @pytest.mark.parametrize("pair", ["steps", "steps=", "=6", " = "])
 def test_a_pair_without_key_or_value_is_refused(pair: str) -> None:
-    with pytest.raises(UserError, match="is not key=value; write for example --set learning_rate=1e-4"):
+    with pytest.raises(
+        UserError, match="is not key=value; write for example --set learning_rate=1e-4"
+    ):
         parse_overrides([pair])

@@ -1,4 +1,6 @@
-"""Declarations from the cache: equal to those of the classes, never those of other code, and no import of torch."""
+"""Declarations from the cache: equal to those of the classes, never those of other code, and no
+import of torch.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from harness.method.declared import declared_method
 from harness.registry import names, target
 
 #: reads every kind of teacher, stream and option that tiny has
-METHODS = "simcse,mcse,mcse[images=shuffled],kdmcse@official,dalr,visualcse,audiocse,simcse-sup,none"
+METHODS = (
+    "simcse,mcse,mcse[images=shuffled],kdmcse@official,dalr,visualcse,audiocse,simcse-sup,none"
+)
 #: a plan of every method and what its jobs need, then `harness run`
 PROCESS = f"""
 import sys, harness
@@ -39,7 +43,14 @@ def test_a_finished_plan_asked_again_imports_no_torch(tmp_path: Path) -> None:
     words = "run --profile tiny --methods simcse,mcse --seeds 1 --suites sts --executor serial --set steps=2"
     words += " --set eval_every=2"
     environment = {**os.environ, "HARNESS_CACHE": str(tmp_path / "cache")}
-    command = [sys.executable, "-c", PROCESS, *words.split(), "--results", str(tmp_path / "results")]
+    command = [
+        sys.executable,
+        "-c",
+        PROCESS,
+        *words.split(),
+        "--results",
+        str(tmp_path / "results"),
+    ]
     printed = []
     for _ in range(2):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -69,7 +80,9 @@ def test_declarations_of_every_method_and_teacher() -> None:
         assert found_kind == (teacher_class(kind).gives, teacher_class(kind).pooled)
 
 
-def test_the_key_is_the_code_and_what_is_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_is_the_code_and_what_is_registered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = tmp_path / "other_package"
     package.mkdir()
     (package / "__init__.py").write_text("")

@@ -1,4 +1,6 @@
-"""Grids: their runs in order, the variants that lists of values make, and where each value of a run comes from."""
+"""Grids: their runs in order, the variants that lists of values make, and where each value of a run
+comes from.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def test_a_method_without_its_stream_is_skipped_with_the_reason() -> None:
     specs = grid(TINY, variants("mcse"), [parse_setting("toy-text")], ["toy-bert"], (0, 1))
     runs, skipped = resolve_all(TINY, specs, {})
     assert runs == []
-    assert [str(skip.why) for skip in skipped] == ["mcse needs image-caption pairs, the setting toy-text has none"]
+    assert [str(skip.why) for skip in skipped] == [
+        "mcse needs image-caption pairs, the setting toy-text has none"
+    ]
     with pytest.raises(UnfitSettingError, match="mcse needs image-caption pairs"):
         resolve(TINY, RunSpec.parse("mcse/toy-text/toy-bert/seed-0"), {})
 
@@ -57,7 +61,10 @@ def test_later_layers_win() -> None:
         ("simcse[temperature=0.5]", {"temperature": 0.4}, 0.5, 2e-3),
     ):
         run = resolve(profile, RunSpec.parse(f"{variant}/toy/toy-bert/seed-0"), overrides)
-        assert (run.hyperparameters.named()["temperature"], run.training.learning_rate) == (temperature, rate)
+        assert (run.hyperparameters.named()["temperature"], run.training.learning_rate) == (
+            temperature,
+            rate,
+        )
 
 
 def test_a_variant_may_set_values_of_the_training() -> None:
@@ -65,7 +72,11 @@ def test_a_variant_may_set_values_of_the_training() -> None:
     spec = RunSpec.parse("mcse[batch_size=32,lambda=0.5,learning_rate=1e-4]/toy/toy-bert/seed-0")
     run = resolve(TINY, spec, {"batch_size": 16})
     assert (run.training.batch_size, run.training.learning_rate) == (32, 1e-4)
-    by_set = resolve(TINY, RunSpec.parse("mcse/toy/toy-bert/seed-0"), {"lambda": 0.5, **run.training.model_dump()})
+    by_set = resolve(
+        TINY,
+        RunSpec.parse("mcse/toy/toy-bert/seed-0"),
+        {"lambda": 0.5, **run.training.model_dump()},
+    )
     assert (run.training, run.hyperparameters) == (by_set.training, by_set.hyperparameters)
     assert run.sources["batch_size"] == str(spec.variant)
     for text, says in {
@@ -77,15 +88,29 @@ def test_a_variant_may_set_values_of_the_training() -> None:
             resolve(TINY, RunSpec.parse(f"{text}/toy-bert/seed-0"), {})
 
 
-def test_a_run_knows_where_its_values_come_from_and_its_corpora_and_features_without_the_profile() -> None:
+def test_a_run_knows_where_its_values_come_from_and_its_corpora_and_features_without_the_profile() -> (
+    None
+):
     rule = Rule(methods=("mcse",), source="Table 3", temperature=0.2, learning_rate=2e-3)
     profile = TINY.model_copy(update={"hyperparameters": (rule,)})
-    run = resolve(profile, RunSpec.parse("mcse[lambda=1]/toy/toy-bert/seed-0"), {"learning_rate": 1e-4})
+    run = resolve(
+        profile, RunSpec.parse("mcse[lambda=1]/toy/toy-bert/seed-0"), {"learning_rate": 1e-4}
+    )
     named = ("temperature", "learning_rate", "lambda", "batch_size", "max_length", "projection_dim")
-    assert [run.sources.get(name) for name in named] == ["Table 3", "--set", "mcse[lambda=1]", "[training]", None, None]
+    assert [run.sources.get(name) for name in named] == [
+        "Table 3",
+        "--set",
+        "mcse[lambda=1]",
+        "[training]",
+        None,
+        None,
+    ]
     run = resolve(TINY, RunSpec.parse("kdmcse/toy/toy-bert/seed-0"), {})
     assert run.streams == {"toy-text": "sentences", "toy-pairs": "pairs"}
-    assert {role: feature.of for role, feature in run.features.items()} == {"image": "image", "caption": "caption"}
+    assert {role: feature.of for role, feature in run.features.items()} == {
+        "image": "image",
+        "caption": "caption",
+    }
     assert run.dev == TINY.dev_of("toy")
     other = resolve(TINY, run.spec, {"dev": "SICK-R-dev"})
     assert (other.dev, other.training) == ("SICK-R-dev", run.training)
@@ -124,9 +149,13 @@ def test_a_list_of_values_makes_variants(methods: str, values: Any, expected: st
 
 
 def test_two_lists_make_their_product_and_one_value_stays_an_override() -> None:
-    request = make_request(Selection("tiny", methods="mcse[lambda=0.1|1]", set=["temperature=0.05,0.1", "steps=4"]))
+    request = make_request(
+        Selection("tiny", methods="mcse[lambda=0.1|1]", set=["temperature=0.05,0.1", "steps=4"])
+    )
     assert [str(variant) for variant in request.methods] == [
-        f"mcse[lambda={weight},temperature={heat}]" for weight in ("0.1", "1") for heat in ("0.05", "0.1")
+        f"mcse[lambda={weight},temperature={heat}]"
+        for weight in ("0.1", "1")
+        for heat in ("0.05", "0.1")
     ]
     assert request.overrides == {"steps": 4}
     run = RunSpec(request.methods[-1], Variant("toy"), "toy-bert", 0)
@@ -142,7 +171,12 @@ def test_commas_and_bars_inside_brackets_are_no_lists() -> None:
     assert texts_of(f"dalr[text={text}|{other}]") == [f"dalr[text={run}]" for run in (text, other)]
 
 
-@given(st.dictionaries(st.sampled_from(["lambda", "temperature", "epochs"]), st.lists(st.integers(1, 9), min_size=1)))
+@given(
+    st.dictionaries(
+        st.sampled_from(["lambda", "temperature", "epochs"]),
+        st.lists(st.integers(1, 9), min_size=1),
+    )
+)
 def test_every_combination_stands_once(lists: dict[str, list[int]]) -> None:
     inside = ",".join(f"{key}={'|'.join(map(str, values))}" for key, values in lists.items())
     combinations = swept([f"mcse[{inside}]" if inside else "mcse"], {}, {})

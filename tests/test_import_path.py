@@ -1,4 +1,6 @@
-"""No process that the harness starts imports from the working folder, where any file could shadow a module."""
+"""No process that the harness starts imports from the working folder, where any file could shadow a
+module.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,11 @@ from made_files import image_bytes
 import harness
 from harness.fetching.archives import write_parquet
 
-RUN = "run --results RESULTS --profile tiny --methods mcse --seeds 1 --set steps=4 --set eval_every=2"
-#: run as a script of another folder, as an installed command is, so that its own import path is sound
+RUN = (
+    "run --results RESULTS --profile tiny --methods mcse --seeds 1 --set steps=4 --set eval_every=2"
+)
+#: run as a script of another folder, as an installed command is, so that its own import path is
+#: sound
 COMMAND = """
 import sys
 from harness.cli.start import main
@@ -56,14 +61,19 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a module of every name that a process could import; each says who imported it, and fails."""
+    """A folder with a module of every name that a process could import; each says who imported it,
+    and fails.
+    """
     folder = tmp_path_factory.mktemp("hostile")
     told = f"open({str(folder / 'imported')!r}, 'a').write(f'{{__name__}} {{__import__(\"sys\").orig_argv}}\\n')"
     for name in {*sys.stdlib_module_names, *packages_distributions()}:
         if name.isidentifier() and not name.startswith("_"):
-            (folder / f"{name}.py").write_text(f"{told}\nraise ImportError('of the working folder')\n")
+            (folder / f"{name}.py").write_text(
+                f"{told}\nraise ImportError('of the working folder')\n"
+            )
     write_parquet(
-        folder / "images.parquet", {"jpeg": [image_bytes(np.zeros((8, 8, 3), np.uint8))] * 8, "label": list(range(8))}
+        folder / "images.parquet",
+        {"jpeg": [image_bytes(np.zeros((8, 8, 3), np.uint8))] * 8, "label": list(range(8))},
     )
     return folder
 
@@ -72,10 +82,17 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("commands", "needs"),
     [
         (
-            (f"{RUN} --track tensorboard", "report --results RESULTS --profile tiny --out report", "doctor"),
+            (
+                f"{RUN} --track tensorboard",
+                "report --results RESULTS --profile tiny --out report",
+                "doctor",
+            ),
             "tensorboard",
         ),
-        ((f"{RUN} --executor slurm --executor-option wait=yes --executor-option gpus=0",), "submitit"),
+        (
+            (f"{RUN} --executor slurm --executor-option wait=yes --executor-option gpus=0",),
+            "submitit",
+        ),
         ((f"{RUN} --executor ray",), "ray"),
     ],
     ids=["local", "slurm", "ray"],
@@ -92,7 +109,11 @@ def test_no_process_imports_from_the_working_folder(
     environment |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_memory_monitor_refresh_ms": "0"}
     words = ";".join(commands).replace("RESULTS", str(results))
     done = subprocess.run(
-        [sys.executable, str(script), words], cwd=hostile, env=environment, capture_output=True, text=True
+        [sys.executable, str(script), words],
+        cwd=hostile,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     imported = hostile / "imported"
     told = imported.read_text() if imported.exists() else ""
@@ -118,4 +139,6 @@ def test_every_place_that_starts_a_python_process_leaves_the_working_folder_out(
     for path in Path(harness.__file__).parent.rglob("*.py"):
         text = path.read_text()
         if re.search(r"sys\.executable|get_context\(|ray\.init\(|submit_array\(", text):
-            assert re.search(r"safe_path\(\)|SAFE_PATH", text), f"{path} starts a process without `safe_path`"
+            assert re.search(r"safe_path\(\)|SAFE_PATH", text), (
+                f"{path} starts a process without `safe_path`"
+            )

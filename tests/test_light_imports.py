@@ -1,4 +1,6 @@
-"""What takes long to import is imported where it is used: no process loads what its command does not need."""
+"""What takes long to import is imported where it is used: no process loads what its command does
+not need.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,12 @@ LIGHT: dict[str, set[str]] = {
         "huggingface_hub",
     },
     "import harness.api": {"torch"},
-    "import harness.api; harness.api.plan('tiny')": {"transformers", "pandas", "open_clip", "scipy"},
+    "import harness.api; harness.api.plan('tiny')": {
+        "transformers",
+        "pandas",
+        "open_clip",
+        "scipy",
+    },
     "import harness.reporting.seeds.summary": {"pandas", "scipy", "torch", "jinja2"},
     "import harness.papers.needed, harness.papers.audit as a; a.audit": {"torch"},
     # what a report asks a figure for
@@ -31,12 +38,19 @@ LIGHT: dict[str, set[str]] = {
     "import pathlib; from harness.registry import get, names\n"
     "tasks = {'sts': ['STS12'], 'geometry': ['STS-B'], 'transfer': ['TREC'], 'mteb': names('mteb task')}\n"
     "assert all(get('suite', name)(named).missing(pathlib.Path('nowhere')) for name, named in tasks.items())\n"
-    "get('suite', 'mteb')(['ToyMTEB-STS']).fingerprint(None)": {*HEAVY, "sklearn", "mteb", "datasets"},
+    "get('suite', 'mteb')(['ToyMTEB-STS']).fingerprint(None)": {
+        *HEAVY,
+        "sklearn",
+        "mteb",
+        "datasets",
+    },
 }
 
 
 @pytest.mark.parametrize("code", LIGHT, ids=lambda code: code.partition("\n")[0])
 def test_nothing_is_imported_before_it_is_needed(code: str) -> None:
     asked = f"{code}\nimport sys; print(sorted({LIGHT[code]!r} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", asked], capture_output=True, text=True, check=False
+    )
     assert done.stdout.strip() == "[]", done.stderr

@@ -46,7 +46,9 @@ def test_a_lock_that_another_holds_is_not_waited_for(tmp_path: Path) -> None:
         assert again
 
 
-def test_a_run_is_in_progress_while_its_lock_is_held_and_a_look_leaves_no_trace(tmp_path: Path) -> None:
+def test_a_run_is_in_progress_while_its_lock_is_held_and_a_look_leaves_no_trace(
+    tmp_path: Path,
+) -> None:
     store, run = Store(tmp_path), "ab" * 32
     assert not in_progress(store, run)
     assert not list(tmp_path.iterdir()), "who only looks writes nothing"
@@ -63,7 +65,8 @@ def test_a_run_is_in_progress_while_its_lock_is_held_and_a_look_leaves_no_trace(
 def test_a_file_system_without_locks_is_refused_in_one_line_and_leaves_no_soft_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """flock answers as on Lustre without -o flock, on a file system without locks, and on NFS without its server.
+    """flock answers as on Lustre without -o flock, on a file system without locks, and on NFS
+    without its server.
 
     Another error is itself.
     """

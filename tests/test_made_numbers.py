@@ -56,8 +56,12 @@ def test_the_hours_are_those_of_the_count() -> None:
 
 def test_the_reference_numbers_are_those_of_the_reference_runs() -> None:
     """`python tools/reference_numbers.py --write` writes them anew."""
-    texts = [page.read_text("utf-8") for page in (reference_numbers.PAGE, reference_numbers.GROUNDING)]
-    blocks = {name: block for text in texts for name, _, block in reference_numbers.MARKED.findall(text)}
+    texts = [
+        page.read_text("utf-8") for page in (reference_numbers.PAGE, reference_numbers.GROUNDING)
+    ]
+    blocks = {
+        name: block for text in texts for name, _, block in reference_numbers.MARKED.findall(text)
+    }
     assert blocks.keys() == reference_numbers.BLOCKS.keys()
     assert all("±" in blocks[name] for name in ("tiny", "tiny-tables", "small"))
     assert [reference_numbers.written(text) for text in texts] == texts
@@ -74,7 +78,9 @@ def test_methods_of_the_field_have_a_block_of_their_own(monkeypatch: pytest.Monk
     monkeypatch.setattr(reference_runs, "reference", lambda: runs)
     lines = "\n".join(reference_numbers.field())
     for setting in ("toy", "wiki+flickr8k"):
-        assert f"- `{setting}`: better than SimCSE: `diffcse[generator=toy-bert]`, `esimcse`." in lines
+        assert (
+            f"- `{setting}`: better than SimCSE: `diffcse[generator=toy-bert]`, `esimcse`." in lines
+        )
     assert lines.count("| `mcse` | 3 | 11.00 ± 1.00\\* | +10.00 (") == 2
     assert "esimcse" not in "\n".join(reference_numbers.tiny())
 
@@ -83,14 +89,33 @@ KINDS = [name for some in grounding_numbers.KINDS.values() for name in some]
 
 
 def grounded(gain: float) -> list[Result]:
-    """Made-up runs of the profile grounding: MCSE gains this over SimCSE and over shuffled pictures, half with less."""
-    levels = {"simcse": 50.0, "mcse": 50.0 + gain, "mcse[images=shuffled]": 50.0, "mcse[lambda=0.1]": 50.0 + gain / 2}
+    """Made-up runs of the profile grounding: MCSE gains this over SimCSE and over shuffled
+    pictures, half with less.
+    """
+    levels = {
+        "simcse": 50.0,
+        "mcse": 50.0 + gain,
+        "mcse[images=shuffled]": 50.0,
+        "mcse[lambda=0.1]": 50.0 + gain / 2,
+    }
     runs = [made("none[pooling=mean]", 0, 40.0, setting="none")]
     student, other = "text-bert", "text-bert-seed-1"
-    settings = {"flickr8k": (student, other), "flickr8k[shot=60]": (student,), "wiki+flickr8k": (student,)}
-    for setting, encoder in ((setting, encoder) for setting, some in settings.items() for encoder in some):
+    settings = {
+        "flickr8k": (student, other),
+        "flickr8k[shot=60]": (student,),
+        "wiki+flickr8k": (student,),
+    }
+    for setting, encoder in (
+        (setting, encoder) for setting, some in settings.items() for encoder in some
+    ):
         runs += [
-            made(variant, seed, level + 0.1 * ((7 * seed + len(variant)) % 5), setting=setting, encoder=encoder)
+            made(
+                variant,
+                seed,
+                level + 0.1 * ((7 * seed + len(variant)) % 5),
+                setting=setting,
+                encoder=encoder,
+            )
             for seed in range(5)
             for variant, level in levels.items()
         ]
@@ -98,12 +123,19 @@ def grounded(gain: float) -> list[Result]:
 
 
 def made(variant: str, seed: int, level: float, encoder: str = "text-bert", **where: Any) -> Result:
-    values = {"method": {"lambda": 0.1 if "lambda" in variant else 1.0}, "training": {"steps": 300}, "encoder": {}}
+    values = {
+        "method": {"lambda": 0.1 if "lambda" in variant else 1.0},
+        "training": {"steps": 300},
+        "encoder": {},
+    }
     image = TeacherUse(teacher="shuffled" if "shuffled" in variant else "squeezenet", of="image")
     return result(
         variant,
         seed,
-        {**sts(**dict.fromkeys(("STS12", "STS-B", "SICK-R"), level)), "cxc": {"Avg": {"sampled": level}}},
+        {
+            **sts(**dict.fromkeys(("STS12", "STS-B", "SICK-R"), level)),
+            "cxc": {"Avg": {"sampled": level}},
+        },
         parts={"sts": {"STS12": {name: {"spearman": level, "n": 99.0} for name in KINDS[:-2]}}},
         teachers={"image": image} if "mcse" in variant else {},
         hyperparameters=values,
@@ -116,13 +148,26 @@ def made(variant: str, seed: int, level: float, encoder: str = "text-bert", **wh
 @pytest.mark.parametrize(
     ("gain", "said", "shuffled", "gained", "lost", "order"),
     [
-        (3.0, "pictures help, beyond every control that was run, MCSE", "Beaten", 7, 0, "4 same, 1 not decided"),
+        (
+            3.0,
+            "pictures help, beyond every control that was run, MCSE",
+            "Beaten",
+            7,
+            0,
+            "4 same, 1 not decided",
+        ),
         (0.0, "no gain by pictures is shown, MCSE", "Not beaten", 0, 0, "5 not decided"),
         (-3.0, "pictures hurt, MCSE", "Not beaten", 0, 7, "4 reversed, 1 not decided"),
     ],
 )
 def test_the_page_of_grounding_says_what_its_numbers_say(
-    gain: float, said: str, shuffled: str, gained: int, lost: int, order: str, monkeypatch: pytest.MonkeyPatch
+    gain: float,
+    said: str,
+    shuffled: str,
+    gained: int,
+    lost: int,
+    order: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reference_runs, "reference", lambda: grounded(gain))
     texts = {name: "\n".join(make()) for name, make in grounding_numbers.BLOCKS.items()}
@@ -136,15 +181,22 @@ def test_the_page_of_grounding_says_what_its_numbers_say(
         (kinds,) = re.findall(rf"- {line} SimCSE.*: (.*)\.", texts["grounding-kinds"])
         assert kinds.count(";") + (kinds != "none") == count
     assert re.findall(r"^\| ([\d.,]+) \|", texts["grounding-lambda"], re.MULTILINE) == ["0.1", "1"]
-    assert re.findall(r"^\| ([\d.,]+) \|", texts["grounding-pictures"], re.MULTILINE) == ["60", "6,000"]
+    assert re.findall(r"^\| ([\d.,]+) \|", texts["grounding-pictures"], re.MULTILINE) == [
+        "60",
+        "6,000",
+    ]
     drawn = dict(grounding_numbers.figures())
     assert [*drawn] == ["grounding-lambda.svg", "grounding-pictures.svg"]
     for name, axis in (("grounding-lambda.svg", "lambda"), ("grounding-pictures.svg", "pictures")):
         assert f"({name})" in texts[f"grounding-{axis}"]
         assert all(f">{text}</text>" in drawn[name] for text in ("SimCSE", "MCSE", axis))
-    assert texts["grounding-minutes"].startswith("No results yet; `harness run --profile grounding --methods")
+    assert texts["grounding-minutes"].startswith(
+        "No results yet; `harness run --profile grounding --methods"
+    )
     assert texts["grounding-orders"].endswith(f"- Of 12 printed orders: {order}, 7 not run.")
-    assert texts["grounding"].count("| `mcse` |") == 2, "parts of the pictures and other weights are in their tables"
+    assert texts["grounding"].count("| `mcse` |") == 2, (
+        "parts of the pictures and other weights are in their tables"
+    )
 
 
 def test_a_method_is_tested_at_the_configuration_with_the_best_dev_score_on_other_seeds(
@@ -154,7 +206,10 @@ def test_a_method_is_tested_at_the_configuration_with_the_best_dev_score_on_othe
     devs = {100: (70.0, 60.0), 101: (64.0, 65.0)}
     trials = dict[str, list[Sequence[str]]]()
     for method, setting in (("mcse", "flickr8k"), ("visualcse", "wiki+cifar10")):
-        texts = ("simcse:learning_rate=1e-5|1e-4", f"{method}:learning_rate=1e-5|1e-4,temperature=0.1")
+        texts = (
+            "simcse:learning_rate=1e-5|1e-4",
+            f"{method}:learning_rate=1e-5|1e-4,temperature=0.1",
+        )
         tuning, store = make_tuning("grounding", {}, texts, 2), Store(tmp_path)
         save_tuning(store, tuning)
         trials[setting] = [method.trials for method in tuning.methods]
@@ -177,31 +232,49 @@ def test_a_method_is_tested_at_the_configuration_with_the_best_dev_score_on_othe
     monkeypatch.setattr(reference_runs, "reference", lambda: [*grounded(3.0), *tested])
     lines = "\n".join(grounding_numbers.BLOCKS["grounding-budgets"]())
     assert f"| `{simcse}` | 67.00 | 64.75 | 5 | 50.20 ± 0.16 |  | -3.00 (-3." in lines
-    assert re.search(rf"`{re.escape(mcse)}` \| 67.00 \| 64.75 \| 5 \| 53.20 ± 0.16 \| \+3.00 .*0001 \|  \|", lines)
+    assert re.search(
+        rf"`{re.escape(mcse)}` \| 67.00 \| 64.75 \| 5 \| 53.20 ± 0.16 \| \+3.00 .*0001 \|  \|",
+        lines,
+    )
     assert f"| `{shuffled}` |  |  | 5 | 52.20 ± 0.16 | +2.00 (+1." in lines
     assert lines.count("\n") == 4, "what no trial chose is not tested"
     unpaired = "\n".join(grounding_numbers.BLOCKS["grounding-budgets-unpaired"]())
-    assert re.search(rf"`{re.escape(visualcse)}` \| 67.00 \| 64.75 \| 5 \| 41.20 ± 0.16 \| \+1.00 .*0001 \|$", unpaired)
+    assert re.search(
+        rf"`{re.escape(visualcse)}` \| 67.00 \| 64.75 \| 5 \| 41.20 ± 0.16 \| \+1.00 .*0001 \|$",
+        unpaired,
+    )
     assert unpaired.count("\n") == 3, "the runs of another setting are in their table"
     for name in ("grounding", "grounding-lambda", "grounding-answers"):
-        assert "learning_rate" not in "\n".join(grounding_numbers.BLOCKS[name]()), "the trials stand in their table"
+        assert "learning_rate" not in "\n".join(grounding_numbers.BLOCKS[name]()), (
+            "the trials stand in their table"
+        )
 
 
 def test_words_are_marked_by_captions_and_by_ratings() -> None:
     words = grounding_words.words_of("The Dogs' ball-park")
     assert words == ["the", "dogs", "ball", "park"]
     ratings = {"dog": 4.8, "ball": 5.0, "dogs": 1.0, "parks": 4.0}
-    assert grounding_words.marks_of(words, {"ball", "dog"}, ratings) == (0.25, 3.0), "'dogs' is rated, 'park' is not"
-    assert grounding_words.marks_of(["dogs", "zebras"], {"dogs"}, {"dog": 4.0}) == (0.5, 4.0), "without its last s"
+    assert grounding_words.marks_of(words, {"ball", "dog"}, ratings) == (0.25, 3.0), (
+        "'dogs' is rated, 'park' is not"
+    )
+    assert grounding_words.marks_of(["dogs", "zebras"], {"dogs"}, {"dog": 4.0}) == (0.5, 4.0), (
+        "without its last s"
+    )
     assert grounding_words.marks_of([], {"dog"}, ratings) == (0, None)
 
 
 def test_the_marks_of_words_are_those_of_the_command(data_root: Path, tmp_path: Path) -> None:
     rated, tool = tmp_path / "rated.csv", Path(grounding_words.__file__)
     rated.write_text("Word,Brysbaert\ndog,4.9\n")
-    done = subprocess.run([sys.executable, tool, data_root, rated], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, tool, data_root, rated], capture_output=True, text=True, check=True
+    )
     stored = json.loads(tool.with_suffix(".json").read_text("utf-8"))
-    made = {(task, name): marks for task, some in json.loads(done.stdout).items() for name, marks in some.items()}
+    made = {
+        (task, name): marks
+        for task, some in json.loads(done.stdout).items()
+        for name, marks in some.items()
+    }
     assert {at: marks["seen"] for at, marks in made.items()} == {
         (task, name): marks["seen"] for task, some in stored.items() for name, marks in some.items()
     }
@@ -211,7 +284,10 @@ def test_the_marks_of_words_are_those_of_the_command(data_root: Path, tmp_path: 
 def test_pairs_are_halved_by_their_words_within_each_subset() -> None:
     gold = np.array([1.0, 2, 3, 4, 1, 2, 3, 1, 2, 3, 4, 5])
     cosine = np.array([0.1, 0.2, 0.4, 0.3, 0.9, 0.8, 0.7, 0.5, 0.6, 0.3, 0.2, 0.1])
-    arrays = {ArrayName("STS12", what): values for what, values in {"gold": gold, "cosine": cosine}.items()}
+    arrays = {
+        ArrayName("STS12", what): values
+        for what, values in {"gold": gold, "cosine": cosine}.items()
+    }
     marks = {
         "STS12": {
             "MSRpar": {"concrete": [5.0, 4.0, 1.0, 2.0]},
@@ -220,10 +296,14 @@ def test_pairs_are_halved_by_their_words_within_each_subset() -> None:
         }
     }
     found = np.array([*grounding_numbers._correlations(arrays, marks, "concrete")])
-    np.testing.assert_allclose(found, [[100, -100], [100, -100]], err_msg="no captions; None is in no half")
+    np.testing.assert_allclose(
+        found, [[100, -100], [100, -100]], err_msg="no captions; None is in no half"
+    )
 
 
-def test_the_page_of_grounding_names_a_gain_that_is_significant_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_of_grounding_names_a_gain_that_is_significant_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     like = [made("kdmcse", seed, 50.0 + 0.1 * (seed % 3), setting="flickr8k") for seed in range(5)]
     monkeypatch.setattr(reference_runs, "reference", lambda: [*grounded(0.26), *like])
     first, *_ = grounding_numbers.BLOCKS["grounding-answers"]()
@@ -232,22 +312,33 @@ def test_the_page_of_grounding_names_a_gain_that_is_significant_alone(monkeypatc
     )
 
 
-def test_without_other_pictures_a_gain_is_not_put_down_to_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_other_pictures_a_gain_is_not_put_down_to_pictures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(
-        reference_runs, "reference", lambda: [run for run in grounded(3.0) if "shuf" not in str(run.spec)]
+        reference_runs,
+        "reference",
+        lambda: [run for run in grounded(3.0) if "shuf" not in str(run.spec)],
     )
     said = "\n".join(grounding_numbers.BLOCKS["grounding-answers"]())
-    assert "- `flickr8k`: a gain that no run with unmatched pictures is set against, MCSE less SimCSE is +3.00" in said
+    assert (
+        "- `flickr8k`: a gain that no run with unmatched pictures is set against, MCSE less SimCSE is +3.00"
+        in said
+    )
     assert "pictures help" not in said
 
 
-def test_a_page_of_grounding_without_runs_names_their_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_of_grounding_without_runs_names_their_commands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(reference_runs, "reference", list)
     for name, make in reference_numbers.BLOCKS.items():
         if name.startswith("grounding"):
             (line,) = make()
             assert [*grounding_numbers.figures()] == []
-            assert re.match(r"No results yet; `harness run --profile grounding(-efficientnet)? --", line)
+            assert re.match(
+                r"No results yet; `harness run --profile grounding(-efficientnet)? --", line
+            )
 
 
 def test_made_up_results_are_those_of_a_store(tmp_path: Path) -> None:
@@ -258,7 +349,9 @@ def test_made_up_results_are_those_of_a_store(tmp_path: Path) -> None:
 
 
 def test_simulated_conclusions_are_rarely_wrong_and_decide_as_often_as_said() -> None:
-    """A few of what `python benchmarks/simulations.py` draws: 5 % and 80 % are out of reach for so few."""
+    """A few of what `python benchmarks/simulations.py` draws: 5 % and 80 % are out of reach for so
+    few.
+    """
     made = script(ROOT / "benchmarks" / "simulations.py")
     shares = dict(made.errors(12))
     (alone,) = [name for name in shares if name.endswith("alone")]

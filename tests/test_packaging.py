@@ -1,4 +1,6 @@
-"""The installed package: its top-level names, its data files, and its place beside a user's own packages."""
+"""The installed package: its top-level names, its data files, and its place beside a user's own
+packages.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,21 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what a wheel installs, built without the network."""
     target = tmp_path_factory.mktemp("installed")
     steps = ["egg_info", "--egg-base", str(target), "build_py", "--build-lib", str(target)]
-    done = subprocess.run([sys.executable, "setup.py", "-q", *steps], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "setup.py", "-q", *steps], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return target
 
 
 FILES = {
-    "harness": ("profiles/*.toml", "fetching/**/*.toml", "cli/starts/*", "toy/**/*.safetensors", "toy/**/*.json"),
+    "harness": (
+        "profiles/*.toml",
+        "fetching/**/*.toml",
+        "cli/starts/*",
+        "toy/**/*.safetensors",
+        "toy/**/*.json",
+    ),
     "methods": ("*.py",),
     "reports": ("*.csv", "papers/*.toml", "templates/*", "notes/*.md"),
 }
@@ -36,21 +46,27 @@ def test_three_top_level_names_and_their_files_are_installed(installed: Path) ->
         package = installed / (folder if folder == "harness" else f"harness_{folder}")
         for pattern in patterns:
             there = {path.name for path in package.glob(pattern) if path.is_file()}
-            assert there == {path.name for path in (ROOT / folder).glob(pattern) if path.is_file()}, pattern
+            assert there == {
+                path.name for path in (ROOT / folder).glob(pattern) if path.is_file()
+            }, pattern
             assert there, pattern
 
 
 def test_a_users_own_packages_do_not_collide(installed: Path, tmp_path: Path) -> None:
     for name in ("methods", "reports"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the user\\'s own package was imported')\n")
+        (tmp_path / name / "__init__.py").write_text(
+            "raise RuntimeError('the user\\'s own package was imported')\n"
+        )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(installed)))}
     code = (
         "import sys, harness, harness_methods, harness_reports; from harness.cli.main import main\n"
         "print(harness.__file__, harness_methods.__file__, harness_reports.__file__)\n"
         "sys.argv = ['harness', 'list', 'methods']; main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     first, *listed = done.stdout.splitlines()
     assert all(path.startswith(str(installed)) for path in first.split())

@@ -31,7 +31,11 @@ print(faults() - before)
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator")
 def test_freed_memory_is_reused_without_asking_the_system_again() -> None:
     returned, kept = (
-        int(subprocess.run([sys.executable, "-c", FAULTS, how], capture_output=True, check=True, text=True).stdout)
+        int(
+            subprocess.run(
+                [sys.executable, "-c", FAULTS, how], capture_output=True, check=True, text=True
+            ).stdout
+        )
         for how in ("returned", "kept")
     )
     assert kept < 10_000 < 100_000 < returned

@@ -20,9 +20,15 @@ BAD = {
     "syntax": ("def (", "SyntaxError"),
     "exits": ("import sys; sys.exit(3)", "SystemExit: 3"),
     "raises": ("raise RuntimeError('no\\nluck')", "RuntimeError: no luck"),
-    "imports": ("import no_such_module_here", "ModuleNotFoundError: No module named 'no_such_module_here'"),
+    "imports": (
+        "import no_such_module_here",
+        "ModuleNotFoundError: No module named 'no_such_module_here'",
+    ),
     "empty": ("", "AttributeError: module 'bad_empty' has no attribute 'Thing'"),
-    "based": ("class Bad(BaseException): pass\nraise Bad('no luck')", "Bad: no luck (bad_based.py, line 2)"),
+    "based": (
+        "class Bad(BaseException): pass\nraise Bad('no luck')",
+        "Bad: no luck (bad_based.py, line 2)",
+    ),
 }
 #: what a class of a plug-in declares wrongly -> what is said of it
 WRONG = {
@@ -54,7 +60,9 @@ class Faulty(Method):
 
 @pytest.fixture
 def site(install: Install) -> None:
-    """One bad package for each way to be bad, one that registers no method, and one under a name that is taken."""
+    """One bad package for each way to be bad, one that registers no method, and one under a name
+    that is taken.
+    """
     for name, (code, _) in BAD.items():
         install(f"bad_{name}", code, {"methods": {name: "Thing"}})
     install("faulty", FAULTY, {"methods": {"faulty": "Faulty"}})
@@ -66,15 +74,21 @@ def site(install: Install) -> None:
 @pytest.mark.usefixtures("site")
 def test_a_package_that_fails_to_import_is_one_line_with_its_name_and_error(name: str) -> None:
     assert {*BAD, "mcse", "dalr"} <= set(registry.names("method"))
-    said = re.escape(f"the method '{name}' (package bad_{name}, bad_{name}:Thing) cannot be loaded: ")
+    said = re.escape(
+        f"the method '{name}' (package bad_{name}, bad_{name}:Thing) cannot be loaded: "
+    )
     with pytest.raises(PlugInError, match=f"^{said}.*{re.escape(BAD[name][1])}"):
         registry.get("method", name)
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_wrong_declarations_are_refused_before_anything_reads_them(wrong: str, install: Install) -> None:
+def test_wrong_declarations_are_refused_before_anything_reads_them(
+    wrong: str, install: Install
+) -> None:
     install("wrongly", f"{FAULTY}    {wrong}\n", {"methods": {"wrong": "Faulty"}})
-    with pytest.raises(PlugInError, match=rf"the method 'wrong' .*wrongly:Faulty\).*{re.escape(WRONG[wrong])}"):
+    with pytest.raises(
+        PlugInError, match=rf"the method 'wrong' .*wrongly:Faulty\).*{re.escape(WRONG[wrong])}"
+    ):
         declared_method("wrong")
 
 
@@ -88,7 +102,9 @@ def test_wrong_declarations_are_refused_before_anything_reads_them(wrong: str, i
     ],
 )
 @pytest.mark.usefixtures("site")
-def test_a_bad_method_costs_only_the_grids_that_name_it_and_no_other_imports_it(name: str, what: str) -> None:
+def test_a_bad_method_costs_only_the_grids_that_name_it_and_no_other_imports_it(
+    name: str, what: str
+) -> None:
     def runs(*named: str) -> set[str]:
         methods = [Variant.parse(text) for text in named]
         profile = load_profile("tiny")
@@ -107,7 +123,9 @@ def test_an_unknown_name_lists_the_closest_and_what_is_no_task_is_refused(instal
     with pytest.raises(UserError, match=r"unknown suite 'qqqq'; known: .*sts"):
         registry.target("suite", "qqqq")
     install("stray", "NONE = None", {"similarity": {"stray": "NONE"}})
-    with pytest.raises(PlugInError, match=r"'stray' .*stray:NONE\) is not an instance of .*Checkable"):
+    with pytest.raises(
+        PlugInError, match=r"'stray' .*stray:NONE\) is not an instance of .*Checkable"
+    ):
         PairSuite.find("stray")
 
 
@@ -120,5 +138,7 @@ def test_an_unknown_name_lists_the_closest_and_what_is_no_task_is_refused(instal
         ("clip", ["clip"], "known: none"),
     ],
 )
-def test_a_suggestion_is_never_the_word_that_is_refused(word: str, known: list[str], hint: str) -> None:
+def test_a_suggestion_is_never_the_word_that_is_refused(
+    word: str, known: list[str], hint: str
+) -> None:
     assert registry.suggest(word, known) == hint

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from harness.seeds import derive_seed, generator
 
 AXES = st.dictionaries(
-    st.from_regex(r"[a-z]{1,6}", fullmatch=True), st.integers(0, 99) | st.text(max_size=5), min_size=1
+    st.from_regex(r"[a-z]{1,6}", fullmatch=True),
+    st.integers(0, 99) | st.text(max_size=5),
+    min_size=1,
 )
 
 

@@ -27,29 +27,42 @@ from harness.training.streams import Batches, TrainingData
 EPOCHS = {"epochs": 2, "batch_size": 64}
 
 
-def plan(tmp_path: Path, settings: str, methods: str, seed: int = 0, profile: Profile | None = None) -> Plan:
+def plan(
+    tmp_path: Path, settings: str, methods: str, seed: int = 0, profile: Profile | None = None
+) -> Plan:
     profile = profile or load_profile("tiny")
     # without fixed steps, so that the rows decide
-    profile = profile.model_copy(update={"training": profile.training.model_copy(update={"steps": None})})
+    profile = profile.model_copy(
+        update={"training": profile.training.model_copy(update={"steps": None})}
+    )
     asked = [parse_setting(text) for text in split(settings)]
     variants = [Variant.parse(text) for text in split(methods)]
     wanted = dict.fromkeys(grid(profile, variants, asked, ["toy-bert"], (seed,)), ("sts",))
     return make_plan(Request(profile, wanted, EPOCHS, data=tmp_path), Store(tmp_path))
 
 
-def data_and_batches(tmp_path: Path, setting: str, method: str, seed: int = 0) -> tuple[TrainingData, Batches]:
+def data_and_batches(
+    tmp_path: Path, setting: str, method: str, seed: int = 0
+) -> tuple[TrainingData, Batches]:
     made = plan(tmp_path, setting, method, seed)
     (run,) = made.runs
     student = Student.load(made.inventory.encoder("toy-bert").source.path())
-    data = training_data(run.experiment, student.tokenizer, "cpu", teacher_folders(run.experiment, made.store))
-    return data, Batches(student, data, run.resolved.training, {}, seed=seed, setting=setting, rule=by_batches)
+    data = training_data(
+        run.experiment, student.tokenizer, "cpu", teacher_folders(run.experiment, made.store)
+    )
+    return data, Batches(
+        student, data, run.resolved.training, {}, seed=seed, setting=setting, rule=by_batches
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("toy-pairs[shots=100]", "no option 'shots'; did you mean shot?"),
-        ("toy-pairs[shot=0]", "shot=0 in the setting 'toy-pairs[shot=0]' must be a whole number of at least 1"),
+        (
+            "toy-pairs[shot=0]",
+            "shot=0 in the setting 'toy-pairs[shot=0]' must be a whole number of at least 1",
+        ),
         ("toy-pairs[shot=1.5]", "must be a whole number"),
         ("toy[deletion=40]", "must be a number between 0 and 1"),
         ("toy[deletion=much]", "must be a number between"),
@@ -94,7 +107,11 @@ def test_shots_have_the_steps_of_all_pairs_and_other_sizes_their_own(tmp_path: P
 
 def test_smaller_draws_lie_in_larger_ones_and_seeds_draw_apart(tmp_path: Path) -> None:
     few, many, other = (
-        {*data_and_batches(tmp_path, f"toy-pairs[shot={shot}]", "simcse", seed)[0].subsets["pairs"].rows.tolist()}
+        {
+            *data_and_batches(tmp_path, f"toy-pairs[shot={shot}]", "simcse", seed)[0]
+            .subsets["pairs"]
+            .rows.tolist()
+        }
         for shot, seed in ((50, 0), (500, 0), (50, 1))
     )
     assert few < many
@@ -111,12 +128,19 @@ def test_noise_reaches_the_triplets_alone(tmp_path: Path) -> None:
     assert corpus.read is corpus.plain
 
 
-def test_options_and_a_task_of_its_own_to_pick_checkpoints_by_are_another_experiment(tmp_path: Path) -> None:
+def test_options_and_a_task_of_its_own_to_pick_checkpoints_by_are_another_experiment(
+    tmp_path: Path,
+) -> None:
     tiny = load_profile("tiny")
     text = tiny.settings["toy-text"].model_copy(update={"dev": "ToySTS"})
     own = tiny.model_copy(update={"settings": {**tiny.settings, "toy-text": text}})
     before, after = (
-        [run.fingerprint for run in plan(tmp_path, "toy-text,toy-pairs[shot=9],toy-pairs", "simcse", profile=each).runs]
+        [
+            run.fingerprint
+            for run in plan(
+                tmp_path, "toy-text,toy-pairs[shot=9],toy-pairs", "simcse", profile=each
+            ).runs
+        ]
         for each in (tiny, own)
     )
     assert len({*before, *after}) == 4
@@ -124,7 +148,9 @@ def test_options_and_a_task_of_its_own_to_pick_checkpoints_by_are_another_experi
 
 
 def with_few(tmp_path: Path, captions: list[list[str]], features: np.ndarray) -> Profile:
-    """The toy profile with a setting of a few images, their captions, and stored features of the teacher `made`."""
+    """The toy profile with a setting of a few images, their captions, and stored features of the
+    teacher `made`.
+    """
     write_parquet(
         tmp_path / "captions.parquet",
         {"image_id": [f"{image}.jpg" for image in range(len(captions))], "captions": captions},
@@ -133,7 +159,10 @@ def with_few(tmp_path: Path, captions: list[list[str]], features: np.ndarray) ->
     stored = {"made": {"file": "made.npy", "how": ""}}
     few = Corpus(kind="captions-file", file="captions.parquet", how="", features=stored)
     tiny = load_profile("tiny")
-    tables = {"corpora": {**tiny.corpora, "few": few}, "settings": {**tiny.settings, "few": Setting(corpora=("few",))}}
+    tables = {
+        "corpora": {**tiny.corpora, "few": few},
+        "settings": {**tiny.settings, "few": Setting(corpora=("few",))},
+    }
     return tiny.model_copy(update=tables)
 
 
@@ -141,13 +170,20 @@ def data_of_few(tmp_path: Path, profile: Profile, which: str, variant: str) -> T
     made = plan(tmp_path, f"few[captions={which}]", variant, profile=profile)
     run = next(planned for planned in made.runs if str(planned.resolved.spec.variant) == variant)
     tokenizer = Student.load(made.inventory.encoder("toy-bert").source.path()).tokenizer
-    return training_data(run.experiment, tokenizer, "cpu", teacher_folders(run.experiment, made.store))
+    return training_data(
+        run.experiment, tokenizer, "cpu", teacher_folders(run.experiment, made.store)
+    )
 
 
 def test_images_of_several_captions_have_their_features_once(tmp_path: Path) -> None:
-    """Four images with 3, 1, 2 and 1 captions: seven rows, of which each has its own image's features."""
+    """Four images with 3, 1, 2 and 1 captions: seven rows, of which each has its own image's
+    features.
+    """
     counts = [3, 1, 2, 1]
-    listed = [[f"caption {number} of {image}" for number in range(count)] for image, count in enumerate(counts)]
+    listed = [
+        [f"caption {number} of {image}" for number in range(count)]
+        for image, count in enumerate(counts)
+    ]
     features = np.arange(4, dtype=np.float32)[:, None] + np.zeros(3, np.float32)
     profile = with_few(tmp_path, listed, features).model_copy(update={"images": "made"})
     data = {which: data_of_few(tmp_path, profile, which, "mcse") for which in ("one", "all")}
@@ -159,7 +195,9 @@ def test_images_of_several_captions_have_their_features_once(tmp_path: Path) -> 
 
 def test_a_dual_encoder_fitted_on_other_captions_is_another(tmp_path: Path) -> None:
     """Its image side too, though the images are the same."""
-    listed = [[f"{word} {image}" for word in ("circle", "the red square at noon")] for image in range(40)]
+    listed = [
+        [f"{word} {image}" for word in ("circle", "the red square at noon")] for image in range(40)
+    ]
     features = np.random.default_rng(0).standard_normal((40, 6), dtype=np.float32)
     profile = with_few(tmp_path, listed, features)
     reader = "run:none[pooling=mean]/none/toy-bert/seed-0"

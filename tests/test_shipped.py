@@ -1,4 +1,5 @@
-"""What is shipped beside the package runs: every benchmark and tool in its smallest form, and every make target.
+"""What is shipped beside the package runs: every benchmark and tool in its smallest form, and every
+make target.
 
 The notebook and the packages of examples/ are carried out in tests/docs.
 """
@@ -20,8 +21,12 @@ from scripts import script
 from harness.cli.main import cli
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = sorted(path for folder in ("benchmarks", "tools") for path in (ROOT / folder).glob("*.py"))
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+SCRIPTS = sorted(
+    path for folder in ("benchmarks", "tools") for path in (ROOT / folder).glob("*.py")
+)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 #: words of each script, and what it prints; OUT is an empty folder
 SMALL = [
     ("allocator", "--case kept --steps 2 --profile tiny", r"^\[[\d., ]+\]$"),
@@ -53,7 +58,11 @@ SMALL = [
 #: what takes several processes of seconds each
 LARGER = [
     ("allocator", "kept --rounds 1 --steps 2 --profile tiny", "kept"),
-    ("full_size", "--sentences 600 --images 14 --batches 1 --starts 1", "cold.*\n.*first batch after"),
+    (
+        "full_size",
+        "--sentences 600 --images 14 --batches 1 --starts 1",
+        "cold.*\n.*first batch after",
+    ),
     ("grid", "memory --runs 2 --slots 2", "the same plan again"),
     ("grid", "processes --runs 2 --slots 2", "2 processes at a time: "),
     ("host", "simcse --rounds 1", "simcse: .* on the host"),
@@ -76,7 +85,8 @@ def command_of(name: str, monkeypatch: pytest.MonkeyPatch) -> click.Command | No
 
 
 @pytest.mark.parametrize(
-    ("name", "words", "printed"), [*SMALL, *(pytest.param(*case, marks=pytest.mark.long) for case in LARGER)]
+    ("name", "words", "printed"),
+    [*SMALL, *(pytest.param(*case, marks=pytest.mark.long) for case in LARGER)],
 )
 def test_a_script_in_its_smallest_form(
     name: str,
@@ -95,7 +105,9 @@ def test_a_script_in_its_smallest_form(
         script(ROOT / "benchmarks" / "made_up.py").write(tmp_path / "results", 5)
     command = command_of(name, monkeypatch)
     assert command is not None
-    given = words.replace("OUT", str(tmp_path / "out")).replace("RESULTS", str(tmp_path / "results"))
+    given = words.replace("OUT", str(tmp_path / "out")).replace(
+        "RESULTS", str(tmp_path / "results")
+    )
     command.main(given.split(), standalone_mode=False)
     assert re.search(printed, capfd.readouterr().out, re.MULTILINE)
 
@@ -124,21 +136,31 @@ def test_the_harness_side_of_a_comparison_with_others_is_a_command(
 
 def recipes() -> dict[str, str]:
     """The commands of each make target, by its name."""
-    listed = re.findall(r"^([a-z]+):.*\n((?:\t.*\n?)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    listed = re.findall(
+        r"^([a-z]+):.*\n((?:\t.*\n?)+)", (ROOT / "Makefile").read_text(), re.MULTILINE
+    )
     return dict(listed)
 
 
 @pytest.mark.parametrize("target", recipes())
 def test_a_make_target_names_what_is_there(target: str) -> None:
-    shown = subprocess.run(["make", "-n", "-B", target], cwd=ROOT, capture_output=True, text=True, check=False)
+    shown = subprocess.run(
+        ["make", "-n", "-B", target], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert shown.returncode == 0, shown.stderr
     text = shown.stdout
-    for path in re.findall(r"(?<![\w./])(?:tests|benchmarks|docs|tools)(?:/[\w*.]+)*(?![\w/])", text):
+    for path in re.findall(
+        r"(?<![\w./])(?:tests|benchmarks|docs|tools)(?:/[\w*.]+)*(?![\w/])", text
+    ):
         assert path.startswith("docs/_build") or any(ROOT.glob(path)), path
     for extras in re.findall(r"'\.\[([\w,]+)\]'", text):
-        assert all(f"\n{extra} = [" in (ROOT / "pyproject.toml").read_text() for extra in extras.split(","))
+        assert all(
+            f"\n{extra} = [" in (ROOT / "pyproject.toml").read_text() for extra in extras.split(",")
+        )
     for marker in re.findall(r"pytest -m (\w+)", text):
-        assert any(f"mark.{marker}" in path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+        assert any(
+            f"mark.{marker}" in path.read_text() for path in (ROOT / "tests").rglob("test_*.py")
+        )
     for words in re.findall(r"/harness ([^\n]*)", text):
         if words.startswith("run"):
             planned = CliRunner().invoke(cli, [*words.split(), "--results", "nowhere", "--dry-run"])
@@ -149,22 +171,41 @@ def test_a_make_target_names_what_is_there(target: str) -> None:
 
 def test_mutants_are_drawn_by_coverage_and_tried(tmp_path: Path) -> None:
     pytest.importorskip("pytest_cov", reason="no mutant was tried; install pytest-cov")
-    lines = ["a = 1 < 2  # one", "b: 3 = f(x, y=4) + 'text' if not c else 5", "raise ValueError(6)", "g(7)"]
+    lines = [
+        "a = 1 < 2  # one",
+        "b: 3 = f(x, y=4) + 'text' if not c else 5",
+        "raise ValueError(6)",
+        "g(7)",
+    ]
     (tmp_path / "code.py").write_text("\n".join(lines))
     mutants = script(ROOT / "tests" / "mutants.py")
-    drawn = mutants.mutants_of(tmp_path / "code.py", {1: ["a::b[c|d]|run", "a::b[c|d]|setup", ""], 2: ["e::f|run"]})
+    drawn = mutants.mutants_of(
+        tmp_path / "code.py", {1: ["a::b[c|d]|run", "a::b[c|d]|setup", ""], 2: ["e::f|run"]}
+    )
     afters = {(mutant.after, mutant.tests) for mutant in drawn}
     first = {(after, ("a::b[c|d]",)) for after in ("(1 <= 2)", "2", "3")}
     assert afters == first | {
-        (after, ("e::f",)) for after in ("(f(x, y=4) + 'text' if not not c else 5)", *("(c)", "5", "6", "(f(x))"))
+        (after, ("e::f",))
+        for after in ("(f(x, y=4) + 'text' if not not c else 5)", *("(c)", "5", "6", "(f(x))"))
     }
     if not (ROOT / ".git").exists():  # such as the copy that `make mutants` works in
         pytest.skip("no mutant was tried: this is no checkout of git")
-    words = ["--count", "1", "--rooms", "harness/seeds.py", "--libraries", "", "--coverage", tmp_path / "coverage"]
+    words = [
+        "--count",
+        "1",
+        "--rooms",
+        "harness/seeds.py",
+        "--libraries",
+        "",
+        "--coverage",
+        tmp_path / "coverage",
+    ]
     command = [sys.executable, ROOT / "tests" / "mutants.py", *words, "tests/test_seeds.py"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert re.search(
-        r"^\d+ mutants of executed lines; trying 1\n(not noticed  .*\n)*\d of 1 noticed", done.stdout, re.M
+        r"^\d+ mutants of executed lines; trying 1\n(not noticed  .*\n)*\d of 1 noticed",
+        done.stdout,
+        re.M,
     )
 
 

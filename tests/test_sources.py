@@ -33,7 +33,9 @@ def test_the_hash_of_a_file_is_its_contents_and_is_computed_once(
     assert file_hash(path) != file_hash(other)
 
 
-def test_file_sources_name_each_missing_file_and_are_identified_by_their_bytes(tmp_path: Path) -> None:
+def test_file_sources_name_each_missing_file_and_are_identified_by_their_bytes(
+    tmp_path: Path,
+) -> None:
     source = FileSource(["a.txt", "b.txt"], "fetch them")
     assert [str(item) for item in source.missing(None)] == [
         "cannot find a.txt; fetch them",
@@ -49,16 +51,22 @@ def test_file_sources_name_each_missing_file_and_are_identified_by_their_bytes(t
     assert source.fingerprint(tmp_path) != before, "files in another order are other data"
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "folder" / "note.txt"
     write_text(path, "old")
-    monkeypatch.setattr(Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError("no space")))
+    monkeypatch.setattr(
+        Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError("no space"))
+    )
     with pytest.raises(OSError, match="no space"):
         write_text(path, "new")
     assert path.read_text() == "old"
 
 
-def test_the_data_root_is_the_option_then_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_data_root_is_the_option_then_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("HARNESS_DATA", raising=False)
     assert data_root() is None
     monkeypatch.setenv("HARNESS_DATA", str(tmp_path))

@@ -26,12 +26,17 @@ NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
 KEYS = st.from_regex(r"[a-z][a-z_0-9]{0,8}", fullmatch=True)
 PLAIN = st.text(string.ascii_lowercase + string.digits + "+.:-/@", min_size=1, max_size=10)
 VALUES = st.recursive(
-    PLAIN | st.floats(allow_nan=False, allow_infinity=False, width=32) | st.integers(-(10**9), 10**9),
+    PLAIN
+    | st.floats(allow_nan=False, allow_infinity=False, width=32)
+    | st.integers(-(10**9), 10**9),
     lambda inner: st.builds(lambda name, value: f"{name}[k={canonical(value)},j=1]", NAMES, inner),
     max_leaves=3,
 )
 VARIANTS = st.builds(
-    Variant.make, NAMES, st.dictionaries(KEYS, VALUES, max_size=4), st.sampled_from(["paper", "official", "fixed"])
+    Variant.make,
+    NAMES,
+    st.dictionaries(KEYS, VALUES, max_size=4),
+    st.sampled_from(["paper", "official", "fixed"]),
 )
 
 
@@ -41,15 +46,21 @@ def test_a_printed_variant_reads_back_as_itself(variant: Variant) -> None:
 
 
 @given(NAMES, st.dictionaries(KEYS, VALUES, min_size=2, max_size=5), st.randoms())
-def test_the_order_of_options_does_not_matter(name: str, options: dict[str, object], random) -> None:
+def test_the_order_of_options_does_not_matter(
+    name: str, options: dict[str, object], random
+) -> None:
     items = list(options.items())
     random.shuffle(items)
     typed = f"{name}[{', '.join(f'{key} = {canonical(value)}' for key, value in items)}]"
     assert Variant.parse(typed) == Variant.make(name, options)
 
 
-@given(VARIANTS, NAMES, st.sampled_from(["bert-base-uncased", "owner/model"]), st.integers(0, 10**6))
-def test_a_printed_run_reads_back_as_itself(variant: Variant, setting: str, encoder: str, seed: int) -> None:
+@given(
+    VARIANTS, NAMES, st.sampled_from(["bert-base-uncased", "owner/model"]), st.integers(0, 10**6)
+)
+def test_a_printed_run_reads_back_as_itself(
+    variant: Variant, setting: str, encoder: str, seed: int
+) -> None:
     spec = RunSpec(variant, parse_setting(setting), encoder, seed)
     assert RunSpec.parse(str(spec)) == spec
 
@@ -60,7 +71,13 @@ def test_a_list_splits_only_at_commas_outside_brackets(variants: list[Variant]) 
 
 
 def test_numbers_have_one_text_and_the_key_reads_as_the_architecture_says() -> None:
-    for number, other in (("0.05", "5e-2"), ("1", "1.0"), (".5", "0.50"), ("-0", "0"), ("1e3", "1000")):
+    for number, other in (
+        ("0.05", "5e-2"),
+        ("1", "1.0"),
+        (".5", "0.50"),
+        ("-0", "0"),
+        ("1e3", "1000"),
+    ):
         assert canonical(number) == canonical(other)
     text = "dalr[without=rank]/wiki+flickr/bert-base-uncased/seed-3"
     assert str(RunSpec.parse(text)) == text
@@ -90,20 +107,29 @@ def test_seeds() -> None:
 
 RUN = "run:simcse/wiki+flickr/bert/seed-0"
 SHOT = "run:mcse[lambda=0.05]@official/wiki+flickr[shot=100]/bert/seed-12"
-NESTED = f"run:dalr[text=run:simcse[temperature=0.1]/wiki/bert/seed-0+{RUN}]@official/wiki/bert/seed-1"
+NESTED = (
+    f"run:dalr[text=run:simcse[temperature=0.1]/wiki/bert/seed-0+{RUN}]@official/wiki/bert/seed-1"
+)
 TEACHERS = ("simcse", "clip-b.32", RUN, SHOT, NESTED)
 
 
-@pytest.mark.parametrize("given", [*((name,) for name in TEACHERS), *product(TEACHERS, repeat=2)], ids="+".join)
+@pytest.mark.parametrize(
+    "given", [*((name,) for name in TEACHERS), *product(TEACHERS, repeat=2)], ids="+".join
+)
 def test_teachers_are_split_outside_run_keys(given: tuple[str, ...]) -> None:
     assert split_teachers("+".join(given)) == given
 
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("dalr@official[captions=all,mu=1]", "dalr[captions=all,mu=1]@official"), ("dalr@9", "dalr@official")],
+    [
+        ("dalr@official[captions=all,mu=1]", "dalr[captions=all,mu=1]@official"),
+        ("dalr@9", "dalr@official"),
+    ],
 )
-def test_options_typed_after_the_reading_are_put_before_it_in_the_message(typed: str, meant: str) -> None:
+def test_options_typed_after_the_reading_are_put_before_it_in_the_message(
+    typed: str, meant: str
+) -> None:
     with pytest.raises(SpecError) as error:
         Variant.parse(typed)
     assert str(error.value).endswith(f"write for example {meant}")

@@ -1,4 +1,6 @@
-"""Lines and tables in files of users: how they are read, and one line with its place for each mistake."""
+"""Lines and tables in files of users: how they are read, and one line with its place for each
+mistake.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from harness.tables import check_columns, lines_of, read_columns, read_rows
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-def test_lines_end_at_line_feeds_only_and_a_byte_order_mark_is_dropped(tmp_path: Path, name: str) -> None:
+def test_lines_end_at_line_feeds_only_and_a_byte_order_mark_is_dropped(
+    tmp_path: Path, name: str
+) -> None:
     raw = "\ufeffone\u2028still one\r\ntwo\n\nlast".encode()
     (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
     assert list(lines_of(tmp_path / name)) == ["one\u2028still one\r", "two", "", "last"]
@@ -64,7 +68,9 @@ def test_a_table_is_read_by_column_names_without_quoting(tmp_path: Path) -> None
         ("label\ttext\n1\ta\rb\n", "line 2: a carriage return inside the line"),
     ],
 )
-def test_a_broken_table_is_refused_in_one_line_with_its_place(tmp_path: Path, content: str, message: str) -> None:
+def test_a_broken_table_is_refused_in_one_line_with_its_place(
+    tmp_path: Path, content: str, message: str
+) -> None:
     path = tmp_path / "t.tsv"
     path.write_bytes(content.encode())
     with pytest.raises(UserError, match=f"^{path}.*{message}"):
@@ -79,7 +85,9 @@ def test_a_line_of_json_that_is_no_text_is_named(tmp_path: Path) -> None:
             list(read_rows(path, "a"))
 
 
-TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\ufeff"), max_size=8)
+TEXT = st.text(
+    st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\ufeff"), max_size=8
+)
 
 
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5))
@@ -91,13 +99,16 @@ def test_a_csv_and_a_jsonl_of_the_same_rows_are_read_alike(rows: list[tuple[str,
         lines = [json.dumps({"y": y, "x": x}, ensure_ascii=False) for x, y in rows]
         (Path(folder) / "t.jsonl").write_bytes("\n\n".join(lines).encode())
         quoted_rows, other = (
-            [row.values for row in read_rows(Path(folder) / f"t.{form}", "x", "y")] for form in ("csv", "jsonl")
+            [row.values for row in read_rows(Path(folder) / f"t.{form}", "x", "y")]
+            for form in ("csv", "jsonl")
         )
     assert quoted_rows == other == rows
 
 
 def _saved(folder: Path, rows: int = 5) -> Path:
-    Dataset.from_dict({"text": [f"row {row}" for row in range(rows)]}).save_to_disk(folder, num_shards=2)
+    Dataset.from_dict({"text": [f"row {row}" for row in range(rows)]}).save_to_disk(
+        folder, num_shards=2
+    )
     return folder
 
 
@@ -109,7 +120,9 @@ def test_a_table_in_several_files_is_read_in_the_order_of_its_rows(tmp_path: Pat
         assert read_columns(each, "text").column("text").to_pylist() == [text for (text,) in wanted]
         assert check_columns(each, "text") == 5
     for name, texts in (("b.jsonl", wanted[3:]), ("a.jsonl", wanted[:3])):
-        (tmp_path / name).write_text("".join(json.dumps({"text": text}) + "\n" for (text,) in texts))
+        (tmp_path / name).write_text(
+            "".join(json.dumps({"text": text}) + "\n" for (text,) in texts)
+        )
     assert [row.values for row in read_rows(tmp_path / "*.jsonl", "text")] == wanted
     before = FileSource(["*.jsonl"]).fingerprint(tmp_path)
     (tmp_path / "b.jsonl").write_text('{"text": "another row"}\n')
@@ -142,7 +155,11 @@ def test_a_saved_folder_that_is_not_whole_is_refused(
         list(read_rows(*FileSource([name]).paths(tmp_path), "text"))
 
 
-@pytest.mark.parametrize("name", ["a/b@main/x.csv", "a/b/x.csv", f"a/b@{'c' * 40}/*.csv", f"a/b@{'c' * 40}/../x.csv"])
+@pytest.mark.parametrize(
+    "name", ["a/b@main/x.csv", "a/b/x.csv", f"a/b@{'c' * 40}/*.csv", f"a/b@{'c' * 40}/../x.csv"]
+)
 def test_a_file_of_the_hub_needs_a_commit_and_a_number_of_files(name: str) -> None:
-    with pytest.raises(UserError, match=r"names no file at a commit; write hf://datasets/OWNER/NAME@"):
+    with pytest.raises(
+        UserError, match=r"names no file at a commit; write hf://datasets/OWNER/NAME@"
+    ):
         FileSource([f"hf://datasets/{name}"])

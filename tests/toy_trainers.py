@@ -1,4 +1,6 @@
-"""Trainers of every method on the toy world, built as a run builds them. Tests chdir first: some train teachers."""
+"""Trainers of every method on the toy world, built as a run builds them. Tests chdir first: some
+train teachers.
+"""
 
 from __future__ import annotations
 
@@ -52,22 +54,40 @@ def loaded(variant: str) -> tuple[Experiment, Student, TrainingData]:
     store = Store(Path())
     for teacher in asked.teachers:
         make_weights(teacher, store, "cpu")
-    return asked, student, training_data(asked, student.tokenizer, "cpu", teacher_folders(asked, store))
+    return (
+        asked,
+        student,
+        training_data(asked, student.tokenizer, "cpu", teacher_folders(asked, store)),
+    )
 
 
-def trainer(variant: str, precision: str, device: torch.device, folder: Path, chunk: int | None = None) -> Trainer:
+def trainer(
+    variant: str, precision: str, device: torch.device, folder: Path, chunk: int | None = None
+) -> Trainer:
     """The trainer of a run, built as `train` builds it."""
     asked, _, data = loaded(variant)
-    student = Student.load(asked.encoder.source.path(), asked.resolved.pooling, own_head=False).to(device)
+    student = Student.load(asked.encoder.source.path(), asked.resolved.pooling, own_head=False).to(
+        device
+    )
     method = method_of(asked, student, data)
     training = asked.resolved.training.model_copy(update={"precision": precision})
     return Trainer(
-        student, method, data, training, seed=0, setting="toy", dev=lambda embed: 0.0, folder=folder, chunk=chunk
+        student,
+        method,
+        data,
+        training,
+        seed=0,
+        setting="toy",
+        dev=lambda embed: 0.0,
+        folder=folder,
+        chunk=chunk,
     )
 
 
 def stopped_and_resumed(make: Callable[[], Trainer], step: int) -> Trainer:
-    """The second of two trainers in one folder: it went on where the first was asked to stop, after a step."""
+    """The second of two trainers in one folder: it went on where the first was asked to stop, after
+    a step.
+    """
     steps = count(1)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(trainer_module, "stop_requested", lambda: next(steps) == step)

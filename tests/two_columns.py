@@ -11,7 +11,8 @@ import pytest
 
 from harness.reporting.tables.latex import COLUMN, PAGE
 
-#: columns of ACL's width in Computer Modern, which is wider than Times; each caption tells its number of lines
+#: columns of ACL's width in Computer Modern, which is wider than Times; each caption tells its
+#: number of lines
 DOCUMENT = rf"""\documentclass[10pt,twocolumn]{{article}}
 \usepackage{{booktabs,graphicx}}
 \textwidth={PAGE}pt \columnsep=17pt \textheight=702pt \topmargin=-60pt \oddsidemargin=0pt
@@ -27,9 +28,13 @@ DOCUMENT = rf"""\documentclass[10pt,twocolumn]{{article}}
 
 
 def typeset(body: str, folder: Path) -> bytes:
-    """The PDF file of a two-column document, which must compile without a complaint about its shape."""
+    """The PDF file of a two-column document, which must compile without a complaint about its
+    shape.
+    """
     if shutil.which("pdflatex") is None:
-        pytest.skip("no LaTeX document is compiled; install texlive-latex-recommended, such as by apt-get")
+        pytest.skip(
+            "no LaTeX document is compiled; install texlive-latex-recommended, such as by apt-get"
+        )
     (folder / "paper.tex").write_text(DOCUMENT.replace("%s", body), encoding="utf-8")
     done = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"],

@@ -1,7 +1,8 @@
-"""The page docs/api.md, made from signatures and docstrings: `python tools/api_page.py > docs/api.md`.
+"""The page docs/api.md, made from signatures and docstrings: `python tools/api_page.py >
+docs/api.md`.
 
-Examples of `harness` stand in its docstrings (tests/test_api.py); those of other objects are below, and
-tests/docs/test_made_pages.py executes them in their order.
+Examples of `harness` stand in its docstrings (tests/test_api.py); those of other objects are below,
+and tests/docs/test_made_pages.py executes them in their order.
 """
 
 from __future__ import annotations
@@ -55,7 +56,16 @@ SECTIONS: dict[str, tuple[str, Any, Sequence[str]]] = {
         "[Your method](your-method.md) starts with a complete one.",
         method,
         (
-            *("Method", "Hyperparameters", "hyper", "Dimensions", "Feature", "Encode", "Vocabulary", "SentenceBatch"),
+            *(
+                "Method",
+                "Hyperparameters",
+                "hyper",
+                "Dimensions",
+                "Feature",
+                "Encode",
+                "Vocabulary",
+                "SentenceBatch",
+            ),
             *("PairBatch", "TripletBatch", "MediaBatch", "OwnSteps", "Patches", "by_batches"),
         ),
     ),
@@ -63,14 +73,24 @@ SECTIONS: dict[str, tuple[str, Any, Sequence[str]]] = {
         "[Statistics](statistics.md) says which test answers which question. Standard deviations are the sample form "
         "(n - 1), tests are two-sided, and no result is NaN.",
         harness.stats,
-        sorted(name for name, it in vars(harness.stats).items() if f"{it}".startswith(("<class", "<function"))),
+        sorted(
+            name
+            for name, it in vars(harness.stats).items()
+            if f"{it}".startswith(("<class", "<function"))
+        ),
     ),
 }
 #: objects of other modules -> the section in which they stand
 _MORE: dict[str, Sequence[Any]] = {
     "Read results": (Comparison,),
     "Write a method": (
-        *(check_method, heads.TanhHead, heads.by_view, contrastive.info_nce, contrastive.info_nce_hard),
+        *(
+            check_method,
+            heads.TanhHead,
+            heads.by_view,
+            contrastive.info_nce,
+            contrastive.info_nce_hard,
+        ),
         *(contrastive.cosine_matrix, alignment.list_net, alignment.list_mle),
     ),
 }
@@ -394,7 +414,9 @@ def _entry(what: Any) -> Iterator[str]:
         if rows := [*_variables(what)]:
             yield key_table(rows, ("value", "type", "meaning"))
         for name, member in _members(what):
-            shown = member.func if hasattr(member, "func") else getattr(member, "fget", None) or member
+            shown = (
+                member.func if hasattr(member, "func") else getattr(member, "fget", None) or member
+            )
             shown = getattr(shown, "__func__", shown)
             alone = member is not shown and not isinstance(member, classmethod | staticmethod)
             head = f"{what.__name__}.{name}"
@@ -409,7 +431,10 @@ def _path(what: Any) -> str:
     name = what.__name__
     if getattr(harness, name, None) is what:
         return f"harness.{name}"
-    module = next((m for m in ("harness.method", "harness.stats") if what.__module__.startswith(m)), what.__module__)
+    module = next(
+        (m for m in ("harness.method", "harness.stats") if what.__module__.startswith(m)),
+        what.__module__,
+    )
     return f"{what.__module__ if 'conformance' in what.__module__ else module}.{name}"
 
 
@@ -427,17 +452,33 @@ def _signature(what: Any, name: str) -> str:
     arguments, kinds = [_argument(each) for each in taken], [each.kind for each in taken]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         arguments.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
-    result = "" if found.return_annotation is inspect.Signature.empty else f" -> {_named(found.return_annotation)}"
+    result = (
+        ""
+        if found.return_annotation is inspect.Signature.empty
+        else f" -> {_named(found.return_annotation)}"
+    )
     result = "" if inspect.isclass(what) else result
     line = f"{name}({', '.join(arguments)}){result}"
-    return line if len(line) <= 100 else "\n".join([f"{name}(", *(f"    {each}," for each in arguments), f"){result}"])
+    return (
+        line
+        if len(line) <= 100
+        else "\n".join([f"{name}(", *(f"    {each}," for each in arguments), f"){result}"])
+    )
 
 
 def _argument(each: inspect.Parameter) -> str:
-    text = f"{each.name}: {_named(each.annotation)}" if each.annotation is not each.empty else each.name
+    text = (
+        f"{each.name}: {_named(each.annotation)}"
+        if each.annotation is not each.empty
+        else each.name
+    )
     if each.default is each.empty:
         return text
-    default = "..." if "factory" in repr(each.default) or "mappingproxy" in repr(each.default) else repr(each.default)
+    default = (
+        "..."
+        if "factory" in repr(each.default) or "mappingproxy" in repr(each.default)
+        else repr(each.default)
+    )
     return f"{text} = {default}"
 
 
@@ -448,22 +489,34 @@ def _named(annotation: Any) -> str:
 def _text(what: Any) -> str:
     """A docstring, with its example in a block."""
     text = inspect.cleandoc(what.__doc__ or "")
-    return re.sub(r"(^>>> .*?)(?=\n\n|\Z)", r"```pycon\n\1\n```", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(
+        r"(^>>> .*?)(?=\n\n|\Z)", r"```pycon\n\1\n```", text, flags=re.MULTILINE | re.DOTALL
+    )
 
 
 def _variables(what: type) -> Iterator[tuple[str, str, str]]:
     """The values of a class that its source explains, with their types."""
     for comment, name, kind in re.findall(
-        r"((?: {4}#: .*\n| {6,}#.*\n)*)^    (\w+): ClassVar\[(.*)\](?: =.*)?$", inspect.getsource(what), re.MULTILINE
+        r"((?: {4}#: .*\n| {6,}#.*\n)*)^    (\w+): ClassVar\[(.*)\](?: =.*)?$",
+        inspect.getsource(what),
+        re.MULTILINE,
     ):
-        yield name, f"`{kind}`", " ".join(re.sub(r"^\s*#:? ?", "", line) for line in comment.splitlines()).strip()
+        yield (
+            name,
+            f"`{kind}`",
+            " ".join(re.sub(r"^\s*#:? ?", "", line) for line in comment.splitlines()).strip(),
+        )
 
 
 def _members(what: type) -> Iterator[tuple[str, Any]]:
     wanted = _MEMBERS.get(what.__name__)
     for name, member in vars(what).items():
-        function = inspect.isroutine(member) or isinstance(member, property) or hasattr(member, "func")
-        public = (not name.startswith("_") or (name == "__call__" and what.__name__ == "Encode")) and function
+        function = (
+            inspect.isroutine(member) or isinstance(member, property) or hasattr(member, "func")
+        )
+        public = (
+            not name.startswith("_") or (name == "__call__" and what.__name__ == "Encode")
+        ) and function
         documented = public and member.__doc__
         if (name in wanted) if wanted else documented and name not in ("count", "index"):
             yield name, member

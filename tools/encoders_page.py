@@ -1,6 +1,8 @@
-"""The page docs/encoders.md: every type of encoder is built small at random, opened as the harness opens it, and tried.
+"""The page docs/encoders.md: every type of encoder is built small at random, opened as the harness
+opens it, and tried.
 
-`make encoders` writes the page. `python tools/encoders_page.py bert roberta` prints the rows of these types.
+`make encoders` writes the page. `python tools/encoders_page.py bert roberta` prints the rows of
+these types.
 """
 
 from __future__ import annotations
@@ -23,8 +25,38 @@ from harness.encoders.student import SentenceModules, open_model
 from harness.errors import UserError
 
 WORDS = [
-    *("the", "a", "big", "small", "red", "blue", "green", "old", "circle", "square", "ring", "dog", "cat", "horse"),
-    *("house", "is", "was", "on", "left", "right", "of", "and", "runs", "sleeps", "##s", "##er", ".", ","),
+    *(
+        "the",
+        "a",
+        "big",
+        "small",
+        "red",
+        "blue",
+        "green",
+        "old",
+        "circle",
+        "square",
+        "ring",
+        "dog",
+        "cat",
+        "horse",
+    ),
+    *(
+        "house",
+        "is",
+        "was",
+        "on",
+        "left",
+        "right",
+        "of",
+        "and",
+        "runs",
+        "sleeps",
+        "##s",
+        "##er",
+        ".",
+        ",",
+    ),
 ]
 #: of very different lengths: what else is in a batch must not matter
 SENTENCES = [
@@ -35,7 +67,8 @@ SENTENCES = [
     "a ring , a ring and a ring is on the right of the house of the big green dog and the small old red cat .",
 ]
 POOLINGS = ("cls", "last", "mean", "avg-first-last", "pooler")
-#: the largest difference from a sentence on its own, relative to the vector's length, that counts as rounding
+#: the largest difference from a sentence on its own, relative to the vector's length, that counts
+#: as rounding
 ROUNDING = 1e-4
 #: rows for tokens that some classes of tokenizers add to any vocabulary
 SPARE = 8
@@ -44,16 +77,46 @@ MOST = 3_000_000
 #: names that configurations have for one quantity, and its value in the small models
 SIZES: dict[int, tuple[str, ...]] = {
     2: (
-        *("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_attention_heads", "n_head", "n_heads"),
-        *("num_heads", "num_key_value_heads", "decoder_layers", "encoder_layers", "decoder_attention_heads"),
+        *(
+            "num_hidden_layers",
+            "n_layer",
+            "n_layers",
+            "num_layers",
+            "num_attention_heads",
+            "n_head",
+            "n_heads",
+        ),
+        *(
+            "num_heads",
+            "num_key_value_heads",
+            "decoder_layers",
+            "encoder_layers",
+            "decoder_attention_heads",
+        ),
         *("encoder_attention_heads", "num_decoder_layers"),
     ),
     16: ("head_dim", "d_head", "d_kv", "attention_head_size"),
     32: (
-        *("hidden_size", "d_model", "dim", "emb_dim", "n_embd", "embedding_size", "input_embedding_size"),
+        *(
+            "hidden_size",
+            "d_model",
+            "dim",
+            "emb_dim",
+            "n_embd",
+            "embedding_size",
+            "input_embedding_size",
+        ),
         *("output_embedding_size", "entity_emb_size", "true_hidden_size", "intra_bottleneck_size"),
     ),
-    64: ("intermediate_size", "d_inner", "d_ff", "hidden_dim", "ffn_dim", "decoder_ffn_dim", "encoder_ffn_dim"),
+    64: (
+        "intermediate_size",
+        "d_inner",
+        "d_ff",
+        "hidden_dim",
+        "ffn_dim",
+        "decoder_ffn_dim",
+        "encoder_ffn_dim",
+    ),
     128: ("max_position_embeddings", "n_positions", "n_ctx"),
 }
 #: what a type needs beyond SIZES
@@ -103,7 +166,9 @@ DECODERS = (
 
 
 class Tried(NamedTuple):
-    """What came back for a model and a pooling: how rows are computed, how far they are off, and why it is refused."""
+    """What came back for a model and a pooling: how rows are computed, how far they are off, and
+    why it is refused.
+    """
 
     rows: str
     off: float
@@ -117,7 +182,9 @@ class Tried(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A type or a layout: its class, what its released configuration drops, and what came back for each pooling."""
+    """A type or a layout: its class, what its released configuration drops, and what came back for
+    each pooling.
+    """
 
     name: str
     model: str
@@ -130,11 +197,16 @@ class Row(NamedTuple):
 
 
 def types() -> list[str]:
-    """The types of transformers that are no decoders: masked language models, text encoders, and others with heads."""
+    """The types of transformers that are no decoders: masked language models, text encoders, and
+    others with heads.
+    """
     from transformers.models.auto import modeling_auto as auto
 
     masked = {*auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES, *auto.MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES}
-    headed = {*auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, *auto.MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES}
+    headed = {
+        *auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+        *auto.MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES,
+    }
     headed -= {*auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES}
     return sorted((masked | headed | {*DECODERS}) & {*auto.MODEL_MAPPING_NAMES})
 
@@ -142,7 +214,10 @@ def types() -> list[str]:
 def has_fast_tokenizer(kind: str) -> bool:
     """Whether the tokenizer of a type is computed by the library tokenizers."""
     from transformers import PreTrainedTokenizerFast
-    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
+    from transformers.models.auto.tokenization_auto import (
+        TOKENIZER_MAPPING_NAMES,
+        tokenizer_class_from_name,
+    )
 
     name = TOKENIZER_MAPPING_NAMES.get(kind)
     found = tokenizer_class_from_name(name) if name else PreTrainedTokenizerFast
@@ -159,34 +234,58 @@ def tokenizer(folder: Path) -> int:
     made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     made.normalizer, made.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
     made.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
-    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True))
-    PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=64, **names).save_pretrained(folder)
+    names = dict(
+        zip(
+            ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True
+        )
+    )
+    PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=64, **names).save_pretrained(
+        folder
+    )
     return len(vocabulary)
 
 
 def small(kind: str, folder: Path, reader: str = "AutoModel", **options: Any) -> str:
-    """Save a small random model of a type, as transformers' `reader` makes it, and its tokenizer; return its class."""
+    """Save a small random model of a type, as transformers' `reader` makes it, and its tokenizer;
+    return its class.
+    """
     import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     sizes = {name: size for size, names in SIZES.items() for name in names}
-    sizes |= {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "vocab_size": tokenizer(folder) + SPARE}
+    sizes |= {
+        "pad_token_id": 0,
+        "bos_token_id": 2,
+        "eos_token_id": 3,
+        "vocab_size": tokenizer(folder) + SPARE,
+    }
     given = CONFIG_MAPPING[kind]()
     held = {*given.to_dict(), *given.attribute_map}
-    chosen = {name: size for name, size in sizes.items() if name in held and not isinstance(getattr(given, name), list)}
+    chosen = {
+        name: size
+        for name, size in sizes.items()
+        if name in held and not isinstance(getattr(given, name), list)
+    }
     torch.manual_seed(0)
     config = CONFIG_MAPPING[kind](**{**chosen, **SPECIAL.get(kind, {}), **options})
     if config.get_text_config() is not config or config.is_encoder_decoder:
         config.save_pretrained(folder)  # it is refused by its configuration
         return str(config.architectures or type(config).__name__.replace("Config", "Model"))
     with torch.device("meta"):
-        count = sum(parameter.numel() for parameter in getattr(transformers, reader).from_config(config).parameters())
+        count = sum(
+            parameter.numel()
+            for parameter in getattr(transformers, reader).from_config(config).parameters()
+        )
     if count > MOST:
         raise ValueError(f"{count:,} parameters are more than {MOST:,}: SPECIAL lacks its sizes")
     model = getattr(transformers, reader).from_config(config)
-    with torch.no_grad():  # the usual deviation of 0.02 would leave vectors of different sentences almost equal
+    with (
+        torch.no_grad()
+    ):  # the usual deviation of 0.02 would leave vectors of different sentences almost equal
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter.normal_(std=0.3)
@@ -211,7 +310,10 @@ def alone(folder: Path, pooling: str) -> np.ndarray:
     """Vectors of SENTENCES by plain transformers, one at a time: the definition of the pooling."""
     from transformers import AutoModel, AutoTokenizer
 
-    read, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    read, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModel.from_pretrained(folder, dtype=torch.float32).eval(),
+    )
     vectors = []
     for sentence in SENTENCES:
         output = model(**read(sentence, return_tensors="pt"), output_hidden_states=True)
@@ -237,22 +339,38 @@ def by_modules(folder: Path, pooling: str) -> np.ndarray:
     return np.stack([model.encode([sentence])[0] for sentence in SENTENCES])
 
 
-def tried(folder: Path, pooling: str, reference: Callable[[Path, str], np.ndarray] = alone) -> Tried:
-    """Open a folder as the harness does, embed SENTENCES in one batch, and compare each with itself alone."""
+def tried(
+    folder: Path, pooling: str, reference: Callable[[Path, str], np.ndarray] = alone
+) -> Tried:
+    """Open a folder as the harness does, embed SENTENCES in one batch, and compare each with itself
+    alone.
+    """
     try:
         with torch.inference_mode():
             model = open_model(folder, pooling)
             rows = model.embed(SENTENCES)
     except UserError as error:
-        return Tried("", 0.0, str(error).replace(str(folder), "FOLDER").replace(str(folder.parent), "."))
+        return Tried(
+            "", 0.0, str(error).replace(str(folder), "FOLDER").replace(str(folder.parent), ".")
+        )
     except Exception as error:  # what the harness should have refused
-        return Tried("", float("inf"), f"NOT REFUSED: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
+        return Tried(
+            "",
+            float("inf"),
+            f"NOT REFUSED: {type(error).__name__}: {str(error).splitlines()[0][:200]}",
+        )
     how = "modules" if isinstance(model, SentenceModules) else model.found.rows
     try:
         expected = reference(folder, pooling)
     except Exception as error:
-        return Tried(how, float("inf"), f"NO REFERENCE: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
-    far = np.linalg.norm(rows - expected, axis=1) / np.maximum(np.linalg.norm(expected, axis=1), 1e-12)
+        return Tried(
+            how,
+            float("inf"),
+            f"NO REFERENCE: {type(error).__name__}: {str(error).splitlines()[0][:200]}",
+        )
+    far = np.linalg.norm(rows - expected, axis=1) / np.maximum(
+        np.linalg.norm(expected, axis=1), 1e-12
+    )
     return Tried(how, float(far.max()), "")
 
 
@@ -260,7 +378,11 @@ def tried(folder: Path, pooling: str, reference: Callable[[Path, str], np.ndarra
 def quiet() -> Iterator[None]:
     """Without the libraries' warnings."""
     logging.disable(logging.ERROR)
-    with warnings.catch_warnings(), Path(os.devnull).open("w") as nothing, contextlib.redirect_stderr(nothing):
+    with (
+        warnings.catch_warnings(),
+        Path(os.devnull).open("w") as nothing,
+        contextlib.redirect_stderr(nothing),
+    ):
         warnings.simplefilter("ignore")
         yield
     logging.disable(logging.NOTSET)
@@ -275,8 +397,18 @@ def row_of(kind: str) -> Row:
             name = small(kind, folder)
         except Exception as error:
             why = str(error).splitlines() or [""]
-            return Row(kind, "", "", {"": Tried("", 0.0, f"not built: {type(error).__name__}: {why[0][:200]}")})
-        made = Row(kind, name, released_dropout(kind), {pooling: tried(folder, pooling) for pooling in POOLINGS})
+            return Row(
+                kind,
+                "",
+                "",
+                {"": Tried("", 0.0, f"not built: {type(error).__name__}: {why[0][:200]}")},
+            )
+        made = Row(
+            kind,
+            name,
+            released_dropout(kind),
+            {pooling: tried(folder, pooling) for pooling in POOLINGS},
+        )
     shutil.rmtree(folder.parent)
     return made
 
@@ -293,8 +425,14 @@ def layouts(encoder: Path) -> dict[str, list[Any]]:
         return made.Transformer(str(encoder))
 
     return {
-        **{f"pooling {mode}": [first(), made.Pooling(32, mode)] for mode in ("cls", "mean", "max", "lasttoken")},
-        **{f"pooling {mode}": [first(), made.Pooling(32, mode)] for mode in ("weightedmean", "mean_sqrt_len_tokens")},
+        **{
+            f"pooling {mode}": [first(), made.Pooling(32, mode)]
+            for mode in ("cls", "mean", "max", "lasttoken")
+        },
+        **{
+            f"pooling {mode}": [first(), made.Pooling(32, mode)]
+            for mode in ("weightedmean", "mean_sqrt_len_tokens")
+        },
         "pooling cls and mean": [first(), made.Pooling(32, ("cls", "mean"))],
         "mean, normalised": [first(), made.Pooling(32, "mean"), made.Normalize()],
         "mean, dense": [first(), made.Pooling(32, "mean"), made.Dense(32, 8)],
@@ -318,7 +456,11 @@ def layout_rows() -> list[tuple[str, Tried]]:
         rows = []
         for name, modules in layouts(encoder).items():
             folder = Path(base, name.replace(" ", "-"))
-            prompts = {"prompts": {"query": "the red "}, "default_prompt_name": "query"} if "prompts" in name else {}
+            prompts = (
+                {"prompts": {"query": "the red "}, "default_prompt_name": "query"}
+                if "prompts" in name
+                else {}
+            )
             SentenceTransformer(modules=modules, device="cpu", **prompts).save(str(folder))
             rows.append((name, tried(folder, "modules", by_modules)))
     return rows
@@ -388,7 +530,11 @@ def page() -> str:
         *built,
         "\nReasons, for a FOLDER with a model of that CLASS:\n",
         *(f"{number}. {note}" for number, note in enumerate(notes, 1)),
-        *(["\nNot tried, because no small model could be built here:\n", *unbuilt] if unbuilt else []),
+        *(
+            ["\nNot tried, because no small model could be built here:\n", *unbuilt]
+            if unbuilt
+            else []
+        ),
         f"\nWithout a fast tokenizer, and not tried: {', '.join(sorted({*types()} - {*fast}))}.",
         "\n## Layouts of sentence-transformers\n",
         "Over a small BERT, by their modules, compared one sentence at a time with sentence-transformers "

@@ -1,7 +1,7 @@
 """Numbers in docs/grounding.md from the runs of the profile `grounding` in results/reference.
 
-`python tools/reference_numbers.py --write` writes them. What a sentence says follows from the numbers, whichever way
-they go; a block without runs names the command for them.
+`python tools/reference_numbers.py --write` writes them. What a sentence says follows from the
+numbers, whichever way they go; a block without runs names the command for them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,12 @@ from harness.store import Result, Store, frames_of
 from harness.store.files import NamedArrays
 
 PROFILE, OTHER_IMAGES = "grounding", "grounding-efficientnet"
-STUDENT, OTHER_STUDENT, CAPTIONS, UNPAIRED = "text-bert", "text-bert-seed-1", "flickr8k", "wiki+cifar10"
+STUDENT, OTHER_STUDENT, CAPTIONS, UNPAIRED = (
+    "text-bert",
+    "text-bert-seed-1",
+    "flickr8k",
+    "wiki+cifar10",
+)
 METHOD, SHUFFLED = "mcse", "mcse[images=shuffled]"
 #: the pictures of the setting, and parts of them: 1, 3, 10 and 30 %
 PICTURES = 6000
@@ -70,17 +75,22 @@ KINDS = {
 
 def main_runs(profile: str = PROFILE, student: str = STUDENT) -> list[Result]:
     """The runs on all images with a student, without those of other weights."""
-    plain = (one for one in untuned_runs(profile) if one.spec.encoder == student and not one.overrides)
+    plain = (
+        one for one in untuned_runs(profile) if one.spec.encoder == student and not one.overrides
+    )
     return [
         one
         for one in plain
-        if "shot" not in dict(one.spec.setting.options) and "lambda" not in dict(one.spec.variant.options)
+        if "shot" not in dict(one.spec.setting.options)
+        and "lambda" not in dict(one.spec.variant.options)
     ]
 
 
 def untuned_runs(profile: str = PROFILE) -> list[Result]:
     """The runs at the profile's rate, without those of the configurations that a tuning chose."""
-    return [one for one in runs_of(profile) if "learning_rate" not in dict(one.spec.variant.options)]
+    return [
+        one for one in runs_of(profile) if "learning_rate" not in dict(one.spec.variant.options)
+    ]
 
 
 def variants(student: str = STUDENT) -> Iterator[str]:
@@ -92,7 +102,10 @@ def variants(student: str = STUDENT) -> Iterator[str]:
     for block in one.blocks:
         for row in (row for row in block.rows if row.label not in seen):
             seen.add(row.label)
-            compared, spent = row.is_trained and not block.is_baseline(row), row.spent.budget.get("flops")
+            compared, spent = (
+                row.is_trained and not block.is_baseline(row),
+                row.spent.budget.get("flops"),
+            )
             rows.append([
                 f"`{row.label.variant}`", row.label.setting if row.is_trained else "–", str(len(row.seeds)),
                 *(score(one, row, column) for column in shown),
@@ -101,7 +114,9 @@ def variants(student: str = STUDENT) -> Iterator[str]:
                 f"{spent / 1e12:.1f}" if spent else "",
             ])  # fmt: skip
     less = "Avg less `simcse` (95 %), Holm's p"
-    yield from table(["variant", "setting", "seeds", "STS-B", "Avg of 7 STS", "CxC", less, "TFLOPs"], rows)
+    yield from table(
+        ["variant", "setting", "seeds", "STS-B", "Avg of 7 STS", "CxC", less, "TFLOPs"], rows
+    )
 
 
 def _rated(runs: Sequence[Result]) -> Mapping[Label, str]:
@@ -130,7 +145,9 @@ def other_student() -> Iterator[str]:
 
 
 def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[str]:
-    """Whether a row gains by its pictures, each control that it beats or does not, and how sure that is."""
+    """Whether a row gains by its pictures, each control that it beats or does not, and how sure
+    that is.
+    """
     cell, some = row.cells[column], rivals(row, block.by_label, column, metric)
     assert cell.test
     size = f"MCSE less SimCSE is {interval(cell.test, metric.digits)}"
@@ -138,7 +155,9 @@ def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[
         said = f"a difference that is significant alone but not after Holm's correction, {size}"
     elif not cell.holds:
         most = fixed(max(cell.test.high, 0.0), metric.digits)
-        said = f"no gain by pictures is shown, {size}; gains above {most} points are excluded (95 %)"
+        said = (
+            f"no gain by pictures is shown, {size}; gains above {most} points are excluded (95 %)"
+        )
     elif cell.verdict is Significance.WORSE:
         said = f"pictures hurt, {size}"
     elif any(rival.confounds for rival in some):
@@ -155,7 +174,9 @@ def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[
     others = (control.label for control in controls_of(row) if control.label not in block.by_label)
     # with one caption an image, to permute is to shuffle
     needless = ("avg-first-last", *["permuted"] * ("captions=all" not in block.setting))
-    if left := dict.fromkeys(f"`{one.variant}`" for one in others if not any(map(one.variant.count, needless))):
+    if left := dict.fromkeys(
+        f"`{one.variant}`" for one in others if not any(map(one.variant.count, needless))
+    ):
         yield f"    - Controls not run: {', '.join(left)}."
 
 
@@ -163,7 +184,9 @@ def kinds() -> Iterator[str]:
     """Gains over SimCSE and over shuffled pictures by kind of sentences."""
     frames = profile_runs(frames_of(runs_of(PROFILE)), PROFILE)
     found = rows_by_label(frames, frames.scores, frames.parts)
-    names = (Label(PROFILE, variant, CAPTIONS, STUDENT, "") for variant in (METHOD, BASELINE, SHUFFLED))
+    names = (
+        Label(PROFILE, variant, CAPTIONS, STUDENT, "") for variant in (METHOD, BASELINE, SHUFFLED)
+    )
     rows = [found[name]["sts"] for name in names if "sts" in found.get(name, {})]
     if len(rows) < 3:
         return
@@ -172,11 +195,19 @@ def kinds() -> Iterator[str]:
         own, plain, shuffled = (_of_kind(row, sets) for row in rows)
         tests = [contrast(own, other, _KIND, SPEARMAN).test for other in (plain, shuffled)]
         gains |= {kind: tests[0]} if tests[0] else {}
-        means = [str(summary_text(row.cells[_KIND].summary, SPEARMAN.digits)) for row in (plain, own)]
-        lines.append([kind, *means, *(interval(test, SPEARMAN.digits) if test else "" for test in tests)])
+        means = [
+            str(summary_text(row.cells[_KIND].summary, SPEARMAN.digits)) for row in (plain, own)
+        ]
+        lines.append(
+            [kind, *means, *(interval(test, SPEARMAN.digits) if test else "" for test in tests)]
+        )
     yield from table(["sentences", "`simcse`", "`mcse`", *LESS], lines)
     yield ""
-    sure = {kind for kind, p in zip(gains, holm([test.p for test in gains.values()]), strict=True) if p < ALPHA}
+    sure = {
+        kind
+        for kind, p in zip(gains, holm([test.p for test in gains.values()]), strict=True)
+        if p < ALPHA
+    }
     for said, sign in (("Gains over", 1), ("Losses to", -1)):
         found_in = [kind for kind in gains if kind in sure and sign * gains[kind].difference > 0]
         yield f"- {said} SimCSE, after Holm's correction over the kinds: {'; '.join(found_in) or 'none'}."
@@ -187,14 +218,23 @@ _KIND = Column("kind", SPEARMAN.name)
 
 def _of_kind(row: Row, sets: Sequence[str]) -> Row:
     """A row with one cell, the mean of some subsets of tasks and whole tasks by seed."""
-    whole = {(column.task, column): cell for column, cell in row.cells.items() if column.task in ("SICK-R", "STS-B")}
+    whole = {
+        (column.task, column): cell
+        for column, cell in row.cells.items()
+        if column.task in ("SICK-R", "STS-B")
+    }
     cells = {**row.parts, **whole}.items()
-    mine = [cell.by_seed for (name, column), cell in cells if name in sets and column.metric == SPEARMAN.name]
+    mine = [
+        cell.by_seed
+        for (name, column), cell in cells
+        if name in sets and column.metric == SPEARMAN.name
+    ]
     by_seed = {seed: mean(values[seed] for values in mine) for seed in row.seeds}
     return replace(row, cells={_KIND: Cell.of(by_seed)}, parts={})
 
 
-#: pairs by their words, marked by `grounding_words.py`: the mark, the pairs with more of it and those with less
+#: pairs by their words, marked by `grounding_words.py`: the mark, the pairs with more of it and
+#: those with less
 HALVES = {
     "seen": ("more words of the captions", "fewer words of the captions"),
     "concrete": ("more concrete words", "less concrete words"),
@@ -202,14 +242,19 @@ HALVES = {
 
 
 def words() -> Iterator[str]:
-    """Gains on pairs whose words are more or less those of pictures; no pair is a caption of a picture or a video.
+    """Gains on pairs whose words are more or less those of pictures; no pair is a caption of a
+    picture or a video.
 
-    Each subset of STS12 to STS16 is halved at the median of a mark, so that both halves have sentences of all kinds.
+    Each subset of STS12 to STS16 is halved at the median of a mark, so that both halves have
+    sentences of all kinds.
     """
     marks = json.loads(Path(__file__).with_name("grounding_words.json").read_text("utf-8"))
     frames = profile_runs(frames_of(runs_of(OTHER_IMAGES)), OTHER_IMAGES)
     found = rows_by_label(frames, frames.scores)
-    names = (Label(OTHER_IMAGES, variant, CAPTIONS, STUDENT, "") for variant in (METHOD, BASELINE, SHUFFLED))
+    names = (
+        Label(OTHER_IMAGES, variant, CAPTIONS, STUDENT, "")
+        for variant in (METHOD, BASELINE, SHUFFLED)
+    )
     rows = [found[name]["figures"] for name in names if "figures" in found.get(name, {})]
     if len(rows) < 3:
         return
@@ -218,11 +263,16 @@ def words() -> Iterator[str]:
         by_half = [_halved(arrays, marks, mark) for arrays in stored]
         for at, said in enumerate((more, less, "difference")):
             own, plain, shuffled = (
-                replace(row, cells={_KIND: half[at]}) for row, half in zip(rows, by_half, strict=True)
+                replace(row, cells={_KIND: half[at]})
+                for row, half in zip(rows, by_half, strict=True)
             )
             tests = [contrast(own, other, _KIND, SPEARMAN).test for other in (plain, shuffled)]
-            means = [str(summary_text(row.cells[_KIND].summary, SPEARMAN.digits)) for row in (plain, own)]
-            lines.append([said, *means, *(interval(test, SPEARMAN.digits) if test else "" for test in tests)])
+            means = [
+                str(summary_text(row.cells[_KIND].summary, SPEARMAN.digits)) for row in (plain, own)
+            ]
+            lines.append(
+                [said, *means, *(interval(test, SPEARMAN.digits) if test else "" for test in tests)]
+            )
     yield from table(["pairs with", "`simcse`", "`mcse`", *LESS], lines)
 
 
@@ -230,14 +280,23 @@ def _arrays(row: Row) -> dict[int, NamedArrays]:
     """The stored cosines and scores of each seed of a row."""
     assert row.frames
     store = Store(REFERENCE)
-    return {seed: store.arrays(row.frames.result(run)) for seed, run in zip(row.seeds, row.runs, strict=True)}
+    return {
+        seed: store.arrays(row.frames.result(run))
+        for seed, run in zip(row.seeds, row.runs, strict=True)
+    }
 
 
-def _halved(by_seed: Mapping[int, NamedArrays], marks: Mapping[str, Mapping[str, Marks]], mark: str) -> list[Cell]:
-    """The cells of pairs with more of a mark and with less, means over the halves of subsets, and their difference."""
+def _halved(
+    by_seed: Mapping[int, NamedArrays], marks: Mapping[str, Mapping[str, Marks]], mark: str
+) -> list[Cell]:
+    """The cells of pairs with more of a mark and with less, means over the halves of subsets, and
+    their difference.
+    """
     means = {}
     for seed, arrays in by_seed.items():
-        upper, lower = (mean(some) for some in zip(*_correlations(arrays, marks, mark), strict=True))
+        upper, lower = (
+            mean(some) for some in zip(*_correlations(arrays, marks, mark), strict=True)
+        )
         means[seed] = (upper, lower, upper - lower)
     return [Cell.of({seed: values[at] for seed, values in means.items()}) for at in range(3)]
 
@@ -245,7 +304,9 @@ def _halved(by_seed: Mapping[int, NamedArrays], marks: Mapping[str, Mapping[str,
 def _correlations(
     arrays: NamedArrays, marks: Mapping[str, Mapping[str, Marks]], mark: str
 ) -> Iterator[Sequence[float]]:
-    """Spearman's correlation x 100 on the upper and the lower half of each subset; pairs without a mark are in none."""
+    """Spearman's correlation x 100 on the upper and the lower half of each subset; pairs without a
+    mark are in none.
+    """
     for task, subsets in marks.items():
         gold, cosine = (arrays[ArrayName(task, what)] for what in ("gold", "cosine"))
         ends = np.cumsum([len(of_pairs[mark]) for of_pairs in subsets.values()])[:-1]
@@ -255,7 +316,10 @@ def _correlations(
             given = np.array(of_pairs[mark], float)
             middle = np.nanmedian(given)
             if subset not in PICTURES_TOLD:
-                yield [100 * (spearman(own[half], rated[half]) or 0.0) for half in (given > middle, given <= middle)]
+                yield [
+                    100 * (spearman(own[half], rated[half]) or 0.0)
+                    for half in (given > middle, given <= middle)
+                ]
 
 
 #: a place on the axis of a curve, and the rows of SimCSE and of MCSE there
@@ -265,8 +329,12 @@ Point = tuple[float, Block, Row]
 def weights(one: SummaryTable) -> Iterable[Point]:
     """Values of lambda."""
     used = {str(run.spec.variant): run.hyperparameters["method"] for run in untuned_runs()}
-    for block in (block for block in one.blocks if (block.setting, block.encoder) == (CAPTIONS, STUDENT)):
-        plain = (row for row in block.trained if "@" not in row.label.variant and not row.label.overrides)
+    for block in (
+        block for block in one.blocks if (block.setting, block.encoder) == (CAPTIONS, STUDENT)
+    ):
+        plain = (
+            row for row in block.trained if "@" not in row.label.variant and not row.label.overrides
+        )
         for row in plain:
             if row.label.method == METHOD and _has_only(row.label.parsed, "lambda"):
                 yield float(str(used[row.label.variant]["lambda"])), block, row
@@ -282,7 +350,9 @@ def pictures(one: SummaryTable) -> Iterable[Point]:
 
 def reading(one: SummaryTable) -> Iterable[Point]:
     """Minutes of the student's pretraining."""
-    for block in (block for block in one.blocks if block.setting == CAPTIONS and block.encoder in MINUTES):
+    for block in (
+        block for block in one.blocks if block.setting == CAPTIONS and block.encoder in MINUTES
+    ):
         if row := _row(block, METHOD):
             yield MINUTES[block.encoder], block, row
 
@@ -309,21 +379,31 @@ def _points(one: SummaryTable, axis: str) -> list[Point]:
 
 
 def _curve(axis: str) -> Iterator[str]:
-    """A figure and its table: the untrained student, SimCSE and MCSE at each point, and MCSE's gain."""
+    """A figure and its table: the untrained student, SimCSE and MCSE at each point, and MCSE's
+    gain.
+    """
     one = of(PROFILE, "sts", untuned_runs())
     column, points = _column(one, AVERAGE), _points(one, axis)
     if not points:
         return
-    yield from [f"![SimCSE and MCSE against {axis}; bars are 95 % intervals of the means]({_file(axis)})", ""]
+    yield from [
+        f"![SimCSE and MCSE against {axis}; bars are 95 % intervals of the means]({_file(axis)})",
+        "",
+    ]
     lines = [
         [
             f"{place:,g}",
-            *(score(one, other, column) for other in (_row(block, "none[pooling=mean]"), _row(block, BASELINE), row)),
+            *(
+                score(one, other, column)
+                for other in (_row(block, "none[pooling=mean]"), _row(block, BASELINE), row)
+            ),
             difference(one, row, column),
         ]
         for place, block, row in points
     ]
-    yield from table([axis, "untrained", "`simcse`", "`mcse`", "`mcse` less `simcse` (95 %), Holm's p"], lines)
+    yield from table(
+        [axis, "untrained", "`simcse`", "`mcse`", "`mcse` less `simcse` (95 %), Holm's p"], lines
+    )
 
 
 def _file(axis: str) -> str:
@@ -345,12 +425,20 @@ def _drawn(axis: str, column: Column, points: Sequence[Point]) -> str:
         "SimCSE": [_row(block, BASELINE) for _, block, _ in points],
         "MCSE": [row for *_, row in points],
     }
-    values = [_mean(name, at, row.cells[column]) for name, rows in both.items() for at, row in enumerate(rows) if row]
+    values = [
+        _mean(name, at, row.cells[column])
+        for name, rows in both.items()
+        for at, row in enumerate(rows)
+        if row
+    ]
     places = json.dumps([f"{place:,g}" for place, *_ in points])
     labels = {"values": [*range(len(points))], "labelExpr": f"{places}[datum.value]", "grid": False}
     x, y = look.axis("x", axis, axis=labels), look.axis("y", "Avg of 7 STS, Spearman x 100")
     shown = look.by_series([look.of_series(at, name) for at, name in enumerate(both)])
-    return look.drawn(f"SimCSE and MCSE against {axis}", look.grid([{"layer": [look.curves(values, x, y, shown)]}])).svg
+    return look.drawn(
+        f"SimCSE and MCSE against {axis}",
+        look.grid([{"layer": [look.curves(values, x, y, shown)]}]),
+    ).svg
 
 
 def _mean(series: str, at: int, cell: Cell) -> Mapping[str, object]:
@@ -373,8 +461,14 @@ def orders() -> Iterator[str]:
             counts[verdict := _agreement(cell)] += 1
             said = f"{paper.heading} {ORDERS[paper.name]}, {better.setting}: `{better.variant}` over `{worse.variant}`"
             lines.append([said, signed(better.printed - worse.printed, 1), size, verdict])
-    yield from table(["order as printed (BERT-base)", "printed", "measured (95 %)", "order of the student"], lines)
-    yield from ["", f"- Of {len(lines)} printed orders: {', '.join(f'{n} {said}' for said, n in counts.items())}."]
+    yield from table(
+        ["order as printed (BERT-base)", "printed", "measured (95 %)", "order of the student"],
+        lines,
+    )
+    yield from [
+        "",
+        f"- Of {len(lines)} printed orders: {', '.join(f'{n} {said}' for said, n in counts.items())}.",
+    ]
 
 
 class Printed(NamedTuple):
@@ -388,7 +482,11 @@ class Printed(NamedTuple):
 
 def _printed_orders(paper: Paper) -> Iterator[tuple[Printed, Printed]]:
     """Each two rows of a setting with a stand-in, the one with the higher printed average first."""
-    name, names, published = ORDERS[paper.name], StandIns.of(load_profile(PROFILE)), read_published()
+    name, names, published = (
+        ORDERS[paper.name],
+        StandIns.of(load_profile(PROFILE)),
+        read_published(),
+    )
     average = next(column for column in paper.tables[name].columns if column.name == AVERAGE)
     rows = []
     for _, row in paper.tables[name].rows_of(BERT):
@@ -397,32 +495,50 @@ def _printed_orders(paper: Paper) -> Iterator[tuple[Printed, Printed]]:
             value = published[published_key(paper.name, name, row, BERT, average)].value
             rows.append(Printed(row.variant, row.setting, value, Label(PROFILE, *place, "")))
     rows.sort(key=lambda row: -row.printed)
-    return ((first, second) for first, second in combinations(rows, 2) if first.setting == second.setting)
+    return (
+        (first, second)
+        for first, second in combinations(rows, 2)
+        if first.setting == second.setting
+    )
 
 
 def _agreement(cell: Cell | None) -> str:
     """What a measured difference says of a printed order."""
     if cell is None or cell.verdict is None:
         return "not run"
-    return {Significance.BETTER: "same", Significance.WORSE: "reversed"}.get(cell.verdict, "not decided")
+    return {Significance.BETTER: "same", Significance.WORSE: "reversed"}.get(
+        cell.verdict, "not decided"
+    )
 
 
 def budgets(setting: str) -> Iterator[str]:
-    """The configuration of each method that its trials in a setting chose, and its scores on other seeds.
+    """The configuration of each method that its trials in a setting chose, and its scores on other
+    seeds.
 
     Shuffled pictures are tested at a configuration of their own and at MCSE's.
     """
     tuned = (line for report in Results.read(Store(TUNED)).tuned for line in report.lines)
     lines = {_chosen(line): line for line in tuned if line.setting == setting and line.scores}
     own = (Variant.parse(name) for name, line in lines.items() if line.method.base == METHOD)
-    names = [*lines, *(str(Variant.make(METHOD, {**dict(one.options), "images": "shuffled"})) for one in own)]
-    runs = [one for one in runs_of(PROFILE) if str(one.spec.variant) in names and str(one.spec.setting) == setting]
+    names = [
+        *lines,
+        *(str(Variant.make(METHOD, {**dict(one.options), "images": "shuffled"})) for one in own),
+    ]
+    runs = [
+        one
+        for one in runs_of(PROFILE)
+        if str(one.spec.variant) in names and str(one.spec.setting) == setting
+    ]
     if not runs:
         return
     one = of(PROFILE, "sts", runs)
     column, found = _column(one, AVERAGE), {row.label.variant: row for row in one.rows}
     rows = [found[name] for name in names if name in found]
-    against = {base: less for base in (BASELINE, METHOD) if (less := _less(rows, base, column, one.metric(column)))}
+    against = {
+        base: less
+        for base in (BASELINE, METHOD)
+        if (less := _less(rows, base, column, one.metric(column)))
+    }
     said = []
     for row in rows:
         name, digits = row.label.variant, one.metric(column).digits
@@ -431,17 +547,30 @@ def budgets(setting: str) -> Iterator[str]:
             f"`{name}`", *([fixed(max(devs), digits), fixed(mean(devs), digits)] if devs else ["", ""]),
             str(len(row.seeds)), score(one, row, column), *(less.get(name, "") for less in against.values()),
         ])  # fmt: skip
-    head = ["configuration", "its dev score", "mean of its method's trials", "seeds", "Avg of 7 STS"]
+    head = [
+        "configuration",
+        "its dev score",
+        "mean of its method's trials",
+        "seeds",
+        "Avg of 7 STS",
+    ]
     yield from table([*head, *(f"less `{base}` (95 %), Holm's p" for base in against)], said)
 
 
 def _less(rows: Sequence[Row], base: str, column: Column, metric: Metric) -> Mapping[str, str]:
     """The difference of each variant from the first row of a method, corrected over these rows."""
     first = next((row for row in rows if row.label.method == base), None)
-    cells = {row.label.variant: contrast(row, first, column, metric) for row in rows if first and row is not first}
+    cells = {
+        row.label.variant: contrast(row, first, column, metric)
+        for row in rows
+        if first and row is not first
+    }
     tests = {name: cell.test for name, cell in cells.items() if cell.test}
     ps = holm([test.p for test in tests.values()])
-    return {name: f"{interval(tests[name], metric.digits)}, {p_value(p)}" for name, p in zip(tests, ps, strict=True)}
+    return {
+        name: f"{interval(tests[name], metric.digits)}, {p_value(p)}"
+        for name, p in zip(tests, ps, strict=True)
+    }
 
 
 def _devs(line: TunedLine) -> Mapping[str, float]:
@@ -460,7 +589,10 @@ def _column(one: SummaryTable, task: str) -> Column:
 
 
 def _row(block: Block, variant: str) -> Row | None:
-    return next((row for row in block.rows if row.label.variant == variant and not row.label.overrides), None)
+    return next(
+        (row for row in block.rows if row.label.variant == variant and not row.label.overrides),
+        None,
+    )
 
 
 def or_command(
@@ -482,11 +614,17 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "grounding": partial(or_command, variants),
     "grounding-answers": partial(or_command, answers),
     "grounding-kinds": partial(or_command, kinds),
-    **{f"grounding-{axis}": partial(or_command, partial(_curve, axis), COMMANDS[axis]) for axis in CURVES},
+    **{
+        f"grounding-{axis}": partial(or_command, partial(_curve, axis), COMMANDS[axis])
+        for axis in CURVES
+    },
     "grounding-orders": partial(or_command, orders),
     "grounding-encoder": partial(or_command, partial(answers, OTHER_IMAGES), profile=OTHER_IMAGES),
     "grounding-student": partial(
-        or_command, other_student, f"--suites sts,cxc --encoders {OTHER_STUDENT}=FOLDER", student=OTHER_STUDENT
+        or_command,
+        other_student,
+        f"--suites sts,cxc --encoders {OTHER_STUDENT}=FOLDER",
+        student=OTHER_STUDENT,
     ),
     "grounding-budgets": partial(or_command, partial(budgets, CAPTIONS), CHOSEN),
     "grounding-budgets-unpaired": partial(or_command, partial(budgets, UNPAIRED), CHOSEN),

@@ -1,11 +1,13 @@
-"""Pretrain a small text-only BERT for the profile `grounding`: no picture, and no caption of a test.
+"""Pretrain a small text-only BERT for the profile `grounding`: no picture, and no caption of a
+test.
 
-FOLDER becomes a model folder that `--encoders text-bert=FOLDER` takes: a BERT of 4 layers and 256 units with its own
-vocabulary of 8,192 word pieces and its head for masked words, trained by masked language modelling on sentences of
-Wikipedia and captions below --data-root. What a test reads is left out: each sentence of a similarity task and of
-Crisscrossed Captions, and every caption of an image of which a test reads a caption. The defaults take about 40 minutes
-on two cores. The same command continues after a kill, with the same result; README.md in FOLDER has the recipe.
-Another run may choose otherwise between word pieces that are equally frequent.
+FOLDER becomes a model folder that `--encoders text-bert=FOLDER` takes: a BERT of 4 layers and 256
+units with its own vocabulary of 8,192 word pieces and its head for masked words, trained by masked
+language modelling on sentences of Wikipedia and captions below --data-root. What a test reads is
+left out: each sentence of a similarity task and of Crisscrossed Captions, and every caption of an
+image of which a test reads a caption. The defaults take about 40 minutes on two cores. The same
+command continues after a kill, with the same result; README.md in FOLDER has the recipe. Another
+run may choose otherwise between word pieces that are equally frequent.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ class Captions:
 
 
 def _image(name: str) -> str:
-    """The number of an image, which Flickr8k and Flickr30k share: `1000268201_693b08cb0e.jpg` is 1000268201."""
+    """The number of an image, which Flickr8k and Flickr30k share: `1000268201_693b08cb0e.jpg` is
+    1000268201.
+    """
     return name.partition(".")[0].partition("_")[0].lstrip("0")
 
 
@@ -91,14 +95,19 @@ class Recipe:
 
 
 def read_texts(root: Path) -> tuple[list[str], dict[str, int]]:
-    """The sentences to train on, each once, and how many each file gave and how many were left out, by file.
+    """The sentences to train on, each once, and how many each file gave and how many were left out,
+    by file.
 
     Files that are not there are left out. Raises UserError if none is.
     """
     texts, counts = dict[str, None](), dict[str, int]()
     unread, images = tested(root)
     for file in filter(lambda file: (root / file).exists(), SENTENCES):
-        kept = [line for line in lines_of(root / file) if line.strip() and normalised_text(line) not in unread]
+        kept = [
+            line
+            for line in lines_of(root / file)
+            if line.strip() and normalised_text(line) not in unread
+        ]
         counts[file] = len(kept)
         texts |= dict.fromkeys(kept)
     for source in CAPTIONS:
@@ -126,7 +135,9 @@ def tested(root: Path) -> tuple[set[str], set[str]]:
     for file in filter(lambda file: (root / file).exists(), TEST_IMAGES):
         table = read_columns(root / file, "image_id", "captions")
         images.update(map(_image, table.column("image_id").to_pylist()))
-        texts.update(normalised_text(text) for some in table.column("captions").to_pylist() for text in some)
+        texts.update(
+            normalised_text(text) for some in table.column("captions").to_pylist() for text in some
+        )
     return texts, images
 
 
@@ -135,7 +146,9 @@ def make_tokenizer(folder: Path, texts: Iterable[str], recipe: Recipe) -> BertTo
     path = folder / "vocab.txt"
     if not path.exists():
         maker = BertWordPieceTokenizer(lowercase=True)
-        maker.train_from_iterator(texts, vocab_size=recipe.pieces, special_tokens=list(SPECIAL), show_progress=False)
+        maker.train_from_iterator(
+            texts, vocab_size=recipe.pieces, special_tokens=list(SPECIAL), show_progress=False
+        )
         pieces = [*SPECIAL, *sorted({*maker.get_vocab()} - {*SPECIAL})]
         write_text(path, "".join(f"{piece}\n" for piece in pieces))
     return BertTokenizerFast(str(path), do_lower_case=True, model_max_length=64)
@@ -152,30 +165,51 @@ class Corpus:
     def of(cls, texts: Sequence[str], tokenizer: BertTokenizerFast, longest: int) -> Corpus:
         rows: list[list[int]] = []
         for start in range(0, len(texts), 10_000):
-            rows += tokenizer(texts[start : start + 10_000], truncation=True, max_length=longest)["input_ids"]
-        return cls(np.concatenate([np.array(row, np.int32) for row in rows]), np.cumsum([0, *map(len, rows)]))
+            rows += tokenizer(texts[start : start + 10_000], truncation=True, max_length=longest)[
+                "input_ids"
+            ]
+        return cls(
+            np.concatenate([np.array(row, np.int32) for row in rows]),
+            np.cumsum([0, *map(len, rows)]),
+        )
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
     def rows(self, step: int, recipe: Recipe) -> np.ndarray:
-        """The texts of a step, (batch,): every epoch in a new order, sorted by length within some batches."""
+        """The texts of a step, (batch,): every epoch in a new order, sorted by length within some
+        batches.
+        """
         together = SORTED_TOGETHER * recipe.batch_size
         place = step * recipe.batch_size
-        epoch, within = divmod(place, max(recipe.batch_size, len(self) // recipe.batch_size * recipe.batch_size))
-        order = generator(axis="pretraining order", seed=recipe.seed, epoch=epoch).permutation(len(self))
+        epoch, within = divmod(
+            place, max(recipe.batch_size, len(self) // recipe.batch_size * recipe.batch_size)
+        )
+        order = generator(axis="pretraining order", seed=recipe.seed, epoch=epoch).permutation(
+            len(self)
+        )
         part = order[within - within % together :][:together]
         part = part[np.argsort(np.diff(self.starts)[part], kind="stable")]
         batches = max(1, len(part) // recipe.batch_size)
-        mixed = generator(axis="pretraining batches", seed=recipe.seed, place=place // together).permutation(batches)
+        mixed = generator(
+            axis="pretraining batches", seed=recipe.seed, place=place // together
+        ).permutation(batches)
         number = mixed[within % together // recipe.batch_size % batches]
         return part[number * recipe.batch_size :][: recipe.batch_size]
 
-    def masked(self, rows: np.ndarray, vocabulary: Vocabulary, random: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """The tokens of some texts with masked pieces, (B, L), -1 after the end; hidden ones, UNMASKED elsewhere."""
+    def masked(
+        self, rows: np.ndarray, vocabulary: Vocabulary, random: np.random.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """The tokens of some texts with masked pieces, (B, L), -1 after the end; hidden ones,
+        UNMASKED elsewhere.
+        """
         texts = [self.tokens[self.starts[row] : self.starts[row + 1]].tolist() for row in rows]
-        inputs, hidden = (map(torch.tensor, some) for some in vocabulary.masked(texts, MASKED, random))
-        return pad_sequence([*inputs], True, padding_value=-1), pad_sequence([*hidden], True, padding_value=UNMASKED)
+        inputs, hidden = (
+            map(torch.tensor, some) for some in vocabulary.masked(texts, MASKED, random)
+        )
+        return pad_sequence([*inputs], True, padding_value=-1), pad_sequence(
+            [*hidden], True, padding_value=UNMASKED
+        )
 
 
 def new_model(recipe: Recipe, pieces: int) -> BertForMaskedLM:
@@ -196,7 +230,9 @@ def train(folder: Path, corpus: Corpus, recipe: Recipe, vocabulary: Vocabulary) 
     """Train from the checkpoint in the folder, if there is one, to the last step."""
     model = new_model(recipe, vocabulary.size).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.learning_rate, total_steps=recipe.steps + 1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, recipe.learning_rate, total_steps=recipe.steps + 1
+    )
     parts: Mapping[str, Any] = {"model": model, "optimizer": optimizer, "schedule": schedule}
     first, path, losses = 0, folder / CHECKPOINT, list[float]()
     if path.exists():
@@ -211,9 +247,18 @@ def train(folder: Path, corpus: Corpus, recipe: Recipe, vocabulary: Vocabulary) 
         done, now = step + 1, time.monotonic()
         if done == recipe.steps or now - saved > SAVE_EVERY_S:
             with replaced(path) as file:
-                torch.save({"step": done, **{name: part.state_dict() for name, part in parts.items()}}, file)
+                torch.save(
+                    {"step": done, **{name: part.state_dict() for name, part in parts.items()}},
+                    file,
+                )
             left = (now - began) / (done - first) * (recipe.steps - done)
-            log.info("step %d of %d, loss %.3f, %.0f min left", done, recipe.steps, np.mean(losses[-100:]), left / 60)
+            log.info(
+                "step %d of %d, loss %.3f, %.0f min left",
+                done,
+                recipe.steps,
+                np.mean(losses[-100:]),
+                left / 60,
+            )
             saved = now
     return model
 
@@ -253,7 +298,9 @@ def card(recipe: Recipe, counts: Mapping[str, int], corpus: str, loss: float) ->
 
 
 def _loss(model: BertForMaskedLM, inputs: Tensor, hidden: Tensor) -> Tensor:
-    """The cross-entropy of hidden pieces; the head, the dearest layer, is computed where a piece is hidden alone."""
+    """The cross-entropy of hidden pieces; the head, the dearest layer, is computed where a piece is
+    hidden alone.
+    """
     places = hidden != UNMASKED
     states = model.bert(inputs.clamp(min=0), attention_mask=(inputs >= 0).long()).last_hidden_state
     loss: Tensor = cross_entropy(model.cls(states[places]).float(), hidden[places])
@@ -261,26 +308,41 @@ def _loss(model: BertForMaskedLM, inputs: Tensor, hidden: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def final_loss(model: BertForMaskedLM, corpus: Corpus, recipe: Recipe, vocabulary: Vocabulary) -> float:
+def final_loss(
+    model: BertForMaskedLM, corpus: Corpus, recipe: Recipe, vocabulary: Vocabulary
+) -> float:
     """The loss of hidden pieces of the first 2,000 sentences, without dropout."""
     random = generator(axis="pretraining loss", seed=recipe.seed)
-    return float(_loss(model.eval(), *corpus.masked(np.arange(min(2000, len(corpus))), vocabulary, random)))
+    return float(
+        _loss(model.eval(), *corpus.masked(np.arange(min(2000, len(corpus))), vocabulary, random))
+    )
 
 
 def pretrain(folder: Path, root: Path, recipe: Recipe) -> None:
     """Make the model folder. Raises UserError if it was begun with another recipe or other texts."""
     texts, counts = read_texts(root)
     content = hashlib.sha256("\n".join(texts).encode()).hexdigest()
-    begun, now = read_note(folder / PROGRESS, "it starts again"), {"recipe": asdict(recipe), "texts": content}
+    begun, now = (
+        read_note(folder / PROGRESS, "it starts again"),
+        {"recipe": asdict(recipe), "texts": content},
+    )
     if begun is not None and begun != now:
-        raise UserError(f"{folder} was begun with another recipe or other texts; name another folder, or remove it")
+        raise UserError(
+            f"{folder} was begun with another recipe or other texts; name another folder, or remove it"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     write_note(folder / PROGRESS, now)
     tokenizer = make_tokenizer(folder, texts, recipe)
-    corpus, vocabulary = Corpus.of(texts, tokenizer, recipe.longest), Vocabulary.of(tokenizer, recipe.longest)
+    corpus, vocabulary = (
+        Corpus.of(texts, tokenizer, recipe.longest),
+        Vocabulary.of(tokenizer, recipe.longest),
+    )
     log.info("%d sentences, %d word pieces", len(corpus), len(corpus.tokens))
     model = train(folder, corpus, recipe, vocabulary)
-    write_text(folder / "README.md", card(recipe, counts, content, final_loss(model, corpus, recipe, vocabulary)))
+    write_text(
+        folder / "README.md",
+        card(recipe, counts, content, final_loss(model, corpus, recipe, vocabulary)),
+    )
     tokenizer.save_pretrained(str(folder))
     model.save_pretrained(str(folder))
     remove(folder / CHECKPOINT)
@@ -288,7 +350,13 @@ def pretrain(folder: Path, root: Path, recipe: Recipe) -> None:
 
 @click.command(help=__doc__)
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--data-root", "root", metavar="FOLDER", required=True, type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "--data-root",
+    "root",
+    metavar="FOLDER",
+    required=True,
+    type=click.Path(path_type=Path, exists=True),
+)
 @click.option("--steps", default=Recipe.steps, show_default=True, help="Of 256 sentences.")
 @click.option("--seed", default=0, show_default=True, help="Of weights, order and masks.")
 def main(folder: Path, root: Path, steps: int, seed: int) -> None:

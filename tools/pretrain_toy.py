@@ -1,12 +1,13 @@
 """Pretrain the student and the image teacher of the toy world.
 
-It writes FOLDER/student, a small BERT trained by masked language modelling on the sentences of the world, and
-FOLDER/clip, a small CLIP of open_clip, each in a few minutes. CLIP was not trained on the papers' corpora, so this one
-is trained on pairs drawn with another seed. Its contrastive loss alone needs many thousands of batches to find the
-shape and the place of a scene, where CLIP saw 400 million pairs; classifying each attribute from the features of both
-towers finds them in hundreds. The classifiers are not saved. Without --out, the shipped files are replaced, which
-changes the fingerprints of all toy experiments; do so only after changing the toy world. On another processor, the
-weights differ from the shipped ones in the last bits.
+It writes FOLDER/student, a small BERT trained by masked language modelling on the sentences of the
+world, and FOLDER/clip, a small CLIP of open_clip, each in a few minutes. CLIP was not trained on
+the papers' corpora, so this one is trained on pairs drawn with another seed. Its contrastive loss
+alone needs many thousands of batches to find the shape and the place of a scene, where CLIP saw 400
+million pairs; classifying each attribute from the features of both towers finds them in hundreds.
+The classifiers are not saved. Without --out, the shipped files are replaced, which changes the
+fingerprints of all toy experiments; do so only after changing the toy world. On another processor,
+the weights differ from the shipped ones in the last bits.
 """
 
 from __future__ import annotations
@@ -38,14 +39,16 @@ from harness.toy.world import SIDE, SIZES, vocabulary
 log = logging.getLogger(__name__)
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-#: maximum number of tokens, with special tokens, of the student and of the image teacher's text encoder
+#: maximum number of tokens, with special tokens, of the student and of the image teacher's text
+#: encoder
 LONGEST, CONTEXT = 64, 20
 #: width of the image teacher's features
 EMBEDDING = 64
 BATCH = 128
 LEARNING_RATE = 2e-3
 STUDENT_STEPS, CLIP_STEPS, CLIP_PAIRS = 800, 800, 16384
-#: the fraction of words masked, and of those the fractions replaced by [MASK] and by a random word (as in BERT)
+#: the fraction of words masked, and of those the fractions replaced by [MASK] and by a random word
+#: (as in BERT)
 MASKED, TO_MASK, TO_RANDOM = 0.15, 0.8, 0.1
 #: of the pixels for the image teacher
 MEAN, STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
@@ -55,7 +58,9 @@ def pretrain_student(folder: Path, steps: int = STUDENT_STEPS) -> list[float]:
     """Pretrain the student, save it with its tokenizer, and return the loss of each step."""
     tokenizer = world_tokenizer()
     words = len(tokenizer)
-    ids = tokenizer(list(ToySentences().load(None).texts), padding=True, return_tensors="pt")["input_ids"]
+    ids = tokenizer(list(ToySentences().load(None).texts), padding=True, return_tensors="pt")[
+        "input_ids"
+    ]
     config = BertConfig(
         vocab_size=words,
         hidden_size=64,
@@ -69,20 +74,25 @@ def pretrain_student(folder: Path, steps: int = STUDENT_STEPS) -> list[float]:
         torch.manual_seed(derive_seed(world="toy", part="student"))
         encoder = BertModel(config)
         model = BertForMaskedLM(encoder.config)
-        # the pooler is unused, but without one in the file transformers draws a new one at each loading
+        # the pooler is unused, but without one in the file transformers draws a new one at each
+        # loading
         model.bert.pooler = encoder.pooler
 
         def loss() -> Tensor:
             rows = torch.randint(len(ids), (BATCH,))
             inputs, labels = _masked(ids[rows], words)
-            found: Tensor = model(input_ids=inputs, attention_mask=(ids[rows] != 0).long(), labels=labels).loss
+            found: Tensor = model(
+                input_ids=inputs, attention_mask=(ids[rows] != 0).long(), labels=labels
+            ).loss
             return found
 
         trained = [value for name, value in model.named_parameters() if "pooler" not in name]
         losses = _train("student", trained, loss, steps)
     encoder.load_state_dict(model.bert.state_dict())
     encoder.save_pretrained(str(folder))
-    world_tokenizer().save_pretrained(str(folder))  # a new one, since padding changes the one used above
+    world_tokenizer().save_pretrained(
+        str(folder)
+    )  # a new one, since padding changes the one used above
     return losses
 
 
@@ -91,7 +101,13 @@ def pretrain_clip(folder: Path, steps: int = CLIP_STEPS, pairs: int = CLIP_PAIRS
     tokenizer = world_tokenizer()
     config = {
         "embed_dim": EMBEDDING,
-        "vision_cfg": {"image_size": SIDE, "patch_size": 8, "width": 64, "layers": 3, "head_width": 16},
+        "vision_cfg": {
+            "image_size": SIDE,
+            "patch_size": 8,
+            "width": 64,
+            "layers": 3,
+            "head_width": 16,
+        },
         "text_cfg": {
             "context_length": CONTEXT,
             "vocab_size": len(tokenizer),
@@ -106,7 +122,9 @@ def pretrain_clip(folder: Path, steps: int = CLIP_STEPS, pairs: int = CLIP_PAIRS
     }
     source = ToyPairs(seed=derive_seed(world="toy", part="clip pairs"), size=pairs)
     data, scenes = source.load(None), torch.from_numpy(source.scenes())
-    texts = tokenizer(list(data.texts), padding="max_length", max_length=CONTEXT, return_tensors="pt")["input_ids"]
+    texts = tokenizer(
+        list(data.texts), padding="max_length", max_length=CONTEXT, return_tensors="pt"
+    )["input_ids"]
     mean, std = (torch.tensor(values).view(3, 1, 1) for values in (MEAN, STD))
     images = (torch.from_numpy(data.images).permute(0, 3, 1, 2) / 255 - mean) / std
     contrast = ClipLoss()
@@ -120,7 +138,10 @@ def pretrain_clip(folder: Path, steps: int = CLIP_STEPS, pairs: int = CLIP_PAIRS
                 model.logit_scale.clamp_(0, 4.6052)
             rows = torch.randint(len(images), (BATCH,))
             pictures, captions, scale = model(images[rows], texts[rows])
-            named = [_attribute_loss(classifiers, features, scenes[rows]) for features in (pictures, captions)]
+            named = [
+                _attribute_loss(classifiers, features, scenes[rows])
+                for features in (pictures, captions)
+            ]
             found: Tensor = contrast(pictures, captions, scale) + (named[0] + named[1]) / 2
             return found
 
@@ -128,17 +149,26 @@ def pretrain_clip(folder: Path, steps: int = CLIP_STEPS, pairs: int = CLIP_PAIRS
         with torch.no_grad():
             model.logit_scale.clamp_(0, 4.6052)
     folder.mkdir(parents=True, exist_ok=True)
-    described = json.dumps({"model_cfg": config, "preprocess_cfg": {"mean": MEAN, "std": STD}}, indent=2)
+    described = json.dumps(
+        {"model_cfg": config, "preprocess_cfg": {"mean": MEAN, "std": STD}}, indent=2
+    )
     (folder / "open_clip_config.json").write_text(described + "\n", encoding="utf-8")
     save_file(model.state_dict(), folder / "open_clip_model.safetensors")
-    world_tokenizer().save_pretrained(str(folder))  # a new one, since padding changes the one used above
+    world_tokenizer().save_pretrained(
+        str(folder)
+    )  # a new one, since padding changes the one used above
     return losses
 
 
 def _attribute_loss(classifiers: Iterable[Module], features: Tensor, scenes: Tensor) -> Tensor:
-    """The sum of the attributes' cross-entropies, from features (B, d) of length 1 and scenes (B, attributes)."""
+    """The sum of the attributes' cross-entropies, from features (B, d) of length 1 and scenes (B,
+    attributes).
+    """
     scaled = features * features.shape[1] ** 0.5
-    losses = [cross_entropy(layer(scaled), values) for layer, values in zip(classifiers, scenes.T, strict=True)]
+    losses = [
+        cross_entropy(layer(scaled), values)
+        for layer, values in zip(classifiers, scenes.T, strict=True)
+    ]
     return torch.stack(losses).sum()
 
 
@@ -152,11 +182,17 @@ def world_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
     )
-    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
+    names = dict(
+        zip(
+            ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True
+        )
+    )
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=LONGEST, **names)
 
 
-def _train(name: str, parameters: Iterable[Parameter], loss: Callable[[], Tensor], steps: int) -> list[float]:
+def _train(
+    name: str, parameters: Iterable[Parameter], loss: Callable[[], Tensor], steps: int
+) -> list[float]:
     """Minimise the loss of random batches, and return the loss of each step."""
     trained = list(parameters)
     optimizer = torch.optim.AdamW(trained, lr=LEARNING_RATE, weight_decay=0.01)
@@ -187,7 +223,10 @@ def _masked(ids: Tensor, words: int) -> tuple[Tensor, Tensor]:
 
 @click.command(help=__doc__)
 @click.option(
-    "--out", metavar="FOLDER", type=click.Path(path_type=Path), help="Without it, the shipped files are replaced."
+    "--out",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Without it, the shipped files are replaced.",
 )
 @click.option("--steps", default=STUDENT_STEPS, show_default=True, help="Of each model.")
 def main(out: Path | None, steps: int) -> None:

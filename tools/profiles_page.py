@@ -1,4 +1,6 @@
-"""The page docs/profiles.md, made from the schema: `python tools/profiles_page.py > docs/profiles.md`."""
+"""The page docs/profiles.md, made from the schema: `python tools/profiles_page.py >
+docs/profiles.md`.
+"""
 
 from __future__ import annotations
 
@@ -100,9 +102,18 @@ def _title(name: str, annotation: Any, kind: str) -> str:
 
 
 def _section(title: str, model: type[BaseModel]) -> str:
-    about = inspect.cleandoc(model.__doc__ or "") if model is not Profile else "All tables, and the keys above them."
+    about = (
+        inspect.cleandoc(model.__doc__ or "")
+        if model is not Profile
+        else "All tables, and the keys above them."
+    )
     rows = [
-        (key, type_in_words(field.annotation, field), default_in_words(field), field.description or "")
+        (
+            key,
+            type_in_words(field.annotation, field),
+            default_in_words(field),
+            field.description or "",
+        )
         for key, field in model.model_fields.items()
         if key not in ("name", "origin") or model is not Profile
     ]
@@ -124,12 +135,19 @@ def _registered(table: str, kind: str, word: str, beside: str) -> str:
             continue
         found = registry.get(kind, name)
         rows = [
-            (option.name, type_in_words(option.annotation), default_in_words(option), _meaning(name, option.name))
+            (
+                option.name,
+                type_in_words(option.annotation),
+                default_in_words(option),
+                _meaning(name, option.name),
+            )
             for option in inspect.signature(found, eval_str=True).parameters.values()
             if option.name != beside
         ]
         text = inspect.cleandoc(found.__doc__ or "").partition("\n\n")[0]
-        sections.append(f"### `[{table}.{'NAME' if word == 'kind' else name}]`, {word} `{name}`\n\n{text}\n")
+        sections.append(
+            f"### `[{table}.{'NAME' if word == 'kind' else name}]`, {word} `{name}`\n\n{text}\n"
+        )
         sections.append(key_table(rows) if rows else "No further keys.\n")
     return "\n".join(sections)
 

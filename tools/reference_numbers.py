@@ -1,7 +1,7 @@
 """Numbers in docs/reference-results.md and docs/grounding.md from the runs in results/reference.
 
-A block stands between `<!-- numbers: NAME -->` and `<!-- end -->`; NAME is a key of BLOCKS. The block `python` is the
-output of the Python example above it.
+A block stands between `<!-- numbers: NAME -->` and `<!-- end -->`; NAME is a key of BLOCKS. The
+block `python` is the output of the Python example above it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,11 @@ def verdicts(rows: Iterable[Row], column: Column) -> Iterator[str]:
         if alone := [f"{name} ({judged(cell, 2)})" for name, cell in mine.items() if cell.is_alone]:
             yield f"- {said} SimCSE only before Holm's correction: {', '.join(alone)}."
     open_ones = (Significance.EQUAL, Significance.NONE)
-    if names := [f"`{label}` ({judged(cell, 2)})" for label, cell in cells.items() if cell.verdict in open_ones]:
+    if names := [
+        f"`{label}` ({judged(cell, 2)})"
+        for label, cell in cells.items()
+        if cell.verdict in open_ones
+    ]:
         yield f"- No difference from SimCSE is shown: {', '.join(names)}."
 
 
@@ -101,11 +105,17 @@ def tiny() -> Iterator[str]:
     )
     yield ""
     yield from verdicts((row for row in block.trained if _is_shown(row)), column)
-    yield from (f"- {said[0].upper()}{said[1:]}" for setting, said in controls(one, column) if setting == "toy")
+    yield from (
+        f"- {said[0].upper()}{said[1:]}"
+        for setting, said in controls(one, column)
+        if setting == "toy"
+    )
 
 
 def _is_shown(row: Row) -> bool:
-    """Whether a row is a method or a control as its profile trains it, not one of a table's ablations."""
+    """Whether a row is a method or a control as its profile trains it, not one of a table's
+    ablations.
+    """
     return not (row.label.overrides or of_field(row)) and (
         "[" not in row.label.variant or "images=" in row.label.variant or not row.is_trained
     )
@@ -116,7 +126,8 @@ def tiny_tables() -> Iterator[str]:
     filled = filled_tables("tiny", runs_of("tiny"))
     grids = {f"{each.paper.name}:{each.name}": paper_grid(each) for each in filled}
     yield from table(
-        ["toy version of", "rows, mean ± deviation"], ([_title(name), _row(grids[name])] for name in TABLES)
+        ["toy version of", "rows, mean ± deviation"],
+        ([_title(name), _row(grids[name])] for name in TABLES),
     )
 
 
@@ -168,10 +179,14 @@ def small() -> Iterator[str]:
     yield from table(head, rows)
     yield ""
     for block in one.blocks:
-        rows_of_papers = (row for row in block.trained if not (row.label.overrides or of_field(row)))
+        rows_of_papers = (
+            row for row in block.trained if not (row.label.overrides or of_field(row))
+        )
         yield from _in_setting(block.setting, verdicts(rows_of_papers, shown[1]))
     yield from (f"- `{setting}`: {said}" for setting, said in controls(one, shown[1]))
-    yield from (f"- {note}" for note in one.notes if note.startswith("Variants against their methods"))
+    yield from (
+        f"- {note}" for note in one.notes if note.startswith("Variants against their methods")
+    )
 
 
 def _in_setting(setting: str, lines: Iterable[str]) -> Iterator[str]:
@@ -180,8 +195,13 @@ def _in_setting(setting: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def field() -> Iterator[str]:
-    """Methods of the field beside those of the papers, profiles tiny and small; in the families of the other tables."""
-    for profile, setting, said in (("tiny", "toy", "ToySTS"), ("small", "wiki+flickr8k", "Avg of 7 STS")):
+    """Methods of the field beside those of the papers, profiles tiny and small; in the families of
+    the other tables.
+    """
+    for profile, setting, said in (
+        ("tiny", "toy", "ToySTS"),
+        ("small", "wiki+flickr8k", "Avg of 7 STS"),
+    ):
         one = of(profile, "sts")
         (block,) = (block for block in one.blocks if block.setting == setting)
         column = next(column for column in one.columns if column.task == AVERAGE)
@@ -190,17 +210,41 @@ def field() -> Iterator[str]:
         shown = [*(row for row in trained if row.label.variant in BESIDE), *mine]
         values = [[str(len(row.seeds)), score(one, row, column)] for row in shown]
         less = ["" if block.is_baseline(row) else difference(one, row, column) for row in shown]
-        head = [f"profile `{profile}`, setting `{setting}`", "seeds", said, "less `simcse` (95 %), Holm's p"]
-        yield from table(head, ([f"`{r.label.variant}`", *v, d] for r, v, d in zip(shown, values, less, strict=True)))
-        yield from ["", *lines, ""] if (lines := [*_in_setting(setting, verdicts(mine, column))]) else [""]
+        head = [
+            f"profile `{profile}`, setting `{setting}`",
+            "seeds",
+            said,
+            "less `simcse` (95 %), Holm's p",
+        ]
+        yield from table(
+            head,
+            ([f"`{r.label.variant}`", *v, d] for r, v, d in zip(shown, values, less, strict=True)),
+        )
+        yield from (
+            ["", *lines, ""] if (lines := [*_in_setting(setting, verdicts(mine, column))]) else [""]
+        )
 
 
 def seen(results: Sequence[Result]) -> Iterator[str]:
     """Scores and gains over SimCSE on pairs that training has seen and on the others."""
     tables = [one for one in seen_tables(results, metrics_of(results)) if one.mean]
-    head = ["variant", "setting", "tasks", "seen pairs", "seen", "unseen", "gain on seen", "gain on unseen"]
+    head = [
+        "variant",
+        "setting",
+        "tasks",
+        "seen pairs",
+        "seen",
+        "unseen",
+        "gain on seen",
+        "gain on unseen",
+    ]
     yield from table(head, (row for one in tables for row in _seen_rows(one)))
-    notes = [f"- {note}" for one in tables for note in one.notes() if note.startswith(("Not compared", "Fewer"))]
+    notes = [
+        f"- {note}"
+        for one in tables
+        for note in one.notes()
+        if note.startswith(("Not compared", "Fewer"))
+    ]
     yield from ["", *dict.fromkeys(notes)] if notes else []
 
 
@@ -228,13 +272,31 @@ def teacher() -> Iterator[str]:
     column = next(column for column in one.columns if column.task == AVERAGE)
     (block,) = (block for block in one.blocks if block.setting == "wiki+flickr8k")
     known = {row.label.variant: row for row in block.trained if not row.label.overrides}
-    steps = ("`simcse`", "simcse"), ("and the text teacher", WITHOUT_PICTURES), ("and the pictures: `dalr`", "dalr")
-    alone, digits = next(row for row in block.untrained if row.label.variant == TEACHER), one.metric(column).digits
-    rows = [[f"the text teacher alone: `{TEACHER}`", str(summary_text(alone.cells[column].summary, digits)), ""]]
+    steps = (
+        ("`simcse`", "simcse"),
+        ("and the text teacher", WITHOUT_PICTURES),
+        ("and the pictures: `dalr`", "dalr"),
+    )
+    alone, digits = (
+        next(row for row in block.untrained if row.label.variant == TEACHER),
+        one.metric(column).digits,
+    )
+    rows = [
+        [
+            f"the text teacher alone: `{TEACHER}`",
+            str(summary_text(alone.cells[column].summary, digits)),
+            "",
+        ]
+    ]
     found = ""
     for (said, variant), before in zip(steps, [None, *steps], strict=False):
         cell, shown = known[variant].cells[column], ""
-        if before and (tested := contrast(known[variant], known[before[1]], column, one.metric(column))).test:
+        if (
+            before
+            and (
+                tested := contrast(known[variant], known[before[1]], column, one.metric(column))
+            ).test
+        ):
             found = judged(tested, digits)
             shown = f"{interval(tested.test, digits)}, {found}"
         rows.append([said, str(summary_text(cell.summary, digits)), shown])
@@ -257,14 +319,20 @@ def precision() -> Iterator[str]:
             digits = one.metric(column).digits
             cells = full.cells[column], contrast(row, full, column, one.metric(column))
             means = (str(summary_text(cell.summary, digits)) for cell in cells)
-            found = f"{interval(cells[1].test, digits)}, {judged(cells[1], digits)}" if cells[1].test else ""
+            found = (
+                f"{interval(cells[1].test, digits)}, {judged(cells[1], digits)}"
+                if cells[1].test
+                else ""
+            )
             rows.append([f"`{label.variant}`", label.setting, *means, found])
     yield from table(["variant", "setting", "fp32", "bf16", "bf16 less fp32 (95 %)"], rows)
 
 
 def python() -> Iterator[str]:
     """What the Python example of the page prints."""
-    (code,) = re.findall(r"```python\n(.*?)```\n\n<!-- numbers: python -->", PAGE.read_text("utf-8"), re.DOTALL)
+    (code,) = re.findall(
+        r"```python\n(.*?)```\n\n<!-- numbers: python -->", PAGE.read_text("utf-8"), re.DOTALL
+    )
     printed = io.StringIO()
     with contextlib.chdir(ROOT), contextlib.redirect_stdout(printed):
         exec(compile(code, str(PAGE), "exec"), {})
@@ -283,17 +351,24 @@ BLOCKS: Mapping[str, Callable[[], Iterator[str]]] = {
     "field": field,
     "python": python,
     **grounding_numbers.BLOCKS,
-    "grounding-seen": lambda: grounding_numbers.or_command(lambda: seen(grounding_numbers.main_runs())),
+    "grounding-seen": lambda: grounding_numbers.or_command(
+        lambda: seen(grounding_numbers.main_runs())
+    ),
 }
 
 
 def written(text: str) -> str:
     """A page with its blocks made anew."""
-    return MARKED.sub(lambda block: block[1] + block[2] + "".join(f"{line}\n" for line in BLOCKS[block[1]]()), text)
+    return MARKED.sub(
+        lambda block: block[1] + block[2] + "".join(f"{line}\n" for line in BLOCKS[block[1]]()),
+        text,
+    )
 
 
 @click.command(help=__doc__)
-@click.option("--write", is_flag=True, help="Write the pages anew; without it, exit with 1 where one differs.")
+@click.option(
+    "--write", is_flag=True, help="Write the pages anew; without it, exit with 1 where one differs."
+)
 def main(write: bool) -> None:
     """Compare, or write."""
     for page in (PAGE, GROUNDING):

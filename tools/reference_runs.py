@@ -51,11 +51,17 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
 def score(one: SummaryTable, row: Row | None, column: Column) -> str:
     """Mean, deviation and star of a row, or nothing."""
     cell = row.cells.get(column) if row else None
-    return str(cell_text(cell, one.metric(column).digits, cell.summary.n)).replace("*", "\\*") if cell else ""
+    return (
+        str(cell_text(cell, one.metric(column).digits, cell.summary.n)).replace("*", "\\*")
+        if cell
+        else ""
+    )
 
 
 def difference(one: SummaryTable, row: Row, column: Column) -> str:
-    """The difference to the baseline with its 95 % interval and the p-value after Holm's correction in its family."""
+    """The difference to the baseline with its 95 % interval and the p-value after Holm's correction
+    in its family.
+    """
     cell = row.cells[column]
     if cell.test is None or cell.p is None:
         return "–"

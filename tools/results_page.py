@@ -1,4 +1,6 @@
-"""The page docs/results.md, made from the records: `python tools/results_page.py > docs/results.md`."""
+"""The page docs/results.md, made from the records: `python tools/results_page.py >
+docs/results.md`.
+"""
 
 from __future__ import annotations
 
@@ -132,7 +134,11 @@ _MEANINGS = {
 def page() -> str:
     """The text of docs/results.md."""
     frame = key_table(list(FRAME_COLUMNS.items()), ("column", "content"))
-    sections = [_HEAD, *_sections(), f"## The frame\n\nColumns of `harness.results(FOLDER).frame`:\n\n{frame}"]
+    sections = [
+        _HEAD,
+        *_sections(),
+        f"## The frame\n\nColumns of `harness.results(FOLDER).frame`:\n\n{frame}",
+    ]
     return "\n".join(sections)
 
 
@@ -141,23 +147,35 @@ def _sections() -> list[str]:
     for record, title in _RECORDS.items():
         found.append(f"## {title}\n\n{_keys(record)}")
         for key, annotation in _fields(record).items():
-            inner = [one for one in _records_in(annotation) if one not in _RECORDS and one not in done]
+            inner = [
+                one for one in _records_in(annotation) if one not in _RECORDS and one not in done
+            ]
             done.update(inner)
             found += [f"### `{key}`\n\n{_keys(one)}" for one in inner]
     return found
 
 
 def _keys(record: type[Any]) -> str:
-    rows = [(key, _type(annotation), _meaning(record, key)) for key, annotation in _fields(record).items()]
+    rows = [
+        (key, _type(annotation), _meaning(record, key))
+        for key, annotation in _fields(record).items()
+    ]
     return key_table(rows, ("key", "type", "content"))
 
 
 def _fields(record: type[Any]) -> dict[str, Any]:
     """The keys of a record in their order, and their types; a run's are those of the file."""
     if record is RunSpec:
-        return {name: type(value) for name, value in RunSpec.parse("simcse/toy/toy-bert/seed-0").names.items()}
+        return {
+            name: type(value)
+            for name, value in RunSpec.parse("simcse/toy/toy-bert/seed-0").names.items()
+        }
     hints = get_type_hints(record)
-    names = record.model_fields if issubclass(record, BaseModel) else [one.name for one in dataclasses.fields(record)]
+    names = (
+        record.model_fields
+        if issubclass(record, BaseModel)
+        else [one.name for one in dataclasses.fields(record)]
+    )
     return {name: hints[name] for name in names}
 
 
@@ -170,7 +188,9 @@ def _meaning(record: type[Any], key: str) -> str:
 
 
 def _records_in(annotation: Any) -> list[type[Any]]:
-    if inspect.isclass(annotation) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
+    if inspect.isclass(annotation) and (
+        issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)
+    ):
         return [annotation]
     return [record for part in get_args(annotation) for record in _records_in(part)]
 

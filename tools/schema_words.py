@@ -18,7 +18,9 @@ _PLAIN = {str: "text", int: "whole number", float: "number", bool: "true or fals
 _BOUNDS = {"ge": "at least", "gt": "above"}
 
 
-def key_table(rows: Sequence[Sequence[str]], columns: Sequence[str] = ("key", "type", "default", "meaning")) -> str:
+def key_table(
+    rows: Sequence[Sequence[str]], columns: Sequence[str] = ("key", "type", "default", "meaning")
+) -> str:
     """A Markdown table of rows; the first cell of each is code."""
     lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
     lines += [f"| `{key}` | {' | '.join(cells)} |" for key, *cells in rows]
@@ -41,7 +43,9 @@ def type_in_words(annotation: Any, field: FieldInfo | None = None) -> str:
     if origin is Annotated:
         return type_in_words(arguments[0])
     if origin in (Union, types.UnionType):
-        return " or ".join(dict.fromkeys(type_in_words(one) for one in arguments if one is not type(None)))
+        return " or ".join(
+            dict.fromkeys(type_in_words(one) for one in arguments if one is not type(None))
+        )
     if origin is Literal:
         return ", ".join(f"`{json.dumps(one)}`" for one in arguments)
     if origin is dict or origin is Mapping:

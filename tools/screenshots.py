@@ -39,8 +39,17 @@ def shoot(page: Page, at: str) -> None:
 
 @click.command(help=__doc__)
 @click.argument("chromium", type=click.Path(exists=True, dir_okay=False))
-@click.option("--out", type=click.Path(path_type=Path), default=OUT, help="A folder other than docs/screenshots.")
-@click.option("--results", default=DOCS.parent / "results" / "reference", help="Results other than results/reference.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=OUT,
+    help="A folder other than docs/screenshots.",
+)
+@click.option(
+    "--results",
+    default=DOCS.parent / "results" / "reference",
+    help="Results other than results/reference.",
+)
 @click.option("--only", help="The name of one picture; default: all.")
 def main(chromium: str, out: Path, results: Path, only: str | None) -> None:
     """Write a report into a temporary folder and take screenshots of it."""

@@ -1,4 +1,6 @@
-"""`harness audit`: checks of the papers' printed numbers and claims, and of tests that are in the training data."""
+"""`harness audit`: checks of the papers' printed numbers and claims, and of tests that are in the
+training data.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,16 @@ if TYPE_CHECKING:
     from harness.planning.seen import PairOverlap
 
 _PLACE = ("setting", "suite", "task")
-_PAIRS = (*_PLACE, "subset", "pairs", "one seen", "both seen", "of one image", "gold, one image", "other images")
+_PAIRS = (
+    *_PLACE,
+    "subset",
+    "pairs",
+    "one seen",
+    "both seen",
+    "of one image",
+    "gold, one image",
+    "other images",
+)
 _LEGEND = (
     "one seen: a sentence of the pair is in the training data (compared in lower case, letters and digits only); of "
     "one image: both sentences are captions of one training image. The gold columns are mean scores of such pairs, "
@@ -32,7 +43,11 @@ _LEGEND = (
 
 @click.command()
 @click.option("--paper", metavar="NAME", help="Check this paper only, and list every exception.")
-@click.option("--seen", is_flag=True, help="Instead: list test pairs and images that are in the training data.")
+@click.option(
+    "--seen",
+    is_flag=True,
+    help="Instead: list test pairs and images that are in the training data.",
+)
 @options_of(Selection, "profile")
 @names_option("--settings", "S,T", "With --seen: training settings (default: the profile's).")
 @options_of(Selection, "suites", "data_root")
@@ -49,18 +64,26 @@ def audit(
 ) -> None:
     """Check the papers' printed numbers and claims.
 
-    The checks recompute averages, stars, quotes and claims. Verdicts: holds, fails, or within rounding (fails as
-    printed, but not for all values that round to it). Statements that the paper does not make are counted apart.
+    The checks recompute averages, stars, quotes and claims. Verdicts: holds, fails, or within
+    rounding (fails as printed, but not for all values that round to it). Statements that the paper
+    does not make are counted apart.
 
-    With --seen, the tests of a profile's suites, and the task that selects checkpoints, are compared with the training
-    data of its settings. Nothing is trained.
+    With --seen, the tests of a profile's suites, and the task that selects checkpoints, are
+    compared with the training data of its settings. Nothing is trained.
     """
     if seen and paper is not None:
         raise UserError("--paper checks printed numbers and --seen compares data; give one of them")
     if seen:
         show_overlaps(profile, settings, suites, data_root)
-    elif settings or suites or data_root or context.get_parameter_source("profile") is not ParameterSource.DEFAULT:
-        raise UserError("--profile, --settings, --suites and --data-root select what --seen compares; add --seen")
+    elif (
+        settings
+        or suites
+        or data_root
+        or context.get_parameter_source("profile") is not ParameterSource.DEFAULT
+    ):
+        raise UserError(
+            "--profile, --settings, --suites and --data-root select what --seen compares; add --seen"
+        )
     else:
         _check_papers(paper)
 
@@ -76,7 +99,11 @@ def _check_papers(paper: str | None) -> None:
     if paper is not None and paper not in names:
         raise UserError(f"unknown paper '{paper}'; {suggest(paper, names)}")
     for name in names if paper is None else [paper]:
-        _show(name, [finding for finding in findings if finding.paper == name], details=paper is not None)
+        _show(
+            name,
+            [finding for finding in findings if finding.paper == name],
+            details=paper is not None,
+        )
     if paper is None:
         echo(f"{harness_command('audit', paper='NAME')} lists every exception")
 
@@ -102,16 +129,23 @@ def _counts(finding: Finding) -> str:
     return f"{text}, {finding.within} within rounding" if finding.within else text
 
 
-def show_overlaps(profile: str, settings: str | None, suites: str | None, data_root: Path | None) -> None:
+def show_overlaps(
+    profile: str, settings: str | None, suites: str | None, data_root: Path | None
+) -> None:
     """Print the overlaps of settings with the tests of suites. Raises UserError."""
     from harness import api
 
     overlaps = api.overlaps(profile, settings=settings, suites=suites, data_root=data_root)
     if overlaps.pairs:
-        plain_table(_PAIRS, [_pair_row(row) for row in overlaps.pairs if row.seen or not row.subset])
+        plain_table(
+            _PAIRS, [_pair_row(row) for row in overlaps.pairs if row.seen or not row.subset]
+        )
         echo(_LEGEND)
     if overlaps.images:
-        rows = [(row.setting, row.suite, row.task, f"{row.images:,}", f"{row.seen:,}") for row in overlaps.images]
+        rows = [
+            (row.setting, row.suite, row.task, f"{row.images:,}", f"{row.seen:,}")
+            for row in overlaps.images
+        ]
         plain_table((*_PLACE, "images", "seen in training"), rows)
     for line in overlaps.skipped:
         echo(f"skipping {line}")
@@ -121,4 +155,11 @@ def _pair_row(row: PairOverlap) -> tuple[str, ...]:
     counts = (row.pairs, row.seen, row.both_seen, row.one_image)
     means = (row.gold_one_image, row.gold_other_images)
     texts = ("-" if count is None else f"{count:,}" for count in counts)
-    return (row.setting, row.suite, row.task, row.subset, *texts, *("-" if m is None else fixed(m, 2) for m in means))
+    return (
+        row.setting,
+        row.suite,
+        row.task,
+        row.subset,
+        *texts,
+        *("-" if m is None else fixed(m, 2) for m in means),
+    )

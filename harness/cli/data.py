@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import FOLDER, CommandGroup, accept_option, completer, new_data_option, options_of
+from harness.cli.options import (
+    FOLDER,
+    CommandGroup,
+    accept_option,
+    completer,
+    new_data_option,
+    options_of,
+)
 from harness.cli.output import echo, plain_table
 from harness.command_line import Selection
 from harness.errors import MissingData, UserError
@@ -28,12 +35,14 @@ _NAMES = completer("data set")
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print what would be downloaded and stop.")
 @click.pass_context
-def fetch(context: click.Context, /, accept_licences: list[str], dry_run: bool, **grid: Any) -> None:
+def fetch(
+    context: click.Context, /, accept_licences: list[str], dry_run: bool, **grid: Any
+) -> None:
     """Download the missing data and models of a grid of runs.
 
-    Runs are selected as in `harness run`. Sizes, free space, restrictive licences and manual steps are printed first.
-    An interrupted download resumes. Proxies, HF_ENDPOINT (a mirror), HF_TOKEN and HF_HUB_OFFLINE work as in
-    huggingface_hub.
+    Runs are selected as in `harness run`. Sizes, free space, restrictive licences and manual steps
+    are printed first. An interrupted download resumes. Proxies, HF_ENDPOINT (a mirror), HF_TOKEN
+    and HF_HUB_OFFLINE work as in huggingface_hub.
     """
     from harness import api
     from harness.planning.missing import costly_suites
@@ -58,7 +67,10 @@ def bring(listed: FetchList, accept_licences: list[str], dry_run: bool) -> bool:
     for name, why in failed.items():
         echo(f"failed    {name}: {why}", err=True)
     if failed:
-        echo(f"{len(failed)} of {len(listed.items)} failed; run the same command again to retry", err=True)
+        echo(
+            f"{len(failed)} of {len(listed.items)} failed; run the same command again to retry",
+            err=True,
+        )
     elif listed.items:
         echo(f"fetched   {count_of(len(listed.items), 'item')}")
     return not failed
@@ -75,7 +87,9 @@ def _show(listed: FetchList) -> None:
             echo(f"disk      {folder}: about {readable(needed)} needed, {readable(free)} free")
     if lost := [item for item in listed.items if item.place is None]:
         size = readable(sum((item.size or 0) + item.copied + item.spare for item in lost))
-        echo(f"data root not set; give --data-root DIR or set HARNESS_DATA: about {size} needed there")
+        echo(
+            f"data root not set; give --data-root DIR or set HARNESS_DATA: about {size} needed there"
+        )
     restricted = [item for item in listed.items if item.terms]
     for item in restricted:
         echo(f"licence   {item.name}: {item.terms}")
@@ -84,7 +98,10 @@ def _show(listed: FetchList) -> None:
     for manual in listed.by_hand:
         echo(f"by hand   {manual.what}: {manual.how}")
     if not listed.items:
-        echo("nothing to download" + ("; the rest has to be got by hand" if listed.by_hand else ": nothing is missing"))
+        echo(
+            "nothing to download"
+            + ("; the rest has to be got by hand" if listed.by_hand else ": nothing is missing")
+        )
 
 
 @click.group("data", cls=CommandGroup)
@@ -112,21 +129,29 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
             _details(fetching.entry(name), root)
         return
     loaded = load_profile(profile)
-    echo(f"profile {loaded.name}, data root {root or 'not set; give --data-root DIR or set HARNESS_DATA'}")
+    echo(
+        f"profile {loaded.name}, data root {root or 'not set; give --data-root DIR or set HARNESS_DATA'}"
+    )
     inventory = Inventory(loaded, root, {})
     plain_table(("for", "files", "state", "entry"), needed_files(inventory))
     plain_table(("disk space for", "about"), disk_needs(inventory))
     head = ("entry", "state", "to fetch", "how", "what", "licence")
     plain_table(head, [_row(entry, root) for entry in fetching.entries().values()])
-    echo("`harness data list NAME` shows an entry's sources, pinned revisions, checksums and counts")
+    echo(
+        "`harness data list NAME` shows an entry's sources, pinned revisions, checksums and counts"
+    )
 
 
 @data.command("fetch")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=_NAMES)
 @accept_option
-@click.option("--offline", is_flag=True, help="Use only the local hub cache, as with HF_HUB_OFFLINE=1.")
+@click.option(
+    "--offline", is_flag=True, help="Use only the local hub cache, as with HF_HUB_OFFLINE=1."
+)
 @new_data_option
-def fetch_data(names: tuple[str, ...], accept_licences: list[str], offline: bool, data_root: Path | None) -> None:
+def fetch_data(
+    names: tuple[str, ...], accept_licences: list[str], offline: bool, data_root: Path | None
+) -> None:
     """Download data sets; an interrupted download resumes."""
     from harness import fetching
 
@@ -151,7 +176,9 @@ def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> 
     from harness import fetching
 
     with fetching.shown() as (say, watch):
-        fetching.import_folder(_root(data_root), fetching.entry(name), expand(folder), link, say, watch)
+        fetching.import_folder(
+            _root(data_root), fetching.entry(name), expand(folder), link, say, watch
+        )
 
 
 @data.command("verify")
@@ -167,7 +194,11 @@ def verify(context: click.Context, name: str | None, data_root: Path | None) -> 
 
     root = _root(data_root)
     asked = [fetching.entry(name)] if name else list(fetching.entries().values())
-    there = [entry for entry in asked if fetching.state(root, entry).word in ("present", "unchecked", "part")]
+    there = [
+        entry
+        for entry in asked
+        if fetching.state(root, entry).word in ("present", "unchecked", "part")
+    ]
     if not there:
         raise MissingData(
             f"nothing to verify: {name or 'every entry'} is missing below {root}; "
@@ -225,7 +256,8 @@ def _details(entry: Entry, root: Path | None) -> None:
     if entry.note:
         echo(entry.note)
     origins = [
-        (o.file, o.hub or o.address or str(o.hand), o.revision or "", o.checksum or "unknown") for o in entry.origins
+        (o.file, o.hub or o.address or str(o.hand), o.revision or "", o.checksum or "unknown")
+        for o in entry.origins
     ]
     plain_table(("source file", "from", "revision", "checksum"), origins)
     outputs = [(out.path, str(out.rows or out.files or "unknown")) for out in entry.outputs]

@@ -1,4 +1,6 @@
-"""`harness new` and `harness check`: commented templates of a profile, a task and a method, and checks of methods."""
+"""`harness new` and `harness check`: commented templates of a profile, a task and a method, and
+checks of methods.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from harness.files import write_text
 from harness.formatting import count_of
 from harness.registry import names
 
-#: file of a method's package -> its template; examples/plugin-template is the package that they make
+#: file of a method's package -> its template; examples/plugin-template is the package that they
+#: make
 _PACKAGE = {
     "pyproject.toml": "method.toml",
     "src/@NAME@.py": "method.txt",
@@ -63,7 +66,9 @@ def task(name: str) -> None:
 
 @new.command()
 @click.argument("name")
-@click.option("--text-only", is_flag=True, help="A method that learns from sentences alone, without pictures.")
+@click.option(
+    "--text-only", is_flag=True, help="A method that learns from sentences alone, without pictures."
+)
 def method(name: str, text_only: bool) -> None:
     """Write the folder NAME, a package with a method in one file and its tests."""
     why = ""
@@ -78,13 +83,17 @@ def method(name: str, text_only: bool) -> None:
     words = {"NAME": name, "CLASS": title, "TERM": "spread" if text_only else "image"}
     kept = "TEXT" if text_only else "PICTURES"
     _write({Path(name) / file: start for file, start in starts.items()}, words, kept)
-    echo(f"wrote {name}/ with {', '.join(starts)}; install the folder once, then change the method and run it:")
+    echo(
+        f"wrote {name}/ with {', '.join(starts)}; install the folder once, then change the method and run it:"
+    )
     echo(f"  {shlex.join(['pip', 'install', '-e', f'./{name}'])}")
     echo(f"  {harness_command('run', profile='tiny', methods=name)}")
 
 
 def _checked(name: str) -> str:
-    """Check the name of a new profile. Raises UserError for an invalid name or that of a shipped profile."""
+    """Check the name of a new profile. Raises UserError for an invalid name or that of a shipped
+    profile.
+    """
     from harness.profiles import shipped_profiles
 
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
@@ -92,12 +101,15 @@ def _checked(name: str) -> str:
             f"'{name}' is not a valid name; use at most 100 letters, digits, '.', '_' and '-', without a folder"
         )
     if name in shipped_profiles():
-        raise UserError(f"the profile '{name}' is shipped; give another name, for example my-{name}")
+        raise UserError(
+            f"the profile '{name}' is shipped; give another name, for example my-{name}"
+        )
     return name
 
 
 def _write(starts: Mapping[Path, str], words: Mapping[str, str], kept: str = "") -> None:
-    """Write templates, with each @WORD@ replaced; of lines that begin with @TEXT@ or @PICTURES@, only those `kept`.
+    """Write templates, with each @WORD@ replaced; of lines that begin with @TEXT@ or @PICTURES@,
+    only those `kept`.
 
     Raises UserError, and writes nothing, if a file exists.
     """
@@ -113,14 +125,16 @@ def _write(starts: Mapping[Path, str], words: Mapping[str, str], kept: str = "")
 
 
 @click.command()
-@click.argument("what", metavar="METHOD|PACKAGE|FOLDER|MODULE[:CLASS]|FILE.py...", nargs=-1, required=True)
+@click.argument(
+    "what", metavar="METHOD|PACKAGE|FOLDER|MODULE[:CLASS]|FILE.py...", nargs=-1, required=True
+)
 @click.pass_context
 def check(context: click.Context, what: tuple[str, ...]) -> None:
     """Check methods, or those of a package or file, on random batches.
 
-    A name may have values, as in 'simcse[temperature=0.1]'. Neither a folder nor a file need be installed. It checks
-    declarations, loss terms, gradients, values, seeds, checkpoints and devices, a line for each. Exit code 1 if one
-    fails.
+    A name may have values, as in 'simcse[temperature=0.1]'. Neither a folder nor a file need be
+    installed. It checks declarations, loss terms, gradients, values, seeds, checkpoints and
+    devices, a line for each. Exit code 1 if one fails.
     """
     from harness.method.conformance import check_all, variants_in
 

@@ -1,4 +1,6 @@
-"""`harness list` and `harness doctor`: the names that a command line can use, and the state of this machine."""
+"""`harness list` and `harness doctor`: the names that a command line can use, and the state of this
+machine.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +44,9 @@ SHOWN = 3
 def list_command(kind: str, profile: str) -> None:
     """List names by kind: methods, settings, tables and others.
 
-    KIND is methods, settings, encoders, released (public weights), suites, profiles, papers, tables or figures. The
-    first column is the name to type. Tables and figures show how many runs they need under the profile; 0: it has no
-    stand-in for any of them.
+    KIND is methods, settings, encoders, released (public weights), suites, profiles, papers, tables
+    or figures. The first column is the name to type. Tables and figures show how many runs they
+    need under the profile; 0: it has no stand-in for any of them.
     """
     from harness.profiles import load_profile
 
@@ -63,7 +65,10 @@ def _of_papers(kind: str, profile: Profile) -> list[tuple[str, ...]]:
 
     papers, names = read_papers(), StandIns.of(profile)
     if kind == "papers":
-        return [(paper.name, paper.title, " ".join(paper.run_tables), " ".join(paper.figures)) for paper in papers]
+        return [
+            (paper.name, paper.title, " ".join(paper.run_tables), " ".join(paper.figures))
+            for paper in papers
+        ]
     rows: list[tuple[str, ...]] = []
     for paper in papers:
         for name, entry in (paper.run_tables if kind == "tables" else paper.figures).items():
@@ -79,10 +84,13 @@ def _named(kind: str, profile: Profile) -> Iterator[tuple[str, ...]]:
     if kind == "profiles":
         yield from ((name, load_profile(name).description) for name in shipped_profiles())
     elif kind == "settings":
-        yield from ((name, " + ".join(s.corpora), s.description) for name, s in profile.settings.items())
+        yield from (
+            (name, " + ".join(s.corpora), s.description) for name, s in profile.settings.items()
+        )
     elif kind == "encoders":
         yield from (
-            (name, str(e.hub or e.folder or e.registered), e.revision or "") for name, e in profile.encoders.items()
+            (name, str(e.hub or e.folder or e.registered), e.revision or "")
+            for name, e in profile.encoders.items()
         )
     elif kind == "released":
         for name, weights in profile.released.items():
@@ -102,20 +110,31 @@ def _methods() -> Iterator[tuple[str, ...]]:
             yield name, "cannot be loaded", "", "", str(error)
             continue
         readings = " ".join(f"@{reading}" for reading in method.readings)
-        yield name, ", ".join(method.terms) or "none", readings, target("method", name), method.paper
+        yield (
+            name,
+            ", ".join(method.terms) or "none",
+            readings,
+            target("method", name),
+            method.paper,
+        )
 
 
 @click.command()
 @options_of(Selection, "results", "data_root")
-@click.option("--device", type=click.Choice(get_args(Device)), help="Try this device instead, in one to three minutes.")
+@click.option(
+    "--device",
+    type=click.Choice(get_args(Device)),
+    help="Try this device instead, in one to three minutes.",
+)
 def doctor(data_root: Path | None, results: Path, device: Device | None) -> None:
     """Show this machine, its data, and what each paper still needs.
 
-    For each paper: the tables and figures that can be run now, and for the others what is missing and the command that
-    downloads it. `harness data list` shows the files of a profile one by one.
+    For each paper: the tables and figures that can be run now, and for the others what is missing
+    and the command that downloads it. `harness data list` shows the files of a profile one by one.
 
-    With --device cuda, compare what a GPU computes with the CPU (attention, every method's step, a resumed training,
-    teachers), and time steps of BERT-base: a page to add to a report of a problem. With --device cpu, check less.
+    With --device cuda, compare what a GPU computes with the CPU (attention, every method's step, a
+    resumed training, teachers), and time steps of BERT-base: a page to add to a report of a
+    problem. With --device cpu, check less.
     """
     from harness.caches import cache_folder
     from harness.planning.missing import paper_needs
@@ -154,7 +173,11 @@ def _try(device: Device) -> None:
     for name, check in DeviceCheck(device).sections.items():
         checks = list(check())
         plain_table(
-            (name, ""), [(check.check, check.result if check.ok else f"FAILED: {check.result}") for check in checks]
+            (name, ""),
+            [
+                (check.check, check.result if check.ok else f"FAILED: {check.result}")
+                for check in checks
+            ],
         )
         failed += sum(not each.ok for each in checks)
     if failed:
@@ -173,7 +196,9 @@ def _inputs(profile: str, root: Path | None) -> str:
     if not missing:
         return f"all {len(listed)} found"
     command = harness_command("data", "list", profile=profile)
-    return f"{len(missing)} of {len(listed)} missing: {_first(missing)}; `{command}` lists the files"
+    return (
+        f"{len(missing)} of {len(listed)} missing: {_first(missing)}; `{command}` lists the files"
+    )
 
 
 def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> None:
@@ -183,7 +208,9 @@ def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> Non
     """
     from harness.fetching.downloads import FetchList
 
-    lists = {name: listed for name, (_, listed) in entries.items() if listed.items or listed.by_hand}
+    lists = {
+        name: listed for name, (_, listed) in entries.items() if listed.items or listed.by_hand
+    }
     ready = [name for name in entries if name not in lists]
     if not lists:
         echo(f"{paper}: all {len(entries)} tables and figures can be run")
@@ -195,13 +222,20 @@ def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> Non
     echo(head + ", ".join(ready))
     same: dict[tuple[str, ...], list[str]] = {}
     for name, needs in lists.items():
-        same.setdefault((*(item.name for item in needs.items), *(hand.what for hand in needs.by_hand)), []).append(name)
-    rows = [(", ".join(group), _first(missing), _download(lists[group[0]])) for missing, group in same.items()]
+        same.setdefault(
+            (*(item.name for item in needs.items), *(hand.what for hand in needs.by_hand)), []
+        ).append(name)
+    rows = [
+        (", ".join(group), _first(missing), _download(lists[group[0]]))
+        for missing, group in same.items()
+    ]
     plain_table((paper, "missing", "download"), rows)
     if whole.items:
         name = next(iter(lists))
         command = harness_command("fetch", **{entries[name][0]: f"{paper}:{name}"})
-        echo(f"  `{command}` downloads for one, `{harness_command('fetch', paper=paper)}` for all: {whole.size_text}")
+        echo(
+            f"  `{command}` downloads for one, `{harness_command('fetch', paper=paper)}` for all: {whole.size_text}"
+        )
     if by_hand:
         steps = harness_command("fetch", "--dry-run", paper=paper)
         echo(f"  by hand: {', '.join(by_hand)}; `{steps}` shows the steps")

@@ -1,7 +1,7 @@
 """The `harness` command.
 
-A module of commands imports at its top only what parsing and printing need; each command imports the rest inside its
-function, so that help and completion are quick.
+A module of commands imports at its top only what parsing and printing need; each command imports
+the rest inside its function, so that help and completion are quick.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from harness.errors import REFUSALS, UserError
 from harness.formatting import one_line
 from harness.stopping import Interrupted, stop_at_sigterm
 
-#: section of the help -> its commands, each with its module in harness.cli and its name there, and its line of the
-#: help, which is printed without importing the module
+#: section of the help -> its commands, each with its module in harness.cli and its name there, and
+#: its line of the help, which is printed without importing the module
 SECTIONS = {
     "Train": {
         "run": ("run:run", "Train and evaluate a grid of runs."),
@@ -46,14 +46,23 @@ SECTIONS = {
         "results": ("results:results_command", "List, drop and share results."),
     },
     "Data and models": {
-        "list": ("listing:list_command", "List names by kind: methods, settings, tables and others."),
-        "doctor": ("listing:doctor", "Show this machine, its data, and what each paper still needs."),
+        "list": (
+            "listing:list_command",
+            "List names by kind: methods, settings, tables and others.",
+        ),
+        "doctor": (
+            "listing:doctor",
+            "Show this machine, its data, and what each paper still needs.",
+        ),
         "fetch": ("data:fetch", "Download the missing data and models of a grid of runs."),
         "data": ("data:data", "List, fetch, verify and import the papers' data."),
     },
     "Extend": {
         "new": ("extend:new", "Write a commented template: a profile, a task or a method."),
-        "check": ("extend:check", "Check methods, or those of a package or file, on random batches."),
+        "check": (
+            "extend:check",
+            "Check methods, or those of a package or file, on random batches.",
+        ),
     },
 }
 COMMANDS = {name: listed for commands in SECTIONS.values() for name, listed in commands.items()}
@@ -79,7 +88,9 @@ class _Commands(CommandGroup):
         for title, commands in SECTIONS.items():
             with formatter.section(title):
                 rows = [(name, line) for name, (_, line) in commands.items()]
-                formatter.write_dl(rows, col_spacing=2 + max(map(len, COMMANDS)) - max(map(len, commands)))
+                formatter.write_dl(
+                    rows, col_spacing=2 + max(map(len, COMMANDS)) - max(map(len, commands))
+                )
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -112,22 +123,30 @@ def main() -> None:
     except click.ClickException as error:
         code = complain(error.format_message())
     except (KeyboardInterrupt, click.Abort) as error:
-        what = "the same command without --redo" if "--redo" in sys.argv else "the same command again"
+        what = (
+            "the same command without --redo" if "--redo" in sys.argv else "the same command again"
+        )
         echo(f"interrupted; run {what} to resume", err=True)
         first = error.__cause__ or error  # click aborts at an interrupt
         code = 128 + (first.number if isinstance(first, Interrupted) else signal.SIGINT)
     except OSError as error:
         code = _no_output(error)
     except MemoryError:
-        code = complain("there is not enough memory; end other programs, or raise the limit that `ulimit -v` shows")
+        code = complain(
+            "there is not enough memory; end other programs, or raise the limit that `ulimit -v` shows"
+        )
     sys.exit(code)
 
 
 def _with_help(error: click.UsageError) -> str:
-    """The message of a usage error; if it does not say how to correct it, with the command that prints the help."""
+    """The message of a usage error; if it does not say how to correct it, with the command that
+    prints the help.
+    """
     message = error.format_message().removesuffix(".")
     message = re.sub(r"valid (integer|float)( range)?$", lambda kind: _NUMBERS[kind[1]], message)
-    wrong_value = isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter)
+    wrong_value = isinstance(error, click.BadParameter) and not isinstance(
+        error, click.MissingParameter
+    )
     if wrong_value or error.ctx is None or "Did you mean" in message:
         return message
     return f"{message}; see `{error.ctx.command_path} --help`"
@@ -137,13 +156,17 @@ def _set_up_logging() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(OneLine("%(levelname)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    warnings.formatwarning = lambda message, category, *_: f"{category.__name__}: {one_line(str(message))}\n"
+    warnings.formatwarning = lambda message, category, *_: (
+        f"{category.__name__}: {one_line(str(message))}\n"
+    )
     # report long hashing and waiting for another process, which would otherwise be silent
     logging.getLogger("harness.sources").setLevel(logging.INFO)
 
 
 def _no_output(error: OSError) -> int:
-    """The exit code if the output cannot be written or the file system refuses a path. Raises any other error."""
+    """The exit code if the output cannot be written or the file system refuses a path. Raises any
+    other error.
+    """
     if isinstance(error, BrokenPipeError):
         sys.stderr.close()
         return 1

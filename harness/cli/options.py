@@ -26,13 +26,21 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def completer(name: str) -> Completer:
-    """A `shell_complete` callback that completes the last item of a comma-separated list, by a key of OFFERS."""
+    """A `shell_complete` callback that completes the last item of a comma-separated list, by a key
+    of OFFERS.
+    """
 
-    def complete(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    def complete(
+        context: click.Context, parameter: click.Parameter, typed: str
+    ) -> list[CompletionItem]:
         before, comma, last = typed.rpartition(",")
         try:
             offers = OFFERS[name](context.params.get("profile") or DEFAULT_PROFILE)
-            return [CompletionItem(f"{before}{comma}{offer}") for offer in offers if offer.startswith(last)]
+            return [
+                CompletionItem(f"{before}{comma}{offer}")
+                for offer in offers
+                if offer.startswith(last)
+            ]
         except UserError:  # such as a profile that is only half typed
             return []
 
@@ -49,7 +57,9 @@ def tasks_of_profile(profile: str) -> Iterable[str]:
     """Tasks of the suites of a profile."""
     from harness.profiles import load_profile
 
-    return dict.fromkeys(task for suite in load_profile(profile).suites.values() for task in suite.tasks)
+    return dict.fromkeys(
+        task for suite in load_profile(profile).suites.values() for task in suite.tasks
+    )
 
 
 def from_profile(table: Literal["settings", "encoders", "suites"]) -> Offer:
@@ -70,7 +80,12 @@ def from_papers(*kinds: Literal["tables", "neighbours", "figures"]) -> Offer:
         from harness.papers.published import read_papers
 
         papers = read_papers()
-        named = [f"{paper.name}:{name}" for paper in papers for kind in kinds for name in getattr(paper, kind)]
+        named = [
+            f"{paper.name}:{name}"
+            for paper in papers
+            for kind in kinds
+            for name in getattr(paper, kind)
+        ]
         return named if kinds else [paper.name for paper in papers]
 
     return offer
@@ -83,7 +98,9 @@ def data_sets(_: str) -> Iterable[str]:
     return entries()
 
 
-def complete_groups(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+def complete_groups(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
     """Groups of runs in the folder of results."""
     from harness.store import Store
 
@@ -93,7 +110,9 @@ def complete_groups(context: click.Context, parameter: click.Parameter, typed: s
     return [CompletionItem(name) for name in named if name.startswith(typed)]
 
 
-def complete_profile(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+def complete_profile(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
     """Shipped profiles by name, or files once a path is being typed."""
     from harness.profiles import shipped_profiles
 
@@ -113,7 +132,11 @@ class _Folder(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         folder = Path(os.fsdecode(super().convert(value, param, ctx)))
         if any(len(os.fsencode(part)) > LONGEST_NAME for part in folder.parts):
-            self.fail(f"{folder} contains a name longer than {LONGEST_NAME} bytes; give a shorter one", param, ctx)
+            self.fail(
+                f"{folder} contains a name longer than {LONGEST_NAME} bytes; give a shorter one",
+                param,
+                ctx,
+            )
         path = expand(folder)
         if not path.is_dir() and (self.there or path.exists()):
             what = "one that exists" if self.there else "one, or a new name"
@@ -151,7 +174,9 @@ OFFERS: dict[str, Offer] = {
 
 def names_option(flag: str, metavar: str, text: str) -> Callable[[Command], Command]:
     """An option for names, with shell completion."""
-    return click.option(flag, metavar=metavar, help=text, shell_complete=completer(flag.removeprefix("--")))
+    return click.option(
+        flag, metavar=metavar, help=text, shell_complete=completer(flag.removeprefix("--"))
+    )
 
 
 def _jobs(text: str) -> Jobs:
@@ -171,7 +196,9 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def options_of(kind: type, *chosen: str, without: Collection[str] = ()) -> Callable[[Command], Command]:
+def options_of(
+    kind: type, *chosen: str, without: Collection[str] = ()
+) -> Callable[[Command], Command]:
     """Add fields of a class as options: the `chosen` ones, or all that have a help text."""
 
     def add(command: Command) -> Command:
@@ -198,11 +225,17 @@ def _option_of(each: Field[Any]) -> Callable[[Command], Command]:
 
 
 any_profile_option = click.option(
-    "--profile", metavar="NAME|FILE.toml", help="Only results of this profile.", shell_complete=complete_profile
+    "--profile",
+    metavar="NAME|FILE.toml",
+    help="Only results of this profile.",
+    shell_complete=complete_profile,
 )
 results_option = options_of(Selection, "results")
 new_data_option = click.option(
-    "--data-root", metavar="DIR", type=FOLDER, help="Folder of data files; created if missing (default: HARNESS_DATA)."
+    "--data-root",
+    metavar="DIR",
+    type=FOLDER,
+    help="Folder of data files; created if missing (default: HARNESS_DATA).",
 )
 
 
@@ -227,12 +260,30 @@ accept_option = click.option(
 
 #: heading in the help of a command with many options -> the options below it
 OPTION_GROUPS = {
-    "Runs": ("profile", "methods", "settings", "encoders", "seeds", "suites", "tasks", "set", "redo", "dry_run"),
+    "Runs": (
+        "profile",
+        "methods",
+        "settings",
+        "encoders",
+        "seeds",
+        "suites",
+        "tasks",
+        "set",
+        "redo",
+        "dry_run",
+    ),
     "Runs of the papers": ("table", "figure", "paper", "readings", "released"),
     "Tuning": ("tune", "trials", "sampler"),
     "Files": ("results", "data_root", "fetch", "accept_licences", "track"),
     "Execution": ("device", "jobs", "chunk", "run_timeout"),
-    "Clusters": ("executor", "slurm_table", "wait", "address", "no_shared_folder", "executor_options"),
+    "Clusters": (
+        "executor",
+        "slurm_table",
+        "wait",
+        "address",
+        "no_shared_folder",
+        "executor_options",
+    ),
 }
 
 
@@ -241,7 +292,10 @@ class GroupedOptions(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         records = {each.name: each.get_help_record(ctx) for each in self.get_params(ctx)}
-        groups = {title: [records.pop(name, None) for name in names] for title, names in OPTION_GROUPS.items()}
+        groups = {
+            title: [records.pop(name, None) for name in names]
+            for title, names in OPTION_GROUPS.items()
+        }
         for title, rows in {**groups, "Others": list(records.values())}.items():
             if shown := [row for row in rows if row]:
                 with formatter.section(title):
@@ -249,7 +303,9 @@ class GroupedOptions(click.Command):
 
 
 class CommandGroup(click.Group):
-    """A group that prints its help when no subcommand is given, and suggests one when the name is unknown."""
+    """A group that prints its help when no subcommand is given, and suggests one when the name is
+    unknown.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Print the help and exit with code 0 if no arguments are given."""
@@ -262,7 +318,11 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the subcommand. Raises UserError with the nearest names for an unknown one."""
-        if not ctx.resilient_parsing and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+        if (
+            not ctx.resilient_parsing
+            and not args[0].startswith("-")
+            and self.get_command(ctx, args[0]) is None
+        ):
             hint = suggest(args[0], self.list_commands(ctx))
             raise UserError(f"unknown command `{ctx.command_path} {args[0]}`; {hint}")
         return super().resolve_command(ctx, args)

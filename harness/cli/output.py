@@ -1,4 +1,6 @@
-"""Checks of typed words, and printing as plain text in which no name or message can control the terminal."""
+"""Checks of typed words, and printing as plain text in which no name or message can control the
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -39,18 +41,26 @@ class OneLine(logging.Formatter):
 
 
 def check_typed(words: Sequence[str]) -> None:
-    """Raise UserError for an empty word, such as an unset shell variable, and for one that is not UTF-8 text."""
+    """Raise UserError for an empty word, such as an unset shell variable, and for one that is not
+    UTF-8 text.
+    """
     for before, word in zip(("", *words), words, strict=False):
-        option, equals, value = word.partition("=") if word.startswith("--") else (before, "=", word)
+        option, equals, value = (
+            word.partition("=") if word.startswith("--") else (before, "=", word)
+        )
         where = option if option.startswith("-") and option != "--" else "an argument"
         if equals and not value.strip():
-            raise UserError(f"{where} is empty, perhaps an unset shell variable; give a value, or leave it out")
+            raise UserError(
+                f"{where} is empty, perhaps an unset shell variable; give a value, or leave it out"
+            )
         if "\0" in word or any("\ud800" <= char <= "\udfff" for char in word):
             raise UserError(f"{where} is not UTF-8 text: '{word}'; give it in UTF-8")
 
 
 def echo(text: object, *, err: bool = False, nl: bool = True) -> None:
-    """Print a text to standard output, or to standard error; control characters in it are shown, not obeyed."""
+    """Print a text to standard output, or to standard error; control characters in it are shown,
+    not obeyed.
+    """
     click.echo(visible(str(text)), err=err, nl=nl)
 
 
@@ -68,20 +78,34 @@ def complain(message: str) -> int:
 
 def console() -> Console:
     """Return standard output, as wide as the terminal; without colour in a file."""
-    return Console() if sys.stdout.isatty() else Console(width=WIDTH, color_system=None, force_terminal=False)
+    return (
+        Console()
+        if sys.stdout.isatty()
+        else Console(width=WIDTH, color_system=None, force_terminal=False)
+    )
 
 
 def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table of texts, folded to the width of the terminal, between words where these fit; without markup."""
-    table, lines = Table(box=box.SIMPLE_HEAD, pad_edge=False), [list(map(_text, row)) for row in rows]
+    """Print a table of texts, folded to the width of the terminal, between words where these fit;
+    without markup.
+    """
+    table, lines = (
+        Table(box=box.SIMPLE_HEAD, pad_edge=False),
+        [list(map(_text, row)) for row in rows],
+    )
     words = [
-        max(map(len, " ".join(str(line[at]) for line in (head, *lines)).split()), default=0) for at in range(len(head))
+        max(map(len, " ".join(str(line[at]) for line in (head, *lines)).split()), default=0)
+        for at in range(len(head))
     ]
     fits = sum(words) + _GAP * len(words) < console().width
     for at, name in enumerate(head):
-        short = all(len(line[at]) <= _NARROW for line in lines)  # such as a number, which is never folded
+        short = all(
+            len(line[at]) <= _NARROW for line in lines
+        )  # such as a number, which is never folded
         least = words[at] if fits else None
-        table.add_column(_text(name), overflow="fold", no_wrap=short and len(name) <= _NARROW, min_width=least)
+        table.add_column(
+            _text(name), overflow="fold", no_wrap=short and len(name) <= _NARROW, min_width=least
+        )
     for line in lines:
         table.add_row(*line)
     console().print(table)
@@ -94,20 +118,29 @@ def wide_table(
     title: str,
     groups: Sequence[tuple[str, int]] = (),
 ) -> None:
-    """Print a table of names and numbers; one wider than the terminal is split, and each part repeats the names.
+    """Print a table of names and numbers; one wider than the terminal is split, and each part
+    repeats the names.
 
-    `rows` are names and cells. Names are folded, numbers never cut. `groups` are headings and how many columns each
-    has; each group is printed as a separate part.
+    `rows` are names and cells. Names are folded, numbers never cut. `groups` are headings and how
+    many columns each has; each group is printed as a separate part.
     """
     out = console()
-    widths = [max(len(text) for text in (name, *(cells[at] for _, cells in rows))) for at, name in enumerate(columns)]
-    names = [max(len(text) for text in (head, *(some[at] for some, _ in rows))) for at, head in enumerate(heads)]
+    widths = [
+        max(len(text) for text in (name, *(cells[at] for _, cells in rows)))
+        for at, name in enumerate(columns)
+    ]
+    names = [
+        max(len(text) for text in (head, *(some[at] for some, _ in rows)))
+        for at, head in enumerate(heads)
+    ]
     room = out.width - sum(names) - _GAP * (len(heads) + 1)
     if room < max(widths, default=0) + _GAP:
         room = out.width - sum(min(width, _NARROW) for width in names) - _GAP * (len(heads) + 1)
     for group, some in _parts(widths, room, groups):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        out.print(_text(f"{title}; {group}" if group else title))  # rich folds a title to its table's width
+        out.print(
+            _text(f"{title}; {group}" if group else title)
+        )  # rich folds a title to its table's width
         for head in heads:
             table.add_column(_text(head), overflow="fold")
         for at in some:
@@ -117,7 +150,9 @@ def wide_table(
         out.print(table)
 
 
-def _parts(widths: Sequence[int], room: int, groups: Sequence[tuple[str, int]]) -> Iterator[tuple[str, list[int]]]:
+def _parts(
+    widths: Sequence[int], room: int, groups: Sequence[tuple[str, int]]
+) -> Iterator[tuple[str, list[int]]]:
     """The parts of a table: a group and as many of its columns as fit into the room."""
     start = 0
     for group, span in groups or [("", len(widths))]:
@@ -140,8 +175,8 @@ def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> 
 
     Returns the encoders that have no untrained run.
 
-    `stored` are these and all other results of the folder: their tests count in the families, and their untrained
-    encoders are shown.
+    `stored` are these and all other results of the folder: their tests count in the families, and
+    their untrained encoders are shown.
     """
     from harness.reporting.seeds.cells import Label
     from harness.reporting.seeds.summary import summary_tables
@@ -150,7 +185,10 @@ def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> 
 
     lines = unscored(results)
     every, runs = stored or results, frames_of(results).runs
-    shown = {Label(*label) for label in runs[list(Label._fields)].drop_duplicates().itertuples(index=False)}
+    shown = {
+        Label(*label)
+        for label in runs[list(Label._fields)].drop_duplicates().itertuples(index=False)
+    }
     tables = summary_tables(every, metrics_of(every), lines, shown)
     for summary in tables:
         lines.pop((summary.profile, summary.suite), None)
@@ -162,7 +200,9 @@ def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> 
 
 
 def show_tuning(tuning: Tuning, results: Results) -> None:
-    """Print the tables of a tuning: expected best dev scores, test scores and what each seed picked."""
+    """Print the tables of a tuning: expected best dev scores, test scores and what each seed
+    picked.
+    """
     from harness.reporting.sections.tuning import tuned_grids
 
     for report in replace(results, tunings=[tuning]).tuned:
@@ -171,7 +211,9 @@ def show_tuning(tuning: Tuning, results: Results) -> None:
 
 
 def show_paper_tables(names: Iterable[str], results: Results) -> None:
-    """Print the papers' tables of these names (mcse:T1) that have results of the one profile, reading by reading."""
+    """Print the papers' tables of these names (mcse:T1) that have results of the one profile,
+    reading by reading.
+    """
     grids = results.paper_grids
     for name in names:
         if name in grids and not grids[name].empty:
@@ -181,7 +223,8 @@ def show_paper_tables(names: Iterable[str], results: Results) -> None:
 def _show(grid: Grid, sections: str) -> None:
     """Print a table and its notes, split if the table is wider than the terminal.
 
-    `sections` is the heading above the titles of its sections; a table's only section is named in the table's title.
+    `sections` is the heading above the titles of its sections; a table's only section is named in
+    the table's title.
     """
     from harness.reporting.seeds.summary import BOLD
     from harness.reporting.tables.grids import code_of
@@ -202,7 +245,9 @@ def _show(grid: Grid, sections: str) -> None:
 
 
 def read_results(folder: Path, profile: str | None = None, named: Collection[str] = ()) -> Results:
-    """Read the results of a folder; print a warning for each that is left out, unless it was shown before (`named`)."""
+    """Read the results of a folder; print a warning for each that is left out, unless it was shown
+    before (`named`).
+    """
     from harness import api
 
     loaded = api.results(folder, profile)

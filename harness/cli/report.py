@@ -43,19 +43,42 @@ _POSITIVE = click.FloatRange(0.0, 1e6, True)
 def margin_option(text: str) -> Callable[[F], F]:
     """The option --margin, which decides beforehand what is equal."""
     default = "default of equal: 0.1 or a tenth of the deviation over seeds, if larger"
-    return click.option("--margin", metavar="POINTS", type=float, help=f"{text.removesuffix('.')}; {default}.")
+    return click.option(
+        "--margin", metavar="POINTS", type=float, help=f"{text.removesuffix('.')}; {default}."
+    )
 
 
 @click.command()
 @any_profile_option
 @results_option
-@click.option("--out", default=DEFAULT_REPORT, show_default=True, metavar="DIR", type=FOLDER, help="Folder to write.")
-@margin_option(f"Largest difference that counts as equal, and from print as reproduced ({DEFAULT_MARGIN:g} there).")
-@click.option("--one-file", is_flag=True, help="Also write report.html: all pages except those of runs, for sending.")
+@click.option(
+    "--out",
+    default=DEFAULT_REPORT,
+    show_default=True,
+    metavar="DIR",
+    type=FOLDER,
+    help="Folder to write.",
+)
+@margin_option(
+    f"Largest difference that counts as equal, and from print as reproduced ({DEFAULT_MARGIN:g} there)."
+)
+@click.option(
+    "--one-file",
+    is_flag=True,
+    help="Also write report.html: all pages except those of runs, for sending.",
+)
 @click.option("--open", "open_it", is_flag=True, help="Open the report in a browser.")
-@click.option("--follow", is_flag=True, help="Write it again each minute until no run is in progress.")
+@click.option(
+    "--follow", is_flag=True, help="Write it again each minute until no run is in progress."
+)
 def report(
-    profile: str | None, results: Path, out: Path, margin: float | None, one_file: bool, open_it: bool, follow: bool
+    profile: str | None,
+    results: Path,
+    out: Path,
+    margin: float | None,
+    one_file: bool,
+    open_it: bool,
+    follow: bool,
 ) -> None:
     """Write a report: Markdown, LaTeX, CSV and a static site."""
     waiting("reading results, testing differences and drawing figures")
@@ -78,7 +101,13 @@ def report(
 
 @click.command()
 @click.argument("name", shell_complete=completer("suite or table"))
-@click.option("--format", "text_format", default="markdown", show_default=True, type=click.Choice(TABLE_FORMATS))
+@click.option(
+    "--format",
+    "text_format",
+    default="markdown",
+    show_default=True,
+    type=click.Choice(TABLE_FORMATS),
+)
 @click.option(
     "--rows",
     metavar="A,B",
@@ -91,12 +120,18 @@ def report(
 @any_profile_option
 @results_option
 def table(
-    name: str, text_format: TableFormat, margin: float | None, profile: str | None, results: Path, **shown: str | None
+    name: str,
+    text_format: TableFormat,
+    margin: float | None,
+    profile: str | None,
+    results: Path,
+    **shown: str | None,
 ) -> None:
     """Print one table as Markdown, LaTeX or CSV.
 
-    NAME is a suite, such as sts, or a table of a paper, such as mcse:T1. In a terminal, Markdown has no escapes. LaTeX
-    fits a document of two columns: it needs booktabs, and is split rather than set below 7 pt.
+    NAME is a suite, such as sts, or a table of a paper, such as mcse:T1. In a terminal, Markdown
+    has no escapes. LaTeX fits a document of two columns: it needs booktabs, and is split rather
+    than set below 7 pt.
     """
     chosen = {option: names for option, names in shown.items() if names}
     found = read_results(results, profile).with_margin(margin)
@@ -116,8 +151,8 @@ def is_terminal() -> bool:
 def cite(profile: str | None, methods: str | None, results: Path) -> None:
     """Print BibTeX for everything that the results used.
 
-    These are methods, encoders, teachers, training and test data, and this harness. Anything without a known reference
-    is listed in a comment at the end.
+    These are methods, encoders, teachers, training and test data, and this harness. Anything
+    without a known reference is listed in a comment at the end.
     """
     from harness.commands import no_results
     from harness.method import method_named
@@ -144,27 +179,46 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
 @click.command()
 @click.argument("a", metavar="A", shell_complete=completer("method"))
 @click.argument("b", metavar="B", shell_complete=completer("method"))
-@click.option("--metric", required=True, metavar="SUITE.TASK[.METRIC]", help="The score to compare, such as sts.Avg.")
+@click.option(
+    "--metric",
+    required=True,
+    metavar="SUITE.TASK[.METRIC]",
+    help="The score to compare, such as sts.Avg.",
+)
 @any_profile_option
 @names_option("--setting", "S", "Only runs of this setting.")
 @names_option("--encoder", "E", "Only runs of this encoder.")
-@click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Only runs with these overrides.")
-@click.option("--equal", type=click.Choice(["steps", "rows", "flops"]), help="Refuse to compare unequal budgets.")
+@click.option(
+    "--set", "set", multiple=True, metavar="KEY=VALUE", help="Only runs with these overrides."
+)
+@click.option(
+    "--equal",
+    type=click.Choice(["steps", "rows", "flops"]),
+    help="Refuse to compare unequal budgets.",
+)
 @margin_option("Largest difference that counts as equal.")
 @results_option
-def compare(a: str, b: str, metric: str, results: Path, equal: str | None, margin: float | None, **only: Any) -> None:
+def compare(
+    a: str, b: str, metric: str, results: Path, equal: str | None, margin: float | None, **only: Any
+) -> None:
     """Compare variant A with variant B over their seeds.
 
-    Each may be a VARIANT/SETTING/ENCODER, and NAME#GROUP names the runs of an earlier state of code, data or values; a
-    variant is found under any spelling of its options. Without --set, runs without overrides are preferred.
+    Each may be a VARIANT/SETTING/ENCODER, and NAME#GROUP names the runs of an earlier state of
+    code, data or values; a variant is found under any spelling of its options. Without --set, runs
+    without overrides are preferred.
     """
     from harness.planning.names import stored_spelling
     from harness.reporting.seeds.lookup import of_group
 
     loaded = read_results(results, only["profile"]).with_margin(margin)
     (a_name, a_group), (b_name, b_group) = map(of_group, (a, b))
-    first, second = (stored_spelling(loaded.runs, text, only["profile"]) for text in (a_name, b_name))
-    first, second = (f"{name}#{group}" if group else name for name, group in ((first, a_group), (second, b_group)))
+    first, second = (
+        stored_spelling(loaded.runs, text, only["profile"]) for text in (a_name, b_name)
+    )
+    first, second = (
+        f"{name}#{group}" if group else name
+        for name, group in ((first, a_group), (second, b_group))
+    )
     if first == second:
         raise UserError(f"{a} and {b} are the same variant; name two")
     comparison = loaded.compare(first, second, metric, **only)
@@ -174,19 +228,25 @@ def compare(a: str, b: str, metric: str, results: Path, equal: str | None, margi
 
 
 def _check_budgets(comparison: Comparison, name: str, commands: Commands) -> None:
-    """Raise UserError where the two sides differ by more than 1 %, with the command that makes them equal."""
+    """Raise UserError where the two sides differ by more than 1 %, with the command that makes them
+    equal.
+    """
     from harness.reporting.seeds.spent import BUDGET
 
     less, more = sorted((comparison.a, comparison.b), key=lambda row: row.spent.budget.get(name, 0))
     numbers = [row.spent.budget.get(name, 0) for row in (less, more)]
     if not numbers[0]:
-        raise UserError(f"{less.name} has no count of {BUDGET[name]}: it trains nothing, or its results are older")
+        raise UserError(
+            f"{less.name} has no count of {BUDGET[name]}: it trains nothing, or its results are older"
+        )
     if (ratio := numbers[1] / numbers[0]) <= 1.01:
         return
     label, known = less.label, Variant.parse(less.label.variant)
     steps = {**dict(known.options), "steps": round(less.spent.budget["steps"] * ratio)}
     longer = str(Variant.make(known.name, steps, known.reading))
-    command = commands.run(profile=label.profile, methods=longer, settings=label.setting, encoders=label.encoder)
+    command = commands.run(
+        profile=label.profile, methods=longer, settings=label.setting, encoders=label.encoder
+    )
     said = f"{more.name} has {ratio:.2f} times as many {BUDGET[name]} as {less.name}"
     raise UserError(f"{said}; `{command}` makes them equal, then compare {longer}")
 
@@ -225,8 +285,12 @@ def _numbers(comparison: Comparison) -> Iterator[TextRow]:
 
 @click.command()
 @click.option("--effect", required=True, type=_POSITIVE, help="The true difference of means.")
-@click.option("--std", required=True, type=_POSITIVE, help="The standard deviation over seeds, on both sides.")
-@click.option("--seeds", type=click.IntRange(2, MOST_SEEDS), help="One more number of seeds for the table.")
+@click.option(
+    "--std", required=True, type=_POSITIVE, help="The standard deviation over seeds, on both sides."
+)
+@click.option(
+    "--seeds", type=click.IntRange(2, MOST_SEEDS), help="One more number of seeds for the table."
+)
 def power(effect: float, std: float, seeds: int | None) -> None:
     """Show how many seeds a difference needs.
 
@@ -239,7 +303,9 @@ def power(effect: float, std: float, seeds: int | None) -> None:
             raise UserError(f"--{name} {value}: not a finite number; give another value")
     if (needed := seeds_to_decide(effect, std, None)) is None:
         why = "no number of seeds can detect this difference"
-        raise UserError(f"--effect {effect:g} is too small for --std {std:g} ({why}); give a larger one")
+        raise UserError(
+            f"--effect {effect:g} is too small for --std {std:g} ({why}); give a larger one"
+        )
     echo(
         f"a difference of {effect:g} with a deviation of {std:g} needs {needed} seeds of each variant "
         "(80% power, two-sided t-test at 0.05)"
@@ -254,19 +320,28 @@ def power(effect: float, std: float, seeds: int | None) -> None:
 @click.command("export")
 @click.argument("run", metavar="RUN")
 @click.option("--to", metavar="DIR", type=FOLDER, help="A new or empty folder for the model.")
-@click.option("--mteb", metavar="DIR", type=FOLDER, help="A new or empty folder for mteb's result files.")
+@click.option(
+    "--mteb", metavar="DIR", type=FOLDER, help="A new or empty folder for mteb's result files."
+)
 @click.option(
     "--as",
     "named",
     metavar="OWNER/NAME@COMMIT",
     help="With --mteb: the model's name on the hub (default: that of the encoder, where the run trains nothing).",
 )
-@click.option("--push", metavar="OWNER/NAME", help="A new repository of the hub for the model; it is private.")
+@click.option(
+    "--push", metavar="OWNER/NAME", help="A new repository of the hub for the model; it is private."
+)
 @results_option
 @click.option(
-    "--profile", metavar="FILE.toml", help="The run's profile, if it is your own file.", shell_complete=complete_profile
+    "--profile",
+    metavar="FILE.toml",
+    help="The run's profile, if it is your own file.",
+    shell_complete=complete_profile,
 )
-@click.option("--encoder", metavar="DIR", type=FOLDER, help="The encoder's folder, for an untrained run.")
+@click.option(
+    "--encoder", metavar="DIR", type=FOLDER, help="The encoder's folder, for an untrained run."
+)
 def export_command(
     run: str,
     to: Path | None,
@@ -279,9 +354,10 @@ def export_command(
 ) -> None:
     """Write a run's model, or its scores as mteb's files.
 
-    The model is that of the best checkpoint, in a folder with a model card that transformers and sentence-transformers
-    load. The scores are written as mteb's repository of results takes them. RUN is a run's key
-    (simcse/toy/toy-bert/seed-0) or result file. The token of --push is that of `hf auth login` or HF_TOKEN.
+    The model is that of the best checkpoint, in a folder with a model card that transformers and
+    sentence-transformers load. The scores are written as mteb's repository of results takes them.
+    RUN is a run's key (simcse/toy/toy-bert/seed-0) or result file. The token of --push is that of
+    `hf auth login` or HF_TOKEN.
     """
     if to is None and mteb is None and push is None:
         raise UserError(
@@ -325,4 +401,6 @@ def _scores(run: str, mteb: Path, results: Path, named: str | None, profile: str
     done = export_mteb(run, mteb, results, hub_model(named) if named else None, profile)
     for line in done.left_out:
         echo(f"left out: {line}", err=True)
-    echo(f"{count_of(len(done.tasks), 'task')} of {done.model.hub} at {done.model.revision} in {mteb}/results")
+    echo(
+        f"{count_of(len(done.tasks), 'task')} of {done.model.hub} at {done.model.revision} in {mteb}/results"
+    )

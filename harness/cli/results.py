@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import FOLDER, FOLDER_THERE, CommandGroup, any_profile_option, complete_groups, results_option
+from harness.cli.options import (
+    FOLDER,
+    FOLDER_THERE,
+    CommandGroup,
+    any_profile_option,
+    complete_groups,
+    results_option,
+)
 from harness.cli.output import echo, plain_table, read_results, warn
 from harness.command_line import DEFAULT_RESULTS, harness_command
 from harness.errors import UserError
@@ -29,8 +36,9 @@ def results_command() -> None:
 def list_command(profile: str | None, results: Path) -> None:
     """List groups of runs that differ by their seeds alone.
 
-    Groups of one name differ in code, data or values; the last column says which is the present one, as `harness
-    status` computes it, and what has changed since the others. NAME#GROUP names one, in `harness compare` too.
+    Groups of one name differ in code, data or values; the last column says which is the present
+    one, as `harness status` computes it, and what has changed since the others. NAME#GROUP names
+    one, in `harness compare` too.
     """
     from harness.profiles import load_profile
     from harness.reporting.seeds.lookup import listed_groups
@@ -47,8 +55,8 @@ def list_command(profile: str | None, results: Path) -> None:
 def drop_command(runs: tuple[str, ...], results: Path) -> None:
     """Move results to RESULTS/.superseded.
 
-    RUN is a run's key, or NAME#GROUP for a group of runs, as `harness results list` shows it. Nothing is deleted: files
-    moved back are results again. A run in progress is refused.
+    RUN is a run's key, or NAME#GROUP for a group of runs, as `harness results list` shows it.
+    Nothing is deleted: files moved back are results again. A run in progress is refused.
     """
     from harness.reporting.seeds.lookup import named_runs
     from harness.store import Store
@@ -82,28 +90,32 @@ def drop_command(runs: tuple[str, ...], results: Path) -> None:
 def merge_command(folders: tuple[Path, ...], results: Path, contributors: tuple[str, ...]) -> int:
     """Merge the results of several labs into one folder.
 
-    Existing results do not change, and new ones are checked first. For a run that several labs have, tables show the
-    result that was added first, and the report compares all of them. An interrupted merge can be repeated. Exit code 1:
-    something was left out.
+    Existing results do not change, and new ones are checked first. For a run that several labs
+    have, tables show the result that was added first, and the report compares all of them. An
+    interrupted merge can be repeated. Exit code 1: something was left out.
     """
     from harness.store import Store
     from harness.store.labs import merge, named_stores
 
     into = Store(results)
     if not contributors and results.resolve() in [folder.resolve() for folder in folders]:
-        raise UserError(f"{results} is the folder that results are merged into; name its own with --contributor")
+        raise UserError(
+            f"{results} is the folder that results are merged into; name its own with --contributor"
+        )
     return tell_merged(into, merge(into, named_stores(folders, contributors)))
 
 
 @results_command.command("push")
 @click.argument("repository", metavar="OWNER/NAME")
-@click.option("--contributor", required=True, metavar="NAME", help="Name of the lab that made these results.")
+@click.option(
+    "--contributor", required=True, metavar="NAME", help="Name of the lab that made these results."
+)
 @results_option
 def push_command(repository: str, results: Path, contributor: str) -> int:
     """Add results to a data set repository of the hub.
 
-    Nothing there is overwritten. A missing repository is created, as a private one. Results that came from other labs
-    keep their names. The token is that of `hf auth login` or HF_TOKEN.
+    Nothing there is overwritten. A missing repository is created, as a private one. Results that
+    came from other labs keep their names. The token is that of `hf auth login` or HF_TOKEN.
     """
     from harness.runs.hub import push
     from harness.store import Store
@@ -120,7 +132,11 @@ def push_command(repository: str, results: Path, contributor: str) -> int:
 
 @results_command.command("pull")
 @click.argument("repository", metavar="OWNER/NAME")
-@click.option("--revision", metavar="COMMIT", help="A commit, branch or tag of the repository (default: main).")
+@click.option(
+    "--revision",
+    metavar="COMMIT",
+    help="A commit, branch or tag of the repository (default: main).",
+)
 @results_option
 def pull_command(repository: str, revision: str | None, results: Path) -> int:
     """Merge results from a data set repository of the hub.
@@ -151,12 +167,16 @@ def tell_merged(into: Store, done: Merged) -> int:
     code = tell_left_out(done)
     for lab in sorted({lab for lab, _ in done.states}):
         new, extended, there = (done.count(lab, state) for state in ("new", "extended", "there"))
-        echo(f"{lab}: {count_of(new, 'new result')}, {extended} with more evaluations, {there} already there")
+        echo(
+            f"{lab}: {count_of(new, 'new result')}, {extended} with more evaluations, {there} already there"
+        )
     if done.unchecked:
         what = "too old to recompute the fingerprint; only the digest was checked"
         echo(f"{count_of(done.unchecked, 'result')} {what}")
     if done.in_use:
-        echo(f"{count_of(done.in_use, 'result')} in use by a running command; run this command again when it ends")
+        echo(
+            f"{count_of(done.in_use, 'result')} in use by a running command; run this command again when it ends"
+        )
     if several := sum(1 for _ in repeated(into)):
         report = harness_command("report", results=str(into.root))
         echo(f"{count_of(several, 'run')} with results of several labs; `{report}` compares them")

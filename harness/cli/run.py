@@ -1,4 +1,6 @@
-"""`harness run`, `harness eval` and `harness status`: plan runs, execute them, show their scores or states."""
+"""`harness run`, `harness eval` and `harness status`: plan runs, execute them, show their scores or
+states.
+"""
 
 from __future__ import annotations
 
@@ -48,28 +50,49 @@ _STATE_LINES = [f"{name:9} {text}" for name, text in _STATES.items()]
 @options_of(Selection)
 @options_of(Execution)
 @click.option(
-    "--executor-option", "executor_options", multiple=True, metavar="KEY=VALUE", help="An option of the executor."
+    "--executor-option",
+    "executor_options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="An option of the executor.",
 )
 @click.option("--address", metavar="HOST:PORT", help="Executor ray: the head of the cluster.")
-@click.option("--no-shared-folder", is_flag=True, help="Executor ray: nodes send their results to this command.")
+@click.option(
+    "--no-shared-folder",
+    is_flag=True,
+    help="Executor ray: nodes send their results to this command.",
+)
 @click.option(
     "--slurm",
     "slurm_table",
     metavar="FILE.toml",
     help="Executor slurm: file with a table [slurm], the options of the jobs.",
 )
-@click.option("--wait", is_flag=True, help="Executor slurm: wait for the jobs; stopping this command stops them too.")
-@click.option("--fetch", is_flag=True, help="First download missing data and models, as `harness fetch` does.")
+@click.option(
+    "--wait",
+    is_flag=True,
+    help="Executor slurm: wait for the jobs; stopping this command stops them too.",
+)
+@click.option(
+    "--fetch", is_flag=True, help="First download missing data and models, as `harness fetch` does."
+)
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
 @click.pass_context
 def run(
-    context: click.Context, /, fetch: bool, accept_licences: list[str], dry_run: bool, track: str, **options: Any
+    context: click.Context,
+    /,
+    fetch: bool,
+    accept_licences: list[str],
+    dry_run: bool,
+    track: str,
+    **options: Any,
 ) -> None:
     """Train and evaluate a grid of runs.
 
-    A grid combines methods, settings, encoders and seeds. Finished runs are skipped, interrupted runs resume. With
-    --redo, old results move to RESULTS/.superseded first; after a stop, the command without --redo goes on.
+    A grid combines methods, settings, encoders and seeds. Finished runs are skipped, interrupted
+    runs resume. With --redo, old results move to RESULTS/.superseded first; after a stop, the
+    command without --redo goes on.
     """
     waiting("planning: methods, data, encoders and finished runs")
     from harness import api
@@ -113,18 +136,27 @@ def _executor_options(options: dict[str, Any]) -> dict[str, str]:
 @click.command("eval")
 @click.argument("model", metavar="[MODEL]", required=False)
 @names_option("--encoders", "E,NAME=DIR", "More models, named as in `harness run --encoders`.")
-@names_option("--pooling", "NAME", "Pooling of token vectors: cls, mean, ... (default: the model's own).")
-@click.option("--name", metavar="NAME", help="Name for the model of a folder (default: from its path).")
-@click.option("--trust-remote-code", is_flag=True, help="Allow code from the model's repository to run.")
+@names_option(
+    "--pooling", "NAME", "Pooling of token vectors: cls, mean, ... (default: the model's own)."
+)
+@click.option(
+    "--name", metavar="NAME", help="Name for the model of a folder (default: from its path)."
+)
+@click.option(
+    "--trust-remote-code", is_flag=True, help="Allow code from the model's repository to run."
+)
 @options_of(Selection, "suites", "tasks", "profile", "results", "data_root")
 @options_of(Execution, "device", "track")
 @click.pass_context
-def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice, track: str, **options: Any) -> None:
+def evaluate(
+    context: click.Context, /, model: str | None, device: DeviceChoice, track: str, **options: Any
+) -> None:
     """Evaluate saved models, or evaluate a run on more suites.
 
-    MODEL is a folder that transformers or sentence-transformers saved, a hub name OWNER/NAME[@COMMIT], or the key of a
-    run. Scores are stored and shown with those of runs; a model from outside is the run `none[pooling=...]`. --encoders
-    names more models, or the folder of a run's encoder.
+    MODEL is a folder that transformers or sentence-transformers saved, a hub name
+    OWNER/NAME[@COMMIT], or the key of a run. Scores are stored and shown with those of runs; a
+    model from outside is the run `none[pooling=...]`. --encoders names more models, or the folder
+    of a run's encoder.
     """
     waiting("planning: models, suites and their data")
     from harness import api
@@ -133,10 +165,15 @@ def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice,
     places = tracker_places(track, options["results"])
     plan = with_tried_encoders(api.plan_model(model, **options))
     _describe(plan, places)
-    _show_results(context, plan, api.execute(plan, device=device, track=list(places), progress=True))
+    _show_results(
+        context, plan, api.execute(plan, device=device, track=list(places), progress=True)
+    )
 
 
-@click.command(cls=GroupedOptions, help="\n".join(["Show the state of each run of a grid.\n", "\b", *_STATE_LINES]))
+@click.command(
+    cls=GroupedOptions,
+    help="\n".join(["Show the state of each run of a grid.\n", "\b", *_STATE_LINES]),
+)
 @options_of(Selection, without=["redo"])
 @click.pass_context
 def status(context: click.Context, /, **grid: Any) -> None:
@@ -158,7 +195,9 @@ def status(context: click.Context, /, **grid: Any) -> None:
 
 
 def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Print the number of runs, how many are done, what is skipped or missing, an estimate, and trackers."""
+    """Print the number of runs, how many are done, what is skipped or missing, an estimate, and
+    trackers.
+    """
     echo(plan.counts)
     recorded = (f"tracker   {name}: {address}" for name, address in trackers.items())
     for line in (*_axes(plan), *_problems(plan), *_estimate(plan), *recorded):
@@ -179,7 +218,9 @@ def describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
 
 
 def _axes(plan: Plan) -> Iterator[str]:
-    """Lines on the grid and on the progress of each table and figure; a run that two of them share counts in both."""
+    """Lines on the grid and on the progress of each table and figure; a run that two of them share
+    counts in both.
+    """
     request = plan.request
     trained = [spec for spec in request.wanted if spec.setting.name != UNTRAINED]
     axes: dict[str, Sequence[object]] = {
@@ -204,7 +245,13 @@ def _axes(plan: Plan) -> Iterator[str]:
 
 
 def _problems(plan: Plan) -> Iterator[str]:
-    from harness.planning.missing import costly_suites, fetch_command, fetch_list, lacking, missing_encoders
+    from harness.planning.missing import (
+        costly_suites,
+        fetch_command,
+        fetch_list,
+        lacking,
+        missing_encoders,
+    )
 
     yield from (f"error     {line}" for line in plan.errors)
     yield from _skipped(plan)
@@ -251,7 +298,11 @@ def _without_baseline(plan: Plan) -> str:
     """A hint to add the baseline, if neither the grid nor the folder of results has it; else empty."""
     request = plan.request
     trained = [run for run in plan.todo if run.resolved.trains]
-    if not trained or not request.strict or any(method.name == BASELINE for method in request.methods):
+    if (
+        not trained
+        or not request.strict
+        or any(method.name == BASELINE for method in request.methods)
+    ):
         return ""
     if len(plan.known.where(variant=[BASELINE], profile=[request.profile.name])):
         return ""
@@ -270,7 +321,9 @@ def _estimate(plan: Plan) -> Iterator[str]:
         each = f" ({fixed(expected.here / 3600, 1)} device-hours)" if plan.request.entries else ""
         yield f"estimate  about {duration(expected.here)}{each}, one run at a time; from finished runs of this profile"
     elif any(run.resolved.trains for run in plan.todo):
-        hours = ", ".join(f"{_hours(seconds)} on one {name}" for name, seconds in expected.cards.items())
+        hours = ", ".join(
+            f"{_hours(seconds)} on one {name}" for name, seconds in expected.cards.items()
+        )
         yield f"estimate  about {hours}, one run at a time; by arithmetic (docs/reproduce.md), not measured"
 
 
@@ -285,7 +338,9 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     Sets exit code 2 for a wrong input, and 1 where a run failed or its result is damaged.
     """
     if not plan.todo:
-        echo(f"nothing to do: every {'other ' if plan.damaged or plan.errors else ''}run of this plan is finished")
+        echo(
+            f"nothing to do: every {'other ' if plan.damaged or plan.errors else ''}run of this plan is finished"
+        )
     if len(results):
         from harness.planning.present import Present
         from harness.store.tunings import resumed
@@ -311,7 +366,10 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     for line in _skipped(plan):
         echo(line)
     if plan.damaged:
-        echo(f"{count_of(len(plan.damaged), 'run')} skipped: their results cannot be used (see above)", err=True)
+        echo(
+            f"{count_of(len(plan.damaged), 'run')} skipped: their results cannot be used (see above)",
+            err=True,
+        )
     if results.failures:
         ended = len(results) + len(results.failures) - len(plan.done)
         echo(

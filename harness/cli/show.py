@@ -29,12 +29,17 @@ LAST_LINES = 10
 
 @click.command()
 @click.argument("run", metavar="RUN")
-@click.option("--follow", is_flag=True, help="Keep printing until the run ends; Ctrl-C stops only the printing.")
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Keep printing until the run ends; Ctrl-C stops only the printing.",
+)
 @results_option
 def logs(run: str, follow: bool, results: Path) -> None:
     """Print the log of a run in progress, failed or finished.
 
-    RUN is its key, words of the key that no other run has, or six or more digits of its fingerprint.
+    RUN is its key, words of the key that no other run has, or six or more digits of its
+    fingerprint.
     """
     from harness.planning.names import find_run
     from harness.store import Store
@@ -48,7 +53,9 @@ def logs(run: str, follow: bool, results: Path) -> None:
             raise
         log = stored_logs.find_log(store, find_run(store, run)[0].fingerprint)
     if not follow and not log.path.is_file():
-        raise UserError(f"{log.key} has no log yet: its job is still queued; `harness status` shows where")
+        raise UserError(
+            f"{log.key} has no log yet: its job is still queued; `harness status` shows where"
+        )
     if not follow:
         echo(store.text(log.path), nl=False)
         return
@@ -70,11 +77,14 @@ def logs(run: str, follow: bool, results: Path) -> None:
     shell_complete=complete_profile,
 )
 @results_option
-def show(what: str, setting: str | None, encoder: str | None, profile: str | None, results: Path) -> None:
+def show(
+    what: str, setting: str | None, encoder: str | None, profile: str | None, results: Path
+) -> None:
     """Show a run, a failed run, or a method and its values.
 
-    A run is given by its key, in any spelling of its options, words of the key that no other run has, six or more
-    digits of its fingerprint, or its result file. A failed run is shown with its traceback and the end of its log.
+    A run is given by its key, in any spelling of its options, words of the key that no other run
+    has, six or more digits of its fingerprint, or its result file. A failed run is shown with its
+    traceback and the end of its log.
     """
     if what in names("method"):
         _show_method(what, profile or DEFAULT_PROFILE, setting, encoder)
@@ -103,7 +113,11 @@ def _failures(store: Store, key: str, profile: str | None) -> list[Failure]:
     name = None if profile is None else load_profile(profile).name
     with suppress(SpecError):
         key = str(RunSpec.parse(key))
-    named = (failure for failure in store.failures() if is_named(key, failure.spec.key, failure.fingerprint))
+    named = (
+        failure
+        for failure in store.failures()
+        if is_named(key, failure.spec.key, failure.fingerprint)
+    )
     return [failure for failure in named if name in (None, failure.profile)]
 
 
@@ -111,9 +125,12 @@ def _show_failure(store: Store, failure: Failure) -> None:
     """Print the error and traceback of a failed run, and the path and last lines of its log."""
     from harness.store.logs import failed_log
 
-    echo(f"{failure.spec.key}  profile {failure.profile}  failed {failure.when}: {one_line(failure.error)}")
     echo(
-        failure.traceback or "no traceback: the process was killed, or what failed is a job that the run needs",
+        f"{failure.spec.key}  profile {failure.profile}  failed {failure.when}: {one_line(failure.error)}"
+    )
+    echo(
+        failure.traceback
+        or "no traceback: the process was killed, or what failed is a job that the run needs",
         nl=not failure.traceback,
     )
     path = failed_log(store, failure.fingerprint)
@@ -135,31 +152,50 @@ def _show_run(result: Result) -> None:
         f"code {result.revision or 'unknown'}"
     )
     if result.dev.best_step is not None:
-        last = f"; {result.dev.scores[-1]:.2f} at the last, {result.dev.steps[-1]}" if result.dev.scores else ""
-        echo(f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}{last}")
+        last = (
+            f"; {result.dev.scores[-1]:.2f} at the last, {result.dev.steps[-1]}"
+            if result.dev.scores
+            else ""
+        )
+        echo(
+            f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}{last}"
+        )
     spent = Spent.of(frames, [0]).texts()
     echo(f"budget: {', '.join(f'{value} {what}' for what, value in spent.items())}")
     for part, values in result.hyperparameters.items():
         echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
     if result.trial is not None:
         found = result.trial.model_dump().items()
-        texts = (f"{name}={f'{value:.1e}' if isinstance(value, float) else value}" for name, value in found)
+        texts = (
+            f"{name}={f'{value:.1e}' if isinstance(value, float) else value}"
+            for name, value in found
+        )
         echo(f"trial of the encoder: {', '.join(texts)}")
     for role, use in result.teachers.items():
         echo(f"{role}: {use.teacher} ({use.of})")
-    plain_table(("gradient in", "of the term", "share from", "to", "last", "cosine, last"), _gradient_rows(result))
-    for (suite, protocol), some in frames.flat().groupby(["suite", "protocol"], sort=False, observed=True):
+    plain_table(
+        ("gradient in", "of the term", "share from", "to", "last", "cosine, last"),
+        _gradient_rows(result),
+    )
+    for (suite, protocol), some in frames.flat().groupby(
+        ["suite", "protocol"], sort=False, observed=True
+    ):
         echo(f"{suite}, protocol {protocol}")
         texts = (f"{value:.4f}".rstrip("0").rstrip(".") for value in some["value"])
         rows = zip(*(some[name] for name in ("task", "part", "metric")), texts, strict=True)
         plain_table(("task", "part", "metric", "value"), rows)
-    plain_table(("machine", ""), [*((k, str(v)) for k, v in result.hardware.items()), *result.packages.items()])
+    plain_table(
+        ("machine", ""),
+        [*((k, str(v)) for k, v in result.hardware.items()), *result.packages.items()],
+    )
     for line in result.all_warnings:
         echo(f"warning: {line}")
 
 
 def _gradient_rows(result: Result) -> Iterator[tuple[str, ...]]:
-    """Each loss term's shares of the gradient in the batches of a stream, and its cosine with the whole."""
+    """Each loss term's shares of the gradient in the batches of a stream, and its cosine with the
+    whole.
+    """
     for stream, points in result.gradients.items():
         for term, cosine in (pair for point in points[-1:] for pair in point.cosines.items()):
             shares = [point.shares.get(term) or 0.0 for point in points]
@@ -178,11 +214,16 @@ def _show_method(name: str, profile: str, setting: str | None, encoder: str | No
     echo(f"loss terms: {', '.join(facts.terms) or 'none'} (remove one with {name}[without=TERM])")
     if facts.parts:
         echo(f"parts of terms that can also be removed: {', '.join(facts.parts)}")
-    plain_table(("reading", "what it follows"), [(f"@{key}", text) for key, text in facts.readings.items()])
-    plain_table((f"used under {load_profile(profile).name}", "value", "from", "where it differs"), used)
+    plain_table(
+        ("reading", "what it follows"), [(f"@{key}", text) for key, text in facts.readings.items()]
+    )
+    plain_table(
+        (f"used under {load_profile(profile).name}", "value", "from", "where it differs"), used
+    )
     heads = (f"@{reading} by default" for reading in facts.readings)
     rows = [
-        (v.name, *v.by_reading, "differs" if v.differs else "", v.origin, v.allowed, v.source) for v in facts.values
+        (v.name, *v.by_reading, "differs" if v.differs else "", v.origin, v.allowed, v.source)
+        for v in facts.values
     ]
     plain_table(("hyperparameter", *heads, "", "@paper from", "unit or values", "source"), rows)
     if facts.decisions:
@@ -194,23 +235,28 @@ def _show_method(name: str, profile: str, setting: str | None, encoder: str | No
 def _used_values(
     method: str, profile: Profile, setting: str | None, encoder: str | None
 ) -> list[tuple[str, str, str, str]]:
-    """The values of a method's options and of its training, in the profile's default settings unless one is given.
+    """The values of a method's options and of its training, in the profile's default settings
+    unless one is given.
 
-    Each has its name, its value, its source (a rule of the profile, its [training], a reading, or the default), and the
-    readings, settings and encoders that use it, '' for all of them. Raises UserError where the method cannot be trained
-    there.
+    Each has its name, its value, its source (a rule of the profile, its [training], a reading, or
+    the default), and the readings, settings and encoders that use it, '' for all of them. Raises
+    UserError where the method cannot be trained there.
     """
     if encoder is not None and encoder not in profile.encoders:
         hint = suggest(encoder, sorted(profile.encoders))
         raise UserError(f"the profile '{profile.name}' has no encoder '{encoder}'; {hint}")
     runs = dict(_runs(method, profile, setting, encoder))
     if not runs:
-        raise UserError(f"{method} cannot be trained in any default setting of {profile.name}; give --setting")
+        raise UserError(
+            f"{method} cannot be trained in any default setting of {profile.name}; give --setting"
+        )
     by_name: dict[str, dict[tuple[str, str], list[str]]] = {}
     for distinction, run in runs.items():
         training = run.training.model_dump() if run.trains else {}
         for name, value in {**run.hyperparameters.named(), **training}.items():
-            by_name.setdefault(name, {}).setdefault((str(value), _source(name, run)), []).append(distinction)
+            by_name.setdefault(name, {}).setdefault((str(value), _source(name, run)), []).append(
+                distinction
+            )
     return [
         (name, value, source, "" if len(places) == len(runs) else ", ".join(places))
         for name, values in by_name.items()
@@ -218,7 +264,9 @@ def _used_values(
     ]
 
 
-def _runs(method: str, profile: Profile, setting: str | None, encoder: str | None) -> Iterator[tuple[str, Resolved]]:
+def _runs(
+    method: str, profile: Profile, setting: str | None, encoder: str | None
+) -> Iterator[tuple[str, Resolved]]:
     """A run of each reading, setting and encoder, by what distinguishes it from the others."""
     from harness.grid import UnfitSettingError, resolve
     from harness.method.declared import declared_method
@@ -229,7 +277,11 @@ def _runs(method: str, profile: Profile, setting: str | None, encoder: str | Non
     encoders = [encoder] if encoder else list(profile.defaults.encoders)
     for reading, trained_in, student in itertools.product(declared.readings, settings, encoders):
         spec = RunSpec(Variant(method, reading=reading), parse_setting(trained_in), student, 0)
-        texts = [f"@{reading}", *([trained_in] if len(settings) > 1 else []), *([student] if len(encoders) > 1 else [])]
+        texts = [
+            f"@{reading}",
+            *([trained_in] if len(settings) > 1 else []),
+            *([student] if len(encoders) > 1 else []),
+        ]
         try:
             yield " ".join(texts), resolve(profile, spec, {})
         except UnfitSettingError:

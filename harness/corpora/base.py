@@ -1,14 +1,14 @@
 """The interface of corpora: a registered class that loads the rows of one stream.
 
-A corpus plug-in derives from `CorpusSource`, is registered in the entry point group `harness.corpora`, and is
-named by `kind` in a profile's [corpora.NAME] table; the other keys of the table are its keyword arguments.
-It sets `stream` and implements `missing`, `fingerprint` (both of `harness.sources.Source`) and `load`, which
-returns what the stream requires:
+A corpus plug-in derives from `CorpusSource`, is registered in the entry point group
+`harness.corpora`, and is named by `kind` in a profile's [corpora.NAME] table; the other keys of the
+table are its keyword arguments. It sets `stream` and implements `missing`, `fingerprint` (both of
+`harness.sources.Source`) and `load`, which returns what the stream requires:
 
     sentences  Sentences        pairs  Pairs        triplets  Triplets        images, audio  Media
 
-The fingerprint must change with every option and file that changes the rows. All randomness of loading comes
-from seeds among the options, all randomness of `Media.batch` from its generator.
+The fingerprint must change with every option and file that changes the rows. All randomness of
+loading comes from seeds among the options, all randomness of `Media.batch` from its generator.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ class Sentences:
 class Pairs:
     """n captions of m images.
 
-    `image_of` is the image number of each caption, (n,) below m, or None if caption i belongs to image i. `images`
-    are pixels, (m, height, width, 3) uint8, files decoded on access, or None. `features` maps teacher -> stored image
-    features, (m, f) float32, and `caption_features` those of the captions, (n, f).
+    `image_of` is the image number of each caption, (n,) below m, or None if caption i belongs to
+    image i. `images` are pixels, (m, height, width, 3) uint8, files decoded on access, or None.
+    `features` maps teacher -> stored image features, (m, f) float32, and `caption_features` those
+    of the captions, (n, f).
     """
 
     texts: Sequence[str]
@@ -81,10 +82,13 @@ class Triplets:
 
 
 class Media(ABC):
-    """n images or recordings with classes `labels`, (n,) int64; an unlabelled item has a class of its own."""
+    """n images or recordings with classes `labels`, (n,) int64; an unlabelled item has a class of
+    its own.
+    """
 
     labels: np.ndarray
-    #: whether batches are slow to make (files are decoded) and worth worker processes, to which this object is pickled
+    #: whether batches are slow to make (files are decoded) and worth worker processes, to which
+    #: this object is pickled
     costly = False
     #: warnings for the result file, such as unreadable items
     warnings: Sequence[str] = ()
@@ -94,23 +98,33 @@ class Media(ABC):
 
     @abstractmethod
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
-        """The inputs of some rows: `pixels` (B, 2, 3, H, W) uint8 or `spectrograms` (B, frames, bins).
+        """The inputs of some rows: `pixels` (B, 2, 3, H, W) uint8 or `spectrograms` (B, frames,
+        bins).
 
-        The pixels are two augmentations of each image. An augmentation that changes classes adds `labels`, (B,) int64.
-        All randomness comes from `rng`, so that a resumed run has the same batches.
+        The pixels are two augmentations of each image. An augmentation that changes classes adds
+        `labels`, (B,) int64. All randomness comes from `rng`, so that a resumed run has the same
+        batches.
         """
 
     def augmented(self, how: str) -> Media:
-        """The same items under an augmentation that a method asks for. Raises UserError if it is not supported."""
+        """The same items under an augmentation that a method asks for. Raises UserError if it is
+        not supported.
+        """
         if how == "none":
             return self
-        raise UserError(f"these items have no augmentation '{how}'; give the method the option augment=none")
+        raise UserError(
+            f"these items have no augmentation '{how}'; give the method the option augment=none"
+        )
 
     def ready(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Normalise the pixels of a batch; called on the student's device."""
-        from harness.encoders.vision import normalised  # imports torch, which planning does not need
+        from harness.encoders.vision import (
+            normalised,
+        )  # imports torch, which planning does not need
 
-        return {name: normalised(value) if name == "pixels" else value for name, value in inputs.items()}
+        return {
+            name: normalised(value) if name == "pixels" else value for name, value in inputs.items()
+        }
 
 
 class CorpusSource(Registered, Source):
@@ -150,15 +164,20 @@ class CorpusSource(Registered, Source):
         return self.fingerprint(root)
 
     def image_ids(self, root: Path | None) -> Sequence[str] | None:
-        """The ids of the images of pairs, in order, as other data sets use them; None if there are none."""
+        """The ids of the images of pairs, in order, as other data sets use them; None if there are
+        none.
+        """
         return None
 
     def with_captions(self, which: Literal["one", "all"]) -> CorpusSource:
-        """The same corpus with one or all captions of each image as rows; itself if each image has one caption."""
+        """The same corpus with one or all captions of each image as rows; itself if each image has
+        one caption.
+        """
         return self
 
     def check_features(self, root: Path | None, teacher: str, of: str = "image") -> None:
-        """Check that the images have features of a teacher, stored or to be computed; or stored ones `of` captions.
+        """Check that the images have features of a teacher, stored or to be computed; or stored
+        ones `of` captions.
 
         Raises UserError.
         """
@@ -171,4 +190,6 @@ PLANNED_BYTES = 2**28
 def check_positive(option: str, value: int | None) -> None:
     """Raise UserError for a limit below 1."""
     if value is not None and value < 1:
-        raise UserError(f"{option} = {value} selects no rows; set 1 or more in the profile, or remove the line")
+        raise UserError(
+            f"{option} = {value} selects no rows; set 1 or more in the profile, or remove the line"
+        )

@@ -1,4 +1,6 @@
-"""Sentences, triplets and captions in files below the data root: lines of text, and tables of any format."""
+"""Sentences, triplets and captions in files below the data root: lines of text, and tables of any
+format.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,13 @@ TRIPLET = ("sent0", "sent1", "hard_neg")
 
 
 class LimitedFile(FileSource, CorpusSource):
-    """A text file or a table; only the first `limit` rows if set. `columns` is empty unless it is a table."""
+    """A text file or a table; only the first `limit` rows if set. `columns` is empty unless it is a
+    table.
+    """
 
-    def __init__(self, file: str, how: str = OWN_FILE, limit: int | None = None, columns: Sequence[str] = ()) -> None:
+    def __init__(
+        self, file: str, how: str = OWN_FILE, limit: int | None = None, columns: Sequence[str] = ()
+    ) -> None:
         super().__init__([file], how)
         check_positive("limit", limit)
         self.limit, self.columns = limit, tuple(columns)
@@ -44,11 +50,15 @@ class LimitedFile(FileSource, CorpusSource):
 
 
 class SentencesFile(LimitedFile):
-    """One sentence per line, plain or gzip, or per row in the column `column` of a table; empty ones are skipped."""
+    """One sentence per line, plain or gzip, or per row in the column `column` of a table; empty
+    ones are skipped.
+    """
 
     stream = "sentences"
 
-    def __init__(self, file: str, how: str = OWN_FILE, limit: int | None = None, column: str | None = None) -> None:
+    def __init__(
+        self, file: str, how: str = OWN_FILE, limit: int | None = None, column: str | None = None
+    ) -> None:
         super().__init__(file, how, limit, () if column is None else (column,))
 
     def load(self, root: Path | None) -> Sentences:
@@ -64,7 +74,9 @@ class SentencesFile(LimitedFile):
         return filter(None, self._counted(root, Counter()))
 
     def _counted(self, root: Path | None, counts: Counter[bool]) -> Iterator[str]:
-        """Yield the texts up to the limit, empty ones too; `counts` says how many have words. Raises UserError."""
+        """Yield the texts up to the limit, empty ones too; `counts` says how many have words.
+        Raises UserError.
+        """
         path = self.paths(root)[0]
         for text in self._lines(path):
             counts[bool(text)] += 1
@@ -89,17 +101,24 @@ class SentencesFile(LimitedFile):
 class TripletsFile(LimitedFile):
     """One triplet per row of a table: premise, entailed and contradicted hypothesis.
 
-    `columns` are their three columns; by default those of the CSV that SimCSE publishes (sent0, sent1, hard_neg).
+    `columns` are their three columns; by default those of the CSV that SimCSE publishes (sent0,
+    sent1, hard_neg).
     """
 
     stream = "triplets"
 
-    def __init__(self, file: str, how: str = OWN_FILE, limit: int | None = None, columns: Sequence[str] = ()) -> None:
+    def __init__(
+        self, file: str, how: str = OWN_FILE, limit: int | None = None, columns: Sequence[str] = ()
+    ) -> None:
         super().__init__(file, how, limit, columns)
         if self.columns and len(self.columns) != len(TRIPLET):
-            raise UserError(f"columns = {list(columns)}: a triplet has three texts; name three columns in the profile")
+            raise UserError(
+                f"columns = {list(columns)}: a triplet has three texts; name three columns in the profile"
+            )
         if len(set(self.columns)) < len(self.columns):
-            raise UserError(f"columns = {list(columns)} names a column twice; name three different ones in the profile")
+            raise UserError(
+                f"columns = {list(columns)} names a column twice; name three different ones in the profile"
+            )
 
     def examine(self, root: Path | None) -> Findings:
         rows = self.load(root)
@@ -113,7 +132,9 @@ class TripletsFile(LimitedFile):
             # published texts keep their blanks, on which fingerprints do not depend
             texts = [" ".join(text.split()) if self.columns else text.strip() for text in values]
             if not all(texts):
-                raise UserError(f"{where}: a triplet needs three texts; correct the line or remove it")
+                raise UserError(
+                    f"{where}: a triplet needs three texts; correct the line or remove it"
+                )
             rows.append(texts)
         self._check_limit(path, len(rows))
         return Triplets(*zip(*rows[: self.limit], strict=True))
@@ -122,18 +143,19 @@ class TripletsFile(LimitedFile):
 class CaptionsFile(FileSource, CorpusSource):
     """Captions with stored image features, with images, or with both.
 
-    The file has a layout of `harness.corpora.captions`. `image` and `caption` are the columns of a table with other
-    names, and `split` chooses images of a file with splits, several by 'train+restval'.
-    `captions` is 'one' for one caption of each image, drawn once by `caption_seed` as MCSE does, or 'all' for every
-    caption. `features` maps teacher -> [file, how, transform, ids] of stored image features, matched by image_id if the
-    file has ids and by line otherwise, and `caption_features` those of captions, matched by caption. `images` is a
-    folder below the data root with files named by image_id (with or without .jpg, .jpeg or .png; Flickr30k:
-    'flickr/images', COCO: 'coco/train2014'), or 'jpeg' for that column of the Parquet file. Images are needed only by
-    teachers without stored features, and decoded on access.
+    The file has a layout of `harness.corpora.captions`. `image` and `caption` are the columns of a
+    table with other names, and `split` chooses images of a file with splits, several by
+    'train+restval'. `captions` is 'one' for one caption of each image, drawn once by `caption_seed`
+    as MCSE does, or 'all' for every caption. `features` maps teacher -> [file, how, transform, ids]
+    of stored image features, matched by image_id if the file has ids and by line otherwise, and
+    `caption_features` those of captions, matched by caption. `images` is a folder below the data
+    root with files named by image_id (with or without .jpg, .jpeg or .png; Flickr30k:
+    'flickr/images', COCO: 'coco/train2014'), or 'jpeg' for that column of the Parquet file. Images
+    are needed only by teachers without stored features, and decoded on access.
 
-    `matched` is, for a text file, file and how of the Parquet file with the image and all captions of each line
-    (columns image_id, caption and captions). It is needed for 'all' captions and for images; training on one caption an
-    image with stored features does without it.
+    `matched` is, for a text file, file and how of the Parquet file with the image and all captions
+    of each line (columns image_id, caption and captions). It is needed for 'all' captions and for
+    images; training on one caption an image with stored features does without it.
     """
 
     stream = "pairs"
@@ -156,7 +178,9 @@ class CaptionsFile(FileSource, CorpusSource):
         super().__init__([file], how)
         self.columns, self.split = (image, caption), split
         if captions not in ("one", "all"):
-            raise UserError(f"captions = '{captions}' is neither 'one' nor 'all'; write one of them in the profile")
+            raise UserError(
+                f"captions = '{captions}' is neither 'one' nor 'all'; write one of them in the profile"
+            )
         self.captions, self.caption_seed = captions, caption_seed
         self._matched = FileSource([matched["file"]], matched["how"]) if matched else None
         if images:
@@ -170,11 +194,17 @@ class CaptionsFile(FileSource, CorpusSource):
     def load(self, root: Path | None) -> Pairs:
         by_image = self._captions(root).texts
         images = len(by_image)
-        image_of = np.repeat(np.arange(images), list(map(len, by_image))) if self.captions == "all" else None
+        image_of = (
+            np.repeat(np.arange(images), list(map(len, by_image)))
+            if self.captions == "all"
+            else None
+        )
         texts = list(self._drawn(by_image))
         pixels = self.pixels.pixels(root, images) if self.pixels else None
         captions = self._stored_captions(root)
-        return Pairs(texts, pixels, self._stored(root, images), image_of=image_of, caption_features=captions)
+        return Pairs(
+            texts, pixels, self._stored(root, images), image_of=image_of, caption_features=captions
+        )
 
     def _stored(self, root: Path | None, images: int) -> StoredFeatures:
         return StoredFeatures(self.stored, root, lambda: self._ids(root), images)
@@ -190,7 +220,13 @@ class CaptionsFile(FileSource, CorpusSource):
             if self.captions == "all" or len(texts) == 1:
                 yield from texts
             else:
-                yield texts[int(generator(axis="caption", seed=self.caption_seed, image=image).integers(len(texts)))]
+                yield texts[
+                    int(
+                        generator(axis="caption", seed=self.caption_seed, image=image).integers(
+                            len(texts)
+                        )
+                    )
+                ]
 
     def examine(self, root: Path | None) -> Findings:
         read = self._captions(root)
@@ -202,13 +238,19 @@ class CaptionsFile(FileSource, CorpusSource):
         return Findings(rows, read.remarks, images)
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of the captions and of how they are drawn; each feature file has its own fingerprint."""
+        """Hash of the captions and of how they are drawn; each feature file has its own
+        fingerprint.
+        """
         matched = [self._all.fingerprint(root)] if self._all else []
         return digest(self.images_fingerprint(root), self.captions, self.caption_seed, *matched)
 
     def images_fingerprint(self, root: Path | None) -> str:
         content, split = super().fingerprint(root), [] if self.split is None else [self.split]
-        plain = not split and self.columns == COLUMNS and layout_of(self.paths(root)[0]) in ("lines", "lists")
+        plain = (
+            not split
+            and self.columns == COLUMNS
+            and layout_of(self.paths(root)[0]) in ("lines", "lists")
+        )
         return content if plain else digest(content, *self.columns, *split)
 
     def image_ids(self, root: Path | None) -> list[str] | None:
@@ -220,7 +262,9 @@ class CaptionsFile(FileSource, CorpusSource):
         return other
 
     def check_features(self, root: Path | None, teacher: str, of: str = "image") -> None:
-        """Refuse features that do not fit the captions, and a teacher with neither stored features nor images."""
+        """Refuse features that do not fit the captions, and a teacher with neither stored features
+        nor images.
+        """
         if of == "caption":
             if not self.missing(root) and not self.stored_captions[teacher].missing(root):
                 self._stored_captions(root).check(teacher)
@@ -230,8 +274,14 @@ class CaptionsFile(FileSource, CorpusSource):
         elif self.pixels is None:
             named = ", ".join(self.stored)
             use = f'write images = "{next(iter(self.stored), "")}" at the top of the profile, or METHOD[images=...]'
-            has = f"only features of {named}; {use}" if named else "no features; name a file of them, or the images"
-            raise UnavailableError(f"{self.files[0]} has no images for the teacher '{teacher}', and {has}")
+            has = (
+                f"only features of {named}; {use}"
+                if named
+                else "no features; name a file of them, or the images"
+            )
+            raise UnavailableError(
+                f"{self.files[0]} has no images for the teacher '{teacher}', and {has}"
+            )
 
     @property
     def _all(self) -> FileSource | None:

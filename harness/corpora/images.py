@@ -1,4 +1,6 @@
-"""The images of captions: files, decoded on access by several threads, and stored features, as MCSE publishes."""
+"""The images of captions: files, decoded on access by several threads, and stored features, as MCSE
+publishes.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,17 @@ from harness.tables import read_columns
 log = logging.getLogger(__name__)
 #: endings tried after an image id
 ENDINGS = ("", ".jpg", ".jpeg", ".png")
-#: value of the option `images` for images inside the captions' Parquet file, and the name of that column
+#: value of the option `images` for images inside the captions' Parquet file, and the name of that
+#: column
 COLUMN = "jpeg"
 
 
 class CaptionImages(Source):
-    """The images of a captions file: files of a folder named by image_id, or the column `jpeg` of the file.
+    """The images of a captions file: files of a folder named by image_id, or the column `jpeg` of
+    the file.
 
-    The fingerprint covers names and sizes: hashing 80,000 files before every command would take minutes.
+    The fingerprint covers names and sizes: hashing 80,000 files before every command would take
+    minutes.
     """
 
     def __init__(
@@ -42,7 +47,13 @@ class CaptionImages(Source):
         named: Source | None = None,
     ) -> None:
         """`named` is the file with the ids, if the captions file has none."""
-        self.captions, self.images, self.how, self._ids, self._named = captions, images, how, ids, named
+        self.captions, self.images, self.how, self._ids, self._named = (
+            captions,
+            images,
+            how,
+            ids,
+            named,
+        )
 
     def missing(self, root: Path | None) -> list[Missing]:
         absent = self._named.missing(root) if self._named else []
@@ -51,7 +62,9 @@ class CaptionImages(Source):
         return [*absent, Missing(self.images, f"{self.how}; this teacher needs the image files")]
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of names and sizes of the images; the column is covered by the fingerprint of the captions."""
+        """Hash of names and sizes of the images; the column is covered by the fingerprint of the
+        captions.
+        """
         if self.images == COLUMN:
             return digest("images", COLUMN)
         return digest(
@@ -73,7 +86,9 @@ class CaptionImages(Source):
 
     def _times(self, root: Path | None) -> list[int]:
         """The modification times of the image files: one that was replaced may have the same size."""
-        return [] if self.images == COLUMN else [file.stat().st_mtime_ns for file in self._files(root)]
+        return (
+            [] if self.images == COLUMN else [file.stat().st_mtime_ns for file in self._files(root)]
+        )
 
     def _names(self, root: Path | None) -> list[str]:
         """The ids of the images. Raises UserError if the captions file has none."""
@@ -97,7 +112,9 @@ class CaptionImages(Source):
         files = _named(folder, names)
         if absent := [name for name, file in zip(names, files, strict=True) if file is None]:
             stem = _folded(Path(absent[0]).stem)
-            similar = [file for file in _listed(folder, deep=True) if _folded(Path(file).stem) == stem]
+            similar = [
+                file for file in _listed(folder, deep=True) if _folded(Path(file).stem) == stem
+            ]
             others = f" and {len(absent) - 1} others of {len(names)}" if absent[1:] else ""
             raise UserError(
                 f"{folder} has no image {absent[0]} ({', '.join(ENDINGS[1:])}){others}, which {self.captions} names; "
@@ -107,7 +124,8 @@ class CaptionImages(Source):
 
 
 def _named(folder: Path, names: Sequence[str]) -> list[str | None]:
-    """The file of each image, relative to the folder; None if none fits. Raises UserError if several do.
+    """The file of each image, relative to the folder; None if none fits. Raises UserError if
+    several do.
 
     Names may differ in the normal form of Unicode and in capitals.
     """
@@ -117,9 +135,15 @@ def _named(folder: Path, names: Sequence[str]) -> list[str | None]:
     def found(name: str) -> str | None:
         for form in (str, _composed, _folded):
             for endings in (ENDINGS[:1], ENDINGS[1:]):
-                fits = [file for ending in endings for file in grouped(form).get(form(name + ending), ())]
+                fits = [
+                    file
+                    for ending in endings
+                    for file in grouped(form).get(form(name + ending), ())
+                ]
                 if len(fits) > 1:
-                    raise UserError(f"{folder} has {' and '.join(fits)} for the image {name}; remove or rename one")
+                    raise UserError(
+                        f"{folder} has {' and '.join(fits)} for the image {name}; remove or rename one"
+                    )
                 if fits:
                     return fits[0]
         return None
@@ -143,7 +167,9 @@ def _folded(name: str) -> str:
 
 
 def _listed(folder: Path, *, deep: bool) -> Iterator[str]:
-    """Paths of the files of a folder, and of its own sub-folders if `deep`; links to other folders are not followed."""
+    """Paths of the files of a folder, and of its own sub-folders if `deep`; links to other folders
+    are not followed.
+    """
     for parent, folders, files in os.walk(folder):
         if not deep:
             folders.clear()
@@ -160,29 +186,39 @@ IdsAndFeatures = tuple[list[str] | None, np.ndarray]
 class FeatureFile(FileSource):
     """Stored features of one teacher, of images or captions (`harness.arrays`).
 
-    `ids` is a text file with the id of each row on a line, for a file that has none. The transform `sqrt-standardise`
-    takes the signed square root and standardises each dimension over the file (mean 0, standard deviation 1), since
-    averages of ReLU outputs are skewed and never negative. Of captions, these are the ids of the rows: equal captions
-    have equal features.
+    `ids` is a text file with the id of each row on a line, for a file that has none. The transform
+    `sqrt-standardise` takes the signed square root and standardises each dimension over the file
+    (mean 0, standard deviation 1), since averages of ReLU outputs are skewed and never negative. Of
+    captions, these are the ids of the rows: equal captions have equal features.
     """
 
     of: Literal["image", "caption"] = "image"
 
-    def __init__(self, file: str, how: str = OWN_FILE, transform: str = "none", ids: str | None = None) -> None:
+    def __init__(
+        self, file: str, how: str = OWN_FILE, transform: str = "none", ids: str | None = None
+    ) -> None:
         super().__init__([file, ids] if ids else [file], how)
         if transform not in TRANSFORMS:
-            raise UserError(f"transform = '{transform}' is unknown; write one of {', '.join(TRANSFORMS)}")
+            raise UserError(
+                f"transform = '{transform}' is unknown; write one of {', '.join(TRANSFORMS)}"
+            )
         self.transform = transform
 
     @classmethod
     def of_tables(
-        cls, tables: Mapping[str, Mapping[str, str]] | None, of: Literal["image", "caption"] = "image"
+        cls,
+        tables: Mapping[str, Mapping[str, str]] | None,
+        of: Literal["image", "caption"] = "image",
     ) -> dict[str, Self]:
-        """Make feature files from their tables in a profile. Raises UserError for a missing or unknown key."""
+        """Make feature files from their tables in a profile. Raises UserError for a missing or
+        unknown key.
+        """
         try:
             files = {name: cls(**table) for name, table in (tables or {}).items()}
         except TypeError as error:
-            raise UserError(f"a table of features needs file, and may have how, transform and ids: {error}") from error
+            raise UserError(
+                f"a table of features needs file, and may have how, transform and ids: {error}"
+            ) from error
         for file in files.values():
             file.of = of
         return files
@@ -200,7 +236,9 @@ class FeatureFile(FileSource):
 
 
 class StoredFeatures(Mapping[str, np.ndarray]):
-    """Features of the images or captions of a corpus by teacher, (rows, f); a file is read on access."""
+    """Features of the images or captions of a corpus by teacher, (rows, f); a file is read on
+    access.
+    """
 
     def __init__(
         self,
@@ -213,7 +251,9 @@ class StoredFeatures(Mapping[str, np.ndarray]):
         self.files, self.root, self.ids, self.images = files, root, ids, images
 
     def __getitem__(self, teacher: str) -> np.ndarray:
-        """Features of the images, (m, f). Raises KeyError, or UserError if the file does not match the images."""
+        """Features of the images, (m, f). Raises KeyError, or UserError if the file does not match
+        the images.
+        """
         ids, values = self.files[teacher].read(self.root)
         rows = self._rows(self.files[teacher], ids, len(values))
         return values if rows is None else values[rows]
@@ -223,10 +263,17 @@ class StoredFeatures(Mapping[str, np.ndarray]):
         ids, count = self.files[teacher].rows(self.root)
         rows = self._rows(self.files[teacher], ids, count)
         if self.images and rows is not None and (spare := count - len({*rows.tolist()})):
-            log.info("%s: %d of %d rows belong to no captioned image", self.files[teacher].files[0], spare, count)
+            log.info(
+                "%s: %d of %d rows belong to no captioned image",
+                self.files[teacher].files[0],
+                spare,
+                count,
+            )
 
     def _rows(self, file: FeatureFile, ids: list[str] | None, count: int) -> np.ndarray | None:
-        """The row of each image; None if the rows are in the order of the images, which then need no ids."""
+        """The row of each image; None if the rows are in the order of the images, which then need
+        no ids.
+        """
         wanted, name, what = self.ids(), file.files[0], file.of
         if ids is None and what == "image":
             if count != self.images:
@@ -236,8 +283,14 @@ class StoredFeatures(Mapping[str, np.ndarray]):
                 )
             return None
         if ids is None or wanted is None:
-            lacks, other = (name, "a file with the caption of each row") if wanted else ("their captions file", "it")
-            raise UserError(f"rows of {name} are matched by {what}, which {lacks} does not name; give ids = {other}")
+            lacks, other = (
+                (name, "a file with the caption of each row")
+                if wanted
+                else ("their captions file", "it")
+            )
+            raise UserError(
+                f"rows of {name} are matched by {what}, which {lacks} does not name; give ids = {other}"
+            )
         return _rows_of(file, ids, wanted)
 
     def __contains__(self, teacher: object) -> bool:
@@ -251,10 +304,11 @@ class StoredFeatures(Mapping[str, np.ndarray]):
 
 
 def standardised(values: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """The signed square root of features (n, f), standardised by mean and deviation of other features (m, f).
+    """The signed square root of features (n, f), standardised by mean and deviation of other
+    features (m, f).
 
-    The moments are float64: in float32, rounding errors of the mean would look like the deviation of a constant
-    dimension.
+    The moments are float64: in float32, rounding errors of the mean would look like the deviation
+    of a constant dimension.
     """
     known = _rooted(like)
     mean, spread = known.mean(axis=0, dtype=np.float64), known.std(axis=0, dtype=np.float64)
@@ -268,7 +322,9 @@ def _rooted(values: np.ndarray) -> np.ndarray:
 
 
 def _rows_of(file: FeatureFile, ids: list[str], wanted: Sequence[str]) -> np.ndarray:
-    """The row of each wanted id. Raises UserError that counts the ids without a row, and images with two."""
+    """The row of each wanted id. Raises UserError that counts the ids without a row, and images
+    with two.
+    """
     if file.of == "caption":
         ids, wanted = ([" ".join(text.split()) for text in texts] for texts in (ids, wanted))
     rows = {name: row for row, name in reversed(list(enumerate(ids)))}

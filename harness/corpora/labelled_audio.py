@@ -1,4 +1,5 @@
-"""Labelled recordings that belong to no sentence: WAV files with an index, or the folders of LibriSpeech.
+"""Labelled recordings that belong to no sentence: WAV files with an index, or the folders of
+LibriSpeech.
 
 Batches are spectrograms, plain or augmented as in the public code of AudioCSE.
 """
@@ -26,7 +27,17 @@ from harness.errors import RESTORE, UserError
 from harness.files import open_regular
 from harness.formatting import first_of
 from harness.locks import locked
-from harness.sources import OWN_FILE, Findings, Missing, absent, digest, file_hash, installed, placed, reading_code
+from harness.sources import (
+    OWN_FILE,
+    Findings,
+    Missing,
+    absent,
+    digest,
+    file_hash,
+    installed,
+    placed,
+    reading_code,
+)
 from harness.tables import column_names, label_remarks, read_rows
 
 if TYPE_CHECKING:
@@ -34,7 +45,8 @@ if TYPE_CHECKING:
 
 
 def samples(path: Path, name: str) -> tuple[int, np.ndarray]:
-    """Read a recording: samples per second, and samples in -1..1 averaged over channels, (n,) float32.
+    """Read a recording: samples per second, and samples in -1..1 averaged over channels, (n,)
+    float32.
 
     Raises UserError naming the recording.
     """
@@ -52,7 +64,11 @@ def samples(path: Path, name: str) -> tuple[int, np.ndarray]:
         if len(values) >= WINDOW_MS * rate // 1000 > 0 and np.isfinite(values).all():
             return rate, values.astype(np.float32)
         short = f"is shorter than {WINDOW_MS} ms" if len(values) else "is empty"
-        why = short if len(values) < WINDOW_MS * rate // 1000 else "has samples that are not finite numbers"
+        why = (
+            short
+            if len(values) < WINDOW_MS * rate // 1000
+            else "has samples that are not finite numbers"
+        )
     raise UserError(f"the recording {name} {why}; remove or replace it")
 
 
@@ -86,7 +102,9 @@ def _other(path: Path) -> tuple[int, np.ndarray]:
 def located(path: Path, names: Sequence[str]) -> list[Path]:
     """The file of each recording in a folder or an archive. Raises UserError naming a missing one."""
     files = _unpacked(path, names) if path.is_file() else [path / name for name in names]
-    absent = next((name for name, file in zip(names, files, strict=True) if not file.is_file()), None)
+    absent = next(
+        (name for name, file in zip(names, files, strict=True) if not file.is_file()), None
+    )
     if absent is not None:
         raise UserError(
             f"{path} has no recording {absent}, which its index lists; add it, or remove its line from the index"
@@ -95,7 +113,8 @@ def located(path: Path, names: Sequence[str]) -> list[Path]:
 
 
 def _unpacked(path: Path, names: Sequence[str]) -> list[Path]:
-    """Unpack members of an archive into the cache, all or none, named by number instead of by their own paths.
+    """Unpack members of an archive into the cache, all or none, named by number instead of by their
+    own paths.
 
     Links are not followed.
     """
@@ -121,13 +140,18 @@ def _unpack(path: Path, files: Mapping[str, str], folder: Path) -> None:
         with tarfile.open(path) as archive:
             for member in archive:
                 short = member.name.rpartition("/")[2]
-                known = next((name for name in (member.name.removeprefix("./"), short) if name in files), None)
+                known = next(
+                    (name for name in (member.name.removeprefix("./"), short) if name in files),
+                    None,
+                )
                 stream = archive.extractfile(member) if known and member.isreg() else None
                 if known and stream is not None:
                     with (folder / files[known]).open("wb") as out:
                         shutil.copyfileobj(stream, out)
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        if isinstance(error, OSError) and is_unusable(error):  # an error of the cache, not of the archive
+        if isinstance(error, OSError) and is_unusable(
+            error
+        ):  # an error of the cache, not of the archive
             raise
         raise UserError(f"the archive {path} cannot be read: {error}; {RESTORE}") from error
 
@@ -152,10 +176,16 @@ class Recordings(Media):
     ) -> None:
         """`banks` are the filterbanks, (t, bins) each, with or without padding to `frames`.
 
-        `wave`, which is pickled with the batches' workers, returns samples per second of a recording, and its samples,
-        (n,). It raises UserError for an unreadable one.
+        `wave`, which is pickled with the batches' workers, returns samples per second of a
+        recording, and its samples, (n,). It raises UserError for an unreadable one.
         """
-        self.labels, self._banks, self._wave, self.bins, self.frames = labels, banks, wave, bins, frames
+        self.labels, self._banks, self._wave, self.bins, self.frames = (
+            labels,
+            banks,
+            wave,
+            bins,
+            frames,
+        )
 
     def augmented(self, how: str) -> Media:
         if how != MIXUP_AND_MASKS:
@@ -165,14 +195,21 @@ class Recordings(Media):
         return augmented
 
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
-        """Spectrograms (B, frames, bins); the two views of an item differ only by the encoder's dropout."""
+        """Spectrograms (B, frames, bins); the two views of an item differ only by the encoder's
+        dropout.
+        """
         import torch
 
         if not self._augments:
-            return {"spectrograms": torch.from_numpy(np.stack([self._bank(int(row)) for row in rows]))}
+            return {
+                "spectrograms": torch.from_numpy(np.stack([self._bank(int(row)) for row in rows]))
+            }
         banks, sources = zip(*(self._mixed(int(row), rng) for row in rows), strict=True)
         spectrograms = torch.from_numpy(masked(np.stack(banks), rng))
-        return {"spectrograms": spectrograms, "labels": torch.from_numpy(self.labels[list(sources)])}
+        return {
+            "spectrograms": spectrograms,
+            "labels": torch.from_numpy(self.labels[list(sources)]),
+        }
 
     def _bank(self, row: int) -> np.ndarray:
         return padded(self._banks[row], self.frames)
@@ -180,8 +217,9 @@ class Recordings(Media):
     def _mixed(self, row: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
         """Return a filterbank, and the number of the recording that gives its class.
 
-        With probability one half, the wave is mixed with another by a weight from Beta(10, 10), and the heavier of the
-        two gives the class (NonLing AudioCSE/src/audio_dataloader.py and trainers.py).
+        With probability one half, the wave is mixed with another by a weight from Beta(10, 10), and
+        the heavier of the two gives the class (NonLing AudioCSE/src/audio_dataloader.py and
+        trainers.py).
         """
         if rng.random() >= 0.5:
             return self._bank(row), row
@@ -196,11 +234,13 @@ VERSION = 2
 
 
 class LabelledAudio(CorpusSource):
-    """WAV files in an archive or a folder, with a tab-separated index with the columns `file` and `label`.
+    """WAV files in an archive or a folder, with a tab-separated index with the columns `file` and
+    `label`.
 
-    Without an index, the folder is LibriSpeech's, SPEAKER/CHAPTER/*.flac, read by the package soundfile. `label`
-    names the label's column, `split` selects rows of the index, and `top` keeps the classes with most recordings.
-    Filterbanks are computed once and cached as float16; waves are not kept in memory.
+    Without an index, the folder is LibriSpeech's, SPEAKER/CHAPTER/*.flac, read by the package
+    soundfile. `label` names the label's column, `split` selects rows of the index, and `top` keeps
+    the classes with most recordings. Filterbanks are computed once and cached as float16; waves are
+    not kept in memory.
     """
 
     stream = "audio"
@@ -230,11 +270,15 @@ class LabelledAudio(CorpusSource):
         return digest(VERSION, self._content(root), index, *options)
 
     def examined(self, root: Path | None) -> Findings:
-        """Look for all recordings, and decode those of a corpus of at most PLANNED_BYTES, once for its content."""
+        """Look for all recordings, and decode those of a corpus of at most PLANNED_BYTES, once for
+        its content.
+        """
         _, files = self._files(root)
         if sum(file.stat().st_size for file in files.values()) <= PLANNED_BYTES:
             note = f"recordings/{digest('note on recordings', 1, self._content(root), sorted(files))}.json"
-            read = cached_note(note, "the recordings will be read again", lambda: {"faults": _faults(files)})
+            read = cached_note(
+                note, "the recordings will be read again", lambda: {"faults": _faults(files)}
+            )
             if faults := read["faults"]:
                 raise UserError(
                     f"{self.path}: {len(faults)} of {len(files)} recordings cannot be used: {first_of(faults, 5, '; ')}"
@@ -270,7 +314,13 @@ class LabelledAudio(CorpusSource):
             return energies(wave, rate, bins=self.bins, frames=self.frames)
 
         key = digest(
-            "filterbanks", VERSION, reading_code(), installed("soundfile"), self._content(root), listed, self.frames
+            "filterbanks",
+            VERSION,
+            reading_code(),
+            installed("soundfile"),
+            self._content(root),
+            listed,
+            self.frames,
         )
         banks = cached_ragged(key, len(files), self.bins, bank)
         wave = partial(_samples_of, list(files.items()))
@@ -278,8 +328,14 @@ class LabelledAudio(CorpusSource):
 
     def _content(self, root: Path | None) -> str:
         path = placed(self.require(root), self.path)
-        files = [path] if path.is_file() else sorted(item for item in path.rglob("*.*") if item.is_file())
-        return digest([[file.relative_to(path.parent).as_posix(), file_hash(file)] for file in files])
+        files = (
+            [path]
+            if path.is_file()
+            else sorted(item for item in path.rglob("*.*") if item.is_file())
+        )
+        return digest(
+            [[file.relative_to(path.parent).as_posix(), file_hash(file)] for file in files]
+        )
 
 
 def _samples_of(files: Sequence[tuple[str, Path]], row: int) -> tuple[int, np.ndarray]:
@@ -288,7 +344,9 @@ def _samples_of(files: Sequence[tuple[str, Path]], row: int) -> tuple[int, np.nd
 
 
 def _faults(files: Mapping[str, Path]) -> list[str]:
-    """What is wrong with recordings: unreadable ones, and other sampling rates than that of the first."""
+    """What is wrong with recordings: unreadable ones, and other sampling rates than that of the
+    first.
+    """
     faults, rates = list[str](), dict[str, int]()
     for name, path in files.items():
         try:
@@ -306,13 +364,21 @@ def _faults(files: Mapping[str, Path]) -> list[str]:
 def _indexed(path: Path, label: str, split: str | None) -> dict[str, str]:
     """Label by file, in the order of the index. Raises UserError."""
     labels: dict[str, str] = {}
-    columns = ("file", label, *(["split"] if split is not None and "split" in column_names(path) else []))
+    columns = (
+        "file",
+        label,
+        *(["split"] if split is not None and "split" in column_names(path) else []),
+    )
     for where, (file, named, *of_split) in read_rows(path, *columns):
         if not file or not named:
-            raise UserError(f"{where}: the columns file and {label} are not both filled; correct the line")
+            raise UserError(
+                f"{where}: the columns file and {label} are not both filled; correct the line"
+            )
         if split is None or of_split == [split]:
             if file in labels:
-                raise UserError(f"{where} lists the recording {file} twice; remove one of the lines")
+                raise UserError(
+                    f"{where} lists the recording {file} twice; remove one of the lines"
+                )
             labels[file] = named
     if not labels:
         raise UserError(f"{path} has no rows of the split '{split}'; choose one of its splits")
@@ -322,5 +388,7 @@ def _indexed(path: Path, label: str, split: str | None) -> dict[str, str]:
 def _speakers(path: Path) -> dict[str, str]:
     files = sorted(path.glob("*/*/*.flac"))
     if not files:
-        raise UserError(f"{path} has no files SPEAKER/CHAPTER/*.flac; use the folder of a part of LibriSpeech")
+        raise UserError(
+            f"{path} has no files SPEAKER/CHAPTER/*.flac; use the folder of a part of LibriSpeech"
+        )
     return {file.relative_to(path).as_posix(): file.parts[-3] for file in files}

@@ -1,14 +1,17 @@
 """Captioned test images for the retrieval suite.
 
-Captions are in a layout of `harness.corpora.captions`. Image features have one file per teacher, matched by image_id if
-both files have it and by the order of images otherwise.
+Captions are in a layout of `harness.corpora.captions`. Image features have one file per teacher,
+matched by image_id if both files have it and by the order of images otherwise.
 
-- `FLICKR8K`: the official test split, 1,000 images with five captions; its stored features are standardised by the
-  moments of the training images, like the features used in training.
-- `FLICKR30K` and `COCO`: the 1,000 and 5,000 test images of Karpathy and Fei-Fei (2015), with five captions.
-- `FLICKR30K_ENTITIES`: the test images of Flickr30k Entities (Plummer et al., 2015), the split of MCSE's caption file,
-  whose training images hold 944 of the test images of Karpathy and Fei-Fei; 1,000 with five captions.
-- `CXC_SITS` and `CXC_SIS`: images of COCO that Crisscrossed Captions rates beside captions and beside other images.
+- `FLICKR8K`: the official test split, 1,000 images with five captions; its stored features are
+  standardised by the moments of the training images, like the features used in training.
+- `FLICKR30K` and `COCO`: the 1,000 and 5,000 test images of Karpathy and Fei-Fei (2015), with five
+  captions.
+- `FLICKR30K_ENTITIES`: the test images of Flickr30k Entities (Plummer et al., 2015), the split of
+  MCSE's caption file, whose training images hold 944 of the test images of Karpathy and Fei-Fei;
+  1,000 with five captions.
+- `CXC_SITS` and `CXC_SIS`: images of COCO that Crisscrossed Captions rates beside captions and
+  beside other images.
 """
 
 from __future__ import annotations
@@ -22,7 +25,13 @@ import numpy as np
 
 from harness.corpora.base import Pairs
 from harness.corpora.captions import COLUMNS, ReadCaptions, layout_of, read_captions
-from harness.corpora.images import CaptionImages, FeatureFile, IdsAndFeatures, StoredFeatures, standardised
+from harness.corpora.images import (
+    CaptionImages,
+    FeatureFile,
+    IdsAndFeatures,
+    StoredFeatures,
+    standardised,
+)
 from harness.errors import RESTORE, UserError
 from harness.sources import FileSource, Findings, Missing, digest
 from harness.tables import finite_number, read_json, read_rows
@@ -32,8 +41,9 @@ from harness.tables import finite_number, read_json, read_rows
 class CaptionedImages:
     """n captions, the row of the image of each, (n,) int64, and m images with their first captions.
 
-    `ids` are those of the m images, as other data sets use them; None if the file has none. A task of ratings has no
-    captions of its images, and so no recalls, but `pairs`: a caption or an image's id, an image's id, and their score.
+    `ids` are those of the m images, as other data sets use them; None if the file has none. A task
+    of ratings has no captions of its images, and so no recalls, but `pairs`: a caption or an
+    image's id, an image's id, and their score.
     """
 
     texts: list[str]
@@ -44,7 +54,9 @@ class CaptionedImages:
 
 
 class LikeTraining(FeatureFile):
-    """Stored features of test images, transformed by `sqrt-standardise` with the moments of the training images."""
+    """Stored features of test images, transformed by `sqrt-standardise` with the moments of the
+    training images.
+    """
 
     def __init__(self, file: str, training: str, how: str) -> None:
         super().__init__(file, how)
@@ -81,28 +93,40 @@ class CaptionedFile(FileSource):
     ) -> None:
         """`features` are stored image features by teacher, `split` selects images.
 
-        `images` is a folder of image files named by image_id, for teachers without stored features. `columns` are those
-        of a user's table.
+        `images` is a folder of image files named by image_id, for teachers without stored features.
+        `columns` are those of a user's table.
         """
         super().__init__([file], how)
         self.name, self.features, self.split, self.columns = name, features, split, columns
         self.pixels = CaptionImages(file, images, how, self._ids) if images else None
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The captions if missing; and if neither images nor any features exist: the images, or else all features."""
+        """The captions if missing; and if neither images nor any features exist: the images, or
+        else all features.
+        """
         absent = [file.missing(root) for file in self.features.values()]
-        lacking = self.pixels.missing(root) if self.pixels else [item for each in absent for item in each]
+        lacking = (
+            self.pixels.missing(root) if self.pixels else [item for each in absent for item in each]
+        )
         return super().missing(root) + (lacking if all(absent) else [])
 
     def computes(self, teacher: str, root: Path | None) -> bool:
         """Whether a teacher must compute its features from the images, since no file has them."""
-        return self.pixels is not None and (teacher not in self.features or bool(self.features[teacher].missing(root)))
+        return self.pixels is not None and (
+            teacher not in self.features or bool(self.features[teacher].missing(root))
+        )
 
     def fingerprint(self, root: Path | None) -> str:
-        present = {teacher: file.fingerprint(root) for teacher, file in self.features.items() if not file.missing(root)}
+        present = {
+            teacher: file.fingerprint(root)
+            for teacher, file in self.features.items()
+            if not file.missing(root)
+        }
         if pixels := self._pixels(root):
             present["images"] = pixels.fingerprint(root)
-        plain = self.columns == COLUMNS and (self.split or layout_of(self._path(root)) in ("lines", "lists"))
+        plain = self.columns == COLUMNS and (
+            self.split or layout_of(self._path(root)) in ("lines", "lists")
+        )
         columns = () if plain else self.columns
         return digest(super().fingerprint(root), self.split, present, *columns)
 
@@ -115,7 +139,11 @@ class CaptionedFile(FileSource):
         ids, captions = read.ids, read.texts
         pixels, count = self._pixels(root), len(captions)
         # if the images exist, missing feature files are ignored: the teacher computes them
-        stored = {name: file for name, file in self.features.items() if not (pixels and file.missing(root))}
+        stored = {
+            name: file
+            for name, file in self.features.items()
+            if not (pixels and file.missing(root))
+        }
         images = Pairs(
             [texts[0] for texts in captions],
             pixels.pixels(root, count) if pixels else None,
@@ -132,23 +160,30 @@ class CaptionedFile(FileSource):
         return read_captions(self._path(root), self.columns, self.split)
 
     def _path(self, root: Path | None) -> Path:
-        return FileSource(self.files, self.how).paths(root)[0]  # the captions can be read without features
+        return FileSource(self.files, self.how).paths(root)[
+            0
+        ]  # the captions can be read without features
 
     def _pixels(self, root: Path | None) -> CaptionImages | None:
         return self.pixels if self.pixels and not self.pixels.missing(root) else None
 
 
 class RatedFile(FileSource):
-    """Ratings of Crisscrossed Captions as published: two ids and `agg_score`; images and captions are COCO's of 2014.
+    """Ratings of Crisscrossed Captions as published: two ids and `agg_score`; images and captions
+    are COCO's of 2014.
 
     A caption's id ends in that of COCO's file of captions (`COCO_val2014:sentid:648388`).
     """
 
     def __init__(self, name: str, file: str, columns: tuple[str, str], captions: str = "") -> None:
-        """`columns` are the first and the second of each pair; `captions` is COCO's file, if the first are captions."""
+        """`columns` are the first and the second of each pair; `captions` is COCO's file, if the
+        first are captions.
+        """
         super().__init__([file, *([captions] if captions else [])], _HOW_RATED)
         self.name, self.columns = name, columns
-        self.pixels = CaptionImages(file, "coco/val2014", "run `harness data fetch coco-val-images`", self._ids)
+        self.pixels = CaptionImages(
+            file, "coco/val2014", "run `harness data fetch coco-val-images`", self._ids
+        )
 
     def missing(self, root: Path | None) -> list[Missing]:
         return super().missing(root) + self.pixels.missing(root)
@@ -168,25 +203,38 @@ class RatedFile(FileSource):
             number = first.rpartition(":")[2]
             if captions and number not in texts:
                 raise UserError(f"{where}: {captions[0]} has no caption {number}; {RESTORE}")
-            pairs.append((texts[number] if captions else first, second, finite_number(where, score)))
+            pairs.append(
+                (texts[number] if captions else first, second, finite_number(where, score))
+            )
         images = Pairs(ids, self.pixels.pixels(root, len(ids)))
         return CaptionedImages([], np.zeros(0, np.int64), images, ids, pairs)
 
     def _ids(self, root: Path | None) -> list[str]:
         images = [column for column in self.columns if column.startswith("image")]
-        return list(dict.fromkeys(name for _, row in read_rows(self.paths(root)[0], *images) for name in row))
+        return list(
+            dict.fromkeys(
+                name for _, row in read_rows(self.paths(root)[0], *images) for name in row
+            )
+        )
 
 
 def _annotations(files: Sequence[Path]) -> list[dict[str, Any]]:
     """The captions of COCO's file, if there is one. Raises UserError."""
     try:
-        return [one for file in files for one in read_json(file)["annotations"] if one["id"] and one["caption"]]
+        return [
+            one
+            for file in files
+            for one in read_json(file)["annotations"]
+            if one["id"] and one["caption"]
+        ]
     except (TypeError, KeyError) as error:
         raise UserError(f"{files[0]} has no annotations with id and caption; {RESTORE}") from error
 
 
 def _stored(folder: str, split: str = "test") -> dict[str, FeatureFile]:
-    """Feature files of test images by teacher of the papers, stored next to those of the training images."""
+    """Feature files of test images by teacher of the papers, stored next to those of the training
+    images.
+    """
     how = (
         "extract the features of the test images like those of training (data set 'features', rows in the order of "
         "the captions), or put the images there: see `harness data list`"
@@ -196,8 +244,12 @@ def _stored(folder: str, split: str = "test") -> dict[str, FeatureFile]:
 
 
 _HOW = "put Flickr8k's images and features there: Parquet, columns image_id and captions, image_id and feature"
-_SQUEEZENET = LikeTraining("paired/flickr8k/test_squeezenet.parquet", "paired/flickr8k/train_squeezenet.parquet", _HOW)
-FLICKR8K = CaptionedFile("Flickr8k", "paired/flickr8k/test.parquet", _HOW, {"squeezenet": _SQUEEZENET})
+_SQUEEZENET = LikeTraining(
+    "paired/flickr8k/test_squeezenet.parquet", "paired/flickr8k/train_squeezenet.parquet", _HOW
+)
+FLICKR8K = CaptionedFile(
+    "Flickr8k", "paired/flickr8k/test.parquet", _HOW, {"squeezenet": _SQUEEZENET}
+)
 FLICKR30K = CaptionedFile(
     "Flickr30k",
     "captions/flickr30k_captions.tsv.gz",
@@ -226,5 +278,7 @@ _HOW_RATED = (
     "put sits_test.csv and sis_test.csv of Crisscrossed Captions in cxc, and captions_val2014.json of COCO's "
     "annotations_trainval2014.zip in coco"
 )
-CXC_SITS = RatedFile("CxC-SITS", "cxc/sits_test.csv", ("caption", "image"), "coco/captions_val2014.json")
+CXC_SITS = RatedFile(
+    "CxC-SITS", "cxc/sits_test.csv", ("caption", "image"), "coco/captions_val2014.json"
+)
 CXC_SIS = RatedFile("CxC-SIS", "cxc/sis_test.csv", ("image1", "image2"))

@@ -1,7 +1,8 @@
-"""Image-caption pairs in tar shards in the layout of img2dataset and webdataset: KEY.jpg next to KEY.txt.
+"""Image-caption pairs in tar shards in the layout of img2dataset and webdataset: KEY.jpg next to
+KEY.txt.
 
-Conceptual 12M uses this layout. Captions come from an index of each shard, cached by content; images are read from
-their place in the shard on access.
+Conceptual 12M uses this layout. Captions come from an index of each shard, cached by content;
+images are read from their place in the shard on access.
 """
 
 from __future__ import annotations
@@ -32,22 +33,31 @@ IMAGES, CAPTION = ("jpg", "jpeg", "png"), "txt"
 class ShardPairs(CorpusSource):
     """A folder of *.tar shards in order of names; the first `limit` pairs if a limit is set.
 
-    Other members (KEY.json) and links are ignored. Keys without image or caption, blank captions and truncated
-    shards are flaws: up to `bad` of them are skipped and listed in the run's warnings.
+    Other members (KEY.json) and links are ignored. Keys without image or caption, blank captions
+    and truncated shards are flaws: up to `bad` of them are skipped and listed in the run's
+    warnings.
     """
 
     stream = "pairs"
 
-    def __init__(self, path: str, how: str = OWN_FILE, limit: int | None = None, bad: int = 0) -> None:
+    def __init__(
+        self, path: str, how: str = OWN_FILE, limit: int | None = None, bad: int = 0
+    ) -> None:
         check_positive("limit", limit)
         self.path, self.how, self.limit, self.bad = path, how, limit, bad
 
     def missing(self, root: Path | None) -> list[Missing]:
-        return absent(root, self.path if self.path.startswith(HUB) else f"{self.path}/*.tar", self.how)
+        return absent(
+            root, self.path if self.path.startswith(HUB) else f"{self.path}/*.tar", self.how
+        )
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of the shards in order and of the limit; `bad` is left out, since it does not change results."""
-        return digest("shards", VERSION, [file_hash(shard) for shard in self._shards(root)], self.limit)
+        """Hash of the shards in order and of the limit; `bad` is left out, since it does not change
+        results.
+        """
+        return digest(
+            "shards", VERSION, [file_hash(shard) for shard in self._shards(root)], self.limit
+        )
 
     def load(self, root: Path | None) -> Pairs:
         pairs: list[tuple[Path, str, str, int, int]] = []
@@ -70,13 +80,17 @@ class ShardPairs(CorpusSource):
             shard, key, *_ = pairs[number]
             return f"{shard.name}/{key}"
 
-        return Pairs([caption for _, _, caption, *_ in pairs], Pixels(read, name, len(pairs)), {}, warnings)
+        return Pairs(
+            [caption for _, _, caption, *_ in pairs], Pixels(read, name, len(pairs)), {}, warnings
+        )
 
     def _checked(self, flaws: list[str], count: int) -> list[str]:
         """The warning about flaws. Raises UserError for more than `bad` flaws or too few pairs."""
         listed = f"{self.path}: {len(flaws)} flaws among {count} pairs: {first_of(flaws, 5, '; ')}"
         if len(flaws) > self.bad:
-            raise UserError(f"{listed}; restore the shards, or set bad = {len(flaws)} for the corpus to skip them")
+            raise UserError(
+                f"{listed}; restore the shards, or set bad = {len(flaws)} for the corpus to skip them"
+            )
         if not count or (self.limit and count < self.limit):
             raise UserError(
                 f"{self.path} has {count} pairs, fewer than the limit {self.limit or 1}; lower the limit, or add shards"
@@ -98,7 +112,9 @@ def _bytes(shard: Path, start: int, size: int) -> bytes:
 
 
 def _index(shard: Path) -> dict[str, list[Any]]:
-    """The pairs of a shard, each with key, caption, and start and size of its image; and a description of each flaw."""
+    """The pairs of a shard, each with key, caption, and start and size of its image; and a
+    description of each flaw.
+    """
     images: dict[str, tuple[int, int]] = {}
     captions: dict[str, str] = {}
     flaws: list[str] = []
@@ -113,11 +129,16 @@ def _index(shard: Path) -> dict[str, list[Any]]:
     flaws += [f"{key} has no image" for key in captions if key not in images]
     both = [key for key in images if key in captions]
     flaws += [f"{key} has a blank caption" for key in both if not captions[key]]
-    return {"pairs": [(key, captions[key], *images[key]) for key in both if captions[key]], "flaws": flaws}
+    return {
+        "pairs": [(key, captions[key], *images[key]) for key in both if captions[key]],
+        "flaws": flaws,
+    }
 
 
 def _members(shard: Path, flaws: list[str]) -> Iterator[tuple[str, str | tuple[int, int]]]:
-    """Yield keys with captions, or with start and size of images; a key ends at the first full stop of the name."""
+    """Yield keys with captions, or with start and size of images; a key ends at the first full stop
+    of the name.
+    """
     try:
         with tarfile.open(shard, "r:") as archive:
             for member in archive:
@@ -125,15 +146,23 @@ def _members(shard: Path, flaws: list[str]) -> Iterator[tuple[str, str | tuple[i
                     continue
                 folder, slash, name = member.name.rpartition("/")
                 stem, _, ending = name.partition(".")
-                key, kind, span = folder + slash + stem, ending.lower(), (member.offset_data, member.size)
+                key, kind, span = (
+                    folder + slash + stem,
+                    ending.lower(),
+                    (member.offset_data, member.size),
+                )
                 # a complete header can be followed by truncated data
                 if sum(span) > shard.stat().st_size:
                     raise tarfile.ReadError("unexpected end of data")
                 if kind in IMAGES:
                     yield key, span
                 elif kind == CAPTION:
-                    yield key, " ".join(_bytes(shard, *span).decode("utf-8", errors="replace").split())
-            # tarfile mistakes a truncated or missing header for the end of the archive, which is a block of zeros
+                    yield (
+                        key,
+                        " ".join(_bytes(shard, *span).decode("utf-8", errors="replace").split()),
+                    )
+            # tarfile mistakes a truncated or missing header for the end of the archive, which is a
+            # block of zeros
             if _bytes(shard, archive.offset, tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
                 raise tarfile.ReadError("no end mark")
     except (tarfile.TarError, OSError, EOFError) as error:

@@ -1,8 +1,10 @@
-"""Tokenised text on disk: a corpus is tokenised once per tokenizer, and training maps the token ids into memory.
+"""Tokenised text on disk: a corpus is tokenised once per tokenizer, and training maps the token ids
+into memory.
 
-The cache has two flat files per corpus: `KEY.ids` (token ids with special tokens, truncated at the training's
-`max_length`) and `KEY.offsets` (the start of each sentence, int64). `KEY.json` is written last and holds their hashes;
-without it the files are ignored. Each process checks the hashes once, when it maps the files.
+The cache has two flat files per corpus: `KEY.ids` (token ids with special tokens, truncated at the
+training's `max_length`) and `KEY.offsets` (the start of each sentence, int64). `KEY.json` is
+written last and holds their hashes; without it the files are ignored. Each process checks the
+hashes once, when it maps the files.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class TokenFile:
 
 
 class Tokens:
-    """Rows of one stream from one or more corpora, each of `per_row` sentences (three for triplets)."""
+    """Rows of one stream from one or more corpora, each of `per_row` sentences (three for
+    triplets).
+    """
 
     def __init__(self, files: Sequence[TokenFile], pad: int, per_row: int = 1) -> None:
         self._files, self._pad, self._per_row = tuple(files), pad, per_row
@@ -99,7 +103,10 @@ def decoded(rows: TokenRows) -> tuple[str, ...]:
 
 def tokenizer_key(tokenizer: PreTrainedTokenizerBase | Utf8) -> str:
     """A hash of everything that determines the token ids of a sentence."""
-    fast, made_by = getattr(tokenizer, "backend_tokenizer", None), [type(tokenizer).__name__, installed("tokenizers")]
+    fast, made_by = (
+        getattr(tokenizer, "backend_tokenizer", None),
+        [type(tokenizer).__name__, installed("tokenizers")],
+    )
     if fast is None:
         return digest(made_by, sorted(tokenizer.get_vocab().items()), tokenizer.init_kwargs)
     described = json.loads(fast.to_str())
@@ -110,7 +117,8 @@ def tokenizer_key(tokenizer: PreTrainedTokenizerBase | Utf8) -> str:
 def tokenised(
     texts: Iterable[str], tokenizer: PreTrainedTokenizerBase | Utf8, max_length: int
 ) -> Iterator[list[list[int]]]:
-    """Yield token ids of texts, truncated at `max_length` tokens with special tokens, chunk by chunk.
+    """Yield token ids of texts, truncated at `max_length` tokens with special tokens, chunk by
+    chunk.
 
     A fast tokenizer uses all cores for a chunk.
     """
@@ -132,10 +140,12 @@ def cached_tokens(
     name: str = "",
     expected: Callable[[], int | None] = lambda: None,
 ) -> TokenFile:
-    """The tokens of a corpus, mapped from the cache; if they are not cached, `texts` is called and tokenised.
+    """The tokens of a corpus, mapped from the cache; if they are not cached, `texts` is called and
+    tokenised.
 
-    `content` is the fingerprint of the corpus, `expected` the number of its texts if known; what is tokenised is told
-    under its `name`. One process tokenises while others wait; damaged files are replaced.
+    `content` is the fingerprint of the corpus, `expected` the number of its texts if known; what is
+    tokenised is told under its `name`. One process tokenises while others wait; damaged files are
+    replaced.
     """
     key = digest("tokens", VERSION, reading_code(), content, tokenizer_key(tokenizer), max_length)
 
@@ -147,7 +157,13 @@ def cached_tokens(
                 note,
                 files,
                 "the texts will be tokenised again",
-                lambda: _write(files, tokenised(texts(), tokenizer, max_length), len(tokenizer), name, expected()),
+                lambda: _write(
+                    files,
+                    tokenised(texts(), tokenizer, max_length),
+                    len(tokenizer),
+                    name,
+                    expected(),
+                ),
             )
             ids = np.memmap(files["ids"], np.dtype(str(noted["dtype"])), mode="r")
             return TokenFile(ids, np.memmap(files["offsets"], "<i8", mode="r"))
@@ -156,7 +172,11 @@ def cached_tokens(
 
 
 def _write(
-    files: Mapping[str, Path], chunks: Iterable[list[list[int]]], vocabulary: int, name: str, expected: int | None
+    files: Mapping[str, Path],
+    chunks: Iterable[list[list[int]]],
+    vocabulary: int,
+    name: str,
+    expected: int | None,
 ) -> dict[str, str]:
     """Write ids and offsets; return the type of the ids."""
     dtype = np.dtype("<u2") if vocabulary <= 2**16 else np.dtype("<u4")

@@ -1,1 +1,3 @@
-"""Encoders: the student, its pooling and heads, frozen teachers and their features, images and audio as inputs."""
+"""Encoders: the student, its pooling and heads, frozen teachers and their features, images and
+audio as inputs.
+"""

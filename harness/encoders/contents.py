@@ -1,4 +1,6 @@
-"""Every file of a model folder: read, known to be without effect on vectors, or a reason to refuse the folder."""
+"""Every file of a model folder: read, known to be without effect on vectors, or a reason to refuse
+the folder.
+"""
 
 from __future__ import annotations
 
@@ -12,39 +14,93 @@ from harness.encoders.modules import read_settings
 from harness.errors import RESTORE, UserError
 from harness.files import open_regular
 
-_ADAPTER = "an adapter, which is not applied; merge it into the weights (`merge_and_unload` of peft)"
+_ADAPTER = (
+    "an adapter, which is not applied; merge it into the weights (`merge_and_unload` of peft)"
+)
 FULL = "give the model's original weights, in float32, float16 or bfloat16"
 #: what changes vectors and is not read: what it is, and the remedy
 _REFUSED = {
     **dict.fromkeys(("adapter_config.json", "adapter_model.*", "pytorch_adapter.bin"), _ADAPTER),
     "*quant*.json": f"the settings of quantised weights, which are not computed with; {FULL}",
 }
-#: what the libraries read, and the formats, states of training, heads and settings without effect on vectors
+#: what the libraries read, and the formats, states of training, heads and settings without effect
+#: on vectors
 _KNOWN = (
-    *("config.json", "tokenizer_config.json", "sentence_*_config.json", "config_sentence_transformers.json"),
+    *(
+        "config.json",
+        "tokenizer_config.json",
+        "sentence_*_config.json",
+        "config_sentence_transformers.json",
+    ),
     *("router_config.json", "model.safetensors", "model-*-of-*.safetensors", "pytorch_model*.bin"),
-    *("model.*.safetensors", "tf_model*.h5", "flax_model*.msgpack", "rust_model.ot", "*.onnx", "openvino_*", "*.gguf"),
-    *("consolidated*", "training_args.bin", "optimizer*", "scheduler*", "scaler*", "rng_state*", "random_states*"),
-    *("mcse.pt", "colbert_linear.pt", "sparse_linear.pt", "model_head.*", "config_setfit.json", "data_config.json"),
-    *("generation_config.json", "*processor_config.json", "train*_config.json", "ort_config.json", "onnx_config.json"),
+    *(
+        "model.*.safetensors",
+        "tf_model*.h5",
+        "flax_model*.msgpack",
+        "rust_model.ot",
+        "*.onnx",
+        "openvino_*",
+        "*.gguf",
+    ),
+    *(
+        "consolidated*",
+        "training_args.bin",
+        "optimizer*",
+        "scheduler*",
+        "scaler*",
+        "rng_state*",
+        "random_states*",
+    ),
+    *(
+        "mcse.pt",
+        "colbert_linear.pt",
+        "sparse_linear.pt",
+        "model_head.*",
+        "config_setfit.json",
+        "data_config.json",
+    ),
+    *(
+        "generation_config.json",
+        "*processor_config.json",
+        "train*_config.json",
+        "ort_config.json",
+        "onnx_config.json",
+    ),
     *("open_clip_*", "heads.safetensors"),
 )
 #: names of files that can hold weights, or settings of these
 _DATA = (
-    *("*.safetensors", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.npy", "*.npz", "*.h5", "*.hdf5", "*.msgpack"),
+    *(
+        "*.safetensors",
+        "*.bin",
+        "*.pt",
+        "*.pth",
+        "*.ckpt",
+        "*.npy",
+        "*.npz",
+        "*.h5",
+        "*.hdf5",
+        "*.msgpack",
+    ),
     *("*.pkl", "*.pickle", "*.joblib", "*config*.json"),
 )
 #: classes of sentence-transformers whose models give no vector of a sentence
 _OTHERS = ("CrossEncoder", "SparseEncoder", "MultiVectorEncoder", "ColBERT")
 #: ends of the names of transformers' models whose head gives no vector of a sentence
-_CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice")
+_CLASSIFIERS = (
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+    "ForMultipleChoice",
+)
 #: types whose weights have BERT's names; all but BERT count positions from the pad token's id
 _LIKE_BERT = {"bert", "roberta", "xlmroberta", "camembert"}
 _POINTER = b"version https://git-lfs"
 
 
 def account_for(folder: Path, read: Collection[str] = ()) -> None:
-    """Raise UserError for a folder with a file that may change vectors and is not read, and for another kind of model.
+    """Raise UserError for a folder with a file that may change vectors and is not read, and for
+    another kind of model.
 
     `read` names files of weights. Sub-folders are not read unless `modules.json` lists them.
     """
@@ -59,14 +115,20 @@ def account_for(folder: Path, read: Collection[str] = ()) -> None:
         if _is(name, (*_DATA, "*.json", "*.txt", "*.model")):
             with open_regular(folder / name) as stream:
                 if stream.read(len(_POINTER)) == _POINTER:
-                    raise UserError(f"{folder / name} is a pointer of Git LFS, not the file; run `git lfs pull` there")
+                    raise UserError(
+                        f"{folder / name} is a pointer of Git LFS, not the file; run `git lfs pull` there"
+                    )
     if not (folder / "modules.json").is_file() and any(folder.glob("[0-9]_Dense/")):
-        raise UserError(f"{folder} has a layer in 2_Dense and no modules.json that says how it is used; {RESTORE}")
+        raise UserError(
+            f"{folder} has a layer in 2_Dense and no modules.json that says how it is used; {RESTORE}"
+        )
     _refuse_settings(folder)
 
 
 def remarks_on(folder: Path) -> list[str]:
-    """What a user should know of a model: a head that is left out, and weights that may be of another type."""
+    """What a user should know of a model: a head that is left out, and weights that may be of
+    another type.
+    """
     settings: Mapping[str, object] = {}
     with suppress(UserError):  # the trial of the model names a damaged file
         settings = read_settings(folder / "config.json")
@@ -76,7 +138,11 @@ def remarks_on(folder: Path) -> list[str]:
         made = re.split("For|Model$", name)[0].lower()
         if name.endswith(_CLASSIFIERS):
             lines.append(f"weights of a classifier ({name}); its head is left out")
-        if {made, str(kind).replace("-", "")} < _LIKE_BERT and "bert" in (made, kind) and made != kind:
+        if (
+            {made, str(kind).replace("-", "")} < _LIKE_BERT
+            and "bert" in (made, kind)
+            and made != kind
+        ):
             lines.append(
                 f"read as model_type = {kind}, and saved as {name}, whose positions are others; correct config.json"
             )
@@ -88,11 +154,16 @@ def _is(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _refuse_settings(folder: Path) -> None:
-    config, library = (read_settings(folder / name) for name in ("config.json", "config_sentence_transformers.json"))
+    config, library = (
+        read_settings(folder / name)
+        for name in ("config.json", "config_sentence_transformers.json")
+    )
     if quantised := config.get("quantization_config") or config.get("compression_config"):
         how = quantised.get("quant_method", "") if isinstance(quantised, Mapping) else ""
         raise UserError(f"{folder} has quantised weights{f' ({how})' if how else ''}; {FULL}")
     crossed = "sbert_ce_default_activation_function" in config or "sentence_transformers" in config
     kind = "CrossEncoder" if crossed else library.get("model_type")
     if kind in _OTHERS:
-        raise UserError(f"{folder} is a {kind}, which gives no vector of a sentence; give a sentence encoder")
+        raise UserError(
+            f"{folder} is a {kind}, which gives no vector of a sentence; give a sentence encoder"
+        )

@@ -1,8 +1,9 @@
 """Computed arrays on disk: once per key, resumable, and read row by row.
 
-Features have one shape, and are mapped into memory from `NAME.npy`. Ragged arrays have rows of different lengths, one
-after another in `NAME.bin`; only the lengths are in memory. `NAME.json` has the shapes and the hash of the bytes. Until
-all are computed, `NAME.parts` has each chunk of rows as a file and a note of the same kind.
+Features have one shape, and are mapped into memory from `NAME.npy`. Ragged arrays have rows of
+different lengths, one after another in `NAME.bin`; only the lengths are in memory. `NAME.json` has
+the shapes and the hash of the bytes. Until all are computed, `NAME.parts` has each chunk of rows as
+a file and a note of the same kind.
 """
 
 from __future__ import annotations
@@ -42,12 +43,14 @@ def cached_features(
     chunk: int = 4096,
     subject: str = "features",
 ) -> np.ndarray:
-    """Return the `rows` features of `key`, (rows, ...), read-only and memory-mapped; compute them if not cached.
+    """Return the `rows` features of `key`, (rows, ...), read-only and memory-mapped; compute them
+    if not cached.
 
-    The key must name everything that the features depend on. An interrupted computation resumes after its last complete
-    chunk; one process computes while others with the same key wait; a damaged file is computed again, with a warning.
-    `dtype` is float32 or float16. What is computed is told about the `subject`: the rows done, first 0, then after each
-    chunk, also one of an earlier process. Raises UserError for features that are not finite in that type.
+    The key must name everything that the features depend on. An interrupted computation resumes
+    after its last complete chunk; one process computes while others with the same key wait; a
+    damaged file is computed again, with a warning. `dtype` is float32 or float16. What is computed
+    is told about the `subject`: the rows done, first 0, then after each chunk, also one of an
+    earlier process. Raises UserError for features that are not finite in that type.
     """
     if rows < 1 or dtype not in ("float32", "float16"):
         raise ValueError(f"features need rows, and float32 or float16, not {rows} rows of {dtype}")
@@ -65,7 +68,11 @@ def cached_features(
                 f"delete {cache_folder() / 'features' / name}.parts to compute them all again"
             )
         stream = io.BytesIO()
-        described = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (rows, *shapes[0])}
+        described = {
+            "descr": np.dtype(dtype).str,
+            "fortran_order": False,
+            "shape": (rows, *shapes[0]),
+        }
         np.lib.format.write_array_header_1_0(stream, described)
         return stream.getvalue()
 
@@ -121,21 +128,27 @@ class Stacked:
 def _reader(part: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function that reads rows of an array; rows of a mapped file are read from the file.
 
-    Touching a mapped page can load up to 2 MB around it into resident memory, a read loads only its row.
+    Touching a mapped page can load up to 2 MB around it into resident memory, a read loads only its
+    row.
     """
-    if not (isinstance(part, np.memmap) and isinstance(part.base, mmap) and part.flags.c_contiguous):
+    if not (
+        isinstance(part, np.memmap) and isinstance(part.base, mmap) and part.flags.c_contiguous
+    ):
         return part.__getitem__
     stream = Path(str(part.filename)).open("rb")  # noqa: SIM115 - open as long as the reader
     size, offset, shape, dtype = part.strides[0], part.offset, part.shape[1:], part.dtype
 
     def read(rows: np.ndarray) -> np.ndarray:
-        data = b"".join(os.pread(stream.fileno(), size, offset + row * size) for row in rows.tolist())
+        data = b"".join(
+            os.pread(stream.fileno(), size, offset + row * size) for row in rows.tolist()
+        )
         return np.frombuffer(data, dtype).reshape(len(rows), *shape)
 
     return read
 
 
-#: (start, stop) -> these rows one after another, and the shape of each; one shape if all have the same
+#: (start, stop) -> these rows one after another, and the shape of each; one shape if all have the
+#: same
 MakeChunk = Callable[[int, int], tuple[np.ndarray, list[tuple[int, ...]]]]
 
 
@@ -229,7 +242,8 @@ class Ragged:
 
 
 def cached_ragged(key: str, rows: int, width: int, compute: Callable[[int], np.ndarray]) -> Ragged:
-    """Return the `rows` arrays of `key`, (length, width) each, in float16, as `cached_features` does.
+    """Return the `rows` arrays of `key`, (length, width) each, in float16, as `cached_features`
+    does.
 
     `compute` makes the row of a number; it is called on this process's cores.
     """

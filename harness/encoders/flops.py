@@ -1,4 +1,6 @@
-"""Floating-point operations of an encoder's training, by formula: they do not depend on how it computes."""
+"""Floating-point operations of an encoder's training, by formula: they do not depend on how it
+computes.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,13 @@ from harness.encoders.student import Student
 
 
 def layer_weights(student: Student) -> int:
-    """Count the weights of the matrices of all layers, those of ALBERT's layers as often as they are used."""
+    """Count the weights of the matrices of all layers, those of ALBERT's layers as often as they
+    are used.
+    """
     config: Any = student.model.config
-    uses = config.num_hidden_layers // getattr(config, "num_hidden_groups", config.num_hidden_layers)
+    uses = config.num_hidden_layers // getattr(
+        config, "num_hidden_groups", config.num_hidden_layers
+    )
     layers = [part for part in student.model.modules() if isinstance(part, nn.Linear)]
     return int(uses) * sum(layer.weight.numel() for layer in layers)
 
@@ -24,10 +30,10 @@ def layer_weights(student: Student) -> int:
 def training_flops(student: Student, weights: int, inputs: Mapping[str, Tensor], views: int) -> int:
     """Count the operations of both passes of a batch, `inputs` and `views` as for `Student.encode`.
 
-    `weights` are those of `layer_weights`. A token costs 2 for each of them and 4 d L for attention in each layer, in a
-    row of L tokens (Kaplan et al. 2020, Table 1), and twice that in the backward pass. Padding, a second encoding in
-    pieces and what the last layer leaves out are of this program and not counted, nor are heads, losses and a method's
-    other models.
+    `weights` are those of `layer_weights`. A token costs 2 for each of them and 4 d L for attention
+    in each layer, in a row of L tokens (Kaplan et al. 2020, Table 1), and twice that in the
+    backward pass. Padding, a second encoding in pieces and what the last layer leaves out are of
+    this program and not counted, nor are heads, losses and a method's other models.
     """
     config: Any = student.model.config
     embedding = 0
@@ -38,7 +44,9 @@ def training_flops(student: Student, weights: int, inputs: Mapping[str, Tensor],
     else:
         ((name, media),) = inputs.items()
         kernel = cast(nn.Conv2d, student.patches[name].projection)
-        patches = prod(side // size for side, size in zip(media.shape[-2:], kernel.kernel_size, strict=True))
+        patches = prod(
+            side // size for side, size in zip(media.shape[-2:], kernel.kernel_size, strict=True)
+        )
         lengths = np.full(len(media), patches + 1)
         embedding = 4 * kernel.weight.numel() * patches * len(media)  # pixels have no gradient
     tokens, squares = int(lengths.sum()), int((lengths.astype(np.int64) ** 2).sum())

@@ -1,7 +1,9 @@
-"""Heads: those of methods, those published beside an encoder in MCSE's file `mcse.pt`, and those for masked words.
+"""Heads: those of methods, those published beside an encoder in MCSE's file `mcse.pt`, and those
+for masked words.
 
-The file holds the weights of two modules (MCSE src/train_mix.py, src/model.py): `grounding` projects [CLS] itself, the
-`mlp` of `visn_model` projects ResNet-50 features; each is a linear layer and a tanh into 256 dimensions.
+The file holds the weights of two modules (MCSE src/train_mix.py, src/model.py): `grounding`
+projects [CLS] itself, the `mlp` of `visn_model` projects ResNet-50 features; each is a linear layer
+and a tanh into 256 dimensions.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ _HEADS = (("grounding", "dense."), ("visn_model", "mlp.dense."))
 class TanhHead(nn.Sequential):
     """One linear layer and a tanh: (..., d_in) -> (..., d_out).
 
-    The single-layer MLP of MCSE section 4.1. With `std` the weights are normal of that deviation and the bias is 0, as
-    in BERT (the text head of SimCSE and MCSE); otherwise PyTorch's default is kept (MCSE's multimodal heads).
+    The single-layer MLP of MCSE section 4.1. With `std` the weights are normal of that deviation
+    and the bias is 0, as in BERT (the text head of SimCSE and MCSE); otherwise PyTorch's default is
+    kept (MCSE's multimodal heads).
     """
 
     def __init__(self, width_in: int, width_out: int, std: float | None = None) -> None:
@@ -39,10 +42,13 @@ class TanhHead(nn.Sequential):
 
 
 class WordHead(nn.Module):
-    """The head for masked words of a model, frozen: states (..., d) of the last layer -> scores (..., V)."""
+    """The head for masked words of a model, frozen: states (..., d) of the last layer -> scores
+    (..., V).
+    """
 
     def __init__(self, model: Path | PretrainedConfig, *, fresh: bool = False) -> None:
-        """Raises UserError for a folder without such a head, unless a `fresh` one, drawn at random, will do.
+        """Raises UserError for a folder without such a head, unless a `fresh` one, drawn at random,
+        will do.
 
         The head of a config is random and always the same.
         """
@@ -51,8 +57,12 @@ class WordHead(nn.Module):
         super().__init__()
         read, auto = None, AutoModelForMaskedLM
         if isinstance(model, Path):
-            with reading("head for masked words in", model, "name a model that predicts masked words"):
-                read, about = auto.from_pretrained(transformer_folder(model), output_loading_info=True)
+            with reading(
+                "head for masked words in", model, "name a model that predicts masked words"
+            ):
+                read, about = auto.from_pretrained(
+                    transformer_folder(model), output_loading_info=True
+                )
                 if not fresh and (missing := sorted(about["missing_keys"])):
                     raise ValueError(f"it lacks {missing[0]}")
         with torch.random.fork_rng(devices=[]):
@@ -60,7 +70,11 @@ class WordHead(nn.Module):
             read = read or auto.from_config(model)
         self.model = read.float().eval().requires_grad_(False)
         delattr(read, base := read.base_model_prefix)
-        setattr(read, base, lambda *args, inputs_embeds, **_: modeling_outputs.BaseModelOutput(inputs_embeds))
+        setattr(
+            read,
+            base,
+            lambda *args, inputs_embeds, **_: modeling_outputs.BaseModelOutput(inputs_embeds),
+        )
 
     def forward(self, states: Tensor) -> Tensor:
         return self.model(inputs_embeds=states).logits  # type: ignore[no-any-return]
@@ -72,7 +86,9 @@ def by_view(head: nn.Module, vectors: Tensor) -> tuple[Tensor, ...]:
 
 
 def read_projections(file: Path) -> tuple[nn.Module, nn.Module]:
-    """Read the heads of captions (..., d) -> (..., p) and of images (..., f) -> (..., p). Raises UserError."""
+    """Read the heads of captions (..., d) -> (..., p) and of images (..., f) -> (..., p). Raises
+    UserError.
+    """
     try:
         loaded = torch.load(file, map_location="cpu", weights_only=True)
         texts, images = (_head(loaded[module], prefix) for module, prefix in _HEADS)
@@ -85,7 +101,9 @@ def read_projections(file: Path) -> tuple[nn.Module, nn.Module]:
 def _head(weights: dict[str, Tensor], prefix: str) -> nn.Module:
     """Build a head from its weights. Raises ValueError if they are not those of one linear layer."""
     if set(weights) != {f"{prefix}weight", f"{prefix}bias"}:
-        raise ValueError(f"its weights are {', '.join(sorted(weights))}, not {prefix}weight and {prefix}bias")
+        raise ValueError(
+            f"its weights are {', '.join(sorted(weights))}, not {prefix}weight and {prefix}bias"
+        )
     weight, bias = weights[f"{prefix}weight"], weights[f"{prefix}bias"]
     head = TanhHead(weight.shape[1], weight.shape[0])
     head.load_state_dict({"0.weight": weight.float(), "0.bias": bias.float()})

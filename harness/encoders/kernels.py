@@ -1,14 +1,15 @@
 """Attention within packed rows, and dropout, faster than with torch's public operators.
 
-CUDA's attention kernels without padding are private operators of torch. A kernel is used only if its signature is as
-expected and a trial on the device matches the padded computation, output and gradients. Attention on padded tensors
-works on every device.
+CUDA's attention kernels without padding are private operators of torch. A kernel is used only if
+its signature is as expected and a trial on the device matches the padded computation, output and
+gradients. Attention on padded tensors works on every device.
 
-On a CPU, dropout masks are drawn faster than by torch: each element takes 16 random bits of torch's generator. Since
-65,536 p need not be an integer, the threshold of a mask is drawn from the integers below and above it, so that every
-element is dropped with probability exactly p. Attention with dropout is computed on a CPU a few heads at a time, so
-that their scores stay in the processor's cache. The backward pass recomputes the scores; the forward pass stores only
-which weights were dropped, one byte each.
+On a CPU, dropout masks are drawn faster than by torch: each element takes 16 random bits of torch's
+generator. Since 65,536 p need not be an integer, the threshold of a mask is drawn from the integers
+below and above it, so that every element is dropped with probability exactly p. Attention with
+dropout is computed on a CPU a few heads at a time, so that their scores stay in the processor's
+cache. The backward pass recomputes the scores; the forward pass stores only which weights were
+dropped, one byte each.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ log = logging.getLogger(__name__)
 #: packed rows; queries, keys and values, (N, heads, d) each; dropout and scale -> (N, heads, d)
 Attention = Callable[[Packed, Tensor, Tensor, Tensor, float, float], Tensor]
 _HALF = (torch.bfloat16, torch.float16)
-#: The positional arguments of each operator. The keyword `scale` is passed too; any other argument is optional.
+#: The positional arguments of each operator. The keyword `scale` is passed too; any other argument
+#: is optional.
 _ARGUMENTS = {
     "_flash_attention_forward": (
         "Tensor query, Tensor key, Tensor value, Optional[Tensor] cum_seq_q, Optional[Tensor] cum_seq_k, int max_q, "
@@ -45,13 +47,18 @@ _ARGUMENTS = {
 }
 #: tokens of the rows of the trial: one, a few, and more than a block of the kernels
 _TRIAL = (1, 3, 70, 2, 17)
-#: largest difference of the trial, relative to the largest value: TF32 and the half types round at 5e-4 and 4e-3
+#: largest difference of the trial, relative to the largest value: TF32 and the half types round at
+#: 5e-4 and 4e-3
 _CLOSE, _CLOSE_HALF = 1e-2, 5e-2
 
 
 @cache
-def attention_on(device: torch.device, dtype: torch.dtype, heads: int, size: int) -> Attention | None:
-    """Return the fastest attention that works on a device for `heads` heads of `size` dimensions; None if none does."""
+def attention_on(
+    device: torch.device, dtype: torch.dtype, heads: int, size: int
+) -> Attention | None:
+    """Return the fastest attention that works on a device for `heads` heads of `size` dimensions;
+    None if none does.
+    """
     for attention, name, why in trials(device, dtype, heads, size):
         if why is None:
             return attention
@@ -62,34 +69,61 @@ def attention_on(device: torch.device, dtype: torch.dtype, heads: int, size: int
 def trials(
     device: torch.device, dtype: torch.dtype, heads: int, size: int
 ) -> Iterator[tuple[Attention, str, str | None]]:
-    """Try each attention of a device, fastest first; yield it with its name and why it fails, None if it works."""
+    """Try each attention of a device, fastest first; yield it with its name and why it fails, None
+    if it works.
+    """
     for attention in _candidates(device, dtype):
-        yield attention, attention.__name__.strip("_"), _failure(attention, device, dtype, heads, size)
+        yield (
+            attention,
+            attention.__name__.strip("_"),
+            _failure(attention, device, dtype, heads, size),
+        )
 
 
-def scattered(packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float) -> Tensor:
+def scattered(
+    packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float
+) -> Tensor:
     """Compute attention on padded tensors, on any device."""
     query, key, value = (
-        _Moved.apply(each, packed, True).unflatten(1, (packed.rows, packed.longest)) for each in (query, key, value)
+        _Moved.apply(each, packed, True).unflatten(1, (packed.rows, packed.longest))
+        for each in (query, key, value)
     )
     real = None
     if packed.shortest < packed.longest:
-        real = torch.arange(packed.longest, device=query.device) < packed.offsets.diff().unsqueeze(1)
-    gathered: Tensor = _Moved.apply(within(query, key, value, real, dropout, scale).flatten(1, 2), packed, False)
+        real = torch.arange(packed.longest, device=query.device) < packed.offsets.diff().unsqueeze(
+            1
+        )
+    gathered: Tensor = _Moved.apply(
+        within(query, key, value, real, dropout, scale).flatten(1, 2), packed, False
+    )
     return gathered
 
 
-def within(query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, dropout: float, scale: float) -> Tensor:
-    """Compute attention, (X, Y, L, d) three times -> (X, Y, L, d); `real`, (Y, L), are the keys that count."""
+def within(
+    query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, dropout: float, scale: float
+) -> Tensor:
+    """Compute attention, (X, Y, L, d) three times -> (X, Y, L, d); `real`, (Y, L), are the keys
+    that count.
+    """
     if dropout == 0 or query.device.type != "cpu" or torch.compiler.is_compiling():
         mask = None if real is None else real.unsqueeze(1)
-        return scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, scale=scale)
-    bias = None if real is None else query.new_zeros(real.shape).masked_fill_(~real, -torch.inf).unsqueeze(1)
+        return scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, dropout_p=dropout, scale=scale
+        )
+    bias = (
+        None
+        if real is None
+        else query.new_zeros(real.shape).masked_fill_(~real, -torch.inf).unsqueeze(1)
+    )
     flat = [each.flatten(0, 1) for each in (query, key, value)]
-    return blocked_attention(flat[0], flat[1], flat[2], bias, dropout, scale).view(*query.shape[:3], -1)
+    return blocked_attention(flat[0], flat[1], flat[2], bias, dropout, scale).view(
+        *query.shape[:3], -1
+    )
 
 
-def _flash(packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float) -> Tensor:
+def _flash(
+    packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float
+) -> Tensor:
     rows, longest = packed.offsets, packed.longest
     attended: Tensor = torch.ops.aten._flash_attention_forward(
         query, key, value, rows, rows, longest, longest, dropout, False, False, scale=scale
@@ -97,9 +131,15 @@ def _flash(packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: f
     return attended
 
 
-def _efficient(packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float) -> Tensor:
+def _efficient(
+    packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float
+) -> Tensor:
     tokens = [each.unsqueeze(0) for each in (query, key, value)]
-    rows, longest, graph = packed.offsets, packed.longest, query.requires_grad and torch.is_grad_enabled()
+    rows, longest, graph = (
+        packed.offsets,
+        packed.longest,
+        query.requires_grad and torch.is_grad_enabled(),
+    )
     attended: Tensor = torch.ops.aten._efficient_attention_forward(
         *tokens, None, rows, rows, longest, longest, dropout, 0, graph, scale=scale
     )[0]
@@ -131,10 +171,14 @@ def _as_expected(operator: str) -> bool:
     )
 
 
-def _failure(attention: Attention, device: torch.device, dtype: torch.dtype, heads: int, size: int) -> str | None:
+def _failure(
+    attention: Attention, device: torch.device, dtype: torch.dtype, heads: int, size: int
+) -> str | None:
     """Return why an attention cannot be used: its error, or how far its numbers are from the CPU's."""
     packed = TokenRows.listed([[0] * length for length in _TRIAL], 0).packed
-    drawn = torch.randn(4, sum(_TRIAL), heads, size, generator=torch.Generator().manual_seed(0)).to(dtype)
+    drawn = torch.randn(4, sum(_TRIAL), heads, size, generator=torch.Generator().manual_seed(0)).to(
+        dtype
+    )
     with torch.inference_mode(False), torch.enable_grad():
         wanted = _outcome(scattered, packed, drawn.float())
         try:
@@ -144,11 +188,17 @@ def _failure(attention: Attention, device: torch.device, dtype: torch.dtype, hea
         except (RuntimeError, TypeError, ValueError) as error:
             return first_line(error)
     far = _difference(outcome, wanted)
-    return None if far <= (_CLOSE_HALF if dtype in _HALF else _CLOSE) else f"its numbers differ by {far:.0%}"
+    return (
+        None
+        if far <= (_CLOSE_HALF if dtype in _HALF else _CLOSE)
+        else f"its numbers differ by {far:.0%}"
+    )
 
 
 def _outcome(attention: Attention, packed: Packed, drawn: Tensor) -> Tensor:
-    """Return the output for queries, keys and values, and their gradients under given weights: (4, N, heads, d)."""
+    """Return the output for queries, keys and values, and their gradients under given weights: (4,
+    N, heads, d).
+    """
     inputs = drawn[:3].clone().requires_grad_()
     query, key, value = inputs.unbind()
     output = attention(packed, query, key, value, 0.0, drawn.shape[-1] ** -0.5)
@@ -157,13 +207,16 @@ def _outcome(attention: Attention, packed: Packed, drawn: Tensor) -> Tensor:
 
 
 def _difference(computed: Tensor, wanted: Tensor) -> float:
-    """Return the largest difference of output and gradients, each relative to its largest value; infinite for NaN."""
+    """Return the largest difference of output and gradients, each relative to its largest value;
+    infinite for NaN.
+    """
     far = (computed.cpu().float() - wanted).abs().amax((1, 2, 3)) / wanted.abs().amax((1, 2, 3))
     return float(far.nan_to_num(torch.inf).max())
 
 
 class _Moved(torch.autograd.Function):
-    """Scatter tokens to their places among zeros, (N, heads, d) -> (heads, B x L, d), or gather them from there.
+    """Scatter tokens to their places among zeros, (N, heads, d) -> (heads, B x L, d), or gather
+    them from there.
 
     The gradient of each is the other, without sums.
     """
@@ -176,7 +229,11 @@ class _Moved(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         values = gradients[0]
-        return (_gather(values, ctx.packed) if ctx.scatters else _scatter(values, ctx.packed)), None, None
+        return (
+            (_gather(values, ctx.packed) if ctx.scatters else _scatter(values, ctx.packed)),
+            None,
+            None,
+        )
 
 
 def _scatter(tokens: Tensor, packed: Packed) -> Tensor:
@@ -210,11 +267,15 @@ def dropped(values: Tensor, chance: float) -> Tensor:
         return values
     if values.device.type != "cpu" or chance == 1 or torch.compiler.is_compiling():
         return torch.dropout(values, chance, train=True)
-    return values * kept_at_random(tuple(values.shape), chance).to(values.dtype).mul_(1 / (1 - chance))
+    return values * kept_at_random(tuple(values.shape), chance).to(values.dtype).mul_(
+        1 / (1 - chance)
+    )
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:
-    """Seed dropout on one device; `torch.manual_seed` would seed every kind of device, which takes longer."""
+    """Seed dropout on one device; `torch.manual_seed` would seed every kind of device, which takes
+    longer.
+    """
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.manual_seed_all(seed)
@@ -230,15 +291,19 @@ def quicken(model: nn.Module) -> None:
 
 @torch.no_grad()
 def kept_at_random(shape: tuple[int, ...], chance: float) -> Tensor:
-    """Draw 0 with probability 0 < `chance` < 1, else 1, on the CPU, as int8, which torch multiplies quickly."""
+    """Draw 0 with probability 0 < `chance` < 1, else 1, on the CPU, as int8, which torch multiplies
+    quickly.
+    """
     count = math.prod(shape)
     words = torch.empty(-(-count // 4) + 1, dtype=torch.int64).random_(-(2**63), None)
-    # the last word settles how many of the 65,536 values drop: the integer below or above chance x 65,536
+    # the last word settles how many of the 65,536 values drop: the integer below or above chance x
+    # 65,536
     below = math.floor(chance * _VALUES + (int(words[-1]) + 2**63) / 2**64)
     return words.view(torch.int16)[:count].ge_(_SMALLEST + below).to(torch.int8).view(shape)
 
 
-#: Bytes of scores at a time: with the weights and their mask they fit into the second cache of current processors.
+#: Bytes of scores at a time: with the weights and their mask they fit into the second cache of
+#: current processors.
 _BYTES = 2**20
 
 
@@ -247,8 +312,9 @@ def blocked_attention(
 ) -> Tensor:
     """Attention with dropout of its weights, (X, L, d) three times -> (X, L, d).
 
-    `bias`, (Y, 1, L) where Y divides X, is added to the scores: item x gets row x mod Y. The gradient of `bias` is not
-    computed. Weights are float32 at least, products are computed in the type of `query`.
+    `bias`, (Y, 1, L) where Y divides X, is added to the scores: item x gets row x mod Y. The
+    gradient of `bias` is not computed. Weights are float32 at least, products are computed in the
+    type of `query`.
     """
     kept = kept_at_random((*query.shape[:2], key.shape[1]), dropout)
     attended: Tensor = _Blocked.apply(query, key, value, bias, kept, 1 / (1 - dropout), scale)
@@ -273,7 +339,11 @@ class _Blocked(torch.autograd.Function):
         with torch.autocast("cpu", enabled=False):
             for part in _parts(kept):
                 weights = _weights(query[part], key[part], bias, part, scale)
-                torch.bmm(_drop(weights, kept[part], raised).to(value.dtype), value[part], out=attended[part])
+                torch.bmm(
+                    _drop(weights, kept[part], raised).to(value.dtype),
+                    value[part],
+                    out=attended[part],
+                )
         return attended
 
     @staticmethod

@@ -1,4 +1,5 @@
-"""The location of an encoder or a teacher: a folder, or a hub model in the local cache; nothing is loaded.
+"""The location of an encoder or a teacher: a folder, or a hub model in the local cache; nothing is
+loaded.
 
 Nothing here imports torch or transformers, so that planning a run is fast.
 """
@@ -19,7 +20,8 @@ from harness.spec import RUN
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _SHARD = re.compile(r"(.+)-\d+-of-(\d+)\.")
 _PATTERNS = (*_WEIGHTS, "*.json", "vocab.txt", "merges.txt", "*.model", "*.codes")
-#: every model has one of these: that of transformers and timm, of sentence-transformers or of open_clip
+#: every model has one of these: that of transformers and timm, of sentence-transformers or of
+#: open_clip
 _CONFIGURATIONS = ("config.json", "modules.json", "open_clip_config.json")
 #: stands for the commit of main in the local cache, which then counts as pinned
 MAIN = "main"
@@ -29,8 +31,8 @@ MAIN = "main"
 class MissingModel(Missing):
     """A hub model that is not in the local cache, at a commit or MAIN.
 
-    `reader` is the kind of teacher that reads the model, '' for an encoder; `beside` is an additional file to read, ''
-    for none; `about` is the approximate size in bytes.
+    `reader` is the kind of teacher that reads the model, '' for an encoder; `beside` is an
+    additional file to read, '' for none; `about` is the approximate size in bytes.
     """
 
     hub: str
@@ -44,8 +46,8 @@ class MissingModel(Missing):
 class FolderModel(Source):
     """A model in a local folder; its fingerprint is its content.
 
-    `trusted` allows code in the folder to be executed, and that code is then part of the content; `beside` is an
-    additional file, read if it exists.
+    `trusted` allows code in the folder to be executed, and that code is then part of the content;
+    `beside` is an additional file, read if it exists.
     """
 
     folder: Path
@@ -59,14 +61,24 @@ class FolderModel(Source):
         return str(self.folder)
 
     def missing(self, root: Path | None) -> list[Missing]:
-        return [] if _has_weights(self.folder) else [Missing(f"model weights in {self.folder}", self.how)]
+        return (
+            []
+            if _has_weights(self.folder)
+            else [Missing(f"model weights in {self.folder}", self.how)]
+        )
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash weights, configurations and tokenizer files by name, and the files of sentence-transformers' modules."""
+        """Hash weights, configurations and tokenizer files by name, and the files of
+        sentence-transformers' modules.
+        """
         patterns = (*_PATTERNS, "*.py") if self.trusted else _PATTERNS
-        files = {path for pattern in patterns for path in self.folder.glob(pattern)} | {*module_files(self.folder)}
+        files = {path for pattern in patterns for path in self.folder.glob(pattern)} | {
+            *module_files(self.folder)
+        }
         files |= {self.folder / self.beside} if self.has_beside else set()
-        return digest(*([path.relative_to(self.folder).as_posix(), file_hash(path)] for path in sorted(files)))
+        return digest(
+            *([path.relative_to(self.folder).as_posix(), file_hash(path)] for path in sorted(files))
+        )
 
     @property
     def has_beside(self) -> bool:
@@ -78,7 +90,9 @@ class FolderModel(Source):
 
 
 class RunModelFolder(FolderModel):
-    """The best model of an earlier run, in that run's work folder, which is named by the run's fingerprint."""
+    """The best model of an earlier run, in that run's work folder, which is named by the run's
+    fingerprint.
+    """
 
     @property
     def run(self) -> str:
@@ -97,8 +111,8 @@ class RunModelFolder(FolderModel):
 class HubModel(Source):
     """A hub model at a pinned commit, or at the cached commit of 'main'; nothing is downloaded.
 
-    `about` is the approximate size of its files in bytes, where it is known; `trusted` allows code in its repository
-    to be executed; `beside` is an additional file to read, '' for none.
+    `about` is the approximate size of its files in bytes, where it is known; `trusted` allows code
+    in its repository to be executed; `beside` is an additional file to read, '' for none.
     """
 
     hub: str
@@ -115,7 +129,9 @@ class HubModel(Source):
         if self._snapshot():
             return []
         what = f"the weights of {self.hub} at {self.revision}"
-        return [MissingModel(what, how, self.hub, self.revision, beside=self.beside, about=self.about)]
+        return [
+            MissingModel(what, how, self.hub, self.revision, beside=self.beside, about=self.about)
+        ]
 
     def fingerprint(self, root: Path | None) -> str:
         commit = self.revision if self.revision != MAIN else self.path().name
@@ -134,7 +150,9 @@ class HubModel(Source):
             cached = try_to_load_from_cache(self.hub, name, revision=self.revision)
             if isinstance(cached, str):
                 folder = Path(cached).parent
-                there = _has_weights(folder) and (folder / self.beside).exists() and _is_whole(folder)
+                there = (
+                    _has_weights(folder) and (folder / self.beside).exists() and _is_whole(folder)
+                )
                 return folder if there else None
         return None
 
@@ -154,10 +172,14 @@ def noted_model(typed: str) -> FolderModel:
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether a download has ended: no link leads nowhere, and weights in several files have all of them."""
+    """Whether a download has ended: no link leads nowhere, and weights in several files have all of
+    them.
+    """
     files = [*folder.iterdir()]
     shards = Counter(match.groups() for file in files if (match := _SHARD.match(file.name)))
-    return all(file.exists() for file in files) and all(number == int(of) for (_, of), number in shards.items())
+    return all(file.exists() for file in files) and all(
+        number == int(of) for (_, of), number in shards.items()
+    )
 
 
 def _has_weights(folder: Path) -> bool:

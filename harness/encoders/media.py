@@ -1,8 +1,9 @@
-"""Images: opening without decoding, RGB, errors, decoding on access; and recordings: log mel filterbanks.
+"""Images: opening without decoding, RGB, errors, decoding on access; and recordings: log mel
+filterbanks.
 
-The filterbanks are those of AudioCSE's public code (NonLing AudioCSE/src/audio_dataloader.py): Kaldi's,
-HTK-compatible, mean of the wave removed, 25 ms Hanning windows every 10 ms, no energy, no dither; cut or zero-padded at
-the end, not normalised.
+The filterbanks are those of AudioCSE's public code (NonLing AudioCSE/src/audio_dataloader.py):
+Kaldi's, HTK-compatible, mean of the wave removed, 25 ms Hanning windows every 10 ms, no energy, no
+dither; cut or zero-padded at the end, not normalised.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ from typing import Any, overload
 
 import numpy as np
 from PIL import Image, ImageFile
-from PIL.TiffImagePlugin import BITSPERSAMPLE, PHOTOMETRIC_INTERPRETATION, SAMPLEFORMAT, TiffImageFile
+from PIL.TiffImagePlugin import (
+    BITSPERSAMPLE,
+    PHOTOMETRIC_INTERPRETATION,
+    SAMPLEFORMAT,
+    TiffImageFile,
+)
 
 from harness.errors import UserError, first_line
 from harness.processors import cores
@@ -48,7 +54,9 @@ LARGEST = 89_478_485
 
 
 def opened(item: Encoded) -> Image.Image:
-    """Open an image without decoding it. Raises one of UNREADABLE, for more than LARGEST pixels too."""
+    """Open an image without decoding it. Raises one of UNREADABLE, for more than LARGEST pixels
+    too.
+    """
     image = Image.open(io.BytesIO(item) if isinstance(item, bytes) else item)
     width, height = image.size
     if width * height > LARGEST:
@@ -59,13 +67,22 @@ def opened(item: Encoded) -> Image.Image:
 def rgb(image: Image.Image) -> Image.Image:
     """Decode to 8-bit RGB: palettes and CMYK converted, transparency dropped, 16 bits cut to 8.
 
-    Of several pictures the first is taken, and none is turned as its Exif data say, as in the public code. Raises one
-    of UNREADABLE, for a truncated file and for pixels whose range no format defines too.
+    Of several pictures the first is taken, and none is turned as its Exif data say, as in the
+    public code. Raises one of UNREADABLE, for a truncated file and for pixels whose range no format
+    defines too.
     """
-    ImageFile.LOAD_TRUNCATED_IMAGES = False  # other libraries set it, and what is missing would be black
-    sixteen = image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM"))
-    if (image.mode in ("I", "F") and not sixteen) or (isinstance(image, TiffImageFile) and _is_odd(image, sixteen)):
-        raise ValueError(f"its pixels ({image.mode}) have no known range; convert it to 8 bits or to PNG of 16 bits")
+    ImageFile.LOAD_TRUNCATED_IMAGES = (
+        False  # other libraries set it, and what is missing would be black
+    )
+    sixteen = image.mode.startswith("I;16") or (
+        image.mode == "I" and image.format in ("PNG", "PPM")
+    )
+    if (image.mode in ("I", "F") and not sixteen) or (
+        isinstance(image, TiffImageFile) and _is_odd(image, sixteen)
+    ):
+        raise ValueError(
+            f"its pixels ({image.mode}) have no known range; convert it to 8 bits or to PNG of 16 bits"
+        )
     if sixteen:
         values = np.asarray(image, dtype=np.uint16) >> 8
         return Image.fromarray(values.astype(np.uint8)).convert("RGB")
@@ -75,9 +92,13 @@ def rgb(image: Image.Image) -> Image.Image:
 
 
 def _is_odd(image: TiffImageFile, sixteen: bool) -> bool:
-    """Whether a TIFF has signed samples, or wide ones that Pillow does not scale: 12 bits, or white as 0."""
+    """Whether a TIFF has signed samples, or wide ones that Pillow does not scale: 12 bits, or white
+    as 0.
+    """
     tags = image.tag_v2
-    unscaled = sixteen and (tags.get(BITSPERSAMPLE) != (16,) or tags.get(PHOTOMETRIC_INTERPRETATION) != 1)
+    unscaled = sixteen and (
+        tags.get(BITSPERSAMPLE) != (16,) or tags.get(PHOTOMETRIC_INTERPRETATION) != 1
+    )
     return unscaled or set(tags.get(SAMPLEFORMAT, (1,))) != {1}
 
 
@@ -96,9 +117,12 @@ def decoded(item: Encoded) -> np.ndarray:
 
 
 def _lacks_blocks(content: bytes) -> bool:
-    """Whether a sequential JPEG ends before its last block: libjpeg makes the missing ones grey, without an error."""
+    """Whether a sequential JPEG ends before its last block: libjpeg makes the missing ones grey,
+    without an error.
+    """
     try:
-        # without the mark, a file with data for its last block can still be decoded, and another one cannot
+        # without the mark, a file with data for its last block can still be decoded, and another
+        # one cannot
         Image.open(io.BytesIO(content[: content.rfind(_END)] + bytes(16))).load()
     except OSError:
         return True
@@ -106,9 +130,11 @@ def _lacks_blocks(content: bytes) -> bool:
 
 
 def _lacks_scans(content: bytes, pixels: np.ndarray) -> bool:
-    """Whether a progressive JPEG lacks scans or ends within one: libjpeg leaves out what is missing, without an error.
+    """Whether a progressive JPEG lacks scans or ends within one: libjpeg leaves out what is
+    missing, without an error.
 
-    More data before the end mark change the pixels of a file that ends within a scan; in a whole one they are skipped.
+    More data before the end mark change the pixels of a file that ends within a scan; in a whole
+    one they are skipped.
     """
     if b"\xff\xc4" not in content:
         return False  # in arithmetic coding, whose encoders leave zeros out
@@ -120,25 +146,32 @@ def _lacks_scans(content: bytes, pixels: np.ndarray) -> bool:
 
 
 def _has_all_scans(frame: bytes) -> bool:
-    """Whether the scans of a progressive frame give every coefficient of every component to its last bit."""
+    """Whether the scans of a progressive frame give every coefficient of every component to its
+    last bit.
+    """
     given = set[tuple[int, int]]()
     for start in re.finditer(rb"\xff\xda", frame):
         header = frame[start.end() + 2 :]
         first, last, bits = header[1 + 2 * header[0] :][:3]
         if bits % 16 == 0:
             components = header[1 : 2 * header[0] : 2]
-            given |= {(component, each) for component in components for each in range(first, last + 1)}
+            given |= {
+                (component, each) for component in components for each in range(first, last + 1)
+            }
     return len(given) == 64 * frame[9]
 
 
 def described(error: Exception) -> str:
     """Describe an error in one line, without the memory address in Pillow's message."""
     text = first_line(error)
-    return "not an image format that Pillow supports" if "cannot identify image file" in text else text
+    return (
+        "not an image format that Pillow supports" if "cannot identify image file" in text else text
+    )
 
 
 class Pixels(Sequence[np.ndarray]):
-    """n images, each (h, w, 3) uint8, decoded on access. Slices are lazy; iterating over one decodes slightly ahead.
+    """n images, each (h, w, 3) uint8, decoded on access. Slices are lazy; iterating over one
+    decodes slightly ahead.
 
     Access to one that cannot be decoded raises UserError naming it.
     """
@@ -152,11 +185,13 @@ class Pixels(Sequence[np.ndarray]):
     ) -> None:
         """`read` and `name` return the encoded file and the name of an image number below `count`.
 
-        `content` returns the fingerprint of images that the fingerprint of their captions does not cover.
+        `content` returns the fingerprint of images that the fingerprint of their captions does not
+        cover.
         """
         self._read, self._name, self.content = read, name, content
         self._every = self._numbers = range(count)
-        #: of all slices: one thread per core, since Pillow releases the interpreter's lock, and what they are to make
+        #: of all slices: one thread per core, since Pillow releases the interpreter's lock, and
+        #: what they are to make
         self._pool = ThreadPoolExecutor(cores())
         self._waiting: dict[tuple[OneImage, int], Future[np.ndarray]] = {}
 
@@ -184,7 +219,9 @@ class Pixels(Sequence[np.ndarray]):
         for number in self._every[self._numbers.start : self._numbers.stop + AHEAD]:
             if (work, number) not in self._waiting:
                 self._waiting[work, number] = self._pool.submit(self._made, number, work)
-        for done in [key for key in self._waiting if key[0] != work or key[1] < self._numbers.start]:
+        for done in [
+            key for key in self._waiting if key[0] != work or key[1] < self._numbers.start
+        ]:
             self._waiting.pop(done).cancel()
         for number in self._numbers:
             yield self._waiting.pop((work, number)).result()
@@ -216,7 +253,9 @@ MASKED_BINS, MASKED_FRAMES = 48 / 128, 192 / 1024
 
 
 def filterbank(wave: np.ndarray, rate: int, *, bins: int = 128, frames: int = 1024) -> np.ndarray:
-    """Compute log mel energies of a mono wave (n,) at `rate` samples a second, padded: (frames, bins) float32."""
+    """Compute log mel energies of a mono wave (n,) at `rate` samples a second, padded: (frames,
+    bins) float32.
+    """
     return padded(energies(wave, rate, bins=bins, frames=frames), frames)
 
 
@@ -226,17 +265,23 @@ def padded(bank: np.ndarray, frames: int) -> np.ndarray:
 
 
 def energies(wave: np.ndarray, rate: int, *, bins: int, frames: int) -> np.ndarray:
-    """Compute log mel energies of at most `frames` windows of a wave, none if it is too short: (t, bins)."""
+    """Compute log mel energies of at most `frames` windows of a wave, none if it is too short: (t,
+    bins).
+    """
     length, hop = WINDOW_MS * rate // 1000, HOP_MS * rate // 1000
     if len(wave) < length:
         return np.zeros((0, bins), dtype=np.float32)
-    windows = np.lib.stride_tricks.sliding_window_view(np.asarray(wave, dtype=np.float64), length)[::hop][:frames]
+    windows = np.lib.stride_tricks.sliding_window_view(np.asarray(wave, dtype=np.float64), length)[
+        ::hop
+    ][:frames]
     # subtracting each window's mean also removes the mean of the wave
     windows = windows - windows.mean(axis=1, keepdims=True)
     raised = windows - PREEMPHASIS * np.concatenate([windows[:, :1], windows[:, :-1]], axis=1)
     size = 1 << (length - 1).bit_length()
     power = np.abs(np.fft.rfft(raised * np.hanning(length), size)) ** 2
-    logs: np.ndarray = np.log(np.maximum(power @ _filters(size, bins, rate), np.finfo(np.float32).eps))
+    logs: np.ndarray = np.log(
+        np.maximum(power @ _filters(size, bins, rate), np.finfo(np.float32).eps)
+    )
     return logs.astype(np.float32)
 
 
@@ -245,16 +290,25 @@ def _filters(size: int, bins: int, rate: int) -> np.ndarray:
     from transformers.audio_utils import mel_filter_bank
 
     with warnings.catch_warnings():
-        # at a low sampling rate the narrowest filters fall between two frequencies and are empty, as in Kaldi
+        # at a low sampling rate the narrowest filters fall between two frequencies and are empty,
+        # as in Kaldi
         warnings.filterwarnings("ignore", message="At least one mel filter")
         filters: np.ndarray = mel_filter_bank(
-            size // 2 + 1, bins, LOWEST_HZ, rate / 2, rate, mel_scale="kaldi", triangularize_in_mel_space=True
+            size // 2 + 1,
+            bins,
+            LOWEST_HZ,
+            rate / 2,
+            rate,
+            mel_scale="kaldi",
+            triangularize_in_mel_space=True,
         )
     return filters
 
 
 def mixed(own: np.ndarray, other: np.ndarray, weight: float) -> np.ndarray:
-    """Mix two waves less their means, as AudioCSE's public code does; the second is cut or zero-padded: (n,)."""
+    """Mix two waves less their means, as AudioCSE's public code does; the second is cut or
+    zero-padded: (n,).
+    """
     fitted = np.zeros_like(own)
     fitted[: len(other)] = (other - other.mean())[: len(own)]
     wave: np.ndarray = weight * (own - own.mean()) + (1 - weight) * fitted
@@ -262,10 +316,11 @@ def mixed(own: np.ndarray, other: np.ndarray, weight: float) -> np.ndarray:
 
 
 def masked(spectrograms: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Set a band of bins and a band of frames of each item (B, T, F) to 0, as AudioCSE's public code.
+    """Set a band of bins and a band of frames of each item (B, T, F) to 0, as AudioCSE's public
+    code.
 
-    Widths are uniform below MASKED_BINS of F and MASKED_FRAMES of T, which are 48 bins and 192 frames at 1,024 x 128,
-    rounded down as in torchaudio's FrequencyMasking and TimeMasking.
+    Widths are uniform below MASKED_BINS of F and MASKED_FRAMES of T, which are 48 bins and 192
+    frames at 1,024 x 128, rounded down as in torchaudio's FrequencyMasking and TimeMasking.
     """
     out = spectrograms.copy()
     for item in out:

@@ -1,7 +1,9 @@
-"""Model folders of sentence-transformers: reading and writing the files beside an encoder; no model is loaded.
+"""Model folders of sentence-transformers: reading and writing the files beside an encoder; no model
+is loaded.
 
-`modules.json` names the modules, `sentence_bert_config.json` the longest sequence, `1_Pooling` the pooling and
-`2_Dense` a head with its tanh. Types and keys are written under their older names, which newer versions also accept.
+`modules.json` names the modules, `sentence_bert_config.json` the longest sequence, `1_Pooling` the
+pooling and `2_Dense` a head with its tanh. Types and keys are written under their older names,
+which newer versions also accept.
 
 Nothing here imports torch or transformers before it is called: plans read these files.
 """
@@ -23,14 +25,17 @@ from harness.files import read_regular, write_text
 if TYPE_CHECKING:
     from torch import Tensor
 
-#: modules of these packages come with the libraries; all others are code of the folder or of another package
+#: modules of these packages come with the libraries; all others are code of the folder or of
+#: another package
 _LIBRARY, _ACTIVATIONS = "sentence_transformers.", "torch."
 _SWITCH = "pooling_mode_"
 
 
 @dataclass(frozen=True)
 class ListedModule:
-    """A module in a model folder: its class by full name, and its sub-folder, '' for the folder itself."""
+    """A module in a model folder: its class by full name, and its sub-folder, '' for the folder
+    itself.
+    """
 
     type: str
     path: str
@@ -41,22 +46,31 @@ class ListedModule:
 
 
 def listed_modules(folder: Path) -> tuple[ListedModule, ...]:
-    """Return a folder's modules of sentence-transformers in order, if any. Raises UserError for a damaged list."""
+    """Return a folder's modules of sentence-transformers in order, if any. Raises UserError for a
+    damaged list.
+    """
     file = folder / "modules.json"
     if not file.is_file():
         return ()
     try:
-        modules = tuple(ListedModule(str(each["type"]), str(each["path"])) for each in json.loads(read_regular(file)))
+        modules = tuple(
+            ListedModule(str(each["type"]), str(each["path"]))
+            for each in json.loads(read_regular(file))
+        )
     except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise _unreadable(file, error) from error
     for module in modules:
         if Path(module.path).is_absolute() or ".." in Path(module.path).parts:
-            raise UserError(f"{file} names the module {module.path} outside the folder; correct its path")
+            raise UserError(
+                f"{file} names the module {module.path} outside the folder; correct its path"
+            )
     return modules
 
 
 def transformer_folder(folder: Path) -> Path:
-    """Return the folder of the encoder: the first module's, or the folder itself. Raises UserError for no encoder."""
+    """Return the folder of the encoder: the first module's, or the folder itself. Raises UserError
+    for no encoder.
+    """
     modules = listed_modules(folder)
     if modules and modules[0].kind != "Transformer":
         raise UserError(
@@ -75,9 +89,13 @@ def module_files(folder: Path) -> Iterator[Path]:
 
 
 def refuse_code(folder: Path) -> None:
-    """Raise UserError for a module or activation that is code from outside sentence-transformers and torch."""
+    """Raise UserError for a module or activation that is code from outside sentence-transformers
+    and torch.
+    """
     for module in listed_modules(folder):
-        settings = read_settings(folder / module.path / "config.json") if module.kind == "Dense" else {}
+        settings = (
+            read_settings(folder / module.path / "config.json") if module.kind == "Dense" else {}
+        )
         activation = str(settings.get("activation_function", _ACTIVATIONS))
         for name, library in ((module.type, _LIBRARY), (activation, _ACTIVATIONS)):
             if not name.startswith(library):
@@ -90,8 +108,9 @@ def refuse_code(folder: Path) -> None:
 def declared_pooling(folder: Path) -> str | None:
     """Return the pooling that a model folder names, None if it names none.
 
-    It is `modules` for a folder of sentence-transformers. Otherwise it is read from `1_Pooling/config.json`, else from
-    `pooling` in the front matter of an exported model's card. Raises UserError for a damaged list of modules.
+    It is `modules` for a folder of sentence-transformers. Otherwise it is read from
+    `1_Pooling/config.json`, else from `pooling` in the front matter of an exported model's card.
+    Raises UserError for a damaged list of modules.
     """
     if listed_modules(folder):
         return MODULES
@@ -100,14 +119,26 @@ def declared_pooling(folder: Path) -> str | None:
 
 
 def _pooling_of(settings: Any) -> str | None:
-    """Find the registered pooling that a pooling file describes; None if there is none, or several modes."""
+    """Find the registered pooling that a pooling file describes; None if there is none, or several
+    modes.
+    """
     named = settings.get("pooling_mode")
-    switches = {key.removeprefix(_SWITCH) for key, on in settings.items() if key.startswith(_SWITCH) and on is True}
+    switches = {
+        key.removeprefix(_SWITCH)
+        for key, on in settings.items()
+        if key.startswith(_SWITCH) and on is True
+    }
     modes = {named} if isinstance(named, str) else {_mode(switch) for switch in switches}
     for name in registry.names("pooling"):
-        with suppress(UserError):  # a package that fails to load cannot be the one that wrote the folder
+        with suppress(
+            UserError
+        ):  # a package that fails to load cannot be the one that wrote the folder
             pooling = pooling_named(name)
-            if pooling.switch and not pooling.head and {_mode(pooling.switch.removeprefix(_SWITCH))} == modes:
+            if (
+                pooling.switch
+                and not pooling.head
+                and {_mode(pooling.switch.removeprefix(_SWITCH))} == modes
+            ):
                 return name
     return None
 
@@ -124,7 +155,9 @@ def _of_card(card: Path) -> str | None:
     if not card.is_file():
         return None
     with suppress(ValueError, OSError, YAMLError):
-        named = ModelCard(card.read_text(encoding="utf-8"), ignore_metadata_errors=True).data.get("pooling")
+        named = ModelCard(card.read_text(encoding="utf-8"), ignore_metadata_errors=True).data.get(
+            "pooling"
+        )
         return named if named in registry.names("pooling") and named != MODULES else None
     return None
 
@@ -146,24 +179,39 @@ def _unreadable(file: Path, error: Exception) -> UserError:
 _SWITCHES = ("pooling_mode_cls_token", "pooling_mode_mean_tokens")
 
 
-def write_modules(folder: Path, pooling: Pooling, width: int, longest: int, head: Mapping[str, Tensor]) -> None:
-    """Write the files of sentence-transformers beside a saved encoder, unless that library lacks the pooling.
+def write_modules(
+    folder: Path, pooling: Pooling, width: int, longest: int, head: Mapping[str, Tensor]
+) -> None:
+    """Write the files of sentence-transformers beside a saved encoder, unless that library lacks
+    the pooling.
 
-    `width` are the encoder's dimensions, `longest` the tokens of its longest sequence. `head` holds `weight` (d, d)
-    and `bias` (d,) of the linear layer before a tanh. Raises UserError for a pooling that needs a head without one.
+    `width` are the encoder's dimensions, `longest` the tokens of its longest sequence. `head` holds
+    `weight` (d, d) and `bias` (d,) of the linear layer before a tanh. Raises UserError for a
+    pooling that needs a head without one.
     """
     if pooling.switch is None:
         return
-    paths = {"Transformer": "", "Pooling": "1_Pooling"} | ({"Dense": "2_Dense"} if pooling.head else {})
+    paths = {"Transformer": "", "Pooling": "1_Pooling"} | (
+        {"Dense": "2_Dense"} if pooling.head else {}
+    )
     modules = [
-        {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        {
+            "idx": index,
+            "name": str(index),
+            "path": path,
+            "type": f"sentence_transformers.models.{kind}",
+        }
         for index, (kind, path) in enumerate(paths.items())
     ]
     switches = dict.fromkeys(_SWITCHES, False) | {pooling.switch: True}
     if pooling.head:
         _write_dense(folder / paths["Dense"], head)
-    _write(folder / paths["Pooling"] / "config.json", {"word_embedding_dimension": width, **switches})
-    _write(folder / "sentence_bert_config.json", {"max_seq_length": longest, "do_lower_case": False})
+    _write(
+        folder / paths["Pooling"] / "config.json", {"word_embedding_dimension": width, **switches}
+    )
+    _write(
+        folder / "sentence_bert_config.json", {"max_seq_length": longest, "do_lower_case": False}
+    )
     _write(folder / "modules.json", modules)
 
 
@@ -177,7 +225,9 @@ def _write_dense(folder: Path, head: Mapping[str, Tensor]) -> None:
         )
     width_out, width_in = head["weight"].shape
     shape = {"in_features": width_in, "out_features": width_out, "bias": True}
-    _write(folder / "config.json", {**shape, "activation_function": "torch.nn.modules.activation.Tanh"})
+    _write(
+        folder / "config.json", {**shape, "activation_function": "torch.nn.modules.activation.Tanh"}
+    )
     layer = {f"linear.{name}": value.detach().contiguous() for name, value in head.items()}
     save_file(layer, str(folder / "model.safetensors"), metadata={"format": "pt"})
 

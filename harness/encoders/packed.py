@@ -1,9 +1,10 @@
 """Forward passes over packed rows: every layer but attention computes on real tokens only.
 
-The layers of an encoder laid out like BERT or RoBERTa run as functions of their parameters, since calling modules costs
-the host more time than the operators inside. For other encoders, a registered attention function receives the rows as
-keyword arguments, which transformers passes down from the forward call. Dropout is applied in the same places and order
-as in the padded pass; only the random numbers differ.
+The layers of an encoder laid out like BERT or RoBERTa run as functions of their parameters, since
+calling modules costs the host more time than the operators inside. For other encoders, a registered
+attention function receives the rows as keyword arguments, which transformers passes down from the
+forward call. Dropout is applied in the same places and order as in the padded pass; only the random
+numbers differ.
 """
 
 from __future__ import annotations
@@ -44,7 +45,12 @@ class EncoderLayer:
     @classmethod
     def of(cls, module: Any) -> EncoderLayer:
         """Find the parts of a layer of transformers. Raises AttributeError for any other layout."""
-        inner, mixed, wide, narrow = module.attention.self, module.attention.output, module.intermediate, module.output
+        inner, mixed, wide, narrow = (
+            module.attention.self,
+            module.attention.output,
+            module.intermediate,
+            module.output,
+        )
         return cls(
             *(inner.query, inner.key, inner.value, mixed.dense, mixed.LayerNorm),
             *(wide.dense, wide.intermediate_act_fn, narrow.dense, narrow.LayerNorm),
@@ -52,11 +58,15 @@ class EncoderLayer:
             heads=inner.num_attention_heads,
         )
 
-    def __call__(self, states: Tensor, attend: Attend, *, training: bool, kept: Tensor | None = None) -> Tensor:
+    def __call__(
+        self, states: Tensor, attend: Attend, *, training: bool, kept: Tensor | None = None
+    ) -> Tensor:
         """Compute the next states: (N, d) -> (N, d), or (K, d) at the K tokens `kept`."""
         weights, mixed, narrow = self.chances if training else (0.0, 0.0, 0.0)
         shape = (len(states), self.heads, -1)
-        query, key, value = (_linear(each, states).view(shape) for each in (self.query, self.key, self.value))
+        query, key, value = (
+            _linear(each, states).view(shape) for each in (self.query, self.key, self.value)
+        )
         context = attend(query, key, value, weights, query.shape[-1] ** -0.5).flatten(1)
         if kept is not None:
             context, states = context.index_select(0, kept), states.index_select(0, kept)
@@ -74,7 +84,12 @@ def layers_of(model: Any) -> tuple[EncoderLayer, ...]:
 
 
 def through(
-    layers: Sequence[EncoderLayer], states: Tensor, attend: Attend, *, training: bool, kept: Tensor | None = None
+    layers: Sequence[EncoderLayer],
+    states: Tensor,
+    attend: Attend,
+    *,
+    training: bool,
+    kept: Tensor | None = None,
 ) -> list[Tensor]:
     """Pass embedded tokens, (N, d), through layers: the states before the first and after each.
 
@@ -94,11 +109,19 @@ def _normed(module: nn.LayerNorm, states: Tensor) -> Tensor:
     return torch.layer_norm(states, module.normalized_shape, module.weight, module.bias, module.eps)
 
 
-#: the name under which transformers knows the function, and the argument that passes it the attention of the rows
+#: the name under which transformers knows the function, and the argument that passes it the
+#: attention of the rows
 _NAME, _ARGUMENT = "harness-packed", "packed_rows"
 #: Keyword arguments that do not change the attention; any other argument is refused.
-_WITHOUT_INFLUENCE = {"position_ids", "output_attentions", "output_hidden_states", "return_dict", "use_cache"}
-#: largest difference of the two passes of the trial, relative to the largest value; float32 rounds at 1e-7
+_WITHOUT_INFLUENCE = {
+    "position_ids",
+    "output_attentions",
+    "output_hidden_states",
+    "return_dict",
+    "use_cache",
+}
+#: largest difference of the two passes of the trial, relative to the largest value; float32 rounds
+#: at 1e-7
 _CLOSE = 1e-4
 
 
@@ -106,8 +129,9 @@ _CLOSE = 1e-4
 class Packing:
     """How an encoder processes packed rows: the position of a row's first token, and the attention.
 
-    Without `layers` the encoder runs by its modules. Encoders that count from `first` > 0, the pad token's id and 1,
-    give a pad token within a sentence the position of padding, and do not count it.
+    Without `layers` the encoder runs by its modules. Encoders that count from `first` > 0, the pad
+    token's id and 1, give a pad token within a sentence the position of padding, and do not count
+    it.
     """
 
     first: int
@@ -115,7 +139,9 @@ class Packing:
     attention: Attention = scattered
 
     def on_device(self, model: Any) -> Packing | None:
-        """Return the packing for a model's device and compute type; None if no attention works there."""
+        """Return the packing for a model's device and compute type; None if no attention works
+        there.
+        """
         if torch.compiler.is_compiling():
             return self
         device, dtype, heads = model.device, model.dtype, model.config.num_attention_heads
@@ -126,7 +152,9 @@ class Packing:
 
 
 def packing_of(model: Any, rows: Sequence[Sequence[int]]) -> Packing | None:
-    """Return the packing of a model on the CPU; None unless packed rows of these token ids equal padded ones."""
+    """Return the packing of a model on the CPU; None unless packed rows of these token ids equal
+    padded ones.
+    """
     before = model.config._attn_implementation
     if before != "sdpa":
         return None
@@ -142,13 +170,19 @@ def packing_of(model: Any, rows: Sequence[Sequence[int]]) -> Packing | None:
 
 
 def known_packing(model: Any, first: int, *, direct: bool) -> Packing:
-    """Return the packing that `packing_of` has found for an equal model; `direct` is whether it has layers."""
+    """Return the packing that `packing_of` has found for an equal model; `direct` is whether it has
+    layers.
+    """
     _attend_by_rows(model)
     return Packing(first, layers_of(model) if direct else ())
 
 
-def packed_forward(model: Any, packed: Packed, packing: Packing, *, all_layers: bool = False) -> tuple[Tensor, ...]:
-    """Run an encoder over packed rows: its hidden states, (N, d) each, the last or all, embedding layer first."""
+def packed_forward(
+    model: Any, packed: Packed, packing: Packing, *, all_layers: bool = False
+) -> tuple[Tensor, ...]:
+    """Run an encoder over packed rows: its hidden states, (N, d) each, the last or all, embedding
+    layer first.
+    """
     if packing.layers:
         layers = _by_functions(model, packed, packing)
         return tuple(layers if all_layers else layers[-1:])
@@ -163,15 +197,27 @@ def first_tokens(model: Any, packed: Packed, packing: Packing) -> Tensor:
     return packed_forward(model, packed, packing)[-1].index_select(0, packed.firsts)
 
 
-def padded_forward(model: nn.Module, inputs: Mapping[str, Any], *, all_layers: bool = False) -> tuple[Tensor, ...]:
-    """Run an encoder over padded rows: its hidden states, (B, L, d) each, the last or all, embedding layer first."""
+def padded_forward(
+    model: nn.Module, inputs: Mapping[str, Any], *, all_layers: bool = False
+) -> tuple[Tensor, ...]:
+    """Run an encoder over padded rows: its hidden states, (B, L, d) each, the last or all,
+    embedding layer first.
+    """
     output = model(**inputs, output_hidden_states=all_layers)
     return (*(output.hidden_states or ())[:-1], output.last_hidden_state)
 
 
-def _by_functions(model: Any, packed: Packed, packing: Packing, kept: Tensor | None = None) -> list[Tensor]:
+def _by_functions(
+    model: Any, packed: Packed, packing: Packing, kept: Tensor | None = None
+) -> list[Tensor]:
     embedded = model.embeddings(**_inputs(packed, packing)).squeeze(0)
-    return through(packing.layers, embedded, partial(packing.attention, packed), training=model.training, kept=kept)
+    return through(
+        packing.layers,
+        embedded,
+        partial(packing.attention, packed),
+        training=model.training,
+        kept=kept,
+    )
 
 
 def _inputs(packed: Packed, packing: Packing) -> dict[str, Tensor]:
@@ -180,7 +226,9 @@ def _inputs(packed: Packed, packing: Packing) -> dict[str, Tensor]:
 
 
 def _without_pads(packed: Packed, first: int) -> Tensor:
-    """The positions of tokens, (N,): counted from `first` in each row, and `first` - 1 for tokens of that id."""
+    """The positions of tokens, (N,): counted from `first` in each row, and `first` - 1 for tokens
+    of that id.
+    """
     counts = (packed.ids != first - 1).long()
     upto = counts.cumsum(0)
     begins = torch.arange(len(counts), device=counts.device) - packed.columns
@@ -189,7 +237,9 @@ def _without_pads(packed: Packed, first: int) -> Tensor:
 
 @torch.no_grad()
 def _tried(model: Any, ids: Sequence[Sequence[int]]) -> Packing | None:
-    """Return the first packing that reproduces the padded pass of a model in evaluation mode; None if none does."""
+    """Return the first packing that reproduces the padded pass of a model in evaluation mode; None
+    if none does.
+    """
     pad = getattr(model.config, "pad_token_id", None) or 0
     rows = TokenRows.listed(ids, pad)
     wanted = model(**rows).last_hidden_state.flatten(0, 1)[rows.packed.places]
@@ -202,7 +252,9 @@ def _tried(model: Any, ids: Sequence[Sequence[int]]) -> Packing | None:
 
 
 def _same_by_functions(model: Any, packed: Packed, packing: Packing, direct: Packing) -> bool:
-    """Whether layers as functions equal the modules: at first tokens, and at all tokens with equal random numbers."""
+    """Whether layers as functions equal the modules: at first tokens, and at all tokens with equal
+    random numbers.
+    """
 
     def drawn(packing: Packing) -> tuple[Tensor, ...]:
         with torch.random.fork_rng(devices=[]):
@@ -219,10 +271,13 @@ def _same(compute: Callable[[], tuple[Tensor, ...]], wanted: tuple[Tensor, ...])
     """Whether a forward pass works and gives the expected states."""
     try:
         computed = compute()
-    except UNREADABLE:  # the encoder takes no positions, computes its attention itself or has other layers
+    except (
+        UNREADABLE
+    ):  # the encoder takes no positions, computes its attention itself or has other layers
         return False
     return all(
-        each.shape == given.shape and bool(((each - given).abs() <= _CLOSE * float(given.abs().max())).all())
+        each.shape == given.shape
+        and bool(((each - given).abs() <= _CLOSE * float(given.abs().max())).all())
         for each, given in zip(computed, wanted, strict=True)
     )
 
@@ -248,11 +303,17 @@ def _attention(
     packed_rows: Callable[[Tensor, Tensor, Tensor, float, float], Tensor] | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attention within rows, as transformers calls it: (B, heads, L, d) three times -> (B, L, heads, d).
+    """Attention within rows, as transformers calls it: (B, heads, L, d) three times -> (B, L,
+    heads, d).
 
-    Packed rows are one row of N tokens. Raises TypeError for an attention that depends on more than the rows.
+    Packed rows are one row of N tokens. Raises TypeError for an attention that depends on more than
+    the rows.
     """
-    odd = [name for name, given in kwargs.items() if given is not None and name not in _WITHOUT_INFLUENCE]
+    odd = [
+        name
+        for name, given in kwargs.items()
+        if given is not None and name not in _WITHOUT_INFLUENCE
+    ]
     plain = not odd and attention_mask is None and not getattr(module, "is_causal", False)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if packed_rows is None and plain and query.device.type == "cpu":

@@ -1,7 +1,8 @@
 """Patch embeddings: images and spectrograms as input sequences of a text encoder's layers.
 
-VisualCSE uses the embedding layer of a pretrained ViT (patches, class token, positions), AudioCSE a convolution as in
-SSAST; their output is the input of the first layer (NonLing section 3.3, Figure 1).
+VisualCSE uses the embedding layer of a pretrained ViT (patches, class token, positions), AudioCSE a
+convolution as in SSAST; their output is the input of the first layer (NonLing section 3.3, Figure
+1).
 """
 
 from __future__ import annotations
@@ -19,11 +20,15 @@ from harness.encoders.kernels import within
 from harness.encoders.packed import EncoderLayer, through
 from harness.errors import RESTORE, UserError
 
-#: names of class token, positions, patch weight and patch bias in the files that hold a ViT, without prefix
+#: names of class token, positions, patch weight and patch bias in the files that hold a ViT,
+#: without prefix
 _LAYOUTS = (
     (
         *("embeddings.cls_token", "embeddings.position_embeddings"),
-        *("embeddings.patch_embeddings.projection.weight", "embeddings.patch_embeddings.projection.bias"),
+        *(
+            "embeddings.patch_embeddings.projection.weight",
+            "embeddings.patch_embeddings.projection.bias",
+        ),
     ),
     ("cls_token", "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"),
     ("class_embedding", "positional_embedding", "conv1.weight"),
@@ -34,7 +39,9 @@ _PREFIXES = ("", "vit.", "visual.")
 class ImagePatches(nn.Module):
     """A ViT's embedding layer, trainable: pixels (N, 3, H, W) -> (N, 1 + patches, d)."""
 
-    def __init__(self, token: Tensor, positions: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    def __init__(
+        self, token: Tensor, positions: Tensor, weight: Tensor, bias: Tensor | None
+    ) -> None:
         """Class token (d,), positions (1 + patches, d), patch weight (d, 3, p, p) and bias (d,)."""
         super().__init__()
         width, channels, size, _ = weight.shape
@@ -47,13 +54,17 @@ class ImagePatches(nn.Module):
 
     @classmethod
     def fresh(cls, width: int, pixels: int, size: int) -> ImagePatches:
-        """Initialise an embedding for images of `pixels` x `pixels` in patches of `size`, to be trained from scratch.
+        """Initialise an embedding for images of `pixels` x `pixels` in patches of `size`, to be
+        trained from scratch.
 
-        Weights are truncated normal of deviation 0.02 (Dosovitskiy et al. 2021 in timm and transformers), the bias is
+        Weights are truncated normal of deviation 0.02 (Dosovitskiy et al. 2021 in timm and
+        transformers), the bias is
         0. Raises UserError where the patches do not tile the images.
         """
         if size < 1 or pixels % size:
-            raise UserError(f"patches of {size} x {size} do not tile images of {pixels} x {pixels}; name a divisor")
+            raise UserError(
+                f"patches of {size} x {size} do not tile images of {pixels} x {pixels}; name a divisor"
+            )
         token, positions, weight = (
             nn.init.trunc_normal_(torch.empty(shape), std=0.02)
             for shape in ((width,), (1 + (pixels // size) ** 2, width), (width, 3, size, size))
@@ -62,7 +73,9 @@ class ImagePatches(nn.Module):
 
     @classmethod
     def load(cls, folder: Path, width: int) -> ImagePatches:
-        """Read the embedding of a ViT of transformers, timm or open_clip. Raises UserError for another width."""
+        """Read the embedding of a ViT of transformers, timm or open_clip. Raises UserError for
+        another width.
+        """
         token, positions, weight, bias = _embedding(folder)
         if token.numel() != width:
             raise UserError(
@@ -86,8 +99,8 @@ class ImagePatches(nn.Module):
 class AudioPatches(nn.Module):
     """A class token and square patches of a spectrogram: (N, frames, bins) -> (N, 1 + patches, d).
 
-    Patches do not overlap; 1,024 frames of 128 bins in patches of 24 make 211 vectors (NonLing appendix B). Without
-    `positions`, as in the public code, the patches are unordered.
+    Patches do not overlap; 1,024 frames of 128 bins in patches of 24 make 211 vectors (NonLing
+    appendix B). Without `positions`, as in the public code, the patches are unordered.
     """
 
     def __init__(self, width: int, frames: int, bins: int, size: int, *, positions: bool) -> None:
@@ -103,7 +116,9 @@ class AudioPatches(nn.Module):
         self.positions = nn.Parameter(torch.randn(count, width) * 0.02) if positions else None
 
     def forward(self, spectrograms: Tensor) -> Tensor:
-        patches = self.projection(spectrograms.transpose(1, 2).unsqueeze(1)).flatten(2).transpose(1, 2)
+        patches = (
+            self.projection(spectrograms.transpose(1, 2).unsqueeze(1)).flatten(2).transpose(1, 2)
+        )
         tokens = torch.cat([self.token.expand(len(patches), 1, -1), patches], dim=1)
         return tokens if self.positions is None else tokens + self.positions
 
@@ -111,8 +126,9 @@ class AudioPatches(nn.Module):
 def media_forward(model: Any, embeddings: Tensor, layers: Sequence[EncoderLayer] = ()) -> Tensor:
     """Run embeddings (X, L, d) through a text encoder's layers and take the first position: (X, d).
 
-    The text's embedding layer is skipped, and no position is masked; with `layers` (`Packing`) the last layer is
-    computed at the first position only. Raises UserError unless the layers are laid out as in BERT and RoBERTa.
+    The text's embedding layer is skipped, and no position is masked; with `layers` (`Packing`) the
+    last layer is computed at the first position only. Raises UserError unless the layers are laid
+    out as in BERT and RoBERTa.
     """
     # the encoders of T5 and ALBERT take other inputs
     if not hasattr(getattr(model, "encoder", None), "layer"):
@@ -126,16 +142,21 @@ def media_forward(model: Any, embeddings: Tensor, layers: Sequence[EncoderLayer]
 
     def attend(query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float) -> Tensor:
         query, key, value = (
-            each.view(items, positions, *each.shape[1:]).transpose(1, 2) for each in (query, key, value)
+            each.view(items, positions, *each.shape[1:]).transpose(1, 2)
+            for each in (query, key, value)
         )
         return within(query, key, value, None, dropout, scale).transpose(1, 2).flatten(0, 1)
 
     firsts = torch.arange(0, items * positions, positions, device=embeddings.device)
-    return through(layers, embeddings.flatten(0, 1), attend, training=model.training, kept=firsts)[-1]
+    return through(layers, embeddings.flatten(0, 1), attend, training=model.training, kept=firsts)[
+        -1
+    ]
 
 
 def _embedding(folder: Path) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Read class token, positions, patch weight and bias from a folder's safetensors. Raises UserError."""
+    """Read class token, positions, patch weight and bias from a folder's safetensors. Raises
+    UserError.
+    """
     for path in sorted(folder.glob("*.safetensors")):
         try:
             with safe_open(path, framework="pt") as file:
@@ -143,7 +164,9 @@ def _embedding(folder: Path) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
                 for prefix, layout in product(_PREFIXES, _LAYOUTS):
                     wanted = [prefix + name for name in layout]
                     if names.issuperset(wanted):
-                        token, positions, weight, *bias = (file.get_tensor(name).float() for name in wanted)
+                        token, positions, weight, *bias = (
+                            file.get_tensor(name).float() for name in wanted
+                        )
                         return token, positions, weight, bias[0] if bias else None
         except (OSError, SafetensorError) as error:
             raise UserError(f"the weights {path} cannot be read: {error}; {RESTORE}") from error

@@ -1,7 +1,7 @@
 """Poolings: how a sentence vector is computed from an encoder's layers.
 
-A pooling is registered under an entry point of `harness.poolings` that names its class. It is used by
-`METHOD[pooling=NAME]`, by text teachers, and for the folder of an exported model.
+A pooling is registered under an entry point of `harness.poolings` that names its class. It is used
+by `METHOD[pooling=NAME]`, by text teachers, and for the folder of an exported model.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ class Pooling(registry.Registered, ABC):
     name: str
     #: Whether all layers are needed; otherwise only the last is computed and passed.
     all_layers: ClassVar[bool] = False
-    #: Whether only the first position of the last layer is needed; the others may then be missing from `layers`.
+    #: Whether only the first position of the last layer is needed; the others may then be missing
+    #: from `layers`.
     first_token: ClassVar[bool] = False
-    #: Whether the pooled vector passes the student's head: the encoder's own pooler, or one that a method trained.
+    #: Whether the pooled vector passes the student's head: the encoder's own pooler, or one that a
+    #: method trained.
     head: ClassVar[bool] = False
-    #: The switch in the pooling file of sentence-transformers; None where that library cannot pool like this.
+    #: The switch in the pooling file of sentence-transformers; None where that library cannot pool
+    #: like this.
     switch: ClassVar[str | None] = None
     #: Python that sets `vectors` from `output` and `tokens` of transformers, for model cards.
     code: ClassVar[str] = ""
@@ -64,7 +67,9 @@ class PoolerPooling(ClsPooling):
 
 
 class LastPooling(Pooling):
-    """The last token of the last layer that is no padding, for encoders that read from left to right."""
+    """The last token of the last layer that is no padding, for encoders that read from left to
+    right.
+    """
 
     switch = "pooling_mode_lasttoken"
     code = (
@@ -78,7 +83,9 @@ class LastPooling(Pooling):
         return hidden.gather(1, ends).squeeze(1)
 
 
-_MEAN = 'mask = tokens["attention_mask"].unsqueeze(-1)\nvectors = (hidden * mask).sum(1) / mask.sum(1)'
+_MEAN = (
+    'mask = tokens["attention_mask"].unsqueeze(-1)\nvectors = (hidden * mask).sum(1) / mask.sum(1)'
+)
 
 
 class MeanPooling(Pooling):
@@ -92,7 +99,9 @@ class MeanPooling(Pooling):
 
 
 class FirstLastPooling(Pooling):
-    """Mean over the tokens of the average of the embedding layer and the last layer, as in the papers' tables."""
+    """Mean over the tokens of the average of the embedding layer and the last layer, as in the
+    papers' tables.
+    """
 
     all_layers = True
     code = f"hidden = (output.hidden_states[0] + output.last_hidden_state) / 2\n{_MEAN}"

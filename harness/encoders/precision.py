@@ -19,7 +19,8 @@ EMULATE = "HARNESS_EMULATE_BF16"
 
 
 def autocast(precision: str, device: str) -> AbstractContextManager[object]:
-    """Return a context in which layers compute in 'bf16' or 'fp16' on a device ('cpu', 'cuda'); no-op otherwise.
+    """Return a context in which layers compute in 'bf16' or 'fp16' on a device ('cpu', 'cuda');
+    no-op otherwise.
 
     Weights, losses and everything outside the layers stay in float32.
     """
@@ -30,7 +31,8 @@ def autocast(precision: str, device: str) -> AbstractContextManager[object]:
 
 @contextmanager
 def float32_products(precision: str, device: str) -> Iterator[None]:
-    """Allow TF32 in float32 products and convolutions on a GPU in precision 'tf32', forbid it in any other.
+    """Allow TF32 in float32 products and convolutions on a GPU in precision 'tf32', forbid it in
+    any other.
 
     GPUs and processors without TF32 compute in float32. The backward pass needs the context too.
     """
@@ -49,7 +51,9 @@ def float32_products(precision: str, device: str) -> Iterator[None]:
 
 
 def check_precision(precision: str, device: str) -> None:
-    """Raise UserError for an autocast type that a device ('cpu', 'cuda') does not have or would emulate slowly."""
+    """Raise UserError for an autocast type that a device ('cpu', 'cuda') does not have or would
+    emulate slowly.
+    """
     if precision == "fp16" and device != "cuda":
         raise UserError(
             f"precision fp16 needs a CUDA device, this run is on {device}; give --set precision=fp32 or bf16"

@@ -19,9 +19,10 @@ NAMES = ("input_ids", "attention_mask")
 class Packed:
     """The N tokens of B rows, row after row.
 
-    `ids` and `columns`, (N,), are a token's id and its place in its row; `places`, (N,), its place among the B x L
-    padded ones; row i is `offsets[i] : offsets[i + 1]`, (B + 1,), in int32, as kernels of attention want it; the others
-    are int64. `longest` is L, `shortest` the length of the shortest row.
+    `ids` and `columns`, (N,), are a token's id and its place in its row; `places`, (N,), its place
+    among the B x L padded ones; row i is `offsets[i] : offsets[i + 1]`, (B + 1,), in int32, as
+    kernels of attention want it; the others are int64. `longest` is L, `shortest` the length of the
+    shortest row.
     """
 
     ids: Tensor
@@ -46,8 +47,12 @@ class Packed:
             return self
         tokens, odd = len(self.ids), len(self.offsets) % 2
         offsets = torch.cat([self.offsets, self.offsets[-1:]]) if odd else self.offsets
-        whole = sent(torch.cat([self.ids, self.columns, self.places, offsets.view(torch.int64)]), device)
-        ids, columns, places, offsets = torch.split(whole, [tokens, tokens, tokens, len(whole) - 3 * tokens])
+        whole = sent(
+            torch.cat([self.ids, self.columns, self.places, offsets.view(torch.int64)]), device
+        )
+        ids, columns, places, offsets = torch.split(
+            whole, [tokens, tokens, tokens, len(whole) - 3 * tokens]
+        )
         offsets = offsets.view(torch.int32)[: self.rows + 1]
         return replace(self, ids=ids, columns=columns, places=places, offsets=offsets)
 
@@ -58,23 +63,35 @@ class Packed:
         view = torch.arange(views, dtype=torch.int32, device=self.ids.device).unsqueeze(1)
         places = (self.places + view * (self.rows * self.longest)).flatten()
         offsets = torch.cat([self.offsets[:1], (self.offsets[1:] + view * len(self.ids)).flatten()])
-        return Packed(self.ids.repeat(views), self.columns.repeat(views), places, offsets, self.longest, self.shortest)
+        return Packed(
+            self.ids.repeat(views),
+            self.columns.repeat(views),
+            places,
+            offsets,
+            self.longest,
+            self.shortest,
+        )
 
     def padded(self, values: Tensor) -> Tensor:
         """Put values of the tokens, (N, ...), at their places among zeros: (B, L, ...)."""
         whole = values.new_zeros(self.rows * self.longest, *values.shape[1:])
-        return whole.index_copy_(0, self.places, values).view(self.rows, self.longest, *values.shape[1:])
+        return whole.index_copy_(0, self.places, values).view(
+            self.rows, self.longest, *values.shape[1:]
+        )
 
 
 class TokenRows(Mapping[str, Tensor]):
-    """B rows of token ids, as a mapping `input_ids` and `attention_mask`, (B, L) int64, with padding at the end.
+    """B rows of token ids, as a mapping `input_ids` and `attention_mask`, (B, L) int64, with
+    padding at the end.
 
-    `packed` has the same rows without padding. The padded rows are sent to a device when they are first read there;
-    a packed pass never reads them.
+    `packed` has the same rows without padding. The padded rows are sent to a device when they are
+    first read there; a packed pass never reads them.
     """
 
     def __init__(self, ids: Tensor, mask: Tensor, packed: Packed, lengths: np.ndarray) -> None:
-        """`ids` and `mask` are (B, L), on the host or where `packed` is; `lengths`, (B,), stay on the host."""
+        """`ids` and `mask` are (B, L), on the host or where `packed` is; `lengths`, (B,), stay on
+        the host.
+        """
         self._tensors = dict(zip(NAMES, (ids, mask), strict=True))
         self.packed, self.lengths = packed, lengths
 
@@ -115,7 +132,9 @@ class TokenRows(Mapping[str, Tensor]):
         """Make rows of the ids of B > 0 sentences; `pad` is the id of padding."""
         lengths = np.array([len(ids) for ids in sentences], dtype=np.int64)
         padded = np.full((len(lengths), max(1, lengths.max())), pad, dtype=np.int64)
-        padded[np.arange(padded.shape[1]) < lengths[:, None]] = [token for ids in sentences for token in ids]
+        padded[np.arange(padded.shape[1]) < lengths[:, None]] = [
+            token for ids in sentences for token in ids
+        ]
         return cls.padded(padded, lengths)
 
     def listed_ids(self) -> list[list[int]]:
@@ -125,7 +144,9 @@ class TokenRows(Mapping[str, Tensor]):
 
     @classmethod
     def of(cls, tokens: Mapping[str, Tensor]) -> TokenRows | None:
-        """Return rows of `input_ids` and `attention_mask`, (B, L); None unless padded at the end. May block."""
+        """Return rows of `input_ids` and `attention_mask`, (B, L); None unless padded at the end.
+        May block.
+        """
         if isinstance(tokens, TokenRows):
             return tokens
         ids, mask = (tokens[name] for name in NAMES)
@@ -153,7 +174,9 @@ class TokenRows(Mapping[str, Tensor]):
 
 
 def sent(value: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor of the host to a device; to a GPU from pinned memory, so that the host does not wait."""
+    """Copy a tensor of the host to a device; to a GPU from pinned memory, so that the host does not
+    wait.
+    """
     if device.type == "cuda" and torch.cuda.is_available():
         return value.pin_memory().to(device, non_blocking=True)
     return value.to(device)

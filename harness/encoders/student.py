@@ -1,7 +1,8 @@
-"""Models that embed sentences: the student, and folders of sentence-transformers read through that library.
+"""Models that embed sentences: the student, and folders of sentence-transformers read through that
+library.
 
-The student is a Hugging Face encoder with its tokenizer and its pooling. A model of sentence-transformers is only
-evaluated, never trained.
+The student is a Hugging Face encoder with its tokenizer and its pooling. A model of
+sentence-transformers is only evaluated, never trained.
 """
 
 from __future__ import annotations
@@ -21,11 +22,24 @@ from torch import Tensor, nn
 from harness.encoders.heads import WordHead
 from harness.encoders.kernels import quicken
 from harness.encoders.modules import listed_modules, refuse_code, write_modules
-from harness.encoders.packed import Packing, first_tokens, known_packing, packed_forward, padded_forward
+from harness.encoders.packed import (
+    Packing,
+    first_tokens,
+    known_packing,
+    packed_forward,
+    padded_forward,
+)
 from harness.encoders.patches import media_forward
 from harness.encoders.poolings import MODULES, pooling_named
 from harness.encoders.rows import Packed, TokenRows
-from harness.encoders.trial import RowsOfBatch, TrialFindings, TrialKey, tried, try_modules, try_student
+from harness.encoders.trial import (
+    RowsOfBatch,
+    TrialFindings,
+    TrialKey,
+    tried,
+    try_modules,
+    try_student,
+)
 from harness.encoders.weights import (
     check_configuration,
     check_modules,
@@ -48,7 +62,9 @@ BATCH = 32
 
 
 class Student(nn.Module):
-    """An encoder that turns sentences into vectors of `width` dimensions, packed where its architecture allows that."""
+    """An encoder that turns sentences into vectors of `width` dimensions, packed where its
+    architecture allows that.
+    """
 
     def __init__(
         self,
@@ -60,11 +76,12 @@ class Student(nn.Module):
         rates: tuple[float, float] = (-1.0, -1.0),
         found: TrialFindings | None = None,
     ) -> None:
-        """`model` is on the CPU, where a trial decides how rows are read, unless an earlier one has `found` it.
+        """`model` is on the CPU, where a trial decides how rows are read, unless an earlier one has
+        `found` it.
 
-        `max_length` is what sentences of training are cut at, 0 for none; `rates` are those of dropout, of states and
-        of attention, that were asked for, -1 for none. Raises UserError for a model that cannot be used with this
-        pooling or length, or does not follow these rates.
+        `max_length` is what sentences of training are cut at, 0 for none; `rates` are those of
+        dropout, of states and of attention, that were asked for, -1 for none. Raises UserError for
+        a model that cannot be used with this pooling or length, or does not follow these rates.
         """
         super().__init__()
         quicken(model)
@@ -101,21 +118,31 @@ class Student(nn.Module):
         rates: tuple[float, float] = (-1.0, -1.0),
         what: str = "model folder",
     ) -> Student:
-        """Read a model folder (config.json, weights, tokenizer), called `what` in messages, in float32, and try it.
+        """Read a model folder (config.json, weights, tokenizer), called `what` in messages, in
+        float32, and try it.
 
-        The encoder's pooler is dropped, or becomes the head if the pooling needs one; a method that trains its own
-        head does not use it (`own_head=False`). `trusted` allows code in the folder to be executed. `rates` of dropout,
-        of states and of attention, replace those of its config.json, -1 keeps them. Raises UserError for an unknown
-        pooling, a folder that transformers cannot read, weights that do not fit, dropout that the encoder does not
-        have, and as the constructor.
+        The encoder's pooler is dropped, or becomes the head if the pooling needs one; a method that
+        trains its own head does not use it (`own_head=False`). `trusted` allows code in the folder
+        to be executed. `rates` of dropout, of states and of attention, replace those of its
+        config.json, -1 keeps them. Raises UserError for an unknown pooling, a folder that
+        transformers cannot read, weights that do not fit, dropout that the encoder does not have,
+        and as the constructor.
         """
         with_pooler = own_head and pooling_named(pooling).head
-        with reading(what, folder, "it needs config.json, weights and a tokenizer, as transformers saves them"):
-            model, tokenizer = load_encoder(folder, pooler=with_pooler, trusted=trusted, rates=rates)
+        with reading(
+            what,
+            folder,
+            "it needs config.json, weights and a tokenizer, as transformers saves them",
+        ):
+            model, tokenizer = load_encoder(
+                folder, pooler=with_pooler, trusted=trusted, rates=rates
+            )
         pooler = getattr(model, "pooler", None)
         if hasattr(model, "pooler"):
             model.pooler = nn.Identity()  # some encoders call theirs unconditionally
-        tokenizer.padding_side = "right"  # as rows are padded here, and for those who load an exported model
+        tokenizer.padding_side = (
+            "right"  # as rows are padded here, and for those who load an exported model
+        )
         key = TrialKey(folder, pooling, own_head, trusted, max_length, rates)
         read = partial(cls, model, tokenizer, pooling, max_length=max_length, rates=rates)
         student = tried(key, what, lambda known: read(found=known))
@@ -140,15 +167,21 @@ class Student(nn.Module):
 
     def tokenize(self, sentences: Sequence[str], max_length: int) -> TokenRows:
         """Token ids of B > 0 sentences with special tokens, cut at `max_length`, on the CPU."""
-        encoded = self.tokenizer(list(sentences), truncation=True, max_length=max_length)["input_ids"]
+        encoded = self.tokenizer(list(sentences), truncation=True, max_length=max_length)[
+            "input_ids"
+        ]
         return TokenRows.listed(encoded, self.tokenizer.pad_token_id)
 
     def attach(self, name: str, patches: nn.Module) -> None:
-        """Add the patch embedding for inputs called `name` ('pixels', 'spectrograms'), of the encoder's width."""
+        """Add the patch embedding for inputs called `name` ('pixels', 'spectrograms'), of the
+        encoder's width.
+        """
         self.patches[name] = patches.to(self.device)
 
     def read_through(self, head: nn.Module | None) -> None:
-        """Set the head, (n, d) -> (n, d), that is applied to pooled vectors if the pooling uses one."""
+        """Set the head, (n, d) -> (n, d), that is applied to pooled vectors if the pooling uses
+        one.
+        """
         self._heads = () if head is None else (head,)
 
     def forward(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
@@ -157,20 +190,24 @@ class Student(nn.Module):
     def encode(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
         """Compute the vector of each item under `views` views in one forward pass: (B, views, d).
 
-        Sentences (input_ids and attention_mask, (B, L)), pooled before any head, and spectrograms (B, frames, bins) are
-        repeated; pixels are (B, views, 3, H, W). Images and spectrograms enter the encoder's layers as sequences of
-        patches, of which the first is taken.
+        Sentences (input_ids and attention_mask, (B, L)), pooled before any head, and spectrograms
+        (B, frames, bins) are repeated; pixels are (B, views, 3, H, W). Images and spectrograms
+        enter the encoder's layers as sequences of patches, of which the first is taken.
         """
         if "input_ids" in inputs:
             vectors = self._pooled(inputs, views)
             return vectors.view(views, -1, vectors.shape[-1]).transpose(0, 1)
         ((name, media),) = inputs.items()
         flat = media.flatten(0, 1) if name == "pixels" else media.repeat_interleave(views, dim=0)
-        vectors = media_forward(self.model, self.patches[name](flat), self.packing.layers if self.packing else ())
+        vectors = media_forward(
+            self.model, self.patches[name](flat), self.packing.layers if self.packing else ()
+        )
         return vectors.view(-1, views, vectors.shape[-1])
 
     def states(self, inputs: Mapping[str, Tensor], views: int = 1) -> Tensor:
-        """Compute the last layer at every token of B rows: (B, views, L, d), of no meaning at padding."""
+        """Compute the last layer at every token of B rows: (B, views, L, d), of no meaning at
+        padding.
+        """
         (last,) = self._layers(inputs, views, all_layers=False)
         return last.view(views, -1, *last.shape[1:]).transpose(0, 1)
 
@@ -180,56 +217,88 @@ class Student(nn.Module):
 
     @torch.no_grad()
     def follow(self, other: Student, momentum: float) -> None:
-        """Replace each weight by `momentum` times itself plus 1 - `momentum` times that of an equal student."""
+        """Replace each weight by `momentum` times itself plus 1 - `momentum` times that of an equal
+        student.
+        """
         torch._foreach_lerp_([*self.model.parameters()], [*other.model.parameters()], 1 - momentum)
 
     def word_head(self, *, fresh: bool = False) -> WordHead:
-        """The head for masked words of this model's folder; a missing one is random if `fresh`. Raises UserError."""
+        """The head for masked words of this model's folder; a missing one is random if `fresh`.
+        Raises UserError.
+        """
         return WordHead(self.folder or self.model.config, fresh=fresh).to(self.device)
 
     def views(self, sentences: Sequence[str], count: int) -> Tensor:
-        """Compute `count` vectors of each of n sentences in one pass, equal unless dropout is active: (n, count, d)."""
+        """Compute `count` vectors of each of n sentences in one pass, equal unless dropout is
+        active: (n, count, d).
+        """
         vectors = self.pooled(self.tokenize(sentences, self.longest).to(self.device), count)
         return vectors.view(count, -1, vectors.shape[-1]).transpose(0, 1)
 
     def pooled(self, tokens: Mapping[str, Tensor], views: int = 1) -> Tensor:
-        """Encode the rows `views` times, one set after another, with pooling and head: (views x B, d)."""
+        """Encode the rows `views` times, one set after another, with pooling and head: (views x B,
+        d).
+        """
         vectors = self._pooled(tokens, views)
         headed: Tensor = self._heads[0](vectors) if self.pooling.head else vectors
         return headed
 
     def vectors(self, rows: Sequence[Sequence[int]], views: int = 1) -> Tensor:
-        """Encode B rows of token ids `views` times, pooled without a head, on the CPU: (views x B, d)."""
+        """Encode B rows of token ids `views` times, pooled without a head, on the CPU: (views x B,
+        d).
+        """
         return self._pooled(TokenRows.listed(rows, self.tokenizer.pad_token_id), views)
 
     def layers(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, ...]:
         """Encode B rows of token ids on the CPU: (B, L, d), the last of the hidden states."""
-        return self._layers(TokenRows.listed(rows, self.tokenizer.pad_token_id), 1, all_layers=False)
+        return self._layers(
+            TokenRows.listed(rows, self.tokenizer.pad_token_id), 1, all_layers=False
+        )
 
     def _pooled(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
-        if self.pooling.first_token:  # without the mask, which a packed pass need not have on its device
+        if (
+            self.pooling.first_token
+        ):  # without the mask, which a packed pass need not have on its device
             firsts = self._firsts(tokens, views).unsqueeze(1)
-            return self.pooling((firsts,), torch.ones(firsts.shape[:2], dtype=torch.int64, device=firsts.device))
+            return self.pooling(
+                (firsts,), torch.ones(firsts.shape[:2], dtype=torch.int64, device=firsts.device)
+            )
         mask = tokens["attention_mask"].repeat(views, 1)
         return self.pooling(self._layers(tokens, views, all_layers=self.pooling.all_layers), mask)
 
     def _firsts(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
-        """Encode the rows `views` times; the last layer at the first token, one set after another: (views x B, d)."""
+        """Encode the rows `views` times; the last layer at the first token, one set after another:
+        (views x B, d).
+        """
         packed = self._packed(tokens, views)
-        return first_tokens(self.model, *packed) if packed else self._layers(tokens, views, all_layers=False)[-1][:, 0]
+        return (
+            first_tokens(self.model, *packed)
+            if packed
+            else self._layers(tokens, views, all_layers=False)[-1][:, 0]
+        )
 
-    def _layers(self, tokens: Mapping[str, Tensor], views: int, *, all_layers: bool) -> tuple[Tensor, ...]:
-        """Encode the rows `views` times; hidden states of the last or all layers: (views x B, L, d) each."""
+    def _layers(
+        self, tokens: Mapping[str, Tensor], views: int, *, all_layers: bool
+    ) -> tuple[Tensor, ...]:
+        """Encode the rows `views` times; hidden states of the last or all layers: (views x B, L, d)
+        each.
+        """
         packed = self._packed(tokens, views)
         if packed:
-            return tuple(map(packed[0].padded, packed_forward(self.model, *packed, all_layers=all_layers)))
+            return tuple(
+                map(packed[0].padded, packed_forward(self.model, *packed, all_layers=all_layers))
+            )
         repeated = {name: value.repeat(views, 1) for name, value in tokens.items()}
         if self.found.rows == "equal lengths":
             return self._by_length(repeated, all_layers=all_layers)
         return self.padded(repeated, all_layers=all_layers)
 
-    def padded(self, tokens: Mapping[str, Tensor], *, all_layers: bool = False) -> tuple[Tensor, ...]:
-        """Run the encoder over rows padded at their end: (B, L, d) each, the last of the hidden states or all."""
+    def padded(
+        self, tokens: Mapping[str, Tensor], *, all_layers: bool = False
+    ) -> tuple[Tensor, ...]:
+        """Run the encoder over rows padded at their end: (B, L, d) each, the last of the hidden
+        states or all.
+        """
         inputs = {"input_ids": tokens["input_ids"], "attention_mask": tokens["attention_mask"]}
         if any(self.found.types):
             first, within, last = self.found.types
@@ -242,20 +311,30 @@ class Student(nn.Module):
     def _by_length(self, tokens: Mapping[str, Tensor], *, all_layers: bool) -> tuple[Tensor, ...]:
         """Run the encoder over rows of each length apart: as `padded`, with zeros at padding."""
         lengths = tokens["attention_mask"].sum(1)
-        groups = [(length, (lengths == length).nonzero().flatten()) for length in sorted(set(lengths.tolist()))]
+        groups = [
+            (length, (lengths == length).nonzero().flatten())
+            for length in sorted(set(lengths.tolist()))
+        ]
         parts = [
-            self.padded({name: value[rows, :length] for name, value in tokens.items()}, all_layers=all_layers)
+            self.padded(
+                {name: value[rows, :length] for name, value in tokens.items()},
+                all_layers=all_layers,
+            )
             for length, rows in groups
         ]
         order = torch.cat([rows for _, rows in groups]).argsort()
         longest = int(lengths.max())
         return tuple(
-            torch.cat([nn.functional.pad(each, (0, 0, 0, longest - each.shape[1])) for each in layer])[order]
+            torch.cat(
+                [nn.functional.pad(each, (0, 0, 0, longest - each.shape[1])) for each in layer]
+            )[order]
             for layer in zip(*parts, strict=True)
         )
 
     def _packed(self, tokens: Mapping[str, Tensor], views: int) -> tuple[Packed, Packing] | None:
-        """Return `views` packed copies of the rows and the packing to use; None if rows stay padded."""
+        """Return `views` packed copies of the rows and the packing to use; None if rows stay
+        padded.
+        """
         packing = self.packing and self.packing.on_device(self.model)
         rows = TokenRows.of(tokens) if packing else None
         return (rows.packed.repeated(views), packing) if packing and rows else None
@@ -272,9 +351,10 @@ class Student(nn.Module):
     ) -> np.ndarray:
         """Embed n sentences in evaluation mode and the order given: float32 (n, d).
 
-        Sentences are tokenised once, cut at `longest` tokens where that is given, and batched by length: `rows` of them
-        a batch, or with a bounded number of tokens. `report` is called with (sentences done, n) before the first batch
-        and after each. `headed=False` leaves out the head of the pooling.
+        Sentences are tokenised once, cut at `longest` tokens where that is given, and batched by
+        length: `rows` of them a batch, or with a bounded number of tokens. `report` is called with
+        (sentences done, n) before the first batch and after each. `headed=False` leaves out the
+        head of the pooling.
         """
         if not sentences:
             return np.empty((0, self.width), dtype=np.float32)
@@ -282,11 +362,15 @@ class Student(nn.Module):
         self.eval()
         done = 0
         report(done, len(sentences))
-        encoded = self.tokenizer(list(sentences), truncation=True, max_length=longest or self.longest)["input_ids"]
+        encoded = self.tokenizer(
+            list(sentences), truncation=True, max_length=longest or self.longest
+        )["input_ids"]
         lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
         vectors = np.empty((len(encoded), self.width), dtype=np.float32)
         for batch in _batches(lengths, rows):
-            tokens = TokenRows.listed([encoded[row] for row in batch], self.tokenizer.pad_token_id).to(self.device)
+            tokens = TokenRows.listed(
+                [encoded[row] for row in batch], self.tokenizer.pad_token_id
+            ).to(self.device)
             computed = self.pooled(tokens) if headed else self._pooled(tokens, 1)
             vectors[batch] = computed.float().cpu().numpy()
             done += len(batch)
@@ -295,21 +379,32 @@ class Student(nn.Module):
         return vectors
 
     def save(self, folder: Path) -> None:
-        """Write the encoder and its tokenizer as a folder that AutoModel and sentence-transformers load.
+        """Write the encoder and its tokenizer as a folder that AutoModel and sentence-transformers
+        load.
 
-        The head becomes the model's pooler: the same layer and tanh. Only AutoModel loads a folder with a pooling
-        that sentence-transformers does not have. Raises UserError for a pooling that needs a head where there is none.
+        The head becomes the model's pooler: the same layer and tanh. Only AutoModel loads a folder
+        with a pooling that sentence-transformers does not have. Raises UserError for a pooling that
+        needs a head where there is none.
         """
-        head = {name.rpartition(".")[2]: value for head in self._heads for name, value in head.state_dict().items()}
-        state = self.model.state_dict() | {f"pooler.dense.{name}": value for name, value in head.items()}
-        # transformers 5 would write the weight names of the original file, such as `gamma` of the first BERT
+        head = {
+            name.rpartition(".")[2]: value
+            for head in self._heads
+            for name, value in head.state_dict().items()
+        }
+        state = self.model.state_dict() | {
+            f"pooler.dense.{name}": value for name, value in head.items()
+        }
+        # transformers 5 would write the weight names of the original file, such as `gamma` of the
+        # first BERT
         self.model.save_pretrained(str(folder), state_dict=state, save_original_format=False)  # type: ignore[operator]
         self.tokenizer.save_pretrained(str(folder))
         write_modules(folder, self.pooling, self.width, self.longest, head)
 
 
 def _batches(lengths: np.ndarray, rows: int | None) -> list[np.ndarray]:
-    """Batch row numbers by similar length, longest first: `rows`, or up to TOKENS_A_BATCH tokens but at least a row."""
+    """Batch row numbers by similar length, longest first: `rows`, or up to TOKENS_A_BATCH tokens
+    but at least a row.
+    """
     order = np.argsort(-lengths, kind="stable")
     if rows:
         return [order[start : start + rows] for start in range(0, len(order), rows)]
@@ -324,14 +419,18 @@ def _batches(lengths: np.ndarray, rows: int | None) -> list[np.ndarray]:
 
 
 class SentenceModules(nn.Module):
-    """A model of sentence-transformers with its modules, its default prompt and its longest sequence, in float32."""
+    """A model of sentence-transformers with its modules, its default prompt and its longest
+    sequence, in float32.
+    """
 
     def __init__(self, model: Any, found: TrialFindings | None = None) -> None:
         """Raises UserError for a model that cannot be used: see `try_modules`."""
         super().__init__()
         self.model = model.float().eval()
         if hasattr(getattr(model, "tokenizer", None), "padding_side"):
-            model.tokenizer.padding_side = "right"  # so that the first token is where poolings look for it
+            model.tokenizer.padding_side = (
+                "right"  # so that the first token is where poolings look for it
+            )
         self.found = found or TrialFindings()
         if found is None:
             self.found = try_modules(self._embedded, model)
@@ -340,8 +439,9 @@ class SentenceModules(nn.Module):
     def load(cls, folder: Path, *, trusted: bool = False) -> SentenceModules:
         """Read a folder with a `modules.json`.
 
-        `trusted` allows code that the folder names to be executed. Raises UserError for a folder that the library
-        cannot read, for weights that do not fit, a missing vocabulary, and code that is not trusted.
+        `trusted` allows code that the folder names to be executed. Raises UserError for a folder
+        that the library cannot read, for weights that do not fit, a missing vocabulary, and code
+        that is not trusted.
         """
         if not listed_modules(folder):
             raise UserError(
@@ -349,10 +449,15 @@ class SentenceModules(nn.Module):
             )
         if not trusted:
             refuse_code(folder)
-        what, remedy = "sentence-transformers model", "correct the folder, or read the encoder alone with --pooling"
+        what, remedy = (
+            "sentence-transformers model",
+            "correct the folder, or read the encoder alone with --pooling",
+        )
         with reading(what, folder, remedy):
             model = _loaded(folder, trusted)
-        return tried(TrialKey(folder, MODULES, trusted=trusted), what, lambda known: cls(model, known))
+        return tried(
+            TrialKey(folder, MODULES, trusted=trusted), what, lambda known: cls(model, known)
+        )
 
     @property
     def device(self) -> torch.device:
@@ -360,13 +465,17 @@ class SentenceModules(nn.Module):
 
     def _embedded(self, sentences: Sequence[str], rows: RowsOfBatch) -> np.ndarray:
         size = 1 if rows == "equal lengths" else BATCH
-        vectors = self.model.encode(sentences, batch_size=size, show_progress_bar=False, convert_to_numpy=True)
+        vectors = self.model.encode(
+            sentences, batch_size=size, show_progress_bar=False, convert_to_numpy=True
+        )
         return np.asarray(vectors)
 
     def views(self, sentences: Sequence[str], count: int) -> Tensor:
-        """Compute `count` vectors of each of n sentences in one pass, by all modules: (n, count, d).
+        """Compute `count` vectors of each of n sentences in one pass, by all modules: (n, count,
+        d).
 
-        They are those of `encode`, with the default prompt and the truncation of vectors, unless dropout is active.
+        They are those of `encode`, with the default prompt and the truncation of vectors, unless
+        dropout is active.
         """
         from sentence_transformers.util import batch_to_device, truncate_embeddings
 
@@ -374,13 +483,21 @@ class SentenceModules(nn.Module):
         repeated = [sentence for sentence in sentences for _ in range(count)]
         features = batch_to_device(self.model.preprocess(repeated, prompt=prompt), self.device)
         vectors = self.model(features)["sentence_embedding"]
-        vectors = vectors if self.model.truncate_dim is None else truncate_embeddings(vectors, self.model.truncate_dim)
+        vectors = (
+            vectors
+            if self.model.truncate_dim is None
+            else truncate_embeddings(vectors, self.model.truncate_dim)
+        )
         return torch.as_tensor(vectors).view(len(sentences), count, -1)
 
     def embed(
-        self, sentences: Sequence[str], report: Callable[[int, int], None] = lambda done, total: None
+        self,
+        sentences: Sequence[str],
+        report: Callable[[int, int], None] = lambda done, total: None,
     ) -> np.ndarray:
-        """Embed n sentences by `encode`: float32 (n, d). `report` gets (done, n), at first and after each COUNTED."""
+        """Embed n sentences by `encode`: float32 (n, d). `report` gets (done, n), at first and
+        after each COUNTED.
+        """
         report(0, len(sentences))
         order = sorted(range(len(sentences)), key=lambda row: -len(sentences[row]))
         parts = []
@@ -393,7 +510,9 @@ class SentenceModules(nn.Module):
 
 
 def open_model(folder: Path, pooling: str, *, trusted: bool = False) -> Student | SentenceModules:
-    """Load a model folder for the given pooling; `trusted` allows its code to be executed. Raises UserError."""
+    """Load a model folder for the given pooling; `trusted` allows its code to be executed. Raises
+    UserError.
+    """
     if pooling == MODULES:
         return SentenceModules.load(folder, trusted=trusted)
     return Student.load(folder, pooling, trusted=trusted)
@@ -402,7 +521,9 @@ def open_model(folder: Path, pooling: str, *, trusted: bool = False) -> Student 
 def _loaded(folder: Path, trusted: bool) -> Any:
     from sentence_transformers import SentenceTransformer
 
-    encoders = [folder / module.path for module in listed_modules(folder) if module.kind == "Transformer"]
+    encoders = [
+        folder / module.path for module in listed_modules(folder) if module.kind == "Transformer"
+    ]
     check_modules(folder)
     for encoder in encoders:
         check_configuration(encoder, trusted=trusted)
@@ -410,7 +531,9 @@ def _loaded(folder: Path, trusted: bool) -> Any:
         checks.enter_context(strict_weights(pooler=False))
         for encoder in encoders:
             checks.enter_context(known_vocabulary(encoder))
-        model = SentenceTransformer(str(folder), device="cpu", local_files_only=True, trust_remote_code=trusted)
+        model = SentenceTransformer(
+            str(folder), device="cpu", local_files_only=True, trust_remote_code=trusted
+        )
     for encoder in encoders:
         check_tokenizer(encoder, model.tokenizer)
     return model

@@ -1,7 +1,8 @@
-"""Kinds of teachers: from folders, dual encoders of open_clip, image networks of timm and frozen sentence encoders.
+"""Kinds of teachers: from folders, dual encoders of open_clip, image networks of timm and frozen
+sentence encoders.
 
-A substitute for CLIP (`lit`) is fitted: a linear layer each over the features of an image network and of a sentence
-encoder that were trained apart.
+A substitute for CLIP (`lit`) is fitted: a linear layer each over the features of an image network
+and of a sentence encoder that were trained apart.
 """
 
 from __future__ import annotations
@@ -30,15 +31,23 @@ DEVICE_BATCH = 256
 
 
 class _Preparation:
-    """The preprocessing of a library in two parts: resizing an image, by its worker, and scaling a batch."""
+    """The preprocessing of a library in two parts: resizing an image, by its worker, and scaling a
+    batch.
+    """
 
     def __init__(self, chain: Any) -> None:
         *resizing, convert, normalise = chain.transforms
-        if type(convert).__name__ not in ("ToTensor", "MaybeToTensor") or type(normalise).__name__ != "Normalize":
-            raise ValueError(f"its preprocessing does not end with ToTensor and Normalize: {chain.transforms}")
+        if (
+            type(convert).__name__ not in ("ToTensor", "MaybeToTensor")
+            or type(normalise).__name__ != "Normalize"
+        ):
+            raise ValueError(
+                f"its preprocessing does not end with ToTensor and Normalize: {chain.transforms}"
+            )
         self._resizing = resizing
         self._mean, self._std = (
-            torch.as_tensor(values, dtype=torch.float32).view(3, 1, 1) for values in (normalise.mean, normalise.std)
+            torch.as_tensor(values, dtype=torch.float32).view(3, 1, 1)
+            for values in (normalise.mean, normalise.std)
         )
 
     def resized(self, image: np.ndarray) -> np.ndarray:
@@ -49,7 +58,9 @@ class _Preparation:
         return np.asarray(picture)
 
     def scaled(self, images: np.ndarray, device: str) -> Tensor:
-        """Scale and normalise resized images, (n, H, W, 3) uint8, on a device: (n, 3, H, W) float32."""
+        """Scale and normalise resized images, (n, H, W, 3) uint8, on a device: (n, 3, H, W)
+        float32.
+        """
         pixels = torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2) / 255
         return (pixels - self._mean.to(device)) / self._std.to(device)
 
@@ -65,8 +76,9 @@ def _batch_size(device: str) -> int:
 class ClipTeacher(Teacher):
     """Features of images and captions in one space, not normalised: (n, f).
 
-    Captions are tokenised by the folder's tokenizer if open_clip_config.json names one, else by CLIP's own, and
-    cut at the context length of the text tower; `pooling` and `max_length` are ignored.
+    Captions are tokenised by the folder's tokenizer if open_clip_config.json names one, else by
+    CLIP's own, and cut at the context length of the text tower; `pooling` and `max_length` are
+    ignored.
     """
 
     gives = ("image", "caption")
@@ -87,13 +99,21 @@ class ClipTeacher(Teacher):
         self._size = (size, size) if isinstance(size, int) else tuple(size)
 
     def images(self, pixels: ImageArrays) -> np.ndarray:
-        """Compute features of n images, each (h, w, 3) uint8: (n, f) float32; resized only where the size differs."""
-        return in_batches(pixels, _batch_size(self._device), lambda part: self._model.encode_image(self._ready(part)))
+        """Compute features of n images, each (h, w, 3) uint8: (n, f) float32; resized only where
+        the size differs.
+        """
+        return in_batches(
+            pixels,
+            _batch_size(self._device),
+            lambda part: self._model.encode_image(self._ready(part)),
+        )
 
     def captions(self, sentences: Sequence[str]) -> np.ndarray:
         tokens = self._tokenizer
         return in_batches(
-            sentences, _batch_size(self._device), lambda part: self._model.encode_text(tokens(part).to(self._device))
+            sentences,
+            _batch_size(self._device),
+            lambda part: self._model.encode_text(tokens(part).to(self._device)),
         )
 
     def _ready(self, pixels: ImageArrays) -> Tensor:
@@ -103,10 +123,12 @@ class ClipTeacher(Teacher):
 
 
 class TimmTeacher(Teacher):
-    """Pooled features of an image network before its classifier: (n, f); `pooling` and `max_length` are ignored.
+    """Pooled features of an image network before its classifier: (n, f); `pooling` and `max_length`
+    are ignored.
 
-    Images are prepared as the folder's configuration says. For timm/resnet50.tv_in1k that is MCSE's public code:
-    shorter side 256, bilinear, central 224 x 224, ImageNet mean and deviation; 2,048 features.
+    Images are prepared as the folder's configuration says. For timm/resnet50.tv_in1k that is MCSE's
+    public code: shorter side 256, bilinear, central 224 x 224, ImageNet mean and deviation; 2,048
+    features.
     """
 
     gives = ("image",)
@@ -115,15 +137,21 @@ class TimmTeacher(Teacher):
         import timm
         from timm.data import create_transform, resolve_model_data_config
 
-        with reading("teacher folder", folder, "it needs config.json and weights, as timm saves them"):
+        with reading(
+            "teacher folder", folder, "it needs config.json and weights, as timm saves them"
+        ):
             model = timm.create_model(f"local-dir:{folder}", pretrained=True, num_classes=0)
-            self._preparation = _Preparation(create_transform(**resolve_model_data_config(model), is_training=False))
+            self._preparation = _Preparation(
+                create_transform(**resolve_model_data_config(model), is_training=False)
+            )
         self._model: Any = model.float().eval().to(device)
         self._device = device
 
     def images(self, pixels: ImageArrays) -> np.ndarray:
         return in_batches(
-            pixels, _batch_size(self._device), lambda part: self._model(self._preparation.batch(part, self._device))
+            pixels,
+            _batch_size(self._device),
+            lambda part: self._model(self._preparation.batch(part, self._device)),
         )
 
 
@@ -132,29 +160,41 @@ TEXT_BATCH = 128
 
 
 class TextTeacher(Teacher):
-    """Sentence vectors of an encoder by a registered pooling, (n, d), and the last layer at every token, (n, L, d)."""
+    """Sentence vectors of an encoder by a registered pooling, (n, d), and the last layer at every
+    token, (n, L, d).
+    """
 
     gives = ("caption", "tokens")
     pooled = True
 
     def __init__(self, folder: Path, *, pooling: str, max_length: int, device: str) -> None:
-        self._student = Student.load(folder, pooling, what="teacher folder").eval().to(torch.device(device))
+        self._student = (
+            Student.load(folder, pooling, what="teacher folder").eval().to(torch.device(device))
+        )
         self._max_length = max_length
 
     def captions(self, sentences: Sequence[str]) -> np.ndarray:
         return self._student.embed(sentences, longest=self._max_length, rows=TEXT_BATCH)
 
     def tokens(self, sentences: Sequence[str], max_length: int) -> np.ndarray:
-        """Compute the last layer at all positions of sentences padded to `max_length`: (n, max_length, d) float32.
+        """Compute the last layer at all positions of sentences padded to `max_length`: (n,
+        max_length, d) float32.
 
         Position 0 and padding are included: the public code of DALR normalises over all tokens.
         """
 
         def hidden(part: Sequence[str]) -> Tensor:
             tokens = self._student.tokenizer(
-                list(part), truncation=True, padding="max_length", max_length=max_length, return_tensors="pt"
+                list(part),
+                truncation=True,
+                padding="max_length",
+                max_length=max_length,
+                return_tensors="pt",
             )
-            inputs = {name: tokens[name].to(self._student.device) for name in ("input_ids", "attention_mask")}
+            inputs = {
+                name: tokens[name].to(self._student.device)
+                for name in ("input_ids", "attention_mask")
+            }
             return self._student.padded(inputs)[-1]
 
         return in_batches(sentences, TEXT_BATCH, hidden)
@@ -168,14 +208,18 @@ LARGEST_SCALE = 100.0
 
 @dataclass(frozen=True)
 class Tower:
-    """Standardise by the moments of the training rows, project and normalise: a dot product is then a cosine."""
+    """Standardise by the moments of the training rows, project and normalise: a dot product is then
+    a cosine.
+    """
 
     mean: np.ndarray
     spread: np.ndarray
     weight: np.ndarray
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
-        projected: np.ndarray = ((np.asarray(features, dtype=np.float32) - self.mean) / self.spread) @ self.weight.T
+        projected: np.ndarray = (
+            (np.asarray(features, dtype=np.float32) - self.mean) / self.spread
+        ) @ self.weight.T
         projected /= np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), np.float32(1e-12))
         return projected
 
@@ -191,11 +235,12 @@ def fit(
     dropout: float = 0.2,
     seed: int = 0,
 ) -> tuple[Tower, Tower]:
-    """Fit the towers of images and of texts to n pairs of rows, (n, f) and (n, g), by InfoNCE in both directions.
+    """Fit the towers of images and of texts to n pairs of rows, (n, f) and (n, g), by InfoNCE in
+    both directions.
 
-    CLIP's loss (Radford et al. 2021, Figure 3) with a learnable temperature, over standardised features of frozen
-    models as in LiT (Zhai et al. 2022). Deterministic on one machine and number of threads. Raises UserError for fewer
-    than two pairs.
+    CLIP's loss (Radford et al. 2021, Figure 3) with a learnable temperature, over standardised
+    features of frozen models as in LiT (Zhai et al. 2022). Deterministic on one machine and number
+    of threads. Raises UserError for fewer than two pairs.
     """
     if len(images) != len(texts):
         raise ValueError(f"{len(images)} images for {len(texts)} captions")
@@ -204,11 +249,15 @@ def fit(
     random = torch.Generator().manual_seed(seed)
     moments = [_moments(values) for values in (images, texts)]
     wide = [len(mean) for mean, _ in moments]
-    weights = [(torch.randn(width, each, generator=random) / each**0.5).requires_grad_() for each in wide]
+    weights = [
+        (torch.randn(width, each, generator=random) / each**0.5).requires_grad_() for each in wide
+    ]
     log_scale = torch.tensor(np.log(1 / 0.07), dtype=torch.float32, requires_grad=True)
 
     def projected(side: int, rows: np.ndarray) -> Tensor:
-        """Project some rows with dropout, norm 1: (B, width); a cosine needs no rescaling for dropout."""
+        """Project some rows with dropout, norm 1: (B, width); a cosine needs no rescaling for
+        dropout.
+        """
         (mean, spread), features = moments[side], (images, texts)[side]
         values = (np.asarray(features[rows], dtype=np.float32) - mean) / spread
         kept = torch.rand(values.shape, generator=random) >= dropout
@@ -224,21 +273,29 @@ def fit(
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
-    first, second = (Tower(*each, weight.detach().numpy()) for each, weight in zip(moments, weights, strict=True))
+    first, second = (
+        Tower(*each, weight.detach().numpy()) for each, weight in zip(moments, weights, strict=True)
+    )
     return first, second
 
 
 def _loss(first: Tensor, second: Tensor, log_scale: Tensor) -> Tensor:
     logits = first @ second.T * log_scale.exp().clamp(max=LARGEST_SCALE)
     target = torch.arange(len(logits))
-    return (functional.cross_entropy(logits, target) + functional.cross_entropy(logits.T, target)) / 2
+    return (
+        functional.cross_entropy(logits, target) + functional.cross_entropy(logits.T, target)
+    ) / 2
 
 
 def _moments(features: np.ndarray | Stacked) -> tuple[np.ndarray, np.ndarray]:
-    """Compute mean and deviation of each dimension, in float64 and by chunks; constant dimensions have deviation 1."""
+    """Compute mean and deviation of each dimension, in float64 and by chunks; constant dimensions
+    have deviation 1.
+    """
     total = squares = np.zeros(features.shape[1])
     for start in range(0, len(features), CHUNK):
-        values = np.asarray(features[np.arange(start, min(start + CHUNK, len(features)))], dtype=np.float64)
+        values = np.asarray(
+            features[np.arange(start, min(start + CHUNK, len(features)))], dtype=np.float64
+        )
         total, squares = total + values.sum(0), squares + (values**2).sum(0)
     mean = total / len(features)
     variance = squares / len(features) - mean**2

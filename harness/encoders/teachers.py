@@ -1,6 +1,7 @@
 """Frozen teachers: the interface of a kind of teacher, and loading one by its kind.
 
-A kind is registered under an entry point of `harness.teacher_kinds` that names a subclass of `Teacher`.
+A kind is registered under an entry point of `harness.teacher_kinds` that names a subclass of
+`Teacher`.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ ImageArrays = Sequence[np.ndarray] | np.ndarray
 
 
 class Teacher(registry.Registered, ABC):
-    """A frozen model that computes features of the kinds in `gives`, rows in the order of its input.
+    """A frozen model that computes features of the kinds in `gives`, rows in the order of its
+    input.
 
-    A row does not depend on the rest of the batch, except for rounding. Asking for another kind of feature raises
-    UserError.
+    A row does not depend on the rest of the batch, except for rounding. Asking for another kind of
+    feature raises UserError.
     """
 
     #: The kinds of features it computes.
@@ -39,10 +41,11 @@ class Teacher(registry.Registered, ABC):
 
     @abstractmethod
     def __init__(self, folder: Path, *, pooling: str, max_length: int, device: str) -> None:
-        """Load a model folder in evaluation mode and float32. Raises UserError for one that cannot be read.
+        """Load a model folder in evaluation mode and float32. Raises UserError for one that cannot
+        be read.
 
-        `pooling` (a registered name) and `max_length` (tokens, special ones included) say how sentences are encoded
-        unless the model fixes that.
+        `pooling` (a registered name) and `max_length` (tokens, special ones included) say how
+        sentences are encoded unless the model fixes that.
         """
 
     def images(self, pixels: ImageArrays) -> np.ndarray:
@@ -70,7 +73,9 @@ def teacher_class(kind: str) -> type[Teacher]:
 
 
 def declared_teacher(kind: str) -> tuple[tuple[FeatureKind, ...], bool]:
-    """Return `gives` and `pooled` of a registered kind, imported only if they are not cached. Raises UserError."""
+    """Return `gives` and `pooled` of a registered kind, imported only if they are not cached.
+    Raises UserError.
+    """
 
     def answer() -> list[Any]:
         teacher = teacher_class(kind)
@@ -97,12 +102,15 @@ def in_batches(items: Any, size: int, compute: Callable[[Any], Tensor]) -> np.nd
 
 
 def check_vocabulary(student: Path, teacher: Path, name: str) -> None:
-    """Raise UserError if the tokens of the teacher `name` differ from the student's; both are model folders."""
+    """Raise UserError if the tokens of the teacher `name` differ from the student's; both are model
+    folders.
+    """
     from transformers import AutoTokenizer
 
     folders = map(transformer_folder, (student, teacher))
     ours, theirs = (
-        AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False) for folder in folders
+        AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        for folder in folders
     )
     if ours.get_vocab() != theirs.get_vocab():
         raise UserError(

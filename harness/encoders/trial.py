@@ -1,8 +1,9 @@
 """The trial of a model: what it makes of a few sentences, before its vectors are believed.
 
-The sentences are words of the model's own tokenizer: few and many tokens, more than the model reads, none, and the pad
-token's own text. Where vectors depend on padding, another way of making batches is chosen; what no choice mends is
-refused. Answers are kept in the cache, by the model's content, the code and the versions of the libraries:
+The sentences are words of the model's own tokenizer: few and many tokens, more than the model
+reads, none, and the pad token's own text. Where vectors depend on padding, another way of making
+batches is chosen; what no choice mends is refused. Answers are kept in the cache, by the model's
+content, the code and the versions of the libraries:
 
 CACHE/trials/KEY.json           a note (`harness.files`): the fields of `TrialFindings`
 
@@ -41,7 +42,8 @@ _LIBRARIES = ("torch", "transformers", "tokenizers", "sentence-transformers")
 _ROWS = ((5,), (6, 7, 8), (5, 9, 7, 6, 8, 9, 5), (8, 6))
 #: words of a sentence of the trial, and tokens at which its longest one is cut
 _FEW, _MANY = 6, 24
-#: largest difference of equal vectors, and smallest of different ones, relative to the largest value
+#: largest difference of equal vectors, and smallest of different ones, relative to the largest
+#: value
 _CLOSE, _MOVED = 1e-4, 1e-7
 
 
@@ -49,10 +51,11 @@ _CLOSE, _MOVED = 1e-4, 1e-7
 class TrialFindings:
     """How a model is read, and what its trial has measured.
 
-    `position` is the position of a packed row's first token, and `direct` whether the layers run as functions. `types`
-    are the token types of a row's first token, of those within, and of its last. Sentences of tests are cut at
-    `longest` tokens. The others are differences relative to the largest value: of a sentence's vector alone and in a
-    batch, of vectors of sentences that differ in their first or last word, and of two vectors in training.
+    `position` is the position of a packed row's first token, and `direct` whether the layers run as
+    functions. `types` are the token types of a row's first token, of those within, and of its last.
+    Sentences of tests are cut at `longest` tokens. The others are differences relative to the
+    largest value: of a sentence's vector alone and in a batch, of vectors of sentences that differ
+    in their first or last word, and of two vectors in training.
     """
 
     rows: RowsOfBatch = "padded"
@@ -73,7 +76,8 @@ class TrialFindings:
 
 @dataclass(frozen=True)
 class TrialKey:
-    """A question that a trial answers: a model folder under a pooling, for sentences of `max_length` tokens.
+    """A question that a trial answers: a model folder under a pooling, for sentences of
+    `max_length` tokens.
 
     `own_head`, `trusted` and `rates`, of dropout, are those of `Student.load`.
     """
@@ -108,7 +112,9 @@ class TrialKey:
 
 
 def tried(key: TrialKey, what: str, make: Callable[[TrialFindings | None], Tried]) -> Tried:
-    """Make a model from what is known of it; else it is tried, and the answer kept. A UserError names its folder."""
+    """Make a model from what is known of it; else it is tried, and the answer kept. A UserError
+    names its folder.
+    """
     known = key.known()
     try:
         made = make(known)
@@ -120,12 +126,20 @@ def tried(key: TrialKey, what: str, make: Callable[[TrialFindings | None], Tried
 
 
 def _texts(tokenizer: Any, longest: int) -> list[str]:
-    """A sentence of known words, the same with another first word and another last one; then texts of other lengths."""
+    """A sentence of known words, the same with another first word and another last one; then texts
+    of other lengths.
+    """
     listed = sorted(getattr(tokenizer, "get_vocab", dict)())
-    plain = {str(token).replace("</w>", "").strip("Ġ▁#") for token in listed[:: 1 + len(listed) // 2000]}
-    words = sorted((word for word in plain if word.isalpha()), key=lambda word: (len(word) < 3, word)) or ["man", "dog"]
+    plain = {
+        str(token).replace("</w>", "").strip("Ġ▁#") for token in listed[:: 1 + len(listed) // 2000]
+    }
+    words = sorted(
+        (word for word in plain if word.isalpha()), key=lambda word: (len(word) < 3, word)
+    ) or ["man", "dog"]
     if callable(tokenizer):  # words that it does not know are the same tokens
-        words = list(dict(zip(map(tuple, tokenizer(words)["input_ids"]), words, strict=True)).values())
+        words = list(
+            dict(zip(map(tuple, tokenizer(words)["input_ids"]), words, strict=True)).values()
+        )
     body, other = words[: max(1, min(_FEW, longest - 4))], words[-1]
     pad = getattr(tokenizer, "pad_token", None) or ""
     changed = [body, [other, *body[1:]], [*body[:-1], other]]
@@ -136,13 +150,17 @@ def _texts(tokenizer: Any, longest: int) -> list[str]:
 def try_student(student: Any, max_length: int, rates: tuple[float, float]) -> None:
     """Set how a student on the CPU reads rows: its `found` and its `packing`.
 
-    `max_length` are the tokens of a training sentence, 0 for none; `rates` the dropout that was asked for, -1 for none.
-    Random states and modes of modules stay as they are. Raises UserError for a model that cannot be used with its
-    pooling or its dropout, and for sentences that it cannot read.
+    `max_length` are the tokens of a training sentence, 0 for none; `rates` the dropout that was
+    asked for, -1 for none. Random states and modes of modules stay as they are. Raises UserError
+    for a model that cannot be used with its pooling or its dropout, and for sentences that it
+    cannot read.
     """
     import torch
 
-    name, modes = type(student.model).__name__, [(module, module.training) for module in student.modules()]
+    name, modes = (
+        type(student.model).__name__,
+        [(module, module.training) for module in student.modules()],
+    )
     student.packing, student.found = None, TrialFindings()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         try:
@@ -167,7 +185,9 @@ def try_student(student: Any, max_length: int, rates: tuple[float, float]) -> No
 
 
 def _check_dropout(views: float, rates: tuple[float, float]) -> None:
-    """Raise UserError unless two vectors of a sentence in training differ as the rates of dropout say."""
+    """Raise UserError unless two vectors of a sentence in training differ as the rates of dropout
+    say.
+    """
     acts = views > 0
     if (max(rates) > 0 and not acts) or (min(rates) == max(rates) == 0 and acts):
         asked = " and ".join(f"{rate:g}" for rate in rates if rate >= 0)
@@ -182,9 +202,14 @@ def _try_rows(student: Any, texts: Sequence[str], rows: Sequence[Sequence[int]])
 
     from harness.encoders.packed import packing_of
 
-    states, pad = student.layers(rows[:1])[-1].shape[1], getattr(student.model.config, "pad_token_id", None)
+    states, pad = (
+        student.layers(rows[:1])[-1].shape[1],
+        getattr(student.model.config, "pad_token_id", None),
+    )
     if states != len(rows[0]) and not student.pooling.first_token:
-        raise UserError(f"its last layer has {states} vectors for {len(rows[0])} tokens; use the pooling cls")
+        raise UserError(
+            f"its last layer has {states} vectors for {len(rows[0])} tokens; use the pooling cls"
+        )
     alone = torch.cat([student.vectors([row]) for row in rows])
     together = student.vectors(rows)
     if _far(alone, together) > _CLOSE:
@@ -193,12 +218,19 @@ def _try_rows(student: Any, texts: Sequence[str], rows: Sequence[Sequence[int]])
         with_pad = [(5, pad, 7, 6)] if isinstance(pad, int) and pad >= 0 else []
         student.packing = packing_of(student.model, [*_ROWS, *with_pad, *filter(None, rows)])
         if packing := student.packing:
-            student.found = replace(student.found, rows="packed", position=packing.first, direct=bool(packing.layers))
-    student.found = _measured(student.found, texts, alone.double().numpy(), student.vectors(rows).double().numpy())
+            student.found = replace(
+                student.found, rows="packed", position=packing.first, direct=bool(packing.layers)
+            )
+    student.found = _measured(
+        student.found, texts, alone.double().numpy(), student.vectors(rows).double().numpy()
+    )
 
 
-def try_modules(embed: Callable[[Sequence[str], RowsOfBatch], np.ndarray], model: Any) -> TrialFindings:
-    """Find how a model of sentence-transformers makes batches whose vectors are those of single sentences.
+def try_modules(
+    embed: Callable[[Sequence[str], RowsOfBatch], np.ndarray], model: Any
+) -> TrialFindings:
+    """Find how a model of sentence-transformers makes batches whose vectors are those of single
+    sentences.
 
     Raises UserError where no way does, and for vectors that cannot be used.
     """
@@ -215,19 +247,28 @@ def try_modules(embed: Callable[[Sequence[str], RowsOfBatch], np.ndarray], model
             alone = np.concatenate([embed([text], "padded") for text in texts])
             together = embed(texts, "padded")
             if _far(alone, together) > _CLOSE:
-                found, together = replace(found, rows="equal lengths"), embed(texts, "equal lengths")
+                found, together = (
+                    replace(found, rows="equal lengths"),
+                    embed(texts, "equal lengths"),
+                )
         except UNREADABLE as error:
-            raise UserError(f"it fails on sentences of the trial: {first_line(error)}; correct the folder") from error
+            raise UserError(
+                f"it fails on sentences of the trial: {first_line(error)}; correct the folder"
+            ) from error
     return _measured(found, texts, alone, together)
 
 
-def _measured(found: TrialFindings, texts: Sequence[str], alone: np.ndarray, together: np.ndarray) -> TrialFindings:
+def _measured(
+    found: TrialFindings, texts: Sequence[str], alone: np.ndarray, together: np.ndarray
+) -> TrialFindings:
     """Add what was measured by the vectors of all texts, (n, d). Raises UserError for useless ones."""
     import numpy as np
 
     for text, vector in zip(texts, alone, strict=True):
         if not np.isfinite(vector).all():
-            raise UserError(f"its vector of the sentence '{text[:40]}' is not finite; correct its weights")
+            raise UserError(
+                f"its vector of the sentence '{text[:40]}' is not finite; correct its weights"
+            )
     if (far := _far(alone, together)) > _CLOSE:
         raise UserError(
             f"its vector of a sentence depends on the others of the batch (by {far:.0%} of the largest value), in "
@@ -241,22 +282,31 @@ def _measured(found: TrialFindings, texts: Sequence[str], alone: np.ndarray, tog
                 f"in models that read from left to right; use the pooling {other} or mean (of a method: "
                 f"pooling={other} in its brackets; in evaluation: --pooling {other})"
             )
-    if not min(_far(alone[0], alone[3]), _far(alone[0], alone[4]), _far(alone[3], alone[4])) > _MOVED:
+    if (
+        not min(_far(alone[0], alone[3]), _far(alone[0], alone[4]), _far(alone[3], alone[4]))
+        > _MOVED
+    ):
         raise UserError("different sentences have the same vector; use another encoder or pooling")
     return replace(found, alone=far, first_word=first, last_word=last)
 
 
 def _far(first: Any, second: Any) -> float:
-    """The largest difference relative to the largest value of `first`; infinite where a value is not finite."""
+    """The largest difference relative to the largest value of `first`; infinite where a value is
+    not finite.
+    """
     far = float(abs(first - second).max()) / (float(abs(first).max()) or 1.0)
     return far if math.isfinite(far) else math.inf
 
 
 def _check_sizes(tokenizer: Any, model: Any) -> None:
-    """Raise UserError for a length that is no number of tokens, and for token ids without a row of the embeddings."""
+    """Raise UserError for a length that is no number of tokens, and for token ids without a row of
+    the embeddings.
+    """
     longest = tokenizer.model_max_length
     if not isinstance(longest, int | float) or longest < 1 or longest % 1:
-        raise UserError(f"its tokenizer reads {longest!r} tokens; correct model_max_length or max_seq_length")
+        raise UserError(
+            f"its tokenizer reads {longest!r} tokens; correct model_max_length or max_seq_length"
+        )
     largest, rows = max(tokenizer.get_vocab().values()), len(model.get_input_embeddings().weight)
     if largest >= rows:
         raise UserError(
@@ -266,7 +316,9 @@ def _check_sizes(tokenizer: Any, model: Any) -> None:
 
 
 def _check_first(rows: Sequence[Sequence[int]], tokenizer: Any) -> None:
-    """Raise UserError unless all sentences begin with the same token, the tokenizer's classification token if any."""
+    """Raise UserError unless all sentences begin with the same token, the tokenizer's
+    classification token if any.
+    """
     mark, full = tokenizer.cls_token_id, [row for row in rows if row]
     elsewhere = mark != tokenizer.sep_token_id and any(mark in row[1:] for row in full)
     if elsewhere or len({row[0] for row in full}) > 1:
@@ -278,16 +330,22 @@ def _check_first(rows: Sequence[Sequence[int]], tokenizer: Any) -> None:
 
 
 def _types(encoded: Mapping[str, Any]) -> tuple[int, int, int]:
-    """The token types of first tokens, of others, and of last ones. Raises UserError where these differ by sentence."""
+    """The token types of first tokens, of others, and of last ones. Raises UserError where these
+    differ by sentence.
+    """
     rows = [row for row in encoded.get("token_type_ids", ()) if len(row) > 2]
     found = {(row[0], kind, row[-1]) for row in rows for kind in row[1:-1]}
     if len(found) > 1:
-        raise UserError("its tokenizer gives the tokens of a single sentence several types; use another tokenizer")
+        raise UserError(
+            "its tokenizer gives the tokens of a single sentence several types; use another tokenizer"
+        )
     return found.pop() if found else (0, 0, 0)
 
 
 def _longest(student: Any, max_length: int) -> int:
-    """Tokens at which sentences of tests are cut. Raises UserError if the model does not read `max_length` tokens."""
+    """Tokens at which sentences of tests are cut. Raises UserError if the model does not read
+    `max_length` tokens.
+    """
     own = min(LONGEST, getattr(student.tokenizer, "model_max_length", LONGEST))
     most = _largest(student, max(own, max_length))
     if most < max_length:
@@ -301,7 +359,9 @@ def _longest(student: Any, max_length: int) -> int:
 def _largest(student: Any, length: int) -> int:
     """The most tokens up to `length` that a model reads."""
     low, high, middle = 0, length + 1, length
-    token = 5 if getattr(student.model.config, "pad_token_id", None) != 5 else 6  # pads have no positions in RoBERTa
+    token = (
+        5 if getattr(student.model.config, "pad_token_id", None) != 5 else 6
+    )  # pads have no positions in RoBERTa
     while high - low > 1:
         try:
             student.layers([[token] * middle])

@@ -1,10 +1,10 @@
 """Training augmentations of images, two views each, as in the public code of VisualCSE.
 
-A resized random crop, a flip, colour jitter, sometimes grey; normalised by ImageNet's moments (NonLing
-VisualCSE/src/trainers.py; the paper lists none). The distributions are those of torchvision, computed faster;
-pixels differ slightly: crops are resized by torch (at most 1/255 from Pillow's), colours are jittered in float32 and
-rounded once at the end, and a JPEG is decoded at a half, a quarter or an eighth of its size where both crops remain at
-least as large as the target.
+A resized random crop, a flip, colour jitter, sometimes grey; normalised by ImageNet's moments
+(NonLing VisualCSE/src/trainers.py; the paper lists none). The distributions are those of
+torchvision, computed faster; pixels differ slightly: crops are resized by torch (at most 1/255 from
+Pillow's), colours are jittered in float32 and rounded once at the end, and a JPEG is decoded at a
+half, a quarter or an eighth of its size where both crops remain at least as large as the target.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ class Crop:
 
     def shrunk(self, scale: float, width: int, height: int) -> Crop:
         """Return the same part of the image decoded at `scale`, which is then `width` x `height`."""
-        left, top = (min(round(at * scale), most - 1) for at, most in ((self.left, width), (self.top, height)))
+        left, top = (
+            min(round(at * scale), most - 1)
+            for at, most in ((self.left, width), (self.top, height))
+        )
         wide, high = round(self.width * scale), round(self.height * scale)
         return Crop(left, top, max(1, min(wide, width - left)), max(1, min(high, height - top)))
 
@@ -48,12 +51,18 @@ class Crop:
 class Augmentation:
     """Random views of images at a fixed size."""
 
-    def __init__(self, size: int = 224, *, smallest: float = 0.2, jitter: float = 1.0, grey: float = 0.2) -> None:
-        """`smallest` is the smallest area of a crop, `jitter` scales the colour jitter, `grey` is a probability."""
+    def __init__(
+        self, size: int = 224, *, smallest: float = 0.2, jitter: float = 1.0, grey: float = 0.2
+    ) -> None:
+        """`smallest` is the smallest area of a crop, `jitter` scales the colour jitter, `grey` is a
+        probability.
+        """
         self.size, self._smallest, self._jitter, self._grey = size, smallest, jitter, grey
 
     def of(self, image: Image.Image, rng: np.random.Generator) -> Tensor:
-        """Draw two views of an image from `rng`, decoded once: (2, 3, size, size) uint8. Raises Pillow's errors."""
+        """Draw two views of an image from `rng`, decoded once: (2, 3, size, size) uint8. Raises
+        Pillow's errors.
+        """
         crops = [self._crop(*image.size, rng) for _ in range(2)]
         pixels, crops = _decoded(image, crops, self.size)
         return torch.stack([self._view(pixels, crop, rng) for crop in crops])
@@ -65,7 +74,10 @@ class Augmentation:
             ratio = math.exp(rng.uniform(math.log(RATIO[0]), math.log(RATIO[1])))
             wide, high = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if 0 < wide <= width and 0 < high <= height:
-                top, left = int(rng.integers(height - high + 1)), int(rng.integers(width - wide + 1))
+                top, left = (
+                    int(rng.integers(height - high + 1)),
+                    int(rng.integers(width - wide + 1)),
+                )
                 return Crop(left, top, wide, high)
         wide, high = min(width, round(height * RATIO[1])), min(height, round(width / RATIO[0]))
         return Crop((width - wide) // 2, (height - high) // 2, wide, high)
@@ -89,7 +101,9 @@ class Augmentation:
         return colours.mul(255).add_(0.5).to(torch.uint8)
 
     def _jittered(self, colours: Tensor, order: np.ndarray, draws: np.ndarray) -> Tensor:
-        """Jitter brightness, contrast, saturation and hue in random order, as torchvision's ColorJitter."""
+        """Jitter brightness, contrast, saturation and hue in random order, as torchvision's
+        ColorJitter.
+        """
         for which in order:
             amount = float(self._jitter * JITTER[which] * draws[which])
             colours = _CHANGES[which](colours, amount if which == 3 else max(0.0, 1 + amount))
@@ -98,12 +112,16 @@ class Augmentation:
 
 def normalised(pixels: Tensor) -> Tensor:
     """Normalise pixels (..., 3, H, W) uint8 by ImageNet's moments: float32."""
-    mean, deviation = (torch.tensor(each, device=pixels.device).view(3, 1, 1) for each in (MEAN, DEVIATION))
+    mean, deviation = (
+        torch.tensor(each, device=pixels.device).view(3, 1, 1) for each in (MEAN, DEVIATION)
+    )
     return pixels.float().div_(255).sub_(mean).div_(deviation)
 
 
 def _decoded(image: Image.Image, crops: list[Crop], size: int) -> tuple[Tensor, list[Crop]]:
-    """Decode to (1, 3, h, w) uint8, a JPEG at reduced size if all crops stay >= `size`; return pixels and crops."""
+    """Decode to (1, 3, h, w) uint8, a JPEG at reduced size if all crops stay >= `size`; return
+    pixels and crops.
+    """
     width, height = image.size
     spare = min(min(crop.width, crop.height) for crop in crops) // size
     scale = next((scale for scale in (8, 4, 2) if scale <= spare), 1)
@@ -139,15 +157,17 @@ def _saturation(colours: Tensor, factor: float) -> Tensor:
 def _hue(colours: Tensor, shift: float) -> Tensor:
     """Rotate the hue by a fraction of the circle, keeping value and saturation of HSV.
 
-    With value v, chroma c and hue h in sixths, a channel of HSV is v - c clamp(min(k, 4 - k), 0, 1) where
-    k = (n + h) mod 6 and n = 5, 3, 1 for red, green, blue.
+    With value v, chroma c and hue h in sixths, a channel of HSV is v - c clamp(min(k, 4 - k), 0, 1)
+    where k = (n + h) mod 6 and n = 5, 3, 1 for red, green, blue.
     """
     red, green, blue = colours
     value = torch.maximum(torch.maximum(red, green), blue)
     chroma = value - torch.minimum(torch.minimum(red, green), blue)
     # (g - b, b - r, r - g) / chroma; without chroma the hue is arbitrary
     turned = (colours.roll(-1, 0) - colours.roll(-2, 0)).div_(chroma.clamp_min(1e-12))
-    hue = torch.where(value == red, turned[0], torch.where(value == green, turned[1] + 2, turned[2] + 4))
+    hue = torch.where(
+        value == red, turned[0], torch.where(value == green, turned[1] + 2, turned[2] + 4)
+    )
     sixths = torch.tensor([5.0, 3.0, 1.0]).view(3, 1, 1).add(hue.add_(6 * shift)).div_(6)
     sixths = sixths.sub_(sixths.floor()).mul_(6)
     # min(k, 4 - k) is 2 - |k - 2|

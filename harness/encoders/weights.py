@@ -1,7 +1,9 @@
-"""Strict reading of model folders of transformers: every weight and every token comes from the folder.
+"""Strict reading of model folders of transformers: every weight and every token comes from the
+folder.
 
-transformers itself initialises missing weights at random, and without a vocabulary maps every word to the unknown
-token; here both are errors. Code in a folder is executed only if the folder is trusted.
+transformers itself initialises missing weights at random, and without a vocabulary maps every word
+to the unknown token; here both are errors. Code in a folder is executed only if the folder is
+trusted.
 """
 
 from __future__ import annotations
@@ -27,21 +29,54 @@ from harness.formatting import first_of
 
 #: Raised by the libraries for a folder, a configuration or weights that they cannot read.
 UNREADABLE = (
-    *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, ImportError),
-    *(ArithmeticError, AssertionError, MemoryError, UnpicklingError, SafetensorError, StrictDataclassError),
+    *(
+        OSError,
+        EOFError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RuntimeError,
+        ImportError,
+    ),
+    *(
+        ArithmeticError,
+        AssertionError,
+        MemoryError,
+        UnpicklingError,
+        SafetensorError,
+        StrictDataclassError,
+    ),
 )
 _POOLER = "pooler."
-#: Weights beside an encoder that its vectors do not depend on and no class of transformers adds, by the beginning of
-#: their names without the base model's prefix: what SimCSE (`mlp`), DiffCSE (`aux_bert`, `discriminator`, `generator`,
-#: `electra_head`), VisualCSE (`image_mlp`, `vit_embeddings`) and AudioCSE (`v_`) train beside the encoder and save with
-#: it, where their converter writes `mlp` as `pooler`; heads of DeBERTa as its authors name them.
+#: Weights beside an encoder that its vectors do not depend on and no class of transformers adds, by
+#: the beginning of their names without the base model's prefix: what SimCSE (`mlp`), DiffCSE
+#: (`aux_bert`, `discriminator`, `generator`, `electra_head`), VisualCSE (`image_mlp`,
+#: `vit_embeddings`) and AudioCSE (`v_`) train beside the encoder and save with it, where their
+#: converter writes `mlp` as `pooler`; heads of DeBERTa as its authors name them.
 _BESIDE = (
-    *(_POOLER, "mlp.", "discriminator.", "generator.", "electra_head.", "aux_", "image_mlp.", "image_pooler."),
+    *(
+        _POOLER,
+        "mlp.",
+        "discriminator.",
+        "generator.",
+        "electra_head.",
+        "aux_",
+        "image_mlp.",
+        "image_pooler.",
+    ),
     *("vit_embeddings.", "v_patch_embed.", "v_cls_token", "lm_predictions.", "mask_predictions."),
 )
 #: sizes in a config.json that must not exceed the size of the weights
 _SIZES = (
-    *("num_hidden_layers", "hidden_size", "embedding_size", "vocab_size", "intermediate_size", "num_attention_heads"),
+    *(
+        "num_hidden_layers",
+        "hidden_size",
+        "embedding_size",
+        "vocab_size",
+        "intermediate_size",
+        "num_attention_heads",
+    ),
     *("max_position_embeddings", "type_vocab_size", "input_embedding_size"),
 )
 #: types of numbers that weights may have, as safetensors and torch name them
@@ -50,7 +85,13 @@ _FLOATS = ("F64", "F32", "F16", "BF16", "float64", "float32", "float16", "bfloat
 _KERNEL = re.compile(r'attn_implementation": (?:\{[^}]*)?"([^"]+/[^"]+)"')
 #: buffers that older versions saved
 _BUFFERS = (
-    *("position_ids", "embeddings.token_type_ids", "rotary_emb.inv_freq", "attn.bias", "attn.masked_bias"),
+    *(
+        "position_ids",
+        "embeddings.token_type_ids",
+        "rotary_emb.inv_freq",
+        "attn.bias",
+        "attn.masked_bias",
+    ),
     *("num_batches_tracked", "relative_position_index", "embeddings.word_embeddings._weight"),
 )
 
@@ -65,10 +106,18 @@ def reading(what: str, folder: Path, remedy: str) -> Iterator[None]:
         raise UserError(f"the {what} {folder} cannot be read: {why}; {remedy}") from error
 
 
-#: names of the rates of dropout in the configurations of encoders: of states, and of the weights of attention
+#: names of the rates of dropout in the configurations of encoders: of states, and of the weights of
+#: attention
 _RATES = (
     (
-        *("hidden_dropout_prob", "dropout", "hidden_dropout", "dropout_rate", "resid_pdrop", "embd_pdrop"),
+        *(
+            "hidden_dropout_prob",
+            "dropout",
+            "hidden_dropout",
+            "dropout_rate",
+            "resid_pdrop",
+            "embd_pdrop",
+        ),
         *("embedding_dropout", "mlp_dropout", "residual_dropout", "resid_dropout", "embed_dropout"),
     ),
     ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop"),
@@ -80,10 +129,11 @@ def load_encoder(
 ) -> tuple[Any, Any]:
     """Read encoder and tokenizer of a model folder, the former in float32.
 
-    `pooler` says whether the weights of its pooler count, `trusted` whether code in the folder may be executed. `rates`
-    of dropout, of states and of attention, replace those of the configuration, -1 keeps them. Raises one of UNREADABLE
-    for a folder that cannot be read, for weights that are missing or do not belong to the encoder, and for a missing
-    vocabulary; UserError for a folder of sentence-transformers without an encoder, and for dropout that it lacks.
+    `pooler` says whether the weights of its pooler count, `trusted` whether code in the folder may
+    be executed. `rates` of dropout, of states and of attention, replace those of the configuration,
+    -1 keeps them. Raises one of UNREADABLE for a folder that cannot be read, for weights that are
+    missing or do not belong to the encoder, and for a missing vocabulary; UserError for a folder of
+    sentence-transformers without an encoder, and for dropout that it lacks.
     """
     import torch
     from transformers import AutoModel
@@ -96,7 +146,9 @@ def load_encoder(
     for kind, names, rate in zip(("dropout", "attention_dropout"), _RATES, rates, strict=True):
         own = [name for name in names if isinstance(getattr(config, name, None), int | float)]
         if rate >= 0 and not own:
-            raise UserError(f"{folder} is a {config.model_type}, whose config.json has no {kind}; leave {kind} out")
+            raise UserError(
+                f"{folder} is a {config.model_type}, whose config.json has no {kind}; leave {kind} out"
+            )
         changed |= dict.fromkeys(own, rate) if rate >= 0 else {}
     with strict_weights(pooler=pooler):
         model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **options, **changed)
@@ -109,7 +161,9 @@ def load_tokenizer(folder: Path, *, trusted: bool = False) -> Any:
 
     folder = transformer_folder(folder)
     with known_vocabulary(folder):
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=trusted)
+        tokenizer = AutoTokenizer.from_pretrained(
+            str(folder), local_files_only=True, trust_remote_code=trusted
+        )
     check_tokenizer(folder, tokenizer)
     if tokenizer.pad_token_id is None:
         raise UserError(
@@ -127,8 +181,15 @@ def _readable_config(folder: Path, options: Mapping[str, Any]) -> Any:
     model = AutoModel._model_mapping.get(type(config), None)
     first = model[0] if isinstance(model, tuple) else model
     inputs = getattr(first, "main_input_name", "input_ids")
-    paired = getattr(type(config), "is_encoder_decoder", False)  # a half of a pair says False of itself
-    if config.is_encoder_decoder or paired or inputs != "input_ids" or config.get_text_config() is not config:
+    paired = getattr(
+        type(config), "is_encoder_decoder", False
+    )  # a half of a pair says False of itself
+    if (
+        config.is_encoder_decoder
+        or paired
+        or inputs != "input_ids"
+        or config.get_text_config() is not config
+    ):
         name = first.__name__ if first else config.model_type
         raise UserError(
             f"the model in {folder} is a {name}, which cannot encode text on its own; give an encoder such as BERT or "
@@ -139,7 +200,9 @@ def _readable_config(folder: Path, options: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def strict_weights(*, pooler: bool) -> Iterator[None]:
-    """Raise UserError in this context if weights, with those of a `pooler`, do not fit the model being loaded."""
+    """Raise UserError in this context if weights, with those of a `pooler`, do not fit the model
+    being loaded.
+    """
     from transformers import PreTrainedModel
     from transformers.utils import logging
 
@@ -148,7 +211,9 @@ def strict_weights(*, pooler: bool) -> Iterator[None]:
     # transformers reports missing weights only to its caller, which can be another library
     def checked(cls: Any, /, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
         kwargs |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
-        kwargs["attn_implementation"] = "sdpa" if cls._supports_sdpa else "eager"  # whatever the config.json names
+        kwargs["attn_implementation"] = (
+            "sdpa" if cls._supports_sdpa else "eager"
+        )  # whatever the config.json names
         model, info = original(cls, *args, **kwargs)
         model.config.return_dict = True
         _check(model, info, pooler, Path(args[0]))
@@ -164,7 +229,9 @@ def strict_weights(*, pooler: bool) -> Iterator[None]:
 
 
 def check_configuration(folder: Path, *, trusted: bool) -> None:
-    """Raise an error, before a model is built, for files that change vectors, for code and for absurd sizes."""
+    """Raise an error, before a model is built, for files that change vectors, for code and for
+    absurd sizes.
+    """
     check_modules(folder)
     if not trusted:
         _refuse_code(folder)
@@ -172,17 +239,23 @@ def check_configuration(folder: Path, *, trusted: bool) -> None:
 
 
 def check_modules(folder: Path) -> None:
-    """Raise UserError for files in a folder, or its modules', that are not read as what the model was trained with."""
+    """Raise UserError for files in a folder, or its modules', that are not read as what the model
+    was trained with.
+    """
     account_for(folder, {path.name for path in _weight_files(folder)})
     for path in {folder, *(folder / module.path for module in listed_modules(folder))}:
         for file in _weight_files(path):
             for name, (_, kind) in _held(file).items():
                 if kind not in _FLOATS and not name.endswith(_BUFFERS):
-                    raise UserError(f"{file} holds {name} as {kind}, numbers that are not read as weights; {FULL}")
+                    raise UserError(
+                        f"{file} holds {name} as {kind}, numbers that are not read as weights; {FULL}"
+                    )
 
 
 def _refuse_code(folder: Path) -> None:
-    """Raise ValueError for an architecture or an attention that is code of a repository, not of transformers."""
+    """Raise ValueError for an architecture or an attention that is code of a repository, not of
+    transformers.
+    """
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     config = read_settings(folder / "config.json")
@@ -205,25 +278,37 @@ def _refuse_size(folder: Path) -> None:
     config = read_settings(folder / "config.json")
     kind = config.get("model_type")
     other = CONFIG_MAPPING[kind].attribute_map if kind in CONFIG_MAPPING else {}
-    named = {name: config.get(name, config.get(other.get(name, name))) for name in (*_SIZES, "pad_token_id")}
+    named = {
+        name: config.get(name, config.get(other.get(name, name)))
+        for name in (*_SIZES, "pad_token_id")
+    }
     sizes = {name: value for name, value in named.items() if value is not None}
     for name, value in sizes.items():
         if type(value) is not int or (value < 0 and name != "pad_token_id"):
             raise ValueError(f"its config.json has {name} = {value!r}, which is no whole number")
     words, pad = sizes.get("vocab_size"), sizes.pop("pad_token_id", 0)
     if words is not None and not -words <= pad < words:
-        raise ValueError(f"its config.json has pad_token_id = {pad}, outside of its vocabulary of {words} tokens")
+        raise ValueError(
+            f"its config.json has pad_token_id = {pad}, outside of its vocabulary of {words} tokens"
+        )
     weights = _weight_files(folder)
     if not weights:
         return
     shapes = [shape for path in weights for shape, _ in _held(path).values()]
-    numbers = min(sum(map(math.prod, shapes)), sum(path.stat().st_size for path in weights))  # a byte each at least
-    narrowest = min((sizes[name] for name in sizes if name.endswith(("embedding_size", "hidden_size"))), default=1)
+    numbers = min(
+        sum(map(math.prod, shapes)), sum(path.stat().st_size for path in weights)
+    )  # a byte each at least
+    narrowest = min(
+        (sizes[name] for name in sizes if name.endswith(("embedding_size", "hidden_size"))),
+        default=1,
+    )
     for name, value in sizes.items():
         width = narrowest if name == "vocab_size" else 1
         # layers may share weights
         if value * width > (max(len(shapes), 128) if name == "num_hidden_layers" else numbers):
-            raise ValueError(f"its config.json has {name} = {value}, more than its {weights[0].name} can hold")
+            raise ValueError(
+                f"its config.json has {name} = {value}, more than its {weights[0].name} can hold"
+            )
 
 
 def _weight_files(folder: Path) -> list[Path]:
@@ -233,7 +318,9 @@ def _weight_files(folder: Path) -> list[Path]:
         if whole.is_file():
             return [whole]
         if index.is_file():
-            shards = {str(shard) for shard in json.loads(read_regular(index))["weight_map"].values()}
+            shards = {
+                str(shard) for shard in json.loads(read_regular(index))["weight_map"].values()
+            }
             if any(Path(shard).name != shard for shard in shards):
                 raise ValueError(f"its {index.name} names a file of another folder")
             return [folder / shard for shard in sorted(shards)]
@@ -241,7 +328,9 @@ def _weight_files(folder: Path) -> list[Path]:
 
 
 def _held(path: Path) -> dict[str, tuple[Sequence[int], str]]:
-    """Shape and type of the tensors in a file of weights by name. Raises UserError for other contents."""
+    """Shape and type of the tensors in a file of weights by name. Raises UserError for other
+    contents.
+    """
     with open_regular(path):  # opening a pipe would block for ever
         pass
     if path.suffix == ".safetensors":
@@ -257,13 +346,21 @@ def _held(path: Path) -> dict[str, tuple[Sequence[int], str]]:
             f"{path} cannot be read: it is a pickled object of Python, not weights by name; save the model with "
             "`save_pretrained`"
         ) from error
-    if not isinstance(held, dict) or not all(isinstance(value, torch.Tensor) for value in held.values()):
-        raise UserError(f"{path} does not hold weights by name alone; save the model with `save_pretrained`")
-    return {name: (value.shape, str(value.dtype).removeprefix("torch.")) for name, value in held.items()}
+    if not isinstance(held, dict) or not all(
+        isinstance(value, torch.Tensor) for value in held.values()
+    ):
+        raise UserError(
+            f"{path} does not hold weights by name alone; save the model with `save_pretrained`"
+        )
+    return {
+        name: (value.shape, str(value.dtype).removeprefix("torch.")) for name, value in held.items()
+    }
 
 
 def check_tokenizer(folder: Path, tokenizer: Any) -> None:
-    """Raise ValueError for a folder without its tokenizer's vocabulary, and for one of special tokens only."""
+    """Raise ValueError for a folder without its tokenizer's vocabulary, and for one of special
+    tokens only.
+    """
     files = set(tokenizer.vocab_files_names.values())
     if files and not any((folder / name).is_file() for name in files):
         raise ValueError(_no_vocabulary(files))
@@ -273,7 +370,9 @@ def check_tokenizer(folder: Path, tokenizer: Any) -> None:
 
 @contextmanager
 def known_vocabulary(folder: Path) -> Iterator[None]:
-    """Raise ValueError if reading a tokenizer fails in this context and the folder has no vocabulary."""
+    """Raise ValueError if reading a tokenizer fails in this context and the folder has no
+    vocabulary.
+    """
     try:
         yield
     except UNREADABLE as error:
@@ -288,21 +387,33 @@ def _no_vocabulary(files: Collection[str]) -> str:
 
 
 def _check(model: Any, info: Mapping[str, Any], pooler: bool, folder: Path) -> None:
-    """Raise UserError for weights that are missing, that have another shape, or that belong to another model."""
+    """Raise UserError for weights that are missing, that have another shape, or that belong to
+    another model.
+    """
     name, unread = type(model).__name__, f"{folder} cannot be read"
     remedy = "give the folder of one model as `save_pretrained` writes it"
     unexpected, missing = sorted(info["unexpected_keys"]), sorted(info["missing_keys"])
     absent = [key for key in missing if pooler or not _bare(model, key).startswith(_POOLER)]
     if absent and (found := [key for key in unexpected if key.endswith(f".{absent[0]}")]):
         prefix = found[0].removesuffix(absent[0])
-        raise UserError(f"{unread}: all names of its weights begin with '{prefix}'; save them without it")
+        raise UserError(
+            f"{unread}: all names of its weights begin with '{prefix}'; save them without it"
+        )
     if absent:
-        made_up = f"it has no weights of {first_of(absent, 3)}, which {name} would initialise at random"
+        made_up = (
+            f"it has no weights of {first_of(absent, 3)}, which {name} would initialise at random"
+        )
         raise UserError(f"{unread}: {made_up}; {remedy}")
     if pooler and not hasattr(getattr(model, "pooler", None), "dense"):
-        raise UserError(f"{folder} is a {name}, which has no pooler like BERT's; give --pooling cls or mean")
+        raise UserError(
+            f"{folder} is a {name}, which has no pooler like BERT's; give --pooling cls or mean"
+        )
     odd = [key for key, *_ in info["mismatched_keys"]]
-    strange = [key for key in unexpected if not (_bare(model, key).startswith(_BESIDE) or key.endswith(_BUFFERS))]
+    strange = [
+        key
+        for key in unexpected
+        if not (_bare(model, key).startswith(_BESIDE) or key.endswith(_BUFFERS))
+    ]
     heads = _heads(model) if strange else frozenset()
     odd += [key for key in strange if _bare(model, key).partition(".")[0] not in heads]
     if odd:
@@ -311,7 +422,9 @@ def _check(model: Any, info: Mapping[str, Any], pooler: bool, folder: Path) -> N
 
 
 def _heads(model: Any) -> frozenset[str]:
-    """The modules that transformers' classes of this type, such as its masked language model, add to the encoder."""
+    """The modules that transformers' classes of this type, such as its masked language model, add
+    to the encoder.
+    """
     import torch
     from transformers.models.auto import modeling_auto
 
@@ -323,7 +436,9 @@ def _heads(model: Any) -> frozenset[str]:
     with torch.device("meta"):
         built = [each(config) for each in classes - {type(model)}]
     names = {name.partition(".")[0] for each in built for name in each.state_dict()}
-    return frozenset(names - {model.base_model_prefix} - {name.partition(".")[0] for name in model.state_dict()})
+    return frozenset(
+        names - {model.base_model_prefix} - {name.partition(".")[0] for name in model.state_dict()}
+    )
 
 
 def _bare(model: Any, key: str) -> str:

@@ -1,10 +1,12 @@
-"""Raw data for the papers' figures and lists of neighbours: arrays that are kept beside a run's result.
+"""Raw data for the papers' figures and lists of neighbours: arrays that are kept beside a run's
+result.
 
 - Similarity task: gold scores and cosines (DALR Figure 4).
-- Retrieval task: captions in the plane by t-SNE with K-means clusters (DALR Figure 3); repeated encodings of three
-  captions under dropout (KDMCSE Figures 8 to 12); cosines of captions and images and ranks of an image's captions
-  (KDMCSE Figures 5 and 6), in the teacher's space and in the method's own; and the nearest captions of some captions
-  (MCSE Table 8, DALR Table 10, NonLing Table D.1).
+- Retrieval task: captions in the plane by t-SNE with K-means clusters (DALR Figure 3); repeated
+  encodings of three captions under dropout (KDMCSE Figures 8 to 12); cosines of captions and images
+  and ranks of an image's captions (KDMCSE Figures 5 and 6), in the teacher's space and in the
+  method's own; and the nearest captions of some captions (MCSE Table 8, DALR Table 10, NonLing
+  Table D.1).
 
 Random draws depend only on the suite's seed and the task, so that all runs show the same captions.
 """
@@ -55,16 +57,18 @@ EDGES = np.linspace(-1, 1, 201)
 
 
 class FiguresSuite(Suite):
-    """Raw data for figures, named by `ArrayName`: the task, what the array holds, and the space where it has one.
+    """Raw data for figures, named by `ArrayName`: the task, what the array holds, and the space
+    where it has one.
 
-    Of a similarity task: `gold`, `cosine` (n,). Of a retrieval task: `tsne` (c, 2) and `clusters` (c,) of at most
-    `captions` first captions of images; `triples` (5, 3) texts and `views` (5, 3, v, 2), encodings under dropout in
-    the plane of each triple; `queries` (q,), captions drawn, and `neighbours` and `neighbour_cosines` (q, 3), the
-    captions nearest to each and their cosines. In each space of texts and images ('teacher', 'own'): `worst_rank`
-    (m,), `rank` (n,), and `similarity_true` and `similarity_other` (200,), counts of cosines between
-    `similarity_edges` (201,) of captions with their own and with the other images.
-    Metrics: `spearman` (x100) and `n` pairs; `n_texts`, `n_images`, and the mean cosines of two encodings of one
-    caption, of the two close captions and of the distant caption: `cosine_same`, `cosine_close`, `cosine_apart`.
+    Of a similarity task: `gold`, `cosine` (n,). Of a retrieval task: `tsne` (c, 2) and `clusters`
+    (c,) of at most `captions` first captions of images; `triples` (5, 3) texts and `views` (5, 3,
+    v, 2), encodings under dropout in the plane of each triple; `queries` (q,), captions drawn, and
+    `neighbours` and `neighbour_cosines` (q, 3), the captions nearest to each and their cosines. In
+    each space of texts and images ('teacher', 'own'): `worst_rank` (m,), `rank` (n,), and
+    `similarity_true` and `similarity_other` (200,), counts of cosines between `similarity_edges`
+    (201,) of captions with their own and with the other images. Metrics: `spearman` (x100) and `n`
+    pairs; `n_texts`, `n_images`, and the mean cosines of two encodings of one caption, of the two
+    close captions and of the distant caption: `cosine_same`, `cosine_close`, `cosine_apart`.
     """
 
     name = "figures"
@@ -88,7 +92,13 @@ class FiguresSuite(Suite):
                 f"the suite 'figures' has captions = {captions}, clusters = {clusters}, views = {views}, queries = "
                 f"{queries}; give at least 2 captions and views, 1 query, and at most as many clusters as captions"
             )
-        self.captions, self.clusters, self.views, self.queries, self.seed = captions, clusters, views, queries, seed
+        self.captions, self.clusters, self.views, self.queries, self.seed = (
+            captions,
+            clusters,
+            views,
+            queries,
+            seed,
+        )
 
     @classmethod
     def find(cls, task: str) -> SimilarityTask | RetrievalTask:
@@ -96,7 +106,9 @@ class FiguresSuite(Suite):
             if task in registry.names(kind):
                 registered: SimilarityTask | RetrievalTask = registry.get(kind, task)
                 return registered
-        raise UserError(f"the suite 'figures' has no task '{task}'; name a similarity or a retrieval task")
+        raise UserError(
+            f"the suite 'figures' has no task '{task}'; name a similarity or a retrieval task"
+        )
 
     @classmethod
     def takes(cls, kind: str) -> bool:
@@ -105,10 +117,21 @@ class FiguresSuite(Suite):
     @property
     def image_tasks(self) -> list[str]:
         own = {name: getattr(task, "kind", None) for name, task in self._tasks.items()}
-        return [name for name, kind in own.items() if kind == RETRIEVAL or name in registry.names(RETRIEVAL)]
+        return [
+            name
+            for name, kind in own.items()
+            if kind == RETRIEVAL or name in registry.names(RETRIEVAL)
+        ]
 
     def fingerprint(self, root: Path | None) -> str:
-        return digest(super().fingerprint(root), self.captions, self.clusters, self.views, self.queries, self.seed)
+        return digest(
+            super().fingerprint(root),
+            self.captions,
+            self.clusters,
+            self.views,
+            self.queries,
+            self.seed,
+        )
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
         scores: dict[str, Values] = {}
@@ -128,18 +151,33 @@ class FiguresSuite(Suite):
     def _rng(self, task: str, part: str) -> np.random.Generator:
         return generator(suite=self.name, task=task, seed=self.seed, part=part)
 
-    def _of_captions(self, name: str, data: ImagesWithCaptions, embed: Embedder) -> tuple[Values, Arrays, list[str]]:
-        """What a task's captions give, encoded repeatedly where the model can, and a line on what is left out."""
+    def _of_captions(
+        self, name: str, data: ImagesWithCaptions, embed: Embedder
+    ) -> tuple[Values, Arrays, list[str]]:
+        """What a task's captions give, encoded repeatedly where the model can, and a line on what
+        is left out.
+        """
         seed = derive_seed(suite=self.name, task=name, seed=self.seed)
         counts: Values = {"n_texts": len(data.texts), "n_images": len(data.images)}
         different = len(set(data.texts))
         # the third caption of a triple is not one of its first image
         if len(data.images) < 3 or different <= max([2, *np.bincount(data.image_of)]):
-            return counts, {}, [f"left out: too few images or different captions ({len(data.images)} and {different})"]
+            return (
+                counts,
+                {},
+                [
+                    f"left out: too few images or different captions ({len(data.images)} and {different})"
+                ],
+            )
         firsts = np.unique(data.image_of, return_index=True)[1]
-        chosen = firsts[np.sort(self._rng(name, "captions").permutation(len(firsts))[: self.captions])]
+        chosen = firsts[
+            np.sort(self._rng(name, "captions").permutation(len(firsts))[: self.captions])
+        ]
         vectors = units(embed([data.texts[row] for row in chosen]))
-        arrays = {"tsne": plane(vectors, seed), "clusters": clusters_of(vectors, self.clusters, seed)}
+        arrays = {
+            "tsne": plane(vectors, seed),
+            "clusters": clusters_of(vectors, self.clusters, seed),
+        }
         arrays |= neighbours_of(data.texts, embed, self.queries, self._rng(name, "queries"))
         if embed.views is None:
             return counts, arrays, ["repeated encodings left out: the model has no dropout views"]
@@ -151,13 +189,19 @@ class FiguresSuite(Suite):
         return counts | view_cosines(views.reshape(TRIPLES, 3, self.views, -1)), arrays, []
 
 
-def _of_pairs(task: SimilarityTask, embed: Embedder, root: Path | None) -> tuple[Values, Arrays, list[str]]:
+def _of_pairs(
+    task: SimilarityTask, embed: Embedder, root: Path | None
+) -> tuple[Values, Arrays, list[str]]:
     subsets = task.load(root)
     cosines, gold = cosines_and_gold(pairs_of(subsets), Embedded(embed, sentences_of(subsets)))
     arrays = {"gold": gold.astype(np.float32), "cosine": cosines.astype(np.float32)}
     rank = spearman(cosines, gold)
     if rank is None:
-        return {"n": len(gold)}, arrays, ["spearman left out, undefined: constant similarities or scores"]
+        return (
+            {"n": len(gold)},
+            arrays,
+            ["spearman left out, undefined: constant similarities or scores"],
+        )
     return {"spearman": 100 * rank, "n": len(gold)}, arrays, []
 
 
@@ -178,14 +222,17 @@ def _of_spaces(name: str, data: ImagesWithCaptions, embed: Embedder) -> dict[Arr
 def plane(vectors: np.ndarray, seed: int) -> np.ndarray:
     """Compute t-SNE (van der Maaten and Hinton, 2008) of n > 1 vectors: (n, d) -> (n, 2) float32.
 
-    Deterministic: it starts at the principal components. The perplexity is smaller for fewer than 92 vectors.
+    Deterministic: it starts at the principal components. The perplexity is smaller for fewer than
+    92 vectors.
     """
     from sklearn.manifold import TSNE
 
     perplexity = min(PERPLEXITY, max(1.0, (len(vectors) - 1) / 3))
     # seeded noise where there are no two components
     start = "pca" if min(vectors.shape) > 1 and np.ptp(vectors, axis=0).any() else "random"
-    made = TSNE(perplexity=perplexity, init=start, random_state=seed % _SEEDS).fit_transform(vectors)
+    made = TSNE(perplexity=perplexity, init=start, random_state=seed % _SEEDS).fit_transform(
+        vectors
+    )
     return np.asarray(made, dtype=np.float32)
 
 
@@ -198,16 +245,21 @@ def clusters_of(vectors: np.ndarray, k: int, seed: int) -> np.ndarray:
 
 
 def nearest(pool: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Find the k other rows of a pool, (m, d) float32, with the highest cosine to each of its rows `queries`, (q,) int.
+    """Find the k other rows of a pool, (m, d) float32, with the highest cosine to each of its rows
+    `queries`, (q,) int.
 
-    Returns row numbers and cosines, (q, k) each, nearest first, equal cosines in the order of the pool. A zero row has
-    cosine 0 with everything. Raises ValueError where there are fewer than k other rows.
+    Returns row numbers and cosines, (q, k) each, nearest first, equal cosines in the order of the
+    pool. A zero row has cosine 0 with everything. Raises ValueError where there are fewer than k
+    other rows.
     """
     if not 1 <= k < len(pool):
         raise ValueError(f"fewer than {k} neighbours are left in a pool of {len(pool)}")
     norms = np.linalg.norm(pool, axis=1)
     norms[norms == 0] = 1
-    rows, nearest_cosines = np.empty((len(queries), k), dtype=np.int64), np.empty((len(queries), k), dtype=np.float32)
+    rows, nearest_cosines = (
+        np.empty((len(queries), k), dtype=np.int64),
+        np.empty((len(queries), k), dtype=np.float32),
+    )
     for block in row_blocks(len(queries), len(pool)):
         own = queries[block]
         cosines = ((pool[own] / norms[own, None]) @ pool.T) * (1 / norms)
@@ -220,21 +272,28 @@ def nearest(pool: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, 
 def neighbours_of(
     captions: Sequence[str], embed: EmbedFunction, queries: int, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """Draw `queries` from the distinct captions and find the three nearest others of each, and their cosines."""
+    """Draw `queries` from the distinct captions and find the three nearest others of each, and
+    their cosines.
+    """
     pool = list(dict.fromkeys(captions))
     asked = rng.permutation(len(pool))[:queries]
     drawn = [pool[row] for row in asked]
-    rows, cosines = nearest(Embedded(embed, [*drawn, *pool]).rows(pool), asked, max(1, min(NEAREST, len(pool) - 1)))
+    rows, cosines = nearest(
+        Embedded(embed, [*drawn, *pool]).rows(pool), asked, max(1, min(NEAREST, len(pool) - 1))
+    )
     texts = [[pool[row] for row in nearby] for nearby in rows]
     return {"queries": np.array(drawn), "neighbours": np.array(texts), "neighbour_cosines": cosines}
 
 
-def similarities(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> dict[str, np.ndarray]:
-    """Rank the worst captions and count cosines: captions (n, p), images (m, p), image of each caption (n,).
+def similarities(
+    texts: np.ndarray, images: np.ndarray, image_of: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Rank the worst captions and count cosines: captions (n, p), images (m, p), image of each
+    caption (n,).
 
-    `worst_rank` (m,) int32 is the rank, from 1, of an image's last true caption among all captions by cosine, and
-    `rank` (n,) int32 that of a caption's image among all images, ties before it; for `similarity_true`,
-    `similarity_other` and `similarity_edges` see `FiguresSuite`.
+    `worst_rank` (m,) int32 is the rank, from 1, of an image's last true caption among all captions
+    by cosine, and `rank` (n,) int32 that of a caption's image among all images, ties before it; for
+    `similarity_true`, `similarity_other` and `similarity_edges` see `FiguresSuite`.
     """
     texts, images = units(texts), units(images)
     worst = np.zeros(len(images), dtype=np.int32)
@@ -254,10 +313,10 @@ def similarities(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) ->
 def sentence_triples(data: ImagesWithCaptions, n: int, rng: np.random.Generator) -> list[list[str]]:
     """Draw n triples of captions, two close ones and a distant one (KDMCSE Figures 8 to 12).
 
-    The first two are the first two distinct captions of a drawn image or, where it has one, this and the caption of
-    another image with the largest share of common words. The third belongs to another image: among the captions with
-    at least as many words as the first, the one with the least in common with both, ties drawn. Raises ValueError for
-    fewer than three images.
+    The first two are the first two distinct captions of a drawn image or, where it has one, this
+    and the caption of another image with the largest share of common words. The third belongs to
+    another image: among the captions with at least as many words as the first, the one with the
+    least in common with both, ties drawn. Raises ValueError for fewer than three images.
     """
     images = np.unique(data.image_of)
     if len(images) < 3:
@@ -268,7 +327,9 @@ def sentence_triples(data: ImagesWithCaptions, n: int, rng: np.random.Generator)
 
 
 def view_cosines(views: np.ndarray) -> dict[str, float]:
-    """Compute mean cosines of encodings, (t, 3, v, d) of norm 1, v > 1, over t triples (see `FiguresSuite`)."""
+    """Compute mean cosines of encodings, (t, 3, v, d) of norm 1, v > 1, over t triples (see
+    `FiguresSuite`).
+    """
     n = views.shape[2]
     centres = views.mean(axis=2, dtype=np.float64)
     squares = np.einsum("tsd,tsd->", centres, centres) / centres[..., 0].size
@@ -281,7 +342,9 @@ def view_cosines(views: np.ndarray) -> dict[str, float]:
     }
 
 
-def _triple(data: ImagesWithCaptions, words: list[frozenset[str]], image: int, rng: np.random.Generator) -> list[str]:
+def _triple(
+    data: ImagesWithCaptions, words: list[frozenset[str]], image: int, rng: np.random.Generator
+) -> list[str]:
     mine = list(dict.fromkeys(data.texts[row] for row in np.flatnonzero(data.image_of == image)))
     others = [row for row in np.flatnonzero(data.image_of != image) if data.texts[row] not in mine]
     first = _words(mine[0])

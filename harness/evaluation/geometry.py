@@ -1,14 +1,17 @@
-"""Alignment and uniformity of sentence vectors (Wang and Isola, 2020; alpha = 2, t = 2), smaller is better.
+"""Alignment and uniformity of sentence vectors (Wang and Isola, 2020; alpha = 2, t = 2), smaller is
+better.
 
 There are three readings, which are not comparable:
 
-- `alignment` and `uniformity` take a task's pairs as one set, as the papers describe. Positives are pairs with a gold
-  score above 4.0; uniformity is over the sentences of both sides of all pairs, with repeats.
-- `alignment_batch128` and `uniformity_batch128` follow the public MCSE code: batches of 128 pairs, positives from 4.0
-  on, 0 for a batch without positives, and the plain mean over the batches, a short last one included.
-- `alignment_subsets` and `uniformity_subsets` follow the public DALR code: each subset as one set, positives above 4.0,
-  and the mean over the subsets weighted by their pairs. The alignment skips a subset without positives (FNWN of STS13),
-  where that code divides by 0.
+- `alignment` and `uniformity` take a task's pairs as one set, as the papers describe. Positives are
+  pairs with a gold score above 4.0; uniformity is over the sentences of both sides of all pairs,
+  with repeats.
+- `alignment_batch128` and `uniformity_batch128` follow the public MCSE code: batches of 128 pairs,
+  positives from 4.0 on, 0 for a batch without positives, and the plain mean over the batches, a
+  short last one included.
+- `alignment_subsets` and `uniformity_subsets` follow the public DALR code: each subset as one set,
+  positives above 4.0, and the mean over the subsets weighted by their pairs. The alignment skips a
+  subset without positives (FNWN of STS13), where that code divides by 0.
 """
 
 from __future__ import annotations
@@ -51,7 +54,9 @@ _WHY = {
 
 
 def alignment(x: np.ndarray, y: np.ndarray) -> float:
-    """Compute the mean squared distance of n > 0 pairs of rows, normalised first: (n, d) and (n, d) -> [0, 4]."""
+    """Compute the mean squared distance of n > 0 pairs of rows, normalised first: (n, d) and (n, d)
+    -> [0, 4].
+    """
     if not len(x):
         raise ValueError("alignment needs at least one pair")
     difference = normalised(x) - normalised(y)
@@ -59,7 +64,8 @@ def alignment(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def uniformity(z: np.ndarray) -> float:
-    """Compute the log of the mean of exp(-2 squared distance) over pairs of distinct rows of (n, d), normalised first.
+    """Compute the log of the mean of exp(-2 squared distance) over pairs of distinct rows of (n,
+    d), normalised first.
 
     The range is [-8, 0]; memory is bounded for any n. Raises ValueError for fewer than two rows.
     """
@@ -80,7 +86,8 @@ def uniformity(z: np.ndarray) -> float:
 
 
 def mean_cosine(z: np.ndarray) -> float:
-    """Compute the mean cosine of pairs of distinct rows of (n, d), the anisotropy of Ethayarajh (2019), in [-1, 1].
+    """Compute the mean cosine of pairs of distinct rows of (n, d), the anisotropy of Ethayarajh
+    (2019), in [-1, 1].
 
     A zero row has cosine 0 with every other. Raises ValueError for fewer than two rows.
     """
@@ -88,13 +95,15 @@ def mean_cosine(z: np.ndarray) -> float:
     if n < 2:
         raise ValueError("a mean cosine needs at least two vectors")
     z = normalised(z)
-    # the squared norm of the sum is the sum of all n x n cosines, less those of rows with themselves
+    # the squared norm of the sum is the sum of all n x n cosines, less those of rows with
+    # themselves
     total = z.sum(axis=0)
     return float((total @ total - np.einsum("nd,nd->", z, z)) / (n * (n - 1)))
 
 
 def spectrum(z: np.ndarray) -> np.ndarray:
-    """Compute the share of variance of each principal component of (n, d), rows normalised first: (d,), largest first.
+    """Compute the share of variance of each principal component of (n, d), rows normalised first:
+    (d,), largest first.
 
     Shares add up to 1; all are 0 where the rows are equal in float32.
     """
@@ -105,7 +114,9 @@ def spectrum(z: np.ndarray) -> np.ndarray:
 
 
 def effective_rank(shares: np.ndarray) -> float:
-    """Compute the exponential of the entropy of shares of variance, (d,) -> [1, d] (Roy and Vetterli, 2007)."""
+    """Compute the exponential of the entropy of shares of variance, (d,) -> [1, d] (Roy and
+    Vetterli, 2007).
+    """
     shares = shares[shares > 0]
     return float(np.exp(-(shares * np.log(shares)).sum()))
 
@@ -113,17 +124,25 @@ def effective_rank(shares: np.ndarray) -> float:
 class GeometrySuite(PairSuite):
     """Alignment, uniformity and spread of the vectors of similarity tasks.
 
-    Metrics of a task: `alignment` and `uniformity` in the three readings of the module, `n` pairs, `n_positive` pairs
-    above 4.0; `mean_cosine` and `effective_rank` of its distinct sentences (normalised), and `top_variance`, the share
-    of variance in the first principal component. Undefined values are left out.
+    Metrics of a task: `alignment` and `uniformity` in the three readings of the module, `n` pairs,
+    `n_positive` pairs above 4.0; `mean_cosine` and `effective_rank` of its distinct sentences
+    (normalised), and `top_variance`, the share of variance in the first principal component.
+    Undefined values are left out.
     """
 
     name = "geometry"
-    # 2 adds readings by subsets, mean_cosine, top_variance and effective_rank; the other numbers are as in 1
+    # 2 adds readings by subsets, mean_cosine, top_variance and effective_rank; the other numbers
+    # are as in 1
     version = 2
     metrics = (
         *(
-            Metric(f"{name}{reading}", larger_is_better=False, digits=3, shown=not reading, judged=False)
+            Metric(
+                f"{name}{reading}",
+                larger_is_better=False,
+                digits=3,
+                shown=not reading,
+                judged=False,
+            )
             for reading in ("", "_batch128", "_subsets")
             for name in ("alignment", "uniformity")
         ),
@@ -132,7 +151,9 @@ class GeometrySuite(PairSuite):
         Metric("effective_rank", shown=False, judged=False),
     )
 
-    def score(self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None) -> TaskScores:
+    def score(
+        self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None
+    ) -> TaskScores:
         pairs, batches = pairs_of(subsets), list(_batches(subsets))
         positive = [pair for pair in pairs if pair[2] > POSITIVE]
         values = {
@@ -141,21 +162,36 @@ class GeometrySuite(PairSuite):
             "alignment_subsets": _subset_alignment(subsets, vectors),
             "uniformity": _uniformity(pairs, vectors),
             "uniformity_batch128": _mean([(_uniformity(batch, vectors), 1) for batch in batches]),
-            "uniformity_subsets": _mean([(_uniformity(subset, vectors), len(subset)) for subset in subsets.values()]),
+            "uniformity_subsets": _mean(
+                [(_uniformity(subset, vectors), len(subset)) for subset in subsets.values()]
+            ),
             **_spread(vectors.rows(dict.fromkeys(sentences_of(subsets)))),
         }
-        warnings = [f"{name} left out, {_WHY[name]}" for name, value in values.items() if value is None]
+        warnings = [
+            f"{name} left out, {_WHY[name]}" for name, value in values.items() if value is None
+        ]
         defined = {name: value for name, value in values.items() if value is not None}
-        return TaskScores(defined | {"n": len(pairs), "n_positive": len(positive)}, warnings=warnings)
+        return TaskScores(
+            defined | {"n": len(pairs), "n_positive": len(positive)}, warnings=warnings
+        )
 
 
 def _batch_alignment(batches: Sequence[Sequence[SentencePair]], vectors: Embedded) -> float | None:
-    each = [_alignment([pair for pair in batch if pair[2] >= POSITIVE], vectors) for batch in batches]
-    return None if all(value is None for value in each) else _mean([(value or 0.0, 1) for value in each])
+    each = [
+        _alignment([pair for pair in batch if pair[2] >= POSITIVE], vectors) for batch in batches
+    ]
+    return (
+        None
+        if all(value is None for value in each)
+        else _mean([(value or 0.0, 1) for value in each])
+    )
 
 
 def _subset_alignment(subsets: Subsets, vectors: Embedded) -> float | None:
-    each = [(_alignment([p for p in pairs if p[2] > POSITIVE], vectors), len(pairs)) for pairs in subsets.values()]
+    each = [
+        (_alignment([p for p in pairs if p[2] > POSITIVE], vectors), len(pairs))
+        for pairs in subsets.values()
+    ]
     defined = [(value, weight) for value, weight in each if value is not None]
     return _mean(defined) if defined else None
 
@@ -172,13 +208,15 @@ def _spread(z: np.ndarray) -> dict[str, float | None]:
 def _batches(subsets: Subsets) -> Iterator[Sequence[SentencePair]]:
     """Yield the batches of the public MCSE code, which do not cross subsets.
 
-    In a task with several subsets (the year sets) pairs are sorted by the number of words of the first sentence, of
-    the second, and the score; a task of one set keeps its order.
+    In a task with several subsets (the year sets) pairs are sorted by the number of words of the
+    first sentence, of the second, and the score; a task of one set keeps its order.
     """
     for pairs in subsets.values():
         ordered = pairs
         if len(subsets) > 1:
-            ordered = sorted(pairs, key=lambda pair: (len(pair[0].split()), len(pair[1].split()), pair[2]))
+            ordered = sorted(
+                pairs, key=lambda pair: (len(pair[0].split()), len(pair[1].split()), pair[2])
+            )
         for start in range(0, len(ordered), BATCH):
             yield ordered[start : start + BATCH]
 

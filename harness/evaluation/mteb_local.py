@@ -67,7 +67,10 @@ def build(task: OfflineTask, root: Path | None) -> AbsTask:
     from mteb.abstasks import AbsTaskClassification, AbsTaskRetrieval, AbsTaskSTS
     from mteb.abstasks.task_metadata import TaskMetadata
 
-    bases: dict[TaskType, type[AbsTask]] = {"STS": AbsTaskSTS, "Classification": AbsTaskClassification}
+    bases: dict[TaskType, type[AbsTask]] = {
+        "STS": AbsTaskSTS,
+        "Classification": AbsTaskClassification,
+    }
     metadata = TaskMetadata(
         type=task.type,
         name=task.name,
@@ -79,7 +82,11 @@ def build(task: OfflineTask, root: Path | None) -> AbsTask:
         eval_splits=["test"],
         eval_langs=[task.language],
     )
-    made = type(task.name, (bases.get(task.type, AbsTaskRetrieval),), {"metadata": metadata, **task.settings})()
+    made = type(
+        task.name,
+        (bases.get(task.type, AbsTaskRetrieval),),
+        {"metadata": metadata, **task.settings},
+    )()
     made.dataset = _dataset(task.type, task.load(root))
     made.data_loaded = True
     return made
@@ -94,9 +101,15 @@ def _dataset(kind: str, data: Mapping[str, Any]) -> Any:
         return DatasetDict({"test": Dataset.from_dict(table)})
     if kind == "Classification":
         # labels as numbers: mteb's average precision of two classes does not accept names
-        numbers = {label: number for number, label in enumerate(sorted({label for label, _ in data["train"]}))}
+        numbers = {
+            label: number
+            for number, label in enumerate(sorted({label for label, _ in data["train"]}))
+        }
         labelled = {
-            split: {"label": [numbers[label] for label, _ in data[split]], "text": [text for _, text in data[split]]}
+            split: {
+                "label": [numbers[label] for label, _ in data[split]],
+                "text": [text for _, text in data[split]],
+            }
             for split in ("train", "test")
         }
         return DatasetDict({split: Dataset.from_dict(table) for split, table in labelled.items()})
@@ -124,7 +137,13 @@ class FileTask(FileSource):
     ) -> None:
         """`read` makes the data (see `OfflineTask`) from the paths of the files."""
         super().__init__(dict.fromkeys(files), how)
-        self.name, self.type, self.language, self.settings, self._read = name, kind, language, settings, read
+        self.name, self.type, self.language, self.settings, self._read = (
+            name,
+            kind,
+            language,
+            settings,
+            read,
+        )
 
     def fingerprint(self, root: Path | None) -> str:
         content = super().fingerprint(root)
@@ -134,13 +153,17 @@ class FileTask(FileSource):
         return self._read(self.paths(root))
 
 
-def classification(name: str, train: str, test: str, language: str = "eng-Latn", samples: int = 8) -> FileTask:
+def classification(
+    name: str, train: str, test: str, language: str = "eng-Latn", samples: int = 8
+) -> FileTask:
     """Labelled texts: one file with a column `split`, or one file per split.
 
     `samples` per label train mteb's classifier, as in mteb's own task with these data.
     """
     settings = {"samples_per_label": samples}
-    return FileTask(name, "Classification", (train, test), labelled_texts, language=language, settings=settings)
+    return FileTask(
+        name, "Classification", (train, test), labelled_texts, language=language, settings=settings
+    )
 
 
 def labelled_texts(paths: Sequence[Path]) -> dict[str, Any]:
@@ -148,7 +171,9 @@ def labelled_texts(paths: Sequence[Path]) -> dict[str, Any]:
 
     def rows(path: Path, split: str) -> list[tuple[str, ...]]:
         columns = ("label", "text", *(["split"] if "split" in column_names(path) else []))
-        return [row.values[:2] for row in read_rows(path, *columns) if row.values[2:] in ((), (split,))]
+        return [
+            row.values[:2] for row in read_rows(path, *columns) if row.values[2:] in ((), (split,))
+        ]
 
     return {"train": rows(paths[0], "train"), "test": rows(paths[-1], "test")}
 
@@ -157,7 +182,9 @@ def retrieval(paths: Sequence[Path]) -> dict[str, Any]:
     """Documents, queries and judgements of the test split, a file each."""
     corpus, queries, judgements = paths
     relevant: dict[str, dict[str, int]] = {}
-    for _, (split, query, document, score) in read_rows(judgements, "split", "query_id", "doc_id", "score"):
+    for _, (split, query, document, score) in read_rows(
+        judgements, "split", "query_id", "doc_id", "score"
+    ):
         if split == "test":
             relevant.setdefault(query, {})[document] = int(score)
     rows = (row.values for row in read_rows(corpus, "doc_id", "title", "text"))
@@ -177,7 +204,9 @@ def reranking(paths: Sequence[Path]) -> dict[str, Any]:
             answers_to.setdefault((number, text), []).append((label, candidate))
     for (query, text), answers in answers_to.items():
         if {label for label, _ in answers} == {"0", "1"}:
-            texts = {f"{query}-{number}": candidate for number, (_, candidate) in enumerate(answers)}
+            texts = {
+                f"{query}-{number}": candidate for number, (_, candidate) in enumerate(answers)
+            }
             right = [name for name, (label, _) in zip(texts, answers, strict=True) if label == "1"]
             data["corpus"] |= texts
             data["queries"][query] = text
@@ -194,7 +223,9 @@ def similarity(paths: Sequence[Path]) -> dict[str, Any]:
 STSB_FILE = FileTask("STSBenchmark-file", "STS", STSB.files, similarity, how=STSB.how)
 BANKING77 = classification("Banking77-file", "mteb/banking77_train.tsv", "mteb/banking77_test.tsv")
 COUNTERFACTUAL_EN = classification("AmazonCounterfactual-en-file", _EN, _EN, samples=32)
-COUNTERFACTUAL_DE = classification("AmazonCounterfactual-de-file", _DE, _DE, language="deu-Latn", samples=32)
+COUNTERFACTUAL_DE = classification(
+    "AmazonCounterfactual-de-file", _DE, _DE, language="deu-Latn", samples=32
+)
 IMDB_SAMPLE = classification("Imdb-sample", "mteb/imdb_subset.tsv.gz", "mteb/imdb_subset.tsv.gz")
 SCIFACT = FileTask(
     "SciFact-file",

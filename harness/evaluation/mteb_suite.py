@@ -5,11 +5,11 @@ A task name is one of:
 - a registered offline task, such as `Banking77-file` (entry points `harness.mteb`);
 - a task of mteb, such as `SICK-R`, with all its languages, mteb's default;
 - BENCHMARK:PART, the tasks of one type of a benchmark, or one task, in the benchmark's languages:
-  `MTEB(eng, v1):STS`. DALR Table 5 reports the types Reranking, Classification, Retrieval and STS of that benchmark
-  (Muennighoff et al., 2023).
+  `MTEB(eng, v1):STS`. DALR Table 5 reports the types Reranking, Classification, Retrieval and STS
+  of that benchmark (Muennighoff et al., 2023).
 
-The data of mteb's own tasks must be in the local cache: nothing is downloaded. Importing mteb takes seconds, so what it
-knows of a task is kept in the cache folder, by mteb's version.
+The data of mteb's own tasks must be in the local cache: nothing is downloaded. Importing mteb takes
+seconds, so what it knows of a task is kept in the cache folder, by mteb's version.
 """
 
 from __future__ import annotations
@@ -48,17 +48,19 @@ if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
     from mteb.models.model_meta import ModelMeta
 
-#: Sentences in a batch of mteb; all batches of a call are embedded together, so it changes no score.
+#: Sentences in a batch of mteb; all batches of a call are embedded together, so it changes no
+#: score.
 _BATCH = 1024
 
 
 class MTEBSuite(Suite):
     """Main scores (x100) of mteb tasks, and their means by type.
 
-    Metrics of a task: `main_score`, and `n`, the samples of the scored splits (documents and queries of a retrieval
-    task), where mteb counts them for these languages. The rows `Avg[STS]`, `Avg[Classification]` ... are means over the
-    tasks of a type, `Avg` is the mean over all tasks. Where the embedder has a folder (`keep`), mteb's result
-    files are kept below it in the layout of its ResultCache, and a task with one is not evaluated again.
+    Metrics of a task: `main_score`, and `n`, the samples of the scored splits (documents and
+    queries of a retrieval task), where mteb counts them for these languages. The rows `Avg[STS]`,
+    `Avg[Classification]` ... are means over the tasks of a type, `Avg` is the mean over all tasks.
+    Where the embedder has a folder (`keep`), mteb's result files are kept below it in the layout of
+    its ResultCache, and a task with one is not evaluated again.
     """
 
     name = "mteb"
@@ -70,16 +72,22 @@ class MTEBSuite(Suite):
 
     @classmethod
     def find(cls, task: str) -> OfflineTask | OwnTasks:
-        """Return a registered offline task, else mteb's tasks of that name, looked up when first used."""
+        """Return a registered offline task, else mteb's tasks of that name, looked up when first
+        used.
+        """
         if task in registry.names(cls.kind):
             offline: OfflineTask = registry.get(cls.kind, task)
             return offline
         return OwnTasks(task)
 
     def identity(self, root: Path | None) -> str:
-        """Identify offline tasks by their content, mteb's own by name and by mteb's version, which pins their data."""
+        """Identify offline tasks by their content, mteb's own by name and by mteb's version, which
+        pins their data.
+        """
         parts = [
-            task.name if isinstance(task, OwnTasks) else list(map(str, task.missing(root))) or task.fingerprint(root)
+            task.name
+            if isinstance(task, OwnTasks)
+            else list(map(str, task.missing(root))) or task.fingerprint(root)
             for task in self._tasks.values()
         ]
         return digest(self.name, self.version, version("mteb"), list(self._tasks), parts)
@@ -99,8 +107,12 @@ class MTEBSuite(Suite):
         names = [task.metadata.name for task in tasks]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise UserError(f"the suite '{self.name}' names {', '.join(twice)} twice; list each task once")
-        cache = ResultCache(embed.keep / "mteb" / self.fingerprint(root)[:12]) if embed.keep else None
+            raise UserError(
+                f"the suite '{self.name}' names {', '.join(twice)} twice; list each task once"
+            )
+        cache = (
+            ResultCache(embed.keep / "mteb" / self.fingerprint(root)[:12]) if embed.keep else None
+        )
         model = MTEBModel(embed, embed.keep.name if embed.keep else "unnamed")
         with warnings.catch_warnings():
             # warnings of scikit-learn for classes that a weak model never predicts
@@ -111,7 +123,9 @@ class MTEBSuite(Suite):
         remarks = [f"{name}: {line}" for name, each in per_task.items() for line in each.warnings]
         by_type: dict[str, dict[str, Values]] = {}
         for task in tasks:
-            by_type.setdefault(str(task.metadata.type), {})[task.metadata.name] = scores[task.metadata.name]
+            by_type.setdefault(str(task.metadata.type), {})[task.metadata.name] = scores[
+                task.metadata.name
+            ]
         means = {f"{AVERAGE}[{kind}]": self.average(rows) for kind, rows in by_type.items()}
         warned = [f"{self.name}: {line}" for line in remarks]
         return SuiteScores({**scores, **means, AVERAGE: self.average(scores)}, warnings=warned)
@@ -120,8 +134,9 @@ class MTEBSuite(Suite):
 class MTEBModel:
     """An embedder as mteb's EncoderProtocol: cosine similarity, no normalisation.
 
-    mteb itself embeds with a model of sentence-transformers that has prompts, among which it chooses. The length of the
-    vectors matters to mteb's classifiers: to compare with published scores of a model that normalises, normalise too.
+    mteb itself embeds with a model of sentence-transformers that has prompts, among which it
+    chooses. The length of the vectors matters to mteb's classifiers: to compare with published
+    scores of a model that normalises, normalise too.
     """
 
     def __init__(self, embed: Embedder, name: str) -> None:
@@ -129,20 +144,32 @@ class MTEBModel:
 
         self._embed = embed
         self.mteb_model_meta: ModelMeta = ModelMeta.create_empty(
-            {"name": f"harness/{name}", "revision": "1", "similarity_fn_name": ScoringFunction.COSINE}
+            {
+                "name": f"harness/{name}",
+                "revision": "1",
+                "similarity_fn_name": ScoringFunction.COSINE,
+            }
         )
 
     def encode(self, inputs: Any, **settings: Any) -> np.ndarray:
-        """Embed the texts of mteb's batches, (n, d) float32; other settings are ignored. Raises NotFiniteError."""
+        """Embed the texts of mteb's batches, (n, d) float32; other settings are ignored. Raises
+        NotFiniteError.
+        """
         library = self._embed.library
         if library is None or not any(library.prompts.values()):
             texts = [text for batch in inputs for text in batch["text"]]
             return Embedded(self._embed, texts).rows(texts)
         from mteb.models.sentence_transformer_wrapper import SentenceTransformerEncoderWrapper
 
-        rows = np.asarray(SentenceTransformerEncoderWrapper(library).encode(inputs, **settings | {"batch_size": 32}))
+        rows = np.asarray(
+            SentenceTransformerEncoderWrapper(library).encode(
+                inputs, **settings | {"batch_size": 32}
+            )
+        )
         if not np.isfinite(rows).all():
-            raise NotFiniteError(f"{np.count_nonzero(~np.isfinite(rows).all(axis=1)):,} vectors are not finite")
+            raise NotFiniteError(
+                f"{np.count_nonzero(~np.isfinite(rows).all(axis=1)):,} vectors are not finite"
+            )
         return rows
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
@@ -163,7 +190,12 @@ def _task_scores(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> 
     settings: Any = {"batch_size": _BATCH, "show_progress_bar": False}
     try:
         results = mteb.evaluate(
-            model, task, co2_tracker=False, encode_kwargs=settings, cache=cache, show_progress_bar=False
+            model,
+            task,
+            co2_tracker=False,
+            encode_kwargs=settings,
+            cache=cache,
+            show_progress_bar=False,
         )
     except (OSError, ValueError) as error:
         # raised by `datasets` for an incomplete download
@@ -180,19 +212,27 @@ def _task_scores(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> 
 
 
 def _count(task: AbsTask) -> int | None:
-    """Count the samples of the scored splits as mteb does; None if it has no count for these languages."""
+    """Count the samples of the scored splits as mteb does; None if it has no count for these
+    languages.
+    """
     counts = None if task.metadata.is_multilingual else task.metadata.n_samples
     if counts is not None and set(task.eval_splits) <= set(counts):
         return sum(int(counts[split]) for split in task.eval_splits)
     if not task.data_loaded or task.dataset is None:
         return None
     data: Any = task.dataset
-    return len(data["test"]) if "test" in data else sum(len(data["default"]["test"][k]) for k in ("corpus", "queries"))
+    return (
+        len(data["test"])
+        if "test" in data
+        else sum(len(data["default"]["test"][k]) for k in ("corpus", "queries"))
+    )
 
 
 @dataclass(frozen=True)
 class MissingTask(Missing):
-    """A task of mteb without its data: its name and subsets, and the hub's data set with its commit and licence."""
+    """A task of mteb without its data: its name and subsets, and the hub's data set with its commit
+    and licence.
+    """
 
     task: str
     subsets: tuple[str, ...]
@@ -201,7 +241,9 @@ class MissingTask(Missing):
     licence: str | None
 
     def fetch(self) -> None:
-        """Download the data into the cache that the task is read from. Raises any error of mteb and its clients."""
+        """Download the data into the cache that the task is read from. Raises any error of mteb and
+        its clients.
+        """
         import mteb
         from datasets import disable_progress_bars
 
@@ -211,8 +253,9 @@ class MissingTask(Missing):
 
 @dataclass(frozen=True)
 class KnownTask:
-    """What mteb knows of a task. `folder` is the name of its data in the cache of `datasets`, `tables` the minimum
-    number of tables in a complete download: a retrieval task needs documents, queries and judgements.
+    """What mteb knows of a task. `folder` is the name of its data in the cache of `datasets`,
+    `tables` the minimum number of tables in a complete download: a retrieval task needs documents,
+    queries and judgements.
     """
 
     name: str
@@ -250,7 +293,9 @@ class KnownTask:
     def missing(self) -> MissingTask:
         how = f"download it when online, with: python -c \"import mteb; mteb.get_task('{self.name}').load_data()\""
         path, revision = self.dataset["path"], self.dataset["revision"]
-        return MissingTask(f"the mteb task {self.name}", how, self.name, self.subsets, path, revision, self.licence)
+        return MissingTask(
+            f"the mteb task {self.name}", how, self.name, self.subsets, path, revision, self.licence
+        )
 
 
 class OwnTasks(Source):
@@ -263,18 +308,29 @@ class OwnTasks(Source):
         return [task.missing for task in self.known() if not task.is_cached]
 
     def fingerprint(self, root: Path | None) -> str:
-        return digest([[task.name, task.dataset, task.splits, task.subsets] for task in self.known()])
+        return digest(
+            [[task.name, task.dataset, task.splits, task.subsets] for task in self.known()]
+        )
 
     def known(self) -> list[KnownTask]:
-        """List the tasks with data: an aggregate such as CQADupstackRetrieval counts as its parts. Raises UserError."""
+        """List the tasks with data: an aggregate such as CQADupstackRetrieval counts as its parts.
+        Raises UserError.
+        """
         note = f"mteb/{digest('tasks', version('mteb'), self.name)}.json"
 
         def read() -> dict[str, Any]:
-            parts = [part for task in self.build() for part in getattr(task.metadata, "tasks", None) or [task]]
+            parts = [
+                part
+                for task in self.build()
+                for part in getattr(task.metadata, "tasks", None) or [task]
+            ]
             return {"tasks": [asdict(KnownTask.of(part)) for part in parts]}
 
         rows = cached_note(note, "it is read from mteb again", read)["tasks"]
-        return [KnownTask(**{**row, "splits": tuple(row["splits"]), "subsets": tuple(row["subsets"])}) for row in rows]
+        return [
+            KnownTask(**{**row, "splits": tuple(row["splits"]), "subsets": tuple(row["subsets"])})
+            for row in rows
+        ]
 
     def build(self) -> list[AbsTask]:
         """Instantiate mteb's task classes. Raises UserError for a name that mteb does not know."""
@@ -286,15 +342,23 @@ class OwnTasks(Source):
                 return [mteb.get_task(self.name)]
             tasks = list(mteb.get_benchmark(benchmark).tasks)
         except KeyError as error:
-            raise UserError(f"mteb task '{self.name}': {error.args[0].removeprefix('KeyError: ')}") from error
+            raise UserError(
+                f"mteb task '{self.name}': {error.args[0].removeprefix('KeyError: ')}"
+            ) from error
         chosen = [task for task in tasks if part in (task.metadata.type, task.metadata.name)]
         if not chosen:
             types = ", ".join(sorted({task.metadata.type for task in tasks}))
-            raise UserError(f"the mteb benchmark '{benchmark}' has no type or task '{part}'; its types are {types}")
+            raise UserError(
+                f"the mteb benchmark '{benchmark}' has no type or task '{part}'; its types are {types}"
+            )
         return chosen
 
 
 def datasets_cache() -> Path:
-    """The folder in which `datasets` keeps its data, by the variables that it reads; its import takes seconds."""
-    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
+    """The folder in which `datasets` keeps its data, by the variables that it reads; its import
+    takes seconds.
+    """
+    home = os.environ.get("HF_HOME") or Path(
+        os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface"
+    )
     return Path(os.environ.get("HF_DATASETS_CACHE") or expand(Path(home, "datasets")))

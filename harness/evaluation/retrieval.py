@@ -1,13 +1,15 @@
-"""Cross-modal retrieval of images by captions and of captions by images, in the model's own shared space.
+"""Cross-modal retrieval of images by captions and of captions by images, in the model's own shared
+space.
 
-The papers state neither which trained head makes the shared space nor how many captions of an image take part (MCSE
-Table 6, DALR Table 4). Here it is that of the method's own heads, and both numbers are scored (`both_ways`).
+The papers state neither which trained head makes the shared space nor how many captions of an image
+take part (MCSE Table 6, DALR Table 4). Here it is that of the method's own heads, and both numbers
+are scored (`both_ways`).
 
-Ranks are exact, by cosine. Ties, up to float32's rounding (`TIE`), count against the model: if all vectors are equal,
-every rank is the worst.
+Ranks are exact, by cosine. Ties, up to float32's rounding (`TIE`), count against the model: if all
+vectors are equal, every rank is the worst.
 
-Images that training read are left out, unless the suite keeps them: 944 of the 1,000 Flickr30k test images of Karpathy
-and Fei-Fei are training images of MCSE's caption file.
+Images that training read are left out, unless the suite keeps them: 944 of the 1,000 Flickr30k test
+images of Karpathy and Fei-Fei are training images of MCSE's caption file.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ FIVE = 5
 
 
 class ImagesWithCaptions(Protocol):
-    """m images and their n captions, in any order; `ids`, if any, identify the images across data sets."""
+    """m images and their n captions, in any order; `ids`, if any, identify the images across data
+    sets.
+    """
 
     @property
     def texts(self) -> list[str]:
@@ -76,12 +80,14 @@ class RetrievalTask(Checkable, Protocol):
 class RetrievalSuite(Suite):
     """Recalls (x100) and median ranks in both directions.
 
-    Metrics of a task: `t2i_R@1`, `t2i_R@5`, `t2i_R@10`, `t2i_median_rank` and the same of `i2t`, `n_texts` and
-    `n_images`. Where images have several captions the parts 'one' and 'five' hold both readings (see `both_ways`).
-    A model without a shared space (`Embedder.shared`) gets no scores, only a warning.
+    Metrics of a task: `t2i_R@1`, `t2i_R@5`, `t2i_R@10`, `t2i_median_rank` and the same of `i2t`,
+    `n_texts` and `n_images`. Where images have several captions the parts 'one' and 'five' hold
+    both readings (see `both_ways`). A model without a shared space (`Embedder.shared`) gets no
+    scores, only a warning.
 
-    Images that training read (`Embedder.trained_on`) are left out of texts and images, with a warning, and counted by
-    `n_seen`; if fewer than `FEWEST` remain, the task has no recalls. With `seen_images = "keep"` they are ranked too.
+    Images that training read (`Embedder.trained_on`) are left out of texts and images, with a
+    warning, and counted by `n_seen`; if fewer than `FEWEST` remain, the task has no recalls. With
+    `seen_images = "keep"` they are ranked too.
     """
 
     name = "retrieval"
@@ -89,7 +95,10 @@ class RetrievalSuite(Suite):
     version = 2
     metrics = (
         *(Metric(f"{way}_R@{k}") for way in ("i2t", "t2i") for k in TOP),
-        *(Metric(f"{way}_median_rank", larger_is_better=False, shown=False) for way in ("i2t", "t2i")),
+        *(
+            Metric(f"{way}_median_rank", larger_is_better=False, shown=False)
+            for way in ("i2t", "t2i")
+        ),
     )
     kind = RETRIEVAL
     needs_images = True
@@ -97,7 +106,9 @@ class RetrievalSuite(Suite):
     def __init__(self, tasks: Sequence[str], seen_images: str = "refuse") -> None:
         super().__init__(tasks)
         if seen_images not in ("refuse", "keep"):
-            raise UserError(f"the suite 'retrieval' has seen_images = '{seen_images}'; write 'refuse' or 'keep'")
+            raise UserError(
+                f"the suite 'retrieval' has seen_images = '{seen_images}'; write 'refuse' or 'keep'"
+            )
         self.seen_images = seen_images
 
     def fingerprint(self, root: Path | None) -> str:
@@ -109,7 +120,11 @@ class RetrievalSuite(Suite):
         trained_on = embed.trained_on if self.seen_images == "refuse" else None
         shared = embed.shared
         return self.collect(
-            scored(embed, self._tasks, lambda name, task: _ranked(name, task.load(root), shared, trained_on))
+            scored(
+                embed,
+                self._tasks,
+                lambda name, task: _ranked(name, task.load(root), shared, trained_on),
+            )
         )
 
     def collect(self, scores: Mapping[str, TaskScores]) -> SuiteScores:
@@ -118,7 +133,8 @@ class RetrievalSuite(Suite):
         if not all(readings):
             return joined
         averages = {
-            part: self.average({name: parts[part] for name, parts in joined.parts.items()}) for part in readings[0]
+            part: self.average({name: parts[part] for name, parts in joined.parts.items()})
+            for part in readings[0]
         }
         return replace(joined, parts=joined.parts | {AVERAGE: averages})
 
@@ -138,7 +154,11 @@ def _ranked(
         )
     count = len(data.images)
     seen = np.zeros(count, dtype=bool) if trained_on is None else seen_images(data, trained_on)
-    warnings = [f"{seen.sum():,} of {count:,} images were seen in training and are left out"] if seen.any() else []
+    warnings = (
+        [f"{seen.sum():,} of {count:,} images were seen in training and are left out"]
+        if seen.any()
+        else []
+    )
     left: Values = {"n_seen": int(seen.sum()), "n_images": int(count - seen.sum())}
     if seen.any() and left["n_images"] < FEWEST:
         why = f"{warnings[0]}; the other {left['n_images']:.0f} are too few"
@@ -149,57 +169,86 @@ def _ranked(
     kept = ~seen[data.image_of]
     captions = [text for text, keep in zip(data.texts, kept, strict=True) if keep]
     texts, images = Embedded(shared.texts, captions), images[~seen]
-    scores, parts = both_ways(texts.rows(captions), images, (np.cumsum(~seen) - 1)[data.image_of[kept]])
+    scores, parts = both_ways(
+        texts.rows(captions), images, (np.cumsum(~seen) - 1)[data.image_of[kept]]
+    )
     return TaskScores(scores | left, parts, warnings)
 
 
-def ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, gallery_of: np.ndarray) -> np.ndarray:
+def ranks(
+    queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, gallery_of: np.ndarray
+) -> np.ndarray:
     """Rank the best true row of each query, from 1: (n, p) and (m, p) -> (n,) int64.
 
-    Row j is true for query i where `gallery_of[j] == query_of[i]`, (m,) and (n,) int. The rank is 1 plus the number
-    of other rows that are at least as similar as the best true one. Raises ValueError for a query without a true row.
+    Row j is true for query i where `gallery_of[j] == query_of[i]`, (m,) and (n,) int. The rank is 1
+    plus the number of other rows that are at least as similar as the best true one. Raises
+    ValueError for a query without a true row.
     """
     queries, gallery = units(queries), units(gallery)
     order = np.argsort(gallery_of, kind="stable")
-    first, last = (np.searchsorted(gallery_of[order], query_of, side=side) for side in ("left", "right"))
+    first, last = (
+        np.searchsorted(gallery_of[order], query_of, side=side) for side in ("left", "right")
+    )
     if not (first < last).all():
         raise ValueError("a query has no true row in the gallery")
     positions = np.empty(len(queries), dtype=np.int64)
     for block in row_blocks(len(queries), len(gallery)):
-        positions[block] = _ranks(queries[block] @ gallery.T, order, first[block], (last - first)[block])
+        positions[block] = _ranks(
+            queries[block] @ gallery.T, order, first[block], (last - first)[block]
+        )
     return positions
 
 
 def recalls(positions: np.ndarray) -> Values:
     """Compute `R@1`, `R@5`, `R@10` (x100) and `median_rank` of the ranks (n,) of n > 0 queries."""
-    return {f"R@{k}": 100 * float((positions <= k).mean()) for k in TOP} | {"median_rank": float(np.median(positions))}
+    return {f"R@{k}": 100 * float((positions <= k).mean()) for k in TOP} | {
+        "median_rank": float(np.median(positions))
+    }
 
 
-def both_ways(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> tuple[Values, dict[str, Values]]:
-    """Score text to image (`t2i_`) and image to text (`i2t_`): captions (n, p), images (m, p), caption's image (n,).
+def both_ways(
+    texts: np.ndarray, images: np.ndarray, image_of: np.ndarray
+) -> tuple[Values, dict[str, Values]]:
+    """Score text to image (`t2i_`) and image to text (`i2t_`): captions (n, p), images (m, p),
+    caption's image (n,).
 
-    Each caption is a query of t2i; a query of i2t is an image, which finds its best caption. Where an image has
-    several captions there are two readings, returned as parts: 'one' takes each image's first caption, 'five' its
-    first five; the scores are then those of 'five'. `n_texts` captions and `n_images` take part. Raises ValueError
-    for an image without a caption.
+    Each caption is a query of t2i; a query of i2t is an image, which finds its best caption. Where
+    an image has several captions there are two readings, returned as parts: 'one' takes each
+    image's first caption, 'five' its first five; the scores are then those of 'five'. `n_texts`
+    captions and `n_images` take part. Raises ValueError for an image without a caption.
     """
     import pandas
 
     turn = pandas.Series(image_of).groupby(image_of).cumcount().to_numpy()
     scores = _both_ways(texts, images, image_of, turn < FIVE)
-    parts = {"one": _both_ways(texts, images, image_of, turn < 1), "five": scores} if turn.any() else {}
+    parts = (
+        {"one": _both_ways(texts, images, image_of, turn < 1), "five": scores} if turn.any() else {}
+    )
     return scores | {"n_texts": int((turn < FIVE).sum()), "n_images": len(images)}, parts
 
 
-def _both_ways(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray, taken: np.ndarray) -> Values:
+def _both_ways(
+    texts: np.ndarray, images: np.ndarray, image_of: np.ndarray, taken: np.ndarray
+) -> Values:
     texts, image_of = texts[taken], image_of[taken]
     every = np.arange(len(images))
-    positions = {"t2i": ranks(texts, images, image_of, every), "i2t": ranks(images, texts, every, image_of)}
-    return {f"{way}_{name}": value for way, each in positions.items() for name, value in recalls(each).items()}
+    positions = {
+        "t2i": ranks(texts, images, image_of, every),
+        "i2t": ranks(images, texts, every, image_of),
+    }
+    return {
+        f"{way}_{name}": value
+        for way, each in positions.items()
+        for name, value in recalls(each).items()
+    }
 
 
-def _ranks(cosines: np.ndarray, order: np.ndarray, first: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Rank a block of queries, (b, m) -> (b,); `order[first : first + counts]` are a query's true rows."""
+def _ranks(
+    cosines: np.ndarray, order: np.ndarray, first: np.ndarray, counts: np.ndarray
+) -> np.ndarray:
+    """Rank a block of queries, (b, m) -> (b,); `order[first : first + counts]` are a query's true
+    rows.
+    """
     starts = np.cumsum(counts) - counts
     rows = np.repeat(np.arange(len(cosines)), counts)
     true = cosines[rows, order[np.repeat(first - starts, counts) + np.arange(counts.sum())]]

@@ -1,13 +1,16 @@
-"""Semantic textual similarity: the papers' tasks, and correlations of cosines with human scores (SentEval's protocol).
+"""Semantic textual similarity: the papers' tasks, and correlations of cosines with human scores
+(SentEval's protocol).
 
-Tasks are files in the layout of docs/data.md. Scores run from 0 to 5 (SICK: 1 to 5). Runs of blanks inside a sentence
-become one blank, as in SentEval.
+Tasks are files in the layout of docs/data.md. Scores run from 0 to 5 (SICK: 1 to 5). Runs of blanks
+inside a sentence become one blank, as in SentEval.
 
-For the year sets the papers report one Spearman correlation over the pairs of all subsets together ('all'), not a
-mean over the subsets; all three readings are kept. A correlation of constant values is left out, with a warning.
+For the year sets the papers report one Spearman correlation over the pairs of all subsets together
+('all'), not a mean over the subsets; all three readings are kept. A correlation of constant values
+is left out, with a warning.
 
-For a trained run, a task is also scored separately on the pairs of which training read neither sentence, and on the
-others: STS15, the STS Benchmark and SICK contain captions of Flickr30k, on which MCSE, KDMCSE and DALR train.
+For a trained run, a task is also scored separately on the pairs of which training read neither
+sentence, and on the others: STS15, the STS Benchmark and SICK contain captions of Flickr30k, on
+which MCSE, KDMCSE and DALR train.
 """
 
 from __future__ import annotations
@@ -59,9 +62,17 @@ class SimilarityFile(FileSource):
     """A similarity task in one file, or in several that are one set."""
 
     def __init__(
-        self, name: str, *files: str, score: str = "score", subset: str = "", split: str = "", how: str = _HOW
+        self,
+        name: str,
+        *files: str,
+        score: str = "score",
+        subset: str = "",
+        split: str = "",
+        how: str = _HOW,
     ) -> None:
-        """`score` and `subset` are columns; with `split` the task is the rows with this value in the column 'split'."""
+        """`score` and `subset` are columns; with `split` the task is the rows with this value in
+        the column 'split'.
+        """
         super().__init__(files, how)
         self.name, self._score, self._subset, self._split = name, score, subset, split
 
@@ -73,7 +84,13 @@ class SimilarityFile(FileSource):
         return self.read(self.paths(root))
 
     def read(self, paths: Sequence[Path]) -> dict[str, list[SentencePair]]:
-        columns = [self._score, "sentence1", "sentence2", self._subset, "split" if self._split else ""]
+        columns = [
+            self._score,
+            "sentence1",
+            "sentence2",
+            self._subset,
+            "split" if self._split else "",
+        ]
         rows = (row for path in paths for row in read_rows(path, *filter(None, columns)))
         subsets: dict[str, list[SentencePair]] = {}
         for where, (score, one, other, *more) in rows:
@@ -96,7 +113,9 @@ class OwnPairs(OwnTables):
         scale: tuple[float, float],
         subset: str | None,
     ) -> None:
-        """`columns` are those of both sentences and the score; without the column `subset` the task is one set."""
+        """`columns` are those of both sentences and the score; without the column `subset` the task
+        is one set.
+        """
         self._columns = (*columns, *([subset] if subset else []))
         self._scale = scale
         super().__init__(name, [file], self._columns, scale)
@@ -106,7 +125,9 @@ class OwnPairs(OwnTables):
         subsets: dict[str, list[SentencePair]] = {}
         for where, (first, second, score, *subset) in read_rows(path, *self._columns):
             pairs = subsets.setdefault(subset[0] if subset else "", [])
-            pairs.append((_sentence(where, first), _sentence(where, second), self._number(where, score)))
+            pairs.append(
+                (_sentence(where, first), _sentence(where, second), self._number(where, score))
+            )
         return subsets
 
     def examine(self, root: Path | None) -> Findings:
@@ -136,7 +157,9 @@ def _sentence(where: str, text: str) -> str:
 
 def _translated(language: str, split: str = "test") -> SimilarityFile:
     name = f"STS-B-{language}" if split == "test" else f"STS-B-{language}-{split}"
-    return SimilarityFile(name, f"sts/multilingual/stsb-{language}.tsv.gz", split=split, how=_HOW_TRANSLATED)
+    return SimilarityFile(
+        name, f"sts/multilingual/stsb-{language}.tsv.gz", split=split, how=_HOW_TRANSLATED
+    )
 
 
 STS12 = SimilarityFile("STS12", "sts/STS12.tsv", subset="subset")
@@ -147,7 +170,9 @@ STS16 = SimilarityFile("STS16", "sts/STS16.tsv", subset="subset")
 STSB = SimilarityFile("STS-B", "sts/STSB-test.tsv")
 STSB_DEV = SimilarityFile("STS-B-dev", "sts/STSB-dev.tsv")
 STSB_TRAIN = SimilarityFile("STS-B-train", "sts/STSB-train.tsv")
-STSB_ALL = SimilarityFile("STS-B-all", *(f"sts/STSB-{split}.tsv" for split in ("train", "dev", "test")))
+STSB_ALL = SimilarityFile(
+    "STS-B-all", *(f"sts/STSB-{split}.tsv" for split in ("train", "dev", "test"))
+)
 SICK = SimilarityFile("SICK-R", "sts/SICK-test.tsv", score="relatedness")
 SICK_DEV = SimilarityFile("SICK-R-dev", "sts/SICK-trial.tsv", score="relatedness")
 DE, DE_DEV = _translated("de"), _translated("de", "dev")
@@ -165,12 +190,14 @@ ZH, ZH_DEV = _translated("zh"), _translated("zh", "dev")
 class STSSuite(PairSuite):
     """Spearman and Pearson correlations of cosine and gold similarity, x100.
 
-    Metrics of a task: `spearman` and `pearson` over all its pairs, `spearman_mean` and `spearman_wmean` over its
-    subsets (plain, and weighted by their pairs), `n` pairs. The parts of a task with several subsets are its subsets,
-    each with `spearman`, `pearson` and `n`. Of a model whose training is known, further parts are '[unseen]', the pairs
-    of which it read neither sentence, and '[seen]', the others; and, where a subset has both, 'SUBSET [unseen]' and
-    'SUBSET [seen]'. Of fewer than `FEWEST` pairs and where they are undefined, their correlations are left out. In the
-    parts of 'Avg', correlations are means over the tasks, if all of them have a value, and `n` is the sum.
+    Metrics of a task: `spearman` and `pearson` over all its pairs, `spearman_mean` and
+    `spearman_wmean` over its subsets (plain, and weighted by their pairs), `n` pairs. The parts of
+    a task with several subsets are its subsets, each with `spearman`, `pearson` and `n`. Of a model
+    whose training is known, further parts are '[unseen]', the pairs of which it read neither
+    sentence, and '[seen]', the others; and, where a subset has both, 'SUBSET [unseen]' and 'SUBSET
+    [seen]'. Of fewer than `FEWEST` pairs and where they are undefined, their correlations are left
+    out. In the parts of 'Avg', correlations are means over the tasks, if all of them have a value,
+    and `n` is the sum.
     """
 
     name = "sts"
@@ -184,16 +211,33 @@ class STSSuite(PairSuite):
         Metric("spearman_wmean", shown=False),
     )
 
-    def score(self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None) -> TaskScores:
+    def score(
+        self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None
+    ) -> TaskScores:
         sides = {name: cosines_and_gold(pairs, vectors) for name, pairs in subsets.items()}
         each = {name: _correlations(*side) for name, side in sides.items()}
-        ranks, sizes = [part["spearman"] for part in each.values()], [len(pairs) for pairs in subsets.values()]
-        means = {"spearman_mean": _mean(ranks, [1] * len(sizes)), "spearman_wmean": _mean(ranks, sizes)}
+        ranks, sizes = (
+            [part["spearman"] for part in each.values()],
+            [len(pairs) for pairs in subsets.values()],
+        )
+        means = {
+            "spearman_mean": _mean(ranks, [1] * len(sizes)),
+            "spearman_wmean": _mean(ranks, sizes),
+        }
         whole = _correlations(*np.hstack(list(sides.values()))) | means
         parts = each if len(subsets) > 1 else {}
         undefined = [metric for metric, value in whole.items() if value is None]
-        undefined += [f"{metric} of {name}" for name, part in parts.items() for metric in part if part[metric] is None]
-        warnings = [f"{', '.join(undefined)} left out, undefined: constant similarities or scores"] if undefined else []
+        undefined += [
+            f"{metric} of {name}"
+            for name, part in parts.items()
+            for metric in part
+            if part[metric] is None
+        ]
+        warnings = (
+            [f"{', '.join(undefined)} left out, undefined: constant similarities or scores"]
+            if undefined
+            else []
+        )
         if whole["spearman"] is None:
             warnings = [f"{NO_SCORE}: {_undefined(*np.hstack(list(sides.values())))}"]
         counted = {name: _percent(part, len(subsets[name])) for name, part in parts.items()}
@@ -218,10 +262,11 @@ class MultilingualSTSSuite(STSSuite):
 
 
 def dev_scorer(task: SimilarityTask, root: Path | None) -> Callable[[EmbedFunction], float]:
-    """Read a similarity task and return the scorer for selecting checkpoints: Spearman x100 over all its pairs.
+    """Read a similarity task and return the scorer for selecting checkpoints: Spearman x100 over
+    all its pairs.
 
-    An undefined correlation (all similarities equal) counts as 0.0, as chance would, and is logged. Raises
-    MissingData or UserError; the scorer raises UserError for vectors that are not finite.
+    An undefined correlation (all similarities equal) counts as 0.0, as chance would, and is logged.
+    Raises MissingData or UserError; the scorer raises UserError for vectors that are not finite.
     """
     subsets = task.load(root)
     pairs, sentences = pairs_of(subsets), list(dict.fromkeys(sentences_of(subsets)))
@@ -235,14 +280,18 @@ def dev_scorer(task: SimilarityTask, root: Path | None) -> Callable[[EmbedFuncti
                 "learning rate"
             ) from error
         if value is None:
-            log.warning("the dev score on %s is undefined, all similarities are equal; it counts as 0", task.name)
+            log.warning(
+                "the dev score on %s is undefined, all similarities are equal; it counts as 0",
+                task.name,
+            )
         return 100 * (value or 0.0)
 
     return score
 
 
 def cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Compute the cosine of each pair of rows, (n, d) and (n, d) -> float64 (n,); 0 for a zero row, as in SentEval.
+    """Compute the cosine of each pair of rows, (n, d) and (n, d) -> float64 (n,); 0 for a zero row,
+    as in SentEval.
 
     Equal rows give exactly 1, so pairs of a sentence with itself tie.
     """
@@ -261,7 +310,9 @@ def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
 
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float | None:
-    """Compute Spearman's rho: Pearson's r of the ranks, ties at their average rank; None as for `pearson`."""
+    """Compute Spearman's rho: Pearson's r of the ranks, ties at their average rank; None as for
+    `pearson`.
+    """
     from scipy.stats import rankdata
 
     return pearson(rankdata(x), rankdata(y))
@@ -273,7 +324,9 @@ def _unit(x: np.ndarray) -> np.ndarray:
     return np.asarray(x / np.sqrt(x @ x))
 
 
-def cosines_and_gold(pairs: Sequence[SentencePair], vectors: Embedded) -> tuple[np.ndarray, np.ndarray]:
+def cosines_and_gold(
+    pairs: Sequence[SentencePair], vectors: Embedded
+) -> tuple[np.ndarray, np.ndarray]:
     """Return cosine and gold score of n pairs, float64 (n,) each."""
     first, second, gold = zip(*pairs, strict=True)
     return cosine(vectors.rows(first), vectors.rows(second)), np.array(gold, dtype=np.float64)
@@ -288,7 +341,9 @@ def any_seen(pairs: Sequence[SentencePair], trained_on: TrainedOn) -> np.ndarray
 def _by_training(
     subsets: Subsets, sides: Mapping[str, tuple[np.ndarray, np.ndarray]], trained_on: TrainedOn
 ) -> dict[str, Values]:
-    """Score seen and unseen pairs apart: for the whole task, and for each subset that has both kinds."""
+    """Score seen and unseen pairs apart: for the whole task, and for each subset that has both
+    kinds.
+    """
     seen = {name: any_seen(pairs, trained_on) for name, pairs in subsets.items()}
     parts = _both_kinds("", np.hstack(list(sides.values())), np.concatenate(list(seen.values())))
     if len(subsets) > 1:
@@ -302,7 +357,11 @@ def _both_kinds(prefix: str, side: np.ndarray, seen: np.ndarray) -> dict[str, Va
     """Score cosines and gold scores, (2, n), of unmarked pairs and of marked pairs."""
     marks = {f"{prefix}{UNSEEN}": ~seen, f"{prefix}{SEEN}": seen}
     counts = {name: int(which.sum()) for name, which in marks.items()}
-    scored = {name: _correlations(*side[:, which]) for name, which in marks.items() if counts[name] >= FEWEST}
+    scored = {
+        name: _correlations(*side[:, which])
+        for name, which in marks.items()
+        if counts[name] >= FEWEST
+    }
     return {name: _percent(scored.get(name, {}), count) for name, count in counts.items()}
 
 
@@ -317,7 +376,9 @@ def _undefined(cosines: np.ndarray, gold: np.ndarray) -> str:
 
 
 def _percent(values: Mapping[str, float | None], pairs: int) -> Values:
-    return {metric: 100 * value for metric, value in values.items() if value is not None} | {"n": pairs}
+    return {metric: 100 * value for metric, value in values.items() if value is not None} | {
+        "n": pairs
+    }
 
 
 def _mean(values: Sequence[float | None], weights: Sequence[int]) -> float | None:

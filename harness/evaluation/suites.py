@@ -1,4 +1,6 @@
-"""The interface of suites: the embedders that they receive, their tasks, and the scores that they return."""
+"""The interface of suites: the embedders that they receive, their tasks, and the scores that they
+return.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ SIMILARITY = "similarity task"
 #: metric -> value
 Values = dict[str, float]
 T = TypeVar("T")
-#: n sentences -> float32 (n, d), rows in the order given; batching and sorting are up to the function.
+#: n sentences -> float32 (n, d), rows in the order given; batching and sorting are up to the
+#: function.
 EmbedFunction = Callable[[Sequence[str]], np.ndarray]
 #: Cosines in memory at a time: 64 MB in float32.
 CELLS = 1 << 24
@@ -46,7 +49,9 @@ def normalised(x: np.ndarray) -> np.ndarray:
 
 
 def units(x: np.ndarray) -> np.ndarray:
-    """Scale rows to Euclidean norm 1, computed in float64, returned as float32. Raises NotFiniteError."""
+    """Scale rows to Euclidean norm 1, computed in float64, returned as float32. Raises
+    NotFiniteError.
+    """
     finite = np.isfinite(x).all(axis=1)
     if not finite.all():
         raise NotFiniteError(f"{np.count_nonzero(~finite):,} of {len(x):,} vectors are not finite")
@@ -72,8 +77,12 @@ class ImageTextSpace(Protocol):
 class ImageTextTeacher(Protocol):
     """The frozen teacher of a run."""
 
-    def both(self, texts: Sequence[str], images: Any, task: str, /) -> tuple[np.ndarray, np.ndarray] | None:
-        """Embed captions (n, f) and images (m, f) of a retrieval task; None for a teacher without captions."""
+    def both(
+        self, texts: Sequence[str], images: Any, task: str, /
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Embed captions (n, f) and images (m, f) of a retrieval task; None for a teacher without
+        captions.
+        """
 
 
 class TrainedOn(Protocol):
@@ -82,20 +91,26 @@ class TrainedOn(Protocol):
     def sentences(self, texts: Sequence[str], /) -> np.ndarray:
         """Whether training read each of n sentences, compared by words: (n,) bool."""
 
-    def images(self, texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None, /) -> np.ndarray:
-        """Whether training read each of m images, judged by its captions, (n,), and its id if known: (m,) bool."""
+    def images(
+        self, texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None, /
+    ) -> np.ndarray:
+        """Whether training read each of m images, judged by its captions, (n,), and its id if
+        known: (m,) bool.
+        """
 
 
 @dataclass(frozen=True)
 class Embedder:
-    """A model that suites evaluate: an `EmbedFunction` and optional abilities, None if the model lacks them.
+    """A model that suites evaluate: an `EmbedFunction` and optional abilities, None if the model
+    lacks them.
 
-    `device` is named as in PyTorch; probes are trained there, and no score depends on it. `views` encodes each of s
-    sentences n times with dropout active: (sentences, n, seed) -> (s, n, d) float32. `shared` is the method's space of
-    images and captions and `teacher` the run's teacher of them. `trained_on` is None for a model that was not trained,
-    or whose training is not known; `library` is the model as sentence-transformers read it, if it did. Suites keep
-    partial results in the folder `keep`, and call `report` at the start of each task with its name, the number of tasks
-    done and their total.
+    `device` is named as in PyTorch; probes are trained there, and no score depends on it. `views`
+    encodes each of s sentences n times with dropout active: (sentences, n, seed) -> (s, n, d)
+    float32. `shared` is the method's space of images and captions and `teacher` the run's teacher
+    of them. `trained_on` is None for a model that was not trained, or whose training is not known;
+    `library` is the model as sentence-transformers read it, if it did. Suites keep partial results
+    in the folder `keep`, and call `report` at the start of each task with its name, the number of
+    tasks done and their total.
     """
 
     embed: EmbedFunction
@@ -125,12 +140,15 @@ class Embedded:
     def __init__(self, embed: EmbedFunction, sentences: Iterable[str]) -> None:
         """Embed every distinct sentence, in order of first occurrence, in one call of `embed`.
 
-        Raises UserError where none of the vectors is finite, and unless `embed` returns one row a sentence.
+        Raises UserError where none of the vectors is finite, and unless `embed` returns one row a
+        sentence.
         """
         unique = list(dict.fromkeys(sentences))
         vectors = np.asarray(embed(unique), dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(unique):
-            raise UserError(f"the embedder returned shape {vectors.shape} for {len(unique)} sentences; return (n, d)")
+            raise UserError(
+                f"the embedder returned shape {vectors.shape} for {len(unique)} sentences; return (n, d)"
+            )
         self._vectors = vectors
         self._finite = np.asarray(np.isfinite(vectors).all(axis=1))
         if unique and not self._finite.any():
@@ -148,7 +166,9 @@ class Embedded:
         rows = [self._row[sentence] for sentence in sentences]
         if not self._finite[rows].all():
             count = np.count_nonzero(~self._finite)
-            raise NotFiniteError(f"{count:,} of the {len(self):,} sentence vectors of the suite are not finite")
+            raise NotFiniteError(
+                f"{count:,} of the {len(self):,} sentence vectors of the suite are not finite"
+            )
         return self._vectors[rows]
 
 
@@ -180,8 +200,8 @@ class OwnTask(Checkable, Protocol):
 class OwnTables(FileSource):
     """A task over tables of a user whose columns a profile names.
 
-    Its fingerprint is computed from the rows read, so the same rows in another format are the same task, and planning a
-    run finds mistakes in the files before anything is trained.
+    Its fingerprint is computed from the rows read, so the same rows in another format are the same
+    task, and planning a run finds mistakes in the files before anything is trained.
     """
 
     def __init__(self, name: str, files: Sequence[str], *options: object) -> None:
@@ -190,7 +210,9 @@ class OwnTables(FileSource):
         self.name, self._options = name, options
 
     def fingerprint(self, root: Path | None) -> str:
-        key = digest("task", reading_code(), type(self).__name__, super().fingerprint(root), self._options)
+        key = digest(
+            "task", reading_code(), type(self).__name__, super().fingerprint(root), self._options
+        )
         return known_hash(f"tasks/{key}", lambda: digest(self.content(root)))
 
     @abstractmethod
@@ -200,10 +222,11 @@ class OwnTables(FileSource):
 
 @dataclass(frozen=True)
 class SuiteScores:
-    """The scores of one evaluation: `scores` are task -> metric -> value, `parts` are task -> part -> metric -> value.
+    """The scores of one evaluation: `scores` are task -> metric -> value, `parts` are task -> part
+    -> metric -> value.
 
-    Undefined values are left out, with a warning; none is NaN. A part is a subset or another reading of a
-    task. `arrays` are raw data for figures; they are kept in a file of their own.
+    Undefined values are left out, with a warning; none is NaN. A part is a subset or another
+    reading of a task. `arrays` are raw data for figures; they are kept in a file of their own.
     """
 
     scores: dict[str, Values]
@@ -228,7 +251,9 @@ class HasImages(Protocol):
 
 @dataclass(frozen=True)
 class TaskScores:
-    """One task's scores, those of its parts, and a warning for each undefined value, which is left out."""
+    """One task's scores, those of its parts, and a warning for each undefined value, which is left
+    out.
+    """
 
     scores: Values
     parts: dict[str, Values] = field(default_factory=dict)
@@ -250,13 +275,16 @@ class Suite(registry.Registered, ABC):
     needs_images: ClassVar[bool] = False
     #: Whether the suite also embeds captions and images with the run's frozen teacher.
     asks_teacher: ClassVar[bool] = False
-    #: The hub's name for this type of task, for model cards; empty to leave the scores out of cards.
+    #: The hub's name for this type of task, for model cards; empty to leave the scores out of
+    #: cards.
     hub_task: ClassVar[str] = ""
     #: The registry kind of its tasks.
     kind: ClassVar[str] = SIMILARITY
 
     def __init__(self, tasks: Sequence[str | OwnTask]) -> None:
-        """`tasks` are registered names and tasks of a profile. Raises UserError for tasks the suite does not accept."""
+        """`tasks` are registered names and tasks of a profile. Raises UserError for tasks the suite
+        does not accept.
+        """
         named = [task if isinstance(task, str) else task.name for task in tasks]
         repeated = sorted({name for name in named if named.count(name) > 1})
         if repeated or not named:
@@ -293,7 +321,9 @@ class Suite(registry.Registered, ABC):
         return self.tasks if self.kind == RETRIEVAL else []
 
     def missing(self, root: Path | None) -> list[Missing]:
-        return list(dict.fromkeys(absent for task in self._tasks.values() for absent in task.missing(root)))
+        return list(
+            dict.fromkeys(absent for task in self._tasks.values() for absent in task.missing(root))
+        )
 
     def computes(self, teacher: str, root: Path | None) -> bool:
         """Whether an image teacher must compute features for some task, since no file has them."""
@@ -307,7 +337,9 @@ class Suite(registry.Registered, ABC):
         return digest(self.name, self.version, contents)
 
     def identity(self, root: Path | None) -> str:
-        """Return the fingerprint, or the first missing item; computed for every plan, so it must be quick."""
+        """Return the fingerprint, or the first missing item; computed for every plan, so it must be
+        quick.
+        """
         absent = self.missing(root)
         return f"absent: {absent[0].what}" if absent else self.fingerprint(root)
 
@@ -316,12 +348,16 @@ class Suite(registry.Registered, ABC):
         """Score an embedder on every task. Raises MissingData or UserError."""
 
     def average(self, scores: Mapping[str, Mapping[str, float]]) -> Values:
-        """Average unrounded scores over the tasks, for each metric of the suite that every task has.
+        """Average unrounded scores over the tasks, for each metric of the suite that every task
+        has.
 
-        The papers' scripts average scores already rounded to two decimals; theirs can differ by 0.01.
+        The papers' scripts average scores already rounded to two decimals; theirs can differ by
+        0.01.
         """
         shared = [m.name for m in self.metrics if all(m.name in row for row in scores.values())]
-        return {metric: sum(row[metric] for row in scores.values()) / len(scores) for metric in shared}
+        return {
+            metric: sum(row[metric] for row in scores.values()) / len(scores) for metric in shared
+        }
 
     def collect(self, per_task: Mapping[str, TaskScores]) -> SuiteScores:
         scores = {name: each.scores for name, each in per_task.items()}
@@ -331,7 +367,9 @@ class Suite(registry.Registered, ABC):
         if left_out:
             lines.append(f"{AVERAGE}: {', '.join(left_out)} left out, not every task has a value")
         parts = {name: each.parts for name, each in per_task.items() if each.parts}
-        return SuiteScores({**scores, AVERAGE: average}, parts, [f"{self.name}: {line}" for line in lines])
+        return SuiteScores(
+            {**scores, AVERAGE: average}, parts, [f"{self.name}: {line}" for line in lines]
+        )
 
 
 class PairSuite(Suite):
@@ -345,16 +383,30 @@ class PairSuite(Suite):
                     f"the similarity task '{name}' has no pairs in a subset; fix its data or "
                     "remove the task from the suite"
                 )
-        vectors = Embedded(embed, (sentence for subsets in loaded.values() for sentence in sentences_of(subsets)))
-        return self.collect(scored(embed, loaded, lambda name, subsets: self.score(subsets, vectors, embed.trained_on)))
+        vectors = Embedded(
+            embed, (sentence for subsets in loaded.values() for sentence in sentences_of(subsets))
+        )
+        return self.collect(
+            scored(
+                embed, loaded, lambda name, subsets: self.score(subsets, vectors, embed.trained_on)
+            )
+        )
 
     @abstractmethod
-    def score(self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None) -> TaskScores:
-        """Score one task; `trained_on` is None if the model was not trained or its training data is unknown."""
+    def score(
+        self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None
+    ) -> TaskScores:
+        """Score one task; `trained_on` is None if the model was not trained or its training data is
+        unknown.
+        """
 
 
-def scored(embed: Embedder, tasks: Mapping[str, T], score: Callable[[str, T], TaskScores]) -> dict[str, TaskScores]:
-    """Score tasks, reporting each to the embedder first; a task with non-finite vectors gets only a warning."""
+def scored(
+    embed: Embedder, tasks: Mapping[str, T], score: Callable[[str, T], TaskScores]
+) -> dict[str, TaskScores]:
+    """Score tasks, reporting each to the embedder first; a task with non-finite vectors gets only a
+    warning.
+    """
     scores = {}
     for name, task in with_progress(embed, tasks):
         try:

@@ -1,16 +1,18 @@
-"""Transfer to classification: SentEval's seven tasks, and linear classifiers on frozen sentence vectors.
+"""Transfer to classification: SentEval's seven tasks, and linear classifiers on frozen sentence
+vectors.
 
-Tasks are files in the layout of docs/data.md. The order of samples determines the folds, so it is SentEval's: by the
-number of words (of the first sentence, then of the second), then by label, otherwise as in the file. Runs of blanks
-become one blank; an empty text is embedded as such, as in the evaluation of SimCSE and its forks (SentEval's examples
-replace it by a full stop).
+Tasks are files in the layout of docs/data.md. The order of samples determines the folds, so it is
+SentEval's: by the number of words (of the first sentence, then of the second), then by label,
+otherwise as in the file. Runs of blanks become one blank; an empty text is embedded as such, as in
+the evaluation of SimCSE and its forks (SentEval's examples replace it by a full stop).
 
-A task of one set has nested stratified folds: in each outer fold the inner folds select the l2 weight, and a classifier
-refit on the outer training part is tested on the rest. A task with a test set selects the l2 weight by folds of its
-training set, or by its dev set where it has one. All classifiers of a stage are trained together.
+A task of one set has nested stratified folds: in each outer fold the inner folds select the l2
+weight, and a classifier refit on the outer training part is tested on the rest. A task with a test
+set selects the l2 weight by folds of its training set, or by its dev set where it has one. All
+classifiers of a stage are trained together.
 
-As in SentEval, the l2 weight is selected by mean dev accuracies rounded to two decimals, the first of equals. Scores
-are not rounded, unlike SentEval's.
+As in SentEval, the l2 weight is selected by mean dev accuracies rounded to two decimals, the first
+of equals. Scores are not rounded, unlike SentEval's.
 """
 
 from __future__ import annotations
@@ -23,7 +25,15 @@ import numpy as np
 
 from harness.errors import UserError
 from harness.evaluation.probes import L2, MODES, Mode, Probe, Split, stratified
-from harness.evaluation.suites import Embedded, Embedder, OwnTables, Suite, SuiteScores, TaskScores, scored
+from harness.evaluation.suites import (
+    Embedded,
+    Embedder,
+    OwnTables,
+    Suite,
+    SuiteScores,
+    TaskScores,
+    scored,
+)
 from harness.metrics import Metric
 from harness.sources import FileSource, Findings, digest
 from harness.tables import label_remarks, read_rows, text_remarks
@@ -42,7 +52,8 @@ PROBES = ("senteval", "lbfgs")
 class Labelled:
     """n samples: their texts, one or two each, and their classes.
 
-    `sides` holds one list of n texts, or two where a sample is a pair; `labels` is int64 (n,), from 0.
+    `sides` holds one list of n texts, or two where a sample is a pair; `labels` is int64 (n,), from
+    0.
     """
 
     sides: tuple[list[str], ...]
@@ -53,35 +64,55 @@ class TransferFiles(FileSource):
     """A classification task in one file a split."""
 
     def __init__(
-        self, name: str, files: dict[str, str], columns: tuple[str, ...] = ("text",), classes: str = "0 1"
+        self,
+        name: str,
+        files: dict[str, str],
+        columns: tuple[str, ...] = ("text",),
+        classes: str = "0 1",
     ) -> None:
-        """`files` by split: 'all', or 'train', 'test' and optionally 'dev'; `classes` are the labels in order."""
+        """`files` by split: 'all', or 'train', 'test' and optionally 'dev'; `classes` are the
+        labels in order.
+        """
         super().__init__(files.values(), _HOW)
         self.name, self.classes = name, classes.split()
         self._splits, self._columns = tuple(files), columns
 
     def load(self, root: Path | None) -> dict[str, Labelled]:
-        return {split: self._read(path) for split, path in zip(self._splits, self.paths(root), strict=True)}
+        return {
+            split: self._read(path)
+            for split, path in zip(self._splits, self.paths(root), strict=True)
+        }
 
     def _read(self, path: Path) -> Labelled:
         table = read_rows(path, "label", *self._columns)
         return in_order(
-            [([text.split() for text in texts], self._class(where, label)) for where, (label, *texts) in table]
+            [
+                ([text.split() for text in texts], self._class(where, label))
+                for where, (label, *texts) in table
+            ]
         )
 
     def _class(self, where: str, label: str) -> int:
         if label not in self.classes:
-            raise UserError(f"{where}: the label '{label}' is not one of {', '.join(self.classes)}; correct the line")
+            raise UserError(
+                f"{where}: the label '{label}' is not one of {', '.join(self.classes)}; correct the line"
+            )
         return self.classes.index(label)
 
 
 class OwnClasses(OwnTables):
-    """Texts, or pairs of texts, with labels in tables of a user; classes are the labels of the training set, sorted."""
+    """Texts, or pairs of texts, with labels in tables of a user; classes are the labels of the
+    training set, sorted.
+    """
 
     kind = TRANSFER
 
-    def __init__(self, name: str, files: Mapping[str, str], texts: tuple[str, ...], label: str) -> None:
-        """`files` by split: 'all', or 'train', 'test' and optionally 'dev'; `texts` and `label` are columns."""
+    def __init__(
+        self, name: str, files: Mapping[str, str], texts: tuple[str, ...], label: str
+    ) -> None:
+        """`files` by split: 'all', or 'train', 'test' and optionally 'dev'; `texts` and `label` are
+        columns.
+        """
         super().__init__(name, list(files.values()), list(files), texts, label)
         self._splits, self._columns = tuple(files), (label, *texts)
 
@@ -90,13 +121,19 @@ class OwnClasses(OwnTables):
         rows = {split: self._rows(path) for split, path in paths.items()}
         classes = sorted({label for label, _ in rows[self._splits[0]].values()})
         if len(classes) < 2:
-            raise UserError(f"{paths[self._splits[0]]} has one label only, '{classes[0]}'; a task needs two classes")
+            raise UserError(
+                f"{paths[self._splits[0]]} has one label only, '{classes[0]}'; a task needs two classes"
+            )
         splits = {}
         for split in paths:
             for where, (label, _) in rows[split].items():
                 if label not in classes:
-                    raise UserError(f"{where}: no training sample has the label '{label}'; correct the line")
-            splits[split] = in_order([(words, classes.index(label)) for label, words in rows[split].values()])
+                    raise UserError(
+                        f"{where}: no training sample has the label '{label}'; correct the line"
+                    )
+            splits[split] = in_order(
+                [(words, classes.index(label)) for label, words in rows[split].values()]
+            )
         return splits
 
     def _rows(self, path: Path) -> dict[str, tuple[str, list[list[str]]]]:
@@ -112,11 +149,15 @@ class OwnClasses(OwnTables):
         samples = [sample for path in self.paths(root) for sample in self._rows(path).values()]
         texts = [" ".join(words) for _, sides in samples for words in sides]
         empty = [f"{texts.count('')} of {len(texts)} texts are empty"] if "" in texts else []
-        remarks = label_remarks(label for label, _ in samples) + empty + text_remarks(texts, "texts")
+        remarks = (
+            label_remarks(label for label, _ in samples) + empty + text_remarks(texts, "texts")
+        )
         return Findings(len(samples), remarks)
 
     def content(self, root: Path | None) -> object:
-        return [[split, read.sides, read.labels.tolist()] for split, read in self.load(root).items()]
+        return [
+            [split, read.sides, read.labels.tolist()] for split, read in self.load(root).items()
+        ]
 
 
 def in_order(rows: list[tuple[list[list[str]], int]]) -> Labelled:
@@ -131,9 +172,16 @@ def _files(name: str) -> dict[str, str]:
     return {split: f"transfer/{name}-{split}.tsv" for split in ("train", "test")}
 
 
-MR, CR, SUBJ, MPQA = (TransferFiles(name, {"all": f"transfer/{name}.tsv"}) for name in ("MR", "CR", "SUBJ", "MPQA"))
+MR, CR, SUBJ, MPQA = (
+    TransferFiles(name, {"all": f"transfer/{name}.tsv"}) for name in ("MR", "CR", "SUBJ", "MPQA")
+)
 SST2 = TransferFiles(
-    "SST2", {"train": "transfer/SST2-train.tsv.gz", "dev": "transfer/SST2-dev.tsv", "test": "transfer/SST2-test.tsv"}
+    "SST2",
+    {
+        "train": "transfer/SST2-train.tsv.gz",
+        "dev": "transfer/SST2-dev.tsv",
+        "test": "transfer/SST2-test.tsv",
+    },
 )
 TREC = TransferFiles("TREC", _files("TREC"), classes="ABBR DESC ENTY HUM LOC NUM")
 MRPC = TransferFiles("MRPC", _files("MRPC"), columns=("s1", "s2"))
@@ -141,7 +189,9 @@ MRPC = TransferFiles("MRPC", _files("MRPC"), columns=("s1", "s2"))
 
 @dataclass(frozen=True)
 class Accuracies:
-    """Accuracies (fractions) on test rows and, for the selected l2 weights, on dev rows; and the predicted classes."""
+    """Accuracies (fractions) on test rows and, for the selected l2 weights, on dev rows; and the
+    predicted classes.
+    """
 
     test: float
     dev: float
@@ -151,9 +201,9 @@ class Accuracies:
 class TransferSuite(Suite):
     """Accuracies (x100) of a probe trained on the vectors of each task.
 
-    Metrics of a task: `acc` on its test rows (with nested folds the mean over the outer ones); `devacc`, the mean dev
-    accuracy of the selected l2 weight; `f1` of class 1 where samples are pairs; `n_train` and `n_test` samples, both
-    the whole task where it is one set.
+    Metrics of a task: `acc` on its test rows (with nested folds the mean over the outer ones);
+    `devacc`, the mean dev accuracy of the selected l2 weight; `f1` of class 1 where samples are
+    pairs; `n_train` and `n_test` samples, both the whole task where it is one set.
     """
 
     name = "transfer"
@@ -163,27 +213,37 @@ class TransferSuite(Suite):
     kind = TRANSFER
 
     def __init__(self, tasks: Sequence[str], probe: str = "senteval", mode: str = "full") -> None:
-        """`probe` is 'senteval', the published algorithm, or 'lbfgs', the optimum that it approximates.
+        """`probe` is 'senteval', the published algorithm, or 'lbfgs', the optimum that it
+        approximates.
 
-        `mode` is 'full' or 'fast' (also called 'dev'); 'lbfgs' takes only the number of folds from it.
+        `mode` is 'full' or 'fast' (also called 'dev'); 'lbfgs' takes only the number of folds from
+        it.
         """
         super().__init__(tasks)
         for option, given, known in (("probe", probe, PROBES), ("mode", mode, tuple(MODES))):
             if given not in known:
-                raise UserError(f"the suite '{self.name}' has no {option} '{given}'; use one of {', '.join(known)}")
+                raise UserError(
+                    f"the suite '{self.name}' has no {option} '{given}'; use one of {', '.join(known)}"
+                )
         self._probe, self._mode = probe, MODES[mode]
 
     def fingerprint(self, root: Path | None) -> str:
         return digest(super().fingerprint(root), self._probe, vars(self._mode))
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
-        loaded: dict[str, dict[str, Labelled]] = {name: task.load(root) for name, task in self._tasks.items()}
+        loaded: dict[str, dict[str, Labelled]] = {
+            name: task.load(root) for name, task in self._tasks.items()
+        }
         for name, splits in loaded.items():
             self._check(name, splits)
-        sides = (side for splits in loaded.values() for split in splits.values() for side in split.sides)
+        sides = (
+            side for splits in loaded.values() for split in splits.values() for side in split.sides
+        )
         vectors = Embedded(embed, (sentence for side in sides for sentence in side))
         probe = make_probe(self._probe, self._mode, embed.device)
-        return self.collect(scored(embed, loaded, lambda name, splits: score(splits, vectors, probe)))
+        return self.collect(
+            scored(embed, loaded, lambda name, splits: score(splits, vectors, probe))
+        )
 
     def _check(self, name: str, splits: Mapping[str, Labelled]) -> None:
         """Raise UserError unless every class has enough rows to be in every fold, outer and inner."""
@@ -197,7 +257,9 @@ class TransferSuite(Suite):
 
 
 def make_probe(name: str, mode: Mode, device: str) -> Probe:
-    """Make one of `PROBES` on a PyTorch device; PyTorch is imported here, since planning needs no probe."""
+    """Make one of `PROBES` on a PyTorch device; PyTorch is imported here, since planning needs no
+    probe.
+    """
     import torch
 
     from harness.evaluation.probes.lbfgs import LBFGSProbe
@@ -212,15 +274,21 @@ def score(splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe) -> Ta
     from sklearn.metrics import f1_score
 
     train, test = (splits["all"],) * 2 if "all" in splits else (splits["train"], splits["test"])
-    accuracies = classify({name: (features(split, vectors), split.labels) for name, split in splits.items()}, probe)
+    accuracies = classify(
+        {name: (features(split, vectors), split.labels) for name, split in splits.items()}, probe
+    )
     values = {"acc": 100 * accuracies.test, "devacc": 100 * accuracies.dev}
     if len(test.sides) == 2:
-        values["f1"] = 100 * float(f1_score(test.labels == 1, accuracies.predicted == 1, zero_division=0.0))
+        values["f1"] = 100 * float(
+            f1_score(test.labels == 1, accuracies.predicted == 1, zero_division=0.0)
+        )
     return TaskScores(values | {"n_train": len(train.labels), "n_test": len(test.labels)})
 
 
 def features(split: Labelled, vectors: Embedded) -> np.ndarray:
-    """Return a probe's input for n samples, float32: u, (n, d), or for pairs [|u - v|; u * v], (n, 2d)."""
+    """Return a probe's input for n samples, float32: u, (n, d), or for pairs [|u - v|; u * v], (n,
+    2d).
+    """
     if len(split.sides) == 1:
         return vectors.rows(split.sides[0])
     first, second = (vectors.rows(side) for side in split.sides)
@@ -228,19 +296,29 @@ def features(split: Labelled, vectors: Embedded) -> np.ndarray:
 
 
 def classify(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -> Accuracies:
-    """Train and test a probe on features (n, d) float32 and labels (n,) int64 by split (see `TransferFiles`)."""
+    """Train and test a probe on features (n, d) float32 and labels (n,) int64 by split (see
+    `TransferFiles`).
+    """
     return _nested(*splits["all"], probe) if "all" in splits else _tested(splits, probe)
 
 
 def best(accuracies: np.ndarray) -> int:
-    """Return the index of the best of m accuracies (fractions), compared as percent with two decimals; ties: first."""
+    """Return the index of the best of m accuracies (fractions), compared as percent with two
+    decimals; ties: first.
+    """
     return int(np.argmax([round(100 * float(value), 2) for value in accuracies]))
 
 
 def _nested(x: np.ndarray, labels: np.ndarray, probe: Probe) -> Accuracies:
     outer = stratified(np.arange(len(labels)), labels, probe.folds)
-    inner = [split for part in outer for split in stratified(part.train, labels[part.train], probe.folds)]
-    dev = probe.fit(x, labels, inner, _grid(len(inner))).dev.reshape(len(outer), probe.folds, -1).mean(axis=1)
+    inner = [
+        split for part in outer for split in stratified(part.train, labels[part.train], probe.folds)
+    ]
+    dev = (
+        probe.fit(x, labels, inner, _grid(len(inner)))
+        .dev.reshape(len(outer), probe.folds, -1)
+        .mean(axis=1)
+    )
     chosen = [best(row) for row in dev]
     refits = [probe.refit_split(part.train) for part in outer]
     fitted = probe.fit(x, labels, refits, np.array([[L2[index]] for index in chosen]))
@@ -248,14 +326,18 @@ def _nested(x: np.ndarray, labels: np.ndarray, probe: Probe) -> Accuracies:
     for fold, part in enumerate(outer):
         predicted[part.dev] = fitted.predict(fold, 0, x[part.dev])
     accuracies = [(predicted[part.dev] == labels[part.dev]).mean() for part in outer]
-    return Accuracies(float(np.mean(accuracies)), float(dev[np.arange(len(outer)), chosen].mean()), predicted)
+    return Accuracies(
+        float(np.mean(accuracies)), float(dev[np.arange(len(outer)), chosen].mean()), predicted
+    )
 
 
 def _tested(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -> Accuracies:
     x, labels = splits["train"]
     rows = np.arange(len(labels))
     if "dev" in splits:
-        x, labels = (np.concatenate(side) for side in zip(splits["train"], splits["dev"], strict=True))
+        x, labels = (
+            np.concatenate(side) for side in zip(splits["train"], splits["dev"], strict=True)
+        )
         fitted = probe.fit(x, labels, [Split(rows, np.arange(len(rows), len(labels)))], _grid(1))
         # SentEval refits on the same rows with the same seed, which gives the same classifier
         dev, column = fitted.dev[0], best(fitted.dev[0])

@@ -23,7 +23,14 @@ Got = Mapping[str, Sequence[Path]]
 Take = Callable[[Path, Path], object]
 #: (entry, downloads, folder for the outputs, take)
 Recipe = Callable[[Entry, Got, Path, Take], None]
-_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+_DAMAGED = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+)
 #: errors if a member of an archive is a file where another member needs a folder, or the reverse
 _IN_THE_WAY = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 #: kinds of members of a zip: not stated, a file, a folder
@@ -34,7 +41,9 @@ def only(entry: Entry, got: Got, file: str) -> Path:
     """The single file or folder of an origin. Raises UserError."""
     files = got.get(file, ())
     if len(files) != 1:
-        raise UserError(f"{entry.name} needs {file} once, {len(files)} were given; put it in the folder")
+        raise UserError(
+            f"{entry.name} needs {file} once, {len(files)} were given; put it in the folder"
+        )
     return files[0]
 
 
@@ -47,7 +56,9 @@ def unpack(archive: Path, target: Path) -> None:
 
     def check(name: str, *, is_file: bool, is_folder: bool) -> None:
         flaws = {
-            "a path outside the folder": name.startswith("/") or ".." in name.split("/") or {*name} & {*"\\\0\n"},
+            "a path outside the folder": name.startswith("/")
+            or ".." in name.split("/")
+            or {*name} & {*"\\\0\n"},
             "a link or a device": not (is_file or is_folder),
             "a member twice": is_file and name in files,
         }
@@ -75,12 +86,16 @@ def unpack(archive: Path, target: Path) -> None:
     except (*_DAMAGED, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (None, *_IN_THE_WAY):
             raise
-        raise UserError(f"the archive {archive} cannot be read: {first_line(error)}; fetch it again") from error
+        raise UserError(
+            f"the archive {archive} cannot be read: {first_line(error)}; fetch it again"
+        ) from error
 
 
 @contextmanager
 def content_of(archive: Path, out: Path) -> Iterator[Path]:
-    """The content of an archive in a temporary folder below `out`; a folder itself if one replaces the archive."""
+    """The content of an archive in a temporary folder below `out`; a folder itself if one replaces
+    the archive.
+    """
     if archive.is_dir():
         yield archive
         return
@@ -100,11 +115,17 @@ def write_parquet(path: Path, columns: Mapping[str, Sequence[object]]) -> None:
 
 
 def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write a tab-separated table without quoting, gzip by suffix; tabs and line breaks become spaces."""
+    """Write a tab-separated table without quoting, gzip by suffix; tabs and line breaks become
+    spaces.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as raw:
         # no name or time in the gzip header, so that equal rows give equal bytes
-        packed = gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) if path.suffix == ".gz" else raw
+        packed = (
+            gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0)
+            if path.suffix == ".gz"
+            else raw
+        )
         with io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as text:
             text.write("\t".join(header) + "\n")
             for row in rows:

@@ -1,13 +1,14 @@
 """Captions of Flickr30k and COCO, each image with five.
 
-Karpathy and Fei-Fei (2015) publish both data sets with splits. COCO has up to seven captions; the sixth and seventh
-are dropped, since the usual retrieval protocol has five. COCO's splits `val` and `test` are named val5k and test5k.
-Flickr30k Entities has the split of MCSE's caption file.
+Karpathy and Fei-Fei (2015) publish both data sets with splits. COCO has up to seven captions; the
+sixth and seventh are dropped, since the usual retrieval protocol has five. COCO's splits `val` and
+`test` are named val5k and test5k. Flickr30k Entities has the split of MCSE's caption file.
 
-MCSE publishes one caption of each training image, without ids. Its preprocessing writes them in the order of the list
-of images that it reads (`train.txt` of Flickr30k Entities, `images` of COCO's annotations). So line i belongs to image
-i of that list if the texts confirm the order. Otherwise lines are matched by text, each image once. Texts are compared
-in lower case, by letters and digits only.
+MCSE publishes one caption of each training image, without ids. Its preprocessing writes them in the
+order of the list of images that it reads (`train.txt` of Flickr30k Entities, `images` of COCO's
+annotations). So line i belongs to image i of that list if the texts confirm the order. Otherwise
+lines are matched by text, each image once. Texts are compared in lower case, by letters and digits
+only.
 """
 
 from __future__ import annotations
@@ -27,19 +28,30 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from harness.errors import UserError
-from harness.fetching.archives import Got, Take, clean, only, raw_lines, text_lines, write_parquet, write_table
+from harness.fetching.archives import (
+    Got,
+    Take,
+    clean,
+    only,
+    raw_lines,
+    text_lines,
+    write_parquet,
+    write_table,
+)
 from harness.fetching.entries import Entry
 from harness.tables import lines_of, normalised_text, read_rows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-#: How a line was matched. `exact`: it is a caption of the image at its place, or of a single image that no other such
-#: line matches; `order`: by its place alone; `elimination`: to an image with this caption, if several lines or images
-#: fit; `wording`: to the nearest caption of the unmatched images; `guess`: likewise, with few words in common.
+#: How a line was matched. `exact`: it is a caption of the image at its place, or of a single image
+#: that no other such line matches; `order`: by its place alone; `elimination`: to an image with
+#: this caption, if several lines or images fit; `wording`: to the nearest caption of the unmatched
+#: images; `guess`: likewise, with few words in common.
 MatchedBy = Literal["exact", "order", "elimination", "wording", "guess"]
 METHODS: tuple[MatchedBy, ...] = ("exact", "order", "elimination", "wording", "guess")
-#: the minimum share of lines matched without a guess, and of lines at their place to confirm the order
+#: the minimum share of lines matched without a guess, and of lines at their place to confirm the
+#: order
 WHOLE = 0.995
 #: the minimum overlap of words (Dice) of a match by wording
 NEAR = 0.5
@@ -60,7 +72,9 @@ class Match:
         return {method: counted[method] for method in METHODS}
 
     def whole(self, name: str) -> list[str]:
-        """The images of all lines. Raises UserError if fewer than 99.5 % are matched without a guess."""
+        """The images of all lines. Raises UserError if fewer than 99.5 % are matched without a
+        guess.
+        """
         sure, lines = len(self.methods) - self.counts["guess"], len(self.methods)
         if sure < WHOLE * lines or None in self.images:
             raise UserError(
@@ -73,7 +87,8 @@ class Match:
 def match(lines: Sequence[str], captions: Mapping[str, Sequence[str]]) -> Match:
     """Match n > 0 lines to images, each image once.
 
-    `captions` are those of each image by its id, none where unknown; the images may be in the order of the lines.
+    `captions` are those of each image by its id, none where unknown; the images may be in the order
+    of the lines.
     """
     known = _Known(list(captions), lines, list(captions.values()))
     return known.by_order() or known.by_text()
@@ -82,7 +97,9 @@ def match(lines: Sequence[str], captions: Mapping[str, Sequence[str]]) -> Match:
 class _Known:
     """Lines and images with their normalised texts."""
 
-    def __init__(self, ids: Sequence[str], lines: Sequence[str], captions: Sequence[Sequence[str]]) -> None:
+    def __init__(
+        self, ids: Sequence[str], lines: Sequence[str], captions: Sequence[Sequence[str]]
+    ) -> None:
         self.ids = ids
         self.lines = [normalised_text(line) for line in lines]
         self.captions = [[normalised_text(text) for text in own] for own in captions]
@@ -93,7 +110,9 @@ class _Known:
                 self.images_of.setdefault(text, []).append(image)
 
     def by_order(self) -> Match | None:
-        """Match each line to the image at its place; None unless the lines with a known text confirm the order."""
+        """Match each line to the image at its place; None unless the lines with a known text
+        confirm the order.
+        """
         if len(self.ids) != len(self.lines):
             return None
         here = [line in self.images_of.get(text, ()) for line, text in enumerate(self.packed)]
@@ -117,10 +136,18 @@ class _Known:
         near, far = self._nearest(*self._left(matched))
         take(near, "wording")
         take(far, "guess")
-        return Match([self.ids[matched[line]] if line in matched else None for line in range(len(self.lines))], methods)
+        return Match(
+            [
+                self.ids[matched[line]] if line in matched else None
+                for line in range(len(self.lines))
+            ],
+            methods,
+        )
 
     def _alone(self) -> list[tuple[int, int]]:
-        """Pairs of a line and the only image with its text, if no other line has the same only image."""
+        """Pairs of a line and the only image with its text, if no other line has the same only
+        image.
+        """
         own = ((line, self.images_of.get(text, ())) for line, text in enumerate(self.packed))
         sole = [(line, images[0]) for line, images in own if len(images) == 1]
         claims = Counter(image for _, image in sole)
@@ -130,10 +157,14 @@ class _Known:
         """Lines without an image, and images without a line."""
         taken = set(matched.values())
         lines, images = range(len(self.lines)), range(len(self.ids))
-        return [line for line in lines if line not in matched], [image for image in images if image not in taken]
+        return [line for line in lines if line not in matched], [
+            image for image in images if image not in taken
+        ]
 
     def _eliminated(self, lines: list[int], images: list[int]) -> list[tuple[int, int]]:
-        """Match as many lines as possible to an image with their text: a maximum bipartite matching."""
+        """Match as many lines as possible to an image with their text: a maximum bipartite
+        matching.
+        """
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import maximum_bipartite_matching
 
@@ -147,19 +178,27 @@ class _Known:
         if not edges:
             return []
         rows, columns = zip(*edges, strict=True)
-        graph = csr_array((np.ones(len(edges), np.int8), (rows, columns)), shape=(len(lines), len(images)))
+        graph = csr_array(
+            (np.ones(len(edges), np.int8), (rows, columns)), shape=(len(lines), len(images))
+        )
         partner = maximum_bipartite_matching(graph, perm_type="column")
         return [(lines[row], images[column]) for row, column in enumerate(partner) if column >= 0]
 
-    def _nearest(self, lines: list[int], images: list[int]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Assign lines to images with the greatest total overlap of words: pairs with at least NEAR, and the others."""
+    def _nearest(
+        self, lines: list[int], images: list[int]
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Assign lines to images with the greatest total overlap of words: pairs with at least
+        NEAR, and the others.
+        """
         from scipy.optimize import linear_sum_assignment
 
         if not (lines and images) or len(lines) > MOST:
             return [], []
         captions = [self.captions[image] or [""] for image in images]
         starts = np.cumsum([0, *map(len, captions)])[:-1]
-        overlaps = _dice([self.lines[line] for line in lines], [text for own in captions for text in own])
+        overlaps = _dice(
+            [self.lines[line] for line in lines], [text for own in captions for text in own]
+        )
         overlap = np.maximum.reduceat(overlaps, starts, axis=1)
         near: list[tuple[int, int]] = []
         far: list[tuple[int, int]] = []
@@ -169,7 +208,9 @@ class _Known:
 
 
 def _dice(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
-    """The overlap of words of n and m texts, (n, m) float32: twice the common words, divided by the words of both."""
+    """The overlap of words of n and m texts, (n, m) float32: twice the common words, divided by the
+    words of both.
+    """
     words = sorted({word for text in (*left, *right) for word in text.split()})
     vocabulary = {word: number for number, word in enumerate(words)}
     first, second = _words(left, vocabulary), _words(right, vocabulary)
@@ -183,13 +224,18 @@ def _words(texts: Sequence[str], vocabulary: Mapping[str, int]) -> csr_array:
     """Which words each text has, (n, words) float32."""
     from scipy.sparse import csr_array
 
-    cells = [(row, vocabulary[word]) for row, text in enumerate(texts) for word in sorted(set(text.split()))]
+    cells = [
+        (row, vocabulary[word])
+        for row, text in enumerate(texts)
+        for word in sorted(set(text.split()))
+    ]
     rows, columns = zip(*cells, strict=True) if cells else ((), ())
     shape = (len(texts), max(len(vocabulary), 1))
     return csr_array((np.ones(len(cells), np.float32), (rows, columns)), shape=shape)
 
 
-#: captions of an image, as in Flickr30k; MCSE draws from the first five of COCO too (preprocess/prepare_coco.py)
+#: captions of an image, as in Flickr30k; MCSE draws from the first five of COCO too
+#: (preprocess/prepare_coco.py)
 CAPTIONS = 5
 #: a phrase in a caption, [/EN#CHAIN/TYPE... WORDS]
 _PHRASE = re.compile(r"\[/EN#\S+\s+(.*?)\](?=\s|$)")
@@ -197,27 +243,37 @@ _SENTENCES = re.compile(r"(?:^|/)Sentences/(\d+)\.txt$")
 
 
 def entities(entry: Entry, got: Got, out: Path, take: Take) -> None:
-    """Write a table of all captions as published, with images in the order of the lists. Raises UserError."""
+    """Write a table of all captions as published, with images in the order of the lists. Raises
+    UserError.
+    """
     split_of: dict[str, str] = {}
     for split, file in entry.options["lists"].items():
         path = only(entry, got, file)
         for line in filter(None, map(str.strip, raw_lines(path))):
             if not line.isdecimal() or line in split_of:
-                raise UserError(f"{path} is not a list of images in one split each: '{line}'; download it again")
+                raise UserError(
+                    f"{path} is not a list of images in one split each: '{line}'; download it again"
+                )
             split_of[line] = split
     archive = only(entry, got, entry.options["annotations"])
     texts = _sentences(archive)
     for number in split_of:
         if len(texts.get(number, ())) != CAPTIONS:
             count = len(texts.get(number, ()))
-            raise UserError(f"{archive}: the image {number} has {count} captions, not {CAPTIONS}; download it again")
+            raise UserError(
+                f"{archive}: the image {number} has {count} captions, not {CAPTIONS}; download it again"
+            )
     images = ((split, f"{number}.jpg", texts[number]) for number, split in split_of.items())
     _write_captions(out / entry.outputs[0].path, images)
 
 
 def _write_captions(path: Path, images: Iterable[tuple[str, str, Sequence[str]]]) -> None:
     """Write the captions of images, given by split and id."""
-    numbered = ((split, image, *each) for split, image, texts in images for each in enumerate(texts, start=1))
+    numbered = (
+        (split, image, *each)
+        for split, image, texts in images
+        for each in enumerate(texts, start=1)
+    )
     rows = ([split, image, str(number), text] for split, image, number, text in numbered)
     write_table(path, ("split", "image_id", "caption_no", "caption"), rows)
 
@@ -238,7 +294,9 @@ def _sentences(archive: Path) -> dict[str, list[str]]:
                     lines = text_lines(packed.read(name))
                     sentences[image[1]] = [text for line in lines if (text := plain_caption(line))]
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise UserError(f"{archive} is not an archive of annotations: {error}; download it again") from error
+        raise UserError(
+            f"{archive} is not an archive of annotations: {error}; download it again"
+        ) from error
     return sentences
 
 
@@ -246,12 +304,16 @@ _RENAMED = {"val": "val5k", "test": "test5k"}
 
 
 def karpathy(entry: Entry, got: Got, out: Path, take: Take) -> None:
-    """Write a table of all captions and a Parquet file of training captions per data set. Raises UserError."""
+    """Write a table of all captions and a Parquet file of training captions per data set. Raises
+    UserError.
+    """
     archive = only(entry, got, entry.origins[0].file)
     for name, options in entry.options.items():
         images = list(_images(archive, f"dataset_{name}.json", options["rename"]))
         _write_captions(out / options["table"], images)
-        ids, captions = zip(*((image, texts) for split, image, texts in images if split == "train"), strict=True)
+        ids, captions = zip(
+            *((image, texts) for split, image, texts in images if split == "train"), strict=True
+        )
         write_parquet(out / options["training"], {"image_id": ids, "captions": captions})
 
 
@@ -263,12 +325,16 @@ def _images(archive: Path, name: str, rename: bool) -> Iterator[tuple[str, str, 
             split, file = str(image["split"]), str(image["filename"])
             if len(texts) != CAPTIONS:
                 count = len(texts)
-                raise UserError(f"{name}: the image {file} has {count} captions, not {CAPTIONS}; download it again")
+                raise UserError(
+                    f"{name}: the image {file} has {count} captions, not {CAPTIONS}; download it again"
+                )
             yield _RENAMED.get(split, split) if rename else split, file, texts
 
 
 def crisscrossed(entry: Entry, got: Got, out: Path, take: Take) -> None:
-    """Write the rated pairs of captions of CxC with their texts, from Karpathy's file of COCO. Raises UserError."""
+    """Write the rated pairs of captions of CxC with their texts, from Karpathy's file of COCO.
+    Raises UserError.
+    """
     with _json_in(only(entry, got, "caption_datasets.zip"), "dataset_coco.json") as known:
         sentences = (sentence for image in known["images"] for sentence in image["sentences"])
         texts = {str(sentence["sentid"]): clean(sentence["raw"]) for sentence in sentences}
@@ -280,21 +346,42 @@ def crisscrossed(entry: Entry, got: Got, out: Path, take: Take) -> None:
                 ratings, "caption1", "caption2", "agg_score", "sampling_method"
             ):
                 pair = [name.rpartition(":")[2] for name in named]
-                if unknown := [name for name, number in zip(named, pair, strict=True) if number not in texts]:
-                    raise UserError(f"{where}: {unknown[0]} is no caption of dataset_coco.json; fetch both files again")
+                if unknown := [
+                    name for name, number in zip(named, pair, strict=True) if number not in texts
+                ]:
+                    raise UserError(
+                        f"{where}: {unknown[0]} is no caption of dataset_coco.json; fetch both files again"
+                    )
                 yield [split, score, how, *pair, *(texts[number] for number in pair)]
 
-    header = ("split", "score", "sampling_method", "caption1_id", "caption2_id", "sentence1", "sentence2")
+    header = (
+        "split",
+        "score",
+        "sampling_method",
+        "caption1_id",
+        "caption2_id",
+        "sentence1",
+        "sentence2",
+    )
     write_table(out / entry.outputs[0].path, header, rows())
 
 
 @contextmanager
 def _json_in(archive: Path, name: str) -> Iterator[Any]:
-    """A JSON file in an archive. Raises UserError, also if the block using it meets unexpected content."""
+    """A JSON file in an archive. Raises UserError, also if the block using it meets unexpected
+    content.
+    """
     try:
         with zipfile.ZipFile(archive) as packed:
             yield json.loads(packed.read(name))
-    except (zipfile.BadZipFile, zlib.error, KeyError, TypeError, AttributeError, ValueError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        KeyError,
+        TypeError,
+        AttributeError,
+        ValueError,
+    ) as error:
         raise UserError(
             f"{archive} contains no {name} with images and captions: {error}; download it again from its publisher"
         ) from error
@@ -304,7 +391,9 @@ TRAINING = "train"
 
 
 def matched_table(entry: Entry, got: Got, out: Path, take: Take) -> None:
-    """Match lines to the training images of a table with split, image_id and caption. Raises UserError."""
+    """Match lines to the training images of a table with split, image_id and caption. Raises
+    UserError.
+    """
     images: dict[str, list[str]] = {}
     for _, (split, image, caption) in read_rows(
         only(entry, got, entry.options["captions"]), "split", "image_id", "caption"
@@ -315,7 +404,9 @@ def matched_table(entry: Entry, got: Got, out: Path, take: Take) -> None:
 
 
 def matched_coco(entry: Entry, got: Got, out: Path, take: Take) -> None:
-    """Match lines to the images of COCO's captions_train2014.json, in the order of its `images`. Raises UserError."""
+    """Match lines to the images of COCO's captions_train2014.json, in the order of its `images`.
+    Raises UserError.
+    """
     with _json_in(only(entry, got, entry.options["captions"]), entry.options["inside"]) as known:
         files = {image["id"]: str(image["file_name"]) for image in known["images"]}
         images: dict[str, list[str]] = {file: [] for file in files.values()}
@@ -325,12 +416,16 @@ def matched_coco(entry: Entry, got: Got, out: Path, take: Take) -> None:
 
 
 def _write_matched(entry: Entry, got: Got, out: Path, images: Mapping[str, list[str]]) -> None:
-    """Write image_id, caption, captions and method of each line, and the counts of the methods as JSON."""
+    """Write image_id, caption, captions and method of each line, and the counts of the methods as
+    JSON.
+    """
     lines = [line.strip() or " " for line in lines_of(only(entry, got, entry.options["lines"]))]
     matched = match(lines, images)
     ids = matched.whole(entry.name)
     table, note = (out / output.path for output in entry.outputs)
     captions = [images[name] for name in ids]
-    write_parquet(table, {"image_id": ids, "caption": lines, "captions": captions, "method": matched.methods})
+    write_parquet(
+        table, {"image_id": ids, "caption": lines, "captions": captions, "method": matched.methods}
+    )
     about = {"lines": len(lines), "images": len(images), "methods": matched.counts}
     note.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

@@ -1,13 +1,14 @@
-"""Recipes, which make an entry's outputs from its downloads: files as they are, archives unpacked, data sets converted.
+"""Recipes, which make an entry's outputs from its downloads: files as they are, archives unpacked,
+data sets converted.
 
-SentEval's layout and counts are those of the archive that SimCSE's download_dataset.sh fetches. Rows without a gold
-score are skipped, as in SentEval's sts.py.
+SentEval's layout and counts are those of the archive that SimCSE's download_dataset.sh fetches.
+Rows without a gold score are skipped, as in SentEval's sts.py.
 
-NonLing trains on a million sentences of each of four Wikipedias and does not describe how they were chosen; this
-recipe is the project's own. Articles of the drawn shards are read in order. Lines that end like a sentence, unlike
-headings and list items, are split into sentences, those within the length bounds are candidates, and at most
-`per_article` of them are drawn by title. Duplicates are removed, and the first `count` sentences are shuffled by
-seed.
+NonLing trains on a million sentences of each of four Wikipedias and does not describe how they were
+chosen; this recipe is the project's own. Articles of the drawn shards are read in order. Lines that
+end like a sentence, unlike headings and list items, are split into sentences, those within the
+length bounds are candidates, and at most `per_article` of them are drawn by title. Duplicates are
+removed, and the first `count` sentences are shuffled by seed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,17 @@ import numpy as np
 from PIL import Image
 
 from harness.errors import UserError
-from harness.fetching.archives import Got, Recipe, Take, clean, content_of, only, raw_lines, write_parquet, write_table
+from harness.fetching.archives import (
+    Got,
+    Recipe,
+    Take,
+    clean,
+    content_of,
+    only,
+    raw_lines,
+    write_parquet,
+    write_table,
+)
 from harness.fetching.captions import crisscrossed, entities, karpathy, matched_coco, matched_table
 from harness.fetching.entries import Entry
 from harness.seeds import generator
@@ -36,7 +47,8 @@ def place(entry: Entry, got: Got, out: Path, take: Take) -> None:
 
 
 def unpacked(entry: Entry, got: Got, out: Path, take: Take) -> None:
-    """Unpack the archive of each output; `options.inside` names the folder in it that is the output.
+    """Unpack the archive of each output; `options.inside` names the folder in it that is the
+    output.
 
     In an import, a folder is accepted instead of an archive. Raises UserError.
     """
@@ -57,11 +69,15 @@ def unpacked(entry: Entry, got: Got, out: Path, take: Take) -> None:
 
 
 def imagenet_list(entry: Entry, got: Got, out: Path, take: Take) -> None:
-    """Take the listed images, CLASS/NAME.JPEG at each line's end, from ImageNet's training folder. Raises UserError."""
+    """Take the listed images, CLASS/NAME.JPEG at each line's end, from ImageNet's training folder.
+    Raises UserError.
+    """
     listing, images = (only(entry, got, origin.file) for origin in entry.origins)
     names = ["/".join(line.strip().split("/")[-2:]) for line in raw_lines(listing) if line.strip()]
     if any(name.count("/") != 1 or ".." in name for name in names) or len(set(names)) != len(names):
-        raise UserError(f"{listing} is not a list of distinct CLASS/NAME.JPEG, one per line; download it again")
+        raise UserError(
+            f"{listing} is not a list of distinct CLASS/NAME.JPEG, one per line; download it again"
+        )
     absent = [name for name in names if not (images / name).is_file()]
     if absent:
         raise UserError(
@@ -76,10 +92,11 @@ PIXELS = 3 * 32 * 32
 
 
 def cifar(entry: Entry, got: Got, out: Path, take: Take) -> None:
-    """Write image_id, label, label_name and jpeg (lossless PNG bytes) of each split. Raises UserError.
+    """Write image_id, label, label_name and jpeg (lossless PNG bytes) of each split. Raises
+    UserError.
 
-    `options` name the folder, the number of label bytes (the last one is the class), the file of the names and the
-    splits' files. Layout: https://www.cs.toronto.edu/~kriz/cifar.html.
+    `options` name the folder, the number of label bytes (the last one is the class), the file of
+    the names and the splits' files. Layout: https://www.cs.toronto.edu/~kriz/cifar.html.
     """
     options = entry.options
     with content_of(only(entry, got, entry.origins[0].file), out) as content:
@@ -91,12 +108,16 @@ def cifar(entry: Entry, got: Got, out: Path, take: Take) -> None:
             write_parquet(out / path, dict(zip(columns, rows, strict=True)))
 
 
-def _cifar_images(base: Path, files: list[str], labels: int, names: list[str]) -> Iterator[tuple[str, int, str, bytes]]:
+def _cifar_images(
+    base: Path, files: list[str], labels: int, names: list[str]
+) -> Iterator[tuple[str, int, str, bytes]]:
     for file in files:
         try:
             raw = np.fromfile(base / file, dtype=np.uint8)
         except FileNotFoundError as error:
-            raise UserError(f"the archive does not contain {file}; download it again from its publisher") from error
+            raise UserError(
+                f"the archive does not contain {file}; download it again from its publisher"
+            ) from error
         if raw.size == 0 or raw.size % (labels + PIXELS):
             raise UserError(
                 f"{file} does not consist of images of {labels + PIXELS} bytes; download it again from its publisher"
@@ -108,7 +129,9 @@ def _cifar_images(base: Path, files: list[str], labels: int, names: list[str]) -
                     f"{file}, image {row + 1}: the class {label} has no name; download it again from its publisher"
                 )
             stream = io.BytesIO()
-            Image.fromarray(record[labels:].reshape(3, 32, 32).transpose(1, 2, 0)).save(stream, "PNG")
+            Image.fromarray(record[labels:].reshape(3, 32, 32).transpose(1, 2, 0)).save(
+                stream, "PNG"
+            )
             yield f"{Path(file).stem}-{row}", label, names[label], stream.getvalue()
 
 
@@ -133,9 +156,18 @@ SICK = {"train": "SICK_train.txt", "trial": "SICK_trial.txt", "test": "SICK_test
 
 
 def senteval(entry: Entry, got: Got, out: Path, take: Take) -> None:
-    """Write sts/ and transfer/ from senteval.tar, or from the folder that it unpacks to. Raises UserError."""
+    """Write sts/ and transfer/ from senteval.tar, or from the folder that it unpacks to. Raises
+    UserError.
+    """
     with content_of(only(entry, got, "senteval.tar"), out) as folder:
-        base = next((item.parent for item in sorted(folder.rglob("STS")) if (item.parent / "SICK").is_dir()), None)
+        base = next(
+            (
+                item.parent
+                for item in sorted(folder.rglob("STS"))
+                if (item.parent / "SICK").is_dir()
+            ),
+            None,
+        )
         if base is None:
             raise UserError(
                 f"{entry.name}: {folder} does not contain the folders STS and SICK; give SentEval's data/downstream"
@@ -149,7 +181,10 @@ def stsb_multi(entry: Entry, got: Got, out: Path, take: Take) -> None:
     header = ("split", "score", "sentence1", "sentence2")
     for output in entry.outputs:
         language = Path(output.path).name.removeprefix("stsb-").removesuffix(".tsv.gz")
-        files = {split: only(entry, got, f"{language}/{split}-00000-of-00001.parquet") for split in SPLITS}
+        files = {
+            split: only(entry, got, f"{language}/{split}-00000-of-00001.parquet")
+            for split in SPLITS
+        }
         rows = (row for split, file in files.items() for row in _sentence_pairs(split, file))
         write_table(out / output.path, header, rows)
 
@@ -164,7 +199,9 @@ def _sentence_pairs(split: str, path: Path) -> Iterator[list[str]]:
 
 def _similarity(base: Path, out: Path) -> None:
     for year, subsets in STS.items():
-        rows = (row for subset in subsets for row in _year(base / "STS" / f"STS{year}-en-test", subset))
+        rows = (
+            row for subset in subsets for row in _year(base / "STS" / f"STS{year}-en-test", subset)
+        )
         write_table(out / f"STS{year}.tsv", ("subset", "score", "sentence1", "sentence2"), rows)
     benchmark = ("genre", "file", "year", "index", "score", "sentence1", "sentence2")
     for split in SPLITS:
@@ -181,7 +218,9 @@ def _year(folder: Path, subset: str) -> Iterator[list[str]]:
     pairs = raw_lines(folder / f"STS.input.{subset}.txt")
     scores = raw_lines(folder / f"STS.gs.{subset}.txt")
     if len(pairs) != len(scores):
-        raise UserError(f"{folder}, {subset}: {len(pairs)} pairs and {len(scores)} scores; download the archive again")
+        raise UserError(
+            f"{folder}, {subset}: {len(pairs)} pairs and {len(scores)} scores; download the archive again"
+        )
     for pair, score in zip(pairs, scores, strict=True):
         if score.strip():
             yield [subset, score.strip(), *_fields(pair, 2)[:2]]
@@ -190,16 +229,25 @@ def _year(folder: Path, subset: str) -> Iterator[list[str]]:
 def _transfer(base: Path, out: Path) -> None:
     for task, (positive, negative) in BINARY.items():
         texts = [("1", line) for line in raw_lines(base / positive)]
-        write_table(out / f"{task}.tsv", ("label", "text"), texts + [("0", t) for t in raw_lines(base / negative)])
+        write_table(
+            out / f"{task}.tsv",
+            ("label", "text"),
+            texts + [("0", t) for t in raw_lines(base / negative)],
+        )
     for split in SPLITS:
-        fields = (_fields(line, 2) for line in raw_lines(base / "SST" / "binary" / f"sentiment-{split}"))
+        fields = (
+            _fields(line, 2) for line in raw_lines(base / "SST" / "binary" / f"sentiment-{split}")
+        )
         name = f"SST2-{split}.tsv" + (".gz" if split == "train" else "")
         write_table(out / name, ("label", "text"), ([label, text] for text, label, *_ in fields))
     for split, name in (("train", "train_5500.label"), ("test", "TREC_10.label")):
         questions = map(_question, raw_lines(base / "TREC" / name))
         write_table(out / f"TREC-{split}.tsv", ("label", "fine_label", "text"), questions)
     for split in ("train", "test"):
-        rows = (_fields(line, 5)[:5] for line in raw_lines(base / "MRPC" / f"msr_paraphrase_{split}.txt")[1:])
+        rows = (
+            _fields(line, 5)[:5]
+            for line in raw_lines(base / "MRPC" / f"msr_paraphrase_{split}.txt")[1:]
+        )
         write_table(out / f"MRPC-{split}.tsv", ("label", "id1", "id2", "s1", "s2"), rows)
 
 
@@ -221,7 +269,8 @@ def _fields(line: str, least: int) -> list[str]:
     return fields
 
 
-#: ends of sentences followed by a capital, a digit or a quotation mark, in scripts with spaces between words
+#: ends of sentences followed by a capital, a digit or a quotation mark, in scripts with spaces
+#: between words
 _SPACED = re.compile(r"(?<=[.!?])\s+(?=[«„\"“(]?[A-ZÀ-ÖØ-ÞА-ЯЁ0-9])")
 _UNSPACED = re.compile(r"(?<=[。！？])")
 
@@ -233,9 +282,9 @@ def wikipedia(entry: Entry, got: Got, out: Path, take: Take) -> None:
     for title, text in _articles(got[entry.origins[0].file]):
         candidates = sentences(text, options["spaced"], options["shortest"], options["longest"])
         if len(candidates) > options["per_article"]:
-            order = generator(axis="article's sentences", seed=options["seed"], title=title).permutation(
-                len(candidates)
-            )
+            order = generator(
+                axis="article's sentences", seed=options["seed"], title=title
+            ).permutation(len(candidates))
             candidates = [candidates[row] for row in sorted(order[: options["per_article"]])]
         distinct.update(dict.fromkeys(candidates))
         if len(distinct) >= options["count"]:
@@ -272,7 +321,9 @@ def _articles(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
 
     for path in paths:
         try:
-            for batch in parquet.ParquetFile(path).iter_batches(batch_size=1000, columns=["title", "text"]):
+            for batch in parquet.ParquetFile(path).iter_batches(
+                batch_size=1000, columns=["title", "text"]
+            ):
                 yield from zip(batch["title"].to_pylist(), batch["text"].to_pylist(), strict=True)
         except (ArrowException, OSError, KeyError) as error:
             raise UserError(

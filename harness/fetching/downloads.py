@@ -1,4 +1,5 @@
-"""Downloads: the list shown before they start (sizes, licences, manual steps), their execution and progress.
+"""Downloads: the list shown before they start (sizes, licences, manual steps), their execution and
+progress.
 
 Nothing is downloaded before the user accepts the licences that restrict its use.
 """
@@ -25,7 +26,9 @@ from harness.sources import Missing
 
 
 def check_names(given: Iterable[str]) -> None:
-    """Raise UserError if nothing with a restrictive licence has a name; model names, OWNER/NAME, are not checked."""
+    """Raise UserError if nothing with a restrictive licence has a name; model names, OWNER/NAME,
+    are not checked.
+    """
     known = [entry.name for entry in restricted()]
     for name in given:
         if name not in known and "/" not in name and not _is_of_mteb(name):
@@ -56,7 +59,9 @@ def require_consent(terms: Mapping[str, str], accepted: Collection[str]) -> None
 
 
 def terms_of(root: Path, wanted: Iterable[Entry]) -> dict[str, str]:
-    """Restrictive licences by name, of missing entries and of the missing entries that they are made from."""
+    """Restrictive licences by name, of missing entries and of the missing entries that they are
+    made from.
+    """
     needed = (each for entry in wanted for each in with_inputs(entry))
     return {
         each.name: each.licence
@@ -84,7 +89,12 @@ def shown() -> Iterator[tuple[Say, Watch]]:
     if not console.is_terminal:
         yield say, lambda name: _lines(name, say)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+    )
     with Bars(*columns, console=console) as bars:
 
         def watch(name: str) -> Progress:
@@ -119,9 +129,10 @@ AT_A_TIME = 4
 class Fetchable:
     """One thing to download. `name` is the name for --accept-licences.
 
-    `size` is that of the download in bytes, None if unknown, 0 if made from other entries. `spare` is the additional
-    room needed while it is unpacked, `copied` the bytes of a copy that stays. `place` is a folder on the disk where it
-    is stored, None without a data root. `terms` is the licence, if it restricts use.
+    `size` is that of the download in bytes, None if unknown, 0 if made from other entries. `spare`
+    is the additional room needed while it is unpacked, `copied` the bytes of a copy that stays.
+    `place` is a folder on the disk where it is stored, None without a data root. `terms` is the
+    licence, if it restricts use.
     """
 
     name: str
@@ -164,7 +175,9 @@ class FetchList:
 
     def room(self) -> list[tuple[Path, int, int]]:
         """For each disk: a folder on it, bytes needed (as far as known), and free bytes."""
-        places = {item.place: _existing(item.place) for item in self.items if item.place is not None}
+        places = {
+            item.place: _existing(item.place) for item in self.items if item.place is not None
+        }
         disks = sorted(places.items(), key=lambda pair: pair[1].stat().st_dev)
         short = []
         for _, group in groupby(disks, key=lambda pair: pair[1].stat().st_dev):
@@ -172,11 +185,15 @@ class FetchList:
             here = [item for item in self.items if item.place in folders]
             unpacked = sorted(item.spare for item in here)[-AT_A_TIME:]
             needed = sum((item.size or 0) + item.copied for item in here) + sum(unpacked)
-            short.append((next(iter(folders)), needed, shutil.disk_usage(next(iter(folders.values()))).free))
+            short.append(
+                (next(iter(folders)), needed, shutil.disk_usage(next(iter(folders.values()))).free)
+            )
         return short
 
     def check(self, accepted: Collection[str]) -> None:
-        """Raise UserError if there is no data root, no consent to a licence, or too little space on a disk."""
+        """Raise UserError if there is no data root, no consent to a licence, or too little space on
+        a disk.
+        """
         if any(item.place is None for item in self.items):
             raise UserError("no data root is set; give --data-root DIR or set HARNESS_DATA")
         require_consent({item.name: item.terms for item in self.items if item.terms}, accepted)
@@ -188,14 +205,20 @@ class FetchList:
                 )
 
     def carry_out(self, say: Say, watch: Watch) -> dict[str, str]:
-        """Download everything, several items in parallel; return the errors of failed items, by name."""
+        """Download everything, several items in parallel; return the errors of failed items, by
+        name.
+        """
 
         def failure(item: Fetchable) -> str:
             try:
                 item.bring(say, watch)
             except Exception as error:  # no error of one download stops the others
                 say(f"{item.name}: failed")
-                return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {first_line(error)}"
+                return (
+                    str(error)
+                    if isinstance(error, UserError)
+                    else f"{type(error).__name__}: {first_line(error)}"
+                )
             return ""
 
         # daemon threads, so that an interrupted command ends at once; partial downloads are kept

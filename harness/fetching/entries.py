@@ -29,20 +29,34 @@ Below = Annotated[str, Field(min_length=1), AfterValidator(_below)]
 
 
 class Origin(Table):
-    """A file: on the hub, at an address, on Google Drive, downloaded manually, or an output of another entry."""
+    """A file: on the hub, at an address, on Google Drive, downloaded manually, or an output of
+    another entry.
+    """
 
-    file: Annotated[Below, Field(description="name in the hub's repository, of the download, or in a folder to import")]
+    file: Annotated[
+        Below,
+        Field(
+            description="name in the hub's repository, of the download, or in a folder to import"
+        ),
+    ]
     hub: Annotated[Name | None, Field(description="data set of the hub, OWNER/NAME")] = None
     revision: Commit | None = None
     url: Annotated[str | None, Field(pattern=r"^https?://")] = None
-    drive: Annotated[str | None, Field(pattern=r"^[\w-]{20,}$", description="id of a file on Google Drive")] = None
-    output: Annotated[Below | None, Field(description="path below the data root, an output of another entry")] = None
+    drive: Annotated[
+        str | None, Field(pattern=r"^[\w-]{20,}$", description="id of a file on Google Drive")
+    ] = None
+    output: Annotated[
+        Below | None, Field(description="path below the data root, an output of another entry")
+    ] = None
     hand: Annotated[Name | None, Field(description="how to download it manually")] = None
     checksum: Annotated[Checksum | None, Field(description="none if not published")] = None
     bytes: Annotated[int | None, Field(gt=0, description="exact size, if known")] = None
-    folder: Annotated[Below | None, Field(description="folder accepted instead of the file in an import")] = None
+    folder: Annotated[
+        Below | None, Field(description="folder accepted instead of the file in an import")
+    ] = None
     pick: Annotated[
-        int | None, Field(ge=1, description="number of files drawn by seed from those that match a pattern")
+        int | None,
+        Field(ge=1, description="number of files drawn by seed from those that match a pattern"),
     ] = None
 
     @property
@@ -62,7 +76,13 @@ class Origin(Table):
 
     @model_validator(mode="after")
     def _one_place(self) -> Origin:
-        if sum(origin is not None for origin in (self.hub, self.url, self.drive, self.output, self.hand)) != 1:
+        if (
+            sum(
+                origin is not None
+                for origin in (self.hub, self.url, self.drive, self.output, self.hand)
+            )
+            != 1
+        ):
             raise ValueError("give exactly one of 'hub', 'url', 'drive', 'output' and 'hand'")
         if (self.hub is None) != (self.revision is None):
             raise ValueError("'hub' needs 'revision', and only 'hub' has one")
@@ -79,8 +99,12 @@ class Output(Table):
     path: Below
     kind: Literal["file", "folder"] = "file"
     origin: Annotated[Name | None, Field(description="recipes place and unpack: its origin")] = None
-    rows: Annotated[int | None, Field(ge=1, description="rows or lines of a file without its header")] = None
-    files: Annotated[int | None, Field(ge=1, description="files of a folder and its sub-folders")] = None
+    rows: Annotated[
+        int | None, Field(ge=1, description="rows or lines of a file without its header")
+    ] = None
+    files: Annotated[
+        int | None, Field(ge=1, description="files of a folder and its sub-folders")
+    ] = None
     pattern: Annotated[str, Field(description="the files that are counted in a folder")] = "*"
 
     def holds(self, path: str) -> bool:
@@ -96,10 +120,12 @@ class Entry(Table):
     name: Name
     title: Name
     licence: Name
-    restricted: Annotated[bool, Field(description="the licence restricts use: `harness fetch` asks for consent")] = (
-        False
-    )
-    about: Annotated[int | None, Field(gt=0, description="approximate download size in bytes, if known")] = None
+    restricted: Annotated[
+        bool, Field(description="the licence restricts use: `harness fetch` asks for consent")
+    ] = False
+    about: Annotated[
+        int | None, Field(gt=0, description="approximate download size in bytes, if known")
+    ] = None
     recipe: Name = "place"
     options: dict[str, Any] = {}
     origins: tuple[Origin, ...] = ()
@@ -115,7 +141,11 @@ class Entry(Table):
         """How to get it: a command, or the note of an entry without origins."""
         if not self.origins:
             return self.note
-        return f"by hand, then `{self.import_command}`" if self.by_hand else f"`harness data fetch {self.name}`"
+        return (
+            f"by hand, then `{self.import_command}`"
+            if self.by_hand
+            else f"`harness data fetch {self.name}`"
+        )
 
     @property
     def import_command(self) -> str:
@@ -138,7 +168,10 @@ def entries() -> Mapping[str, Entry]:
 
 def read_entries(text: str) -> dict[str, Entry]:
     """Parse entries. Raises pydantic's ValidationError: the catalogue is part of the package."""
-    return {name: Entry.model_validate({**table, "name": name}) for name, table in tomllib.loads(text).items()}
+    return {
+        name: Entry.model_validate({**table, "name": name})
+        for name, table in tomllib.loads(text).items()
+    }
 
 
 def restricted() -> list[Entry]:
@@ -155,7 +188,9 @@ def entry(name: str) -> Entry:
 
 def providers(path: str) -> list[Entry]:
     """The entries that provide a path below the data root."""
-    return [each for each in entries().values() if any(output.holds(path) for output in each.outputs)]
+    return [
+        each for each in entries().values() if any(output.holds(path) for output in each.outputs)
+    ]
 
 
 def with_inputs(made: Entry) -> list[Entry]:

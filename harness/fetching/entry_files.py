@@ -1,7 +1,9 @@
-"""Fetching or importing an entry: get its files, check them, make the outputs, move the outputs into place.
+"""Fetching or importing an entry: get its files, check them, make the outputs, move the outputs
+into place.
 
-All work happens in the staging folder of the entry, on the disk of the data root. Outputs are moved into place once all
-are made, checked and hashed; the manifest is written last. After a kill, the same command resumes.
+All work happens in the staging folder of the entry, on the disk of the data root. Outputs are moved
+into place once all are made, checked and hashed; the manifest is written last. After a kill, the
+same command resumes.
 """
 
 from __future__ import annotations
@@ -52,10 +54,14 @@ def fetch(root: Path, entry: Entry, say: Say, watch: Watch, offline: bool = Fals
             work.make({}, Path.replace)
 
 
-def import_folder(root: Path, entry: Entry, folder: Path, link: bool, say: Say, watch: Watch) -> None:
-    """Import an entry's files from a folder, by copy or symbolic link; other files with an address are downloaded.
+def import_folder(
+    root: Path, entry: Entry, folder: Path, link: bool, say: Say, watch: Watch
+) -> None:
+    """Import an entry's files from a folder, by copy or symbolic link; other files with an address
+    are downloaded.
 
-    The folder is not changed. Raises UserError naming files that are missing or differ from the catalogue.
+    The folder is not changed. Raises UserError naming files that are missing or differ from the
+    catalogue.
     """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}; give the one with the files of {entry.name}")
@@ -65,23 +71,35 @@ def import_folder(root: Path, entry: Entry, folder: Path, link: bool, say: Say, 
     with held(root, entry.name, say):
         if work.is_done():
             return
-        given = {origin.file: file for origin in entry.origins if (file := _given(entry, origin, folder))}
-        absent = [o for o in entry.origins if o.file not in given and o.url is None and o.output is None]
+        given = {
+            origin.file: file for origin in entry.origins if (file := _given(entry, origin, folder))
+        }
+        absent = [
+            o for o in entry.origins if o.file not in given and o.url is None and o.output is None
+        ]
         if absent:
-            wanted = "; ".join(f"{origin.file} ({origin.hand or origin.where})" for origin in absent)
-            raise UserError(f"files of {entry.name} are missing in {folder}: {wanted}; put them there and import again")
+            wanted = "; ".join(
+                f"{origin.file} ({origin.hand or origin.where})" for origin in absent
+            )
+            raise UserError(
+                f"files of {entry.name} are missing in {folder}: {wanted}; put them there and import again"
+            )
         work.make(given, _link if link else _copy)
 
 
 def _given(entry: Entry, origin: Origin, folder: Path) -> list[Path]:
-    """Find the file of an origin in a given folder, by path or by name, or the unpacked folder that replaces it."""
+    """Find the file of an origin in a given folder, by path or by name, or the unpacked folder that
+    replaces it.
+    """
     if origin.pick is not None:
         return sorted(folder.rglob(origin.name))
     for path in (folder / origin.file, folder / origin.name):
         if path.is_file():
             wrong = difference(origin, path, origin.checksum)
             if wrong:
-                raise UserError(f"{entry.name}: {path} is not the file of the catalogue: {wrong}; download it again")
+                raise UserError(
+                    f"{entry.name}: {path} is not the file of the catalogue: {wrong}; download it again"
+                )
             return [path]
     if origin.folder is not None and (folder / origin.folder).is_dir():
         return [folder / origin.folder]
@@ -109,7 +127,8 @@ class _Work:
         return self.staging / "made.sha256"
 
     def is_done(self) -> bool:
-        """Whether the outputs exist; outputs that an interrupted command completed are moved into place first.
+        """Whether the outputs exist; outputs that an interrupted command completed are moved into
+        place first.
 
         Raises UserError if other files are in the way.
         """
@@ -132,11 +151,17 @@ class _Work:
         return False
 
     def make(self, given: Mapping[str, Sequence[Path]], take: Take) -> None:
-        """Download the files that are not given, make, check and hash the outputs, and move them into place."""
-        from harness.fetching.data_sets import RECIPES  # imports pillow, which only a download needs
+        """Download the files that are not given, make, check and hash the outputs, and move them
+        into place.
+        """
+        from harness.fetching.data_sets import (
+            RECIPES,
+        )  # imports pillow, which only a download needs
 
         entry, out = self.entry, self.staging / "out"
-        got = {origin.file: given.get(origin.file) or self._fetched(origin) for origin in entry.origins}
+        got = {
+            origin.file: given.get(origin.file) or self._fetched(origin) for origin in entry.origins
+        }
         remove(out)
         out.mkdir(parents=True)
         self.say(f"{entry.name}: making and checking {len(entry.outputs)} output(s)")
@@ -148,7 +173,9 @@ class _Work:
         RECIPES[entry.recipe](entry, got, out, put)
         for output in entry.outputs:
             if not (out / output.path).exists():
-                raise UserError(f"{entry.name}: its files contain no data for {output.path}; check the input")
+                raise UserError(
+                    f"{entry.name}: its files contain no data for {output.path}; check the input"
+                )
             check_output(entry, output, out / output.path)
         os.sync()
         write_manifest(self.made, out, entry)
@@ -176,7 +203,9 @@ class _Work:
             return [self.root / origin.output]
         if origin.hub is not None:
             if origin.pick is not None and self.offline:
-                raise UserError(f"{name}: offline, the files {origin.file} of {origin.hub} cannot be listed")
+                raise UserError(
+                    f"{name}: offline, the files {origin.file} of {origin.hub} cannot be listed"
+                )
             return [self._from_hub(each, folder) for each in resolve(origin, name)]
         target = folder / origin.file
         if not target.is_file():
@@ -185,7 +214,9 @@ class _Work:
                     f"{name}: offline, and {origin.file} is not on the hub; fetch without --offline, or run "
                     f"`{self.entry.import_command}` with {origin.address}"
                 )
-            self.say(f"{name}: fetching {origin.file} ({readable(origin.bytes)}) from {origin.address}")
+            self.say(
+                f"{name}: fetching {origin.file} ({readable(origin.bytes)}) from {origin.address}"
+            )
             if origin.drive is not None:
                 fetch_from_drive(self.entry, origin, target, self.watch(origin.name))
             else:

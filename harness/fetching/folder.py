@@ -1,4 +1,6 @@
-"""The data folder: locks, free disk space, manifests of fetched entries; checks by size, checksum and rows."""
+"""The data folder: locks, free disk space, manifests of fetched entries; checks by size, checksum
+and rows.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
 @dataclass(frozen=True)
 class State:
-    """Which outputs of an entry exist: all (with or without manifest), some or none; `note`: it has no outputs."""
+    """Which outputs of an entry exist: all (with or without manifest), some or none; `note`: it has
+    no outputs.
+    """
 
     word: Literal["present", "unchecked", "part", "absent", "note"]
     absent: tuple[str, ...] = ()
@@ -83,14 +87,17 @@ def state(root: Path | None, entry: Entry) -> State:
     """Check which outputs exist, without hashing."""
     if not entry.outputs:
         return State("note")
-    absent = tuple(out.path for out in entry.outputs if root is None or not (root / out.path).exists())
+    absent = tuple(
+        out.path for out in entry.outputs if root is None or not (root / out.path).exists()
+    )
     if absent or root is None:
         return State("absent" if len(absent) == len(entry.outputs) else "part", absent)
     return State("present" if manifest_path(root, entry.name).is_file() else "unchecked")
 
 
 def verify(root: Path, entry: Entry) -> list[str]:
-    """Compare the files of an entry with its manifest, or else with the counts and checksums of the catalogue.
+    """Compare the files of an entry with its manifest, or else with the counts and checksums of the
+    catalogue.
 
     Returns one line per difference.
     """
@@ -116,7 +123,11 @@ def _known(entry: Entry) -> dict[str, str]:
     sums = {origin.name: origin.checksum or "" for origin in entry.origins}
     placed = [out for out in entry.outputs if entry.recipe == "place" and out.kind == "file"]
     known = {out.path: sums.get(str(out.origin), "") for out in placed}
-    return {path: value.removeprefix("sha256:") for path, value in known.items() if value.startswith("sha256:")}
+    return {
+        path: value.removeprefix("sha256:")
+        for path, value in known.items()
+        if value.startswith("sha256:")
+    }
 
 
 def write_manifest(path: Path, folder: Path, entry: Entry) -> None:
@@ -132,12 +143,16 @@ def write_manifest(path: Path, folder: Path, entry: Entry) -> None:
 
 
 def read_manifest(path: Path) -> dict[str, str]:
-    """Return hashes by path. Raises UserError for a file that was changed later, and for a malformed line."""
+    """Return hashes by path. Raises UserError for a file that was changed later, and for a
+    malformed line.
+    """
     sums, text = {}, path.read_text(encoding="utf-8", errors="replace")
     first, _, rest = text.partition("\n")
     stated = _DIGEST.fullmatch(first)  # manifests of an earlier version have no such comment
     if stated and stated[1] != text_hash(rest):
-        raise UserError(f"{path} was changed or damaged after it was written; remove it and fetch or import again")
+        raise UserError(
+            f"{path} was changed or damaged after it was written; remove it and fetch or import again"
+        )
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("#"):
             continue
@@ -156,8 +171,12 @@ def hash_of(path: Path, kind: str = "sha256") -> str:
         return hashlib.file_digest(stream, kind).hexdigest()
 
 
-def check_download(root: Path, entry: Entry, origin: Origin, path: Path, checksum: str | None) -> None:
-    """Check size and checksum of a download; a wrong file is moved aside. Raises UserError naming the new place."""
+def check_download(
+    root: Path, entry: Entry, origin: Origin, path: Path, checksum: str | None
+) -> None:
+    """Check size and checksum of a download; a wrong file is moved aside. Raises UserError naming
+    the new place.
+    """
     wrong = difference(origin, path, checksum)
     if wrong is None:
         return
@@ -185,14 +204,22 @@ def difference(origin: Origin, path: Path, checksum: str | None) -> str | None:
 def check_output(entry: Entry, output: Output, path: Path) -> None:
     """Check the number of files or rows of an output. Raises UserError."""
     if output.kind == "folder":
-        actual, expected, what = sum(output.counts(item.name) for item in files_of(path)), output.files, "files"
+        actual, expected, what = (
+            sum(output.counts(item.name) for item in files_of(path)),
+            output.files,
+            "files",
+        )
         if actual == 0:
-            raise UserError(f"{entry.name}: {output.path} has no file {output.pattern}; check the input")
+            raise UserError(
+                f"{entry.name}: {output.path} has no file {output.pattern}; check the input"
+            )
     else:
         expected, what = output.rows, "rows"
         actual = count_rows(path) if expected is not None else 0
     if expected is not None and actual != expected:
-        raise UserError(f"{entry.name}: {output.path} has {actual} {what}, expected {expected}; it is incomplete")
+        raise UserError(
+            f"{entry.name}: {output.path} has {actual} {what}, expected {expected}; it is incomplete"
+        )
 
 
 def files_of(path: Path) -> list[Path]:

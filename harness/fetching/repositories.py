@@ -1,8 +1,8 @@
-"""Repositories of the hub: models and files of data sets, downloaded into the client's own cache at one commit, and
-uploads.
+"""Repositories of the hub: models and files of data sets, downloaded into the client's own cache at
+one commit, and uploads.
 
-The commit of `main` at the time a model is fetched is recorded below the data root and used from then on.
-Uploads use huggingface_hub, which finds the access token; this project stores none.
+The commit of `main` at the time a model is fetched is recorded below the data root and used from
+then on. Uploads use huggingface_hub, which finds the access token; this project stores none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ from harness.formatting import first_of
 
 RepositoryKind = Literal["model", "dataset"]
 #: weights that transformers and timm read, the preferred first
-_WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.bin", "pytorch_model-*-of-*.bin")
+_WEIGHTS = (
+    "model.safetensors",
+    "model-*-of-*.safetensors",
+    "pytorch_model.bin",
+    "pytorch_model-*-of-*.bin",
+)
 #: kind of teacher -> weight files that it prefers to `_WEIGHTS`
 _FIRST = {"open-clip": ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")}
 #: configurations, tokenizers, and the card, which can name the pooling
@@ -34,7 +39,10 @@ _TEXTS = ("README.md", "*.json", "vocab.txt", "merges.txt", "*.model", "*.codes"
 _MODULE = re.compile(r"\d+_\w+")
 _BY_HAND = "give a folder instead (an encoder's with --encoders NAME=FOLDER, a teacher's in a profile of your own)"
 #: what to do without a repository
-INSTEAD: Mapping[RepositoryKind, str] = {"model": _BY_HAND, "dataset": "name files of your own in the profile"}
+INSTEAD: Mapping[RepositoryKind, str] = {
+    "model": _BY_HAND,
+    "dataset": "name files of your own in the profile",
+}
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,9 @@ class HubRepository:
         return frozenset(file.name for file in self.files)
 
 
-def look_up(hub: str, kind: RepositoryKind, revision: str | None, instead: str = "") -> HubRepository:
+def look_up(
+    hub: str, kind: RepositoryKind, revision: str | None, instead: str = ""
+) -> HubRepository:
     """Ask the hub for the files of a repository, with their sizes.
 
     Raises UserError, which ends in what to do `instead`, if it does not exist or is not accessible.
@@ -73,7 +83,9 @@ def look_up(hub: str, kind: RepositoryKind, revision: str | None, instead: str =
     from huggingface_hub import HfApi
 
     with plain_errors(hub, kind, f"{hub} at {revision or 'main'}", instead):
-        info: Any = answer(partial(HfApi().repo_info, hub, repo_type=kind, revision=revision, files_metadata=True))
+        info: Any = answer(
+            partial(HfApi().repo_info, hub, repo_type=kind, revision=revision, files_metadata=True)
+        )
     files = (
         HubFile(sibling.rfilename, sibling.size, sibling.lfs.sha256 if sibling.lfs else None)
         for sibling in info.siblings or ()
@@ -86,8 +98,12 @@ def look_up(hub: str, kind: RepositoryKind, revision: str | None, instead: str =
 
 
 def files_named(repository: HubRepository, patterns: Collection[str]) -> list[HubFile]:
-    """The files of a data set that have these names, in which `*` stands for any text. Raises UserError for none."""
-    named = {pattern: [file for file in repository.files if _fits(file, pattern)] for pattern in patterns}
+    """The files of a data set that have these names, in which `*` stands for any text. Raises
+    UserError for none.
+    """
+    named = {
+        pattern: [file for file in repository.files if _fits(file, pattern)] for pattern in patterns
+    }
     for pattern, files in named.items():
         if not files:
             raise UserError(
@@ -103,11 +119,14 @@ def _fits(file: HubFile, pattern: str) -> bool:
     )
 
 
-def files_read(repository: HubRepository, readers: Sequence[str], beside: Collection[str] = ()) -> list[HubFile]:
-    """The files that teachers of these kinds read ('' is an encoder), and the files `beside` them, small ones first.
+def files_read(
+    repository: HubRepository, readers: Sequence[str], beside: Collection[str] = ()
+) -> list[HubFile]:
+    """The files that teachers of these kinds read ('' is an encoder), and the files `beside` them,
+    small ones first.
 
-    Only one format of the weights is included, preferably safetensors. Raises UserError for a repository without
-    weights or without a file of `beside`.
+    Only one format of the weights is included, preferably safetensors. Raises UserError for a
+    repository without weights or without a file of `beside`.
     """
     wanted: dict[HubFile, None] = {}
     for folder in sorted({file.folder for file in repository.files}):
@@ -142,7 +161,9 @@ def _matches(file: HubFile, patterns: Sequence[str]) -> bool:
 
 
 def fetch_files(repository: HubRepository, files: Sequence[HubFile], progress: Progress) -> Path:
-    """Download files into the hub cache and check their hashes; return the snapshot. Raises UserError."""
+    """Download files into the hub cache and check their hashes; return the snapshot. Raises
+    UserError.
+    """
     from huggingface_hub import hf_hub_download
 
     total = sum(file.size or 0 for file in files) or None
@@ -153,7 +174,11 @@ def fetch_files(repository: HubRepository, files: Sequence[HubFile], progress: P
         remote, kind = f"{repository.hub}/{file.name} at {repository.commit}", repository.kind
         with plain_errors(repository.hub, kind, remote, INSTEAD[kind]):
             commit = repository.commit
-            path = Path(hf_hub_download(repository.hub, file.name, repo_type=kind, revision=commit, tqdm_class=counter))
+            path = Path(
+                hf_hub_download(
+                    repository.hub, file.name, repo_type=kind, revision=commit, tqdm_class=counter
+                )
+            )
         if file.sha256 is not None and hash_of(path) != file.sha256:
             path.resolve().unlink()
             path.unlink()
@@ -194,7 +219,9 @@ def record_commit(root: Path, hub: str, commit: str, say: Say) -> None:
     """Record the commit to be used as a model's `main` from now on."""
     with held(root, "models", say):
         known = _records(root)
-        write_text(_record(root), sealed(json.dumps({**known, hub: commit}, indent=2, sort_keys=True)))
+        write_text(
+            _record(root), sealed(json.dumps({**known, hub: commit}, indent=2, sort_keys=True))
+        )
 
 
 def _record(root: Path) -> Path:
@@ -207,10 +234,14 @@ def _records(root: Path) -> dict[str, str]:
         return {}
     try:
         content = path.read_bytes()
-        known = json.loads(unsealed(content) if b'"digest"' in content else content)  # older files: no digest
+        known = json.loads(
+            unsealed(content) if b'"digest"' in content else content
+        )  # older files: no digest
         return {str(hub): str(commit) for hub, commit in known.items()}
     except (OSError, DamagedError, ValueError, AttributeError, RecursionError) as error:
-        raise UserError(f"{path} is not a record of commits: {error}; remove it and fetch the models again") from error
+        raise UserError(
+            f"{path} is not a record of commits: {error}; remove it and fetch the models again"
+        ) from error
 
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -232,7 +263,9 @@ def find_or_make(name: str, kind: RepositoryKind) -> HubRepository:
     return look_up(name, kind, None)
 
 
-def download(remote: HubRepository, patterns: list[str], folder: Path, without: Iterable[HubFile] = ()) -> None:
+def download(
+    remote: HubRepository, patterns: list[str], folder: Path, without: Iterable[HubFile] = ()
+) -> None:
     """Download the matching files of a repository at its commit, except some."""
     from huggingface_hub import snapshot_download
 
@@ -248,7 +281,8 @@ def download(remote: HubRepository, patterns: list[str], folder: Path, without: 
 
 
 def upload(remote: HubRepository, files: Mapping[str, Path], message: str) -> str:
-    """Upload files by name in one commit on top of the commit that was looked up; return the new commit.
+    """Upload files by name in one commit on top of the commit that was looked up; return the new
+    commit.
 
     Raises UserError, and uploads nothing, if the repository has changed meanwhile.
     """
@@ -257,6 +291,10 @@ def upload(remote: HubRepository, files: Mapping[str, Path], message: str) -> st
     operations = [CommitOperationAdd(name, str(path)) for name, path in sorted(files.items())]
     with plain_errors(remote.hub, remote.kind, remote.hub):
         done = HfApi().create_commit(
-            remote.hub, operations, commit_message=message, repo_type=remote.kind, parent_commit=remote.commit
+            remote.hub,
+            operations,
+            commit_message=message,
+            repo_type=remote.kind,
+            parent_commit=remote.commit,
         )
     return str(done.oid)

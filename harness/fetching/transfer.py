@@ -1,10 +1,11 @@
 """Downloads of single files: over HTTP, from Google Drive, and from the hub.
 
-Over HTTP (urllib), bytes go to a .part file, next to a note with the server's ETag or date, so that a download resumes
-only if the content is the same (If-Range); a complete file is renamed to its final name. gdown handles the drive's
-confirmation for large files. huggingface_hub reads its own variables for mirrors, proxies, tokens and offline use; it
-resumes cut connections while it runs, but not between commands. The ETag of a large file on the hub is its SHA-256,
-which is checked if the catalogue has no checksum. Proxies come from the environment.
+Over HTTP (urllib), bytes go to a .part file, next to a note with the server's ETag or date, so that
+a download resumes only if the content is the same (If-Range); a complete file is renamed to its
+final name. gdown handles the drive's confirmation for large files. huggingface_hub reads its own
+variables for mirrors, proxies, tokens and offline use; it resumes cut connections while it runs,
+but not between commands. The ETag of a large file on the hub is its SHA-256, which is checked if
+the catalogue has no checksum. Proxies come from the environment.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ REFUSALS = {
     404: "not found at its address (404)",
     410: "it has been removed (410)",
 }
-#: seconds after which a word says that the hub has not answered a question, and after which it is asked no longer
+#: seconds after which a word says that the hub has not answered a question, and after which it is
+#: asked no longer
 PATIENCE_S, ANSWER_S = 5.0, 30.0
 T = TypeVar("T")
 
@@ -54,11 +56,13 @@ log = logging.getLogger(__name__)
 _CUT = (http.client.HTTPException, urllib.error.URLError, ConnectionError, TimeoutError)
 
 
-def download(url: str, target: Path, what: str, say: Say, progress: Progress, pause: float = 1.0) -> None:
+def download(
+    url: str, target: Path, what: str, say: Say, progress: Progress, pause: float = 1.0
+) -> None:
     """Download a file, resuming an interrupted download of this or an earlier call.
 
-    `pause` is the wait in seconds before the first retry, doubled each time. Raises UserError if the server refuses,
-    or after TRIES attempts in a row without progress.
+    `pause` is the wait in seconds before the first retry, doubled each time. Raises UserError if
+    the server refuses, or after TRIES attempts in a row without progress.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
@@ -71,7 +75,9 @@ def download(url: str, target: Path, what: str, say: Say, progress: Progress, pa
         except urllib.error.HTTPError as error:
             if error.code < 500 and error.code not in (408, 429):
                 why = REFUSALS.get(error.code, f"the server answers {error.code}")
-                raise UserError(f"{what}: {why} ({url}); download it manually and run `harness data import`") from error
+                raise UserError(
+                    f"{what}: {why} ({url}); download it manually and run `harness data import`"
+                ) from error
             reason = _reason(error)
         except _CUT as error:
             reason = _reason(error)
@@ -91,7 +97,9 @@ def _once(url: str, part: Path, progress: Progress) -> None:
     """Download over one connection into the part file. Raises one of _CUT, or OSError."""
     known = _known(part)
     have = _size(part) if known else 0
-    request = urllib.request.Request(url, headers={"Accept-Encoding": "identity", "User-Agent": "harness"})
+    request = urllib.request.Request(
+        url, headers={"Accept-Encoding": "identity", "User-Agent": "harness"}
+    )
     if have:
         request.add_header("Range", f"bytes={have}-")
         request.add_header("If-Range", known)
@@ -105,7 +113,9 @@ def _once(url: str, part: Path, progress: Progress) -> None:
         part.unlink()
         raise ConnectionError("the server does not support resuming at this position") from error
     with response:
-        goes_on = response.status == 206 and str(response.headers.get("Content-Range", "")).startswith(f"bytes {have}-")
+        goes_on = response.status == 206 and str(
+            response.headers.get("Content-Range", "")
+        ).startswith(f"bytes {have}-")
         have = have if goes_on else 0
         _remember(part, response.headers)
         length = response.headers.get("Content-Length")
@@ -158,11 +168,16 @@ def _reason(error: Exception) -> str:
 
 
 #: text that gdown adds around the drive's own message
-_BEFORE, _AFTER = "Failed to retrieve file url: ", " You may still be able to access the file from the browser"
+_BEFORE, _AFTER = (
+    "Failed to retrieve file url: ",
+    " You may still be able to access the file from the browser",
+)
 
 
 def fetch_from_drive(entry: Entry, origin: Origin, target: Path, progress: Progress) -> None:
-    """Download a file of the drive. Raises UserError, with the manual steps, if the drive refuses or is unreachable."""
+    """Download a file of the drive. Raises UserError, with the manual steps, if the drive refuses
+    or is unreachable.
+    """
     import gdown
     import requests
     from gdown.exceptions import DownloadError, FileURLRetrievalError
@@ -190,7 +205,9 @@ def fetch_from_drive(entry: Entry, origin: Origin, target: Path, progress: Progr
         ) from error
     except requests.HTTPError as error:
         why = f"answers {error.response.status_code} for"
-        raise UserError(f"{entry.name}: Google Drive {why} {origin.name}; try later, {by_hand}") from error
+        raise UserError(
+            f"{entry.name}: Google Drive {why} {origin.name}; try later, {by_hand}"
+        ) from error
     except (DownloadError, requests.RequestException) as error:
         raise UserError(
             f"{entry.name}: {origin.name} on Google Drive cannot be reached: {_words(error)}; received bytes are kept, "
@@ -202,11 +219,14 @@ def _words(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def fetch_from_hub(origin: Origin, folder: Path, what: str, offline: bool) -> tuple[Path, str | None]:
-    """Download a file of a data set at its pinned commit into a folder; return its path and checksum, if known.
+def fetch_from_hub(
+    origin: Origin, folder: Path, what: str, offline: bool
+) -> tuple[Path, str | None]:
+    """Download a file of a data set at its pinned commit into a folder; return its path and
+    checksum, if known.
 
-    `offline` uses only the local hub cache, like HF_HUB_OFFLINE. Raises UserError for files that are missing, gated,
-    unreachable, or served from another commit.
+    `offline` uses only the local hub cache, like HF_HUB_OFFLINE. Raises UserError for files that
+    are missing, gated, unreachable, or served from another commit.
     """
     from huggingface_hub import constants, get_hf_file_metadata, hf_hub_download, hf_hub_url
 
@@ -214,7 +234,11 @@ def fetch_from_hub(origin: Origin, folder: Path, what: str, offline: bool) -> tu
         return _from_cache(origin, folder, what)
     hub, revision = str(origin.hub), str(origin.revision)
     with _origin_errors(origin, what):
-        path = Path(hf_hub_download(hub, origin.file, repo_type="dataset", revision=revision, local_dir=folder))
+        path = Path(
+            hf_hub_download(
+                hub, origin.file, repo_type="dataset", revision=revision, local_dir=folder
+            )
+        )
         if origin.checksum is not None:
             return path, origin.checksum
         address = hf_hub_url(hub, origin.file, repo_type="dataset", revision=revision)
@@ -230,7 +254,9 @@ def fetch_from_hub(origin: Origin, folder: Path, what: str, offline: bool) -> tu
 def _from_cache(origin: Origin, folder: Path, what: str) -> tuple[Path, str | None]:
     from huggingface_hub import try_to_load_from_cache
 
-    cached = try_to_load_from_cache(str(origin.hub), origin.file, repo_type="dataset", revision=origin.revision)
+    cached = try_to_load_from_cache(
+        str(origin.hub), origin.file, repo_type="dataset", revision=origin.revision
+    )
     if not isinstance(cached, str):
         raise UserError(
             f"{what}: offline, and {origin.file} of {origin.hub} is not in the local hub cache; run `hf download "
@@ -244,23 +270,33 @@ def _from_cache(origin: Origin, folder: Path, what: str) -> tuple[Path, str | No
 
 
 def resolve(origin: Origin, what: str) -> list[Origin]:
-    """The files of an origin: itself, or a seeded sample of the files that match its pattern, in order."""
+    """The files of an origin: itself, or a seeded sample of the files that match its pattern, in
+    order.
+    """
     if origin.pick is None:
         return [origin]
     from huggingface_hub import HfApi
 
     with _origin_errors(origin, what):
         api, hub = HfApi(), str(origin.hub)
-        listed = answer(lambda: api.list_repo_files(hub, repo_type="dataset", revision=origin.revision))
+        listed = answer(
+            lambda: api.list_repo_files(hub, repo_type="dataset", revision=origin.revision)
+        )
     files = sorted(name for name in listed if fnmatchcase(name, origin.file))
     if len(files) < origin.pick:
-        raise UserError(f"{what}: the hub's {origin.hub} has {len(files)} files {origin.file}, needed {origin.pick}")
-    chosen = sorted(generator(axis="pick files", files=origin.file).permutation(len(files))[: origin.pick])
+        raise UserError(
+            f"{what}: the hub's {origin.hub} has {len(files)} files {origin.file}, needed {origin.pick}"
+        )
+    chosen = sorted(
+        generator(axis="pick files", files=origin.file).permutation(len(files))[: origin.pick]
+    )
     return [origin.model_copy(update={"file": files[row], "pick": None}) for row in chosen]
 
 
 def hub_size(entry: Entry) -> int | None:
-    """Bytes of an entry's files, if all are on the hub and the hub states their sizes. Raises UserError."""
+    """Bytes of an entry's files, if all are on the hub and the hub states their sizes. Raises
+    UserError.
+    """
     from huggingface_hub import HfApi
 
     total = 0
@@ -269,14 +305,22 @@ def hub_size(entry: Entry) -> int | None:
             return None
         files = [each.file for each in resolve(origin, entry.name)]
         with _origin_errors(origin, entry.name):
-            ask = partial(HfApi().get_paths_info, origin.hub, files, repo_type="dataset", revision=origin.revision)
+            ask = partial(
+                HfApi().get_paths_info,
+                origin.hub,
+                files,
+                repo_type="dataset",
+                revision=origin.revision,
+            )
             infos = answer(ask)
         total += sum(getattr(each, "size", 0) for each in infos)
     return total
 
 
 def answer(ask: Callable[[], T]) -> T:
-    """The hub's answer to a question. Logs whom it waits for; raises TimeoutError after ANSWER_S seconds."""
+    """The hub's answer to a question. Logs whom it waits for; raises TimeoutError after ANSWER_S
+    seconds.
+    """
     from huggingface_hub import constants
 
     answered = Future[T]()
@@ -287,7 +331,8 @@ def answer(ask: Callable[[], T]) -> T:
         except BaseException as error:
             answered.set_exception(error)
 
-    # the client would wait for ever for an answer that comes byte by byte; this thread ends with the process
+    # the client would wait for ever for an answer that comes byte by byte; this thread ends with
+    # the process
     Thread(target=carry_out, daemon=True).start()
     if not wait([answered], PATIENCE_S).done:
         log.warning("waiting for the hub at %s, for %d s at most", constants.ENDPOINT, ANSWER_S)
@@ -298,7 +343,11 @@ def answer(ask: Callable[[], T]) -> T:
 
 @contextmanager
 def plain_errors(
-    repository: str, kind: Literal["model", "dataset"], remote: str, by_hand: str = "", about: str = ""
+    repository: str,
+    kind: Literal["model", "dataset"],
+    remote: str,
+    by_hand: str = "",
+    about: str = "",
 ) -> Iterator[None]:
     """Convert the client's errors into a UserError of one line, which begins with `about`.
 
@@ -339,8 +388,14 @@ def _why(error: Exception, repository: str, kind: str, remote: str) -> str:
     if isinstance(error, ValueError | LookupError | TypeError | AttributeError | RecursionError):
         where = "check HF_ENDPOINT and the proxy, or try later"
         return f"{constants.ENDPOINT} does not answer as the hub does for {remote}; {where}"
-    of_connection = isinstance(error, errors.HTTPError) or (isinstance(error, OSError) and error.errno is None)  # type: ignore[attr-defined]
-    return f"the connection to the hub failed: {_words(error)}; run the command again" if of_connection else ""
+    of_connection = isinstance(error, errors.HTTPError) or (
+        isinstance(error, OSError) and error.errno is None
+    )  # type: ignore[attr-defined]
+    return (
+        f"the connection to the hub failed: {_words(error)}; run the command again"
+        if of_connection
+        else ""
+    )
 
 
 def _origin_errors(origin: Origin, what: str) -> AbstractContextManager[None]:

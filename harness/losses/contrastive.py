@@ -1,4 +1,5 @@
-"""Contrastive losses over a batch: InfoNCE, also with an angular margin on its negatives, and with classes (SupCon).
+"""Contrastive losses over a batch: InfoNCE, also with an angular margin on its negatives, and with
+classes (SupCon).
 
 Each computes in float32 at least, whatever the precision of the model.
 """
@@ -21,17 +22,20 @@ NEAR = ("clamp", "keep")
 
 
 def in_float32(function: Loss) -> Loss:
-    """Let a function of tensors compute in float32 at least: half-precision inputs are promoted, autocast is off.
+    """Let a function of tensors compute in float32 at least: half-precision inputs are promoted,
+    autocast is off.
 
-    float64 inputs stay as they are. A cosine in bfloat16 has a step of 0.004 near 1, which a temperature of 0.05 would
-    make a step of 0.08 in the logit.
+    float64 inputs stay as they are. A cosine in bfloat16 has a step of 0.004 near 1, which a
+    temperature of 0.05 would make a step of 0.08 in the logit.
     """
 
     @functools.wraps(function)
     def promoted(*values: Any, **named: Any) -> Any:
         device = next(value.device.type for value in values if isinstance(value, Tensor))
         with torch.autocast(device, enabled=False):
-            return function(*map(_promoted, values), **{name: _promoted(value) for name, value in named.items()})
+            return function(
+                *map(_promoted, values), **{name: _promoted(value) for name, value in named.items()}
+            )
 
     return cast(Loss, promoted)
 
@@ -46,20 +50,26 @@ def cosine_matrix(rows: Tensor, columns: Tensor) -> Tensor:
 
     A zero vector has cosine 0 with everything; norms below 1e-8 are taken as 1e-8.
     """
-    return functional.normalize(rows, dim=-1, eps=1e-8) @ functional.normalize(columns, dim=-1, eps=1e-8).T
+    return (
+        functional.normalize(rows, dim=-1, eps=1e-8)
+        @ functional.normalize(columns, dim=-1, eps=1e-8).T
+    )
 
 
 @in_float32
 def cross_entropy_diagonal(logits: Tensor) -> Tensor:
-    """Mean over rows of the cross-entropy whose target for row i is column i: (N, M >= N) -> scalar."""
+    """Mean over rows of the cross-entropy whose target for row i is column i: (N, M >= N) ->
+    scalar.
+    """
     return functional.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
 
 
 def info_nce(anchors: Tensor, positives: Tensor, temperature: float) -> Tensor:
-    """InfoNCE in one direction: row i of `anchors` must find row i of `positives` among all N of them.
+    """InfoNCE in one direction: row i of `anchors` must find row i of `positives` among all N of
+    them.
 
-    Shapes (N, d), (N, d) -> scalar; the mean over the batch. SimCSE Eq. 1 and MCSE Eq. 1 with the two dropout views;
-    MCSE Eq. 3 (one view) with sentence and image vectors.
+    Shapes (N, d), (N, d) -> scalar; the mean over the batch. SimCSE Eq. 1 and MCSE Eq. 1 with the
+    two dropout views; MCSE Eq. 3 (one view) with sentence and image vectors.
     """
     return cross_entropy_diagonal(cosine_matrix(anchors, positives) / temperature)
 
@@ -67,10 +77,11 @@ def info_nce(anchors: Tensor, positives: Tensor, temperature: float) -> Tensor:
 def info_nce_hard(
     anchors: Tensor, positives: Tensor, negatives: Tensor, temperature: float, weight: float = 0.0
 ) -> Tensor:
-    """InfoNCE with a hard negative for each row: row i must find its positive among N positives and N negatives.
+    """InfoNCE with a hard negative for each row: row i must find its positive among N positives and
+    N negatives.
 
-    Shapes (N, d) each -> scalar; the mean over the batch. `weight` is added to the logit of a row's own negative, after
-    the temperature. SimCSE Eq. 5 and appendix B; NonLing Eq. 3.
+    Shapes (N, d) each -> scalar; the mean over the batch. `weight` is added to the logit of a row's
+    own negative, after the temperature. SimCSE Eq. 5 and appendix B; NonLing Eq. 3.
     """
     near = cosine_matrix(anchors, positives) / temperature
     far = cosine_matrix(anchors, negatives) / temperature
@@ -79,19 +90,26 @@ def info_nce_hard(
 
 
 @in_float32
-def angular_margin(cosines: Tensor, margin: float, soft: Tensor | None = None, near: str = "clamp") -> Tensor:
-    """Make each negative look nearer by an angle: cosines (N, N) -> cosines (N, N), the diagonal untouched.
+def angular_margin(
+    cosines: Tensor, margin: float, soft: Tensor | None = None, near: str = "clamp"
+) -> Tensor:
+    """Make each negative look nearer by an angle: cosines (N, N) -> cosines (N, N), the diagonal
+    untouched.
 
-    The angle theta of a negative becomes theta - (1 - soft) * margin, in radians, or theta - margin without soft labels
-    `soft` (N, N). Past 0 the cosine would fall again: with `near` 'clamp' the angle stops at 0, with 'keep' a negative
-    with theta <= margin stays as it is. KDMCSE Eq. 12 and 13; 'keep' is its public code.
+    The angle theta of a negative becomes theta - (1 - soft) * margin, in radians, or theta - margin
+    without soft labels `soft` (N, N). Past 0 the cosine would fall again: with `near` 'clamp' the
+    angle stops at 0, with 'keep' a negative with theta <= margin stays as it is. KDMCSE Eq. 12 and
+    13; 'keep' is its public code.
     """
     if margin == 0:
         return cosines
-    shift = torch.full_like(cosines, margin) if soft is None else (1 - soft.to(cosines.dtype)) * margin
+    shift = (
+        torch.full_like(cosines, margin) if soft is None else (1 - soft.to(cosines.dtype)) * margin
+    )
     within = cosines >= shift.cos() if near == "clamp" else cosines >= math.cos(margin)
     apart = cosines.clamp(-1, 1).masked_fill(within, 0)
-    # cos(t - d) by the addition theorem: unlike the arc cosine, the guarded root has a finite slope at +-1
+    # cos(t - d) by the addition theorem: unlike the arc cosine, the guarded root has a finite slope
+    # at +-1
     sine = ((1 - apart) * (1 + apart)).clamp_min(1e-12).sqrt()
     moved = apart * shift.cos() + sine * shift.sin()
     moved = torch.where(within, torch.ones_like(moved) if near == "clamp" else cosines, moved)
@@ -99,11 +117,14 @@ def angular_margin(cosines: Tensor, margin: float, soft: Tensor | None = None, n
 
 
 @in_float32
-def too_alike(rows: Tensor, columns: Tensor, threshold: float, *, normalised: bool = True) -> Tensor:
-    """Mark negatives that a teacher finds too similar: (N, f), (N, f) -> (N, N) bool, never on the diagonal.
+def too_alike(
+    rows: Tensor, columns: Tensor, threshold: float, *, normalised: bool = True
+) -> Tensor:
+    """Mark negatives that a teacher finds too similar: (N, f), (N, f) -> (N, N) bool, never on the
+    diagonal.
 
-    Marks cosines, or inner products of the features as they are, above the threshold. KDMCSE Eq. 8 with its two
-    cases swapped, as its section 3.2 requires.
+    Marks cosines, or inner products of the features as they are, above the threshold. KDMCSE Eq. 8
+    with its two cases swapped, as its section 3.2 requires.
     """
     scores = cosine_matrix(rows, columns) if normalised else rows @ columns.T
     return (scores > threshold) & ~_diagonal(scores)
@@ -119,9 +140,11 @@ def margin_info_nce(
     near: str = "clamp",
     drop: Tensor | None = None,
 ) -> Tensor:
-    """InfoNCE over a cosine matrix (N, N) with a margin on its negatives, except those in `drop` (N, N) -> scalar.
+    """InfoNCE over a cosine matrix (N, N) with a margin on its negatives, except those in `drop`
+    (N, N) -> scalar.
 
-    The positive on the diagonal is never left out. KDMCSE Eq. 13 for one dropout view, mean over the batch.
+    The positive on the diagonal is never left out. KDMCSE Eq. 13 for one dropout view, mean over
+    the batch.
     """
     logits = angular_margin(cosines, margin, soft, near) / temperature
     if drop is not None:
@@ -135,13 +158,19 @@ def _diagonal(matrix: Tensor) -> Tensor:
 
 @in_float32
 def supcon(
-    first: Tensor, second: Tensor, labels: Tensor | None, temperature: float, base_temperature: float | None = None
+    first: Tensor,
+    second: Tensor,
+    labels: Tensor | None,
+    temperature: float,
+    base_temperature: float | None = None,
 ) -> Tensor:
-    """SupCon over all 2N vectors: views (N, d) twice, labels (N,) -> scalar. Without labels it is SimCLR.
+    """SupCon over all 2N vectors: views (N, d) twice, labels (N,) -> scalar. Without labels it is
+    SimCLR.
 
-    The positives of a vector are its other view and both views of each item of its class; the log-probabilities are
-    averaged over the positives, then over the vectors. `base_temperature` multiplies the loss by temperature /
-    base_temperature. Khosla et al. 2020, the form with the mean outside the logarithm.
+    The positives of a vector are its other view and both views of each item of its class; the
+    log-probabilities are averaged over the positives, then over the vectors. `base_temperature`
+    multiplies the loss by temperature / base_temperature. Khosla et al. 2020, the form with the
+    mean outside the logarithm.
     """
     items = torch.arange(len(first), device=first.device) if labels is None else labels
     vectors, classes = torch.cat([first, second]), torch.cat([items, items])
@@ -155,10 +184,11 @@ def supcon(
 
 @in_float32
 def cross_view_supcon(first: Tensor, second: Tensor, labels: Tensor, temperature: float) -> Tensor:
-    """Log ratio of the second views of a first view's class to all second views: (N, d) twice, (N,) -> scalar.
+    """Log ratio of the second views of a first view's class to all second views: (N, d) twice, (N,)
+    -> scalar.
 
-    NonLing Eq. 4 and 6 with the positives in the denominator and first with second views throughout; with classes that
-    differ it is Eq. 5, InfoNCE. The mean over the batch.
+    NonLing Eq. 4 and 6 with the positives in the denominator and first with second views
+    throughout; with classes that differ it is Eq. 5, InfoNCE. The mean over the batch.
     """
     logits = cosine_matrix(first, second) / temperature
     own = logits.masked_fill(labels[:, None] != labels, -torch.inf)
@@ -166,16 +196,23 @@ def cross_view_supcon(first: Tensor, second: Tensor, labels: Tensor, temperature
 
 
 @in_float32
-def class_rank_cross_entropy(first: Tensor, second: Tensor, labels: Tensor, temperature: float) -> Tensor:
-    """Cross-entropy whose target column is the rank of a row's class in the batch: (N, d) twice, (N,) -> scalar.
+def class_rank_cross_entropy(
+    first: Tensor, second: Tensor, labels: Tensor, temperature: float
+) -> Tensor:
+    """Cross-entropy whose target column is the rank of a row's class in the batch: (N, d) twice,
+    (N,) -> scalar.
 
-    The public code of VisualCSE and AudioCSE computes this as SupCon: row i is pulled towards the second view of the
-    item whose place in the batch is that rank.
+    The public code of VisualCSE and AudioCSE computes this as SupCon: row i is pulled towards the
+    second view of the item whose place in the batch is that rank.
     """
     return functional.cross_entropy(cosine_matrix(first, second) / temperature, _ranks(labels))
 
 
 def _ranks(labels: Tensor) -> Tensor:
-    """How many classes of the batch are below each item's: (N,) -> (N,); never blocks, unlike torch.unique."""
+    """How many classes of the batch are below each item's: (N,) -> (N,); never blocks, unlike
+    torch.unique.
+    """
     ordered, places = labels.sort()
-    return torch.empty_like(places).scatter_(0, places, functional.pad(ordered.diff() != 0, (1, 0)).cumsum(0))
+    return torch.empty_like(places).scatter_(
+        0, places, functional.pad(ordered.diff() != 0, (1, 0)).cumsum(0)
+    )

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 class Method(nn.Module, Registered, ABC):
     """A training objective with its heads.
 
-    A subclass sets the class variables, builds its heads in `__init__` and returns its loss terms. The parameter
-    `hyperparameters` of its methods is an instance of its own `Hyperparameters`.
+    A subclass sets the class variables, builds its heads in `__init__` and returns its loss terms.
+    The parameter `hyperparameters` of its methods is an instance of its own `Hyperparameters`.
     """
 
     name: ClassVar[str]
@@ -60,17 +60,19 @@ class Method(nn.Module, Registered, ABC):
     #: reading -> hyperparameters that differ from the defaults, which are those of @paper
     reading_values: ClassVar[Mapping[str, Mapping[str, OptionValue]]] = {}
     Hyperparameters: ClassVar[type[Hyperparameters]] = Hyperparameters
-    #: choices of @paper that are not hyperparameters and that the text alone does not settle: subject ->
-    #: (origin, what is done)
+    #: choices of @paper that are not hyperparameters and that the text alone does not settle:
+    #: subject -> (origin, what is done)
     decisions: ClassVar[Mapping[str, tuple[ValueOrigin, str]]] = {}
     #: stem of the notes on the method in reports/notes; the method's name if empty
     notes: ClassVar[str] = ""
     trains: ClassVar[bool] = True
-    #: values of its options with which images or recordings carry no weight: its control of text alone
+    #: values of its options with which images or recordings carry no weight: its control of text
+    #: alone
     text_only: ClassVar[Mapping[str, OptionValue]] = {}
     #: whether batches have their `texts`
     reads_texts: ClassVar[bool] = False
-    #: its modules and buffers that are in checkpoints, but not beside the best model, such as a momentum encoder
+    #: its modules and buffers that are in checkpoints, but not beside the best model, such as a
+    #: momentum encoder
     aside: ClassVar[tuple[str, ...]] = ()
     #: what `scheduled` says of the step
     now: Mapping[str, float] = MappingProxyType({})
@@ -84,19 +86,23 @@ class Method(nn.Module, Registered, ABC):
     def features(cls, hyperparameters: Any) -> dict[str, Feature]:
         """Teacher features of paired batches, by role.
 
-        Roles are names of the method's choice; 'image' and 'caption' are the ones that `shared_space` reads. Raises
-        ValueError where an option names no teacher.
+        Roles are names of the method's choice; 'image' and 'caption' are the ones that
+        `shared_space` reads. Raises ValueError where an option names no teacher.
         """
         return {}
 
     @classmethod
     def own_steps(cls, hyperparameters: Any) -> dict[Stream, OwnSteps]:
-        """Streams trained in steps of their own, with their own optimizer, rather than mixed with the text."""
+        """Streams trained in steps of their own, with their own optimizer, rather than mixed with
+        the text.
+        """
         return {}
 
     @classmethod
     def mixing(cls, hyperparameters: Any) -> MixingRule:
-        """The rule that decides which steps are paired; that of MCSE's public code unless overridden."""
+        """The rule that decides which steps are paired; that of MCSE's public code unless
+        overridden.
+        """
         return by_batches
 
     @classmethod
@@ -107,37 +113,56 @@ class Method(nn.Module, Registered, ABC):
     def shared_space(self) -> tuple[nn.Module, nn.Module] | None:
         """The heads into the space shared by sentences and images, or None.
 
-        The first takes pooled vectors, (n, d) -> (n, p), the second the features of role 'image', (n, f) -> (n, p).
+        The first takes pooled vectors, (n, d) -> (n, p), the second the features of role 'image',
+        (n, f) -> (n, p).
         """
         return None
 
     def test_head(self) -> nn.Module | None:
-        """The head of pooled vectors that a pooling such as 'pooler' keeps at test, (n, d) -> (n, d); None without."""
+        """The head of pooled vectors that a pooling such as 'pooler' keeps at test, (n, d) -> (n,
+        d); None without.
+        """
         head: nn.Module | None = getattr(self, "text_head", None)
         return head
 
-    def prepare(self, student: Student, vocabulary: Vocabulary, models: Mapping[str, Student]) -> None:
-        """Complete the method with what it needs of the student, before training and after its heads were made.
+    def prepare(
+        self, student: Student, vocabulary: Vocabulary, models: Mapping[str, Student]
+    ) -> None:
+        """Complete the method with what it needs of the student, before training and after its
+        heads were made.
 
-        A `student.second()` becomes part of checkpoints, and trains if its parameters require gradients. `models` are
-        the frozen ones of `features`, by role; kept in a tuple, they stay out of checkpoints.
+        A `student.second()` becomes part of checkpoints, and trains if its parameters require
+        gradients. `models` are the frozen ones of `features`, by role; kept in a tuple, they stay
+        out of checkpoints.
         """
 
-    def change_rows(self, rows: list[list[int]], random: np.random.Generator) -> dict[str, list[list[int]]]:
-        """Other rows for `batch.changed`, by name, from a batch's token ids; `random` is seeded by run and step."""
+    def change_rows(
+        self, rows: list[list[int]], random: np.random.Generator
+    ) -> dict[str, list[list[int]]]:
+        """Other rows for `batch.changed`, by name, from a batch's token ids; `random` is seeded by
+        run and step.
+        """
         return {}
 
     def scheduled(self, share: float) -> dict[str, float]:
-        """Values that change over training, for `self.now` and the curves; `share`, from 0 to below 1, is done."""
+        """Values that change over training, for `self.now` and the curves; `share`, from 0 to below
+        1, is done.
+        """
         return {}
 
     def after_step(self, student: Student, step: int) -> None:
-        """Act after the update of a step, counted from 0, without gradients: momentum encoders, queues."""
+        """Act after the update of a step, counted from 0, without gradients: momentum encoders,
+        queues.
+        """
 
     def kept(self) -> dict[str, Tensor]:
         """Its state without what is `aside`: what is kept beside the best model."""
         named = self.state_dict().items()
-        return {name: value for name, value in named if not any(f"{name}.".startswith(f"{a}.") for a in self.aside)}
+        return {
+            name: value
+            for name, value in named
+            if not any(f"{name}.".startswith(f"{a}.") for a in self.aside)
+        }
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -152,41 +177,71 @@ class Method(nn.Module, Registered, ABC):
         """The unweighted loss terms of a batch of text, each a scalar."""
 
     def media_terms(self, batch: MediaBatch, encode: Encode) -> dict[str, Tensor]:
-        """The unweighted loss terms of a batch of images or recordings, for methods with `own_steps`."""
+        """The unweighted loss terms of a batch of images or recordings, for methods with
+        `own_steps`.
+        """
         raise NotImplementedError(f"{self.name} does not train on images or audio")
 
-    def loss(self, batch: Batch | MediaBatch, encode: Encode) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """The weighted sum of the terms that are not left out (None if there are none), and the unweighted terms."""
-        result = self.media_terms(batch, encode) if isinstance(batch, MediaBatch) else self.loss_terms(batch, encode)
-        if not (isinstance(result, dict) and all(isinstance(value, Tensor) for value in result.values())):
-            raise TypeError(f"{self.origin} returned {_kinds(result)}; it must return a dict of scalar tensors by term")
+    def loss(
+        self, batch: Batch | MediaBatch, encode: Encode
+    ) -> tuple[Tensor | None, dict[str, Tensor]]:
+        """The weighted sum of the terms that are not left out (None if there are none), and the
+        unweighted terms.
+        """
+        result = (
+            self.media_terms(batch, encode)
+            if isinstance(batch, MediaBatch)
+            else self.loss_terms(batch, encode)
+        )
+        if not (
+            isinstance(result, dict) and all(isinstance(value, Tensor) for value in result.values())
+        ):
+            raise TypeError(
+                f"{self.origin} returned {_kinds(result)}; it must return a dict of scalar tensors by term"
+            )
         terms = {name: value for name, value in result.items() if name not in self.left_out}
         weights = self.weights()
         weighted = [weights.get(name, 1.0) * value for name, value in terms.items()]
         return (sum(weighted[1:], start=weighted[0]) if weighted else None), terms
 
     def misfits(self, built: Mapping[str, Tensor]) -> list[str]:
-        """Why its state would not fit into a new method, whose state is `built`: parameters and buffers that differ."""
+        """Why its state would not fit into a new method, whose state is `built`: parameters and
+        buffers that differ.
+        """
         now, parameters = self.state_dict(), dict(self.named_parameters())
-        whys = dict.fromkeys(now.keys() ^ built.keys(), "is not there all the time; register it in __init__ or prepare")
-        reshaped = (name for name in now.keys() & built.keys() if now[name].shape != built[name].shape)
+        whys = dict.fromkeys(
+            now.keys() ^ built.keys(),
+            "is not there all the time; register it in __init__ or prepare",
+        )
+        reshaped = (
+            name for name in now.keys() & built.keys() if now[name].shape != built[name].shape
+        )
         whys |= dict.fromkeys(reshaped, "changes its shape; give it its full size in __init__")
-        return [f"{'parameter' if name in parameters else 'buffer'} '{name}' {whys[name]}" for name in sorted(whys)]
+        return [
+            f"{'parameter' if name in parameters else 'buffer'} '{name}' {whys[name]}"
+            for name in sorted(whys)
+        ]
 
     @property
     def origin(self) -> str:
         """The method with the file and line that define its loss terms, for messages."""
         code = type(self).loss_terms.__code__
-        return f"the method '{self.name}' ({Path(code.co_filename).name}, line {code.co_firstlineno})"
+        return (
+            f"the method '{self.name}' ({Path(code.co_filename).name}, line {code.co_firstlineno})"
+        )
 
     @classmethod
     def configure(cls, reading: str, *layers: Mapping[str, Any]) -> Any:
-        """The hyperparameters: defaults, then the reading's values, then each layer in turn. Raises UserError."""
+        """The hyperparameters: defaults, then the reading's values, then each layer in turn. Raises
+        UserError.
+        """
         if reading not in cls.readings:
             known = ", ".join(f"@{name}" for name in cls.readings)
             raise UserError(f"the method '{cls.name}' has no reading '@{reading}'; it has {known}")
         values = {
-            key: value for layer in (cls.reading_values.get(reading, {}), *layers) for key, value in layer.items()
+            key: value
+            for layer in (cls.reading_values.get(reading, {}), *layers)
+            for key, value in layer.items()
         }
         chosen = cls.Hyperparameters.read(cls.name, values)
         return dataclasses.replace(chosen, without=cls._checked_terms(chosen.without))
@@ -201,7 +256,9 @@ class Method(nn.Module, Registered, ABC):
                     f"the method '{cls.name}' has no loss term '{name}'; it has {', '.join(known) or 'none'}"
                 )
         if names and set(cls.terms) <= set(names):
-            raise UserError(f"'without={without}' leaves {cls.name} no loss term; keep at least one")
+            raise UserError(
+                f"'without={without}' leaves {cls.name} no loss term; keep at least one"
+            )
         return "+".join(names)
 
 

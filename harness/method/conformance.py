@@ -1,4 +1,6 @@
-"""Checks of methods on random batches, for `harness check`, this project's tests and those of plug-ins."""
+"""Checks of methods on random batches, for `harness check`, this project's tests and those of
+plug-ins.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
 
 from harness.encoders.rows import TokenRows
 from harness.errors import UserError
@@ -60,41 +66,73 @@ class Checked:
 
 
 def methods_in(what: str) -> list[type[Method]]:
-    """The methods of a package, its folder, a module, a MODULE:CLASS or a Python file; a folder need not be installed.
+    """The methods of a package, its folder, a module, a MODULE:CLASS or a Python file; a folder
+    need not be installed.
 
-    The registered methods, else those defined there. Raises UserError if there are none or an import fails.
+    The registered methods, else those defined there. Raises UserError if there are none or an
+    import fails.
     """
     place, colon, name = what.partition(":")
-    registered = [each for each in names("method") if _package(target("method", each).partition(":")[0]) == place]
+    registered = [
+        each
+        for each in names("method")
+        if _package(target("method", each).partition(":")[0]) == place
+    ]
     if registered and not colon:
         return [method_named(each) for each in registered]
     if not colon and (expand(place) / "pyproject.toml").is_file():
         return [method for each in _declared(expand(place)) for method in methods_in(each)]
-    there = [each for each in vars(_imported(place)).values() if inspect.isclass(each) and issubclass(each, Method)]
-    own = (each for each in there if _package(each.__module__) not in OWN and not inspect.isabstract(each))
+    there = [
+        each
+        for each in vars(_imported(place)).values()
+        if inspect.isclass(each) and issubclass(each, Method)
+    ]
+    own = (
+        each
+        for each in there
+        if _package(each.__module__) not in OWN and not inspect.isabstract(each)
+    )
     methods = [each for each in there if each.__name__ == name] if colon else [*own]
     if not methods:
         lacking = f"class {name} derived" if colon else "class derived"
-        raise UserError(f"{place} has no {lacking} from harness.method.Method; name the module that defines the method")
+        raise UserError(
+            f"{place} has no {lacking} from harness.method.Method; name the module that defines the method"
+        )
     return list(dict.fromkeys(methods))
 
 
 def variants_in(what: str) -> list[type[Method]]:
-    """The methods of a name or of `methods_in`, with values as in `mcse[lambda=1]`. Raises UserError."""
+    """The methods of a name or of `methods_in`, with values as in `mcse[lambda=1]`. Raises
+    UserError.
+    """
     given = re.fullmatch(r"([^\[@]+)((?:\[.*\])?(?:@\w+)?)", what)
-    name, added = (what, "") if given is None or Path(what).expanduser().exists() else given.groups()
+    name, added = (
+        (what, "") if given is None or Path(what).expanduser().exists() else given.groups()
+    )
     methods = [method_named(name)] if name in names("method") else methods_in(name)
     variant = Variant.parse(f"x{added}")
-    return [_with(method, replace(variant, name=method.name)) for method in methods] if added else methods
+    return (
+        [_with(method, replace(variant, name=method.name)) for method in methods]
+        if added
+        else methods
+    )
 
 
 def _with(method: type[Method], variant: Variant) -> type[Method]:
-    """A method with the values of a variant in place of its defaults, which may leave out terms. Raises UserError."""
+    """A method with the values of a variant in place of its defaults, which may leave out terms.
+    Raises UserError.
+    """
     values = dict(variant.options)
     method.configure(variant.reading, values)
-    configure = classmethod(lambda cls, reading, *layers: method.configure(reading, values, *layers))
+    configure = classmethod(
+        lambda cls, reading, *layers: method.configure(reading, values, *layers)
+    )
     own = {"configure": configure, "optional_terms": method.terms, "name": str(variant)}
-    return type(method.__name__, (method,), {**own, "__doc__": method.__doc__, "__module__": method.__module__})
+    return type(
+        method.__name__,
+        (method,),
+        {**own, "__doc__": method.__doc__, "__module__": method.__module__},
+    )
 
 
 def check_all(method: type[Method]) -> Iterator[Checked]:
@@ -114,7 +152,9 @@ def _package(module: str) -> str:
 
 
 def _declared(folder: Path) -> list[str]:
-    """The MODULE:CLASS of each method that a package's folder declares, made importable. Raises UserError for none."""
+    """The MODULE:CLASS of each method that a package's folder declares, made importable. Raises
+    UserError for none.
+    """
     try:
         content: Any = toml_content(folder / "pyproject.toml", "project")
         declared = [*content["project"]["entry-points"]["harness.methods"].values()]
@@ -122,7 +162,9 @@ def _declared(folder: Path) -> list[str]:
             raise KeyError
     except (KeyError, TypeError, AttributeError):
         where = '[project.entry-points."harness.methods"]'
-        raise UserError(f"{folder}/pyproject.toml declares no method; add the table {where}") from None
+        raise UserError(
+            f"{folder}/pyproject.toml declares no method; add the table {where}"
+        ) from None
     sys.path[:0] = [str(path.resolve()) for path in (folder / "src", folder) if path.is_dir()]
     return declared
 
@@ -132,7 +174,9 @@ def _imported(name: str) -> ModuleType:
     path = expand(name)
     if is_file := path.suffix == ".py":
         if not path.is_file():
-            raise UserError(f"there is no file {name}; give a Python file, a package or MODULE:CLASS")
+            raise UserError(
+                f"there is no file {name}; give a Python file, a package or MODULE:CLASS"
+            )
         sys.path.insert(0, str(path.resolve().parent))
         sys.modules.pop(path.stem, None)
         importlib.invalidate_caches()
@@ -143,7 +187,11 @@ def _imported(name: str) -> ModuleType:
         raise
     except BaseException as error:
         absent = isinstance(error, ModuleNotFoundError) and error.name == _package(module)
-        advice = "give its folder or file, or install it: `pip install -e FOLDER`" if absent else "fix it"
+        advice = (
+            "give its folder or file, or install it: `pip install -e FOLDER`"
+            if absent
+            else "fix it"
+        )
         raise UserError(f"{name} cannot be imported: {_raised(error, module)}; {advice}") from error
 
 
@@ -156,36 +204,54 @@ def _raised(error: BaseException, module: str) -> str:
 def check_method(method: type[Method]) -> list[str]:
     """Check every reading of a method and return the problems found, one line each.
 
-    Documentation and sources, loss terms as declared and finite, weighted sums, terms left out, a valid mixing rule. A
-    method with optional terms is checked without them.
+    Documentation and sources, loss terms as declared and finite, weighted sums, terms left out, a
+    valid mixing rule. A method with optional terms is checked without them.
     """
-    options = {f"the option '{name}'": item.metadata for name, item in method.Hyperparameters.options().items()}
+    options = {
+        f"the option '{name}'": item.metadata
+        for name, item in method.Hyperparameters.options().items()
+    }
     origins = {what: metadata["origin"] for what, metadata in options.items()}
     origins |= {f"the decision on {name}": origin for name, (origin, _) in method.decisions.items()}
     known, seen = (None, *get_args(ValueOrigin)), set[str]()
-    in_readings = [f"@{reading}: {line}" for reading in method.readings for line in _checked(method, reading, seen)]
+    in_readings = [
+        f"@{reading}: {line}"
+        for reading in method.readings
+        for line in _checked(method, reading, seen)
+    ]
     declared, optional = {*method.terms}, {*method.optional_terms}
     told: dict[str, Iterable[str]] = {
-        "{} is missing": [name for name in ("__doc__", "name", "paper") if not getattr(method, name, "")],
-        "reading_values has @{}, which is not in readings": method.reading_values.keys() - method.readings.keys(),
+        "{} is missing": [
+            name for name in ("__doc__", "name", "paper") if not getattr(method, name, "")
+        ],
+        "reading_values has @{}, which is not in readings": method.reading_values.keys()
+        - method.readings.keys(),
         "readings has no '{}'": {"paper"} - method.readings.keys(),
         "{} has no source": [what for what, metadata in options.items() if not metadata["source"]],
-        "unknown origin: {}": [f"{what} has '{each}'" for what, each in origins.items() if each not in known],
+        "unknown origin: {}": [
+            f"{what} has '{each}'" for what, each in origins.items() if each not in known
+        ],
         "the optional term '{}' is not in terms": optional - declared,
         "the term '{}' appears in no reading": declared - optional - seen,
         "the term '{}' is not declared": seen - declared,
     }
-    return [problem.format(name) for problem, having in told.items() for name in sorted(having)] + in_readings
+    return [
+        problem.format(name) for problem, having in told.items() for name in sorted(having)
+    ] + in_readings
 
 
 def build(method: type[Method], hyperparameters: Any, seed: int = HEADS) -> Method:
-    """A method with features and encoder of width 8, prepared with a small student where it asks for one."""
+    """A method with features and encoder of width 8, prepared with a small student where it asks
+    for one.
+    """
     wanted = method.features(hyperparameters)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         built = method(hyperparameters, Dimensions(WIDTH, dict.fromkeys(wanted, WIDTH)))
         if method.prepare is not Method.prepare:
-            models = {role: small_student() for role, feature in wanted.items() if feature.of == "model"}
+            models = {
+                role: small_student() for role, feature in wanted.items() if feature.of == "model"
+            }
             student = small_student()
             built.prepare(student, Vocabulary.of(student.tokenizer, LENGTH), models)
     built.now = built.scheduled(0.5)
@@ -200,13 +266,23 @@ def small_student() -> Student:
     from harness.encoders.trial import TrialFindings
 
     marks = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-    tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate((*marks, *map(str, range(27))))})
-    sizes = {"vocab_size": WORDS, "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 64}
+    tokenizer = BertTokenizer(
+        vocab={word: number for number, word in enumerate((*marks, *map(str, range(27))))}
+    )
+    sizes = {
+        "vocab_size": WORDS,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "max_position_embeddings": 64,
+    }
     logging.disable(logging.WARNING)  # that its rows are padded
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(HEADS)
-            model = BertModel(BertConfig(hidden_size=WIDTH, intermediate_size=WIDTH, **sizes), add_pooling_layer=False)
+            model = BertModel(
+                BertConfig(hidden_size=WIDTH, intermediate_size=WIDTH, **sizes),
+                add_pooling_layer=False,
+            )
             return Student(model, tokenizer, found=TrialFindings())
     finally:
         logging.disable(logging.NOTSET)
@@ -214,13 +290,19 @@ def small_student() -> Student:
 
 def random_batches(method: Method) -> list[Batch | MediaBatch]:
     """A random batch of each stream of a method, of six rows."""
-    rows = [[2, *range(5 + row, 5 + row + (1 if row % 2 else LENGTH - 2)), 3] for row in range(ROWS)]
+    rows = [
+        [2, *range(5 + row, 5 + row + (1 if row % 2 else LENGTH - 2)), 3] for row in range(ROWS)
+    ]
     changed = method.change_rows(rows, np.random.default_rng(LOSS))
     more: dict[str, Any] = {"texts": tuple(map(str, range(ROWS)))} if method.reads_texts else {}
-    more["changed"] = Recorded({name: dict(TokenRows.listed(each, 0)) for name, each in changed.items()})
+    more["changed"] = Recorded(
+        {name: dict(TokenRows.listed(each, 0)) for name, each in changed.items()}
+    )
     shapes = {"image": (ROWS, WIDTH), "caption": (ROWS, WIDTH), "tokens": (ROWS, LENGTH + 2, WIDTH)}
     asked = method.features(method.hyperparameters).items()
-    features = {role: torch.randn(shapes[feature.of]) for role, feature in asked if feature.of != "model"}
+    features = {
+        role: torch.randn(shapes[feature.of]) for role, feature in asked if feature.of != "model"
+    }
     tokens, labels = dict(TokenRows.listed(rows, 0)), torch.tensor([0, 0, 1, 2, 2, 2])
     batches: dict[Stream, Batch | MediaBatch] = {
         "sentences": SentenceBatch(tokens, **more),
@@ -245,7 +327,9 @@ class Recorded(dict[str, Any]):
 
 
 class Drawn:
-    """An `Encode` that draws random vectors; `vectors` has them, `views` the most views of a sentence asked for."""
+    """An `Encode` that draws random vectors; `vectors` has them, `views` the most views of a
+    sentence asked for.
+    """
 
     def __init__(self, device: str = "cpu") -> None:
         self.device, self.views = device, 1
@@ -265,7 +349,9 @@ class Drawn:
 
 
 def text_views(method: type[Method], hyperparameters: Any) -> int:
-    """The most views of a sentence that a method asks its encoder for; 1 if it cannot be tried on random batches."""
+    """The most views of a sentence that a method asks its encoder for; 1 if it cannot be tried on
+    random batches.
+    """
     encode = Drawn()
     with torch.random.fork_rng(devices=[]), suppress(Exception):
         built = build(method, hyperparameters)
@@ -275,7 +361,9 @@ def text_views(method: type[Method], hyperparameters: Any) -> int:
 
 
 def _checked(method: type[Method], reading: str, seen: set[str]) -> Iterator[str]:
-    """Check the terms of a reading, whose names become `seen`, with its weights and its mixing rule."""
+    """Check the terms of a reading, whose names become `seen`, with its weights and its mixing
+    rule.
+    """
     built = build(method, method.configure(reading))
     if set(built.weights()) - set(method.terms):
         yield "weights() has terms that are not declared"
@@ -294,7 +382,9 @@ def _checked(method: type[Method], reading: str, seen: set[str]) -> Iterator[str
         if not torch.allclose(total, torch.as_tensor(weighted)):
             yield f"the loss of {type(batch).__name__} is not the weighted sum of its terms"
     for name in method.terms if len(method.terms) > 1 else ():
-        yield from _without(built, build(method, method.configure(reading, {"without": name})), name)
+        yield from _without(
+            built, build(method, method.configure(reading, {"without": name})), name
+        )
 
 
 def _without(whole: Method, less: Method, term: str) -> Iterator[str]:
@@ -323,7 +413,9 @@ def _answers(method: type[Method], reading: str) -> Iterator[str]:
 
 
 def _gradients(method: type[Method], reading: str) -> Iterator[str]:
-    """Check that each batch gives the encoder a gradient, and each parameter and term has one that is not zero."""
+    """Check that each batch gives the encoder a gradient, and each parameter and term has one that
+    is not zero.
+    """
     built, moving = build(method, method.configure(reading)), dict[str, bool]()
     parameters = {name: each for name, each in built.named_parameters() if each.requires_grad}
     for batch in random_batches(built):
@@ -331,8 +423,14 @@ def _gradients(method: type[Method], reading: str) -> Iterator[str]:
         total, terms = _loss(built, batch, encode)
         for name, term in terms.items():
             wanted = [*encode.vectors, *parameters.values()] if term.requires_grad else []
-            found = torch.autograd.grad(term, wanted, retain_graph=True, allow_unused=True) if wanted else ()
-            moving[name] = moving.get(name, False) or any(each is not None and bool(each.any()) for each in found)
+            found = (
+                torch.autograd.grad(term, wanted, retain_graph=True, allow_unused=True)
+                if wanted
+                else ()
+            )
+            moving[name] = moving.get(name, False) or any(
+                each is not None and bool(each.any()) for each in found
+            )
         if total is not None and total.requires_grad:
             total.backward()  # type: ignore[no-untyped-call]
         gradients = [vector.grad for vector in encode.vectors if vector.grad is not None]
@@ -347,7 +445,9 @@ def _gradients(method: type[Method], reading: str) -> Iterator[str]:
 
 
 def _repeats(method: type[Method], reading: str) -> Iterator[str]:
-    """Check that equal heads and random numbers give an equal loss, and that the batch is not modified."""
+    """Check that equal heads and random numbers give an equal loss, and that the batch is not
+    modified.
+    """
     built, again = (build(method, method.configure(reading)) for _ in range(2))
     for batch in random_batches(built):
         before = _tensors(copy.deepcopy(batch))
@@ -357,7 +457,9 @@ def _repeats(method: type[Method], reading: str) -> Iterator[str]:
         if len(before) != len(after) or not all(map(torch.equal, before, after)):
             yield f"it changes the {type(batch).__name__} that it is given"
     rows = [[2, row + 5, 3] for row in range(ROWS)]
-    changes = [built.change_rows(copy.deepcopy(rows), np.random.default_rng(LOSS)) for _ in range(2)]
+    changes = [
+        built.change_rows(copy.deepcopy(rows), np.random.default_rng(LOSS)) for _ in range(2)
+    ]
     if changes[0] != changes[1]:
         yield "change_rows() gives other rows for the same random numbers; draw from `random` alone"
 
@@ -365,11 +467,17 @@ def _repeats(method: type[Method], reading: str) -> Iterator[str]:
 def _tensors(value: Any) -> list[Tensor]:
     """The tensors of a batch, in order."""
     parts = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
-    return [value] if isinstance(value, Tensor) else [one for each in parts.values() for one in _tensors(each)]
+    return (
+        [value]
+        if isinstance(value, Tensor)
+        else [one for each in parts.values() for one in _tensors(each)]
+    )
 
 
 def _values_are_read(method: type[Method]) -> Iterator[str]:
-    """Check that what is declared is read or there, in some reading and under some choice of the values."""
+    """Check that what is declared is read or there, in some reading and under some choice of the
+    values.
+    """
     items, common = method.Hyperparameters.options().values(), Hyperparameters.options().values()
     declared = {("value", item.name) for item in items} - {("value", item.name) for item in common}
     read, held = set[tuple[str, str]](), set[str]()
@@ -382,15 +490,26 @@ def _values_are_read(method: type[Method]) -> Iterator[str]:
             built.now = now = Recorded(built.now)
             batches = random_batches(built)
             _step(built, 0, batches)
-            changed = (given for batch in batches if isinstance(given := getattr(batch, "changed", None), Recorded))
+            changed = (
+                given
+                for batch in batches
+                if isinstance(given := getattr(batch, "changed", None), Recorded)
+            )
             for what, given in ((SCHEDULED, now), *(("changed rows", each) for each in changed)):
                 declared |= {(what, name) for name in given}
                 read |= {(what, name) for name in given.read}
             held |= {name.partition(".")[0] for name in built.state_dict()}
     twice = {name for what, name in declared if what == SCHEDULED} & {*method.terms}
-    yield from (f"the {what} '{name.rstrip('_')}' is declared and never read" for what, name in sorted(declared - read))
+    yield from (
+        f"the {what} '{name.rstrip('_')}' is declared and never read"
+        for what, name in sorted(declared - read)
+    )
     yield from (f"the {SCHEDULED} '{name}' has the name of a term" for name in twice)
-    yield from (f"aside names {name}, and it has no such module or buffer" for name in method.aside if name not in held)
+    yield from (
+        f"aside names {name}, and it has no such module or buffer"
+        for name in method.aside
+        if name not in held
+    )
 
 
 def _choices(method: type[Method]) -> Iterator[Any]:
@@ -413,7 +532,9 @@ def _recording(values: Any, read: set[tuple[str, str]]) -> Any:
         return object.__getattribute__(self, name)
 
     kind, recording = type(values), copy.copy(values)
-    object.__setattr__(recording, "__class__", type(kind.__name__, (kind,), {"__getattribute__": noted}))
+    object.__setattr__(
+        recording, "__class__", type(kind.__name__, (kind,), {"__getattribute__": noted})
+    )
     return recording
 
 
@@ -448,10 +569,14 @@ def _step(built: Method, step: int, batches: Iterable[Batch | MediaBatch]) -> No
 
 
 def _moves(method: type[Method], reading: str) -> Iterator[str]:
-    """Check that a method stays on the device of its batch, by tensors that have a device but no values."""
+    """Check that a method stays on the device of its batch, by tensors that have a device but no
+    values.
+    """
     there = build(method, method.configure(reading))
     with FakeTensorMode(allow_non_fake_inputs=True):
-        held = (each for value in vars(there).values() if isinstance(value, tuple) for each in value)
+        held = (
+            each for value in vars(there).values() if isinstance(value, tuple) for each in value
+        )
         for module in (there, *(each for each in held if isinstance(each, nn.Module))):
             module.to("cuda")
         for batch in random_batches(there):
@@ -473,7 +598,9 @@ def _loss(
         return method.loss(batch, encode or Drawn())
 
 
-def _in_each_reading(check: Callable[[type[Method], str], Iterator[str]]) -> Callable[[type[Method]], Iterator[str]]:
+def _in_each_reading(
+    check: Callable[[type[Method], str], Iterator[str]],
+) -> Callable[[type[Method]], Iterator[str]]:
     def checked(method: type[Method]) -> Iterator[str]:
         for reading in method.readings if method.trains else ():
             yield from (f"@{reading}: {problem}" for problem in check(method, reading))

@@ -21,7 +21,9 @@ Layers = tuple[Mapping[str, OptionValue], ...]
 
 @dataclass(frozen=True)
 class DeclaredMethod:
-    """A method's declarations (see `harness.method.Method`) and names of options; `title` is never empty."""
+    """A method's declarations (see `harness.method.Method`) and names of options; `title` is never
+    empty.
+    """
 
     name: str
     title: str
@@ -34,17 +36,20 @@ class DeclaredMethod:
     reading_values: Mapping[str, Mapping[str, OptionValue]]
 
     def configured(self, variant: str, reading: str, layers: Layers) -> dict[str, Any]:
-        """What a method says with its options set: defaults, then those of the reading, then each layer.
+        """What a method says with its options set: defaults, then those of the reading, then each
+        layer.
 
-        These are values of `harness.grid.Resolved` under their names there: identity, pooling, captions, own_steps and
-        features. Raises UserError.
+        These are values of `harness.grid.Resolved` under their names there: identity, pooling,
+        captions, own_steps and features. Raises UserError.
         """
 
         def answer() -> dict[str, Any]:
             method = method_named(self.name)
             values = method.configure(reading, *layers)
             try:
-                features = {role: asdict(feature) for role, feature in method.features(values).items()}
+                features = {
+                    role: asdict(feature) for role, feature in method.features(values).items()
+                }
             except ValueError as error:
                 raise UserError(f"{variant}: {error}") from error
             return {
@@ -52,11 +57,15 @@ class DeclaredMethod:
                 "pooling": values.pooling,
                 "dropout": [values.dropout, values.attention_dropout],
                 "captions": method.captions(values),
-                "own_steps": {stream: asdict(steps) for stream, steps in method.own_steps(values).items()},
+                "own_steps": {
+                    stream: asdict(steps) for stream, steps in method.own_steps(values).items()
+                },
                 "features": features,
             }
 
-        configured = declarations().ask("method", self.name, ["configured", reading, layers], answer)
+        configured = declarations().ask(
+            "method", self.name, ["configured", reading, layers], answer
+        )
         own_steps = {
             stream: OwnSteps(**{**values, "patches": Patches(**values["patches"])})
             for stream, values in configured["own_steps"].items()
@@ -67,7 +76,9 @@ class DeclaredMethod:
 
 
 def declared_method(name: str) -> DeclaredMethod:
-    """The declarations of a registered method. Raises UserError, and PlugInError for one that cannot be loaded."""
+    """The declarations of a registered method. Raises UserError, and PlugInError for one that
+    cannot be loaded.
+    """
 
     def answer() -> dict[str, Any]:
         method = method_named(name)
@@ -79,7 +90,9 @@ def declared_method(name: str) -> DeclaredMethod:
             "options": sorted(method.Hyperparameters.options()),
             "teacher_options": sorted(method.Hyperparameters.teacher_options()),
             "readings": list(method.readings),
-            "reading_values": {reading: dict(values) for reading, values in method.reading_values.items()},
+            "reading_values": {
+                reading: dict(values) for reading, values in method.reading_values.items()
+            },
         }
 
     declaration = declarations().ask("method", name, "class", answer)
@@ -89,9 +102,13 @@ def declared_method(name: str) -> DeclaredMethod:
 
 
 def method_named(name: str) -> type[Method]:
-    """The registered method of a name. Raises UserError if it is unknown, PlugInError if it cannot be loaded."""
+    """The registered method of a name. Raises UserError if it is unknown, PlugInError if it cannot
+    be loaded.
+    """
     try:
         from harness.method.base import Method  # imports torch
     except (ImportError, OSError, MemoryError) as error:
-        raise UserError(f"torch cannot be imported: {error}; repair its installation, or allow more memory") from error
+        raise UserError(
+            f"torch cannot be imported: {error}; repair its installation, or allow more memory"
+        ) from error
     return get_class("method", name, Method)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 V = TypeVar("V", bound=OptionValue)
-#: where a value of @paper comes from: the text of the paper; its public code, because the text is silent or ambiguous;
-#: or the text with a typo or a gap corrected
+#: where a value of @paper comes from: the text of the paper; its public code, because the text is
+#: silent or ambiguous; or the text with a typo or a gap corrected
 ValueOrigin = Literal["text", "code", "mended"]
-#: (rows of text, rows of pairs, text batches, paired batches) -> (cycle, place): step k of an epoch is paired where k
-#: mod cycle equals place. There are never fewer text batches than paired ones.
+#: (rows of text, rows of pairs, text batches, paired batches) -> (cycle, place): step k of an epoch
+#: is paired where k mod cycle equals place. There are never fewer text batches than paired ones.
 MixingRule = Callable[[int, int, int, int], tuple[int, int]]
 #: the label of a token that is not to be predicted
 UNMASKED = -100
@@ -35,7 +35,8 @@ Schedule = Literal["linear", "cosine"]
 class Encode(Protocol):
     """Encodes inputs of B items under several views, all in one forward pass.
 
-    Views are the same sentence or recording under different dropout masks, or two augmentations of an image.
+    Views are the same sentence or recording under different dropout masks, or two augmentations of
+    an image.
     """
 
     def __call__(self, inputs: Mapping[str, Tensor], views: int, /) -> Tensor:
@@ -47,7 +48,8 @@ class Encode(Protocol):
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What a method may know of tokens: special ids (None where there is none), `size`, and the `limit` of a row.
+    """What a method may know of tokens: special ids (None where there is none), `size`, and the
+    `limit` of a row.
 
     `ids` gives the token ids of a text without special tokens, `text` the text of ids.
     """
@@ -67,26 +69,43 @@ class Vocabulary:
         marks = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id
         ids: Callable[[str], list[int]] = partial(tokenizer.encode, add_special_tokens=False)
         special = frozenset(tokenizer.all_special_ids)
-        return cls(tokenizer.pad_token_id, *marks, special, len(tokenizer), limit, ids, tokenizer.decode)
+        return cls(
+            tokenizer.pad_token_id, *marks, special, len(tokenizer), limit, ids, tokenizer.decode
+        )
 
     def masked(
         self, rows: Sequence[Sequence[int]], share: float, random: np.random.Generator
     ) -> tuple[list[list[int]], list[list[int]]]:
-        """Rows with a share of their tokens hidden, as for BERT, and the hidden tokens, UNMASKED elsewhere.
+        """Rows with a share of their tokens hidden, as for BERT, and the hidden tokens, UNMASKED
+        elsewhere.
 
-        Of hidden tokens, 80% become the mask, 10% any token, and 10% stay. Raises UserError without a mask token.
+        Of hidden tokens, 80% become the mask, 10% any token, and 10% stay. Raises UserError without
+        a mask token.
         """
         if self.mask is None:
-            raise UserError("the encoder's tokenizer has no mask token, which masking needs; use another encoder")
+            raise UserError(
+                "the encoder's tokenizer has no mask token, which masking needs; use another encoder"
+            )
         inputs, labels = [], []
         for row in rows:
             chance, what = random.random(len(row)), random.random(len(row))
-            hidden = [at < share and token not in self.special for at, token in zip(chance, row, strict=True)]
+            hidden = [
+                at < share and token not in self.special
+                for at, token in zip(chance, row, strict=True)
+            ]
             other, new = random.integers(self.size, size=len(row)).tolist(), list(row)
             for place in (place for place, hides in enumerate(hidden) if hides):
-                new[place] = self.mask if what[place] < 0.8 else other[place] if what[place] < 0.9 else row[place]
+                new[place] = (
+                    self.mask
+                    if what[place] < 0.8
+                    else other[place]
+                    if what[place] < 0.9
+                    else row[place]
+                )
             inputs.append(new)
-            labels.append([token if hides else UNMASKED for token, hides in zip(row, hidden, strict=True)])
+            labels.append(
+                [token if hides else UNMASKED for token, hides in zip(row, hidden, strict=True)]
+            )
         return inputs, labels
 
 
@@ -94,8 +113,8 @@ class Vocabulary:
 class SentenceBatch:
     """B sentences: `tokens` holds input_ids and attention_mask, each (B, L).
 
-    `changed` has the rows that `Method.change_rows` made of them, by name, and `texts` the B sentences if the method
-    `reads_texts`.
+    `changed` has the rows that `Method.change_rows` made of them, by name, and `texts` the B
+    sentences if the method `reads_texts`.
     """
 
     tokens: Mapping[str, Tensor]
@@ -107,7 +126,8 @@ class SentenceBatch:
 class PairBatch(SentenceBatch):
     """B captions with the teacher features that the method requested, by role.
 
-    Features of images and captions are (B, f), features of tokens (B, L' >= L, f); none has a gradient.
+    Features of images and captions are (B, f), features of tokens (B, L' >= L, f); none has a
+    gradient.
     """
 
     features: Mapping[str, Tensor]
@@ -115,14 +135,18 @@ class PairBatch(SentenceBatch):
 
 @dataclass(frozen=True)
 class TripletBatch(SentenceBatch):
-    """B triplets as 3B sentences in the order premise, entailed hypothesis, contradicted hypothesis."""
+    """B triplets as 3B sentences in the order premise, entailed hypothesis, contradicted
+    hypothesis.
+    """
 
 
 @dataclass(frozen=True)
 class MediaBatch:
-    """B images or recordings with their classes, (B,) int64; an unlabelled item has a class of its own.
+    """B images or recordings with their classes, (B,) int64; an unlabelled item has a class of its
+    own.
 
-    `inputs` holds `pixels`, (B, 2, 3, H, W), two augmentations of each image, or `spectrograms`, (B, frames, bins).
+    `inputs` holds `pixels`, (B, 2, 3, H, W), two augmentations of each image, or `spectrograms`,
+    (B, frames, bins).
     """
 
     inputs: Mapping[str, Tensor]
@@ -135,11 +159,13 @@ Batch = SentenceBatch | PairBatch | TripletBatch
 
 @dataclass(frozen=True)
 class Feature:
-    """A frozen teacher's features of paired batches, or the model itself, which `Method.prepare` gets.
+    """A frozen teacher's features of paired batches, or the model itself, which `Method.prepare`
+    gets.
 
-    `teacher` is a teacher of the profile, 'default' for the profile's image teacher, one of `harness.spec.CONTROLS` for
-    a control, or `run:KEY` for the encoder of another run. `of` is what each feature describes; a 'model' reads any
-    batch, and can be a text teacher, an encoder of the profile or a run.
+    `teacher` is a teacher of the profile, 'default' for the profile's image teacher, one of
+    `harness.spec.CONTROLS` for a control, or `run:KEY` for the encoder of another run. `of` is what
+    each feature describes; a 'model' reads any batch, and can be a text teacher, an encoder of the
+    profile or a run.
     """
 
     teacher: str
@@ -148,7 +174,9 @@ class Feature:
 
 @dataclass(frozen=True)
 class Dimensions:
-    """Input widths of a method's heads: the encoder's d, and f of the teacher features or model of each role."""
+    """Input widths of a method's heads: the encoder's d, and f of the teacher features or model of
+    each role.
+    """
 
     encoder: int
     features: Mapping[str, int] = field(default_factory=dict)
@@ -158,8 +186,9 @@ class Dimensions:
 class Patches:
     """How images or spectrograms become a sequence of vectors for the encoder's layers.
 
-    `pretrained` names an image patch embedding of the profile. Without it, a convolution over patches of `size` x
-    `size` is trained from scratch, with position embeddings if `positions` is true.
+    `pretrained` names an image patch embedding of the profile. Without it, a convolution over
+    patches of `size` x `size` is trained from scratch, with position embeddings if `positions` is
+    true.
     """
 
     pretrained: str = ""
@@ -178,15 +207,17 @@ class OwnSteps:
     schedule: Schedule = "linear"
     #: whether its step precedes the text step
     first: bool = False
-    #: what is done to its items beyond the corpus's own two views: 'none', or a name that the corpus supports
+    #: what is done to its items beyond the corpus's own two views: 'none', or a name that the
+    #: corpus supports
     augment: str = "none"
 
 
 def by_batches(rows: int, pairs: int, text_batches: int, pair_batches: int) -> tuple[int, int]:
-    """One paired batch every (text batches // pair batches) steps, starting with the first step of an epoch.
+    """One paired batch every (text batches // pair batches) steps, starting with the first step of
+    an epoch.
 
-    MCSE's public code (src/train_mix.py); its appendix A says "in proportion to their sizes". An epoch reads the pairs
-    slightly more than once.
+    MCSE's public code (src/train_mix.py); its appendix A says "in proportion to their sizes". An
+    epoch reads the pairs slightly more than once.
     """
     return text_batches // pair_batches, 0
 
@@ -204,24 +235,39 @@ def hyper(
     teacher: bool = False,
     later: bool = False,
 ) -> V:
-    """Declare a hyperparameter: its default, its source (paper, equation, table), its unit and its allowed values.
+    """Declare a hyperparameter: its default, its source (paper, equation, table), its unit and its
+    allowed values.
 
-    `choices` lists the values of a text, `above` and `at_least` bound a number, and `registered` names the kind of
-    registered thing that the value must be, such as 'pooling'. `origin` is where the default comes from, None if that
-    is not stated. `teacher` marks an option that names teachers, joined by '+', or holds a word of
-    `harness.spec.NO_TEACHER`. `later` marks one added after results were published: at its default it is left out of a
-    run's identity, so that those results keep their fingerprint.
+    `choices` lists the values of a text, `above` and `at_least` bound a number, and `registered`
+    names the kind of registered thing that the value must be, such as 'pooling'. `origin` is where
+    the default comes from, None if that is not stated. `teacher` marks an option that names
+    teachers, joined by '+', or holds a word of `harness.spec.NO_TEACHER`. `later` marks one added
+    after results were published: at its default it is left out of a run's identity, so that those
+    results keep their fingerprint.
     """
-    metadata = {"source": source, "origin": origin, "unit": unit, "choices": choices, "registered": registered}
+    metadata = {
+        "source": source,
+        "origin": origin,
+        "unit": unit,
+        "choices": choices,
+        "registered": registered,
+    }
     bounds = {"above": above, "at_least": at_least}
     return field(default=default, metadata=metadata | bounds | {"teacher": teacher, "later": later})
 
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """The hyperparameters of every method. `lambda_` is typed `lambda`: an underscore avoids Python's keywords."""
+    """The hyperparameters of every method. `lambda_` is typed `lambda`: an underscore avoids
+    Python's keywords.
+    """
 
-    without: str = hyper("", source="the whole objective", origin="text", unit="loss terms to leave out, joined by '+'")
+    without: str = hyper(
+        "",
+        source="the whole objective",
+        origin="text",
+        unit="loss terms to leave out, joined by '+'",
+    )
     pooling: str = hyper(
         "cls",
         source="the papers' public code: the first token, through a head in training only",
@@ -231,17 +277,27 @@ class Hyperparameters:
         later=True,
     )
     dropout: float = hyper(
-        -1.0, source="the encoder's config.json", origin="code", unit="rate within the encoder; -1: its own", later=True
+        -1.0,
+        source="the encoder's config.json",
+        origin="code",
+        unit="rate within the encoder; -1: its own",
+        later=True,
     )
     attention_dropout: float = hyper(
-        -1.0, source="the encoder's config.json", origin="code", unit="rate of attention; -1: its own", later=True
+        -1.0,
+        source="the encoder's config.json",
+        origin="code",
+        unit="rate of attention; -1: its own",
+        later=True,
     )
 
     def __post_init__(self) -> None:
         for name in ("dropout", "attention_dropout"):
             rate = getattr(self, name)
             if not (rate == -1 or 0 <= rate < 1):
-                raise UserError(f"'{name}' must be 0 or more and below 1, or -1 for the encoder's own, not '{rate:g}'")
+                raise UserError(
+                    f"'{name}' must be 0 or more and below 1, or -1 for the encoder's own, not '{rate:g}'"
+                )
 
     @classmethod
     def options(cls) -> dict[str, dataclasses.Field[Any]]:
@@ -254,7 +310,9 @@ class Hyperparameters:
 
     @classmethod
     def read(cls, method: str, values: Mapping[str, object]) -> Self:
-        """Convert values from TOML or a command line. Raises UserError for an unknown option or a wrong value."""
+        """Convert values from TOML or a command line. Raises UserError for an unknown option or a
+        wrong value.
+        """
         options = cls.options()
         for name in values:
             if name not in options:
@@ -283,8 +341,12 @@ def _converted(what: str, item: dataclasses.Field[Any], value: Any) -> OptionVal
     """Convert a value to the type of the option's default; `what` starts the error message."""
     kind: type[Any] = type(item.default)
     try:
-        converted: OptionValue = {"true": True, "false": False}[str(value).lower()] if kind is bool else kind(value)
-        if (kind is int and float(value) != converted) or (kind is not bool and isinstance(value, bool)):
+        converted: OptionValue = (
+            {"true": True, "false": False}[str(value).lower()] if kind is bool else kind(value)
+        )
+        if (kind is int and float(value) != converted) or (
+            kind is not bool and isinstance(value, bool)
+        ):
             raise ValueError
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{what} must be of type {kind.__name__}, not '{value}'") from error

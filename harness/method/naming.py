@@ -1,4 +1,5 @@
-"""Names of variants as people write them: `mcse[lambda=0.1]@official` is "MCSE (public code), λ = 0.1".
+"""Names of variants as people write them: `mcse[lambda=0.1]@official` is "MCSE (public code), λ =
+0.1".
 
 Users and result files use the code; a report shows the name, with the code beside it.
 """
@@ -29,7 +30,9 @@ _found: dict[str, str] = {}
 
 @dataclass(frozen=True)
 class VariantName:
-    """The name of a variant as people write it, and the code that users type. `str()` gives the name."""
+    """The name of a variant as people write it, and the code that users type. `str()` gives the
+    name.
+    """
 
     text: str
     code: str
@@ -45,7 +48,8 @@ def take_titles(titles: Mapping[str, str]) -> None:
 
 
 def name_of(variant: str, overrides: str = "") -> VariantName:
-    """The name of a variant from a result file; `overrides` are those of its runs, as `key=value,key=value`.
+    """The name of a variant from a result file; `overrides` are those of its runs, as
+    `key=value,key=value`.
 
     Any other text is returned unchanged. A method that is not installed keeps its name.
     """
@@ -63,7 +67,11 @@ def _name(text: str) -> str:
         variant = Variant.parse(text)
     except SpecError:
         return text
-    reading = "" if variant.reading == DEFAULT_READING else f" ({_READINGS.get(variant.reading, variant.reading)})"
+    reading = (
+        ""
+        if variant.reading == DEFAULT_READING
+        else f" ({_READINGS.get(variant.reading, variant.reading)})"
+    )
     parts = {key: value for key, value in variant.options if key not in ("with", "without")}
     said = (_option(variant.name, key, value) for key, value in parts.items())
     title = title_of(variant.name) + reading + "".join(_terms(dict(variant.options)))
@@ -121,5 +129,9 @@ def _teacher(name: str) -> str:
 
 def _value(key: str, value: str) -> str:
     """`λ = 0.1`, `batch size = 64`, `learning rate = 3e-5`."""
-    exact = re.sub(r"^([\d.]+)e([+-])0*(\d+)$", lambda number: f"{number[1]}e{number[2].strip('+')}{number[3]}", value)
+    exact = re.sub(
+        r"^([\d.]+)e([+-])0*(\d+)$",
+        lambda number: f"{number[1]}e{number[2].strip('+')}{number[3]}",
+        value,
+    )
     return f"{option_title(key)} = {exact}"

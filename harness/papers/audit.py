@@ -1,11 +1,14 @@
-"""The audit of the papers' printed numbers: averages, stars and quotes of every table, then the papers' claims.
+"""The audit of the papers' printed numbers: averages, stars and quotes of every table, then the
+papers' claims.
 
-Claims are the statements of reports/claims.csv, decided by the checks that they name. `claimed` is 'yes' for what the
-paper states and 'no' for what merely ought to hold, such as that two tables agree.
+Claims are the statements of reports/claims.csv, decided by the checks that they name. `claimed` is
+'yes' for what the paper states and 'no' for what merely ought to hold, such as that two tables
+agree.
 
-The arguments of a claim are `field=value; a.field=value; b.field=value`. Fields are columns of published.csv; `|`
-separates alternatives; `a.` and `b.` apply to one side of a comparison. Both sides share paper, table, encoder,
-setting, benchmark and task unless one of them sets it. Any other argument is an option of the check.
+The arguments of a claim are `field=value; a.field=value; b.field=value`. Fields are columns of
+published.csv; `|` separates alternatives; `a.` and `b.` apply to one side of a comparison. Both
+sides share paper, table, encoder, setting, benchmark and task unless one of them sets it. Any other
+argument is an option of the check.
 """
 
 from __future__ import annotations
@@ -62,9 +65,15 @@ def read_claims(path: Path = REPORTS / "claims.csv") -> list[Claim]:
 
 
 def check_claims(claims: Sequence[Claim], cells: Sequence[Printed]) -> Iterator[Finding]:
-    """Check each claim. Raises UserError for one whose arguments match no number or whose options are wrong."""
+    """Check each claim. Raises UserError for one whose arguments match no number or whose options
+    are wrong.
+    """
     for claim in claims:
-        options = {name: text for name, text in claim.arguments.items() if name.split(".")[-1] not in _FIELDS}
+        options = {
+            name: text
+            for name, text in claim.arguments.items()
+            if name.split(".")[-1] not in _FIELDS
+        }
         selected = tuple(_selected(claim, cells, "")) if claim.check in OF_CELLS else ()
         pairs = tuple(_pairs(claim, cells)) if claim.check in OF_PAIRS else ()
         if not (selected or pairs or claim.check in OF_OPTIONS):
@@ -72,9 +81,13 @@ def check_claims(claims: Sequence[Claim], cells: Sequence[Printed]) -> Iterator[
         try:
             flaws = tuple(CHECKS[claim.check](Items(selected, pairs, options)))
         except (KeyError, ValueError) as error:
-            raise UserError(f"{claim.line}: invalid options for the check '{claim.check}' ({error})") from error
+            raise UserError(
+                f"{claim.line}: invalid options for the check '{claim.check}' ({error})"
+            ) from error
         checked = len(selected) + len(pairs) or 1
-        yield Finding(claim.paper, claim.where, claim.text, claim.check, checked, flaws, claim.claimed)
+        yield Finding(
+            claim.paper, claim.where, claim.text, claim.check, checked, flaws, claim.claimed
+        )
 
 
 def _pairs(claim: Claim, cells: Sequence[Printed]) -> Iterator[tuple[Printed, Printed]]:
@@ -97,8 +110,15 @@ def _selected(claim: Claim, cells: Sequence[Printed], side: str) -> list[Printed
             if name.startswith(prefix) and name.removeprefix(prefix) in _FIELDS
         }
     allowed = {name: text.split("|") for name, text in wanted.items()}
-    fields = [(cell, {**cell.key._asdict(), "star": "yes" if cell.number.star else "no"}) for cell in cells]
-    return [cell for cell, texts in fields if all(texts[name] in values for name, values in allowed.items())]
+    fields = [
+        (cell, {**cell.key._asdict(), "star": "yes" if cell.number.star else "no"})
+        for cell in cells
+    ]
+    return [
+        cell
+        for cell, texts in fields
+        if all(texts[name] in values for name, values in allowed.items())
+    ]
 
 
 def _claim(line: str, row: Sequence[str]) -> Claim:
@@ -111,7 +131,9 @@ def _claim(line: str, row: Sequence[str]) -> Claim:
     for part in arguments.split(";"):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name:
-            raise UserError(f"{line}: '{part.strip()}' is not an argument; write name=value; name=value")
+            raise UserError(
+                f"{line}: '{part.strip()}' is not an argument; write name=value; name=value"
+            )
         results[name] = value
     return Claim(paper, where, text, check, results, line, claimed == "yes")
 
@@ -138,7 +160,9 @@ def better(items: Items) -> Iterator[Flaw]:
 
 
 def significant(items: Items) -> Iterator[Flaw]:
-    """Each a is better than its b with p < 0.05, from means and deviations; `sides=1` reads the test one-sided."""
+    """Each a is better than its b with p < 0.05, from means and deviations; `sides=1` reads the
+    test one-sided.
+    """
     for a, b in items.pairs:
         verdict = significance(a, b, int(items.options.get("sides", "2")))
         if verdict is not AuditVerdict.HOLDS:
@@ -169,35 +193,52 @@ def same(items: Items) -> Iterator[Flaw]:
 
 def distinct(items: Items) -> Iterator[Flaw]:
     """No a repeats its b in value and deviation."""
-    return (Flaw(_beside(a, b)) for a, b in items.pairs if (a.value, a.number.std) == (b.value, b.number.std))
+    return (
+        Flaw(_beside(a, b))
+        for a, b in items.pairs
+        if (a.value, a.number.std) == (b.value, b.number.std)
+    )
 
 
 def same_star(items: Items) -> Iterator[Flaw]:
     """Both cells of a pair are starred, or neither."""
     for a, b in items.pairs:
         if a.number.star != b.number.star:
-            words = [f"{'' if cell.number.star else 'not '}starred in {cell.key.table}" for cell in (a, b)]
+            words = [
+                f"{'' if cell.number.star else 'not '}starred in {cell.key.table}"
+                for cell in (a, b)
+            ]
             yield Flaw(f"{a}: {', '.join(words)}")
 
 
 def agree(items: Items) -> Iterator[Flaw]:
     """All cells can be roundings of one number."""
     first, *rest = items.cells
-    return (Flaw(f"{_placed(cell)} against {_placed(first)}") for cell in rest if not equal(cell, first))
+    return (
+        Flaw(f"{_placed(cell)} against {_placed(first)}") for cell in rest if not equal(cell, first)
+    )
 
 
 def value(items: Items) -> Iterator[Flaw]:
     """Each cell is `value`, within `tolerance`."""
     wanted, tolerance = items.number("value"), float(items.options.get("tolerance", "0"))
-    return (Flaw(str(cell)) for cell in items.cells if abs(cell.value - wanted) > tolerance + EPSILON)
+    return (
+        Flaw(str(cell)) for cell in items.cells if abs(cell.value - wanted) > tolerance + EPSILON
+    )
 
 
 def p_of_test(items: Items) -> Iterator[Flaw]:
-    """The t-test of each pair gives p = `value`, or p below `below`; `welch=yes` takes unequal variances."""
+    """The t-test of each pair gives p = `value`, or p below `below`; `welch=yes` takes unequal
+    variances.
+    """
     for a, b in items.pairs:
         first, second = a.number.summary, b.number.summary
         equal_variance = items.options.get("welch") != "yes"
-        test = t_test_from_summaries(first, second, equal_variance=equal_variance) if first and second else None
+        test = (
+            t_test_from_summaries(first, second, equal_variance=equal_variance)
+            if first and second
+            else None
+        )
         if test is None:
             raise ValueError(f"{_beside(a, b)}: seeds or deviation not printed")
         p = test.p
@@ -210,7 +251,9 @@ def p_of_test(items: Items) -> Iterator[Flaw]:
 
 
 def multiples(items: Items) -> Iterator[Flaw]:
-    """Each percentage is a whole number of answers out of `size`, averaged over `seeds` models (one by default)."""
+    """Each percentage is a whole number of answers out of `size`, averaged over `seeds` models (one
+    by default).
+    """
     whole = items.number("size") * float(items.options.get("seeds", "1"))
     for cell in items.cells:
         nearest = 100 * round(cell.value * whole / 100) / whole
@@ -225,14 +268,18 @@ def class_mates(items: Items) -> Iterator[Flaw]:
     """
     batch, classes, each = (int(items.number(name)) for name in ("batch", "classes", "each"))
     pairs = math.comb(batch, 2) * (each - 1) / (classes * each - 1)
-    partnered = 1 - math.comb(classes * each - each, batch - 1) / math.comb(classes * each - 1, batch - 1)
+    partnered = 1 - math.comb(classes * each - each, batch - 1) / math.comb(
+        classes * each - 1, batch - 1
+    )
     if pairs >= items.number("most"):
         share = f"{fixed(100 * partnered, 0)}% of the examples have a partner"
         yield Flaw(f"{fixed(pairs, 1)} pairs a batch on average; {share}")
 
 
 def mixing_cycle(items: Items) -> Iterator[Flaw]:
-    """One paired batch every ceil(sentences / pairs) steps equals one after floor(sentences / pairs) text batches."""
+    """One paired batch every ceil(sentences / pairs) steps equals one after floor(sentences /
+    pairs) text batches.
+    """
     sentences, pairs = int(items.number("sentences")), int(items.number("pairs"))
     every, after = -(-sentences // pairs), sentences // pairs + 1
     if not every == after == items.number("cycle"):
@@ -268,12 +315,15 @@ def _unit(text: str) -> float:
 
 
 def audit(published: PublishedNumbers, claims: Sequence[Claim] | None = None) -> list[Finding]:
-    """Run every check that the published numbers allow; findings by paper. `claims` default to the shipped ones.
+    """Run every check that the published numbers allow; findings by paper. `claims` default to the
+    shipped ones.
 
     Raises UserError for a claim that matches no number.
     """
     cells = printed_numbers(published, read_papers())
     findings = [*averages(cells), *stars(cells), *quotes(cells)]
     findings += check_claims(read_claims() if claims is None else claims, cells)
-    order = {paper: index for index, paper in enumerate(dict.fromkeys(cell.key.paper for cell in cells))}
+    order = {
+        paper: index for index, paper in enumerate(dict.fromkeys(cell.key.paper for cell in cells))
+    }
     return sorted(findings, key=lambda finding: order.get(finding.paper, len(order)))

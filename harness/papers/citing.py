@@ -1,4 +1,6 @@
-"""BibTeX for what results used, from reports/citations.toml. Items without a known work are listed as such."""
+"""BibTeX for what results used, from reports/citations.toml. Items without a known work are listed
+as such.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class Citations(PaperPart):
         for kind, named in self.uses.items():
             for name, keys in named.items():
                 if unknown := sorted(set(keys) - set(self.works)):
-                    raise ValueError(f"uses.{kind}.{name} names the work '{unknown[0]}', which is not there")
+                    raise ValueError(
+                        f"uses.{kind}.{name} names the work '{unknown[0]}', which is not there"
+                    )
         return self
 
 
@@ -73,7 +77,9 @@ def read_citations() -> Citations:
 
 
 def used_by(results: Sequence[Result]) -> list[Used]:
-    """What results used, each thing once: methods, encoders, teachers, corpora, suites and their tasks."""
+    """What results used, each thing once: methods, encoders, teachers, corpora, suites and their
+    tasks.
+    """
     frames = frames_of(results)
     evaluations, scores = frames.evaluations, frames.scores.drop_duplicates(["evaluation", "task"])
     tasks: dict[int, list[str]] = {}
@@ -83,13 +89,17 @@ def used_by(results: Sequence[Result]) -> list[Used]:
     for at, (run, suite) in enumerate(zip(evaluations["run"], evaluations["suite"], strict=True)):
         evaluated.setdefault(run, []).append((suite, tasks.get(at, [])))
     runs = lines_of(frames.runs)
-    return list(dict.fromkeys(use for run in runs for use in _used(run, evaluated.get(run.Index, []))))
+    return list(
+        dict.fromkeys(use for run in runs for use in _used(run, evaluated.get(run.Index, [])))
+    )
 
 
 def bibtex(used: Sequence[Used], methods: Mapping[str, type[Method]] = MappingProxyType({})) -> str:
-    """The entries of this project and of what was used, and a comment for each thing without a work.
+    """The entries of this project and of what was used, and a comment for each thing without a
+    work.
 
-    A method without a work is cited by the `citation` that it declares; if that is empty, the comment has its `paper`.
+    A method without a work is cited by the `citation` that it declares; if that is empty, the
+    comment has its `paper`.
     """
     citations, own = read_citations(), []
     keys = dict.fromkeys([HARNESS])
@@ -102,8 +112,15 @@ def bibtex(used: Sequence[Used], methods: Mapping[str, type[Method]] = MappingPr
             own.append(cleandoc(method.citation).strip())
         elif not entries:
             told = f": {method.paper}" if method and method.paper else ""
-            unknown.append(f"% no known reference for {_SINGULAR[kind]} {' '.join(name.split())}{told}")
-    return "\n\n".join([*(entry(key) for key in keys), *own, *(["\n".join(unknown)] if unknown else [])]) + "\n"
+            unknown.append(
+                f"% no known reference for {_SINGULAR[kind]} {' '.join(name.split())}{told}"
+            )
+    return (
+        "\n\n".join(
+            [*(entry(key) for key in keys), *own, *(["\n".join(unknown)] if unknown else [])]
+        )
+        + "\n"
+    )
 
 
 def entry(key: str) -> str:

@@ -1,4 +1,6 @@
-"""The runs that the papers' tables and figures need under a profile: stand-ins for their names, and public weights."""
+"""The runs that the papers' tables and figures need under a profile: stand-ins for their names, and
+public weights.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ from harness.errors import PlugInError, UserError
 from harness.method.declared import declared_method
 from harness.metrics import Score
 from harness.papers.published import Paper, read_papers
-from harness.papers.schema import FigureSpec, NeighbourTable, PaperColumn, PaperRow, PaperTable, pairs_of
+from harness.papers.schema import (
+    FigureSpec,
+    NeighbourTable,
+    PaperColumn,
+    PaperRow,
+    PaperTable,
+    pairs_of,
+)
 from harness.profiles.schema import Profile, ReleasedTable, StandsFor
 from harness.registry import get, suggest
 from harness.spec import (
@@ -32,7 +41,9 @@ Named = TypeVar("Named")
 
 
 def teacher_options(method: str) -> Collection[str]:
-    """Return the options of a method that name teachers; none if it cannot be imported, since planning reports that."""
+    """Return the options of a method that name teachers; none if it cannot be imported, since
+    planning reports that.
+    """
     try:
         return declared_method(method).teacher_options
     except PlugInError:
@@ -40,7 +51,9 @@ def teacher_options(method: str) -> Collection[str]:
 
 
 def readings(method: str) -> Collection[str]:
-    """Return the readings of a method; only the default one if it cannot be imported, since planning reports that."""
+    """Return the readings of a method; only the default one if it cannot be imported, since
+    planning reports that.
+    """
     try:
         return declared_method(method).readings
     except PlugInError:
@@ -49,9 +62,11 @@ def readings(method: str) -> Collection[str]:
 
 @dataclass(frozen=True)
 class StandIns:
-    """Translates the papers' names into a profile's stand-ins (None if missing); without [stands_for], keeps them.
+    """Translates the papers' names into a profile's stand-ins (None if missing); without
+    [stands_for], keeps them.
 
-    `tests` has, by setting, the tasks that replace those of a paper's table for models trained in the setting.
+    `tests` has, by setting, the tasks that replace those of a paper's table for models trained in
+    the setting.
     """
 
     stands: StandsFor | None = None
@@ -63,26 +78,40 @@ class StandIns:
         return cls(profile.stands_for, {name: own.tests for name, own in profile.settings.items()})
 
     def place(self, variant: str, setting: str, encoder: str) -> Place | None:
-        """Return the variant, setting and encoder to run in place of a paper's; None without a stand-in."""
+        """Return the variant, setting and encoder to run in place of a paper's; None without a
+        stand-in.
+        """
         names: tuple[str | None, ...] = variant, setting, encoder
         if self.stands is not None:
-            names = self._variant(variant), self._setting(setting, self.stands), self.stands.encoders.get(encoder)
+            names = (
+                self._variant(variant),
+                self._setting(setting, self.stands),
+                self.stands.encoders.get(encoder),
+            )
         return Place(*map(str, names)) if all(names) else None
 
     def score(self, row: PaperRow, column: PaperColumn, setting: str) -> Score | None:
-        """Return the score that fills a cell for a model trained in `setting`; None if nothing is measured for it."""
+        """Return the score that fills a cell for a model trained in `setting`; None if nothing is
+        measured for it.
+        """
         task: str | None = row.task or column.task
         if self.stands is not None:
             task = self.stands.tasks.get(column.suite, {}).get(str(task))
         if task is None or column.published_only:
             return None
-        return Score(column.suite, self.tests.get(parse_setting(setting).name, {}).get(task, task), column.metric)
+        return Score(
+            column.suite,
+            self.tests.get(parse_setting(setting).name, {}).get(task, task),
+            column.metric,
+        )
 
     def has_suite(self, name: str) -> bool:
         return self.stands is None or bool(self.stands.tasks.get(name))
 
     def _setting(self, text: str, stands: StandsFor) -> str | None:
-        """Options of a setting carry over to its stand-in, unless the setting with its options has one of its own."""
+        """Options of a setting carry over to its stand-in, unless the setting with its options has
+        one of its own.
+        """
         if text == UNTRAINED or text in stands.settings:
             return stands.settings.get(text, text)
         setting = parse_setting(text)
@@ -94,12 +123,20 @@ class StandIns:
         if not variant.options:
             return text
         naming = teacher_options(variant.name)
-        options = {key: self._teachers(value) if key in naming else value for key, value in variant.options}
-        return None if None in options.values() else str(Variant.make(variant.name, options, variant.reading))
+        options = {
+            key: self._teachers(value) if key in naming else value for key, value in variant.options
+        }
+        return (
+            None
+            if None in options.values()
+            else str(Variant.make(variant.name, options, variant.reading))
+        )
 
     def _teachers(self, value: str) -> str | None:
         known = self.stands.teachers if self.stands else {}
-        names = [name if name in NO_TEACHER else known.get(name, "") for name in split_teachers(value)]
+        names = [
+            name if name in NO_TEACHER else known.get(name, "") for name in split_teachers(value)
+        ]
         return "+".join(names) if all(names) else None
 
 
@@ -113,15 +150,20 @@ def wanted_runs(
 ) -> dict[str, Runs]:
     """Return the runs of tables and figures of papers, by entry.
 
-    `tables` and `figures` are PAPER:NAME, `papers` whole papers, `read_as` readings (see `in_readings`). Raises
-    UserError for an unknown name, for a reading that no method of the entries has, and when nothing that was asked for
-    has a stand-in in the profile.
+    `tables` and `figures` are PAPER:NAME, `papers` whole papers, `read_as` readings (see
+    `in_readings`). Raises UserError for an unknown name, for a reading that no method of the
+    entries has, and when nothing that was asked for has a stand-in in the profile.
     """
     known, names = read_papers(), StandIns.of(profile)
     wanted: dict[str, Runs] = {}
     for text in papers:
         wanted |= paper_runs(find_paper(known, text), names, seeds, read_as)
-    entries = dict((*(find_table(known, text) for text in tables), *(find_figure(known, text) for text in figures)))
+    entries = dict(
+        (
+            *(find_table(known, text) for text in tables),
+            *(find_figure(known, text) for text in figures),
+        )
+    )
     wanted |= {name: entry_runs(entry, names, seeds, read_as) for name, entry in entries.items()}
     if not any(wanted.values()):
         raise UserError(
@@ -133,14 +175,22 @@ def wanted_runs(
 
 
 def entry_runs(
-    entry: PaperEntry, names: StandIns, seeds: Sequence[int] | None = None, read_as: Sequence[str] = ()
+    entry: PaperEntry,
+    names: StandIns,
+    seeds: Sequence[int] | None = None,
+    read_as: Sequence[str] = (),
 ) -> Runs:
-    """Return the runs of a table or figure, with the seeds given or those of the entry, in the readings given.
+    """Return the runs of a table or figure, with the seeds given or those of the entry, in the
+    readings given.
 
     Seeds count from 0; an untrained encoder has seed 0 only.
     """
     parts = []
-    places = _table_places(entry, names, read_as) if isinstance(entry, PaperTable) else _places(entry, names, read_as)
+    places = (
+        _table_places(entry, names, read_as)
+        if isinstance(entry, PaperTable)
+        else _places(entry, names, read_as)
+    )
     for run, count, asked in places:
         suites = tuple(name for name in asked if names.has_suite(name))
         variant, setting = Variant.parse(run.variant), parse_setting(run.setting)
@@ -154,17 +204,23 @@ def paper_runs(
 ) -> dict[str, Runs]:
     """Return the runs of all tables and figures of a paper, by entry: `dalr:T3`, `dalr:F4`."""
     entries: dict[str, PaperEntry] = {**paper.run_tables, **paper.figures}
-    return {f"{paper.name}:{name}": entry_runs(entry, names, seeds, read_as) for name, entry in entries.items()}
+    return {
+        f"{paper.name}:{name}": entry_runs(entry, names, seeds, read_as)
+        for name, entry in entries.items()
+    }
 
 
 def in_readings(variant: str, read_as: Sequence[str]) -> list[str]:
     """Return a variant in each of the readings that its method has.
 
-    It is unchanged if it names a reading itself, if its method has none of these readings, or if none is given.
+    It is unchanged if it names a reading itself, if its method has none of these readings, or if
+    none is given.
     """
     parsed = Variant.parse(variant)
     has = readings(parsed.name) if read_as else ()
-    return list(dict.fromkeys(str(parsed.read_as(reading)) for reading in read_as if reading in has)) or [variant]
+    return list(
+        dict.fromkeys(str(parsed.read_as(reading)) for reading in read_as if reading in has)
+    ) or [variant]
 
 
 def _check_readings(read_as: Sequence[str], entries: Mapping[str, Runs]) -> None:
@@ -191,10 +247,20 @@ def find_table(papers: Sequence[Paper], text: str) -> tuple[str, PaperTable | Ne
 
     Raises UserError with the nearest names, or for a table without runs.
     """
-    configuration = {f"{paper.name}:{name}": table for paper in papers for name, table in paper.configuration.items()}
+    configuration = {
+        f"{paper.name}:{name}": table
+        for paper in papers
+        for name, table in paper.configuration.items()
+    }
     if table := configuration.get(own_case(text, configuration)):
-        raise UserError(f"--table {text}: this table needs no runs ({table.title}); choose another table")
-    known = {f"{paper.name}:{name}": table for paper in papers for name, table in paper.run_tables.items()}
+        raise UserError(
+            f"--table {text}: this table needs no runs ({table.title}); choose another table"
+        )
+    known = {
+        f"{paper.name}:{name}": table
+        for paper in papers
+        for name, table in paper.run_tables.items()
+    }
     return _found("table", known, text)
 
 
@@ -203,7 +269,9 @@ def find_figure(papers: Sequence[Paper], text: str) -> tuple[str, FigureSpec]:
 
     Raises UserError with the nearest names.
     """
-    known = {f"{paper.name}:{name}": figure for paper in papers for name, figure in paper.figures.items()}
+    known = {
+        f"{paper.name}:{name}": figure for paper in papers for name, figure in paper.figures.items()
+    }
     return _found("figure", known, text)
 
 
@@ -213,7 +281,9 @@ def find_paper(papers: Sequence[Paper], text: str) -> Paper:
 
 
 def own_case(text: str, known: Iterable[str]) -> str:
-    """Return the known name that equals a text up to case, such as mcse:T2 for MCSE:t2; else the text itself."""
+    """Return the known name that equals a text up to case, such as mcse:T2 for MCSE:t2; else the
+    text itself.
+    """
     return next((name for name in known if name.casefold() == text.strip().casefold()), text)
 
 
@@ -228,10 +298,14 @@ def _found(kind: str, known: Mapping[str, Named], text: str) -> tuple[str, Named
 def _table_places(
     table: PaperTable, names: StandIns, read_as: Sequence[str]
 ) -> Iterator[tuple[Place, int, Sequence[str]]]:
-    """Place, number of seeds and suites of each row that the table itself asks for, in each reading."""
+    """Place, number of seeds and suites of each row that the table itself asks for, in each
+    reading.
+    """
     for encoder in table.encoders:
         for _, row in table.rows_of(encoder):
-            if row.planned and any(names.score(row, column, row.setting) for column in table.columns):
+            if row.planned and any(
+                names.score(row, column, row.setting) for column in table.columns
+            ):
                 for variant in in_readings(row.variant, read_as):
                     if wanted := names.place(variant, row.setting, encoder):
                         yield wanted, row.seeds or table.seeds, table.suites
@@ -272,7 +346,10 @@ def released_places(profile: Profile) -> dict[RowKey, tuple[Place, ...]]:
     """Return the places of public weights by the rows that they should reproduce."""
     released: dict[RowKey, tuple[Place, ...]] = {}
     for key, spec in _released(profile):
-        released[key] = (*released.get(key, ()), Place(str(spec.variant), str(spec.setting), spec.encoder))
+        released[key] = (
+            *released.get(key, ()),
+            Place(str(spec.variant), str(spec.setting), spec.encoder),
+        )
     return released
 
 
@@ -294,24 +371,37 @@ def check_released(profile: Profile, papers: Sequence[Paper]) -> None:
             )
 
 
-def released_runs(profile: Profile, tables: Sequence[str], papers: Sequence[str]) -> dict[str, Runs]:
+def released_runs(
+    profile: Profile, tables: Sequence[str], papers: Sequence[str]
+) -> dict[str, Runs]:
     """Return the runs of public weights by table, each on the table's suites.
 
-    `tables` are PAPER:TABLE and `papers` whole papers, of which tables without public weights are left out. Raises
-    UserError for an unknown name, and when there are no weights for anything that was asked for.
+    `tables` are PAPER:TABLE and `papers` whole papers, of which tables without public weights are
+    left out. Raises UserError for an unknown name, and when there are no weights for anything that
+    was asked for.
     """
     known, released = read_papers(), list(_released(profile))
     check_released(profile, known)
     have = sorted({key.table for key, _ in released})
-    suites = {f"{paper.name}:{name}": table.suites for paper in known for name, table in paper.tables.items()}
+    suites = {
+        f"{paper.name}:{name}": table.suites
+        for paper in known
+        for name, table in paper.tables.items()
+    }
     asked = [find_table(known, text)[0] for text in tables]
     for paper in (find_paper(known, text) for text in papers):
         asked += [name for name in suites if name in have and name.partition(":")[0] == paper.name]
-    runs = {name: {spec: suites[name] for key, spec in released if key.table == name} for name in asked}
+    runs = {
+        name: {spec: suites[name] for key, spec in released if key.table == name} for name in asked
+    }
     if not any(runs.values()):
         raise UserError(
             f"the profile {profile.name} has no public weights for {', '.join([*tables, *papers])}; "
-            + (f"there are some for {', '.join(have)}" if have else "add some to its table [released]")
+            + (
+                f"there are some for {', '.join(have)}"
+                if have
+                else "add some to its table [released]"
+            )
         )
     return runs
 

@@ -1,4 +1,5 @@
-"""Printed numbers with the size of their last digit, tests between them that allow for rounding, and checks of tables.
+"""Printed numbers with the size of their last digit, tests between them that allow for rounding,
+and checks of tables.
 
 Every table is checked for its averages, its stars and the numbers that it quotes.
 """
@@ -61,7 +62,8 @@ class Flaw(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a check of one statement: how many items were checked, and those that contradict it.
+    """The result of a check of one statement: how many items were checked, and those that
+    contradict it.
 
     `claimed` is true for a statement that the paper makes, or implies by what it prints.
     """
@@ -81,14 +83,22 @@ class Finding:
 
     @property
     def within(self) -> int:
-        """How many more contradict it as printed, but not for all values that round to the printed digits."""
+        """How many more contradict it as printed, but not for all values that round to the printed
+        digits.
+        """
         return len(self.flaws) - self.failed
 
     @property
     def details(self) -> list[str]:
         """Descriptions of the exceptions, the certain ones first."""
-        rounding = [f"{text} ({verdict})" for text, verdict in self.flaws if verdict is AuditVerdict.ROUNDING]
-        return [text for text, verdict in self.flaws if verdict is not AuditVerdict.ROUNDING] + rounding
+        rounding = [
+            f"{text} ({verdict})"
+            for text, verdict in self.flaws
+            if verdict is AuditVerdict.ROUNDING
+        ]
+        return [
+            text for text, verdict in self.flaws if verdict is not AuditVerdict.ROUNDING
+        ] + rounding
 
     @property
     def verdict(self) -> AuditVerdict:
@@ -103,15 +113,18 @@ class Finding:
 
 def tally(findings: Iterable[Finding]) -> dict[str, int]:
     """Count the claims by verdict, and apart from them the statements that no paper claims."""
-    counts = Counter(str(finding.verdict) if finding.claimed else NOT_CLAIMED for finding in findings)
+    counts = Counter(
+        str(finding.verdict) if finding.claimed else NOT_CLAIMED for finding in findings
+    )
     return {name: counts[name] for name in (*map(str, AuditVerdict), NOT_CLAIMED)}
 
 
 class Contrast(NamedTuple):
     """p of a two-sided pooled t-test of two printed numbers.
 
-    `p` is for the numbers as printed, with the deviation read as the sample form; `least` and `most` are over all
-    values that round to the printed digits and both forms of the deviation (sample, population).
+    `p` is for the numbers as printed, with the deviation read as the sample form; `least` and
+    `most` are over all values that round to the printed digits and both forms of the deviation
+    (sample, population).
     """
 
     p: float
@@ -124,7 +137,9 @@ class Contrast(NamedTuple):
 
 
 def printed_numbers(published: PublishedNumbers, papers: Sequence[Paper]) -> list[Printed]:
-    """Return all published numbers; the unit is that of the most precise number of the same table and benchmark."""
+    """Return all published numbers; the unit is that of the most precise number of the same table
+    and benchmark.
+    """
     places: dict[tuple[str, str, str], int] = defaultdict(int)
     std_places: dict[tuple[str, str, str], int] = defaultdict(int)
     for key, number in published.items():
@@ -139,7 +154,9 @@ def printed_numbers(published: PublishedNumbers, papers: Sequence[Paper]) -> lis
         if column.better == "lower"
     }
     return [
-        Printed(key, number, 10.0 ** -places[at], 10.0 ** -std_places[at], (*at, key.task) not in lower)
+        Printed(
+            key, number, 10.0 ** -places[at], 10.0 ** -std_places[at], (*at, key.task) not in lower
+        )
         for key, number in published.items()
         for at in [(key.paper, key.table, key.benchmark)]
     ]
@@ -151,7 +168,9 @@ def gain(a: Printed, b: Printed) -> float:
 
 
 def equal(a: Printed, b: Printed) -> bool:
-    """Whether two numbers, and their deviations if both have one, can be roundings of the same number."""
+    """Whether two numbers, and their deviations if both have one, can be roundings of the same
+    number.
+    """
     std, other = a.number.std, b.number.std
     same_std = std is None or other is None or abs(std - other) <= _slack(a.std_unit, b.std_unit)
     return same_std and abs(a.value - b.value) <= _slack(a.unit, b.unit)
@@ -160,11 +179,20 @@ def equal(a: Printed, b: Printed) -> bool:
 def contrast(a: Printed, b: Printed) -> Contrast | None:
     """Test a against b; None if a number of seeds or a deviation is not printed."""
     first, second = a.number.summary, b.number.summary
-    if not first or not second or first.std is None or second.std is None or min(first.n, second.n) < 2:
+    if (
+        not first
+        or not second
+        or first.std is None
+        or second.std is None
+        or min(first.n, second.n) < 2
+    ):
         return None
     stds, units, counts = (first.std, second.std), (a.std_unit, b.std_unit), (first.n, second.n)
     low = [max(0.0, std - unit / 2) for std, unit in zip(stds, units, strict=True)]
-    high = [(std + unit / 2) * math.sqrt(n / (n - 1)) for std, unit, n in zip(stds, units, counts, strict=True)]
+    high = [
+        (std + unit / 2) * math.sqrt(n / (n - 1))
+        for std, unit, n in zip(stds, units, counts, strict=True)
+    ]
     reach, away = (a.unit + b.unit) / 2, abs(a.value - b.value)
     cases = ((away, stds), (away + reach, low), (max(0.0, away - reach), high))
     return Contrast(*(_p_of(distance, spread, counts) for distance, spread in cases))
@@ -192,7 +220,9 @@ def averages(cells: Sequence[Printed]) -> Iterator[Finding]:
             tables[row[0].key.paper, row[0].key.table].append(row)
     for where, members in tables.items():
         flaws = tuple(flaw for flaw in map(_wrong_average, members) if flaw)
-        yield Finding(*where, "Each average is the mean of its tasks.", "averages", len(members), flaws)
+        yield Finding(
+            *where, "Each average is the mean of its tasks.", "averages", len(members), flaws
+        )
 
 
 def _wrong_average(row: Sequence[Printed]) -> Flaw | None:
@@ -217,29 +247,43 @@ def stars(cells: Sequence[Printed]) -> Iterator[Finding]:
 def _table_stars(where: tuple[str, str], members: Sequence[Printed]) -> Iterator[Finding]:
     method, against = STARRED[where[0]]
     pairs = [
-        (cell, other) for cell in members if cell.key.method == method for other in _rivals(cell, members, against)
+        (cell, other)
+        for cell in members
+        if cell.key.method == method
+        for other in _rivals(cell, members, against)
     ]
     starred = [pair for pair in pairs if pair[0].number.star]
     plain = [pair for pair in pairs if not pair[0].number.star]
     claim = f"Each star: better than {against}, p < {ALPHA}."
     verdicts = [(pair, significance(*pair)) for pair in starred]
-    flaws = [Flaw(_tested(*pair), verdict) for pair, verdict in verdicts if verdict is not AuditVerdict.HOLDS]
+    flaws = [
+        Flaw(_tested(*pair), verdict)
+        for pair, verdict in verdicts
+        if verdict is not AuditVerdict.HOLDS
+    ]
     yield Finding(*where, claim, "stars", len(starred), tuple(flaws))
 
     claim = f"Every number better than {against} with p < {ALPHA} has a star."
     tests = [(pair, contrast(*pair)) for pair in plain if significance(*pair) is AuditVerdict.HOLDS]
     flaws = [
-        Flaw(_tested(*pair), AuditVerdict.FAILS if test and test.most < ALPHA else AuditVerdict.ROUNDING)
+        Flaw(
+            _tested(*pair),
+            AuditVerdict.FAILS if test and test.most < ALPHA else AuditVerdict.ROUNDING,
+        )
         for pair, test in tests
     ]
     yield Finding(*where, claim, "stars", len(plain), tuple(flaws))
 
-    # a star on the row that the method is tested against: at least one model of the method must be worse
+    # a star on the row that the method is tested against: at least one model of the method must be
+    # worse
     reverse = [cell for cell in members if cell.key.method == against and cell.number.star]
     flaws = [
         Flaw(f"{cell} is not significantly better than any {method}")
         for cell in reverse
-        if all(significance(cell, other) is AuditVerdict.FAILS for other in _rivals(cell, members, method))
+        if all(
+            significance(cell, other) is AuditVerdict.FAILS
+            for other in _rivals(cell, members, method)
+        )
     ]
     if reverse:
         claim = f"A star on {against}: {method} is worse, p < {ALPHA}."
@@ -252,7 +296,8 @@ def _table_stars(where: tuple[str, str], members: Sequence[Printed]) -> Iterator
     if several:
         most = max(map(len, several))
         claim = (
-            f"Each star is still significant after Holm's correction over the tests against one number (up to {most})."
+            "Each star is still significant after Holm's correction over the tests "
+            f"against one number (up to {most})."
         )
         flaws = [flaw for family in several for flaw in _lost(family)]
         checked = sum(cell.number.star for family in several for cell, _ in family)
@@ -268,7 +313,9 @@ def _lost(family: Sequence[tuple[Printed, Printed]]) -> Iterator[Flaw]:
 
 def _rivals(cell: Printed, cells: Sequence[Printed], method: str) -> list[Printed]:
     """Return another method's cells of the same encoder, setting, benchmark and task."""
-    return [other for other in cells if other.key.method == method and other.key[4:8] == cell.key[4:8]]
+    return [
+        other for other in cells if other.key.method == method and other.key[4:8] == cell.key[4:8]
+    ]
 
 
 def _tested(cell: Printed, other: Printed) -> str:
@@ -276,7 +323,9 @@ def _tested(cell: Printed, other: Printed) -> str:
 
 
 def quotes(cells: Sequence[Printed]) -> Iterator[Finding]:
-    """Check each quoted cell against its source, or, where that paper is not in published.csv, against other quotes."""
+    """Check each quoted cell against its source, or, where that paper is not in published.csv,
+    against other quotes.
+    """
     papers = {cell.key.paper for cell in cells}
     # of one place: method, variant, encoder, setting, benchmark, task
     places: dict[tuple[str, ...], list[Printed]] = defaultdict(list)
@@ -290,7 +339,9 @@ def quotes(cells: Sequence[Printed]) -> Iterator[Finding]:
         origins = [(cell, _origins(cell, places[cell.key[2:8]], known)) for cell in quoted]
         compared = [(cell, there) for cell, there in origins if there]
         flaws = tuple(flaw for pair in compared if (flaw := _misquoted(*pair)))
-        claim = f"Numbers quoted from {source} equal " + ("their source." if known else "those quoted elsewhere.")
+        claim = f"Numbers quoted from {source} equal " + (
+            "their source." if known else "those quoted elsewhere."
+        )
         if compared:
             yield Finding(paper, table, claim, "quotes", len(compared), flaws)
 
@@ -298,13 +349,19 @@ def quotes(cells: Sequence[Printed]) -> Iterator[Finding]:
 def _origins(cell: Printed, candidates: Sequence[Printed], known: bool) -> list[Printed]:
     source, paper = cell.key.source, cell.key.paper
     if known:
-        return [other for other in candidates if (other.key.paper, other.key.source) == (source, OWN)]
-    return [other for other in candidates if other.key.source == source and other.key.paper != paper]
+        return [
+            other for other in candidates if (other.key.paper, other.key.source) == (source, OWN)
+        ]
+    return [
+        other for other in candidates if other.key.source == source and other.key.paper != paper
+    ]
 
 
 def _misquoted(cell: Printed, origins: Sequence[Printed]) -> Flaw | None:
     for origin in origins:
-        if equal(cell, origin) and (origin.key.source != OWN or cell.number.std == origin.number.std):
+        if equal(cell, origin) and (
+            origin.key.source != OWN or cell.number.std == origin.number.std
+        ):
             return None
     there = ", ".join(f"{other.text} ({other.key.paper} {other.key.table})" for other in origins)
     return Flaw(f"{cell}, there {there}")

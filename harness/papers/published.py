@@ -1,4 +1,6 @@
-"""Readers of reports/papers/NAME.toml, of the printed numbers in published.csv and of the claims in ablations.toml."""
+"""Readers of reports/papers/NAME.toml, of the printed numbers in published.csv and of the claims in
+ablations.toml.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ from harness.stats import Summary
 from harness.tables import read_rows
 from harness.tomlfiles import Name, read_toml
 
-#: The only profile whose results may stand beside printed numbers, and only as it is shipped with the package.
+#: The only profile whose results may stand beside printed numbers, and only as it is shipped with
+#: the package.
 PAPER_PROFILE = "paper"
 #: `source` of the numbers that a paper prints as its own
 OWN = "own"
@@ -51,7 +54,9 @@ class PublishedKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Published:
-    """A printed number with its standard deviation, number of seeds (None where not stated) and star."""
+    """A printed number with its standard deviation, number of seeds (None where not stated) and
+    star.
+    """
 
     value: float
     std: float | None
@@ -60,7 +65,9 @@ class Published:
 
     @property
     def summary(self) -> Summary | None:
-        """Mean, deviation (read as the sample form) and seeds for a test; None if the number of seeds is not stated."""
+        """Mean, deviation (read as the sample form) and seeds for a test; None if the number of
+        seeds is not stated.
+        """
         return Summary(self.value, self.std, self.seeds) if self.seeds else None
 
 
@@ -70,14 +77,18 @@ _NUMBER = ("value", "std", "seeds", "significant")
 
 
 class Paper(PaperPart):
-    """The tables and figures of a paper. `name` is the file's stem and the paper's key in published.csv."""
+    """The tables and figures of a paper. `name` is the file's stem and the paper's key in
+    published.csv.
+    """
 
     name: Name
     title: Name
     short: Annotated[str, Field(description="its name in headings; by default the file's")] = ""
     reference: Name
     tables: Annotated[dict[str, PaperTable], Field(min_length=1)]
-    configuration: Annotated[dict[str, Configuration], Field(description="tables without runs")] = {}
+    configuration: Annotated[
+        dict[str, Configuration], Field(description="tables without runs")
+    ] = {}
     neighbours: dict[str, NeighbourTable] = {}
     figures: dict[str, FigureSpec] = {}
 
@@ -116,18 +127,29 @@ def read_published(path: Path = REPORTS / "published.csv") -> dict[PublishedKey,
     numbers: dict[PublishedKey, Published] = {}
     for where, (value, std, seeds, star, *key) in read_rows(path, *_NUMBER, *PublishedKey._fields):
         try:
-            number = Published(float(value), float(std) if std else None, int(seeds) if seeds else None, star == "1")
+            number = Published(
+                float(value),
+                float(std) if std else None,
+                int(seeds) if seeds else None,
+                star == "1",
+            )
         except ValueError as error:
-            raise UserError(f"{where}: {error}; value, std and seeds are numbers, the last two may be empty") from error
+            raise UserError(
+                f"{where}: {error}; value, std and seeds are numbers, the last two may be empty"
+            ) from error
         numbers.setdefault(PublishedKey(*key), number)
     return numbers
 
 
-def published_key(paper: str, table: str, row: PaperRow, encoder: str, column: PaperColumn) -> PublishedKey:
+def published_key(
+    paper: str, table: str, row: PaperRow, encoder: str, column: PaperColumn
+) -> PublishedKey:
     """Return the key of a cell's printed number."""
     method, _, variant = row.published.partition(":")
     task = row.printed or column.printed
-    return PublishedKey(paper, table, method, variant, encoder, row.setting, column.benchmark, task, row.source)
+    return PublishedKey(
+        paper, table, method, variant, encoder, row.setting, column.benchmark, task, row.source
+    )
 
 
 #: the score that all ablation claims are about
@@ -156,11 +178,14 @@ def read_ablations() -> tuple[Ablation, ...]:
 
 
 def printed_difference(ablation: Ablation, published: PublishedNumbers) -> float | None:
-    """Return better - worse, averaged over a paper's tables, encoders and settings; None where no two rows match."""
+    """Return better - worse, averaged over a paper's tables, encoders and settings; None where no
+    two rows match.
+    """
     better, worse = (_averages(ablation, row, published) for row in ablation.printed)
     differences = []
     for (table, encoder, setting), value in better.items():
-        # a text-only method has no row in a setting with unpaired images: compare with its row on the text alone
+        # a text-only method has no row in a setting with unpaired images: compare with its row on
+        # the text alone
         places = ((table, encoder, setting), (table, encoder, setting.partition("+")[0]))
         other = next((worse[at] for at in places if at in worse), None)
         if other is not None:
@@ -168,11 +193,14 @@ def printed_difference(ablation: Ablation, published: PublishedNumbers) -> float
     return mean(differences) if differences else None
 
 
-def _averages(ablation: Ablation, row: str, published: PublishedNumbers) -> dict[tuple[str, str, str], float]:
+def _averages(
+    ablation: Ablation, row: str, published: PublishedNumbers
+) -> dict[tuple[str, str, str], float]:
     method, _, variant = row.partition(":")
     wanted = (ablation.paper, method, variant, ABLATION_SCORE.suite, ABLATION_SCORE.task)
     return {
         (key.table, key.encoder, key.setting): number.value
         for key, number in published.items()
-        if key.table in ablation.tables and (key.paper, key.method, key.variant, key.benchmark, key.task) == wanted
+        if key.table in ablation.tables
+        and (key.paper, key.method, key.variant, key.benchmark, key.task) == wanted
     }

@@ -1,4 +1,6 @@
-"""The schema of reports/papers/NAME.toml. Unknown keys are refused; the printed numbers are in published.csv."""
+"""The schema of reports/papers/NAME.toml. Unknown keys are refused; the printed numbers are in
+published.csv.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,14 @@ from harness.tomlfiles import Name
 Count = Annotated[int, Field(ge=1)]
 Decimals = Annotated[int, Field(ge=0, le=6)]
 
-#: suite -> column and metric of the numbers that every run has: its best dev score, and the minutes of its training
+#: suite -> column and metric of the numbers that every run has: its best dev score, and the minutes
+#: of its training
 WITH_EVERY_RUN = {
     "dev": (Column("best", "spearman"), Metric("spearman", unit="points of Spearman")),
-    "cost": (Column("training", "minutes"), Metric("minutes", larger_is_better=False, unit="minutes")),
+    "cost": (
+        Column("training", "minutes"),
+        Metric("minutes", larger_is_better=False, unit="minutes"),
+    ),
 }
 
 
@@ -49,8 +55,8 @@ OwnSetting = Annotated[Name, _spelled(parse_setting)]
 class PaperColumn(PaperPart):
     """One column: the score of a run that fills it, and its words in published.csv.
 
-    `suite`, `metric`, `decimals`, `better` and `points` default to the table's, `task` and `printed` to the column's
-    name, and `benchmark` to the suite.
+    `suite`, `metric`, `decimals`, `better` and `points` default to the table's, `task` and
+    `printed` to the column's name, and `benchmark` to the suite.
     """
 
     name: Name
@@ -61,44 +67,74 @@ class PaperColumn(PaperPart):
     printed: Name
     decimals: Decimals
     better: Literal["higher", "lower"] = "higher"
-    points: Annotated[bool, Field(description="a score x 100, which a margin in points can judge")] = True
-    published_only: Annotated[bool, Field(description="a value of the configuration: printed, not measured")] = False
+    points: Annotated[
+        bool, Field(description="a score x 100, which a margin in points can judge")
+    ] = True
+    published_only: Annotated[
+        bool, Field(description="a value of the configuration: printed, not measured")
+    ] = False
 
     @property
     def measure(self) -> Metric:
         """The column's metric as the paper prints it."""
         judged = self.metric not in unjudged(self.suite)
-        return Metric(self.metric, larger_is_better=self.better == "higher", digits=self.decimals, judged=judged)
+        return Metric(
+            self.metric,
+            larger_is_better=self.better == "higher",
+            digits=self.decimals,
+            judged=judged,
+        )
 
 
 class Definition(PaperPart):
-    """One of several ways to compute a table's numbers, where public programs differ or the paper is silent."""
+    """One of several ways to compute a table's numbers, where public programs differ or the paper
+    is silent.
+    """
 
     label: str = ""
-    metrics: Annotated[dict[Name, Name], Field(description="column -> metric; without any, the columns' own")] = {}
-    part: Annotated[str, Field(description="the part of the task that is scored; the whole task by default")] = ""
-    compared: Annotated[bool, Field(description="compared with print in rows that are not known to be made by it")] = (
-        False
-    )
+    metrics: Annotated[
+        dict[Name, Name], Field(description="column -> metric; without any, the columns' own")
+    ] = {}
+    part: Annotated[
+        str, Field(description="the part of the task that is scored; the whole task by default")
+    ] = ""
+    compared: Annotated[
+        bool, Field(description="compared with print in rows that are not known to be made by it")
+    ] = False
 
 
 class PaperRow(PaperPart):
-    """One row of a table, repeated for each of its encoders: the runs that fill it and its printed numbers."""
+    """One row of a table, repeated for each of its encoders: the runs that fill it and its printed
+    numbers.
+    """
 
     variant: OwnVariant
     setting: OwnSetting
     published: Annotated[Name, Field(description="METHOD or METHOD:VARIANT in published.csv")]
     source: Annotated[Name, Field(description="the column of that name in published.csv")] = "own"
-    encoders: Annotated[tuple[Name, ...] | None, Field(description="only these of the table's encoders")] = None
-    seeds: Annotated[Count | None, Field(description="runs that fill the row; the table's by default")] = None
-    against: Annotated[OwnVariant | None, Field(description="variant of the row that the paper tests against")] = None
+    encoders: Annotated[
+        tuple[Name, ...] | None, Field(description="only these of the table's encoders")
+    ] = None
+    seeds: Annotated[
+        Count | None, Field(description="runs that fill the row; the table's by default")
+    ] = None
+    against: Annotated[
+        OwnVariant | None, Field(description="variant of the row that the paper tests against")
+    ] = None
     published_only: Annotated[bool, Field(description="printed, not measured")] = False
-    quoted: Annotated[bool, Field(description="quoted from another paper: shown if other tables run it")] = False
-    task: Annotated[Name | None, Field(description="the task measured, where the row decides it")] = None
+    quoted: Annotated[
+        bool, Field(description="quoted from another paper: shown if other tables run it")
+    ] = False
+    task: Annotated[
+        Name | None, Field(description="the task measured, where the row decides it")
+    ] = None
     printed: Annotated[Name | None, Field(description="that task in published.csv")] = None
     mark: Annotated[str, Field(description="a remark beside the row's name")] = ""
     definition: Annotated[
-        Name | None, Field(description="label of the definition that made its printed numbers; the table's first")
+        Name | None,
+        Field(
+            description="label of the definition that made its printed numbers; the table's first"
+        ),
     ] = None
 
     @property
@@ -134,9 +170,13 @@ class PaperTable(PaperPart):
     encoders: Annotated[tuple[Name, ...], Field(min_length=1)]
     columns: Annotated[tuple[PaperColumn, ...], Field(min_length=1)]
     rows: Annotated[tuple[PaperRow, ...], Field(min_length=1)]
-    groups: Annotated[Literal["setting", "encoder"], Field(description="setting: within an encoder too")] = "setting"
+    groups: Annotated[
+        Literal["setting", "encoder"], Field(description="setting: within an encoder too")
+    ] = "setting"
     test: PaperTest | None = None
-    definitions: Annotated[tuple[Definition, ...], Field(description="the first is that of the printed numbers")] = ()
+    definitions: Annotated[
+        tuple[Definition, ...], Field(description="the first is that of the printed numbers")
+    ] = ()
     left_out: tuple[LeftOut, ...] = ()
     note: str = ""
 
@@ -145,7 +185,11 @@ class PaperTable(PaperPart):
     def _fill_columns(cls, data: object) -> object:
         if not isinstance(data, Mapping) or not isinstance(data.get("columns"), list | tuple):
             return data
-        shared = {key: data[key] for key in ("suite", "metric", "decimals", "better", "points") if key in data}
+        shared = {
+            key: data[key]
+            for key in ("suite", "metric", "decimals", "better", "points")
+            if key in data
+        }
         return {**data, "columns": [_filled(column, shared) for column in data["columns"]]}
 
     @model_validator(mode="after")
@@ -153,7 +197,9 @@ class PaperTable(PaperPart):
         for row in self.rows:
             unknown = sorted(set(row.encoders or ()) - set(self.encoders))
             if unknown:
-                raise ValueError(f"the row {row.variant} has the encoder '{unknown[0]}', which the table does not list")
+                raise ValueError(
+                    f"the row {row.variant} has the encoder '{unknown[0]}', which the table does not list"
+                )
             self.compared(row)
         return self
 
@@ -165,10 +211,14 @@ class PaperTable(PaperPart):
         )
         for each in self.definitions:
             if unknown := sorted(set(each.metrics) - columns):
-                raise ValueError(f"the definition '{each.label}' names the column '{unknown[0]}', which is not there")
+                raise ValueError(
+                    f"the definition '{each.label}' names the column '{unknown[0]}', which is not there"
+                )
         for row in self.rows:
             if row.definition is not None and row.definition not in labels:
-                raise ValueError(f"the row {row.variant} has the definition '{row.definition}', which is not there")
+                raise ValueError(
+                    f"the row {row.variant} has the definition '{row.definition}', which is not there"
+                )
         return self
 
     def definitions_of(self, row: PaperRow) -> tuple[Definition, ...]:
@@ -176,12 +226,14 @@ class PaperTable(PaperPart):
         if not self.definitions:
             return (Definition(),)
         own = next(
-            (definition for definition in self.definitions if definition.label == row.definition), self.definitions[0]
+            (definition for definition in self.definitions if definition.label == row.definition),
+            self.definitions[0],
         )
         return (own, *(definition for definition in self.definitions if definition is not own))
 
     def compared(self, row: PaperRow) -> PaperRow | None:
-        """Return the row that the paper's test compares with `row`: in its setting, else the only one of the variant.
+        """Return the row that the paper's test compares with `row`: in its setting, else the only
+        one of the variant.
 
         None for a row that is not compared. Raises ValueError when there is no such row.
         """
@@ -189,24 +241,40 @@ class PaperTable(PaperPart):
             return None
         if self.test is None:
             raise ValueError(f"a row is compared with '{row.against}', but the table has no 'test'")
-        rows = [other for other in self.rows if other.variant == row.against and not other.published_only]
+        rows = [
+            other
+            for other in self.rows
+            if other.variant == row.against and not other.published_only
+        ]
         here = [other for other in rows if other.setting == row.setting]
         if here or len(rows) == 1:
             return (here or rows)[0]
-        raise ValueError(f"a row is compared with '{row.against}', which has no row in {row.setting}")
+        raise ValueError(
+            f"a row is compared with '{row.against}', which has no row in {row.setting}"
+        )
 
     def with_rows_of(self, variants: Sequence[str]) -> PaperTable:
-        """The table with rows of these variants too, in each of its settings; no number of theirs is printed."""
+        """The table with rows of these variants too, in each of its settings; no number of theirs
+        is printed.
+        """
         ours = {row.setting: row for row in self.rows if not row.published_only}
         ours |= {row.setting: row for row in self.rows if row.against}
         own = {"published": "", "quoted": True, "encoders": None, "seeds": None, "mark": ""}
         new = {*variants} - {row.variant for row in self.rows}
         settings = [row for row in ours.values() if row.setting != UNTRAINED]
-        rows = [row.model_copy(update={**own, "variant": each}) for each in sorted(new) for row in settings]
+        rows = [
+            row.model_copy(update={**own, "variant": each})
+            for each in sorted(new)
+            for row in settings
+        ]
         return self.model_copy(update={"rows": (*self.rows, *rows)})
 
     def rows_of(self, encoder: str) -> Iterator[tuple[int, PaperRow]]:
-        return ((at, row) for at, row in enumerate(self.rows) if row.encoders is None or encoder in row.encoders)
+        return (
+            (at, row)
+            for at, row in enumerate(self.rows)
+            if row.encoders is None or encoder in row.encoders
+        )
 
     @property
     def alpha(self) -> float:
@@ -217,10 +285,13 @@ class PaperTable(PaperPart):
     def suites(self) -> tuple[str, ...]:
         """The suites of its columns, in order.
 
-        Numbers that come with every run need no suite, but a run needs at least one to have a result: `sts`.
+        Numbers that come with every run need no suite, but a run needs at least one to have a
+        result: `sts`.
         """
         suites = (column.suite for column in self.columns if not column.published_only)
-        return tuple(dict.fromkeys(name for name in suites if name not in WITH_EVERY_RUN)) or ("sts",)
+        return tuple(dict.fromkeys(name for name in suites if name not in WITH_EVERY_RUN)) or (
+            "sts",
+        )
 
 
 class Configuration(PaperPart):
@@ -239,7 +310,9 @@ class RunProduct(PaperPart):
     encoders: Annotated[tuple[Name, ...], Field(min_length=1)]
     settings: Annotated[tuple[OwnSetting, ...], Field(min_length=1)]
     variants: Annotated[tuple[OwnVariant, ...], Field(min_length=1)]
-    pairs: Annotated[tuple[Name, ...], Field(description="the runs, where they are no product")] = ()
+    pairs: Annotated[
+        tuple[Name, ...], Field(description="the runs, where they are no product")
+    ] = ()
     note: str = ""
 
     @model_validator(mode="after")
@@ -247,14 +320,18 @@ class RunProduct(PaperPart):
         for variant, setting in pairs_of(self):
             if variant not in self.variants or setting not in self.settings:
                 pair = f"{variant}/{setting}"
-                raise ValueError(f"'{pair}' in 'pairs' is not one of the variants, '/', and one of the settings")
+                raise ValueError(
+                    f"'{pair}' in 'pairs' is not one of the variants, '/', and one of the settings"
+                )
         return self
 
 
 class NeighbourTable(RunProduct):
-    """A table of nearest sentences: `queries` sentences, the `top` nearest of a pool, for each model.
+    """A table of nearest sentences: `queries` sentences, the `top` nearest of a pool, for each
+    model.
 
-    The paper's queries are not in published.csv; the suite draws its own from the captions of `task`.
+    The paper's queries are not in published.csv; the suite draws its own from the captions of
+    `task`.
     """
 
     pool: Annotated[Name, Field(description="the paper's pool of candidates")]
@@ -268,9 +345,12 @@ class FigureSpec(RunProduct):
 
     kind: Annotated[Name, AfterValidator(partial(check_registered, "figure kind"))]
     metric: Name
-    task: Annotated[str, Field(description="the task that is shown, where a suite has several")] = ""
+    task: Annotated[str, Field(description="the task that is shown, where a suite has several")] = (
+        ""
+    )
     printed: Annotated[
-        dict[Name, Name], Field(description="tasks of published.csv that are drawn as lines, and their labels")
+        dict[Name, Name],
+        Field(description="tasks of published.csv that are drawn as lines, and their labels"),
     ] = {}
 
 
@@ -291,5 +371,9 @@ def _filled(column: object, shared: Mapping[str, object]) -> object:
     column = {**shared, "task": column["name"], "printed": column["name"], **column}
     if column.get("suite") in WITH_EVERY_RUN:
         (task, metric), measure = WITH_EVERY_RUN[column["suite"]]
-        column |= {"task": task, "metric": metric, "better": "higher" if measure.larger_is_better else "lower"}
+        column |= {
+            "task": task,
+            "metric": metric,
+            "better": "higher" if measure.larger_is_better else "lower",
+        }
     return {"benchmark": column.get("suite"), **column}

@@ -10,7 +10,8 @@ from harness.planning.plan import LEFT_ALONE, Plan, PlannedRun, check_left
 
 
 def with_tried_encoders(plan: Plan) -> Plan:
-    """A plan without the runs to do whose encoder cannot be used: `refused` says why. Raises UserError if none is left.
+    """A plan without the runs to do whose encoder cannot be used: `refused` says why. Raises
+    UserError if none is left.
 
     An encoder is tried as the runs read it; a missing one is not.
     """
@@ -18,7 +19,10 @@ def with_tried_encoders(plan: Plan) -> Plan:
     answers, unusable = dict[TrialKey, TrialFindings | UserError](), dict[str, UserError]()
     for run in plan.runs:
         try:
-            if lost := next((unusable[each.key] for each in run.experiment.teachers if each.key in unusable), None):
+            if lost := next(
+                (unusable[each.key] for each in run.experiment.teachers if each.key in unusable),
+                None,
+            ):
                 raise lost
             if run.state not in LEFT_ALONE and not run.experiment.encoder.missing:
                 _check(run, answers)
@@ -32,7 +36,9 @@ def with_tried_encoders(plan: Plan) -> Plan:
 
 
 def _check(run: PlannedRun, answers: dict[TrialKey, TrialFindings | UserError]) -> None:
-    """Look up or find what the trial of a run's encoder says. Raises UserError for one that cannot be used."""
+    """Look up or find what the trial of a run's encoder says. Raises UserError for one that cannot
+    be used.
+    """
     resolved, source = run.resolved, run.experiment.encoder.source
     trains = resolved.trains
     key = TrialKey(
@@ -60,12 +66,16 @@ def _tried(key: TrialKey) -> TrialFindings:
 
     if key.own_head:
         return open_model(key.folder, key.pooling, trusted=key.trusted).found
-    loaded = Student.load(key.folder, key.pooling, own_head=False, max_length=key.max_length, rates=key.rates)
+    loaded = Student.load(
+        key.folder, key.pooling, own_head=False, max_length=key.max_length, rates=key.rates
+    )
     return loaded.found
 
 
 def _check_views(run: PlannedRun) -> None:
-    """Raise UserError if the method compares dropout views of a sentence, for an encoder without dropout."""
+    """Raise UserError if the method compares dropout views of a sentence, for an encoder without
+    dropout.
+    """
     from harness.method.conformance import text_views
 
     resolved, spec = run.resolved, run.resolved.spec

@@ -1,8 +1,10 @@
-"""Estimates of how long a plan takes: from the times of finished runs, else by arithmetic for known GPUs.
+"""Estimates of how long a plan takes: from the times of finished runs, else by arithmetic for known
+GPUs.
 
-A training step takes 6 operations per weight and token (2 forward, 4 backward) at the GPU's rate, or the time that the
-host needs to launch them if that is longer. Weights are those of the encoder's layers; heads, losses, the optimizer and
-padding are left out. Embedding takes 2 operations per weight and token.
+A training step takes 6 operations per weight and token (2 forward, 4 backward) at the GPU's rate,
+or the time that the host needs to launch them if that is longer. Weights are those of the encoder's
+layers; heads, losses, the optimizer and padding are left out. Embedding takes 2 operations per
+weight and token.
 """
 
 from __future__ import annotations
@@ -19,29 +21,44 @@ from harness.setting import Captions, kept_rows
 from harness.spec import Stream
 from harness.training.batching import mixed
 
-#: Rows of the papers' corpora: MCSE section 4.1, the splits of Karpathy and Fei-Fei, SimCSE's NLI file.
-ROWS = {"flickr": 29_783, "coco": 82_783, "flickr-karpathy": 29_000, "coco-karpathy": 82_783, "nli": 275_601}
+#: Rows of the papers' corpora: MCSE section 4.1, the splits of Karpathy and Fei-Fei, SimCSE's NLI
+#: file.
+ROWS = {
+    "flickr": 29_783,
+    "coco": 82_783,
+    "flickr-karpathy": 29_000,
+    "coco-karpathy": 82_783,
+    "nli": 275_601,
+}
 #: Wiki1M, and CC12M's subsets in KDMCSE appendix B
 MILLION = 1_000_000
 CAPTIONS = 5
-#: Mean BERT tokens of a row, special ones included, cut at 32: of the first 11,914 lines of Wiki1M, MCSE's 29,783
-#: captions, 30,000 captions of COCO, and 8,626 triplets of NLI (all three sentences). Other corpora take the mean of
-#: the corpus that `_LIKE` gives for their stream.
+#: Mean BERT tokens of a row, special ones included, cut at 32: of the first 11,914 lines of Wiki1M,
+#: MCSE's 29,783 captions, 30,000 captions of COCO, and 8,626 triplets of NLI (all three sentences).
+#: Other corpora take the mean of the corpus that `_LIKE` gives for their stream.
 TOKENS = {"wiki": 21.9, "flickr": 15.9, "coco": 13.8, "nli": 41.4}
 _LIKE: dict[Stream, str] = {"sentences": "wiki", "pairs": "flickr", "triplets": "nli"}
-#: Vectors of an image of 224 pixels in patches of 16, and of a recording (NonLing appendix B), with the class token
+#: Vectors of an image of 224 pixels in patches of 16, and of a recording (NonLing appendix B), with
+#: the class token
 VECTORS: dict[Stream, int] = {"images": 197, "audio": 211}
 #: each row is encoded twice, with dropout or augmentation; each sentence of a triplet once
 VIEWS = 2
-#: Tokens of the distinct sentences of the seven STS tests, STS-B dev, test and all, SentEval's transfer tasks, the test
-#: captions of Flickr30k (two splits) and COCO. The classifiers of transfer tasks are not counted.
-SENTENCES = {"sts": 26_083 * 14.3, "geometry": 20_897 * 15.4, "transfer": 108_108 * 16.5, "retrieval": 35_010 * 14.2}
+#: Tokens of the distinct sentences of the seven STS tests, STS-B dev, test and all, SentEval's
+#: transfer tasks, the test captions of Flickr30k (two splits) and COCO. The classifiers of transfer
+#: tasks are not counted.
+SENTENCES = {
+    "sts": 26_083 * 14.3,
+    "geometry": 20_897 * 15.4,
+    "transfer": 108_108 * 16.5,
+    "retrieval": 35_010 * 14.2,
+}
 DEV = 2_909 * 16.4
-#: The fraction of a GPU's peak rate that steps of BERT-base reach, and seconds per layer of a step on the host, both
-#: measured on one H200 (docs/reproduce.md)
+#: The fraction of a GPU's peak rate that steps of BERT-base reach, and seconds per layer of a step
+#: on the host, both measured on one H200 (docs/reproduce.md)
 UTILISATION = {"fp32": 0.53, "tf32": 0.21, "bf16": 0.11, "fp16": 0.11}
 HOST = 0.0022
-#: Bytes of a checkpoint per weight (the weight and AdamW's two moments), and a disk's bytes per second
+#: Bytes of a checkpoint per weight (the weight and AdamW's two moments), and a disk's bytes per
+#: second
 SAVED, DISK = 12, 1e9
 #: seconds that finished runs took for training ('') and for each suite
 Times = Mapping[str, Sequence[float]]
@@ -72,7 +89,8 @@ class Steps:
 class Card:
     """A GPU with its dense peak rates, in operations per second.
 
-    `half` is bf16 and fp16 with sums in float32, `tf32` and `single` are float32 with and without TF32.
+    `half` is bf16 and fp16 with sums in float32, `tf32` and `single` are float32 with and without
+    TF32.
     """
 
     name: str
@@ -96,11 +114,15 @@ class Card:
         shape, host = shape_of(run), HOST * shape_of(run).layers
         precision = run.training.precision
         operations = 6 * shape.weights
-        stepping = sum(part.count * max(self.seconds(operations * part.tokens, precision), host) for part in steps)
+        stepping = sum(
+            part.count * max(self.seconds(operations * part.tokens, precision), host)
+            for part in steps
+        )
         of_text = sum(part.count for part in steps[: len(steps) - len(run.own_steps)])
         scores = math.ceil(of_text / run.training.eval_every)
         seconds = stepping + scores * self.embedding(shape, DEV)
-        # one per minute and per new best score: in random order, the nth score is the best with probability 1/n
+        # one per minute and per new best score: in random order, the nth score is the best with
+        # probability 1/n
         checkpoints = seconds / 60 + math.log(scores) + 1
         return seconds + checkpoints * SAVED * (shape.weights + shape.vectors) / DISK
 
@@ -118,14 +140,18 @@ CARDS = (
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of all runs one after another: `here` from finished runs, otherwise `cards`, by the card's name."""
+    """Seconds of all runs one after another: `here` from finished runs, otherwise `cards`, by the
+    card's name.
+    """
 
     here: float | None = None
     cards: Mapping[str, float] = field(default_factory=dict)
 
 
 def estimate(plan: Plan) -> Estimate | None:
-    """The time of the runs still to do; None if no run is finished and a corpus is not one of the papers'."""
+    """The time of the runs still to do; None if no run is finished and a corpus is not one of the
+    papers'.
+    """
     finished = plan.known.where(profile=[plan.request.profile.name])
     if finished or not plan.todo:
         same = finished.times()
@@ -140,7 +166,9 @@ def estimate(plan: Plan) -> Estimate | None:
             return None
         tokens = sum(SENTENCES.get(suite, 0.0) for suite in run.todo)
         for card in CARDS:
-            cards[card.name] += card.training(run.resolved, steps) + card.embedding(shape_of(run.resolved), tokens)
+            cards[card.name] += card.training(run.resolved, steps) + card.embedding(
+                shape_of(run.resolved), tokens
+            )
     return Estimate(cards=cards)
 
 
@@ -150,7 +178,9 @@ def shape_of(run: Resolved) -> Shape:
 
 
 def training_steps(run: Resolved) -> list[Steps] | None:
-    """A training's steps on text, on pairs and on other streams; None if a corpus is not one of the papers'."""
+    """A training's steps on text, on pairs and on other streams; None if a corpus is not one of the
+    papers'.
+    """
     if not run.trains:
         return []
     rows: dict[str, int] = {}
@@ -171,7 +201,9 @@ def training_steps(run: Resolved) -> list[Steps] | None:
         if count:
             views = 1 if run.streams[names[0]] == "triplets" else VIEWS
             counts.append(Steps(count, views * training.batch_size * _length(run, names, rows)))
-    return counts + [Steps(steps, VIEWS * own.batch_size * VECTORS[key]) for key, own in run.own_steps.items()]
+    return counts + [
+        Steps(steps, VIEWS * own.batch_size * VECTORS[key]) for key, own in run.own_steps.items()
+    ]
 
 
 def _length(run: Resolved, names: list[str], rows: Mapping[str, int]) -> float:
@@ -179,23 +211,29 @@ def _length(run: Resolved, names: list[str], rows: Mapping[str, int]) -> float:
     stream = run.streams[names[0]]
     longest = run.training.max_length * (3 if stream == "triplets" else 1)
     tokens = {name: TOKENS.get(name.partition("-")[0], TOKENS[_LIKE[stream]]) for name in names}
-    return min(longest, sum(tokens[name] * rows[name] for name in names) / sum(rows[name] for name in names))
+    return min(
+        longest,
+        sum(tokens[name] * rows[name] for name in names) / sum(rows[name] for name in names),
+    )
 
 
 def _rows(run: Resolved, corpus: str, stream: Stream) -> int | None:
     """The number of a corpus's rows that sets the number of steps; None if unknown."""
     rows = ROWS.get(corpus, MILLION if corpus.startswith(("wiki", "cc12m")) else None)
-    if rows and any(isinstance(option, Captions) and option.which == "all" for option in run.options):
+    if rows and any(
+        isinstance(option, Captions) and option.which == "all" for option in run.options
+    ):
         rows *= CAPTIONS if stream == "pairs" else 1
     kept = kept_rows(run.options, stream)
     return min(rows, kept.rows) if rows and kept and not kept.steps_of_all else rows
 
 
 def _expected(run: PlannedRun, same: Mapping[tuple[str, str], Times], every: Times) -> float:
-    """The median time of finished runs of the same method and encoder; without any, of all finished runs.
+    """The median time of finished runs of the same method and encoder; without any, of all finished
+    runs.
 
-    A training of so many steps takes the time of as many of theirs. A mean would follow the few that shared their
-    cores with others.
+    A training of so many steps takes the time of as many of theirs. A mean would follow the few
+    that shared their cores with others.
     """
     spec, steps = run.resolved.spec, run.resolved.training.steps
     times = same.get((spec.variant.name, spec.encoder), every)

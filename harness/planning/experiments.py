@@ -41,10 +41,10 @@ LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
 class Experiment:
     """One run, resolved, with all that its training reads and the runs that are its teachers.
 
-    `corpora` are in the setting's order, `features` by role in the method, `patches` by stream. A method that does
-    not train reads its encoder only; its `features` are those that the encoder's published heads project. In
-    `teachers`, a teacher follows its own teachers. `code` has hashes of other packages' code ('' for
-    this project's), by kind and name.
+    `corpora` are in the setting's order, `features` by role in the method, `patches` by stream. A
+    method that does not train reads its encoder only; its `features` are those that the encoder's
+    published heads project. In `teachers`, a teacher follows its own teachers. `code` has hashes of
+    other packages' code ('' for this project's), by kind and name.
     """
 
     resolved: Resolved
@@ -88,43 +88,73 @@ class Experiment:
     @cached_property
     def missing(self) -> tuple[Missing, ...]:
         """All missing inputs of the training, each once."""
-        return tuple(dict.fromkeys(item for ingredient in self._ingredients() for item in ingredient.missing))
+        return tuple(
+            dict.fromkeys(item for ingredient in self._ingredients() for item in ingredient.missing)
+        )
 
     def missing_for(self, suite: Suite, root: Path | None) -> tuple[Missing, ...]:
-        """Missing inputs of a suite besides its data: the image teacher's models, if they have to compute features.
+        """Missing inputs of a suite besides its data: the image teacher's models, if they have to
+        compute features.
 
-        A run that reads stored features trains without these models; an untrained method needs them for test images.
+        A run that reads stored features trains without these models; an untrained method needs them
+        for test images.
         """
         features = self.features.get("image")
         if features is None or not suite.computes(features.teacher.name, root):
             return ()
-        return tuple(dict.fromkeys(item for model in features.teacher.models for item in model.missing))
+        return tuple(
+            dict.fromkeys(item for model in features.teacher.models for item in model.missing)
+        )
 
     def unfit_for(self, suite: Suite, root: Path | None) -> str:
-        """Why a suite cannot be evaluated, if neither a file nor a model gives features of its images; else empty."""
+        """Why a suite cannot be evaluated, if neither a file nor a model gives features of its
+        images; else empty.
+        """
         features = self.features.get("image")
-        if features is None or not features.teacher.unable or not suite.computes(features.teacher.name, root):
+        if (
+            features is None
+            or not features.teacher.unable
+            or not suite.computes(features.teacher.name, root)
+        ):
             return ""
         name = features.teacher.name
         return f"no file has {name} features of its images, and the profile has no model '{name}' that computes them"
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        """What a user should know of the models, and of the corpora: odd rows, and fewer than a batch has."""
+        """What a user should know of the models, and of the corpora: odd rows, and fewer than a
+        batch has.
+        """
         batch = self.resolved.training.batch_size
-        models = [] if self.encoder.missing else [(f"encoder {self.resolved.spec.encoder}", self.encoder.source)]
+        models = (
+            []
+            if self.encoder.missing
+            else [(f"encoder {self.resolved.spec.encoder}", self.encoder.source)]
+        )
         for features in self.features.values():
             read = [need.source for need in features.needs if not need.missing]
-            texts = [source for source in read if isinstance(source, FrozenModel) and source.kind == "text"]
+            texts = [
+                source
+                for source in read
+                if isinstance(source, FrozenModel) and source.kind == "text"
+            ]
             models += [(f"teacher {features.teacher.name}", source.model) for source in texts]
-        lines = [f"{name}: {line}" for name, model in dict.fromkeys(models) for line in remarks_on(model.path())]
-        lines += [f"{corpus.name}: {line}" for corpus in self.corpora for line in corpus.found.remarks]
+        lines = [
+            f"{name}: {line}"
+            for name, model in dict.fromkeys(models)
+            for line in remarks_on(model.path())
+        ]
+        lines += [
+            f"{corpus.name}: {line}" for corpus in self.corpora for line in corpus.found.remarks
+        ]
         for stream, all_rows in self._rows.items():
             kept = kept_rows(self.resolved.options, stream)
             rows = all_rows if kept is None else kept.rows
             if 0 < rows < batch:
                 names = ", ".join(corpus.name for corpus in self.corpora if corpus.stream == stream)
-                lines.append(f"{names}: {rows} rows, fewer than the batch of {batch}; every batch has {rows}")
+                lines.append(
+                    f"{names}: {rows} rows, fewer than the batch of {batch}; every batch has {rows}"
+                )
         return tuple(lines)
 
     @property
@@ -133,7 +163,9 @@ class Experiment:
         counts: dict[Stream, list[int | None]] = {}
         for corpus in self.corpora:
             counts.setdefault(corpus.stream, []).append(corpus.found.rows)
-        return {stream: sum(filter(None, some)) for stream, some in counts.items() if None not in some}
+        return {
+            stream: sum(filter(None, some)) for stream, some in counts.items() if None not in some
+        }
 
     def check_mixing(self) -> None:
         """Raise UserError if there are more batches of pairs than of text."""
@@ -158,7 +190,8 @@ class Experiment:
         code = {f"{kind} {name}": hashed for (kind, name), hashed in self.code.items() if hashed}
         if self.dev is None:
             heads = {
-                role: [source.fingerprint for source in features.needs] for role, features in self.features.items()
+                role: [source.fingerprint for source in features.needs]
+                for role, features in self.features.items()
             }
             return identity | ({"heads": heads} if heads else {}) | ({"code": code} if code else {})
         identity |= {
@@ -181,7 +214,9 @@ class Experiment:
         return digest(self.identity)
 
     def check_code(self) -> None:
-        """Raise UserError if the method, or the code of another package, has changed since the run was planned."""
+        """Raise UserError if the method, or the code of another package, has changed since the run
+        was planned.
+        """
         for (kind, name), planned in self.code.items():
             if code_of(kind, name) != planned:
                 raise UserError(
@@ -207,11 +242,13 @@ class Experiments:
     def of(self, run: Resolved) -> Experiment:
         """A run with its ingredients and its teachers.
 
-        Raises UserError, UnavailableError for a name that the profile does not have, and PlugInError where the code of
-        another package fails.
+        Raises UserError, UnavailableError for a name that the profile does not have, and
+        PlugInError where the code of another package fails.
         """
         if run.spec in self._unfinished:
-            raise UserError(f"{run.spec} would be its own teacher, directly or through another; name another run")
+            raise UserError(
+                f"{run.spec} would be its own teacher, directly or through another; name another run"
+            )
         if run.spec not in self._known:
             self._unfinished.add(run.spec)
             try:
@@ -225,7 +262,11 @@ class Experiments:
         encoder = inventory.encoder(run.spec.encoder)
         if not run.trains:
             published = inventory.profile.released.get(run.spec.encoder)
-            projected = published is not None and published.pooling == run.pooling and encoder.source.has_beside
+            projected = (
+                published is not None
+                and published.pooling == run.pooling
+                and encoder.source.has_beside
+            )
             images = published.images if published and projected else None
             heads = {"image": self._features(run, Feature(images), ())} if images else {}
             return Experiment(run, encoder, features=heads, code=self._code_of(run, heads))
@@ -234,17 +275,25 @@ class Experiments:
         features = {role: self._features(run, asked, pairs) for role, asked in run.features.items()}
         named = {stream: steps.patches.pretrained for stream, steps in run.own_steps.items()}
         patches = {
-            stream: inventory.patches(name) for stream, name in named.items() if name and fresh_size(name) is None
+            stream: inventory.patches(name)
+            for stream, name in named.items()
+            if name and fresh_size(name) is None
         }
         read = (encoder, corpora, features, patches, inventory.dev(run.dev))
         return Experiment(run, *read, self._teachers_of(features), self._code_of(run, features))
 
-    def _code_of(self, run: Resolved, features: Mapping[str, RoleFeatures]) -> dict[tuple[str, str], str]:
+    def _code_of(
+        self, run: Resolved, features: Mapping[str, RoleFeatures]
+    ) -> dict[tuple[str, str], str]:
         used = [("method", run.spec.variant.name), ("pooling", run.pooling)]
         used += [("setting option", name) for name, _ in run.spec.setting.options if run.trains]
         used += [("corpus", self.inventory.profile.corpora[name].kind) for name in run.streams]
         models = [model.source for asked in features.values() for model in asked.teacher.models]
-        used += [("teacher kind", model.kind) for model in models if isinstance(model, FrozenModel | RunModel)]
+        used += [
+            ("teacher kind", model.kind)
+            for model in models
+            if isinstance(model, FrozenModel | RunModel)
+        ]
         return {(kind, name): self._code(kind, name) for kind, name in used}
 
     def _teachers_of(self, features: Mapping[str, RoleFeatures]) -> tuple[Experiment, ...]:
@@ -260,7 +309,9 @@ class Experiments:
         except UnfitSettingError as error:
             raise UnavailableError(f"the teacher {RUN}{key} cannot be trained: {error}") from error
 
-    def _features(self, run: Resolved, asked: Feature, corpora: tuple[UsedCorpus, ...]) -> RoleFeatures:
+    def _features(
+        self, run: Resolved, asked: Feature, corpora: tuple[UsedCorpus, ...]
+    ) -> RoleFeatures:
         """The features that a method asks for, over these pair corpora. Raises UserError."""
         name = asked.teacher
         if name in (*CONTROLS, "default"):
@@ -276,7 +327,9 @@ class Experiments:
         return RoleFeatures(asked, self._named(run, name, asked.of), corpora)
 
     def _beside(self, run: Resolved, name: str) -> NamedTeacher:
-        """A model beside the student: a text teacher or a run, else an encoder of the profile, by its first token."""
+        """A model beside the student: a text teacher or a run, else an encoder of the profile, by
+        its first token.
+        """
         profile = self.inventory.profile
         table = profile.teachers.get(name)
         if table is not None and table.kind != "text":
@@ -286,14 +339,21 @@ class Experiments:
         if table is not None or name not in profile.encoders:
             return self._named(run, name, "caption")
         return self._model(
-            run, name, "caption", FrozenModel("text", "cls", "fp32", self.inventory.encoder(name).source)
+            run,
+            name,
+            "caption",
+            FrozenModel("text", "cls", "fp32", self.inventory.encoder(name).source),
         )
 
-    def _model(self, run: Resolved, name: str, of: FeatureKind, model: FrozenModel | RunModel) -> ModelTeacher:
+    def _model(
+        self, run: Resolved, name: str, of: FeatureKind, model: FrozenModel | RunModel
+    ) -> ModelTeacher:
         student = self.inventory.encoder(run.spec.encoder).source
         return ModelTeacher(name, of, run.training.max_length, self.inventory.once(model), student)
 
-    def _named(self, run: Resolved, name: str, of: FeatureKind, outer: tuple[str, ...] = ()) -> NamedTeacher:
+    def _named(
+        self, run: Resolved, name: str, of: FeatureKind, outer: tuple[str, ...] = ()
+    ) -> NamedTeacher:
         """A teacher; `outer` are the `lit` teachers that read its features."""
         profile = self.inventory.profile
         if name in outer:
@@ -307,20 +367,31 @@ class Experiments:
         table = profile.teachers.get(name)
         if table is None:
             made = self._run(name.removeprefix(RUN))
-            return self._model(run, name, of, RunModel(made.key, made.missing, made.fingerprint, made.resolved.pooling))
+            return self._model(
+                run,
+                name,
+                of,
+                RunModel(made.key, made.missing, made.fingerprint, made.resolved.pooling),
+            )
         if table.kind != LIT:
             place = self.inventory.place("teacher", table)
-            return self._model(run, name, of, FrozenModel(table.kind, table.pooling, table.precision, place))
+            return self._model(
+                run, name, of, FrozenModel(table.kind, table.pooling, table.precision, place)
+            )
         images = self._named(run, str(table.images), "image", (*outer, name))
         captions = self._named(run, str(table.captions), "caption", (*outer, name))
-        return LitTeacher(name, of, length, images, captions, self.inventory.corpus(str(table.corpus), run))
+        return LitTeacher(
+            name, of, length, images, captions, self.inventory.corpus(str(table.corpus), run)
+        )
 
     def _refusal(self, name: str, of: FeatureKind) -> str:
         """Why a teacher's features cannot be computed; empty if they can."""
         profile = self.inventory.profile
         table = profile.teachers.get(name)
         if table is None and not name.startswith(RUN):
-            stored = {each for corpus in self.inventory.corpora.values() for _, each in corpus.stored}
+            stored = {
+                each for corpus in self.inventory.corpora.values() for _, each in corpus.stored
+            }
             if name in stored and of == "caption":
                 return (
                     f"no file has {name} features of captions, and the profile '{profile.name}' has no model '{name}'; "

@@ -1,4 +1,6 @@
-"""The sources that a profile names, each made once: encoders, corpora, patch embeddings, tasks and suites."""
+"""The sources that a profile names, each made once: encoders, corpora, patch embeddings, tasks and
+suites.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,16 @@ from harness.profiles import Profile
 from harness.profiles.schema import ClassificationTable, ModelTable, RetrievalTable, SimilarityTable
 from harness.registry import errors_of, get, get_class, get_instance, names, suggest
 from harness.setting import read_with
-from harness.sources import OWN_FILE, Checkable, Findings, Missing, data_root, digest, placed, read_by
+from harness.sources import (
+    OWN_FILE,
+    Checkable,
+    Findings,
+    Missing,
+    data_root,
+    digest,
+    placed,
+    read_by,
+)
 from harness.spec import RUN, FeatureKind, Stream
 from harness.store import Protocol as EvaluationProtocol
 from harness.store import Result
@@ -41,7 +52,8 @@ T = TypeVar("T", bound=Checkable)
 class Ingredient(Generic[S]):
     """One source that a run reads, below a data root; `source` loads it.
 
-    Missing inputs and the fingerprint are computed once and sent to other processes with the ingredient.
+    Missing inputs and the fingerprint are computed once and sent to other processes with the
+    ingredient.
     """
 
     source: S
@@ -54,15 +66,23 @@ class Ingredient(Generic[S]):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the content and of another package's code that reads it; 'absent: INPUT' if an input is missing."""
+        """A hash of the content and of another package's code that reads it; 'absent: INPUT' if an
+        input is missing.
+        """
         if self.missing:
             return f"absent: {self.missing[0].what}"
-        return read_by(self.source.fingerprint(self.root), code_of_module(type(self.source).__module__))
+        return read_by(
+            self.source.fingerprint(self.root), code_of_module(type(self.source).__module__)
+        )
 
     def current(self) -> S:
-        """The source, to be read now. Raises UserError if its content has changed since the run was planned."""
+        """The source, to be read now. Raises UserError if its content has changed since the run was
+        planned.
+        """
         if Ingredient(self.source, self.root).fingerprint != self.fingerprint:
-            files = getattr(self.source, "files", ()) or [getattr(self.source, "folder", type(self.source).__name__)]
+            files = getattr(self.source, "files", ()) or [
+                getattr(self.source, "folder", type(self.source).__name__)
+            ]
             raise UserError(_changed(", ".join(map(str, files))))
         return self.source
 
@@ -75,8 +95,9 @@ def _changed(what: str) -> str:
 class UsedCorpus:
     """A corpus of a profile, `plain`, and as a run reads it, `read`.
 
-    `stored` are features in files beside it, by what they are features of and by teacher, and `pixels` its images, if
-    it has them. Missing files of features that a teacher can compute are ignored.
+    `stored` are features in files beside it, by what they are features of and by teacher, and
+    `pixels` its images, if it has them. Missing files of features that a teacher can compute are
+    ignored.
     """
 
     name: str
@@ -86,7 +107,9 @@ class UsedCorpus:
     pixels: Ingredient[Checkable] | None
 
     def check_features(self, teacher: str, of: FeatureKind) -> None:
-        """Check, once, that it has features of a teacher, stored, or of images to be computed. Raises UserError."""
+        """Check, once, that it has features of a teacher, stored, or of images to be computed.
+        Raises UserError.
+        """
         if (of, teacher) not in self._checked:
             if of == "caption":
                 self.read.source.check_features(self.read.root, teacher, of)
@@ -116,16 +139,23 @@ class UsedCorpus:
     def images(self) -> str:
         """The fingerprint of its images, whichever captions are rows."""
         source = self.read.source
-        return read_by(source.images_fingerprint(self.read.root), code_of_module(type(source).__module__))
+        return read_by(
+            source.images_fingerprint(self.read.root), code_of_module(type(source).__module__)
+        )
 
 
 class Inventory:
     """The sources of a profile as ingredients. The same name always gives the same ingredient."""
 
     def __init__(
-        self, profile: Profile, root: Path | None, given: Mapping[str, ModelSource], chosen: Collection[str] = ()
+        self,
+        profile: Profile,
+        root: Path | None,
+        given: Mapping[str, ModelSource],
+        chosen: Collection[str] = (),
     ) -> None:
-        """`root` is the data root; `given` are encoders by name, which may be absent from the profile.
+        """`root` is the data root; `given` are encoders by name, which may be absent from the
+        profile.
 
         `chosen` restricts each suite that has some of these tasks to them.
         """
@@ -141,16 +171,23 @@ class Inventory:
         return cls(profile, data_root(places.data_root or None), folders)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out corpora and suites, which are rebuilt on demand: other packages' may not be picklable."""
+        """Leave out corpora and suites, which are rebuilt on demand: other packages' may not be
+        picklable.
+        """
         made = {"corpora", "suites", "tasks", "_corpora"}
-        return {**{name: value for name, value in vars(self).items() if name not in made}, "_corpora": {}}
+        return {
+            **{name: value for name, value in vars(self).items() if name not in made},
+            "_corpora": {},
+        }
 
     def once(self, source: T) -> Ingredient[T]:
         """The ingredient of a source, the same for equal sources."""
         return self._found.setdefault(source, Ingredient(source, self.root))
 
     def encoder(self, name: str) -> Ingredient[ModelSource]:
-        """An encoder by a name of the command line or the profile, or a hub model. Raises UnavailableError."""
+        """An encoder by a name of the command line or the profile, or a hub model. Raises
+        UnavailableError.
+        """
         released = self.profile.released.get(name)
         beside = released.heads or "" if released else ""
         if name in self.given:
@@ -171,11 +208,15 @@ class Inventory:
         """A pretrained image patch embedding of the profile. Raises UnavailableError."""
         if name not in self.profile.patches:
             hint = suggest(name, sorted(self.profile.patches))
-            raise UnavailableError(f"the profile '{self.profile.name}' has no patch embedding '{name}'; {hint}")
+            raise UnavailableError(
+                f"the profile '{self.profile.name}' has no patch embedding '{name}'; {hint}"
+            )
         return self.once(self.place("teacher", self.profile.patches[name]))
 
     def place(self, kind: Literal["encoder", "teacher"], table: ModelTable) -> ModelSource:
-        """Where a model of the profile is found; `kind` is the kind under which registered models are looked up."""
+        """Where a model of the profile is found; `kind` is the kind under which registered models
+        are looked up.
+        """
         if table.hub is not None:
             return self._hub_model(table.hub, str(table.revision), table.about)
         if table.registered is not None:
@@ -183,14 +224,20 @@ class Inventory:
                 return FolderModel(get(kind, table.registered)())
         folder = Path(str(table.folder))
         if str(folder).startswith(RUN):
-            return FolderModel(folder, "train that run first, and name its folder of results with --results")
+            return FolderModel(
+                folder, "train that run first, and name its folder of results with --results"
+            )
         if self.root is None and not folder.is_absolute():
-            return FolderModel(folder, "set the data root that contains it: --data-root or HARNESS_DATA")
+            return FolderModel(
+                folder, "set the data root that contains it: --data-root or HARNESS_DATA"
+            )
         return FolderModel(placed(self.root, str(folder)))
 
     @cached_property
     def corpora(self) -> dict[str, UsedCorpus]:
-        """All corpora of the profile, as it describes them. Raises UserError for an unknown kind or option."""
+        """All corpora of the profile, as it describes them. Raises UserError for an unknown kind or
+        option.
+        """
         corpora = {}
         for name, table in self.profile.corpora.items():
             kind = get_class("corpus", table.kind, CorpusSource)
@@ -203,8 +250,8 @@ class Inventory:
     def corpus(self, name: str, run: Resolved) -> UsedCorpus:
         """A corpus as a run reads it: with the captions and the noise of its method and setting.
 
-        Raises UserError for a file that is wrong or does not have what the setting's options name, and
-        UnfitSettingError for a corpus that does not have what only the method asks for.
+        Raises UserError for a file that is wrong or does not have what the setting's options name,
+        and UnfitSettingError for a corpus that does not have what only the method asks for.
         """
         key = (name, str(run.spec.setting), *(type(option).__name__ for option in run.options))
         if key not in self._corpora:
@@ -220,7 +267,9 @@ class Inventory:
             except UserError as error:
                 raise UnfitSettingError(str(error)) from error
             unchanged = source is known.plain.source
-            self._corpora[key] = known if unchanged else self._used(name, Ingredient(source, self.root), known.plain)
+            self._corpora[key] = (
+                known if unchanged else self._used(name, Ingredient(source, self.root), known.plain)
+            )
         return self._corpora[key]
 
     def dev(self, name: str) -> Ingredient[SimilarityTask]:
@@ -237,16 +286,25 @@ class Inventory:
         return {name: own_task(name, table) for name, table in self.profile.tasks.items()}
 
     def check_tasks(self, suite: str) -> list[str]:
-        """Read the profile's own tasks of a suite; lines that a user should know. Raises UserError naming the line."""
+        """Read the profile's own tasks of a suite; lines that a user should know. Raises UserError
+        naming the line.
+        """
         named = self.part(suite) or self.profile.suites[suite].tasks
         read = {name: self.tasks[name] for name in named if name in self.tasks}
         there = {name: task for name, task in read.items() if not task.missing(self.root)}
-        return [f"{name}: {line}" for name, task in there.items() for line in task.examined(self.root).remarks]
+        return [
+            f"{name}: {line}"
+            for name, task in there.items()
+            for line in task.examined(self.root).remarks
+        ]
 
     @cached_property
     def suites(self) -> dict[str, Suite]:
         """The profile's evaluation suites. Raises UserError for an unknown task or option."""
-        return {name: self._made(name, self.part(name) or table.tasks) for name, table in self.profile.suites.items()}
+        return {
+            name: self._made(name, self.part(name) or table.tasks)
+            for name, table in self.profile.suites.items()
+        }
 
     def part(self, suite: str) -> tuple[str, ...]:
         """The chosen tasks of a suite, if only some of its tasks are chosen; else empty."""
@@ -269,7 +327,9 @@ class Inventory:
         return self.suites[name]
 
     def protocol(self, suite: str) -> EvaluationProtocol:
-        """How a suite of the profile is scored now: its version, its data (or what is missing), and its metrics."""
+        """How a suite of the profile is scored now: its version, its data (or what is missing), and
+        its metrics.
+        """
         if suite not in self._protocols:
             self._protocols[suite] = self._protocol_now(suite)
         return self._protocols[suite]
@@ -281,12 +341,15 @@ class Inventory:
 
     def _protocol_now(self, suite: str) -> EvaluationProtocol:
         protocol = self._protocol_of(self.suites[suite])
-        # scores of some tasks have no averages, so they never count as those of a suite of these tasks alone
+        # scores of some tasks have no averages, so they never count as those of a suite of these
+        # tasks alone
         part = {"data": digest("some tasks", protocol.data)} if self.part(suite) else {}
         return protocol.model_copy(update=part)
 
     def protocols(self, suite: str) -> list[EvaluationProtocol]:
-        """Protocols whose scores count for a suite: its own and, if only some tasks are chosen, that of all tasks."""
+        """Protocols whose scores count for a suite: its own and, if only some tasks are chosen,
+        that of all tasks.
+        """
         if not self.part(suite):
             return [self.protocol(suite)]
         whole = self._made(suite, self.profile.suites[suite].tasks)
@@ -301,15 +364,23 @@ class Inventory:
         return EvaluationProtocol(version=suite.version, data=data, metrics=suite.metrics)
 
     def _hub_model(self, hub: str, revision: str, about: int | None = None) -> HubModel:
-        """A hub model; for 'main', at the commit that was recorded when it was fetched, if there is one."""
+        """A hub model; for 'main', at the commit that was recorded when it was fetched, if there is
+        one.
+        """
         recorded = recorded_commit(self.root, hub) if revision == MAIN else None
         return HubModel(hub, recorded or revision, about=about)
 
-    def _used(self, name: str, read: Ingredient[CorpusSource], plain: Ingredient[CorpusSource]) -> UsedCorpus:
-        pixels = Ingredient(plain.source.pixels, self.root) if plain.source.pixels is not None else None
+    def _used(
+        self, name: str, read: Ingredient[CorpusSource], plain: Ingredient[CorpusSource]
+    ) -> UsedCorpus:
+        pixels = (
+            Ingredient(plain.source.pixels, self.root) if plain.source.pixels is not None else None
+        )
         seen = pixels is not None and not pixels.missing
         images, captions = plain.source.stored, plain.source.stored_captions
-        files: dict[tuple[FeatureKind, str], FeatureFile] = {("image", name): file for name, file in images.items()}
+        files: dict[tuple[FeatureKind, str], FeatureFile] = {
+            ("image", name): file for name, file in images.items()
+        }
         files |= {("caption", name): file for name, file in captions.items()}
         stored = {key: Ingredient(file, self.root) for key, file in files.items()}
         for (of, teacher), file in [*stored.items()]:
@@ -320,7 +391,9 @@ class Inventory:
     def _task(self, kind: str, name: str) -> Ingredient[Any]:
         if (kind, name) not in self._found:
             own = self.tasks.get(name)
-            source = own if own is not None and own.kind == kind else get_instance(kind, name, Checkable)
+            source = (
+                own if own is not None and own.kind == kind else get_instance(kind, name, Checkable)
+            )
             self._found[kind, name] = Ingredient(source, self.root)
         return self._found[kind, name]
 
@@ -340,7 +413,9 @@ class OwnImages(CaptionedFile):
 
 
 def check_name(name: str) -> None:
-    """Raise UserError for an invalid name, and for one under which scores could be taken for another task's."""
+    """Raise UserError for an invalid name, and for one under which scores could be taken for
+    another task's.
+    """
     if not _NAME.fullmatch(name) or name == AVERAGE or any(name in names(kind) for kind in _KINDS):
         what = (
             "is a name that the harness reserves"
@@ -359,5 +434,9 @@ def own_task(name: str, table: SimilarityTable | ClassificationTable | Retrieval
     if isinstance(table, ClassificationTable):
         files = {"all": table.file, "train": table.train, "dev": table.dev, "test": table.test}
         texts = (table.text, table.text2) if table.text2 else (table.text,)
-        return OwnClasses(name, {split: file for split, file in files.items() if file}, texts, table.label)
-    return OwnImages(name, table.captions, OWN_FILE, {}, table.split, table.images, (table.image, table.caption))
+        return OwnClasses(
+            name, {split: file for split, file in files.items() if file}, texts, table.label
+        )
+    return OwnImages(
+        name, table.captions, OWN_FILE, {}, table.split, table.images, (table.image, table.caption)
+    )

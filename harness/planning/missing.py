@@ -1,4 +1,6 @@
-"""Missing inputs of a plan or profile, and how to get them: catalogue entries, hub models, data sets of mteb."""
+"""Missing inputs of a plan or profile, and how to get them: catalogue entries, hub models, data
+sets of mteb.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,17 @@ def fetch_command(plan: Plan) -> str:
     """The command that downloads a plan's missing inputs."""
     request = plan.request
     given, methods = request.selection, [str(variant) for variant in request.methods]
-    names = ("table", "figure", "paper", "readings", "settings", "encoders", "seeds", "suites", "tasks")
+    names = (
+        "table",
+        "figure",
+        "paper",
+        "readings",
+        "settings",
+        "encoders",
+        "seeds",
+        "suites",
+        "tasks",
+    )
     chosen = {name: getattr(given, name) for name in names}
     grid = request.strict and methods != list(request.profile.defaults.methods)
     return harness_command(
@@ -80,7 +92,8 @@ def how_to_get(plan: Plan) -> str:
 
 
 def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) -> FetchList:
-    """Downloads for missing data and models. With `ask`, sizes, commits and licences come from the hub.
+    """Downloads for missing data and models. With `ask`, sizes, commits and licences come from the
+    hub.
 
     If the hub does not answer, sizes are taken from the catalogue and the profile, or unknown.
     """
@@ -98,14 +111,22 @@ def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) 
             tasks[item.task] = item
         elif entry := provider(item):
             needed = (
-                each for each in fetching.with_inputs(entry) if each == entry or fetching.state(root, each).absent
+                each
+                for each in fetching.with_inputs(entry)
+                if each == entry or fetching.state(root, each).absent
             )
             entries |= {each.name: each for each in needed}
         else:
             by_hand[item.what] = item
-    manual = {name: Missing(name, _steps(entry)) for name, entry in entries.items() if entry.by_hand}
+    manual = {
+        name: Missing(name, _steps(entry)) for name, entry in entries.items() if entry.by_hand
+    }
     makers: list[Callable[[], Fetchable]] = [
-        *(partial(_entry, entry, root, ask) for name, entry in entries.items() if name not in manual),
+        *(
+            partial(_entry, entry, root, ask)
+            for name, entry in entries.items()
+            if name not in manual
+        ),
         *(partial(_model, same, root, ask) for same in models.values()),
         *(partial(_data_set, same, ask) for same in data.values()),
         *(partial(_task, task, ask) for task in tasks.values()),
@@ -116,17 +137,26 @@ def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) 
 
 
 def missing_encoders(plan: Plan) -> list[str]:
-    """The encoders of a plan whose weights are not on this machine; a folder with them can be given instead."""
+    """The encoders of a plan whose weights are not on this machine; a folder with them can be given
+    instead.
+    """
     missing = (run.resolved.spec.encoder for run in plan.todo if run.experiment.encoder.missing)
     return list(dict.fromkeys(missing))
 
 
 def costly_suites(plan: Plan) -> Iterator[str]:
-    """Name each suite that alone causes a quarter of a plan's download or more, with the option that leaves it out."""
+    """Name each suite that alone causes a quarter of a plan's download or more, with the option
+    that leaves it out.
+    """
     request, root = plan.request, plan.inventory.root
     whole = fetch_list(lacking(plan), root, ask=False)
     for name in plan.without_data if request.strict and len(request.suites) > 1 else ():
-        others = (item for suite, missing in plan.without_data.items() if suite != name for item in missing)
+        others = (
+            item
+            for suite, missing in plan.without_data.items()
+            if suite != name
+            for item in missing
+        )
         size = whole.size - fetch_list([*plan.missing, *others], root, ask=False).size
         if size and size >= whole.size / 4:
             kept = ",".join(suite for suite in request.suites if suite != name)
@@ -143,16 +173,22 @@ def disk_need(missing: Iterable[Missing]) -> str:
     """The size of data and models in words, including those to download by hand."""
     listed = list(missing)
     fetchable = fetch_list(listed, None, ask=False)
-    manual = {entry.name: entry.about for item in listed if (entry := provider(item)) and entry.by_hand}
+    manual = {
+        entry.name: entry.about for item in listed if (entry := provider(item)) and entry.by_hand
+    }
     known = fetchable.size + sum(size or 0 for size in manual.values())
-    unknown = [*fetchable.unknown, *(item.what for item in fetchable.by_hand if manual.get(item.what) is None)]
+    unknown = [
+        *fetchable.unknown,
+        *(item.what for item in fetchable.by_hand if manual.get(item.what) is None),
+    ]
     size = readable(known) if known else ""
     more = f"{len(unknown)} of unknown size" if unknown else ""
     return " and ".join(filter(None, (size, more))) or "none"
 
 
 def paper_needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str, FetchList]]:
-    """Yield for each table and figure the option that selects it, its name, and the missing inputs of its runs.
+    """Yield for each table and figure the option that selects it, its name, and the missing inputs
+    of its runs.
 
     Runs that cannot be planned are left out. Nothing is downloaded, and no content is hashed.
     """
@@ -194,7 +230,9 @@ def _entry(entry: Entry, root: Path | None, ask: bool) -> Fetchable:
             fetching.fetch(root, entry, say, watch)
 
     spare = 0 if entry.recipe == "place" else size or 0
-    return Fetchable(entry.name, entry.title, size, spare, root, entry.licence if entry.restricted else "", bring)
+    return Fetchable(
+        entry.name, entry.title, size, spare, root, entry.licence if entry.restricted else "", bring
+    )
 
 
 def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetchable:
@@ -206,18 +244,28 @@ def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetcha
     terms = answer.licence if answer is not None and restricts(answer.licence) else None
     # `main` needs a data root, where the commit is recorded
     cache = root if revision == MAIN and root is None else Path(constants.HF_HUB_CACHE)
-    return Fetchable(hub, "model weights, configuration and tokenizer", size, 0, cache, terms or "", bring)
+    return Fetchable(
+        hub, "model weights, configuration and tokenizer", size, 0, cache, terms or "", bring
+    )
 
 
 def _data_set(same: Sequence[MissingHubFile], ask: bool) -> Fetchable:
     hub, revision = same[0].hub, same[0].revision
     patterns = list(dict.fromkeys(item.file for item in same))
-    answer, size, bring = _of_hub(hub, "dataset", revision, partial(fetching.files_named, patterns=patterns), ask)
+    answer, size, bring = _of_hub(
+        hub, "dataset", revision, partial(fetching.files_named, patterns=patterns), ask
+    )
     licence = answer.licence if answer is not None else None
-    stated = f"licence {licence}" if licence else f"no licence {'stated' if answer is not None else 'known yet'}"
+    stated = (
+        f"licence {licence}"
+        if licence
+        else f"no licence {'stated' if answer is not None else 'known yet'}"
+    )
     terms = licence if licence and restricts(licence) else ""
     place = Path(constants.HF_HUB_CACHE)
-    return Fetchable(hub, f"{', '.join(patterns)} of the hub's data set, {stated}", size, 0, place, terms, bring)
+    return Fetchable(
+        hub, f"{', '.join(patterns)} of the hub's data set, {stated}", size, 0, place, terms, bring
+    )
 
 
 def _of_hub(
@@ -229,10 +277,16 @@ def _of_hub(
     about: int | None = None,
     root: Path | None = None,
 ) -> tuple[fetching.HubRepository | None, int | None, Callable[[Say, Watch], None]]:
-    """What the hub says of a repository, the size of the chosen files (else `about`), and what downloads them."""
+    """What the hub says of a repository, the size of the chosen files (else `about`), and what
+    downloads them.
+    """
     look_up = partial(fetching.look_up, hub, kind, revision, fetching.INSTEAD[kind])
     answer = _answer(look_up) if ask else None
-    size = _answer(lambda: sum(file.size or 0 for file in chosen(answer))) if answer is not None else None
+    size = (
+        _answer(lambda: sum(file.size or 0 for file in chosen(answer)))
+        if answer is not None
+        else None
+    )
     size = size or about
 
     def bring(say: Say, watch: Watch) -> None:
@@ -272,14 +326,21 @@ def _answer(ask: Callable[[], Answer]) -> Answer | None:
 
 
 def data_needs(inventory: Inventory) -> Iterator[tuple[str, Checkable]]:
-    """Corpora, the image features stored with them, and suites, each named such as "corpus wiki (setting wiki)"."""
+    """Corpora, the image features stored with them, and suites, each named such as "corpus wiki
+    (setting wiki)".
+    """
     settings = inventory.profile.settings.items()
     for name, corpus in inventory.corpora.items():
         users = [key for key, setting in settings if name in setting.corpora]
-        used = f" ({'settings' if len(users) > 1 else 'setting'} {', '.join(users)})" if users else ""
+        used = (
+            f" ({'settings' if len(users) > 1 else 'setting'} {', '.join(users)})" if users else ""
+        )
         yield f"corpus {name}{used}", corpus.plain.source
         for (of, teacher), stored in corpus.stored.items():
-            yield f"{teacher} features of {'' if of == 'image' else 'the captions of '}{name}", stored.source
+            yield (
+                f"{teacher} features of {'' if of == 'image' else 'the captions of '}{name}",
+                stored.source,
+            )
     for name, suite in inventory.suites.items():
         yield f"suite {name}", suite
 
@@ -304,17 +365,22 @@ def disk_needs(inventory: Inventory) -> Iterator[tuple[str, str]]:
         *profile.released.values(),
     )
     models = [
-        MissingModel(table.hub, "", table.hub, str(table.revision), about=table.about) for table in tables if table.hub
+        MissingModel(table.hub, "", table.hub, str(table.revision), about=table.about)
+        for table in tables
+        if table.hub
     ]
     yield "all models", disk_need(models)
     data = [item for _, source in data_needs(inventory) for item in source.missing(None)]
     pixels = (corpus.pixels for corpus in inventory.corpora.values())
-    images = [item for corpus in pixels if corpus is not None for item in corpus.source.missing(None)]
+    images = [
+        item for corpus in pixels if corpus is not None for item in corpus.source.missing(None)
+    ]
     yield f"the profile {profile.name}", disk_need([*models, *data, *images])
 
 
 def needed_files(inventory: Inventory) -> Iterator[tuple[str, str, str, str]]:
-    """Yield rows: the reader of files, the files, 'found' or 'missing', and the catalogue entries that provide them.
+    """Yield rows: the reader of files, the files, 'found' or 'missing', and the catalogue entries
+    that provide them.
 
     Files of one corpus or suite with the same state and entries share a row.
     """

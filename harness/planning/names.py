@@ -1,7 +1,7 @@
 """Names of runs and models: other spellings of a run's options, and names for models from outside.
 
-`mcse[lambda=1]` is `mcse` if the profile's lambda is 1. A model from outside is identified by its content, and no two
-models share a name.
+`mcse[lambda=1]` is `mcse` if the profile's lambda is 1. A model from outside is identified by its
+content, and no two models share a name.
 """
 
 from __future__ import annotations
@@ -20,14 +20,24 @@ from harness.grid import Resolved, resolve
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile, shipped_profiles
 from harness.registry import names, suggest
-from harness.spec import RUN, UNTRAINED, OptionValue, RunSpec, SpecError, Variant, parse_encoder, split
+from harness.spec import (
+    RUN,
+    UNTRAINED,
+    OptionValue,
+    RunSpec,
+    SpecError,
+    Variant,
+    parse_encoder,
+    split,
+)
 from harness.store import Result, Store, find_results, frames_of
 from harness.store.files import is_named, several
 from harness.store.folder import BEST
 
 
 def find_run(store: Store, text: str, profile: str | None = None) -> list[Result]:
-    """Look up a run by its key in any spelling, words of the key, digits of its fingerprint, or its result file.
+    """Look up a run by its key in any spelling, words of the key, digits of its fingerprint, or its
+    result file.
 
     `profile` may be a file. Raises UserError, also if several runs match.
     """
@@ -46,7 +56,8 @@ def find_run(store: Store, text: str, profile: str | None = None) -> list[Result
 
 
 def find_result(what: str, results: Path, profile: str | None = None) -> tuple[Result, Store]:
-    """Find the one result of a run's key (in any spelling, below `results`) or of a result file, and its store.
+    """Find the one result of a run's key (in any spelling, below `results`) or of a result file,
+    and its store.
 
     Raises UserError if no result or several match.
     """
@@ -54,7 +65,9 @@ def find_result(what: str, results: Path, profile: str | None = None) -> tuple[R
     store = Store.holding(Path(what)) if what.endswith(".json") else Store(results)
     if len(matching) > 1:
         listed = ", ".join(str(store.path(result)) for result in matching)
-        raise UserError(f"{results} has {len(matching)} results of {what}; give the file of one of them: {listed}")
+        raise UserError(
+            f"{results} has {len(matching)} results of {what}; give the file of one of them: {listed}"
+        )
     return matching[0], store
 
 
@@ -79,7 +92,8 @@ def best_model(result: Result, store: Store) -> Path:
 
 
 def run_model(text: str, results: Path) -> RunModelFolder:
-    """The trained model that `run:` and the name of a run, its result file or the model's folder stand for.
+    """The trained model that `run:` and the name of a run, its result file or the model's folder
+    stand for.
 
     Raises UserError for a run that trains nothing, and as `find_result` and `best_model` do.
     """
@@ -88,10 +102,14 @@ def run_model(text: str, results: Path) -> RunModelFolder:
     if not folder.is_dir():
         result, store = find_result(what, results)
         if str(result.spec.setting) == UNTRAINED:
-            raise UserError(f"{text} trained nothing; give its encoder: --encoders {result.spec.encoder}")
+            raise UserError(
+                f"{text} trained nothing; give its encoder: --encoders {result.spec.encoder}"
+            )
         folder = best_model(result, store)
     elif folder.resolve().parts[-3::2] != (".work", BEST):
-        raise UserError(f"{text} is no model of a run in a folder of results; give NAME={what}, or the key of a run")
+        raise UserError(
+            f"{text} is no model of a run in a folder of results; give NAME={what}, or the key of a run"
+        )
     return RunModelFolder(folder.resolve())
 
 
@@ -100,7 +118,9 @@ def _named(store: Store, text: str, profile: str | None) -> list[Result]:
     frames = store.frames()
     runs = zip(frames.keys, *map(frames.texts, ("fingerprint", "profile")), strict=True)
     named = {
-        fingerprint: key for key, fingerprint, of in runs if is_named(text, key, fingerprint) and profile in (None, of)
+        fingerprint: key
+        for key, fingerprint, of in runs
+        if is_named(text, key, fingerprint) and profile in (None, of)
     }
     keys = list(dict.fromkeys(named.values()))
     if len(keys) > 1:
@@ -109,11 +129,14 @@ def _named(store: Store, text: str, profile: str | None) -> list[Result]:
         lists = "`harness status` lists the runs of a grid, `harness list methods` the methods"
         lists = suggest(text, {*names("method"), *frames.keys}, lists)
         raise UserError(f"there is no result of '{text}' in {store.root}; {lists}")
-    return [result for result in find_results(store, keys[0], profile) if result.fingerprint in named]
+    return [
+        result for result in find_results(store, keys[0], profile) if result.fingerprint in named
+    ]
 
 
 def is_same(result: Result, asked: RunSpec, profile: str | None = None) -> bool:
-    """Whether the run `asked`, resolved now under the result's profile, has the values of the result.
+    """Whether the run `asked`, resolved now under the result's profile, has the values of the
+    result.
 
     A profile that is not part of the package is read from the file `profile`.
     """
@@ -127,7 +150,9 @@ def is_same(result: Result, asked: RunSpec, profile: str | None = None) -> bool:
 
 
 def stored_spelling(results: Sequence[Result], text: str, profile: str | None = None) -> str:
-    """A VARIANT or VARIANT/SETTING/ENCODER as the results spell it; unchanged if they have no other spelling."""
+    """A VARIANT or VARIANT/SETTING/ENCODER as the results spell it; unchanged if they have no other
+    spelling.
+    """
     parts = split(text, "/")
     variant = Variant.parse(parts[0])
     runs = frames_of(results).where(method=[variant.name])
@@ -148,11 +173,16 @@ def _respelled(store: Store, asked: RunSpec, profile: str | None) -> Iterator[Re
         try:
             results = store.of_key(spelled)
         except UserError:
-            if any(_mean_the_same(spelled, asked, each) for each in ([profile] if profile else shipped_profiles())):
+            if any(
+                _mean_the_same(spelled, asked, each)
+                for each in ([profile] if profile else shipped_profiles())
+            ):
                 raise
         else:
             yield from (
-                result for result in results if name in (None, result.profile) and is_same(result, asked, profile)
+                result
+                for result in results
+                if name in (None, result.profile) and is_same(result, asked, profile)
             )
 
 
@@ -185,32 +215,43 @@ def _stored(result: Result, run: Resolved) -> list[Any]:
 def model_name(model: FolderModel, asked: str | None, inventory: Inventory, store: Store) -> str:
     """Name a folder's model in a store: `asked`, or by default a name that is known or free.
 
-    The default is the name that commands gave this folder, else that of the same content in the store, else the
-    shortest end of the folder's path that no other model has, in the store or in the profile. Raises UserError if
-    `asked` belongs to another model, or this model has another name.
+    The default is the name that commands gave this folder, else that of the same content in the
+    store, else the shortest end of the folder's path that no other model has, in the store or in
+    the profile. Raises UserError if `asked` belongs to another model, or this model has another
+    name.
     """
     folder = model.folder.resolve()
     if model.missing(None):
         return _cleaned(folder.name)
     content = model.fingerprint(None)
     untrained = store.frames().where(setting=[UNTRAINED]).readable()
-    known = sorted({result.spec.encoder for result in untrained if result.identity.get("encoder") == content})
+    known = sorted(
+        {result.spec.encoder for result in untrained if result.identity.get("encoder") == content}
+    )
     given = read_places(store.root, inventory.profile.name).encoders
     mine = next((name for name, path in given.items() if Path(path) == folder), None)
     if asked is None and mine is not None:
         return mine
     if asked is None:
-        free = (name for name in (*known, *_ends(folder)) if not _is_taken(name, content, inventory, store))
+        free = (
+            name
+            for name in (*known, *_ends(folder))
+            if not _is_taken(name, content, inventory, store)
+        )
         unused = next(free, None)
         if unused is None:
-            raise UserError(f"{folder}: its path gives no name that is free in {store.root}; give --name NAME")
+            raise UserError(
+                f"{folder}: its path gives no name that is free in {store.root}; give --name NAME"
+            )
         return unused
     if _is_taken(parse_encoder(asked), content, inventory, store):
         raise UserError(
             f"--name {asked}: the name is taken by another model in {store.root} or in the profile; give another"
         )
     if known and asked not in known:
-        raise UserError(f"--name {asked}: {store.root} already has this model as {known[0]}; remove --name")
+        raise UserError(
+            f"--name {asked}: {store.root} already has this model as {known[0]}; remove --name"
+        )
     return asked
 
 

@@ -1,4 +1,6 @@
-"""The plan: the runs of a request, which are done, and which inputs are missing, before anything runs."""
+"""The plan: the runs of a request, which are done, and which inputs are missing, before anything
+runs.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from harness.store import Failure, Frames, Result, Store
 from harness.store.files import NAMED, check_names
 from harness.store.folder import checkpoint_step, has_training
 
-#: the states of a run in the order of `harness status`; running and queued come from jobs, the others from a plan
+#: the states of a run in the order of `harness status`; running and queued come from jobs, the
+#: others from a plan
 RunState = Literal["done", "running", "queued", "trained", "failed", "missing", "damaged", "newer"]
 #: states of runs that are not executed
 LEFT_ALONE = ("done", "damaged", "newer")
@@ -38,11 +41,12 @@ REDONE = "will be trained again; old results move to .superseded; after a stop t
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run with its state. `todo` are the suites still to evaluate, `absent` their missing inputs besides data.
+    """A run with its state. `todo` are the suites still to evaluate, `absent` their missing inputs
+    besides data.
 
-    A run with a `problem` is not executed: the user restores its result, moves it away, or updates. For other runs,
-    `note` says what will be done, if the state does not tell, and `changed` lists differences from an earlier result.
-    `redo` asks to train the run again, whatever it has.
+    A run with a `problem` is not executed: the user restores its result, moves it away, or updates.
+    For other runs, `note` says what will be done, if the state does not tell, and `changed` lists
+    differences from an earlier result. `redo` asks to train the run again, whatever it has.
     """
 
     experiment: Experiment
@@ -75,7 +79,9 @@ class PlannedRun:
 
     @property
     def why(self) -> str:
-        """What went wrong with the run, what has changed since its result, or what will be done about it."""
+        """What went wrong with the run, what has changed since its result, or what will be done
+        about it.
+        """
         if self.failure and self.state == "failed":
             return one_line(self.failure.error)
         return f"changed: {one_line('; '.join(self.changed))}" if self.changed else self.note
@@ -89,8 +95,9 @@ SHOWN = 40
 class Plan:
     """All runs of a request in their order, teachers before the first run that needs them.
 
-    `refused` says what is wrong with a file or model of the user, by the runs (VARIANT/SETTING/ENCODER) or the suite
-    that need it; the others go on. `skipped` are runs and suites that a method cannot use by its nature.
+    `refused` says what is wrong with a file or model of the user, by the runs
+    (VARIANT/SETTING/ENCODER) or the suite that need it; the others go on. `skipped` are runs and
+    suites that a method cannot use by its nature.
     """
 
     request: Request
@@ -115,9 +122,14 @@ class Plan:
 
     @property
     def counts(self) -> str:
-        """One line: the profile, and the numbers of runs that are done, to do, damaged and of a newer harness."""
+        """One line: the profile, and the numbers of runs that are done, to do, damaged and of a
+        newer harness.
+        """
         added = sum(run.resolved.spec not in self.request.wanted for run in self.runs)
-        counts = [count_of(len(self.runs), "run") + (f" ({count_of(added, 'teacher')} among them)" if added else "")]
+        counts = [
+            count_of(len(self.runs), "run")
+            + (f" ({count_of(added, 'teacher')} among them)" if added else "")
+        ]
         counts += [f"{len(self.done)} done", f"{len(self.todo)} to do"]
         newer = sum(run.state == "newer" for run in self.damaged)
         counts += [f"{len(self.damaged) - newer} damaged"] if len(self.damaged) > newer else []
@@ -147,7 +159,9 @@ class Plan:
 
     @property
     def errors(self) -> list[str]:
-        """What is wrong with the user's inputs, one line each, with the runs or the suite that need it."""
+        """What is wrong with the user's inputs, one line each, with the runs or the suite that need
+        it.
+        """
         concerned: dict[str, list[str]] = {}
         for what, why in self.refused.items():
             concerned.setdefault(why, []).append(what)
@@ -156,27 +170,38 @@ class Plan:
     @property
     def missing(self) -> list[Missing]:
         """All missing inputs of the runs to do, each once."""
-        return list(dict.fromkeys(item for run in self.todo for item in (*run.experiment.missing, *run.absent)))
+        return list(
+            dict.fromkeys(
+                item for run in self.todo for item in (*run.experiment.missing, *run.absent)
+            )
+        )
 
 
 def make_plan(request: Request, store: Store) -> Plan:
     """Expand a request and look up what is done. Loads no data and no model.
 
-    A method that cannot be trained in a setting is skipped, and so is a row of a paper's table whose teacher is unknown
-    or whose plug-in fails; the same names in a user's own grid are refused. What is wrong with a file or a model is an
-    error of the runs that need it. Raises UserError, also if no run is left.
+    A method that cannot be trained in a setting is skipped, and so is a row of a paper's table
+    whose teacher is unknown or whose plug-in fails; the same names in a user's own grid are
+    refused. What is wrong with a file or a model is an error of the runs that need it. Raises
+    UserError, also if no run is left.
     """
     inventory = request.inventory
     without_data = suites_without_data(request.suites, inventory)
     remarks = tuple(line for name in request.suites for line in inventory.check_tasks(name))
-    runs, skipped = resolve_all(request.profile, request.wanted, request.overrides, strict=request.strict)
+    runs, skipped = resolve_all(
+        request.profile, request.wanted, request.overrides, strict=request.strict
+    )
     experiments = Experiments(inventory, request.overrides)
     with suppress(PlugInError):  # of a corpus, which concerns the runs that train on it
         _ = any(run.trains for run in runs) and inventory.corpora
     ordered: dict[str, Experiment] = {}
     absent = ((f"suite {name}", item) for name, missing in without_data.items() for item in missing)
     # a file at a path of the user's own; others are merely not fetched, or below another data root
-    refused = {what: str(item) for what, item in absent if item.how == OWN_FILE and Path(item.what).is_absolute()}
+    refused = {
+        what: str(item)
+        for what, item in absent
+        if item.how == OWN_FILE and Path(item.what).is_absolute()
+    }
     for run in runs:
         what = str(run.spec).rpartition("/")[0]
         if what in refused:
@@ -203,8 +228,14 @@ def make_plan(request: Request, store: Store) -> Plan:
         spec = experiment.resolved.spec
         wanted = request.wanted.get(spec, request.suites if request.strict else ())
         suites = [name for name in wanted if name not in without_data]
-        unfit = {name: experiment.unfit_for(inventory.suites[name], inventory.root) for name in suites}
-        skipped += [Skipped(f"{spec.variant}/{spec.setting}, suite {name}", why) for name, why in unfit.items() if why]
+        unfit = {
+            name: experiment.unfit_for(inventory.suites[name], inventory.root) for name in suites
+        }
+        skipped += [
+            Skipped(f"{spec.variant}/{spec.setting}, suite {name}", why)
+            for name, why in unfit.items()
+            if why
+        ]
         suites = [name for name in suites if not unfit[name]]
         redo = request.selection.redo and spec in specs  # not a teacher that nobody asked for
         planned.append(_planned(experiment, inventory, suites, store, failures, redo=redo))
@@ -215,12 +246,16 @@ def make_plan(request: Request, store: Store) -> Plan:
     return Plan(request, store, inventory, tuple(planned), left_out, without_data, remarks, refused)
 
 
-def check_left(runs: Collection[object], skipped: Sequence[Skipped], refused: Mapping[str, str]) -> None:
+def check_left(
+    runs: Collection[object], skipped: Sequence[Skipped], refused: Mapping[str, str]
+) -> None:
     """Raise UserError if no run is left, with the first reason."""
     whys = [*dict.fromkeys(refused.values())] or [f"{skip.what}: {skip.why}" for skip in skipped]
     if whys and not runs:
         more = f" (and {len(whys) - 1} more)" if len(whys) > 1 else ""
-        raise UserError(("" if refused else "every run is skipped, nothing can be trained: ") + whys[0] + more)
+        raise UserError(
+            ("" if refused else "every run is skipped, nothing can be trained: ") + whys[0] + more
+        )
 
 
 def _planned(
@@ -241,7 +276,9 @@ def _planned(
         return PlannedRun(experiment, state, (), problem=str(error))
     if redo:
         result = None
-    failure = next((failed for failed in failures if failed.concerns(*key, experiment.fingerprint)), None)
+    failure = next(
+        (failed for failed in failures if failed.concerns(*key, experiment.fingerprint)), None
+    )
     todo = tuple(name for name in suites if result is None or not inventory.scored(result, name))
     state = "missing"
     note, changed = "", tuple[str, ...]()
@@ -259,15 +296,24 @@ def _planned(
         note = RESUMED.format(step)
     elif store.has_key(*key):
         others = sorted(
-            (stored for stored in store.seeds(*key)[0] if stored.spec == key[1]), key=lambda earlier: earlier.finished
+            (stored for stored in store.seeds(*key)[0] if stored.spec == key[1]),
+            key=lambda earlier: earlier.finished,
         )
         note, changed = _compare_with_older_results(others, experiment)
-    absent = (item for name in todo for item in experiment.missing_for(inventory.suites[name], inventory.root))
+    absent = (
+        item
+        for name in todo
+        for item in experiment.missing_for(inventory.suites[name], inventory.root)
+    )
     absences = tuple(dict.fromkeys(absent))
-    return PlannedRun(experiment, state, todo, result, failure, absences, note=note, changed=changed, redo=redo)
+    return PlannedRun(
+        experiment, state, todo, result, failure, absences, note=note, changed=changed, redo=redo
+    )
 
 
-def _compare_with_older_results(others: Sequence[Result], experiment: Experiment) -> tuple[str, tuple[str, ...]]:
+def _compare_with_older_results(
+    others: Sequence[Result], experiment: Experiment
+) -> tuple[str, tuple[str, ...]]:
     """The note on a run that has earlier results under its key, and what has changed since them."""
     if not others:
         return STALE, ()
@@ -277,7 +323,9 @@ def _compare_with_older_results(others: Sequence[Result], experiment: Experiment
     return (STALE, min(known, key=len)) if all(known) else (UNSURE, ())
 
 
-def suites_without_data(names: Collection[str], inventory: Inventory) -> dict[str, tuple[Missing, ...]]:
+def suites_without_data(
+    names: Collection[str], inventory: Inventory
+) -> dict[str, tuple[Missing, ...]]:
     """Suites that cannot run, with their missing inputs. Raises UserError for an unknown suite."""
     absent = {name: tuple(inventory.suite(name).missing(inventory.root)) for name in names}
     return {name: missing for name, missing in absent.items() if missing}

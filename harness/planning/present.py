@@ -1,6 +1,8 @@
-"""Compare results with what a plan would make now: which are up to date, and what has changed since the others.
+"""Compare results with what a plan would make now: which are up to date, and what has changed since
+the others.
 
-Every table shows up-to-date results first, so results are compared by label and group, never run by run.
+Every table shows up-to-date results first, so results are compared by label and group, never run by
+run.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ _GROUP = ["profile", "variant", "setting", "encoder", "overrides", "group"]
 class Present:
     """Compares results with their profiles, the code and the data of now; a `harness.store.Judge`."""
 
-    def __init__(self, results: Path, profile: str | None = None, inventory: Inventory | None = None) -> None:
+    def __init__(
+        self, results: Path, profile: str | None = None, inventory: Inventory | None = None
+    ) -> None:
         """`profile` may be the file of one of the results' profiles, `inventory` that of a plan."""
         self._results, given = results, load_profile(profile) if profile else None
         self._profiles = {given.name: given} if given else {}
@@ -41,23 +45,41 @@ class Present:
     def __call__(self, frames: Frames) -> list[str]:
         """Judge each evaluation: PRESENT, UNKNOWN or what has changed since."""
         runs, evaluations = frames.runs, frames.evaluations
-        trainings = {n: self._training(frames, run) for n, run in enumerate(lines_of(runs.drop_duplicates(_GROUP)))}
+        trainings = {
+            n: self._training(frames, run)
+            for n, run in enumerate(lines_of(runs.drop_duplicates(_GROUP)))
+        }
         groups = runs.groupby(_GROUP, sort=False, observed=True).ngroup()
-        training, profile = (evaluations["run"].map(column) for column in (groups.map(trainings), runs["profile"]))
+        training, profile = (
+            evaluations["run"].map(column) for column in (groups.map(trainings), runs["profile"])
+        )
         protocol = cache(self._protocol)
         places = zip(profile, evaluations["suite"], evaluations["protocol"], strict=True)
-        states = [_joined(changed, protocol(*place)) for changed, place in zip(training, places, strict=True)]
+        states = [
+            _joined(changed, protocol(*place))
+            for changed, place in zip(training, places, strict=True)
+        ]
         declarations().save()
         return states
 
     def sentences(self, profile: str, evaluation: Evaluation, task: str) -> list[tuple[str, ...]]:
-        """Both sentences of the pairs, or each caption, that an evaluation read; none where these are not at hand."""
+        """Both sentences of the pairs, or each caption, that an evaluation read; none where these
+        are not at hand.
+        """
         inventory = self._inventory(profile)
-        if inventory is None or self._protocol(profile, evaluation.suite, evaluation.protocol.key) != PRESENT:
+        if (
+            inventory is None
+            or self._protocol(profile, evaluation.suite, evaluation.protocol.key) != PRESENT
+        ):
             return []
         if task in inventory.suites[evaluation.suite].image_tasks:
-            return [(text,) for text in inventory.retrieval_task(task).source.load(inventory.root).texts]
-        return [(first, second) for first, second, _ in pairs_of(inventory.dev(task).source.load(inventory.root))]
+            return [
+                (text,) for text in inventory.retrieval_task(task).source.load(inventory.root).texts
+            ]
+        return [
+            (first, second)
+            for first, second, _ in pairs_of(inventory.dev(task).source.load(inventory.root))
+        ]
 
     def _found(self, name: str) -> Inventory | None:
         noted = read_places(self._results, name)
@@ -69,7 +91,9 @@ class Present:
             return None
 
     def _training(self, frames: Frames, run: Any) -> str:
-        """Judge the training of a group by one of its runs: PRESENT, UNKNOWN or what has changed since."""
+        """Judge the training of a group by one of its runs: PRESENT, UNKNOWN or what has changed
+        since.
+        """
         inventory = self._inventory(run.profile)
         if inventory is None:
             return UNKNOWN
@@ -92,9 +116,17 @@ class Present:
     def _protocol(self, profile: str, suite: str, key: str) -> str:
         inventory = self._inventory(profile)
         try:
-            if inventory is None or suite not in inventory.suites or inventory.suites[suite].missing(inventory.root):
+            if (
+                inventory is None
+                or suite not in inventory.suites
+                or inventory.suites[suite].missing(inventory.root)
+            ):
                 return UNKNOWN
-            return PRESENT if any(protocol.key == key for protocol in inventory.protocols(suite)) else _PROTOCOL
+            return (
+                PRESENT
+                if any(protocol.key == key for protocol in inventory.protocols(suite))
+                else _PROTOCOL
+            )
         except UserError:
             return UNKNOWN
 
@@ -110,10 +142,11 @@ _NAMED = 4
 
 
 def changes(result: Result, experiment: Experiment) -> tuple[str, ...]:
-    """Differences of a run from a result with its key: 'method code', 'data: corpus toy', 'settings: steps 4 -> 8'.
+    """Differences of a run from a result with its key: 'method code', 'data: corpus toy',
+    'settings: steps 4 -> 8'.
 
-    'data or code' stands for an unknown difference. If some data is missing, no data is compared, and the differences
-    are empty if nothing else differs.
+    'data or code' stands for an unknown difference. If some data is missing, no data is compared,
+    and the differences are empty if nothing else differs.
     """
     now, then = experiment.identity, result.identity
     lines = [*_code(then, now)]
@@ -139,9 +172,15 @@ def _data(then: Mapping[str, Any], experiment: Experiment) -> Iterator[str]:
     now = experiment.identity
     changed = ["encoder"] if then["encoder"] != now["encoder"] else []
     if "corpora" in now and "corpora" in then:
-        changed += _corpora(then["corpora"], now["corpora"], [corpus.name for corpus in experiment.corpora])
+        changed += _corpora(
+            then["corpora"], now["corpora"], [corpus.name for corpus in experiment.corpora]
+        )
         features = {**then["features"], **now["features"]}
-        changed += [f"features {role}" for role in features if then["features"].get(role) != now["features"].get(role)]
+        changed += [
+            f"features {role}"
+            for role in features
+            if then["features"].get(role) != now["features"].get(role)
+        ]
         changed += ["patches"] if then.get("patches") != now.get("patches") else []
         changed += ["dev task"] if then["dev"] != now["dev"] else []
     changed += ["heads"] if then.get("heads") != now.get("heads") else []
@@ -152,7 +191,11 @@ def _data(then: Mapping[str, Any], experiment: Experiment) -> Iterator[str]:
 def _corpora(then: Sequence[str], now: Sequence[str], names: Sequence[str]) -> list[str]:
     if len(then) != len(now):
         return ["corpora"]
-    return [f"corpus {name}" for name, before, after in zip(names, then, now, strict=True) if before != after]
+    return [
+        f"corpus {name}"
+        for name, before, after in zip(names, then, now, strict=True)
+        if before != after
+    ]
 
 
 def _values(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -22,7 +22,17 @@ from harness.planning.names import model_name, run_model
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.registry import get_class, names, suggest
 from harness.sources import data_root
-from harness.spec import RUN, UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
+from harness.spec import (
+    RUN,
+    UNTRAINED,
+    RunSpec,
+    SpecError,
+    Variant,
+    parse_encoder,
+    parse_seeds,
+    parse_setting,
+    split,
+)
 from harness.store import Store, find_results
 from harness.store.tunings import Tuning, make_tuning, resumed, search_of
 
@@ -31,10 +41,11 @@ from harness.store.tunings import Tuning, make_tuning, resumed, search_of
 class Request:
     """Runs, seeds outermost, each with the suites to evaluate it on.
 
-    A `strict` request is a user's own: what is wrong with a name is an error. Otherwise, as in a paper's table, it only
-    costs the runs of the name, and a run that is only the teacher of a wanted one is not evaluated.
-    `given` are the user's own encoders by name, `data` is the data root. `entries` names the tables and figures of
-    papers that the runs belong to. `selection` is what the user named, and `tuning` which of the methods are trials.
+    A `strict` request is a user's own: what is wrong with a name is an error. Otherwise, as in a
+    paper's table, it only costs the runs of the name, and a run that is only the teacher of a
+    wanted one is not evaluated. `given` are the user's own encoders by name, `data` is the data
+    root. `entries` names the tables and figures of papers that the runs belong to. `selection` is
+    what the user named, and `tuning` which of the methods are trials.
     """
 
     profile: Profile
@@ -62,7 +73,9 @@ class Request:
 
     @property
     def inventory(self) -> Inventory:
-        """The sources that its profile and the user name. Raises UserError for a data root that is a file."""
+        """The sources that its profile and the user name. Raises UserError for a data root that is
+        a file.
+        """
         return Inventory(self.profile, data_root(self.data), self.given, self.tasks)
 
     @property
@@ -72,22 +85,40 @@ class Request:
         return LastPlaces(
             profile=str(Path(named).resolve()) if named not in shipped_profiles() else "",
             data_root=str(self.data.resolve()) if self.data else "",
-            encoders={name: source.typed for name, source in self.given.items() if isinstance(source, FolderModel)},
+            encoders={
+                name: source.typed
+                for name, source in self.given.items()
+                if isinstance(source, FolderModel)
+            },
         )
 
 
 def make_request(selection: Selection, tuning: Tuning | None = None) -> Request:
-    """Resolve a selection, with a later round of its `tuning`. Raises UserError for a wrong name or combination."""
+    """Resolve a selection, with a later round of its `tuning`. Raises UserError for a wrong name or
+    combination.
+    """
     request = _requested(selection, tuning)
-    folders = {name: table.folder or "" for name, table in request.profile.encoders.items() if name in request.encoders}
-    runs = {name: run_model(at, Path(selection.results)) for name, at in folders.items() if at.startswith(RUN)}
+    folders = {
+        name: table.folder or ""
+        for name, table in request.profile.encoders.items()
+        if name in request.encoders
+    }
+    runs = {
+        name: run_model(at, Path(selection.results))
+        for name, at in folders.items()
+        if at.startswith(RUN)
+    }
     return replace(request, given={**runs, **request.given})
 
 
 def _requested(selection: Selection, tuning: Tuning | None) -> Request:
     request = _empty(selection)
-    if (selection.tune or selection.trials is not None or selection.sampler) and _other_runs(selection):
-        raise UserError(f"--tune works only with a grid of methods; remove --{_other_runs(selection)}")
+    if (selection.tune or selection.trials is not None or selection.sampler) and _other_runs(
+        selection
+    ):
+        raise UserError(
+            f"--tune works only with a grid of methods; remove --{_other_runs(selection)}"
+        )
     if selection.released:
         return _of_released(request)
     if _other_runs(selection):
@@ -102,12 +133,16 @@ def _requested(selection: Selection, tuning: Tuning | None) -> Request:
 
 def listed_settings(selection: Selection, profile: Profile) -> list[Variant]:
     """The settings of a selection, by default those of the profile. Raises UserError."""
-    return [parse_setting(text) for text in _listed(selection.settings) or profile.defaults.settings]
+    return [
+        parse_setting(text) for text in _listed(selection.settings) or profile.defaults.settings
+    ]
 
 
 def listed_suites(selection: Selection, profile: Profile) -> list[str]:
     """The suites of a selection, by default those of the profile that are not opt-in."""
-    return _listed(selection.suites) or [name for name, table in profile.suites.items() if not table.asked]
+    return _listed(selection.suites) or [
+        name for name, table in profile.suites.items() if not table.asked
+    ]
 
 
 def inventory_of(selection: Selection) -> Inventory:
@@ -117,35 +152,63 @@ def inventory_of(selection: Selection) -> Inventory:
 
 def _empty(selection: Selection) -> Request:
     """A request without runs, of the profile and the data root of a selection. Raises UserError."""
-    for option in ("methods", "settings", "encoders", "suites", "tasks", "table", "figure", "paper", "readings"):
+    for option in (
+        "methods",
+        "settings",
+        "encoders",
+        "suites",
+        "tasks",
+        "table",
+        "figure",
+        "paper",
+        "readings",
+    ):
         given = getattr(selection, option)
-        if given is not None and not _listed(given):  # as from an unset shell variable; it would mean the default
-            raise UserError(f"--{option} is empty; give a name, or leave the option out for the default")
+        if given is not None and not _listed(
+            given
+        ):  # as from an unset shell variable; it would mean the default
+            raise UserError(
+                f"--{option} is empty; give a name, or leave the option out for the default"
+            )
     data = Path(selection.data_root) if selection.data_root is not None else None
     profile = load_profile(selection.profile)
     if data is not None and not data.is_dir():
-        raise UserError(f"--data-root {data} is not a folder; give the folder that holds sts/, wiki/ and the like")
+        raise UserError(
+            f"--data-root {data} is not a folder; give the folder that holds sts/, wiki/ and the like"
+        )
     return Request(profile, {}, data=data, selection=selection)
 
 
 def _of_tasks(request: Request) -> Request:
-    """A request for the tasks of its selection only; suites without one are left out. Raises UserError."""
+    """A request for the tasks of its selection only; suites without one are left out. Raises
+    UserError.
+    """
     if request.selection.tasks is None:
         return request
-    tasks = {name: request.profile.suites[name].tasks for name in request.suites if name in request.profile.suites}
+    tasks = {
+        name: request.profile.suites[name].tasks
+        for name in request.suites
+        if name in request.profile.suites
+    }
     known = {task for each in tasks.values() for task in each}
     chosen = _joined(_listed(request.selection.tasks), known)
     for name in chosen:
         if name not in known:
             hint = suggest(name, sorted(known))
-            raise UserError(f"--tasks {name}: no such task in the suites {', '.join(request.suites)}; {hint}")
+            raise UserError(
+                f"--tasks {name}: no such task in the suites {', '.join(request.suites)}; {hint}"
+            )
     left = {name for name in request.suites if name not in tasks or {*tasks[name]} & {*chosen}}
-    wanted = {spec: [name for name in suites if name in left] for spec, suites in request.wanted.items()}
+    wanted = {
+        spec: [name for name in suites if name in left] for spec, suites in request.wanted.items()
+    }
     return replace(request, wanted=wanted, tasks=chosen)
 
 
 def _joined(parts: Sequence[str], known: Collection[str]) -> list[str]:
-    """Names of tasks that were split at commas, joined where a known one has commas itself: MTEB(eng, v1):STS."""
+    """Names of tasks that were split at commas, joined where a known one has commas itself:
+    MTEB(eng, v1):STS.
+    """
     joined, start = [], 0
     while start < len(parts):
         ends = range(len(parts), start, -1)
@@ -157,8 +220,12 @@ def _joined(parts: Sequence[str], known: Collection[str]) -> list[str]:
 
 def _of_grid(request: Request, tuning: Tuning | None) -> Request:
     selection, profile = request.selection, request.profile
-    seeds = tuple(range(profile.defaults.seeds)) if selection.seeds is None else _seeds(selection.seeds)
-    encoders, given = _encoders(_listed(selection.encoders) or profile.defaults.encoders, Path(selection.results))
+    seeds = (
+        tuple(range(profile.defaults.seeds)) if selection.seeds is None else _seeds(selection.seeds)
+    )
+    encoders, given = _encoders(
+        _listed(selection.encoders) or profile.defaults.encoders, Path(selection.results)
+    )
     overrides, lists = listed_values(selection.set)
     settings = listed_settings(selection, profile)
     places = [f"{setting}/{encoder}" for setting in settings for encoder in encoders]
@@ -167,7 +234,9 @@ def _of_grid(request: Request, tuning: Tuning | None) -> Request:
     variants = swept([*methods, *(tuning.variants if tuning else ())], overrides, lists)
     specs = grid(profile, variants, settings, encoders, seeds)
     wanted = dict.fromkeys(specs, listed_suites(selection, profile))
-    return _of_tasks(replace(request, wanted=wanted, overrides=overrides, given=given, tuning=tuning))
+    return _of_tasks(
+        replace(request, wanted=wanted, overrides=overrides, given=given, tuning=tuning)
+    )
 
 
 def _tuning(selection: Selection, profile: Profile, places: Sequence[str]) -> Tuning | None:
@@ -175,7 +244,9 @@ def _tuning(selection: Selection, profile: Profile, places: Sequence[str]) -> Tu
     if not texts and selection.trials is None and selection.sampler is None:
         return None
     if not texts or selection.trials is None:
-        raise UserError("--tune and --trials go together; write for example --tune 'mcse:lambda=0.01|0.1|1' --trials 3")
+        raise UserError(
+            "--tune and --trials go together; write for example --tune 'mcse:lambda=0.01|0.1|1' --trials 3"
+        )
     overrides = one_value_each(selection.set, "--tune draws its own values")
     if selection.sampler is not None and len(places) > 1:
         raise UserError(
@@ -194,11 +265,15 @@ def _tuning(selection: Selection, profile: Profile, places: Sequence[str]) -> Tu
 
 def _other_runs(selection: Selection) -> str:
     """The option that selects runs instead of a grid, the first of several; empty for none."""
-    return next((name for name in ("table", "figure", "paper", "released") if getattr(selection, name)), "")
+    return next(
+        (name for name in ("table", "figure", "paper", "released") if getattr(selection, name)), ""
+    )
 
 
 def _of_papers(request: Request) -> Request:
-    """The runs of tables and figures, each once. `--encoders` may give folders of encoders, but not choose them."""
+    """The runs of tables and figures, each once. `--encoders` may give folders of encoders, but not
+    choose them.
+    """
     selection, profile = request.selection, request.profile
     option = _other_runs(selection)
     encoders, given = _encoders(_listed(selection.encoders), Path(selection.results))
@@ -217,23 +292,28 @@ def _of_papers(request: Request) -> Request:
     return replace(_of_entries(request, entries, given), overrides=overrides)
 
 
-def _of_entries(request: Request, entries: Mapping[str, Runs], given: Mapping[str, ModelSource]) -> Request:
+def _of_entries(
+    request: Request, entries: Mapping[str, Runs], given: Mapping[str, ModelSource]
+) -> Request:
     wanted = sorted(merged(entries.values()).items(), key=lambda run: run[0].seed)
     return replace(request, wanted=dict(wanted), strict=False, given=given, entries=entries)
 
 
 def _of_released(request: Request) -> Request:
-    """Public weights on the suites of the tables that they should reproduce, or without tables on the given suites.
+    """Public weights on the suites of the tables that they should reproduce, or without tables on
+    the given suites.
 
-    Suites default to all that are not opt-in; those of images only for weights with published heads. `--encoders` may
-    give folders of weights, but not choose them.
+    Suites default to all that are not opt-in; those of images only for weights with published
+    heads. `--encoders` may give folders of weights, but not choose them.
     """
     selection, profile = request.selection, request.profile
     encoders, given = _encoders(_listed(selection.encoders), Path(selection.results))
     tables, papers = _listed(selection.table), _listed(selection.paper)
     refused = ["methods", "settings", "seeds", "figure", "readings", "set"]
     refused += ["suites", "tasks"] if tables or papers else []
-    refused += ["encoders"] if len(given) < len(encoders) or set(encoders) - set(profile.released) else []
+    refused += (
+        ["encoders"] if len(given) < len(encoders) or set(encoders) - set(profile.released) else []
+    )
     for name in refused:
         if getattr(selection, name):
             raise UserError(
@@ -243,7 +323,9 @@ def _of_released(request: Request) -> Request:
     if tables or papers:
         return _of_entries(request, released_runs(profile, tables, papers), given)
     if not profile.released:
-        raise UserError(f"the profile {profile.name} lists no public weights; add some to its table [released]")
+        raise UserError(
+            f"the profile {profile.name} lists no public weights; add some to its table [released]"
+        )
     images = {name for name in profile.suites if get_class("suite", name, Suite).needs_images}
     wanted = {
         released_spec(name, weights): [
@@ -265,21 +347,27 @@ def model_request(
     trusted: bool = False,
     name: str | None = None,
 ) -> Request:
-    """Request the evaluation of a finished run (its key), a folder, or a hub name OWNER/NAME[@COMMIT], and of encoders.
+    """Request the evaluation of a finished run (its key), a folder, or a hub name
+    OWNER/NAME[@COMMIT], and of encoders.
 
-    A model from outside is the run `none[pooling=...]` with seed 0. `pooling` defaults to what the model states,
-    `modules` for a sentence-transformers model; `trusted` allows code in its repository to be executed. `name` names a
-    folder's model (see `model_name`). With a run, the selection's `encoders` give the folder of its encoder.
+    A model from outside is the run `none[pooling=...]` with seed 0. `pooling` defaults to what the
+    model states, `modules` for a sentence-transformers model; `trusted` allows code in its
+    repository to be executed. `name` names a folder's model (see `model_name`). With a run, the
+    selection's `encoders` give the folder of its encoder.
     """
     request = _empty(selection)
     spec = None if model is None else _run_spec(model)
     if spec is None:
         models = [*([] if model is None else [model]), *_listed(selection.encoders)]
         if not models:
-            raise UserError("no model is given; give a folder, a hub name, a run's key or --encoders")
+            raise UserError(
+                "no model is given; give a folder, a hub name, a run's key or --encoders"
+            )
         if name is not None and (model is None or not expand(model).is_dir()):
             raise UserError("--name works only for the model of a folder; remove it")
-        named = [_outside_name(each, request, store, name if each == model else None) for each in models]
+        named = [
+            _outside_name(each, request, store, name if each == model else None) for each in models
+        ]
         return _of_models(request, named, pooling, trusted)
     if name is not None:
         raise UserError("a run is named by its key; remove --name")
@@ -287,9 +375,13 @@ def model_request(
         raise UserError("the pooling of a run is fixed by its method; remove --pooling")
     if trusted:
         raise UserError("--trust-remote-code does not apply to a run; remove it")
-    encoders, given = _encoders(_listed(selection.encoders) or [spec.encoder], Path(selection.results))
+    encoders, given = _encoders(
+        _listed(selection.encoders) or [spec.encoder], Path(selection.results)
+    )
     if encoders != [spec.encoder]:
-        raise UserError(f"{spec} has the encoder {spec.encoder}; give --encoders {spec.encoder}=FOLDER, or none")
+        raise UserError(
+            f"{spec} has the encoder {spec.encoder}; give --encoders {spec.encoder}=FOLDER, or none"
+        )
     first, *others = find_results(store, str(spec), request.profile.name)
     if any(other.overrides != first.overrides for other in others):
         raise UserError(
@@ -310,20 +402,30 @@ def _run_spec(model: str) -> RunSpec | None:
 
 
 def _outside_name(model: str, request: Request, store: Store, called: str | None) -> str:
-    """A model from outside as `--encoders` takes it. Raises UserError for a folder that does not exist."""
+    """A model from outside as `--encoders` takes it. Raises UserError for a folder that does not
+    exist.
+    """
     folder = expand(model)
     if folder.is_dir():
         return f"{model_name(FolderModel(folder.resolve()), called, request.inventory, store)}={folder}"
     if model.startswith((".", "/", "~")):
-        raise UserError(f"no folder {model}; give the folder of a saved model, a hub name or a run's key")
+        raise UserError(
+            f"no folder {model}; give the folder of a saved model, a hub name or a run's key"
+        )
     return model
 
 
-def _of_models(request: Request, models: Sequence[str], pooling: str | None, trusted: bool) -> Request:
-    """Models from outside, each in its own pooling. Raises UserError for one that does not state it."""
+def _of_models(
+    request: Request, models: Sequence[str], pooling: str | None, trusted: bool
+) -> Request:
+    """Models from outside, each in its own pooling. Raises UserError for one that does not state
+    it.
+    """
     encoders, given = _encoders(models, Path(request.selection.results))
     if len(set(encoders)) < len(models):
-        raise UserError("two of the models have the same name; give each its own with --encoders NAME=FOLDER")
+        raise UserError(
+            "two of the models have the same name; give each its own with --encoders NAME=FOLDER"
+        )
     request = replace(request, given=given, selection=replace(request.selection, encoders=models))
     suites, sources = listed_suites(request.selection, request.profile), dict(given)
     wanted = dict[RunSpec, Sequence[str]]()
@@ -336,13 +438,19 @@ def _of_models(request: Request, models: Sequence[str], pooling: str | None, tru
                 "model that is used through its trained head"
             )
         sources |= {name: replace(source, trusted=True)} if trusted else {}
-        wanted[RunSpec(Variant.make(UNTRAINED, {"pooling": known}), Variant(UNTRAINED), name, 0)] = suites
+        wanted[
+            RunSpec(Variant.make(UNTRAINED, {"pooling": known}), Variant(UNTRAINED), name, 0)
+        ] = suites
     return _of_tasks(replace(request, wanted=wanted, given=sources))
 
 
 def _known_pooling(source: ModelSource, profile: Profile) -> str | None:
-    """The pooling of a hub model that the profile lists as released weights or a teacher, else that of its files."""
-    named = {table.hub: table.pooling for table in profile.teachers.values() if table.kind == "text"}
+    """The pooling of a hub model that the profile lists as released weights or a teacher, else that
+    of its files.
+    """
+    named = {
+        table.hub: table.pooling for table in profile.teachers.values() if table.kind == "text"
+    }
     named |= {table.hub: table.pooling for table in profile.released.values()}
     if isinstance(source, HubModel) and source.hub in named:
         return named[source.hub]
@@ -355,11 +463,15 @@ def _listed(names: Names | None) -> list[str]:
 
 
 def _seeds(seeds: int | str | Sequence[int]) -> tuple[int, ...]:
-    return parse_seeds(str(seeds) if isinstance(seeds, int | str) else f"{','.join(map(str, seeds))},")
+    return parse_seeds(
+        str(seeds) if isinstance(seeds, int | str) else f"{','.join(map(str, seeds))},"
+    )
 
 
 def _encoders(items: Sequence[str], results: Path) -> tuple[list[str], dict[str, ModelSource]]:
-    """Names of encoders, and the sources of those given as NAME=DIR, as a path, a run or OWNER/NAME@COMMIT."""
+    """Names of encoders, and the sources of those given as NAME=DIR, as a path, a run or
+    OWNER/NAME@COMMIT.
+    """
     encoders: list[str] = []
     given: dict[str, ModelSource] = {}
     for item in items:
@@ -393,5 +505,7 @@ def _folder(text: str) -> FolderModel:
 
 def _pinned(hub: str, commit: str) -> HubModel:
     if "/" not in hub or not re.fullmatch(r"[0-9a-f]{40}", commit):
-        raise UserError(f"'{hub}@{commit}' does not pin a hub model; write OWNER/NAME@ and the 40 digits of a commit")
+        raise UserError(
+            f"'{hub}@{commit}' does not pin a hub model; write OWNER/NAME@ and the 40 digits of a commit"
+        )
     return HubModel(hub, commit)

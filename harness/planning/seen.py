@@ -1,12 +1,13 @@
-"""Training data seen: the rows that a run's steps read, and the test items that are in a setting's training data.
+"""Training data seen: the rows that a run's steps read, and the test items that are in a setting's
+training data.
 
-Texts are compared after lower-casing, with every run of characters that are neither letters nor digits as one blank. A
-text is kept as 64 bits of a hash, so that a million sentences take 8 MB; the hashes of a corpus are computed once, in
-the order of its texts, and kept in the cache folder.
+Texts are compared after lower-casing, with every run of characters that are neither letters nor
+digits as one blank. A text is kept as 64 bits of a hash, so that a million sentences take 8 MB; the
+hashes of a corpus are computed once, in the order of its texts, and kept in the cache folder.
 
-An image is known by its id where its corpus has ids. Photographs of Flickr are numbered alike in Flickr8k and
-Flickr30k (`1000268201_693b08cb0e.jpg` is `1000268201.jpg`). Where a corpus names no images, an image counts as read if
-one of its captions was.
+An image is known by its id where its corpus has ids. Photographs of Flickr are numbered alike in
+Flickr8k and Flickr30k (`1000268201_693b08cb0e.jpg` is `1000268201.jpg`). Where a corpus names no
+images, an image counts as read if one of its captions was.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ def cached_hashes(content: str, texts: Callable[[], Iterable[str]]) -> np.ndarra
 
 
 def image_name(image_id: str) -> str:
-    """The id of an image without the extension of its file; of a file of Flickr, the photograph's number."""
+    """The id of an image without the extension of its file; of a file of Flickr, the photograph's
+    number.
+    """
     stem = _EXTENSION.sub("", image_id)
     numbered = _FLICKR.fullmatch(stem)
     return numbered[1] if numbered else stem
@@ -82,9 +85,11 @@ def image_name(image_id: str) -> str:
 
 @dataclass(frozen=True)
 class SeenRows:
-    """What a training read (`harness.evaluation.suites.TrainedOn`); its text corpora are hashed at the first query.
+    """What a training read (`harness.evaluation.suites.TrainedOn`); its text corpora are hashed at
+    the first query.
 
-    `rows` are the rows read of each text stream, numbered over its corpora in their order; without them, all were read.
+    `rows` are the rows read of each text stream, numbered over its corpora in their order; without
+    them, all were read.
     """
 
     corpora: Sequence[Ingredient[CorpusSource]]
@@ -95,19 +100,27 @@ class SeenRows:
         read, _, _, _ = self._hashed
         return among(text_hashes(texts), read)
 
-    def images(self, texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None) -> np.ndarray:
+    def images(
+        self, texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None
+    ) -> np.ndarray:
         """Whether each of m images was read: (m,) bool. Raises MissingData or UserError.
 
-        `texts` are their n captions and `image_of` the image of each, (n,) below m; `ids` are None where unknown.
+        `texts` are their n captions and `image_of` the image of each, (n,) below m; `ids` are None
+        where unknown.
         """
         _, captions, unplaced, names = self._hashed
-        read = np.bincount(image_of, among(text_hashes(texts), captions if ids is None else unplaced)) > 0
+        read = (
+            np.bincount(image_of, among(text_hashes(texts), captions if ids is None else unplaced))
+            > 0
+        )
         known = [image_name(image_id) in names for image_id in ids or ()]
         return read if ids is None else read | np.array(known, dtype=bool)
 
     @cached_property
     def _hashed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, set[str]]:
-        """Hashes of all texts, of captions, and of captions of unnamed images, sorted, (n,); and names of images."""
+        """Hashes of all texts, of captions, and of captions of unnamed images, sorted, (n,); and
+        names of images.
+        """
         texts, captions, unplaced, named = [], [], [], set[str]()
         for corpus, rows in self._parts():
             hashes = _hashes(corpus) if rows is None else _hashes(corpus)[rows]
@@ -143,17 +156,27 @@ def among(hashes: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 def _hash(text: str) -> int:
     words = normalised_text(text)
-    return int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little") if words else EMPTY
+    return (
+        int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little")
+        if words
+        else EMPTY
+    )
 
 
 def _hashes(corpus: Ingredient[CorpusSource]) -> np.ndarray:
     """The hashes of a text corpus, (rows, texts per row) uint64."""
     source, root = corpus.source, corpus.root
-    return cached_hashes(corpus.fingerprint, lambda: corpus.current().texts(root)).reshape(-1, source.per_row)
+    return cached_hashes(corpus.fingerprint, lambda: corpus.current().texts(root)).reshape(
+        -1, source.per_row
+    )
 
 
-def _names(source: CorpusSource, root: Path | None, rows: np.ndarray | None) -> frozenset[str] | None:
-    """The names of the images of some rows of pairs, or of all; None for a corpus that names no images."""
+def _names(
+    source: CorpusSource, root: Path | None, rows: np.ndarray | None
+) -> frozenset[str] | None:
+    """The names of the images of some rows of pairs, or of all; None for a corpus that names no
+    images.
+    """
     known = source.image_ids(root)
     if known is None:
         return None
@@ -175,12 +198,14 @@ DEV = "dev"
 
 @dataclass(frozen=True)
 class PairOverlap:
-    """The pairs of one similarity task, or of one of its subsets, compared with the training data of a setting.
+    """The pairs of one similarity task, or of one of its subsets, compared with the training data
+    of a setting.
 
-    `seen` counts pairs with a sentence in the training data, `both_seen` pairs with two. `one_image` counts pairs of
-    captions of one training image; `gold_one_image` and `gold_other_images` are the mean gold scores of these pairs and
-    of pairs of captions of different training images. These three are None if no corpus has several captions of an
-    image, a gold score also if there are no such pairs.
+    `seen` counts pairs with a sentence in the training data, `both_seen` pairs with two.
+    `one_image` counts pairs of captions of one training image; `gold_one_image` and
+    `gold_other_images` are the mean gold scores of these pairs and of pairs of captions of
+    different training images. These three are None if no corpus has several captions of an image, a
+    gold score also if there are no such pairs.
     """
 
     setting: str
@@ -215,11 +240,14 @@ class Overlaps:
     skipped: tuple[str, ...]
 
 
-def overlaps_of(inventory: Inventory, settings: Sequence[Variant], suites: Sequence[str]) -> Overlaps:
-    """Compare the tests of suites, and the task that selects checkpoints, with the training data of settings.
+def overlaps_of(
+    inventory: Inventory, settings: Sequence[Variant], suites: Sequence[str]
+) -> Overlaps:
+    """Compare the tests of suites, and the task that selects checkpoints, with the training data of
+    settings.
 
-    `suites` default to the profile's STS and retrieval suites that are not opt-in. Raises UserError for an unknown name
-    and for a suite of other tasks, and MissingData for a missing corpus.
+    `suites` default to the profile's STS and retrieval suites that are not opt-in. Raises UserError
+    for an unknown name and for a suite of other tasks, and MissingData for a missing corpus.
     """
     named = _suites(inventory, suites)
     pairs: list[PairOverlap] = []
@@ -244,13 +272,24 @@ class SettingData:
     """The text corpora of a setting."""
 
     def __init__(self, inventory: Inventory, setting: Variant) -> None:
-        """Raises MissingData, and UserError for an unknown setting or an option whose rows depend on the seed."""
+        """Raises MissingData, and UserError for an unknown setting or an option whose rows depend
+        on the seed.
+        """
         self.inventory, self.setting = inventory, setting
         options = check_setting(inventory.profile, self.setting)
-        plain = [inventory.corpora[name] for name in inventory.profile.settings[self.setting.name].corpora]
-        texts = [corpus.plain.source for corpus in plain if corpus.stream in ("sentences", "pairs", "triplets")]
+        plain = [
+            inventory.corpora[name]
+            for name in inventory.profile.settings[self.setting.name].corpora
+        ]
+        texts = [
+            corpus.plain.source
+            for corpus in plain
+            if corpus.stream in ("sentences", "pairs", "triplets")
+        ]
         if any(kept_rows(options, source.stream) for source in texts):
-            raise UserError(f"each run of '{setting}' draws other rows; audit '{setting.name}', all of them")
+            raise UserError(
+                f"each run of '{setting}' draws other rows; audit '{setting.name}', all of them"
+            )
         self.corpora = [Ingredient(read_with(options, source), inventory.root) for source in texts]
         for corpus in self.corpora:
             if corpus.missing:
@@ -269,8 +308,14 @@ class SettingData:
         """
         captioned = [each for corpus in self.corpora if (each := _all_captions(corpus)) is not None]
         starts = np.cumsum([0, *(int(image_of.max()) + 1 for _, image_of in captioned)])
-        numbered = [image_of + start for (_, image_of), start in zip(captioned, starts[:-1], strict=True)]
-        return (np.concatenate([texts for texts, _ in captioned]), np.concatenate(numbered)) if captioned else None
+        numbered = [
+            image_of + start for (_, image_of), start in zip(captioned, starts[:-1], strict=True)
+        ]
+        return (
+            (np.concatenate([texts for texts, _ in captioned]), np.concatenate(numbered))
+            if captioned
+            else None
+        )
 
     def pair_overlaps(self, suite: str, task: str) -> Iterator[PairOverlap]:
         """The overlap of a similarity task and, if it has several subsets, of each."""
@@ -284,7 +329,9 @@ class SettingData:
         seen = seen_images(data, self.seen)
         return ImageOverlap(str(self.setting), suite, task, len(seen), int(seen.sum()))
 
-    def _pairs(self, suite: str, task: str, subset: str, pairs: Sequence[SentencePair]) -> PairOverlap:
+    def _pairs(
+        self, suite: str, task: str, subset: str, pairs: Sequence[SentencePair]
+    ) -> PairOverlap:
         first, second, gold = zip(*pairs, strict=True)
         seen = self.seen.sentences(first), self.seen.sentences(second)
         counts = (len(pairs), int((seen[0] | seen[1]).sum()), int((seen[0] & seen[1]).sum()))
@@ -300,7 +347,9 @@ class SettingData:
 def _of_images(
     hashes: np.ndarray, image_of: np.ndarray, first: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Whether both texts of n pairs are captions, and whether both are of one image: (n,) bool each."""
+    """Whether both texts of n pairs are captions, and whether both are of one image: (n,) bool
+    each.
+    """
     asked = np.isin(hashes, np.concatenate([first, second])) & (hashes != EMPTY)
     images: dict[int, set[int]] = {}
     for text, image in zip(hashes[asked].tolist(), image_of[asked].tolist(), strict=True):
@@ -314,16 +363,24 @@ def _suites(inventory: Inventory, asked: Sequence[str]) -> Mapping[str, Suite]:
     known, tables = inventory.suites, inventory.profile.suites
     if not asked:
         kinds = (STSSuite, RetrievalSuite)
-        return {name: suite for name, suite in known.items() if isinstance(suite, kinds) and not tables[name].asked}
+        return {
+            name: suite
+            for name, suite in known.items()
+            if isinstance(suite, kinds) and not tables[name].asked
+        }
     suites = {name: inventory.suite(name) for name in asked}
     for name, suite in suites.items():
         if not isinstance(suite, PairSuite | RetrievalSuite):
-            raise UserError(f"the suite '{name}' has neither pairs of sentences nor captioned images; name another")
+            raise UserError(
+                f"the suite '{name}' has neither pairs of sentences nor captioned images; name another"
+            )
     return suites
 
 
 def _all_captions(corpus: Ingredient[CorpusSource]) -> tuple[np.ndarray, np.ndarray] | None:
-    """The hashes and images of all captions of a pair corpus; None unless images have several captions."""
+    """The hashes and images of all captions of a pair corpus; None unless images have several
+    captions.
+    """
     if corpus.source.stream != "pairs":
         return None
     source, root = corpus.source.with_captions("all"), corpus.root
@@ -333,7 +390,9 @@ def _all_captions(corpus: Ingredient[CorpusSource]) -> tuple[np.ndarray, np.ndar
     assert isinstance(loaded, Pairs)
     if loaded.image_of is None or len(loaded) == loaded.image_count:
         return None
-    return cached_hashes(source.fingerprint(root), lambda: corpus.current().texts(root)), loaded.image_of
+    return cached_hashes(
+        source.fingerprint(root), lambda: corpus.current().texts(root)
+    ), loaded.image_of
 
 
 def _mean(scores: np.ndarray) -> float | None:

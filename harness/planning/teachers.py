@@ -1,11 +1,12 @@
 """Teachers of every kind: what each needs, what identifies it, and how its features are computed.
 
-A method names a teacher of its profile, `run:KEY` for the encoder of another run, 'default' for the profile's
-image teacher, or a control in its place: 'shuffled' assigns the default teacher's features to the captions in another
-order (MCSE Table 2), 'random' gives each caption those of a random row, with replacement (an option of MCSE's public
-code), 'permuted' exchanges the images, so that the captions of one image still share their features, and 'noise'
-replaces them by standard normal noise. Features that lie in a file beside a corpus are read; all others are computed
-once and kept.
+A method names a teacher of its profile, `run:KEY` for the encoder of another run, 'default' for the
+profile's image teacher, or a control in its place: 'shuffled' assigns the default teacher's
+features to the captions in another order (MCSE Table 2), 'random' gives each caption those of a
+random row, with replacement (an option of MCSE's public code), 'permuted' exchanges the images, so
+that the captions of one image still share their features, and 'noise' replaces them by standard
+normal noise. Features that lie in a file beside a corpus are read; all others are computed once and
+kept.
 """
 
 from __future__ import annotations
@@ -30,7 +31,16 @@ from harness.evaluation.suites import HasImages
 from harness.method import Feature
 from harness.planning.inventory import Ingredient, UsedCorpus
 from harness.seeds import generator
-from harness.sources import Checkable, Generated, Missing, Source, digest, installed, read_by, reading_code
+from harness.sources import (
+    Checkable,
+    Generated,
+    Missing,
+    Source,
+    digest,
+    installed,
+    read_by,
+    reading_code,
+)
 from harness.spec import FeatureKind
 
 if TYPE_CHECKING:
@@ -67,10 +77,12 @@ def load_pairs(owner: FeatureOwner, of: FeatureKind = "image") -> Pairs:
 
 @dataclass(frozen=True)
 class NamedTeacher:
-    """A teacher by name, for one kind of feature: read from files beside the pairs, else computed by a subclass.
+    """A teacher by name, for one kind of feature: read from files beside the pairs, else computed
+    by a subclass.
 
-    Teachers of captions read `max_length` tokens, special ones included. `unable` says why a name that is not that of a
-    model computes nothing, which UnavailableError says where it has to; its stored features can still be read.
+    Teachers of captions read `max_length` tokens, special ones included. `unable` says why a name
+    that is not that of a model computes nothing, which UnavailableError says where it has to; its
+    stored features can still be read.
     """
 
     name: str
@@ -89,10 +101,14 @@ class NamedTeacher:
         return []
 
     def _needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
-        """What computed features of a corpus depend on besides the corpus itself; None stands for test images."""
+        """What computed features of a corpus depend on besides the corpus itself; None stands for
+        test images.
+        """
         raise UnavailableError(self.unable)
 
-    def _compute(self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders) -> ComputeRows:
+    def _compute(
+        self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders
+    ) -> ComputeRows:
         """A function that computes rows of features; models are loaded on its first call."""
         raise UnavailableError(self.unable)
 
@@ -102,7 +118,9 @@ class NamedTeacher:
         return self.of == "image"
 
     def needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
-        """What its features of a corpus depend on besides the corpus itself; None for test images. Raises UserError."""
+        """What its features of a corpus depend on besides the corpus itself; None for test images.
+        Raises UserError.
+        """
         stored = corpus is not None and self.is_stored(corpus)
         if corpus is not None and (stored or self._sees_images):
             corpus.check_features(self.name, self.of)
@@ -111,10 +129,15 @@ class NamedTeacher:
         return self._needs(corpus)
 
     def key(self, owner: FeatureOwner) -> str:
-        """Names everything that its features depend on, before any of it is loaded. Raises UserError."""
+        """Names everything that its features depend on, before any of it is loaded. Raises
+        UserError.
+        """
         stored = self.is_stored(owner)
         if isinstance(owner, UsedCorpus):
-            content, needs = owner.images if self._sees_images else owner.read.fingerprint, self.needs(owner)
+            content, needs = (
+                owner.images if self._sees_images else owner.read.fingerprint,
+                self.needs(owner),
+            )
         else:
             content, needs = owner.fingerprint, [] if stored else self.needs(None)
         read = content, [need.fingerprint for need in needs]
@@ -128,7 +151,9 @@ class NamedTeacher:
         if isinstance(owner, UsedCorpus):
             return (self.of, self.name) in owner.stored
         task, root = owner.source, owner.root
-        computes = task.computes(self.name, root) if isinstance(task, HasImages) else not self.unable
+        computes = (
+            task.computes(self.name, root) if isinstance(task, HasImages) else not self.unable
+        )
         return self.of == "image" and not computes
 
     @property
@@ -139,27 +164,44 @@ class NamedTeacher:
 
     def source(self, corpus: UsedCorpus) -> str:
         """Where its features of a corpus come from: the path of a file, or 'computed'."""
-        return corpus.stored[self.of, self.name].source.files[0] if self.is_stored(corpus) else "computed"
+        return (
+            corpus.stored[self.of, self.name].source.files[0]
+            if self.is_stored(corpus)
+            else "computed"
+        )
 
-    def features(self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders) -> np.ndarray:
-        """One feature per image, caption or list of tokens of `pairs`, the loaded ones, (n, ...), mapped from disk.
+    def features(
+        self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders
+    ) -> np.ndarray:
+        """One feature per image, caption or list of tokens of `pairs`, the loaded ones, (n, ...),
+        mapped from disk.
 
         Models compute on the device; `folders` has at least those of the teacher's `runs`.
         """
         of_task = isinstance(owner, Ingredient)
-        stored = self.of == "image" and self.name in pairs.features if of_task else self.is_stored(owner)
+        stored = (
+            self.of == "image" and self.name in pairs.features if of_task else self.is_stored(owner)
+        )
         # files of images that were replaced, which planning does not read
-        files = pairs.images.content() if self.of == "image" and isinstance(pairs.images, Pixels) and not stored else ""
+        files = (
+            pairs.images.content()
+            if self.of == "image" and isinstance(pairs.images, Pixels) and not stored
+            else ""
+        )
         return cached_features(
             digest(self.key(owner), files),
             pairs.image_count if self.of == "image" else len(pairs),
-            self._from_file(owner, pairs) if stored else self._compute(owner, pairs, device, folders),
+            self._from_file(owner, pairs)
+            if stored
+            else self._compute(owner, pairs, device, folders),
             dtype="float16" if self.of == "tokens" else "float32",
             chunk=CHUNK,
             subject=f"{self.name}: features of {self.of.removesuffix('s')}s",
         )
 
-    def stacked(self, corpora: Sequence[UsedCorpus], loaded: Sequence[Pairs], device: str, folders: Folders) -> Stacked:
+    def stacked(
+        self, corpora: Sequence[UsedCorpus], loaded: Sequence[Pairs], device: str, folders: Folders
+    ) -> Stacked:
         """One feature per caption, over several corpora in order."""
         given = zip(corpora, loaded, strict=True)
         parts = Stacked([self.features(corpus, pairs, device, folders) for corpus, pairs in given])
@@ -170,7 +212,9 @@ class NamedTeacher:
     def _from_file(self, owner: FeatureOwner, pairs: Pairs) -> ComputeRows:
         if isinstance(owner, UsedCorpus):
             owner.stored[self.of, self.name].current()
-        values = cache(lambda: (pairs.features if self.of == "image" else pairs.caption_features)[self.name])
+        values = cache(
+            lambda: (pairs.features if self.of == "image" else pairs.caption_features)[self.name]
+        )
         return lambda start, stop: values()[start:stop]
 
 
@@ -185,17 +229,24 @@ class FrozenModel(Source):
 
     def missing(self, root: Path | None) -> list[Missing]:
         absent = self.model.missing(root)
-        return [replace(item, reader=self.kind) if isinstance(item, MissingModel) else item for item in absent]
+        return [
+            replace(item, reader=self.kind) if isinstance(item, MissingModel) else item
+            for item in absent
+        ]
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash the model, its kind, the pooling if the kind depends on it, their code, and a precision below fp32."""
+        """Hash the model, its kind, the pooling if the kind depends on it, their code, and a
+        precision below fp32.
+        """
         fingerprint = self.model.fingerprint(root)
         if self.precision != "fp32":
             fingerprint = digest(self.precision, fingerprint)
         fingerprint = read_by(fingerprint, code_of("teacher kind", self.kind))
         _, pooled = declared_teacher(self.kind)
         if pooled:
-            return digest(self.kind, self.pooling, read_by(fingerprint, code_of("pooling", self.pooling)))
+            return digest(
+                self.kind, self.pooling, read_by(fingerprint, code_of("pooling", self.pooling))
+            )
         return fingerprint if self.kind in BY_MODEL_ALONE else digest(self.kind, fingerprint)
 
     def folder(self, folders: Folders) -> Path:
@@ -232,7 +283,9 @@ class RunModel(Source):
 
 @dataclass(frozen=True)
 class ModelTeacher(NamedTeacher):
-    """A pretrained model, or the encoder of a run; features of tokens are those of the run's `student`."""
+    """A pretrained model, or the encoder of a run; features of tokens are those of the run's
+    `student`.
+    """
 
     model: Ingredient[FrozenModel | RunModel]
     student: ModelSource
@@ -245,8 +298,13 @@ class ModelTeacher(NamedTeacher):
         pixels = corpus.pixels if corpus is not None and self.of == "image" else None
         return [self.model] if pixels is None else [self.model, pixels]
 
-    def _compute(self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders) -> ComputeRows:
-        teacher, precision = cache(lambda: self._opened(device, folders)), self.model.source.precision
+    def _compute(
+        self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders
+    ) -> ComputeRows:
+        teacher, precision = (
+            cache(lambda: self._opened(device, folders)),
+            self.model.source.precision,
+        )
 
         def computed(start: int, stop: int) -> np.ndarray:
             if self.of == "caption":
@@ -254,7 +312,9 @@ class ModelTeacher(NamedTeacher):
             if self.of == "tokens":
                 return teacher().tokens(pairs.texts[start:stop], self.max_length)
             if pairs.images is None:
-                raise UserError("the corpus has no images; name a teacher whose features of it are stored")
+                raise UserError(
+                    "the corpus has no images; name a teacher whose features of it are stored"
+                )
             return teacher().images(pairs.images[start:stop])
 
         def rows(start: int, stop: int) -> np.ndarray:
@@ -270,12 +330,16 @@ class ModelTeacher(NamedTeacher):
         folder = source.folder(folders)
         if self.of == "tokens":
             check_vocabulary(self.student.path(), folder, self.name)
-        return open_teacher(source.kind, folder, pooling=source.pooling, max_length=self.max_length, device=device)
+        return open_teacher(
+            source.kind, folder, pooling=source.pooling, max_length=self.max_length, device=device
+        )
 
 
 @dataclass(frozen=True)
 class LitTeacher(NamedTeacher, Generated):
-    """Projections of two teachers' features into one space, fitted on a pair corpus (`encoders.teacher_kinds.fit`)."""
+    """Projections of two teachers' features into one space, fitted on a pair corpus
+    (`encoders.teacher_kinds.fit`).
+    """
 
     images: NamedTeacher
     captions: NamedTeacher
@@ -305,7 +369,9 @@ class LitTeacher(NamedTeacher, Generated):
             needs += [used.plain, *self.images.needs(used), *self.captions.needs(used)]
         return needs
 
-    def _compute(self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders) -> ComputeRows:
+    def _compute(
+        self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders
+    ) -> ComputeRows:
         side = self.images if self.of == "image" else self.captions
         fitted = cache(lambda: self._fitted(device, folders))
         features = cache(lambda: side.features(owner, pairs, device, folders))
@@ -326,7 +392,8 @@ class LitTeacher(NamedTeacher, Generated):
 
 @dataclass(frozen=True)
 class RoleFeatures:
-    """The features of one role in a method, from a teacher or a control, over the run's pair corpora.
+    """The features of one role in a method, from a teacher or a control, over the run's pair
+    corpora.
 
     Without corpora, they are features of test images only.
     """
@@ -338,15 +405,24 @@ class RoleFeatures:
     @cached_property
     def needs(self) -> tuple[Ingredient[Checkable], ...]:
         """What the features depend on besides the corpora themselves. Raises UserError."""
-        return tuple(need for corpus in self.corpora or (None,) for need in self.teacher.needs(corpus))
+        return tuple(
+            need for corpus in self.corpora or (None,) for need in self.teacher.needs(corpus)
+        )
 
     @property
     def source(self) -> str:
-        """Where the features come from, each place once: the path of a file, or 'computed'; of a model, the hub's."""
+        """Where the features come from, each place once: the path of a file, or 'computed'; of a
+        model, the hub's.
+        """
         if self.asked.of == "model":
             models = (getattr(model.source, "model", None) for model in self.teacher.models)
-            return ", ".join(f"{each.hub}@{each.revision}" for each in models if isinstance(each, HubModel))
-        return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora)) or "test images"
+            return ", ".join(
+                f"{each.hub}@{each.revision}" for each in models if isinstance(each, HubModel)
+            )
+        return (
+            ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora))
+            or "test images"
+        )
 
     @property
     def identity(self) -> list[object]:
@@ -354,19 +430,31 @@ class RoleFeatures:
         parts: list[object] = [self.asked.teacher, [need.fingerprint for need in self.needs]]
         return parts if self.asked.of == "image" else [*parts, self.asked.of]
 
-    def load(self, loaded: Sequence[Pairs], seed: int, device: str, folders: Folders) -> Stacked | np.ndarray:
-        """One feature per caption of the loaded corpora, (n, ...); controls are drawn with the run's seed."""
+    def load(
+        self, loaded: Sequence[Pairs], seed: int, device: str, folders: Folders
+    ) -> Stacked | np.ndarray:
+        """One feature per caption of the loaded corpora, (n, ...); controls are drawn with the
+        run's seed.
+        """
         features = self.teacher.stacked(self.corpora, loaded, device, folders)
         rows = len(features)
         if self.asked.teacher == "shuffled":
             return features.in_order(generator(axis="shuffled images", seed=seed).permutation(rows))
         if self.asked.teacher == "random":
-            return features.in_order(generator(axis="random images", seed=seed).integers(rows, size=rows))
+            return features.in_order(
+                generator(axis="random images", seed=seed).integers(rows, size=rows)
+            )
         if self.asked.teacher == "permuted":
-            _, first, image_of = np.unique(_images_of(loaded), return_index=True, return_inverse=True)
-            return features.in_order(generator(axis="permuted images", seed=seed).permutation(first)[image_of])
+            _, first, image_of = np.unique(
+                _images_of(loaded), return_index=True, return_inverse=True
+            )
+            return features.in_order(
+                generator(axis="permuted images", seed=seed).permutation(first)[image_of]
+            )
         if self.asked.teacher == "noise":
-            return generator(axis="noise images", seed=seed).standard_normal(features.shape, dtype=np.float32)
+            return generator(axis="noise images", seed=seed).standard_normal(
+                features.shape, dtype=np.float32
+            )
         return features
 
 

@@ -1,7 +1,9 @@
-"""Profiles: TOML files that define corpora, encoders, hyperparameters and suites, and can extend other profiles.
+"""Profiles: TOML files that define corpora, encoders, hyperparameters and suites, and can extend
+other profiles.
 
-The tables of a file are merged by key into those of the file that it extends; rules are appended, so that later ones
-win; other values are replaced. A path that begins with './', '../' or '~/' is relative to the folder of its file.
+The tables of a file are merged by key into those of the file that it extends; rules are appended,
+so that later ones win; other values are replaced. A path that begins with './', '../' or '~/' is
+relative to the folder of its file.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ _GIVEN = ("name", "origin")
 #: tables with texts that may be paths, and the keys in them that are prose instead
 _WITH_PATHS = ("corpora", "tasks", "encoders", "teachers", "patches", "released", "suites")
 _PROSE = ("how", "source")
-#: key -> keys of an extended file that it replaces, since both together would be refused or one ignored
+#: key -> keys of an extended file that it replaces, since both together would be refused or one
+#: ignored
 _PLACE_OF_A_MODEL = ("hub", "revision", "folder", "registered", "about")
 _INSTEAD = {
     "epochs": ("steps",),
@@ -46,32 +49,44 @@ class Layer(NamedTuple):
 @cache
 def shipped_profiles() -> Sequence[str]:
     """Names of the profiles in this package, sorted."""
-    return sorted(Path(item.name).stem for item in files(__package__).iterdir() if item.name.endswith(".toml"))
+    return sorted(
+        Path(item.name).stem for item in files(__package__).iterdir() if item.name.endswith(".toml")
+    )
 
 
 def load_profile(name: str) -> Profile:
-    """Load a shipped profile by name, or a profile file by a path that ends in .toml, with what it extends.
+    """Load a shipped profile by name, or a profile file by a path that ends in .toml, with what it
+    extends.
 
-    Any other NAME means NAME.toml in the working folder, since results and commands name profiles without the suffix.
-    Raises UserError naming the file, the table and the key of the first mistake, or if a file has the name of a shipped
-    profile, since results would then name the wrong one.
+    Any other NAME means NAME.toml in the working folder, since results and commands name profiles
+    without the suffix. Raises UserError naming the file, the table and the key of the first
+    mistake, or if a file has the name of a shipped profile, since results would then name the wrong
+    one.
     """
     shipped = shipped_profiles()
     if name not in shipped and not name.endswith(".toml") and Path(f"{name}.toml").is_file():
         name = f"{name}.toml"
     if name not in shipped and not name.endswith(".toml"):
-        own = "give a file that ends in .toml" if "/" in name else f"a file of your own: --profile ./{name}.toml"
+        own = (
+            "give a file that ends in .toml"
+            if "/" in name
+            else f"a file of your own: --profile ./{name}.toml"
+        )
         raise UserError(f"unknown profile '{name}'; {suggest(name, shipped)} ({own})")
     layers = _layers_of(_shipped(name) if name in shipped else Path(name), own=name not in shipped)
     origin = "package" if name in shipped else "file"
     stem = layers[-1].path.stem
-    return validated(_merged(layers), "profile", Profile, partial(_blamed, layers), name=stem, origin=origin)
+    return validated(
+        _merged(layers), "profile", Profile, partial(_blamed, layers), name=stem, origin=origin
+    )
 
 
 def _layers_of(path: Path, *, own: bool) -> list[Layer]:
-    """A file, a user's `own` or a shipped one, and all files that it extends, the innermost base first.
+    """A file, a user's `own` or a shipped one, and all files that it extends, the innermost base
+    first.
 
-    Raises UserError for a file that cannot be read or extends itself, and a user's with the name of a shipped profile.
+    Raises UserError for a file that cannot be read or extends itself, and a user's with the name of
+    a shipped profile.
     """
     layers: list[Layer] = []
     while True:
@@ -80,10 +95,14 @@ def _layers_of(path: Path, *, own: bool) -> list[Layer]:
         content = toml_content(path, "profile", _GIVEN if own else ())
         training = content.get("training")
         if isinstance(training, dict) and {"steps", "epochs"} <= training.keys():
-            raise UserError(f"the profile {path}, table [training]: steps replace epochs; give one of them")
+            raise UserError(
+                f"the profile {path}, table [training]: steps replace epochs; give one of them"
+            )
         known = [layer.path.resolve() for layer in layers]
         if path.resolve() in known:
-            raise UserError(f"the profile {layers[-1].path} extends itself, through {path}; remove one 'extends'")
+            raise UserError(
+                f"the profile {layers[-1].path} extends itself, through {path}; remove one 'extends'"
+            )
         layers.insert(0, Layer(path, _located(content, path.parent) if own else content))
         if "extends" not in content:
             return layers
@@ -93,7 +112,9 @@ def _layers_of(path: Path, *, own: bool) -> list[Layer]:
 def _parent(path: Path, parent: Any) -> tuple[Path, bool]:
     """The file that a profile extends, and whether it is a user's own. Raises UserError."""
     if not isinstance(parent, str) or not parent.isprintable():
-        raise UserError(f"the profile {path}, key 'extends': it must be the name of a profile or a path")
+        raise UserError(
+            f"the profile {path}, key 'extends': it must be the name of a profile or a path"
+        )
     if parent.endswith(".toml"):
         return path.parent / expand(parent), True
     if parent not in shipped_profiles():
@@ -121,7 +142,9 @@ def _blamed(layers: Sequence[Layer], keys: Sequence[str | int]) -> tuple[Path, S
             if number < len(_rules(layer.content)):
                 return layer.path, [_RULES, number, *keys[2:]]
             number -= len(_rules(layer.content))
-    return next((layer.path for layer in reversed(layers) if _has(layer.content, keys)), layers[-1].path), keys
+    return next(
+        (layer.path for layer in reversed(layers) if _has(layer.content, keys)), layers[-1].path
+    ), keys
 
 
 def _check_name(path: Path) -> None:
@@ -149,7 +172,9 @@ def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     merged = {key: value for key, value in below.items() if key not in instead}
     for key, value in above.items():
         old = merged.get(key)
-        merged[key] = _over(old, value) if isinstance(old, dict) and _same_kind(old, value) else value
+        merged[key] = (
+            _over(old, value) if isinstance(old, dict) and _same_kind(old, value) else value
+        )
     return merged
 
 
@@ -167,7 +192,9 @@ def _located(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def _with_paths(value: Any, folder: Path) -> Any:
     """A value with its relative paths made absolute."""
     if isinstance(value, dict):
-        return {key: item if key in _PROSE else _with_paths(item, folder) for key, item in value.items()}
+        return {
+            key: item if key in _PROSE else _with_paths(item, folder) for key, item in value.items()
+        }
     if isinstance(value, list):
         return [_with_paths(item, folder) for item in value]
     if isinstance(value, str) and value.startswith(("./", "../", "~/")):

@@ -17,7 +17,9 @@ Amount = Annotated[int, Field(le=10**9)]
 
 
 class OpenTable(BaseModel):
-    """A table with further keys: keyword arguments of the registered class that it names, or the values of a rule."""
+    """A table with further keys: keyword arguments of the registered class that it names, or the
+    values of a rule.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -28,20 +30,35 @@ class OpenTable(BaseModel):
 
 
 class Rule(OpenTable):
-    """Values for the runs that it matches; an absent list matches everything, and a later rule wins.
+    """Values for the runs that it matches; an absent list matches everything, and a later rule
+    wins.
 
-    Its further keys are the values: those of `[training]`, and options of methods (`harness show METHOD`).
+    Its further keys are the values: those of `[training]`, and options of methods (`harness show
+    METHOD`).
     """
 
-    methods: Annotated[tuple[Name, ...], Field(description="names of methods, without options")] = ()
-    readings: Annotated[tuple[Name, ...], Field(description="readings of the methods, such as paper")] = ()
-    settings: Annotated[tuple[Name, ...], Field(description="names of settings, without options")] = ()
+    methods: Annotated[
+        tuple[Name, ...], Field(description="names of methods, without options")
+    ] = ()
+    readings: Annotated[
+        tuple[Name, ...], Field(description="readings of the methods, such as paper")
+    ] = ()
+    settings: Annotated[
+        tuple[Name, ...], Field(description="names of settings, without options")
+    ] = ()
     encoders: Annotated[tuple[Name, ...], Field(description="names of encoders")] = ()
-    source: Annotated[Name, Field(description="where the values are published, or why they were chosen")]
+    source: Annotated[
+        Name, Field(description="where the values are published, or why they were chosen")
+    ]
 
     def matches(self, method: str, reading: str, setting: str, encoder: str) -> bool:
         """Whether the rule applies to a run."""
-        pairs = ((self.methods, method), (self.readings, reading), (self.settings, setting), (self.encoders, encoder))
+        pairs = (
+            (self.methods, method),
+            (self.readings, reading),
+            (self.settings, setting),
+            (self.encoders, encoder),
+        )
         return all(not listed or value in listed for listed, value in pairs)
 
     @model_validator(mode="after")
@@ -57,32 +74,53 @@ class Rule(OpenTable):
 class Training(Table):
     """Training values of a run; the defaults are those of the public code of SimCSE and MCSE."""
 
-    batch_size: Annotated[Amount, Field(ge=2, description="rows per batch; a batch of one has no negatives")] = 64
+    batch_size: Annotated[
+        Amount, Field(ge=2, description="rows per batch; a batch of one has no negatives")
+    ] = 64
     learning_rate: Annotated[float, Field(gt=0, description="peak learning rate of AdamW")] = 3e-5
     epochs: Annotated[
-        Amount, Field(ge=1, description="passes over text and paired batches; ignored if steps is set")
+        Amount,
+        Field(ge=1, description="passes over text and paired batches; ignored if steps is set"),
     ] = 1
-    steps: Annotated[Amount | None, Field(ge=1, description="optimizer steps, instead of epochs")] = None
-    eval_every: Annotated[Amount, Field(ge=1, description="steps between dev scores, and between checkpoints")] = 125
-    max_length: Annotated[Amount, Field(ge=3, description="tokens per sentence in training, with special tokens")] = 32
+    steps: Annotated[
+        Amount | None, Field(ge=1, description="optimizer steps, instead of epochs")
+    ] = None
+    eval_every: Annotated[
+        Amount, Field(ge=1, description="steps between dev scores, and between checkpoints")
+    ] = 125
+    max_length: Annotated[
+        Amount, Field(ge=3, description="tokens per sentence in training, with special tokens")
+    ] = 32
     warmup_steps: Annotated[Amount, Field(ge=0, description="steps of linear warm-up")] = 0
-    weight_decay: Annotated[float, Field(ge=0, description="AdamW; biases and LayerNorm are excluded")] = 0.0
-    adam_epsilon: Annotated[float, Field(gt=0, description="AdamW epsilon, added before the bias correction")] = 1e-8
+    weight_decay: Annotated[
+        float, Field(ge=0, description="AdamW; biases and LayerNorm are excluded")
+    ] = 0.0
+    adam_epsilon: Annotated[
+        float, Field(gt=0, description="AdamW epsilon, added before the bias correction")
+    ] = 1e-8
     unreached: Annotated[
         Literal["momentum", "rest"],
-        Field(description="a parameter without a gradient in a step: still moved by its momentum, or left unchanged"),
+        Field(
+            description="a parameter without a gradient in a step: still moved by its momentum, or left unchanged"
+        ),
     ] = "momentum"
-    max_grad_norm: Annotated[float, Field(gt=0, description="global gradient norm to clip at")] = 1.0
+    max_grad_norm: Annotated[float, Field(gt=0, description="global gradient norm to clip at")] = (
+        1.0
+    )
     precision: Annotated[
         Literal["fp32", "tf32", "bf16", "fp16"],
-        Field(description="autocast type; fp32 and tf32: none, with products in TF32 on cards that have it for tf32"),
+        Field(
+            description="autocast type; fp32 and tf32: none, with products in TF32 on cards that have it for tf32"
+        ),
     ] = "fp32"
     compile: Annotated[bool, Field(description="torch.compile the encoder")] = False
 
     @model_validator(mode="after")
     def _warm_up_ends(self) -> Self:
         if self.steps is not None and self.warmup_steps >= self.steps:
-            raise ValueError(f"warmup_steps = {self.warmup_steps} leave none of {self.steps} steps at the full rate")
+            raise ValueError(
+                f"warmup_steps = {self.warmup_steps} leave none of {self.steps} steps at the full rate"
+            )
         return self
 
 
@@ -96,12 +134,19 @@ class Setting(Table):
     """A named mixture of corpora."""
 
     corpora: Annotated[
-        tuple[Name, ...], Field(min_length=1, description="names of corpora; a method reads its streams")
+        tuple[Name, ...],
+        Field(min_length=1, description="names of corpora; a method reads its streams"),
     ]
     description: Annotated[str, Field(description="one line for `harness list settings`")] = ""
-    dev: Annotated[Name | None, Field(description="the task that selects checkpoints, instead of the profile's")] = None
+    dev: Annotated[
+        Name | None,
+        Field(description="the task that selects checkpoints, instead of the profile's"),
+    ] = None
     tests: Annotated[
-        dict[Name, Name], Field(description="task of a paper's table -> the task whose split fits the training images")
+        dict[Name, Name],
+        Field(
+            description="task of a paper's table -> the task whose split fits the training images"
+        ),
     ] = {}
 
 
@@ -111,11 +156,17 @@ class ModelTable(Table):
     hub: Annotated[Name | None, Field(description="OWNER/NAME on the hub")] = None
     revision: Annotated[
         Commit | Literal["main"] | None,
-        Field(description="its commit, 40 hex digits; main: the one in the local cache, where none is known"),
+        Field(
+            description="its commit, 40 hex digits; main: the one in the local cache, where none is known"
+        ),
     ] = None
-    folder: Annotated[Name | None, Field(description="the folder of a saved model; of an encoder also run:KEY")] = None
+    folder: Annotated[
+        Name | None, Field(description="the folder of a saved model; of an encoder also run:KEY")
+    ] = None
     registered: Annotated[Name | None, Field(description="a model in an installed package")] = None
-    about: Annotated[int | None, Field(gt=0, description="approximate size of its files in bytes")] = None
+    about: Annotated[
+        int | None, Field(gt=0, description="approximate size of its files in bytes")
+    ] = None
 
     @property
     def origin(self) -> str:
@@ -128,7 +179,9 @@ class ModelTable(Table):
     def _one_place(self) -> Self:
         if self._needs_place():
             if sum(origin is not None for origin in (self.hub, self.folder, self.registered)) != 1:
-                raise ValueError("set exactly one of 'hub' (with 'revision'), 'folder' and 'registered'")
+                raise ValueError(
+                    "set exactly one of 'hub' (with 'revision'), 'folder' and 'registered'"
+                )
             if (self.hub is None) != (self.revision is None):
                 raise ValueError("set 'hub' and 'revision' (the 40 digits of a commit) together")
         return self
@@ -138,19 +191,27 @@ class ModelTable(Table):
 
 
 class TeacherTable(ModelTable):
-    """A frozen teacher: a model with its kind, a finished run, or a dual encoder fitted on other teachers' features.
+    """A frozen teacher: a model with its kind, a finished run, or a dual encoder fitted on other
+    teachers' features.
 
-    `pooling`, `precision` and `kind` say how a model is read; `images`, `captions` and `corpus` make a `lit` teacher.
+    `pooling`, `precision` and `kind` say how a model is read; `images`, `captions` and `corpus`
+    make a `lit` teacher.
     """
 
     kind: Annotated[Name, Field(description="a registered kind of teacher, or lit")] = "open-clip"
     pooling: Annotated[Name, Field(description="a registered pooling")] = "cls"
-    precision: Annotated[Literal["fp32", "bf16"], Field(description="autocast type of its features; fp32: none")] = (
-        "fp32"
-    )
-    images: Annotated[Name | None, Field(description="lit: the image teacher whose features are projected")] = None
-    captions: Annotated[Name | None, Field(description="lit: the text teacher whose features are projected")] = None
-    corpus: Annotated[Name | None, Field(description="lit: the pair corpus that the projections are fitted on")] = None
+    precision: Annotated[
+        Literal["fp32", "bf16"], Field(description="autocast type of its features; fp32: none")
+    ] = "fp32"
+    images: Annotated[
+        Name | None, Field(description="lit: the image teacher whose features are projected")
+    ] = None
+    captions: Annotated[
+        Name | None, Field(description="lit: the text teacher whose features are projected")
+    ] = None
+    corpus: Annotated[
+        Name | None, Field(description="lit: the pair corpus that the projections are fitted on")
+    ] = None
 
     @property
     def origin(self) -> str:
@@ -179,7 +240,9 @@ class TeacherTable(ModelTable):
 
 
 class ReleasedRows(Table):
-    """Rows of papers' tables: those with a printed key, in a setting, for the encoder of a released model."""
+    """Rows of papers' tables: those with a printed key, in a setting, for the encoder of a released
+    model.
+    """
 
     tables: Annotated[tuple[Name, ...], Field(min_length=1, description="PAPER:TABLE")]
     published: Annotated[Name, Field(description="METHOD or METHOD:VARIANT in published.csv")]
@@ -190,13 +253,20 @@ class ReleasedRows(Table):
 class ReleasedTable(ModelTable):
     """Weights that others published, named as on the hub."""
 
-    pooling: Annotated[Name, Field(description="a registered pooling, as the weights' authors evaluate them")]
+    pooling: Annotated[
+        Name, Field(description="a registered pooling, as the weights' authors evaluate them")
+    ]
     encoder: Annotated[Name, Field(description="the papers' name of the encoder that was trained")]
-    heads: Annotated[Name | None, Field(description="a file beside them: their projections of captions and images")] = (
-        None
-    )
-    images: Annotated[Name | None, Field(description="the image teacher whose features `heads` projects")] = None
-    rows: Annotated[tuple[ReleasedRows, ...], Field(description="the rows that the weights should reproduce")] = ()
+    heads: Annotated[
+        Name | None,
+        Field(description="a file beside them: their projections of captions and images"),
+    ] = None
+    images: Annotated[
+        Name | None, Field(description="the image teacher whose features `heads` projects")
+    ] = None
+    rows: Annotated[
+        tuple[ReleasedRows, ...], Field(description="the rows that the weights should reproduce")
+    ] = ()
     source: Annotated[Name, Field(description="where name, pooling and commit are published")]
 
     @model_validator(mode="after")
@@ -224,9 +294,12 @@ class SimilarityTable(Table):
     sentence2: Annotated[Name, Field(description="the column of the second sentence")] = "sentence2"
     score: Annotated[Name, Field(description="the column of the scores")] = "score"
     scale: Annotated[
-        tuple[float, float], Field(description="scores of unrelated and of equal meaning; scores outside are errors")
+        tuple[float, float],
+        Field(description="scores of unrelated and of equal meaning; scores outside are errors"),
     ] = (0.0, 5.0)
-    subset: Annotated[Name | None, Field(description="the column of subsets, which are also scored separately")] = None
+    subset: Annotated[
+        Name | None, Field(description="the column of subsets, which are also scored separately")
+    ] = None
 
     @model_validator(mode="after")
     def _rising(self) -> Self:
@@ -238,23 +311,33 @@ class SimilarityTable(Table):
 class ClassificationTable(Table):
     """Texts, or pairs of texts, with labels in tables, for the suite transfer.
 
-    One `file` is scored by nested folds; `train` and `test` by the folds of `train`, or by `dev` where it is there.
+    One `file` is scored by nested folds; `train` and `test` by the folds of `train`, or by `dev`
+    where it is there.
     """
 
     kind: Annotated[Literal["classification"], Field(description="texts with labels")]
     file: Annotated[Name | None, Field(description="the only file")] = None
     train: Annotated[Name | None, Field(description="the table of training samples")] = None
     dev: Annotated[
-        Name | None, Field(description="the table that selects the classifier's l2 weight; default: folds")
+        Name | None,
+        Field(description="the table that selects the classifier's l2 weight; default: folds"),
     ] = None
     test: Annotated[Name | None, Field(description="the table of test samples")] = None
     text: Annotated[Name, Field(description="the column of the texts")] = "text"
-    text2: Annotated[Name | None, Field(description="the column of the second texts, where samples are pairs")] = None
-    label: Annotated[Name, Field(description="the column of the labels, which may be any texts or numbers")] = "label"
+    text2: Annotated[
+        Name | None, Field(description="the column of the second texts, where samples are pairs")
+    ] = None
+    label: Annotated[
+        Name, Field(description="the column of the labels, which may be any texts or numbers")
+    ] = "label"
 
     @model_validator(mode="after")
     def _one_protocol(self) -> Self:
-        if bool(self.file) == bool(self.train) or bool(self.train) != bool(self.test) or (self.dev and not self.train):
+        if (
+            bool(self.file) == bool(self.train)
+            or bool(self.train) != bool(self.test)
+            or (self.dev and not self.train)
+        ):
             raise ValueError("set 'file' alone, or 'train' and 'test', or these and 'dev'")
         return self
 
@@ -265,7 +348,9 @@ class RetrievalTable(Table):
     kind: Annotated[Literal["retrieval"], Field(description="images with captions")]
     captions: Annotated[Name, Field(description="captions in any layout of a captions-file")]
     images: Annotated[Name, Field(description="the folder of the image files")]
-    split: Annotated[Name | None, Field(description="of a file with splits: the images to test on")] = None
+    split: Annotated[
+        Name | None, Field(description="of a file with splits: the images to test on")
+    ] = None
     image: Annotated[Name, Field(description="the column of the images' file names")] = "image"
     caption: Annotated[Name, Field(description="the column of the captions")] = "caption"
 
@@ -289,7 +374,9 @@ TaskTable = Annotated[
 class SuiteTable(OpenTable):
     """The tasks of an evaluation suite, with the options of that suite."""
 
-    tasks: Annotated[tuple[Name, ...], Field(min_length=1, description="registered tasks, and those of [tasks]")]
+    tasks: Annotated[
+        tuple[Name, ...], Field(min_length=1, description="registered tasks, and those of [tasks]")
+    ]
     asked: Annotated[bool, Field(description="evaluated only if --suites names it")] = False
 
 
@@ -297,32 +384,48 @@ class Defaults(Table):
     """Methods, settings, encoders and seeds of a command line that does not name them."""
 
     methods: Annotated[
-        tuple[Name, ...], Field(min_length=1, description="variants of methods, as `--methods` has them")
+        tuple[Name, ...],
+        Field(min_length=1, description="variants of methods, as `--methods` has them"),
     ]
-    settings: Annotated[tuple[Name, ...], Field(min_length=1, description="settings, as `--settings` has them")]
+    settings: Annotated[
+        tuple[Name, ...], Field(min_length=1, description="settings, as `--settings` has them")
+    ]
     encoders: Annotated[tuple[Name, ...], Field(min_length=1, description="names of encoders")]
     seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS, description="number of seeds, from 0")] = 5
 
 
 class StandsFor(Table):
-    """Replacements for the papers' settings, encoders, teachers and tasks, to rerun a paper's tables on other data.
+    """Replacements for the papers' settings, encoders, teachers and tasks, to rerun a paper's
+    tables on other data.
 
     Rows and columns without a replacement are left out of the table.
     """
 
-    settings: Annotated[dict[Name, Name], Field(description="a paper's setting -> one of this profile")] = {}
-    encoders: Annotated[dict[Name, Name], Field(description="a paper's encoder -> one of this profile")] = {}
+    settings: Annotated[
+        dict[Name, Name], Field(description="a paper's setting -> one of this profile")
+    ] = {}
+    encoders: Annotated[
+        dict[Name, Name], Field(description="a paper's encoder -> one of this profile")
+    ] = {}
     teachers: Annotated[dict[Name, Name], Field(description="as named in a method's options")] = {}
     tasks: Annotated[dict[Name, dict[Name, Name]], Field(description="suite -> task -> task")] = {}
 
 
 class Profile(Table):
-    """A profile. `name` is the file's stem; `origin` distinguishes a profile of this package from a user's own file."""
+    """A profile. `name` is the file's stem; `origin` distinguishes a profile of this package from a
+    user's own file.
+    """
 
     name: Annotated[Name, Field(description="taken from the file name; not a key of the file")]
-    origin: Annotated[Literal["package", "file"], Field(description="derived from the file; not a key of the file")]
+    origin: Annotated[
+        Literal["package", "file"],
+        Field(description="derived from the file; not a key of the file"),
+    ]
     extends: Annotated[
-        Name | None, Field(description="the profile whose tables are inherited: a shipped one, or the path of a file")
+        Name | None,
+        Field(
+            description="the profile whose tables are inherited: a shipped one, or the path of a file"
+        ),
     ] = None
     description: Annotated[str, Field(description="one line for `harness list profiles`")]
     images: Annotated[str | None, Field(description="the default image teacher")] = None
@@ -330,17 +433,31 @@ class Profile(Table):
     defaults: Annotated[Defaults, Field(description="what a command without further options runs")]
     corpora: Annotated[dict[str, Corpus], Field(description="training data, by name")]
     settings: Annotated[dict[str, Setting], Field(description="mixtures of corpora, by name")]
-    encoders: Annotated[dict[str, ModelTable], Field(description="models to train or evaluate, by name")]
-    teachers: Annotated[dict[str, TeacherTable], Field(description="frozen models that provide features, by name")] = {}
-    patches: Annotated[dict[str, ModelTable], Field(description="pretrained image patch embeddings")] = {}
+    encoders: Annotated[
+        dict[str, ModelTable], Field(description="models to train or evaluate, by name")
+    ]
+    teachers: Annotated[
+        dict[str, TeacherTable], Field(description="frozen models that provide features, by name")
+    ] = {}
+    patches: Annotated[
+        dict[str, ModelTable], Field(description="pretrained image patch embeddings")
+    ] = {}
     released: Annotated[
         dict[str, ReleasedTable], Field(description="public weights, by the name of their encoder")
     ] = {}
-    tasks: Annotated[dict[Name, TaskTable], Field(description="tasks of your own, for suites and `dev`")] = {}
+    tasks: Annotated[
+        dict[Name, TaskTable], Field(description="tasks of your own, for suites and `dev`")
+    ] = {}
     training: Annotated[Training, Field(description="training values for all runs")] = Training()
-    hyperparameters: Annotated[tuple[Rule, ...], Field(description="rules: values for some runs")] = ()
-    suites: Annotated[dict[str, SuiteTable], Field(min_length=1, description="evaluation of the runs, by suite")]
-    stands_for: Annotated[StandsFor | None, Field(description="replacements for what the papers use")] = None
+    hyperparameters: Annotated[
+        tuple[Rule, ...], Field(description="rules: values for some runs")
+    ] = ()
+    suites: Annotated[
+        dict[str, SuiteTable], Field(min_length=1, description="evaluation of the runs, by suite")
+    ]
+    stands_for: Annotated[
+        StandsFor | None, Field(description="replacements for what the papers use")
+    ] = None
 
     def dev_of(self, setting: str) -> str:
         """The similarity task that selects checkpoints in a setting."""
@@ -352,7 +469,9 @@ class Profile(Table):
         """Refuse names of tables that the profile does not have."""
         for name in self.settings:
             if parse_setting(name) != Variant(name):
-                raise ValueError(f"settings.{name}: a name has no options; they are given in --settings")
+                raise ValueError(
+                    f"settings.{name}: a name has no options; they are given in --settings"
+                )
         for name in (*self.encoders, *self.released):
             parse_encoder(name)
         for name, setting in self.settings.items():
@@ -364,8 +483,12 @@ class Profile(Table):
                 _exist(f"stands_for.{kind}.{name}", [mine], kind, known)
         for name, weights in self.released.items():
             if weights.hub not in (None, name):
-                raise ValueError(f"released.{name}: its results are those of {weights.hub}; name the table so")
-            _exist(f"released.{name}.images", filter(None, [weights.images]), "teachers", self.teachers)
+                raise ValueError(
+                    f"released.{name}: its results are those of {weights.hub}; name the table so"
+                )
+            _exist(
+                f"released.{name}.images", filter(None, [weights.images]), "teachers", self.teachers
+            )
         return self
 
 

@@ -1,7 +1,9 @@
-"""Write a report of a store: report.md, report.tex, report.csv, tables.csv and a static site, section by section.
+"""Write a report of a store: report.md, report.tex, report.csv, tables.csv and a static site,
+section by section.
 
-The folder of a report is written beside its target and then swapped in, so that a process killed while it writes
-leaves the old one. A file in the folder lists all files of the report. Files that are not listed are never deleted.
+The folder of a report is written beside its target and then swapped in, so that a process killed
+while it writes leaves the old one. A file in the folder lists all files of the report. Files that
+are not listed are never deleted.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ def vega_script() -> str:
     import vl_convert
 
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    safe = bundle.replace("</script", "<\\/script")  # report.html holds it inside a <script> element
+    safe = bundle.replace(
+        "</script", "<\\/script"
+    )  # report.html holds it inside a <script> element
     script = f"{_NOTICE}(() => {{\n{safe}\n}})();\n"
     keep_text(f"charts/{name}", script)
     return script
@@ -62,11 +66,14 @@ MARK = ".harness-report"
 def new_folder(out: Path) -> Iterator[Path]:
     """Yield a new folder that replaces `out` when the block succeeds and is removed otherwise.
 
-    Raises UserError if `out` holds other files than those of an earlier report, or cannot be written.
+    Raises UserError if `out` holds other files than those of an earlier report, or cannot be
+    written.
     """
     out = out.resolve()
     if not out.name:
-        raise UserError(f"{out} cannot be the folder of a report, which is replaced as a whole; give another --out")
+        raise UserError(
+            f"{out} cannot be the folder of a report, which is replaced as a whole; give another --out"
+        )
     fresh, old = (temporary_beside(out).with_suffix(suffix) for suffix in (".new", ".old"))
     with _os_errors_as(f"the report cannot be written to {out}"):
         _refuse_foreign(out)
@@ -77,7 +84,9 @@ def new_folder(out: Path) -> Iterator[Path]:
     try:
         with _os_errors_as(f"the report cannot be written to {out}", is_unusable):
             yield fresh
-            names = sorted(path.relative_to(fresh).as_posix() for path in fresh.rglob("*") if path.is_file())
+            names = sorted(
+                path.relative_to(fresh).as_posix() for path in fresh.rglob("*") if path.is_file()
+            )
             (fresh / MARK).write_text("\n".join([*names, MARK]) + "\n", encoding="utf-8")
         # checked again: writing may have taken a minute
         _refuse_foreign(out)
@@ -88,7 +97,9 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _os_errors_as(what: str, which: Callable[[OSError], bool] = lambda error: True) -> Iterator[None]:
+def _os_errors_as(
+    what: str, which: Callable[[OSError], bool] = lambda error: True
+) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -111,16 +122,21 @@ def _refuse_foreign(out: Path) -> None:
         return
     mark = out / MARK
     if not mark.is_file():
-        raise UserError(f"{out} is not empty and not a report of harness; empty it or give another --out")
+        raise UserError(
+            f"{out} is not empty and not a report of harness; empty it or give another --out"
+        )
     own = set(mark.read_text(encoding="utf-8").splitlines())
     for path in sorted(out.rglob("*")):
         if not path.is_dir() and path.relative_to(out).as_posix() not in own:
-            raise UserError(f"{path} is not a file of the report in this folder; move it away or give another --out")
+            raise UserError(
+                f"{path} is not a file of the report in this folder; move it away or give another --out"
+            )
 
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """A written report: its first page, the number of results and what could not be included, one line each.
+    """A written report: its first page, the number of results and what could not be included, one
+    line each.
 
     `running` is the number of runs that were in progress or submitted.
     """
@@ -142,26 +158,35 @@ def write_report(
 ) -> WrittenReport:
     """Write a report of a store into the folder `out`, completely or not at all.
 
-    `profile`, a name or file, restricts the report to the results of one profile. `margin` is the largest
-    difference, in points, that counts as equal, and from print as reproduced. `one_file` adds report.html, which
-    holds all pages but those of runs, and `judge` says which results are present. Result files that cannot be read,
-    methods that cannot be loaded and sections of other packages that fail are left out with a warning. Raises
-    UserError if there is no result, if the margin is not positive, if a file below reports/ is wrong, or if `out`
-    holds other files than those of an earlier report.
+    `profile`, a name or file, restricts the report to the results of one profile. `margin` is the
+    largest difference, in points, that counts as equal, and from print as reproduced. `one_file`
+    adds report.html, which holds all pages but those of runs, and `judge` says which results are
+    present. Result files that cannot be read, methods that cannot be loaded and sections of other
+    packages that fail are left out with a warning. Raises UserError if there is no result, if the
+    margin is not positive, if a file below reports/ is wrong, or if `out` holds other files than
+    those of an earlier report.
     """
     contents = Contents.of(store, profile, judge).with_margin(margin)
     methods, broken = methods_from_a_process()
-    take_titles({name: name for name in names("method")} | {facts.name: facts.title for facts in methods})
+    take_titles(
+        {name: name for name in names("method")} | {facts.name: facts.title for facts in methods}
+    )
     contents = replace(contents, methods=methods)
     page = render(contents, out, one_file=one_file)
-    skipped = (*contents.problems, *contents.found, *filter(None, [earlier_backends(contents.frames)]), *broken)
+    skipped = (
+        *contents.problems,
+        *contents.found,
+        *filter(None, [earlier_backends(contents.frames)]),
+        *broken,
+    )
     return WrittenReport(page, len(contents.runs), skipped, len(running(store)))
 
 
 def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
     """Write the files and pages of a report and return the path of index.html.
 
-    Raises UserError if a file below reports/ is wrong, or if `out` holds other files than those of a report.
+    Raises UserError if a file below reports/ is wrong, or if `out` holds other files than those of
+    a report.
     """
     sections = report_sections(contents)
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -174,7 +199,11 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
         with (folder / "tables.csv").open("w", encoding="utf-8", newline="") as stream:
             write_tidy((row for section in sections for row in section.rows()), stream)
         _write_texts(sections, folder, footer)
-        pages = [page for page in _write_site(contents, sections, folder, footer) if not page.startswith("runs/")]
+        pages = [
+            page
+            for page in _write_site(contents, sections, folder, footer)
+            if not page.startswith("runs/")
+        ]
         (folder / "search.js").write_text(search_index(folder, pages), "utf-8")
         if one_file:
             menu = [(one.menu, one.name, one.home) for one in sections if one.is_shown and one.menu]
@@ -186,23 +215,34 @@ def _write_texts(sections: Sequence[ReportSection], folder: Path, footer: str) -
     sentences = [sentence for section in sections for sentence in section.sentences]
     for name, pieces in (("report.md", partial(markdown, sentences)), ("report.tex", latex)):
         with (folder / name).open("w", encoding="utf-8") as stream:
-            stream.writelines(pieces((grid for section in sections for grid in section.grids), footer))
+            stream.writelines(
+                pieces((grid for section in sections for grid in section.grids), footer)
+            )
 
 
-def _write_site(contents: Contents, sections: Sequence[ReportSection], folder: Path, footer: str) -> list[str]:
+def _write_site(
+    contents: Contents, sections: Sequence[ReportSection], folder: Path, footer: str
+) -> list[str]:
     """Write every page into an empty folder; their paths."""
     drawn = [figure for section in sections for figure in section.figures if figure.svg]
     stems = slugs(figure.key for figure in drawn)
     methods = sorted(contents.counts)
     papers = [paper.name for paper in contents.papers]
     shown = [section for section in sections if section.is_shown]
-    pages = Pages(folder, contents.profiles, methods, papers, stems=stems, sections=shown, footer=footer)
+    pages = Pages(
+        folder, contents.profiles, methods, papers, stems=stems, sections=shown, footer=footer
+    )
     for name in ("style.css", "charts.css", "site.js", "charts.js"):
         pages.put(name, (TEMPLATES / name).read_bytes())
     pages.put("vega.js", vega_script().encode())
     for figure in drawn:
         svg, pdf, png, data = figure.picture
-        for suffix, content in {"svg": svg.encode(), "pdf": pdf, "png": png, "csv": data.encode()}.items():
+        for suffix, content in {
+            "svg": svg.encode(),
+            "pdf": pdf,
+            "png": png,
+            "csv": data.encode(),
+        }.items():
             pages.put(f"figures/{stems[figure.key]}.{suffix}", content)
     missing = controls_to_run(contents)
     box, more = trust(contents, missing), [*dict.fromkeys(to_run(contents, missing))]

@@ -1,4 +1,6 @@
-"""The contents of a report: results and failures of a store, and what is computed from them once for all files."""
+"""The contents of a report: results and failures of a store, and what is computed from them once
+for all files.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from harness.commands import no_results
 from harness.errors import UserError
-from harness.papers.published import PAPER_PROFILE, Paper, PublishedNumbers, read_papers, read_published
+from harness.papers.published import (
+    PAPER_PROFILE,
+    Paper,
+    PublishedNumbers,
+    read_papers,
+    read_published,
+)
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.results import Results
 from harness.reporting.seeds.cells import Row
@@ -31,8 +39,9 @@ T = TypeVar("T")
 class Contents(Results):
     """What a report shows: results and failures, or those of one profile only.
 
-    `problems` name the files of results and tunings that cannot be read; `found` gets a line for each log or file of
-    arrays that turns out to be damaged, and for each section of another package that fails.
+    `problems` name the files of results and tunings that cannot be read; `found` gets a line for
+    each log or file of arrays that turns out to be damaged, and for each section of another package
+    that fails.
     """
 
     methods: Sequence[MethodFacts] = ()
@@ -40,7 +49,9 @@ class Contents(Results):
 
     @classmethod
     def of(cls, store: Store, profile: str | None = None, judge: Judge | None = None) -> Contents:
-        """The contents of a store, or those of one profile, given by name or file. Raises UserError without results."""
+        """The contents of a store, or those of one profile, given by name or file. Raises UserError
+        without results.
+        """
         made = cls.read(store, load_profile(profile).name if profile else None, judge)
         if not made.runs:
             raise no_results(store.root, made.frames.problems, made.profile)
@@ -51,9 +62,15 @@ class Contents(Results):
         return self._read(self.store.arrays, result, {})
 
     def sentences(self, result: Result, evaluation: Evaluation, task: str) -> list[tuple[str, ...]]:
-        """Both sentences of the pairs, or each caption, that an evaluation read; none where these are not at hand."""
+        """Both sentences of the pairs, or each caption, that an evaluation read; none where these
+        are not at hand.
+        """
         judge = self.frames.judge
-        return self._read(lambda task: judge.sentences(result.profile, evaluation, task), task, []) if judge else []
+        return (
+            self._read(lambda task: judge.sentences(result.profile, evaluation, task), task, [])
+            if judge
+            else []
+        )
 
     def log(self, result: Result) -> str:
         """A result's log; empty if it cannot be read, which `found` then reports."""
@@ -68,11 +85,15 @@ class Contents(Results):
             return otherwise
 
     def result(self, run: int) -> Result | None:
-        """The result of a row of the frame of runs; None if its file is damaged, which `found` then reports."""
+        """The result of a row of the frame of runs; None if its file is damaged, which `found` then
+        reports.
+        """
         return self._read(self.frames.result, run, None)
 
     def result_of(self, row: Row, seed: int | None = None) -> Result | None:
-        """The result of one seed of a row, by default of the lowest; None without it or if its file is damaged."""
+        """The result of one seed of a row, by default of the lowest; None without it or if its file
+        is damaged.
+        """
         runs = dict(zip(row.seeds, row.runs, strict=True))
         run = runs.get(row.seeds[0] if seed is None else seed)
         return self._read(row.frames.result, run, None) if row.frames and run is not None else None
@@ -90,16 +111,27 @@ class Contents(Results):
     def stand_in_profiles(self) -> Sequence[Profile]:
         """The profiles of this package with runs and stand-ins for the papers' names."""
         every = (load_profile(name) for name in shipped_profiles() if name in self.profiles)
-        return [profile for profile in every if profile.stands_for and profile.name != PAPER_PROFILE]
+        return [
+            profile for profile in every if profile.stands_for and profile.name != PAPER_PROFILE
+        ]
 
     @cached_property
     def filled(self) -> Sequence[FilledTable]:
-        return tables_of(load_profile(PAPER_PROFILE), self.papers, self.frames, self.commands, margin=self.margin)
+        return tables_of(
+            load_profile(PAPER_PROFILE), self.papers, self.frames, self.commands, margin=self.margin
+        )
 
     @cached_property
     def forests(self) -> Sequence[Forest]:
-        """The rows of each setting and encoder against their baseline, in each average of each table."""
-        return [forest for table in self.tables for column in table.averages for forest in forests(table, column, 1)]
+        """The rows of each setting and encoder against their baseline, in each average of each
+        table.
+        """
+        return [
+            forest
+            for table in self.tables
+            for column in table.averages
+            for forest in forests(table, column, 1)
+        ]
 
     @cached_property
     def counts(self) -> Counter[str]:

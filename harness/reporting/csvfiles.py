@@ -1,7 +1,7 @@
 """tables.csv and report.csv, unrounded.
 
-report.csv has one row per run, so one per seed, with its hyperparameters and scores as columns; tables.csv has one row
-for each cell of each measured line.
+report.csv has one row per run, so one per seed, with its hyperparameters and scores as columns;
+tables.csv has one row for each cell of each measured line.
 """
 
 from __future__ import annotations
@@ -23,20 +23,41 @@ from harness.store import Frames, Result, frames_of, lines_of, metrics_of
 if TYPE_CHECKING:
     import pandas
 
-#: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare with `against`.
-#: `design` is that of the t-test, `apart` the larger end of the 90 % interval: the two are at most so far apart, and
-#: equal where that is below the margin of "equal" (`p_equal`, before correction). `minus_published` and later columns
-#: compare with the paper; `p_equivalence` is from the tests for a difference within the `margin`. In a ranking, `mean`
-#: is a mean rank with its interval, and `flip` the chance that the variant `against` is ahead with other seeds.
-#: `weakened_by` says what weakens the score itself: a collapsed model, weights selected on a test, stale or incomplete
-#: runs.
+#: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare
+#: with `against`. `design` is that of the t-test, `apart` the larger end of the 90 % interval: the
+#: two are at most so far apart, and equal where that is below the margin of "equal" (`p_equal`,
+#: before correction). `minus_published` and later columns compare with the paper; `p_equivalence`
+#: is from the tests for a difference within the `margin`. In a ranking, `mean` is a mean rank with
+#: its interval, and `flip` the chance that the variant `against` is ahead with other seeds.
+#: `weakened_by` says what weakens the score itself: a collapsed model, weights selected on a test,
+#: stale or incomplete runs.
 COLUMNS = (
     *("table", "profile", "suite", "task", "part", "metric"),
     *("setting", "encoder", "variant", "overrides", "group", "seeds"),
-    *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm", "tests"),
+    *(
+        "n",
+        "mean",
+        "std",
+        "against",
+        "difference",
+        "low",
+        "high",
+        "p",
+        "verdict",
+        "p_holm",
+        "tests",
+    ),
     *("design", "apart", "p_equal", "weakened_by"),
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
-    *("minus_published", "p_published", "margin", "p_equivalence", "verdict_published", "seeds_to_decide", "command"),
+    *(
+        "minus_published",
+        "p_published",
+        "margin",
+        "p_equivalence",
+        "verdict_published",
+        "seeds_to_decide",
+        "command",
+    ),
     *("flip", *BUDGET, "minutes"),
 )
 #: column -> value; None or no value is an empty field
@@ -57,18 +78,35 @@ def summary_rows(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFiel
         for row in (row for row in block.rows if row.label not in shown):
             shown.add(row.label)
             baseline = block.baseline(row.label)
-            shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
+            shared = {
+                **row.label._asdict(),
+                "group": row.group,
+                "seeds": " ".join(map(str, row.seeds)),
+            }
             shared |= {**row.spent.budget, "minutes": median(row.spent.minutes)}
-            for column, cell in ((column, row.cells[column]) for column in table.columns if column in row.cells):
+            for column, cell in (
+                (column, row.cells[column]) for column in table.columns if column in row.cells
+            ):
                 measured = measured_fields(cell, baseline.label.variant if baseline else None)
                 measured["weakened_by"] = str(row.weakness([column]))
-                yield {"table": kind, "suite": table.suite, **shared, **column._asdict(), **measured}
+                yield {
+                    "table": kind,
+                    "suite": table.suite,
+                    **shared,
+                    **column._asdict(),
+                    **measured,
+                }
 
 
 def measured_fields(cell: Cell, against: str | None) -> CsvFields:
     """The fields of a measured number and its test."""
     summary = cell.summary
-    fields: CsvFields = {"n": summary.n, "mean": summary.mean, "std": summary.std, "against": against}
+    fields: CsvFields = {
+        "n": summary.n,
+        "mean": summary.mean,
+        "std": summary.std,
+        "against": against,
+    }
     if cell.test:
         fields |= {name: getattr(cell.test, name) for name in ("difference", "low", "high", "p")}
         fields["verdict"] = cell.verdict
@@ -80,8 +118,8 @@ def measured_fields(cell: Cell, against: str | None) -> CsvFields:
     return fields
 
 
-#: columns of every run; those of hyperparameters (GROUP.NAME), teachers (teacher.ROLE) and scores (SUITE.TASK.METRIC)
-#: follow, empty where a run has none
+#: columns of every run; those of hyperparameters (GROUP.NAME), teachers (teacher.ROLE) and scores
+#: (SUITE.TASK.METRIC) follow, empty where a run has none
 RUN_COLUMNS = (
     *("profile", "variant", "name", "method", "setting", "encoder", "seed", "overrides"),
     *("fingerprint", "group", "backend", "dev", "last_dev", *BUDGET, "minutes"),
@@ -95,7 +133,10 @@ BLOCK = 1000
 def write_runs(results: Sequence[Result], stream: TextIO) -> None:
     """Write report.csv. Scores are those of whole tasks, in the metrics that tables show."""
     frames = frames_of(results)
-    runs, given = frames.runs, [*zip(frames.texts("hyperparameters"), frames.texts("teachers"), strict=True)]
+    runs, given = (
+        frames.runs,
+        [*zip(frames.texts("hyperparameters"), frames.texts("teachers"), strict=True)],
+    )
     options = sorted({name for texts in set(given) for name in _values(*texts)})
     names = [name_of(*run).text for run in zip(runs["variant"], runs["overrides"], strict=True)]
     told, scores = runs.assign(name=names)[[*RUN_COLUMNS]], _shown_scores(frames)
@@ -111,14 +152,20 @@ def write_runs(results: Sequence[Result], stream: TextIO) -> None:
         block = told[first : first + BLOCK].astype(object)
         for row, *fields in lines_of(block.where(block.notna(), None)):
             some, mine = _values(*given[row]), numbers.get(row, {})
-            writer.writerow(map(for_csv, (*fields, *map(some.get, options), *map(mine.get, columns))))
+            writer.writerow(
+                map(for_csv, (*fields, *map(some.get, options), *map(mine.get, columns)))
+            )
 
 
 @lru_cache(maxsize=4096)
 def _values(hyperparameters: str, teachers: str) -> CsvFields:
     """The options and the teachers of a run, by column."""
     groups, used = json.loads(hyperparameters), json.loads(teachers)
-    options = {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
+    options = {
+        f"{group}.{name}": value
+        for group, values in groups.items()
+        for name, value in values.items()
+    }
     return {**options, **{f"teacher.{role}": use["teacher"] for role, use in used.items()}}
 
 

@@ -1,9 +1,11 @@
-"""The look of charts and figures, as parts of Vega-Lite specifications; figures are rendered here as SVG and PDF.
+"""The look of charts and figures, as parts of Vega-Lite specifications; figures are rendered here
+as SVG and PDF.
 
-Charts are drawn by pages. Their colours are names of the style sheet (`var(--c0)`), so that they follow the theme and
-print. Figures have the size and the text of 7.5 pt that they have in a paper, a white background and the colours of
-Okabe and Ito (2008), which colour-blind readers can tell apart; marks and dashes differ too, so that they can be read
-in grey. Texts of results stand in a specification as data only, never in an expression.
+Charts are drawn by pages. Their colours are names of the style sheet (`var(--c0)`), so that they
+follow the theme and print. Figures have the size and the text of 7.5 pt that they have in a paper,
+a white background and the colours of Okabe and Ito (2008), which colour-blind readers can tell
+apart; marks and dashes differ too, so that they can be read in grey. Texts of results stand in a
+specification as data only, never in an expression.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from harness.stats import Summary
 #: a Vega-Lite specification or a part of one
 ChartSpec = dict[str, Any]
 
-#: of charts: colours of the style sheet after the ink of the baseline, dashes, shapes, and the looks that differ
+#: of charts: colours of the style sheet after the ink of the baseline, dashes, shapes, and the
+#: looks that differ
 COLOURS = 7
 DASHES = ((1, 0), (7, 3), (2, 3), (9, 3, 2, 3), (14, 4))
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
@@ -37,7 +40,8 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 STROKES = ((1, 0), (6, 2), (2, 2), (8, 2, 2, 2))
 PRINTED, BLACK, GRID = "#6b6b6b", "#222222", "#dddddd"
-#: of figures, in points of PDF: widths that fit a column and the page in the style of ACL, as in IEEE's; heights; text
+#: of figures, in points of PDF: widths that fit a column and the page in the style of ACL, as in
+#: IEEE's; heights; text
 WIDTHS, PANEL_HEIGHT = {"column": 218, "page": 452}, 160
 TEXT, AXIS, LEGEND_MARK = 7.5, 40, 22
 #: digits of numbers in charts
@@ -51,13 +55,37 @@ _CONFIG: ChartSpec = {
     "axis": {
         **_PLAIN,
         **dict.fromkeys(("labelColor", "titleColor", "domainColor", "tickColor"), BLACK),
-        **{"gridColor": GRID, "gridWidth": 0.5, "domainWidth": 0.5, "tickWidth": 0.5, "tickSize": 3},
+        **{
+            "gridColor": GRID,
+            "gridWidth": 0.5,
+            "domainWidth": 0.5,
+            "tickWidth": 0.5,
+            "tickSize": 3,
+        },
     },
-    "title": {"fontSize": TEXT, "fontWeight": "normal", "color": BLACK, "anchor": "middle", "offset": 4},
+    "title": {
+        "fontSize": TEXT,
+        "fontWeight": "normal",
+        "color": BLACK,
+        "anchor": "middle",
+        "offset": 4,
+    },
     "legend": {
         **_PLAIN,
-        **{"orient": "bottom", "labelLimit": 195, "labelColor": BLACK, "symbolSize": 30, "offset": 6},
-        **{"titleColor": BLACK, "titleLimit": 0, "rowPadding": 1, "columnPadding": 8, "symbolStrokeWidth": 1},
+        **{
+            "orient": "bottom",
+            "labelLimit": 195,
+            "labelColor": BLACK,
+            "symbolSize": 30,
+            "offset": 6,
+        },
+        **{
+            "titleColor": BLACK,
+            "titleLimit": 0,
+            "rowPadding": 1,
+            "columnPadding": 8,
+            "symbolStrokeWidth": 1,
+        },
         "layout": {"bottom": {"direction": "vertical", "anchor": "start", "margin": 2}},
     },
     "concat": {"spacing": 10},
@@ -76,7 +104,8 @@ class Look(NamedTuple):
 
 
 class LegendEntry(NamedTuple):
-    """An entry of a legend: a variant's number in the specification, its name, look and number of seeds.
+    """An entry of a legend: a variant's number in the specification, its name, look and number of
+    seeds.
 
     A `hidden` one is drawn only after a click.
     """
@@ -90,7 +119,8 @@ class LegendEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class Plot:
-    """A chart. `key` is its id on a page, `text` says how to read it, `unscripted` where else its numbers are, as text.
+    """A chart. `key` is its id on a page, `text` says how to read it, `unscripted` where else its
+    numbers are, as text.
 
     `legend` entries hide and show their variants.
     """
@@ -104,11 +134,17 @@ class Plot:
 
 
 def of_variant(index: int) -> Look:
-    """The look of a variant by its index; -1 is the baseline, in ink. No two of the first LOOKS look alike."""
+    """The look of a variant by its index; -1 is the baseline, in ink. No two of the first LOOKS
+    look alike.
+    """
     if index < 0:
         return Look(INK, DASHES[0], "circle")
     turn = index // COLOURS
-    return Look(f"var(--c{index % COLOURS})", DASHES[turn % len(DASHES)], SHAPES[(index + turn) % len(SHAPES)])
+    return Look(
+        f"var(--c{index % COLOURS})",
+        DASHES[turn % len(DASHES)],
+        SHAPES[(index + turn) % len(SHAPES)],
+    )
 
 
 def of_series(index: int, name: str) -> Look:
@@ -130,7 +166,9 @@ def encodings(
 
 
 def by_series(looks: Sequence[Look]) -> dict[str, ChartSpec]:
-    """The encodings of a figure by `series`, with a legend of as many columns as a column of a paper has room for."""
+    """The encodings of a figure by `series`, with a legend of as many columns as a column of a
+    paper has room for.
+    """
     legend: ChartSpec = {"columns": _columns([series.name for series in looks]), "title": None}
     legend["symbolOpacity"] = 1
     return encodings("series", [visible(series.name) for series in looks], looks, legend)
@@ -138,7 +176,9 @@ def by_series(looks: Sequence[Look]) -> dict[str, ChartSpec]:
 
 def _columns(names: Sequence[str]) -> int:
     """The number of columns of a legend in a column of a paper."""
-    return max(1, int(WIDTHS["column"] // (LEGEND_MARK + 0.5 * TEXT * max(map(len, names), default=0))))
+    return max(
+        1, int(WIDTHS["column"] // (LEGEND_MARK + 0.5 * TEXT * max(map(len, names), default=0)))
+    )
 
 
 def by_variant(entries: Sequence[LegendEntry]) -> dict[str, ChartSpec]:
@@ -148,7 +188,11 @@ def by_variant(entries: Sequence[LegendEntry]) -> dict[str, ChartSpec]:
 
 def rows_of(values: Iterable[Mapping[str, object]], digits: int | None = None) -> ChartSpec:
     """The data of a specification or a layer; numbers are rounded to `digits`, to keep pages small."""
-    return {"data": {"values": [{key: plain(value, digits) for key, value in row.items()} for row in values]}}
+    return {
+        "data": {
+            "values": [{key: plain(value, digits) for key, value in row.items()} for row in values]
+        }
+    }
 
 
 def plain(value: object, digits: int | None = DIGITS) -> object:
@@ -184,17 +228,29 @@ def layer(mark: str, encoding: Mapping[str, object], **shown: object) -> ChartSp
 
 def axis(field: str, title: str, **more: object) -> ChartSpec:
     """The encoding of a numeric axis that need not begin at 0."""
-    return quantity(field, textwrap.wrap(visible(title), 28), scale={"zero": False, "padding": 8}) | more
+    return (
+        quantity(field, textwrap.wrap(visible(title), 28), scale={"zero": False, "padding": 8})
+        | more
+    )
 
 
 def named_axis(names: Sequence[str]) -> tuple[ChartSpec, int, list[ChartSpec]]:
-    """The encoding of a row for each name, the height of all rows, and the parameter that holds the names.
+    """The encoding of a row for each name, the height of all rows, and the parameter that holds the
+    names.
 
     Rows are the numbers `i` of the data.
     """
     lines = [_wrapped(name) for name in names]
-    axis = {"title": None, "labelExpr": "names[datum.value]", "labelLimit": 0, "domain": False, "ticks": False}
-    row = nominal("i", sort=None, scale={"domain": list(range(len(names)))}, axis=axis | {"grid": False})
+    axis = {
+        "title": None,
+        "labelExpr": "names[datum.value]",
+        "labelLimit": 0,
+        "domain": False,
+        "ticks": False,
+    }
+    row = nominal(
+        "i", sort=None, scale={"domain": list(range(len(names)))}, axis=axis | {"grid": False}
+    )
     return row, len(names) * (13 + 12 * max(map(len, lines))), [{"name": "names", "value": lines}]
 
 
@@ -218,7 +274,9 @@ def line_at(encoding: ChartSpec, **shown: object) -> ChartSpec:
 def bars_and_line(
     y: ChartSpec, by: Mapping[str, ChartSpec], width: float, size: int, **more: object
 ) -> list[ChartSpec]:
-    """Layers of bars from `lo` to `hi`, a line through means `y`, and their points, with `more` encodings."""
+    """Layers of bars from `lo` to `hi`, a line through means `y`, and their points, with `more`
+    encodings.
+    """
     return [
         layer("rule", {"y": {**y, "field": "lo"}, "y2": {"field": "hi"}}, strokeWidth=1.5),
         layer("line", {"y": y, "strokeDash": by["strokeDash"]}, strokeWidth=width),
@@ -251,11 +309,21 @@ def tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[ChartSpec]:
 def spread(series: str, x: float, summary: Summary) -> dict[str, object]:
     """A mean over seeds as a row of `curves`, with its deviation."""
     std = summary.std or 0.0
-    return {"series": series, "x": x, "y": summary.mean, "lo": summary.mean - std, "hi": summary.mean + std}
+    return {
+        "series": series,
+        "x": x,
+        "y": summary.mean,
+        "lo": summary.mean - std,
+        "hi": summary.mean + std,
+    }
 
 
-def lines_at(channel: str, lines: Sequence[tuple[str, float]], colour: str = PRINTED) -> list[ChartSpec]:
-    """Straight lines across a panel at places on the axis `channel`, with a legend of their names; none without any."""
+def lines_at(
+    channel: str, lines: Sequence[tuple[str, float]], colour: str = PRINTED
+) -> list[ChartSpec]:
+    """Straight lines across a panel at places on the axis `channel`, with a legend of their names;
+    none without any.
+    """
     names = list(dict.fromkeys(visible(name) for name, _ in lines))
     dashes = [[4 + 3 * at, 2 + at] for at in range(len(names))]
     stroke = {"symbolType": "stroke", "symbolStrokeColor": colour, "symbolSize": 200}
@@ -274,15 +342,20 @@ def curves(
 
 
 def grid(panels: Sequence[ChartSpec], *, share: bool = False) -> ChartSpec:
-    """One panel as wide as a column unless it says otherwise, or several across the page; names of params are unique.
+    """One panel as wide as a column unless it says otherwise, or several across the page; names of
+    params are unique.
 
     `share` gives all of them one vertical scale.
     """
-    apart = {"resolve": {"scale": {"strokeDash": "independent"}}}  # lines across have dashes and names of their own
+    apart = {
+        "resolve": {"scale": {"strokeDash": "independent"}}
+    }  # lines across have dashes and names of their own
     if len(panels) == 1:
         fitted = {"autosize": {"type": "fit", "contains": "padding"}, "width": WIDTHS["column"]}
         return {**fitted, "height": PANEL_HEIGHT, **panels[0], **apart}
-    params = [param for panel in panels for param in panel.get("params", ())]  # allowed at the top level only
+    params = [
+        param for panel in panels for param in panel.get("params", ())
+    ]  # allowed at the top level only
     columns = 3 if len(panels) == 3 else 2
     sized = {"width": WIDTHS["page"] / columns - AXIS, "height": 0.6 * PANEL_HEIGHT}
     resolve = {"resolve": {"scale": {"y": "shared"}}} if share else {}
@@ -306,14 +379,21 @@ class Picture(NamedTuple):
 
 
 def drawn(title: str, spec: ChartSpec) -> Picture:
-    """Render a figure. The title is not drawn, which a caption has; it is the name of the SVG element."""
+    """Render a figure. The title is not drawn, which a caption has; it is the name of the SVG
+    element.
+    """
     import vl_convert
 
-    whole: ChartSpec = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "background": "white"} | spec
+    whole: ChartSpec = {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "background": "white",
+    } | spec
     rendered = partial(vl_convert.vegalite_to_svg, vl_version="6.4")
     svg = rendered({**whole, "config": _CONFIG, "padding": 2})
     if panels := spec.get("concat"):  # their width without axes, which is not known before
-        more = (WIDTHS["page"] - float(re.findall(r'width="([\d.]+)"', svg)[0])) / min(spec["columns"], len(panels))
+        more = (WIDTHS["page"] - float(re.findall(r'width="([\d.]+)"', svg)[0])) / min(
+            spec["columns"], len(panels)
+        )
         whole["concat"] = [panel | {"width": panel["width"] + more} for panel in panels]
         svg = rendered({**whole, "config": _CONFIG, "padding": 2})
     head, end, rest = _numbered(svg).partition(">")
@@ -326,8 +406,15 @@ def _table(spec: ChartSpec) -> str:
     """The data of a figure as CSV, row by row of its panels and layers."""
     import pandas
 
-    panels = [(panel.get("title", ""), row) for panel in spec.get("concat", [spec]) for row in _rows(panel)]
-    rows = [{"panel": title} | {key: for_csv(value) for key, value in row.items()} for title, row in panels]
+    panels = [
+        (panel.get("title", ""), row)
+        for panel in spec.get("concat", [spec])
+        for row in _rows(panel)
+    ]
+    rows = [
+        {"panel": title} | {key: for_csv(value) for key, value in row.items()}
+        for title, row in panels
+    ]
     return pandas.DataFrame(rows, dtype=object).to_csv(index=False, lineterminator="\n")
 
 

@@ -1,4 +1,6 @@
-"""What methods declare, as plain data: streams, loss terms, readings and hyperparameters by reading."""
+"""What methods declare, as plain data: streams, loss terms, readings and hyperparameters by
+reading.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ ORIGINS = {None: "", "text": "text", "code": "code, text silent", "mended": "tex
 
 @dataclass(frozen=True)
 class OptionFacts:
-    """A hyperparameter: its default in each reading, its unit or allowed values, and its source in the paper.
+    """A hyperparameter: its default in each reading, its unit or allowed values, and its source in
+    the paper.
 
     `origin` says in words where the default of @paper comes from.
     """
@@ -42,8 +45,9 @@ class OptionFacts:
 class MethodFacts:
     """A method as data. `title` is its name as people write it.
 
-    `readings` map names to sources, `notes` is the Markdown file on the method, if there is one. `decisions` are what
-    @paper does outside its hyperparameters: subject, origin in words, what is done.
+    `readings` map names to sources, `notes` is the Markdown file on the method, if there is one.
+    `decisions` are what @paper does outside its hyperparameters: subject, origin in words, what is
+    done.
     """
 
     name: str
@@ -59,7 +63,9 @@ class MethodFacts:
 
 
 def method_facts(name: str) -> MethodFacts:
-    """The facts of a registered method. Raises UserError if it is unknown, PlugInError if its own code fails."""
+    """The facts of a registered method. Raises UserError if it is unknown, PlugInError if its own
+    code fails.
+    """
     from harness.method import method_named
 
     method = method_named(name)
@@ -73,9 +79,13 @@ def method_facts(name: str) -> MethodFacts:
             terms=tuple(method.terms),
             parts=tuple(method.parts),
             readings=dict(method.readings),
-            values=[_option(key, item, named) for key, item in method.Hyperparameters.options().items()],
+            values=[
+                _option(key, item, named) for key, item in method.Hyperparameters.options().items()
+            ],
             notes=notes if notes.is_file() else None,
-            decisions=[(key, ORIGINS[origin], done) for key, (origin, done) in method.decisions.items()],
+            decisions=[
+                (key, ORIGINS[origin], done) for key, (origin, done) in method.decisions.items()
+            ],
             title=str(method.title) or name,
         )
 
@@ -110,7 +120,13 @@ def _send_methods(answer: Connection) -> None:
     answer.send((methods, problems))
 
 
-def _option(key: str, item: dataclasses.Field[Any], named: Sequence[Mapping[str, object]]) -> OptionFacts:
-    allowed = ", ".join(choice or "nothing" for choice in item.metadata["choices"]) or str(item.metadata["unit"])
+def _option(
+    key: str, item: dataclasses.Field[Any], named: Sequence[Mapping[str, object]]
+) -> OptionFacts:
+    allowed = ", ".join(choice or "nothing" for choice in item.metadata["choices"]) or str(
+        item.metadata["unit"]
+    )
     by_reading = tuple(str(values[key]) for values in named)
-    return OptionFacts(key, by_reading, allowed, str(item.metadata["source"]), ORIGINS[item.metadata["origin"]])
+    return OptionFacts(
+        key, by_reading, allowed, str(item.metadata["source"]), ORIGINS[item.metadata["origin"]]
+    )

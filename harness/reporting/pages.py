@@ -1,4 +1,5 @@
-"""Pages from the templates in reports/templates and from Markdown notes; and all of a report's pages as one file.
+"""Pages from the templates in reports/templates and from Markdown notes; and all of a report's
+pages as one file.
 
 Texts from results are escaped. Pages load nothing from the network.
 """
@@ -39,7 +40,9 @@ LONGEST = 90
 
 
 class Pages:
-    """A writer of pages below one folder. `profiles`, `methods` and `papers` map each name to the stem of its page."""
+    """A writer of pages below one folder. `profiles`, `methods` and `papers` map each name to the
+    stem of its page.
+    """
 
     def __init__(
         self,
@@ -55,13 +58,20 @@ class Pages:
         self._environment = environment(autoescape=True, finalize=_cleaned)
         filters = (anchor, breaks, duration, minus, named, slug, spec_json, tone)
         self._environment.filters |= {each.__name__: each for each in filters}
-        texts = {"csv": csv_table, "latex": latex_table, "name_of": name_of, "overrides": overrides_text}
+        texts = {
+            "csv": csv_table,
+            "latex": latex_table,
+            "name_of": name_of,
+            "overrides": overrides_text,
+        }
         self._environment.filters |= {"count": count_of, **texts}
         self._environment.globals |= {"pages": self, **shared}
 
     def write(self, template: str, path: str, **content: object) -> None:
         """Write a page at a path below the folder, piece by piece to save memory."""
-        stream = self._environment.get_template(template).stream(root="../" * path.count("/"), here=path, **content)
+        stream = self._environment.get_template(template).stream(
+            root="../" * path.count("/"), here=path, **content
+        )
         stream.enable_buffering(200)
         stream.dump(str(self._target(path)), encoding="utf-8")
         self.written.append(path)
@@ -80,19 +90,27 @@ class Pages:
 
 
 def environment(**options: Any) -> Environment:
-    """Return a jinja environment of the project's templates, in which an undefined name is an error."""
+    """Return a jinja environment of the project's templates, in which an undefined name is an
+    error.
+    """
     loader = FileSystemLoader(TEMPLATES)
-    return Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options)
+    return Environment(
+        loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options
+    )
 
 
 def slug(text: str) -> str:
-    """Reduce a text to lower-case ASCII letters, digits, dots and hyphens; never empty, hidden or a path."""
+    """Reduce a text to lower-case ASCII letters, digits, dots and hyphens; never empty, hidden or a
+    path.
+    """
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9.]+", "-", plain)[:LONGEST].strip("-.") or "unnamed"
 
 
 def anchor(key: str) -> str:
-    """The id of a part of a page, always the same for a key; it ends in a hash if its slug loses part of the key."""
+    """The id of a part of a page, always the same for a key; it ends in a hash if its slug loses
+    part of the key.
+    """
     stem = slug(key)
     return stem if stem == re.sub("[ /]+", "-", key.lower()) else f"{stem}-{digest(key)[:8]}"
 
@@ -108,7 +126,9 @@ _HIDDEN = re.compile(r"\\[bfru]")
 
 
 def _dumped(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_shown)
+    return json.dumps(
+        value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_shown
+    )
 
 
 def spec_json(spec: Mapping[str, object]) -> Markup:
@@ -155,14 +175,19 @@ def named(head: LineHead) -> Markup:
     """A name with its code on hover, where it has one."""
     text = breaks(str(head))
     code = visible(code_of(head))
-    return Markup('<span title="{}">{}</span>').format(code, text) if isinstance(head, VariantName) else text
+    return (
+        Markup('<span title="{}">{}</span>').format(code, text)
+        if isinstance(head, VariantName)
+        else text
+    )
 
 
 def notes_html(text: str, pages: Mapping[str, str]) -> Markup:
-    """Convert notes from Markdown to HTML, with tables. `pages` maps the stem of each notes file to its page.
+    """Convert notes from Markdown to HTML, with tables. `pages` maps the stem of each notes file to
+    its page.
 
-    Raw HTML is shown as text. Links to other files are removed, their text stays. Pictures become links. The title is
-    removed, since the page has one, and other headings move one level down.
+    Raw HTML is shown as text. Links to other files are removed, their text stays. Pictures become
+    links. The title is removed, since the page has one, and other headings move one level down.
     """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     tokens = markdown.parse(visible(text))
@@ -197,7 +222,9 @@ def _linked(tokens: Sequence[Token], pages: Mapping[str, str]) -> list[Token]:
 
 
 def _cleaned(value: object) -> object:
-    """A value that a template prints: plain text gets its control characters made visible, before it is escaped."""
+    """A value that a template prints: plain text gets its control characters made visible, before
+    it is escaped.
+    """
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -219,7 +246,9 @@ MOST_ROWS = 2000
 
 
 def search_index(folder: Path, names: Iterable[str]) -> str:
-    """A script with the heading, place, page and rows of each part of these pages, for the search of a site."""
+    """A script with the heading, place, page and rows of each part of these pages, for the search
+    of a site.
+    """
     found = []
     for name in names:
         text = (folder / name).read_text("utf-8")
@@ -238,16 +267,26 @@ def _plain(html: str) -> str:
     return Markup(html.replace("<span", " <span")).striptags()
 
 
-def write_one_file(folder: Path, names: Sequence[str], footer: str, menu: Sequence[tuple[str, str, str]]) -> None:
-    """Write the pages with these names, in their order, into the file NAME in the folder of a report.
+def write_one_file(
+    folder: Path, names: Sequence[str], footer: str, menu: Sequence[tuple[str, str, str]]
+) -> None:
+    """Write the pages with these names, in their order, into the file NAME in the folder of a
+    report.
 
-    `menu` has a title, the name of its section and a path for each entry; pages not in the file have none.
+    `menu` has a title, the name of its section and a path for each entry; pages not in the file
+    have none.
     """
     pages, figures = _pages(folder, names), _figures(folder)
-    within = {path: "" if path == "index.html" else f"page-{anchor(path.removesuffix('.html'))}" for path in pages}
+    within = {
+        path: "" if path == "index.html" else f"page-{anchor(path.removesuffix('.html'))}"
+        for path in pages
+    }
     scripts = [folder.joinpath(name).read_text("utf-8") for name in _SCRIPTS]
     hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
-    left_out = {"page": len(names) - len(pages), "figure": len(list(folder.glob("figures/*.svg"))) - len(figures)}
+    left_out = {
+        "page": len(names) - len(pages),
+        "figure": len(list(folder.glob("figures/*.svg"))) - len(figures),
+    }
     template = environment(autoescape=True).get_template("one_file.html")
     html = template.render(
         policy=" ".join(f"'sha256-{digest_of}'" for digest_of in hashes),
@@ -259,10 +298,14 @@ def write_one_file(folder: Path, names: Sequence[str], footer: str, menu: Sequen
         ],
         menu=[
             (title, kind, _id(within[path], place))
-            for title, kind, (path, _, place) in ((*entry, target.partition("#")) for *entry, target in menu)
+            for title, kind, (path, _, place) in (
+                (*entry, target.partition("#")) for *entry, target in menu
+            )
             if path in within
         ],
-        lacking=[f"{count_of(number, what)} (too large)" for what, number in left_out.items() if number],
+        lacking=[
+            f"{count_of(number, what)} (too large)" for what, number in left_out.items() if number
+        ],
         footer=footer,
     )
     (folder / NAME).write_text(html, encoding="utf-8")
@@ -295,7 +338,9 @@ def _figures(folder: Path) -> dict[str, str]:
 
 
 def _moved(text: str, path: str, within: Mapping[str, str], figures: Mapping[str, str]) -> str:
-    """A page's content for the one file: ids are made unique, links point to the new ids, and figures are embedded."""
+    """A page's content for the one file: ids are made unique, links point to the new ids, and
+    figures are embedded.
+    """
 
     def attribute(match: re.Match[str]) -> str:
         name, value = match[1], match[2]
@@ -305,7 +350,9 @@ def _moved(text: str, path: str, within: Mapping[str, str], figures: Mapping[str
         if parts.scheme:
             return match[0]
         target = (
-            posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(parts.path))) if parts.path else path
+            posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(parts.path)))
+            if parts.path
+            else path
         )
         if name == "src":
             return f' src="{figures[target]}"' if target in figures else ""

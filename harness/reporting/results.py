@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 class Results:
     """Finished runs in one folder, and failures. Its length is the number of runs.
 
-    `problems` has one line for each result file that cannot be read, and for each wrong input of a plan. `profile` is
-    set if the runs are those of one profile only. Tables are computed once, and have the picks of `tunings`. `margin`,
-    in points, is the largest difference that counts as equal or as reproduced; None takes the default of each.
+    `problems` has one line for each result file that cannot be read, and for each wrong input of a
+    plan. `profile` is set if the runs are those of one profile only. Tables are computed once, and
+    have the picks of `tunings`. `margin`, in points, is the largest difference that counts as equal
+    or as reproduced; None takes the default of each.
     """
 
     store: Store
@@ -52,18 +53,26 @@ class Results:
 
     @classmethod
     def read(cls, store: Store, profile: str | None = None, judge: Judge | None = None) -> Self:
-        """The results of a store, or those of one profile, with their tunings; `judge` says which are present."""
+        """The results of a store, or those of one profile, with their tunings; `judge` says which
+        are present.
+        """
         every = store.frames().judged(judge)
         runs = every.where(profile=[profile]) if profile else every
-        failures = tuple(failure for failure in store.failures() if profile in (None, failure.profile))
+        failures = tuple(
+            failure for failure in store.failures() if profile in (None, failure.profile)
+        )
         tunings, problems = read_tunings(store)
         mine = [tuning for tuning in tunings if profile in (None, tuning.profile)]
         return cls(store, runs, failures, (*every.problems, *problems), profile, tunings=mine)
 
     def with_margin(self, margin: float | None) -> Self:
-        """The same results with a margin in points, if one is given. Raises UserError unless it is positive."""
+        """The same results with a margin in points, if one is given. Raises UserError unless it is
+        positive.
+        """
         if margin is not None and not 0 < margin < float("inf"):
-            raise UserError(f"the margin {margin:g} is not a positive number of points; give one such as 0.5")
+            raise UserError(
+                f"the margin {margin:g} is not a positive number of points; give one such as 0.5"
+            )
         return self if margin is None else replace(self, margin=margin)
 
     @property
@@ -122,8 +131,12 @@ class Results:
 
     def _paper_grids(self, variants: Sequence[str] = ()) -> Mapping[str, Grid]:
         """The papers' tables, with only the rows of some variants where these are given."""
-        filled = filled_tables(self.profile or PAPER_PROFILE, self.frames, self.commands, variants, self.margin)
-        tables = [shown for table in filled if (shown := table.of(variants) if variants else table).rows]
+        filled = filled_tables(
+            self.profile or PAPER_PROFILE, self.frames, self.commands, variants, self.margin
+        )
+        tables = [
+            shown for table in filled if (shown := table.of(variants) if variants else table).rows
+        ]
         return {f"{table.paper.name}:{table.name}": paper_grid(table) for table in tables}
 
     @cached_property
@@ -134,16 +147,20 @@ class Results:
         """The results of one profile."""
         if profile not in self._by_profile:
             runs = self.frames.where(profile=[profile])
-            self._by_profile[profile] = replace(self, runs=runs, failures=(), problems=(), profile=profile)
+            self._by_profile[profile] = replace(
+                self, runs=runs, failures=(), problems=(), profile=profile
+            )
         return self._by_profile[profile]
 
     @checked
     def table(self, name: str, profile: str | None = None, rows: Names = ()) -> pandas.DataFrame:
-        """A suite's summary ("sts") or a paper's table ("mcse:T1") as texts, as the report prints them.
+        """A suite's summary ("sts") or a paper's table ("mcse:T1") as texts, as the report prints
+        them.
 
-        One row per line of the table: mean and sample standard deviation over seeds with stars for significance; the
-        numbers themselves are in `.frame`. `profile` is needed if the folder has results of several. `rows` are the
-        only variants to show, in this order ("mine,simcse,mcse"); a paper's table gets a row for one that it lacks.
+        One row per line of the table: mean and sample standard deviation over seeds with stars for
+        significance; the numbers themselves are in `.frame`. `profile` is needed if the folder has
+        results of several. `rows` are the only variants to show, in this order
+        ("mine,simcse,mcse"); a paper's table gets a row for one that it lacks.
         """
         return frame_of_grid(self.of_profile(self._profile(profile)).grid(name, rows, whole=True))
 
@@ -157,10 +174,12 @@ class Results:
         columns: Names = (),
         tasks: Names = (),
     ) -> str:
-        """The same tables as "markdown", "latex" (floats of a two-column paper, with booktabs) or "csv".
+        """The same tables as "markdown", "latex" (floats of a two-column paper, with booktabs) or
+        "csv".
 
-        `columns` are headings and `tasks` tasks, the only ones to show, in this order. Raises UserError for a name that
-        has no table under the profile, and for an unknown row, column or task.
+        `columns` are headings and `tasks` tasks, the only ones to show, in this order. Raises
+        UserError for a name that has no table under the profile, and for an unknown row, column or
+        task.
         """
         grid = self.of_profile(self._profile(profile)).grid(name, rows)
         for names in filter(None, map(_names, (tasks, columns))):
@@ -179,22 +198,25 @@ class Results:
         encoder: str | None = None,
         set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
     ) -> Comparison:
-        """Compare two variants, or two VARIANT/SETTING/ENCODER, in SUITE.TASK[.METRIC], with every test over seeds.
+        """Compare two variants, or two VARIANT/SETTING/ENCODER, in SUITE.TASK[.METRIC], with every
+        test over seeds.
 
-        The keyword arguments restrict the runs of both. `print(comparison.conclusion())` gives the result in one
-        sentence. Raises UserError when no runs or several groups of runs match.
+        The keyword arguments restrict the runs of both. `print(comparison.conclusion())` gives the
+        result in one sentence. Raises UserError when no runs or several groups of runs match.
         """
         self._check_runs()
         overrides = set if isinstance(set, Mapping) else parse_overrides(set)
         name = load_profile(profile).name if profile else None
         where = {"profile": name, "setting": setting, "encoder": encoder}
-        return compare_variants(self.runs, a, b, metric, **where, overrides=overrides, points=self.margin)
+        return compare_variants(
+            self.runs, a, b, metric, **where, overrides=overrides, points=self.margin
+        )
 
     def grid(self, name: str, rows: Names = (), *, whole: bool = False) -> Grid:
         """A suite's summary ("sts") or a paper's table ("mcse:T1") of its one profile.
 
-        `rows` are the only variants to show; `whole` keeps averages that repeat a suite's only task. Raises UserError
-        for a name that has no table, and for a variant without a row.
+        `rows` are the only variants to show; `whole` keeps averages that repeat a suite's only
+        task. Raises UserError for a name that has no table, and for a variant without a row.
         """
         tables = {} if ":" in name else {table.suite: table for table in self.tables}
         if suite := tables.get(own_case(name, tables)):
@@ -204,24 +226,43 @@ class Results:
             return summary_grid(table.of(variants) if variants else table, whole=whole, note=note)
         lines = [line for (_, of), some in self.unscored.items() if of == name for line in some]
         if lines:
-            raise UserError(f"no run of profile '{self.profile}' has a score in '{name}': {'; '.join(lines)}")
+            raise UserError(
+                f"no run of profile '{self.profile}' has a score in '{name}': {'; '.join(lines)}"
+            )
         variants = self._variants(rows)
-        papers = {} if ":" not in name else self._paper_grids(variants) if variants else self.paper_grids
+        papers = (
+            {} if ":" not in name else self._paper_grids(variants) if variants else self.paper_grids
+        )
         own = own_case(name, papers)
         if own in papers:
             return papers[own]
         known = [*tables, *(each for each, grid in papers.items() if not grid.empty)]
-        raise UserError(f"no table '{name}' in the results of profile '{self.profile}'; {suggest(name, known)}")
+        raise UserError(
+            f"no table '{name}' in the results of profile '{self.profile}'; {suggest(name, known)}"
+        )
 
     def _variants(self, rows: Names, table: SummaryTable | None = None) -> list[str]:
-        """The variants named as rows of a suite's table, or of a paper's. Raises UserError for one without a run."""
+        """The variants named as rows of a suite's table, or of a paper's. Raises UserError for one
+        without a run.
+        """
         variants = [str(Variant.parse(each.strip())) for each in _names(rows)]
-        papers = [each for paper in read_papers() for each in paper.tables.values()] if variants and not table else []
-        there = {*self.frames.texts("variant"), *(row.variant for each in papers for row in each.rows)}
+        papers = (
+            [each for paper in read_papers() for each in paper.tables.values()]
+            if variants and not table
+            else []
+        )
+        there = {
+            *self.frames.texts("variant"),
+            *(row.variant for each in papers for row in each.rows),
+        }
         there = {row.label.variant for row in table.rows} if table else there
         for lacking in (each for each in variants if each not in there):
-            where = f"profile '{self.profile}'" + (f" has a score in '{table.suite}'" if table else "")
-            raise UserError(f"no run of '{lacking}' in the results of {where}; {suggest(lacking, sorted(there))}")
+            where = f"profile '{self.profile}'" + (
+                f" has a score in '{table.suite}'" if table else ""
+            )
+            raise UserError(
+                f"no run of '{lacking}' in the results of {where}; {suggest(lacking, sorted(there))}"
+            )
         return variants
 
     def _check_runs(self) -> None:

@@ -15,14 +15,20 @@ from harness.store import UNKNOWN
 
 
 def trust(contents: Contents, missing: Mapping[str, str]) -> Mapping[str, str]:
-    """What weakens the numbers of a report, or holds for all of them, by subject; `missing` as `controls_to_run`."""
+    """What weakens the numbers of a report, or holds for all of them, by subject; `missing` as
+    `controls_to_run`.
+    """
     runs, rows = contents.frames.runs, [row for table in contents.tables for row in table.rows]
     counts = {row.label: len(row.seeds) for row in rows if row.is_trained}
     few = sum(count < FEWEST_SEEDS for count in counts.values())
     weak = {(caveat.mark, row.label) for row in rows for caveat in row.weakness().caveats}
     weak |= {("stale", row.label) for row in rows if row.freshness.is_stale}
     marks = Counter(mark for mark, _ in weak)
-    known = "" if all(row.freshness.state != UNKNOWN for row in rows) else "; some rows could not be compared"
+    known = (
+        ""
+        if all(row.freshness.state != UNKNOWN for row in rows)
+        else "; some rows could not be compared"
+    )
     values, machines = (map(json.loads, runs[name]) for name in ("hyperparameters", "hardware"))
     return {
         "seeds": f"{min(counts.values(), default=0)} to {max(counts.values(), default=0)} a trained row; {few} of "
@@ -33,31 +39,52 @@ def trust(contents: Contents, missing: Mapping[str, str]) -> Mapping[str, str]:
         "controls missing": "; ".join(missing.values()) or "none of a leader",
         "left out": f"{count_of(len(contents.failures), 'failed run')}, {count_of(len(contents.problems), 'bad file')}",
         "precision": _counted(
-            each["training"]["precision"] for each in values if "precision" in each.get("training", {})
+            each["training"]["precision"]
+            for each in values
+            if "precision" in each.get("training", {})
         ),
-        "hardware": _counted(str(each.get("gpu") or each.get("processor") or each.get("device")) for each in machines),
+        "hardware": _counted(
+            str(each.get("gpu") or each.get("processor") or each.get("device")) for each in machines
+        ),
     }
 
 
 def _counted(texts: Iterable[str]) -> str:
     """`fp32 (20 runs), bf16 (1 run)`."""
-    return ", ".join(f"{text} ({count_of(number, 'run')})" for text, number in Counter(texts).most_common()) or "–"
+    return (
+        ", ".join(
+            f"{text} ({count_of(number, 'run')})" for text, number in Counter(texts).most_common()
+        )
+        or "–"
+    )
 
 
 def to_run(contents: Contents, missing: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The runs that would say more, as pairs of a reason and a command; `missing` as `controls_to_run` gives them."""
+    """The runs that would say more, as pairs of a reason and a command; `missing` as
+    `controls_to_run` gives them.
+    """
     run = contents.commands.run
     for failed, spec in ((one, one.spec) for one in contents.failures):
         place = {"settings": str(spec.setting), "encoders": spec.encoder, "seeds": f"{spec.seed},"}
         yield f"{spec.key} failed", run(profile=failed.profile, methods=str(spec.variant), **place)
-    for label, row in {row.label: row for table in contents.tables for row in table.rows if row.is_trained}.items():
+    for label, row in {
+        row.label: row for table in contents.tables for row in table.rows if row.is_trained
+    }.items():
         stale, count = row.freshness.is_stale, count_of(len(row.seeds), "seed")
         if stale or len(row.seeds) < FEWEST_SEEDS:
             seeds = ",".join(map(str, row.seeds)) + "," if stale else str(FEWEST_SEEDS)
             values = json.loads(contents.frames.runs["overrides_json"][row.runs[0]])
-            place = {"settings": label.setting, "encoders": label.encoder, "seeds": seeds, "set": values}
+            place = {
+                "settings": label.setting,
+                "encoders": label.encoder,
+                "seeds": seeds,
+                "set": values,
+            }
             command = run(profile=label.profile, methods=label.variant, **place)
-            yield f"{label.name} on {label.place}, profile {label.profile}: {'stale' if stale else count}", command
+            yield (
+                f"{label.name} on {label.place}, profile {label.profile}: {'stale' if stale else count}",
+                command,
+            )
     yield from ((f"control missing: {what}", command) for command, what in missing.items())
 
 

@@ -1,6 +1,8 @@
-"""The checks of `harness doctor --device`: each computation of a run against the CPU, and the speed of training steps.
+"""The checks of `harness doctor --device`: each computation of a run against the CPU, and the speed
+of training steps.
 
-On the CPU, the same checks run with fewer methods and a small encoder, and skipped checks are reported.
+On the CPU, the same checks run with fewer methods and a small encoder, and skipped checks are
+reported.
 """
 
 from __future__ import annotations
@@ -62,14 +64,17 @@ _SHORT: dict[str, OptionValue] = {"steps": 4, "eval_every": 2, "batch_size": 8, 
 _LENGTHS = (12, 33)
 #: seconds that a process waits for the others before the timed steps
 _PATIENCE = 120
-#: where processes that are timed together meet: each gets it as it starts, since it cannot be sent with a task
+#: where processes that are timed together meet: each gets it as it starts, since it cannot be sent
+#: with a task
 _together: Barrier | None = None
 #: the runs of `harness run --methods dalr,kdmcse --seeds 5`, and how many of each
 _MISSION, _SEEDS = ("dalr", "kdmcse"), 5
 
 
 class Outcome(NamedTuple):
-    """One check with its result; `ok` is false if the device's numbers differ from the CPU's or the check fails."""
+    """One check with its result; `ok` is false if the device's numbers differ from the CPU's or the
+    check fails.
+    """
 
     check: str
     result: str
@@ -87,7 +92,12 @@ class Load:
 
     def trainer(self, folder: Path) -> Trainer:
         """A trainer of SimCSE on random tokens."""
-        small = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 256}
+        small = {
+            "hidden_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "intermediate_size": 256,
+        }
         config = BertConfig(**small if self.device == "cpu" else {})
         found = TrialFindings(rows="packed", direct=True)
         encoder = BertModel(config, add_pooling_layer=False)
@@ -95,19 +105,32 @@ class Load:
         rng = np.random.default_rng(0)
         lengths = rng.integers(*_LENGTHS, 64 * self.rows)
         ids = rng.integers(1000, 30_000, lengths.sum()).astype(np.uint16)
-        tokens = Tokens([TokenFile(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))], 0)
+        tokens = Tokens(
+            [TokenFile(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))], 0
+        )
         method = method_named("simcse")
         built = method(method.configure("paper", {}), Dimensions(student.width)).to(self.device)
         training = Training(precision=self.precision, batch_size=self.rows, steps=10**6)
         data = TrainingData({"sentences": tokens})
-        made = Trainer(student, built, data, training, seed=0, setting="x", dev=lambda embed: 0.0, folder=folder)
+        made = Trainer(
+            student,
+            built,
+            data,
+            training,
+            seed=0,
+            setting="x",
+            dev=lambda embed: 0.0,
+            folder=folder,
+        )
         made.student.train()
         made.method.train()
         return made
 
 
 class Timed(NamedTuple):
-    """A step's seconds, operations (6 per layer weight and token) and tokens, and the peak memory in GiB."""
+    """A step's seconds, operations (6 per layer weight and token) and tokens, and the peak memory
+    in GiB.
+    """
 
     seconds: float
     operations: float
@@ -142,10 +165,17 @@ class DeviceCheck:
             free, total = (size / 2**30 for size in torch.cuda.mem_get_info(index))
             capability = ".".join(map(str, torch.cuda.get_device_capability(index)))
             name = torch.cuda.get_device_name(index)
-            yield Outcome(f"cuda:{index}", f"{name}, capability {capability}, {free:.1f} of {total:.1f} GiB free")
-        yield Outcome("CUDA of torch, cuDNN", f"{torch.version.cuda}, {torch.backends.cudnn.version()}")  # type: ignore[no-untyped-call]
+            yield Outcome(
+                f"cuda:{index}",
+                f"{name}, capability {capability}, {free:.1f} of {total:.1f} GiB free",
+            )
+        yield Outcome(
+            "CUDA of torch, cuDNN", f"{torch.version.cuda}, {torch.backends.cudnn.version()}"
+        )  # type: ignore[no-untyped-call]
         yield Outcome("driver", _smi("--query-gpu=driver_version"))
-        yield Outcome("processes", _smi("--query-compute-apps=pid,process_name,used_memory") or "none")
+        yield Outcome(
+            "processes", _smi("--query-compute-apps=pid,process_name,used_memory") or "none"
+        )
 
     def attention(self) -> Iterator[Outcome]:
         """Check each attention kernel in each precision, with the heads of BERT-base."""
@@ -170,8 +200,12 @@ class DeviceCheck:
             yield Outcome(f"{len(trained) - 1} other methods", _NEEDS_A_CARD)
 
     def training(self) -> Iterator[Outcome]:
-        """Check a stopped and resumed training against an uninterrupted one, and teacher features against the CPU."""
-        whole, resumed = (partial(_curves, self.device, stopped=stopped) for stopped in (False, True))
+        """Check a stopped and resumed training against an uninterrupted one, and teacher features
+        against the CPU.
+        """
+        whole, resumed = (
+            partial(_curves, self.device, stopped=stopped) for stopped in (False, True)
+        )
         yield _compared("a training stopped and resumed, against one that is not", whole, resumed)
         pairs = ToyPairs(size=8).load(None)
         texts, images = list(pairs.texts), pairs.images
@@ -184,14 +218,22 @@ class DeviceCheck:
 
         clip, student = ("open-clip", clip_folder()), ("text", student_folder())
         with float32_products("fp32", self.device):
-            for kind, folder, what in ((*clip, "captions"), (*clip, "pictures"), (*student, "captions")):
-                yield self._beside_the_cpu(f"{kind}: features of {what}", partial(features, kind, folder, what))
+            for kind, folder, what in (
+                (*clip, "captions"),
+                (*clip, "pictures"),
+                (*student, "captions"),
+            ):
+                yield self._beside_the_cpu(
+                    f"{kind}: features of {what}", partial(features, kind, folder, what)
+                )
 
     def _beside_the_cpu(self, check: str, compute: Callable[[str], NamedNumbers]) -> Outcome:
         return _compared(check, partial(compute, "cpu"), partial(compute, self.device))
 
     def speed(self) -> Iterator[Outcome]:
-        """Time training steps, alone and beside other processes, and estimate the hours of ten runs."""
+        """Time training steps, alone and beside other processes, and estimate the hours of ten
+        runs.
+        """
         card = self.device == "cuda"
         wanted: tuple[Precision, ...] = ("tf32", "bf16") if card else ("fp32",)
         for precision in wanted:
@@ -204,7 +246,9 @@ class DeviceCheck:
             yield Outcome(f"{precision}: products", f"{rate / 1e9:,.0f} GFLOP/s")
             for processes in (1, 2, 4) if card and precision == "tf32" else (1,):
                 for rows in (64, 128) if card else (8,):
-                    yield self._timed(Load(self.device, precision, rows, 60 if card else 2), processes, rate)
+                    yield self._timed(
+                        Load(self.device, precision, rows, 60 if card else 2), processes, rate
+                    )
         yield from self._hours()
 
     def _timed(self, load: Load, processes: int, rate: float) -> Outcome:
@@ -220,7 +264,9 @@ class DeviceCheck:
         memory = f", {mean.memory:.1f} GiB each" if load.device == "cuda" else ""
         each = processes / mean.seconds
         speed = f"{1000 * mean.seconds:.1f} ms a step, {each * mean.tokens:,.0f} tokens/s"
-        return Outcome(check, f"{speed}, {each * mean.operations / rate:.0%} of the rate of products{memory}")
+        return Outcome(
+            check, f"{speed}, {each * mean.operations / rate:.0%} of the rate of products{memory}"
+        )
 
     def _hours(self) -> Iterator[Outcome]:
         what = f"training steps of `harness run --methods {','.join(_MISSION)} --seeds {_SEEDS}`"
@@ -232,7 +278,11 @@ class DeviceCheck:
                 spec = RunSpec.parse(f"{method}/wiki+flickr/bert-base-uncased/seed-0")
                 run = resolve(load_profile("paper"), spec, {})
                 steps = sum(each.count for each in training_steps(run) or ())
-                seconds += _SEEDS * steps * self.steps.get((run.training.batch_size, processes), float("nan"))
+                seconds += (
+                    _SEEDS
+                    * steps
+                    * self.steps.get((run.training.batch_size, processes), float("nan"))
+                )
             yield Outcome(what, f"{seconds / processes / 3600:.1f} h, {processes} at a time")
 
 
@@ -251,7 +301,9 @@ def product_rate(device: Device, precision: str) -> float:
 
 
 def together(load: Load, processes: int) -> list[Timed]:
-    """Time the steps of processes that train at the same time; a single one on the CPU runs in this process."""
+    """Time the steps of processes that train at the same time; a single one on the CPU runs in this
+    process.
+    """
     if processes == 1 and load.device == "cpu":
         return [_time(load, None)]
     # forked from one process that has imported torch, which takes longer than the steps
@@ -320,7 +372,9 @@ def _toy(method: str, device: str, folder: str) -> Trainer:
 
 
 def _one_step(method: str, device: str) -> NamedNumbers:
-    """The loss terms of the first batch of each kind and the norm of their gradient, without dropout (it is random)."""
+    """The loss terms of the first batch of each kind and the norm of their gradient, without
+    dropout (it is random).
+    """
     outcomes = {}
     with TemporaryDirectory() as folder:
         trainer = _toy(method, device, folder)
@@ -342,7 +396,9 @@ def _one_step(method: str, device: str) -> NamedNumbers:
 
 
 def _curves(device: str, *, stopped: bool) -> NamedNumbers:
-    """The loss and dev curves of a training; with `stopped`, it is stopped in the middle and resumed."""
+    """The loss and dev curves of a training; with `stopped`, it is stopped in the middle and
+    resumed.
+    """
 
     def stop(event: Event) -> None:
         if event.progress and event.progress.step >= 2:
@@ -359,7 +415,9 @@ def _curves(device: str, *, stopped: bool) -> NamedNumbers:
     return {"loss": np.array(record.losses["text"], np.float32), "dev": np.array(record.dev_scores)}
 
 
-def _compared(check: str, expected: Callable[[], NamedNumbers], compute: Callable[[], NamedNumbers]) -> Outcome:
+def _compared(
+    check: str, expected: Callable[[], NamedNumbers], compute: Callable[[], NamedNumbers]
+) -> Outcome:
     """Compare the named numbers of two computations; an error in either becomes the result."""
     try:
         wanted, computed = expected(), compute()
@@ -368,7 +426,9 @@ def _compared(check: str, expected: Callable[[], NamedNumbers], compute: Callabl
     far = 0.0
     for name, value in wanted.items():
         most = float(np.abs(value).max()) or 1.0
-        far = max(far, float(np.nan_to_num(np.abs(computed[name] - value), nan=np.inf).max()) / most)
+        far = max(
+            far, float(np.nan_to_num(np.abs(computed[name] - value), nan=np.inf).max()) / most
+        )
     return Outcome(check, f"differs by {far:.1e} at most", far <= CLOSE)
 
 
@@ -376,7 +436,11 @@ def _smi(query: str) -> str:
     """The output of nvidia-smi for a query, in one line."""
     try:
         asked = subprocess.run(
-            ["nvidia-smi", query, "--format=csv,noheader"], capture_output=True, text=True, check=True, timeout=30
+            ["nvidia-smi", query, "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=30,
         )
     except (OSError, subprocess.SubprocessError) as error:
         return f"{NOT_CHECKED}nvidia-smi: {first_line(error)}"

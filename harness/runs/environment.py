@@ -1,4 +1,5 @@
-"""Device, threads, software and code revision of a run, and the share of a machine that a job is given.
+"""Device, threads, software and code revision of a run, and the share of a machine that a job is
+given.
 
 All of these are recorded, and never part of a fingerprint.
 """
@@ -47,10 +48,14 @@ class Execution:
     executor: str | None = option(None, "Where runs are executed.", "NAME")
     executor_options: Mapping[str, str] | None = None
     chunk: int | None = option(
-        None, "Encode a batch N rows at a time: the same gradient with less memory, in about a third more time.", "N"
+        None,
+        "Encode a batch N rows at a time: the same gradient with less memory, in about a third more time.",
+        "N",
     )
     run_timeout: str | float | None = option(
-        None, "Time limit of a run or of its preparation, such as 4h; a run that exceeds it has failed.", "TIME"
+        None,
+        "Time limit of a run or of its preparation, such as 4h; a run that exceeds it has failed.",
+        "TIME",
     )
     track: Names = option("", "Also record the runs with trackers, such as wandb.", "A,B")
     progress: bool | Listener = False
@@ -60,9 +65,9 @@ class Execution:
 class Seat:
     """What a job may use in the process that performs it.
 
-    `cpus` are cores for its threads and its helper processes together. `gpu_share` is the fraction of its GPU's
-    memory, 1 where it has the GPU alone. `environment` are variables of its process, `card` is the number of its GPU
-    among those of the machine.
+    `cpus` are cores for its threads and its helper processes together. `gpu_share` is the fraction
+    of its GPU's memory, 1 where it has the GPU alone. `environment` are variables of its process,
+    `card` is the number of its GPU among those of the machine.
     """
 
     device: DeviceChoice = "auto"
@@ -85,7 +90,9 @@ class Seat:
         return asked_threads() or self.cpus
 
     def taken(self) -> Seat:
-        """The seat with the device decided; this process is then limited to its threads and share of the GPU."""
+        """The seat with the device decided; this process is then limited to its threads and share
+        of the GPU.
+        """
         import torch
 
         device = pick_device(self.device)
@@ -114,7 +121,8 @@ class Seat:
         return properties
 
 
-#: Device files of the drivers of NVIDIA, Jetson, AMD and WSL: without any, torch has no GPU to use on Linux.
+#: Device files of the drivers of NVIDIA, Jetson, AMD and WSL: without any, torch has no GPU to use
+#: on Linux.
 GPU_FILES = ("/dev/nvidiactl", "/dev/nvmap", "/dev/kfd", "/dev/dxg")
 
 #: Prefixes of the environment variables that processes on other nodes get from the driver.
@@ -144,7 +152,8 @@ def package_versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Software:
-    """Versions by package, and a hash of the code of this project and its plug-ins by top-level module.
+    """Versions by package, and a hash of the code of this project and its plug-ins by top-level
+    module.
 
     Processes that share work must agree on it.
     """
@@ -159,7 +168,8 @@ class Software:
         plugins = {point.dist.name: point.dist.version for point in points if point.dist}
         modules = sorted({point.module.partition(".")[0] for point in points})
         code = {
-            name: digest([[name, path.read_text("utf-8")] for name, path in python_files(name)]) for name in modules
+            name: digest([[name, path.read_text("utf-8")] for name, path in python_files(name)])
+            for name in modules
         }
         return cls({**plugins, **package_versions()}, code)
 
@@ -176,16 +186,26 @@ class Software:
 
 
 def pick_device(asked: DeviceChoice) -> Device:
-    """Resolve 'auto' to cuda where there is a device, else cpu. Raises UserError for a missing CUDA device."""
+    """Resolve 'auto' to cuda where there is a device, else cpu. Raises UserError for a missing CUDA
+    device.
+    """
     available = asked != "cpu" and has_cuda()
     if asked == "cuda" and not available:
-        raise UserError("--device cuda: torch finds no CUDA device here; use --device cpu, or see `harness doctor`")
+        raise UserError(
+            "--device cuda: torch finds no CUDA device here; use --device cpu, or see `harness doctor`"
+        )
     return "cuda" if available else "cpu"
 
 
 def has_cuda() -> bool:
-    """Whether torch finds a CUDA device; without a GPU driver, the import of torch, which takes seconds, is skipped."""
-    if sys.platform == "linux" and "torch" not in sys.modules and not any(map(os.path.exists, GPU_FILES)):
+    """Whether torch finds a CUDA device; without a GPU driver, the import of torch, which takes
+    seconds, is skipped.
+    """
+    if (
+        sys.platform == "linux"
+        and "torch" not in sys.modules
+        and not any(map(os.path.exists, GPU_FILES))
+    ):
         return False
     import torch
 
@@ -209,10 +229,14 @@ def revision() -> str | None:
         return None
 
     def git(*words: str) -> str:
-        return subprocess.check_output(["git", "-C", folder, *words], stderr=subprocess.DEVNULL, text=True).strip()
+        return subprocess.check_output(
+            ["git", "-C", folder, *words], stderr=subprocess.DEVNULL, text=True
+        ).strip()
 
     try:
-        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+        return git("rev-parse", "HEAD") + (
+            "+" if git("status", "--porcelain", "--untracked-files=no") else ""
+        )
     except (OSError, subprocess.CalledProcessError):
         return None
 
@@ -225,7 +249,11 @@ def machine() -> dict[str, str]:
     for index in range(torch.cuda.device_count()):
         memory = torch.cuda.get_device_properties(index).total_memory / 2**30
         properties[f"cuda:{index}"] = f"{torch.cuda.get_device_name(index)}, {memory:.0f} GiB"
-    return properties if torch.cuda.is_available() else {**properties, "cuda": "none; runs use the CPU"}
+    return (
+        properties
+        if torch.cuda.is_available()
+        else {**properties, "cuda": "none; runs use the CPU"}
+    )
 
 
 def _memory() -> str:

@@ -30,9 +30,15 @@ from harness.store.folder import keep_evaluation, kept_evaluation
 ROWS = 4096
 
 
-def evaluate(run: PlannedRun, inventory: Inventory, inputs: Inputs, trained: Trained, store: Store) -> list[Evaluation]:
+def evaluate(
+    run: PlannedRun, inventory: Inventory, inputs: Inputs, trained: Trained, store: Store
+) -> list[Evaluation]:
     """Evaluate the suites to do; each is saved as it ends, so that a killed run does not repeat it."""
-    read = SeenRows([corpus.read for corpus in run.experiment.corpora], trained.rows) if trained.rows else None
+    read = (
+        SeenRows([corpus.read for corpus in run.experiment.corpora], trained.rows)
+        if trained.rows
+        else None
+    )
     known, folder = dict[str, np.ndarray](), store.work(run.fingerprint)
     evaluations = []
     for name in run.todo:
@@ -41,7 +47,9 @@ def evaluate(run: PlannedRun, inventory: Inventory, inputs: Inputs, trained: Tra
         if evaluation is None:
             tell(Event("suite", suite=name))
             clock = time.perf_counter()
-            model = replace(_embedder(suite, trained, inputs.tests, known), trained_on=read, keep=folder)
+            model = replace(
+                _embedder(suite, trained, inputs.tests, known), trained_on=read, keep=folder
+            )
             scored = suite.evaluate(model, inventory.root)
             inventory.check_protocol(name)
             if inventory.part(name):
@@ -61,7 +69,9 @@ def evaluate(run: PlannedRun, inventory: Inventory, inputs: Inputs, trained: Tra
     return evaluations
 
 
-def _embedder(suite: Suite, trained: Trained, tests: TestFeatures, known: dict[str, np.ndarray]) -> Embedder:
+def _embedder(
+    suite: Suite, trained: Trained, tests: TestFeatures, known: dict[str, np.ndarray]
+) -> Embedder:
     """The model as a suite sees it, which reports how far the suite is.
 
     Vectors in `known` are not computed again, but where the suite has millions of texts.
@@ -86,11 +96,15 @@ def _embedder(suite: Suite, trained: Trained, tests: TestFeatures, known: dict[s
     spaces = Spaces(pooled, heads, tests) if heads else None
     library = student.model if isinstance(student, SentenceModules) else None
     views = partial(dropout_views, student)
-    return Embedder(embed, str(student.device), views, spaces, spaces, report=report, library=library)
+    return Embedder(
+        embed, str(student.device), views, spaces, spaces, report=report, library=library
+    )
 
 
 def now() -> str:
-    """The time in UTC with microseconds, as text that sorts correctly among the whole seconds of older results."""
+    """The time in UTC with microseconds, as text that sorts correctly among the whole seconds of
+    older results.
+    """
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
@@ -110,13 +124,21 @@ class Spaces:
         return _through(self.heads[0], self.embed(sentences))
 
     def images(self, pairs: Pairs, task: str) -> np.ndarray:
-        """Project the m images of a retrieval task: (m, p) float32. Raises UserError for a task without features."""
+        """Project the m images of a retrieval task: (m, p) float32. Raises UserError for a task
+        without features.
+        """
         if (task, "image") not in self.tests:
-            raise UserError(f"no features of {task} were loaded: a suite lists its tasks with images in `image_tasks`")
+            raise UserError(
+                f"no features of {task} were loaded: a suite lists its tasks with images in `image_tasks`"
+            )
         return _through(self.heads[1], np.asarray(self.tests[task, "image"], dtype=np.float32))
 
-    def both(self, texts: Sequence[str], pairs: Pairs, task: str) -> tuple[np.ndarray, np.ndarray] | None:
-        """The teacher's captions (n, f) and images (m, f) of a retrieval task; None without a teacher of both."""
+    def both(
+        self, texts: Sequence[str], pairs: Pairs, task: str
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """The teacher's captions (n, f) and images (m, f) of a retrieval task; None without a
+        teacher of both.
+        """
         if (task, "caption") not in self.tests:
             return None
         return np.asarray(self.tests[task, "caption"]), np.asarray(self.tests[task, "image"])
@@ -135,7 +157,9 @@ def remembering(known: dict[str, np.ndarray], embed: EmbedFunction) -> EmbedFunc
 
 
 @torch.inference_mode()
-def dropout_views(student: Student | SentenceModules, sentences: Sequence[str], n: int, seed: int) -> np.ndarray:
+def dropout_views(
+    student: Student | SentenceModules, sentences: Sequence[str], n: int, seed: int
+) -> np.ndarray:
     """Encode each of s sentences n times with dropout active: (s, n, d) float32.
 
     The dropout masks depend on `seed` alone; the caller's random state is not changed.
@@ -151,5 +175,8 @@ def dropout_views(student: Student | SentenceModules, sentences: Sequence[str], 
 @torch.inference_mode()
 def _through(head: nn.Module, rows: np.ndarray) -> np.ndarray:
     device = next(head.eval().parameters()).device
-    parts = [head(torch.tensor(rows[start : start + ROWS], device=device)) for start in range(0, len(rows), ROWS)]
+    parts = [
+        head(torch.tensor(rows[start : start + ROWS], device=device))
+        for start in range(0, len(rows), ROWS)
+    ]
     return torch.cat(parts).float().cpu().numpy()

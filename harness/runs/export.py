@@ -1,7 +1,7 @@
 """A finished run as a folder that transformers and sentence-transformers load, with its model card.
 
-The card has front matter for the hub and what users of the model should know. New folders are written completely or not
-at all.
+The card has front matter for the hub and what users of the model should know. New folders are
+written completely or not at all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ from harness.encoders.student import SentenceModules, Student
 from harness.errors import UserError, first_line
 from harness.evaluation.suites import Suite
 from harness.fetching.repositories import find_or_make, upload
-from harness.files import ABANDONED_S, expand, fill_folder, remove_leftovers, temporary_beside, write_text
+from harness.files import (
+    ABANDONED_S,
+    expand,
+    fill_folder,
+    remove_leftovers,
+    temporary_beside,
+    write_text,
+)
 from harness.formatting import count_of, fixed, for_markdown
 from harness.method import Method, method_named
 from harness.metrics import AVERAGE, Metric, Score
@@ -45,9 +52,10 @@ from harness.store import Result, Store, metrics_of
 class ModelFacts:
     """Facts of an exported model that its result file does not hold.
 
-    `modules` says whether sentence-transformers can load it. `width` is the dimension of a vector, `longest` the number
-    of tokens that are read. `base_model` is the encoder's name on the hub, `licence` what its own card states, and
-    `language` an ISO 639 code; None if they are unknown. `corpora` and `teachers` say what each is, by name or role.
+    `modules` says whether sentence-transformers can load it. `width` is the dimension of a vector,
+    `longest` the number of tokens that are read. `base_model` is the encoder's name on the hub,
+    `licence` what its own card states, and `language` an ISO 639 code; None if they are unknown.
+    `corpora` and `teachers` say what each is, by name or role.
     """
 
     pooling: str
@@ -64,7 +72,9 @@ class ModelFacts:
 
 
 class CardScore(NamedTuple):
-    """A score of this run, and mean and deviation over the seeds of its experiment; None without the score."""
+    """A score of this run, and mean and deviation over the seeds of its experiment; None without
+    the score.
+    """
 
     score: Score
     metric: Metric
@@ -80,29 +90,47 @@ class CardScore(NamedTuple):
 def model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) -> str:
     """The text of README.md for the exported model of a run.
 
-    `seeds` are the results of all seeds of the run's experiment. Texts from results and profiles are escaped.
+    `seeds` are the results of all seeds of the run's experiment. Texts from results and profiles
+    are escaped.
     """
-    scores = [score for table in summary_tables(seeds, metrics_of([result])) for score in _scores(result, table)]
+    scores = [
+        score
+        for table in summary_tables(seeds, metrics_of([result]))
+        for score in _scores(result, table)
+    ]
     method, reading = method_named(result.spec.variant.name), result.spec.variant.reading
     values = result.hyperparameters
     without = [term for term in str(values["method"].get("without", "")).split("+") if term]
-    hyperparameters = [(part, *item) for part in ("method", "training") for item in values[part].items()]
+    hyperparameters = [
+        (part, *item) for part in ("method", "training") for item in values[part].items()
+    ]
     template = environment(finalize=_shown, keep_trailing_newline=True).get_template("card.md")
     body = template.render(
         result=result,
         facts=facts,
-        pooling=Markup(pooling_named(facts.pooling).code or f"# then pool as '{facts.pooling}' of its package does"),
+        pooling=Markup(
+            pooling_named(facts.pooling).code
+            or f"# then pool as '{facts.pooling}' of its package does"
+        ),
         method=method,
         reading=(reading, method.readings[reading]),
         terms=[term for term in method.terms if term not in without],
         left_out=without,
-        values=[(part, name, canonical(value)) for part, name, value in hyperparameters if value not in ("", None)],
+        values=[
+            (part, name, canonical(value))
+            for part, name, value in hyperparameters
+            if value not in ("", None)
+        ],
         overrides=[f"{name}={canonical(value)}" for name, value in result.overrides.items()],
         packages=[f"{name} {version}" for name, version in result.packages.items()],
         name=display_name(result),
         bibtex=Markup("\n\n".join(entry(key) for key in works_of(method.name))),
         scores=scores,
-        smaller=list(dict.fromkeys(score.metric.name for score in scores if not score.metric.larger_is_better)),
+        smaller=list(
+            dict.fromkeys(
+                score.metric.name for score in scores if not score.metric.larger_is_better
+            )
+        ),
         seeds=count_of(len({run.spec.seed for run in seeds}), "seed"),
         version=__version__,
     )
@@ -118,10 +146,14 @@ def display_name(result: Result) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value as templates print it: escaped, with lists joined by commas; markup is text of this project."""
+    """A value as templates print it: escaped, with lists joined by commas; markup is text of this
+    project.
+    """
     if isinstance(value, Markup):
         return value
-    return for_markdown(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+    return for_markdown(
+        ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    )
 
 
 def _scores(result: Result, table: SummaryTable) -> Iterator[CardScore]:
@@ -136,10 +168,13 @@ def _scores(result: Result, table: SummaryTable) -> Iterator[CardScore]:
         yield CardScore(Score(table.suite, *column), metric, own, text, seeds)
 
 
-def _front_matter(result: Result, facts: ModelFacts, method: type[Method], scores: Sequence[CardScore]) -> str:
+def _front_matter(
+    result: Result, facts: ModelFacts, method: type[Method], scores: Sequence[CardScore]
+) -> str:
     """The YAML block, with this run's own scores of single tasks.
 
-    The licence is that of the encoder where its card states one; the weights inherit the terms of the data too.
+    The licence is that of the encoder where its card states one; the weights inherit the terms of
+    the data too.
     """
     from huggingface_hub import EvalResult, ModelCardData
 
@@ -161,7 +196,12 @@ def _front_matter(result: Result, facts: ModelFacts, method: type[Method], score
         license=facts.licence or "unknown",
         library_name=library,
         pipeline_tag="sentence-similarity" if facts.modules else "feature-extraction",
-        tags=[library, "feature-extraction", "sentence-similarity", *([method.name] if method.trains else [])],
+        tags=[
+            library,
+            "feature-extraction",
+            "sentence-similarity",
+            *([method.name] if method.trains else []),
+        ],
         base_model=facts.base_model,
         model_name=display_name(result) if evaluated else None,
         pooling=facts.pooling,
@@ -182,14 +222,17 @@ def check_new(to: Path, option: str) -> None:
     """Raise UserError where the folder that an option names is neither new nor empty."""
     folder = expand(to).resolve()
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise UserError(f"{option} {to} exists and is not an empty folder; nothing is overwritten, give another folder")
+        raise UserError(
+            f"{option} {to} exists and is not an empty folder; nothing is overwritten, give another folder"
+        )
 
 
 def write_whole(to: Path, option: str, fill: Callable[[Path], None]) -> Path:
-    """Fill a temporary folder and rename it to `to`, which must be empty or missing; on failure, remove it.
+    """Fill a temporary folder and rename it to `to`, which must be empty or missing; on failure,
+    remove it.
 
-    What an export to the same folder left when it was killed is removed a day later. Raises UserError if `to` cannot be
-    written.
+    What an export to the same folder left when it was killed is removed a day later. Raises
+    UserError if `to` cannot be written.
     """
     folder = expand(to).resolve()
     fresh = temporary_beside(folder)
@@ -203,7 +246,9 @@ def write_whole(to: Path, option: str, fill: Callable[[Path], None]) -> Path:
             raise
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) else first_line(error)
-        raise UserError(f"{option} {to} cannot be written: {reason}; give another folder") from error
+        raise UserError(
+            f"{option} {to} cannot be written: {reason}; give another folder"
+        ) from error
     return folder
 
 
@@ -220,12 +265,15 @@ class Exported:
     problems: tuple[str, ...]
 
 
-def export(what: str, to: Path, results: Path, profile: str | None = None, encoder: Path | None = None) -> Exported:
-    """Write the best model of a run, with its card, to the new folder `to`, completely or not at all.
+def export(
+    what: str, to: Path, results: Path, profile: str | None = None, encoder: Path | None = None
+) -> Exported:
+    """Write the best model of a run, with its card, to the new folder `to`, completely or not at
+    all.
 
-    `what` is a run's key in the folder `results`, or a result file, whose own folder holds the weights; for `profile`
-    and `encoder` see `FinishedRun`. Raises UserError if no result or several match, if weights are
-    missing, and if the folder is not empty.
+    `what` is a run's key in the folder `results`, or a result file, whose own folder holds the
+    weights; for `profile` and `encoder` see `FinishedRun`. Raises UserError if no result or several
+    match, if weights are missing, and if the folder is not empty.
     """
     check_new(to, "--to")
     result, store = find_result(what, results, profile)
@@ -247,14 +295,20 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
 
 
 def push_model(folder: Path, repository: str, run: str) -> str:
-    """Upload the files of an exported model to a new private repository of the hub; return the commit.
+    """Upload the files of an exported model to a new private repository of the hub; return the
+    commit.
 
-    Raises UserError for a repository that already has files (none is overwritten) or cannot be written to.
+    Raises UserError for a repository that already has files (none is overwritten) or cannot be
+    written to.
     """
     remote = find_or_make(repository, "model")
     if held := remote.names - {".gitattributes"}:
-        raise UserError(f"{repository} has {count_of(len(held), 'file')} already; give a new repository")
-    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+        raise UserError(
+            f"{repository} has {count_of(len(held), 'file')} already; give a new repository"
+        )
+    files = {
+        path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()
+    }
     return upload(remote, files, f"Add {run}")
 
 
@@ -262,7 +316,9 @@ def siblings(result: Result, store: Store) -> tuple[list[Result], list[str]]:
     """The result, then those that differ from it by seed alone, and one line for each unusable one."""
     stored, problems = store.seeds(result.profile, result.spec)
     others = (each for each in stored if each.fingerprint != result.fingerprint)
-    same = [each for each in others if each.group == result.group and each.overrides == result.overrides]
+    same = [
+        each for each in others if each.group == result.group and each.overrides == result.overrides
+    ]
     return [result, *same], problems
 
 
@@ -271,7 +327,9 @@ def model_facts(run: FinishedRun, student: Student) -> ModelFacts:
     profile, resolved, name = run.profile, run.resolved, run.result.spec.encoder
     table, trains = profile.encoders.get(name), resolved.trains
     corpora = {corpus: profile.corpora[corpus] for corpus in resolved.streams} if trains else {}
-    teachers = {role: (use, profile.teachers.get(use.teacher)) for role, use in run.result.teachers.items()}
+    teachers = {
+        role: (use, profile.teachers.get(use.teacher)) for role, use in run.result.teachers.items()
+    }
     return ModelFacts(
         pooling=run.pooling,
         modules=student.pooling.switch is not None,
@@ -283,11 +341,14 @@ def model_facts(run: FinishedRun, student: Student) -> ModelFacts:
         language="en" if profile.origin == "package" else None,
         setting=profile.settings[resolved.spec.setting.name].description if trains else "",
         corpora={
-            corpus: ", ".join(str(part) for part in (source.kind, source.options.get("file")) if part)
+            corpus: ", ".join(
+                str(part) for part in (source.kind, source.options.get("file")) if part
+            )
             for corpus, source in corpora.items()
         },
         teachers={
-            role: f"{use.teacher} ({use.of})" + (f", {source.kind}: {source.origin}" if source else "")
+            role: f"{use.teacher} ({use.of})"
+            + (f", {source.kind}: {source.origin}" if source else "")
             for role, (use, source) in teachers.items()
         },
     )
@@ -303,4 +364,8 @@ def _licence(run: FinishedRun) -> str | None:
         stated = (metadata_load(folder / "README.md") or {}).get("license")
     except (UserError, OSError, ValueError, YAMLError):
         return None
-    return stated if isinstance(stated, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", stated) else None
+    return (
+        stated
+        if isinstance(stated, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", stated)
+        else None
+    )

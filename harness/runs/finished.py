@@ -21,8 +21,11 @@ from harness.store import Result, Store
 class FinishedRun:
     """A result with the profile that it was made under."""
 
-    def __init__(self, result: Result, store: Store, profile: str | None = None, encoder: Path | None = None) -> None:
-        """`profile` is needed if the run's profile is a file, `encoder` if its untrained encoder was given as a folder.
+    def __init__(
+        self, result: Result, store: Store, profile: str | None = None, encoder: Path | None = None
+    ) -> None:
+        """`profile` is needed if the run's profile is a file, `encoder` if its untrained encoder
+        was given as a folder.
 
         Raises UserError if the profile is missing or a different one.
         """
@@ -30,7 +33,9 @@ class FinishedRun:
         self._places = read_places(store.root, result.profile)
         self.profile = _profile(result, profile, self._places)
         if encoder is not None and self.resolved.trains:
-            raise UserError(f"{result.spec.key} is a trained run with stored weights; remove --encoder")
+            raise UserError(
+                f"{result.spec.key} is a trained run with stored weights; remove --encoder"
+            )
 
     @cached_property
     def resolved(self) -> Resolved:
@@ -42,21 +47,34 @@ class FinishedRun:
         return str(self.result.hyperparameters["encoder"]["pooling"])
 
     def student(self) -> Student | SentenceModules:
-        """Load the student at its best checkpoint. Raises UserError where its weights are missing or damaged."""
+        """Load the student at its best checkpoint. Raises UserError where its weights are missing
+        or damaged.
+        """
         trained = self.resolved.trains
-        return open_model(best_model(self.result, self.store) if trained else self._untrained(), self.pooling)
+        return open_model(
+            best_model(self.result, self.store) if trained else self._untrained(), self.pooling
+        )
 
     def _untrained(self) -> Path:
-        """The folder of an encoder that was not trained. Raises UserError if its content has changed."""
+        """The folder of an encoder that was not trained. Raises UserError if its content has
+        changed.
+        """
         key, name = self.result.spec.key, self.result.spec.encoder
-        given = {} if self.given_encoder is None else {name: str(expand(self.given_encoder).resolve())}
+        given = (
+            {} if self.given_encoder is None else {name: str(expand(self.given_encoder).resolve())}
+        )
         places = self._places.model_copy(update={"encoders": self._places.encoders | given})
         if name not in places.encoders and name not in self.profile.encoders and "/" not in name:
             raise UserError(f"{key} evaluated a model in a folder; give that folder with --encoder")
         inventory = Inventory.noted(self.profile, places)
         folder = inventory.encoder(name).source.path()
-        if Experiments(inventory, self.result.overrides).of(self.resolved).fingerprint != self.result.fingerprint:
-            raise UserError(f"{folder} is not the encoder that {key} evaluated; give that one with --encoder")
+        if (
+            Experiments(inventory, self.result.overrides).of(self.resolved).fingerprint
+            != self.result.fingerprint
+        ):
+            raise UserError(
+                f"{folder} is not the encoder that {key} evaluated; give that one with --encoder"
+            )
         return folder
 
 
@@ -69,5 +87,7 @@ def _profile(result: Result, given: str | None, places: LastPlaces) -> Profile:
         )
     profile = load_profile(given or places.profile or result.profile)
     if profile.name != result.profile:
-        raise UserError(f"{result.spec.key} is a run of the profile '{result.profile}', not of '{profile.name}'")
+        raise UserError(
+            f"{result.spec.key} is a run of the profile '{result.profile}', not of '{profile.name}'"
+        )
     return profile

@@ -1,6 +1,8 @@
-"""Results in a data set repository of the hub: labs/LAB/PROFILE/... as in a store, with every check of a merge.
+"""Results in a data set repository of the hub: labs/LAB/PROFILE/... as in a store, with every check
+of a merge.
 
-Pushed and pulled results are merged with the existing ones, so that nothing is overwritten on either side.
+Pushed and pulled results are merged with the existing ones, so that nothing is overwritten on
+either side.
 """
 
 from __future__ import annotations
@@ -11,7 +13,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harness.errors import UserError
-from harness.fetching.repositories import HubRepository, check_repository, download, find_or_make, look_up, upload
+from harness.fetching.repositories import (
+    HubRepository,
+    check_repository,
+    download,
+    find_or_make,
+    look_up,
+    upload,
+)
 from harness.formatting import count_of
 from harness.store import Store
 from harness.store.files import MOST_PACKED
@@ -30,14 +39,17 @@ def pull(into: Store, repository: str, revision: str | None = None) -> tuple[Mer
     remote = look_up(check_repository(repository), "dataset", revision)
     with _downloaded(remote) as (sources, problems):
         if not sources:
-            raise UserError(f"{repository} has no results in its folder {_FOLDER}; name another repository")
+            raise UserError(
+                f"{repository} has no results in its folder {_FOLDER}; name another repository"
+            )
         done = merge(into, sources)
         done.problems += problems
     return done, remote.commit
 
 
 def push(store: Store, repository: str, lab: str) -> tuple[Merged, str, int]:
-    """Add a store's results to a repository, its own under the name `lab`; existing scores are never overwritten.
+    """Add a store's results to a repository, its own under the name `lab`; existing scores are
+    never overwritten.
 
     Returns the outcome of the merge, the commit, and its number of files, 0 if nothing was new.
     Raises UserError for a store without results and a repository that cannot be written to.
@@ -52,17 +64,30 @@ def push(store: Store, repository: str, lab: str) -> tuple[Merged, str, int]:
         done = merge(both, {lab: store})
         files = dict(_new_files(both, remote, theirs))
         done.problems += damaged
-        commit = upload(remote, files, f"Add {count_of(len(files), 'file')} of results") if files else remote.commit
+        commit = (
+            upload(remote, files, f"Add {count_of(len(files), 'file')} of results")
+            if files
+            else remote.commit
+        )
     return done, commit, len(files)
 
 
 @contextmanager
 def _downloaded(remote: HubRepository) -> Iterator[tuple[dict[str, Store], list[str]]]:
-    """The stores of a repository's labs with results, and one line for each folder name that no lab can have."""
+    """The stores of a repository's labs with results, and one line for each folder name that no lab
+    can have.
+    """
     names = sorted(
-        {name.split("/")[1] for name in remote.names if name.startswith(f"{_FOLDER}/") and name.count("/") > 1}
+        {
+            name.split("/")[1]
+            for name in remote.names
+            if name.startswith(f"{_FOLDER}/") and name.count("/") > 1
+        }
     )
-    sources, large = dict[str, Store](), [file for file in remote.files if (file.size or 0) > MOST_PACKED]
+    sources, large = (
+        dict[str, Store](),
+        [file for file in remote.files if (file.size or 0) > MOST_PACKED],
+    )
     problems = [f"{file.name} has more than {MOST_PACKED / 1e6:.0f} MB; left out" for file in large]
     with TemporaryDirectory() as folder:
         if names:
@@ -77,7 +102,9 @@ def _downloaded(remote: HubRepository) -> Iterator[tuple[dict[str, Store], list[
         yield sources, problems
 
 
-def _new_files(both: Store, remote: HubRepository, theirs: dict[str, Store]) -> Iterator[tuple[str, Path]]:
+def _new_files(
+    both: Store, remote: HubRepository, theirs: dict[str, Store]
+) -> Iterator[tuple[str, Path]]:
     """The files to upload, by name: files new to the repository, and results with more evaluations."""
     for lab, held in labs_of(both).items():
         for path in held.files():
@@ -95,7 +122,9 @@ def _new_files(both: Store, remote: HubRepository, theirs: dict[str, Store]) -> 
 
 
 def _extends(path: Path, theirs: Store, held: Store) -> bool:
-    """Whether a merged result has more than the repository's; False if that is damaged, since it stays as it is."""
+    """Whether a merged result has more than the repository's; False if that is damaged, since it
+    stays as it is.
+    """
     there = theirs.root / path.relative_to(held.root)
     try:
         theirs.read(there)

@@ -1,4 +1,6 @@
-"""All that a run reads, loaded before it trains: its student, its data, and a teacher's features of tests."""
+"""All that a run reads, loaded before it trains: its student, its data, and a teacher's features of
+tests.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,8 @@ TestFeatures = Mapping[tuple[str, FeatureKind], np.ndarray]
 class Inputs:
     """What a run computes with, its student on its device.
 
-    A run that trains has `data`, and `dev`, which scores its checkpoints; another one may have published `heads`.
-    `models` are the frozen models beside the student, by role.
+    A run that trains has `data`, and `dev`, which scores its checkpoints; another one may have
+    published `heads`. `models` are the frozen models beside the student, by role.
     """
 
     student: Student | SentenceModules
@@ -59,9 +61,13 @@ def load_inputs(run: PlannedRun, inventory: Inventory, seat: Seat, folders: Fold
     `folders` has the models of its teachers. Raises MissingData or UserError.
     """
     inputs, tests = training_inputs(run.experiment, seat.device, folders), {}
-    for name, teacher in run.experiment.test_features([inventory.suites[suite] for suite in run.todo]):
+    for name, teacher in run.experiment.test_features(
+        [inventory.suites[suite] for suite in run.todo]
+    ):
         task = inventory.retrieval_task(name)
-        tests[name, teacher.of] = teacher.features(task, load_pairs(task, teacher.of), seat.device, folders)
+        tests[name, teacher.of] = teacher.features(
+            task, load_pairs(task, teacher.of), seat.device, folders
+        )
     return replace(inputs, tests=tests)
 
 
@@ -74,7 +80,9 @@ def training_inputs(experiment: Experiment, device: str, folders: Folders) -> In
         heads = read_projections(source.path() / source.beside) if experiment.features else None
         return Inputs(model, heads=heads and (heads[0].to(on), heads[1].to(on)))
     length, rates = run.training.max_length, run.dropout
-    student = Student.load(source.path(), run.pooling, own_head=False, max_length=length, rates=rates).to(on)
+    student = Student.load(
+        source.path(), run.pooling, own_head=False, max_length=length, rates=rates
+    ).to(on)
     data = training_data(experiment, student.tokenizer, device, folders)
     dev = dev_scorer(experiment.dev.current(), experiment.dev.root)
     return Inputs(student, data, dev, models=_models(experiment, on, folders))
@@ -105,7 +113,8 @@ def teacher_folders(experiment: Experiment, store: Store) -> Folders:
 def training_data(
     experiment: Experiment, tokenizer: PreTrainedTokenizerBase, device: str, folders: Folders
 ) -> TrainingData:
-    """Load the corpora of a run and the features that its method asks for, aligned with the rows of the pairs.
+    """Load the corpora of a run and the features that its method asks for, aligned with the rows of
+    the pairs.
 
     Raises MissingData or UserError.
     """
@@ -114,31 +123,51 @@ def training_data(
     for corpus in experiment.corpora:
         streams.setdefault(corpus.stream, []).append(corpus)
     media = {stream: _media(run, listed) for stream, listed in streams.items() if stream in MEDIA}
-    tokens = {stream: _tokens(run, listed, tokenizer) for stream, listed in streams.items() if stream not in MEDIA}
+    tokens = {
+        stream: _tokens(run, listed, tokenizer)
+        for stream, listed in streams.items()
+        if stream not in MEDIA
+    }
     pairs = [load_pairs(corpus) for corpus in streams.get("pairs", []) if run.features]
     read = {role: asked for role, asked in experiment.features.items() if asked.asked.of != "model"}
-    features = {role: asked.load(pairs, run.spec.seed, device, folders) for role, asked in read.items()}
+    features = {
+        role: asked.load(pairs, run.spec.seed, device, folders) for role, asked in read.items()
+    }
     loaded: list[Media | Pairs] = [*media.values(), *pairs]
     warnings = (*experiment.remarks, *(line for corpus in loaded for line in corpus.warnings))
-    texts = {stream: _tokens(run, listed, Utf8()) for stream, listed in streams.items() if run.method.reads_texts}
+    texts = {
+        stream: _tokens(run, listed, Utf8())
+        for stream, listed in streams.items()
+        if run.method.reads_texts
+    }
     return TrainingData(tokens, features, media, _subsets(run, tokens), texts, warnings)
 
 
-def _tokens(run: Resolved, listed: Sequence[UsedCorpus], tokenizer: PreTrainedTokenizerBase | Utf8) -> Tokens:
+def _tokens(
+    run: Resolved, listed: Sequence[UsedCorpus], tokenizer: PreTrainedTokenizerBase | Utf8
+) -> Tokens:
     files = [token_file(corpus, tokenizer, run.training.max_length) for corpus in listed]
     return Tokens(files, tokenizer.pad_token_id, listed[0].read.source.per_row)
 
 
-def token_file(corpus: UsedCorpus, tokenizer: PreTrainedTokenizerBase | Utf8, max_length: int) -> TokenFile:
-    """The tokens of a corpus, memory-mapped from the cache; a corpus that is not cached is tokenised first."""
+def token_file(
+    corpus: UsedCorpus, tokenizer: PreTrainedTokenizerBase | Utf8, max_length: int
+) -> TokenFile:
+    """The tokens of a corpus, memory-mapped from the cache; a corpus that is not cached is
+    tokenised first.
+    """
     expected = partial(corpus.read.source.expected, corpus.read.root)
-    return cached_tokens(corpus.read.fingerprint, corpus.texts, tokenizer, max_length, corpus.name, expected)
+    return cached_tokens(
+        corpus.read.fingerprint, corpus.texts, tokenizer, max_length, corpus.name, expected
+    )
 
 
 def _media(run: Resolved, listed: Sequence[UsedCorpus]) -> Media:
     if len(listed) > 1:
         names = ", ".join(corpus.name for corpus in listed)
-        raise UserError(f"the setting {run.spec.setting} has two corpora of the same kind, {names}; keep one")
+        raise UserError(
+            f"the setting {run.spec.setting} has two corpora of the same kind, {names}; keep one"
+        )
     read = listed[0].read
     loaded = read.current().load(read.root)
     assert isinstance(loaded, Media)
@@ -146,7 +175,8 @@ def _media(run: Resolved, listed: Sequence[UsedCorpus]) -> Media:
 
 
 def _subsets(run: Resolved, tokens: Mapping[Stream, Tokens]) -> dict[Stream, Subset]:
-    """The rows of each stream that the setting's options keep, drawn by the run's seed; larger draws contain smaller.
+    """The rows of each stream that the setting's options keep, drawn by the run's seed; larger
+    draws contain smaller.
 
     Raises UserError for a stream that has fewer rows.
     """
@@ -155,7 +185,9 @@ def _subsets(run: Resolved, tokens: Mapping[Stream, Tokens]) -> dict[Stream, Sub
         kept = kept_rows(run.options, stream)
         if kept is not None:
             if kept.rows > len(rows):
-                raise UserError(f"the setting {run.spec.setting} has only {len(rows)} {stream}; ask for fewer")
+                raise UserError(
+                    f"the setting {run.spec.setting} has only {len(rows)} {stream}; ask for fewer"
+                )
             order = generator(axis="part", seed=run.spec.seed, stream=stream).permutation(len(rows))
             subsets[stream] = Subset(order[: kept.rows], kept.steps_of_all)
     return subsets

@@ -1,4 +1,6 @@
-"""The log of a run: a line for each event worth keeping, written at once so that the lines of a killed run remain."""
+"""The log of a run: a line for each event worth keeping, written at once so that the lines of a
+killed run remain.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,11 @@ def stage_text(stage: Stage) -> str:
 
 
 class RunLog(logging.Handler):
-    """A listener that appends lines with UTC times to a file, among them up to WARNINGS warnings of `logging`.
+    """A listener that appends lines with UTC times to a file, among them up to WARNINGS warnings of
+    `logging`.
 
-    Every entry is a single line of the file; of a preparation, only the last event is kept. The log of a
-    killed run is continued.
+    Every entry is a single line of the file; of a preparation, only the last event is kept. The log
+    of a killed run is continued.
     """
 
     def __init__(self, path: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
@@ -60,7 +63,9 @@ class RunLog(logging.Handler):
             self._stream.close()
 
     def __call__(self, event: Event) -> None:
-        """Write an event's lines; a preparation is held back until a different preparation or event follows."""
+        """Write an event's lines; a preparation is held back until a different preparation or event
+        follows.
+        """
         held, new = self._pending, event.stage if event.kind == "prepare" else None
         if held and not (new and (new.what, new.subject) == (held.what, held.subject)):
             self._flush_pending()
@@ -75,7 +80,9 @@ class RunLog(logging.Handler):
         self._line(text)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a warning; a formatting error is handled as `logging` does, without stopping the run."""
+        """Write a warning; a formatting error is handled as `logging` does, without stopping the
+        run.
+        """
         self._warnings += 1
         try:
             if self._warnings <= WARNINGS:
@@ -92,10 +99,18 @@ class RunLog(logging.Handler):
             made = event.progress
             if not self._trains:
                 self._trains = True
-                start = f"resumes at step {made.first} of {made.steps}" if made.first else f"starts: {made.steps} steps"
+                start = (
+                    f"resumes at step {made.first} of {made.steps}"
+                    if made.first
+                    else f"starts: {made.steps} steps"
+                )
                 yield f"training {start}"
             if made.scored:
-                waits = f", {made.waited:.0%} of the time waiting for inputs" if made.waited > WAITS else ""
+                waits = (
+                    f", {made.waited:.0%} of the time waiting for inputs"
+                    if made.waited > WAITS
+                    else ""
+                )
                 yield f"step {made.step}/{made.steps}, dev {made.dev:.2f}, {made.rate:.1f} steps/s{waits}"
         elif event.kind == "suite":
             yield f"suite {event.suite} starts"

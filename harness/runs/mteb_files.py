@@ -1,8 +1,9 @@
-"""A run's scores as files that mteb's results repository accepts: DIR/results/OWNER__NAME/COMMIT/TASK.json.
+"""A run's scores as files that mteb's results repository accepts:
+DIR/results/OWNER__NAME/COMMIT/TASK.json.
 
-mteb's own file of a task is used if it is still in the run's work folder and its score is the stored one. Otherwise,
-a task's file is made from the stored score if that suffices: one split, one subset, and the version of mteb that
-scored it. All other tasks are left out, with the reason.
+mteb's own file of a task is used if it is still in the run's work folder and its score is the
+stored one. Otherwise, a task's file is made from the stored score if that suffices: one split, one
+subset, and the version of mteb that scored it. All other tasks are left out, with the reason.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def hub_model(text: str) -> HubModel:
     """Read OWNER/NAME@COMMIT. Raises UserError."""
     match = _NAMED.fullmatch(text)
     if match is None:
-        raise UserError(f"'{text}' is not OWNER/NAME@COMMIT with the 40 digits of a commit; give --as in that form")
+        raise UserError(
+            f"'{text}' is not OWNER/NAME@COMMIT with the 40 digits of a commit; give --as in that form"
+        )
     return HubModel(match[1], match[2])
 
 
@@ -55,16 +58,21 @@ def export_mteb(
 ) -> MTEBFiles:
     """Write mteb's result files of a run into the new folder `to`, completely or not at all.
 
-    `named` is the model's name on the hub; an untrained encoder of the hub has its own. For `what` and `profile` see
-    `find_result`. Raises UserError if the run has no mteb scores, if the model has no name or that of another model,
-    if no task can be written, and if `to` exists and is not empty.
+    `named` is the model's name on the hub; an untrained encoder of the hub has its own. For `what`
+    and `profile` see `find_result`. Raises UserError if the run has no mteb scores, if the model
+    has no name or that of another model, if no task can be written, and if `to` exists and is not
+    empty.
     """
     check_new(to, "--mteb")
     result, store = find_result(what, results, profile)
     evaluation = result.latest(_SUITE)
     if evaluation is None:
-        more = harness_command("eval", result.spec.key, profile=result.profile, suites=_SUITE, results=str(results))
-        raise UserError(f"{result.spec.key} has no scores of the suite {_SUITE}; add them with `{more}`")
+        more = harness_command(
+            "eval", result.spec.key, profile=result.profile, suites=_SUITE, results=str(results)
+        )
+        raise UserError(
+            f"{result.spec.key} has no scores of the suite {_SUITE}; add them with `{more}`"
+        )
     model = _model(result, named)
     exported, left_out = dict[str, "TaskResult"](), list[str]()
     for task in evaluation.scores:
@@ -75,13 +83,17 @@ def export_mteb(
         except UserError as error:
             left_out.append(f"{task}: {error}")
     if not exported:
-        raise UserError(f"no task of {result.spec.key} can be exported to mteb: {'; '.join(left_out)}")
+        raise UserError(
+            f"no task of {result.spec.key} can be exported to mteb: {'; '.join(left_out)}"
+        )
     write_whole(to, "--mteb", partial(_fill, meta=_meta(result, model), results=exported))
     return MTEBFiles(model, tuple(exported), tuple(left_out))
 
 
 def _model(result: Result, named: HubModel | None) -> HubModel:
-    """The name of a run's model. Raises UserError if it has none, or if the run scored a different encoder."""
+    """The name of a run's model. Raises UserError if it has none, or if the run scored a different
+    encoder.
+    """
     own = None if result.hyperparameters["training"] else _encoder(result)
     model = named or own
     if model is None:
@@ -113,7 +125,9 @@ def _task_result(task: str, evaluation: Evaluation, result: Result, store: Store
     stored = evaluation.scores[task].get("main_score")
     if stored is None:
         raise UserError("its score is undefined")
-    kept = store.work(result.fingerprint) / SCORED_BY_MTEB / evaluation.protocol.data[:12] / "results"
+    kept = (
+        store.work(result.fingerprint) / SCORED_BY_MTEB / evaluation.protocol.data[:12] / "results"
+    )
     for path in sorted(kept.glob(f"*/*/{task}.json")):
         return _read(path, stored)
     return _made(task, stored, evaluation, result)
@@ -138,14 +152,18 @@ def _made(task: str, stored: float, evaluation: Evaluation, result: Result) -> T
 
     used, installed = result.packages.get("mteb", "unknown"), mteb.__version__
     if used != installed:
-        raise UserError(f"scored by mteb {used}, and {installed} is installed; install that version")
+        raise UserError(
+            f"scored by mteb {used}, and {installed} is installed; install that version"
+        )
     try:
         known = mteb.get_task(task)
     except KeyError:
         raise UserError("not a task of mteb") from None
     splits, subsets = known.eval_splits, known.hf_subsets
     if len(splits) != 1 or len(subsets) != 1:
-        raise UserError(f"{len(splits)} splits and {len(subsets)} subsets, of which the result holds the mean only")
+        raise UserError(
+            f"{len(splits)} splits and {len(subsets)} subsets, of which the result holds the mean only"
+        )
     return TaskResult.model_validate(
         {
             "dataset_revision": known.metadata.revision,
@@ -190,4 +208,6 @@ def _fill(folder: Path, meta: ModelMeta, results: dict[str, TaskResult]) -> None
         path = cache.get_task_result_path(task, meta)
         path.parent.mkdir(parents=True, exist_ok=True)
         result.to_disk(path)
-    (path.parent / "model_meta.json").write_text(json.dumps(meta.to_dict(), default=str, indent=1) + "\n", "utf-8")
+    (path.parent / "model_meta.json").write_text(
+        json.dumps(meta.to_dict(), default=str, indent=1) + "\n", "utf-8"
+    )

@@ -26,10 +26,14 @@ from harness.store.logs import running_log
 from harness.store.schema import GradientPoint
 
 
-def run_one(run: PlannedRun, inventory: Inventory, store: Store, seat: Seat, chunk: int | None = None) -> Result:
-    """Train and evaluate a run from wherever an earlier process stopped; save and return its result.
+def run_one(
+    run: PlannedRun, inventory: Inventory, store: Store, seat: Seat, chunk: int | None = None
+) -> Result:
+    """Train and evaluate a run from wherever an earlier process stopped; save and return its
+    result.
 
-    The seat names the device. `chunk` rows of a batch are encoded at a time in training, all of them for None.
+    The seat names the device. `chunk` rows of a batch are encoded at a time in training, all of
+    them for None.
 
     Raises UserError for missing or wrong inputs, TrainingError where training cannot continue.
     """
@@ -92,9 +96,13 @@ def result_of(
         warnings=list(trained.warnings),
         identity=run.experiment.identity,
         gradients={
-            stream: [GradientPoint(step=at, shares=parts, cosines=angles) for at, parts, angles in points]
+            stream: [
+                GradientPoint(step=at, shares=parts, cosines=angles) for at, parts, angles in points
+            ]
             for stream, points in record.gradients.items()
         },
         budget=trained.budget,
-        trial=EncoderTrial(**{name: getattr(trained.student.found, name) for name in EncoderTrial.model_fields}),
+        trial=EncoderTrial(
+            **{name: getattr(trained.student.found, name) for name in EncoderTrial.model_fields}
+        ),
     )

@@ -29,9 +29,9 @@ from harness.training.trainer import Trainer, build_method
 class Trained:
     """A model at its best checkpoint, and the record of its training.
 
-    `heads` project captions and image features into one space, None if the method has none. `warnings` concern the
-    encoder and the training data, `rows` are the rows of each text stream that the training has read; `budget` is
-    None without training.
+    `heads` project captions and image features into one space, None if the method has none.
+    `warnings` concern the encoder and the training data, `rows` are the rows of each text stream
+    that the training has read; `budget` is None without training.
     """
 
     student: Student | SentenceModules
@@ -42,10 +42,14 @@ class Trained:
     budget: Budget | None = None
 
 
-def train(experiment: Experiment, inputs: Inputs, folder: Path, chunk: int | None = None) -> Trained:
-    """Train a run, resume its training, or load its finished model; its work folder has what an earlier process left.
+def train(
+    experiment: Experiment, inputs: Inputs, folder: Path, chunk: int | None = None
+) -> Trained:
+    """Train a run, resume its training, or load its finished model; its work folder has what an
+    earlier process left.
 
-    `chunk` rows of a batch are encoded at a time, all of them for None. Raises UserError or TrainingError.
+    `chunk` rows of a batch are encoded at a time, all of them for None. Raises UserError or
+    TrainingError.
     """
     if inputs.data is None:
         return Trained(inputs.student, inputs.heads, TrainingRecord(), experiment.remarks)
@@ -54,23 +58,38 @@ def train(experiment: Experiment, inputs: Inputs, folder: Path, chunk: int | Non
     record = trainer.run()
     warnings = (*warnings, *unreturned_terms(trainer.method, trainer.batches, record))
     batches, read = trainer.batches, trainer.batches.rows_read()
-    counts = {stream: order.count(batches.counts[stream]) for stream, order in batches.orders.items()}
+    counts = {
+        stream: order.count(batches.counts[stream]) for stream, order in batches.orders.items()
+    }
     # captions whose images have no feature are text alone
     imaged = any(used.asked.of == "image" for used in experiment.features.values())
     text = sum(count for stream, count in counts.items() if stream not in MEDIA)
-    other = sum(count for stream, count in counts.items() if stream in MEDIA or (imaged and stream == "pairs"))
+    other = sum(
+        count
+        for stream, count in counts.items()
+        if stream in MEDIA or (imaged and stream == "pairs")
+    )
     budget = Budget(steps=trainer.steps, text_rows=text, other_rows=other, flops=record.flops)
     return Trained(trainer.student, trainer.method.shared_space(), record, warnings, read, budget)
 
 
-def make_weights(experiment: Experiment, store: Store, device: str, chunk: int | None = None) -> None:
+def make_weights(
+    experiment: Experiment, store: Store, device: str, chunk: int | None = None
+) -> None:
     """Train a run that is a teacher, unless its weights exist. To be called under the run's lock."""
     folder = store.work(experiment.fingerprint)
     if not TrainingFolder(folder).has_ended:
-        train(experiment, training_inputs(experiment, device, teacher_folders(experiment, store)), folder, chunk)
+        train(
+            experiment,
+            training_inputs(experiment, device, teacher_folders(experiment, store)),
+            folder,
+            chunk,
+        )
 
 
-def trainer_of(experiment: Experiment, inputs: Inputs, folder: Path, chunk: int | None = None) -> Trainer:
+def trainer_of(
+    experiment: Experiment, inputs: Inputs, folder: Path, chunk: int | None = None
+) -> Trainer:
     """The trainer of a run, with its heads initialised. Raises UserError."""
     run, student, data = experiment.resolved, inputs.student, inputs.data
     assert isinstance(student, Student)
@@ -78,7 +97,17 @@ def trainer_of(experiment: Experiment, inputs: Inputs, folder: Path, chunk: int 
     assert inputs.dev is not None
     method = method_of(experiment, student, data, inputs.models)
     setting, seed, dev = str(run.spec.setting), run.spec.seed, inputs.dev
-    return Trainer(student, method, data, run.training, seed=seed, setting=setting, dev=dev, folder=folder, chunk=chunk)
+    return Trainer(
+        student,
+        method,
+        data,
+        run.training,
+        seed=seed,
+        setting=setting,
+        dev=dev,
+        folder=folder,
+        chunk=chunk,
+    )
 
 
 def method_of(
@@ -100,13 +129,19 @@ def method_of(
 def unread_text(run: Resolved, mixing: Mixing) -> Iterator[str]:
     """A warning if the mixing of a run's steps never reads the setting's text."""
     if mixing.leaves_out_text:
-        text = ", ".join(name for name, stream in run.streams.items() if stream in ("sentences", "triplets"))
+        text = ", ".join(
+            name for name, stream in run.streams.items() if stream in ("sentences", "triplets")
+        )
         yield f"{run.spec.variant} uses pairs in every step of {run.spec.setting}: the text ({text}) is never read"
 
 
 def unreturned_terms(method: Method, batches: Batches, record: TrainingRecord) -> Iterator[str]:
-    """A warning for each term that a method declares and never returned, if its steps had batches of every stream."""
+    """A warning for each term that a method declares and never returned, if its steps had batches
+    of every stream.
+    """
     beside_text = {*method.streams} - {"sentences", "triplets"}
     if beside_text <= batches.orders.keys() and batches.steps >= batches.mixing.cycle:
-        for name in sorted({*method.terms} - {*method.optional_terms} - method.left_out - record.losses.keys()):
+        for name in sorted(
+            {*method.terms} - {*method.optional_terms} - method.left_out - record.losses.keys()
+        ):
             yield f"no batch had the term '{name}', which {method.origin} declares and never returned"

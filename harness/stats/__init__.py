@@ -1,7 +1,7 @@
 """Statistics over seeds: pure functions on numbers.
 
-Standard deviations are the sample form (n - 1). Tests are two-sided. No result is NaN: where a number does not exist,
-the result is None or the limit, as each docstring says.
+Standard deviations are the sample form (n - 1). Tests are two-sided. No result is NaN: where a
+number does not exist, the result is None or the limit, as each docstring says.
 """
 
 from harness.stats.equivalence import Equivalence as Equivalence

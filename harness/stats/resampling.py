@@ -1,4 +1,6 @@
-"""Statistics by drawing from the values at hand: permutation, bootstrap, almost stochastic order, ranks, best of n."""
+"""Statistics by drawing from the values at hand: permutation, bootstrap, almost stochastic order,
+ranks, best of n.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _EXACT = 20_000
 
 @dataclass(frozen=True)
 class Permutation:
-    """`p` of the difference mean(a) - mean(b); `smallest` is the least p that these counts can give."""
+    """`p` of the difference mean(a) - mean(b); `smallest` is the least p that these counts can
+    give.
+    """
 
     difference: float
     p: float
@@ -31,12 +35,18 @@ class Permutation:
 
 
 def bootstrap_difference(
-    a: Sequence[float], b: Sequence[float], *, level: float = 0.95, draws: int = 10_000, seed: int = 0
+    a: Sequence[float],
+    b: Sequence[float],
+    *,
+    level: float = 0.95,
+    draws: int = 10_000,
+    seed: int = 0,
 ) -> Interval | None:
-    """The percentile bootstrap interval of mean(a) - mean(b) (Efron 1979), each side resampled separately.
+    """The percentile bootstrap interval of mean(a) - mean(b) (Efron 1979), each side resampled
+    separately.
 
-    None when a side has fewer than two values. With a handful of values it is too narrow: it cannot reach beyond the
-    values given.
+    None when a side has fewer than two values. With a handful of values it is too narrow: it cannot
+    reach beyond the values given.
     """
     check_level(level)
     if len(a) < 2 or len(b) < 2:
@@ -47,21 +57,31 @@ def bootstrap_difference(
 
 
 def permutation_test(
-    a: Sequence[float], b: Sequence[float], *, paired: bool = False, draws: int = 20_000, seed: int = 0
+    a: Sequence[float],
+    b: Sequence[float],
+    *,
+    paired: bool = False,
+    draws: int = 20_000,
+    seed: int = 0,
 ) -> Permutation:
     """Permutation test of mean(a) - mean(b), two-sided by absolute size.
 
-    All ways of splitting the values are counted where there are at most 20,000 (eight values against eight); otherwise
-    `draws` random ones and the observed one, so p is never 0 (Phipson and Smyth 2010). If `paired`, the i-th values of
-    both change sides together, and up to 14 pairs are counted. Equal values give p 1. Raises ValueError for no values,
-    for NaN or infinity, and for unequal numbers of paired values.
+    All ways of splitting the values are counted where there are at most 20,000 (eight values
+    against eight); otherwise `draws` random ones and the observed one, so p is never 0 (Phipson and
+    Smyth 2010). If `paired`, the i-th values of both change sides together, and up to 14 pairs are
+    counted. Equal values give p 1. Raises ValueError for no values, for NaN or infinity, and for
+    unequal numbers of paired values.
     """
     observed = summarise(a).mean - summarise(b).mean
     values, n = np.asarray([*a, *b], dtype=np.float64), len(a)
     ways = 2**n if paired else comb(len(values), n)
     exact, generator = ways <= _EXACT, np.random.default_rng(seed)
     if paired:
-        signs = np.arange(ways)[:, None] >> np.arange(n) & 1 if exact else generator.integers(0, 2, (draws, n))
+        signs = (
+            np.arange(ways)[:, None] >> np.arange(n) & 1
+            if exact
+            else generator.integers(0, 2, (draws, n))
+        )
         differences = (1.0 - 2.0 * signs) @ (values[:n] - values[n:]) / n
     else:
         drawn = (generator.permutation(len(values))[:n] for _ in range(draws))
@@ -75,11 +95,13 @@ def permutation_test(
 
 
 def violation_ratio(a: Sequence[float], b: Sequence[float]) -> float:
-    """How far a is from being stochastically larger than b: 0 if it is, 1 if it is smaller everywhere.
+    """How far a is from being stochastically larger than b: 0 if it is, 1 if it is smaller
+    everywhere.
 
-    The squared distance of the two quantile functions where a lies below b, as a share of the whole (Dror et al. 2019,
-    Eq. 3, with empirical quantile functions, integrated exactly). Equal distributions give 1/2: neither is larger.
-    Raises ValueError for no values and for NaN or infinity.
+    The squared distance of the two quantile functions where a lies below b, as a share of the whole
+    (Dror et al. 2019, Eq. 3, with empirical quantile functions, integrated exactly). Equal
+    distributions give 1/2: neither is larger. Raises ValueError for no values and for NaN or
+    infinity.
     """
     for side in (a, b):
         summarise(side)
@@ -88,11 +110,18 @@ def violation_ratio(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def almost_stochastic_order(
-    a: Sequence[float], b: Sequence[float], *, confidence: float = 0.95, draws: int = 1000, seed: int = 0
+    a: Sequence[float],
+    b: Sequence[float],
+    *,
+    confidence: float = 0.95,
+    draws: int = 1000,
+    seed: int = 0,
 ) -> float | None:
-    """The upper confidence bound on the violation ratio of 'a is larger than b'; None for fewer than two values.
+    """The upper confidence bound on the violation ratio of 'a is larger than b'; None for fewer
+    than two values.
 
-    Below 1/2 a is almost stochastically larger at this confidence; Ulmer et al. (2022) ask for 0.2. The bound is ratio
+    Below 1/2 a is almost stochastically larger at this confidence; Ulmer et al. (2022) ask for 0.2.
+    The bound is ratio
     - sqrt((n + m) / (n m)) * sigma * quantile(1 - confidence) of Dror et al. (2019), kept within [0, 1]; sigma is the
     scaled standard deviation of the ratio over `draws` seeded bootstrap samples of both sides. Raises ValueError for a
     confidence outside (0, 1).
@@ -133,7 +162,9 @@ def _sorted_samples(*samples: Any) -> Floats:
     return np.sort(_samples(*samples), axis=1)
 
 
-def _samples(values: tuple[float, ...], sizes: tuple[int, int], place: int, draws: int, seed: int) -> Floats:
+def _samples(
+    values: tuple[float, ...], sizes: tuple[int, int], place: int, draws: int, seed: int
+) -> Floats:
     """Samples of a side with replacement, (draws, n)."""
     return np.asarray(values, dtype=np.float64)[_places(sizes, draws, seed)[place]]
 
@@ -153,7 +184,8 @@ def _splits(count: int, size: int) -> NDArray[np.int64]:
 def _ratios(a: np.ndarray, b: np.ndarray, scale: float) -> np.ndarray:
     """The violation ratio of each pair of rows of a `(R, n)` and b `(R, m)`, which are sorted."""
     n, m = a.shape[1], b.shape[1]
-    # both quantile functions are constant between the multiples of 1/n and 1/m, counted in units of 1/(n m)
+    # both quantile functions are constant between the multiples of 1/n and 1/m, counted in units of
+    # 1/(n m)
     ends = np.unique(np.concatenate([np.arange(1, n + 1) * m, np.arange(1, m + 1) * n]))
     widths = np.diff(ends, prepend=0) / (n * m)
     gaps = a[:, (ends - 1) // m] - b[:, (ends - 1) // n]
@@ -171,8 +203,9 @@ _AT_A_TIME = 4_000_000
 class Ranking:
     """Mean ranks over places of V variants, 1 the best, in the order of the scores given.
 
-    `low` and `high` are the ends of the bootstrap interval at `level`. `order` are the variants from best to worst, and
-    `flips` (V - 1) the chance that each is behind the next with other seeds; equal ranks count half.
+    `low` and `high` are the ends of the bootstrap interval at `level`. `order` are the variants
+    from best to worst, and `flips` (V - 1) the chance that each is behind the next with other
+    seeds; equal ranks count half.
     """
 
     mean_rank: Floats
@@ -183,12 +216,16 @@ class Ranking:
     level: float
 
 
-def bootstrap_ranking(scores: Floats, *, draws: int = 1000, level: float = 0.95, seed: int = 0) -> Ranking:
-    """Rank variants by scores (V, P, S): V variants in P places over at most S seeds, NaN where a seed is absent.
+def bootstrap_ranking(
+    scores: Floats, *, draws: int = 1000, level: float = 0.95, seed: int = 0
+) -> Ranking:
+    """Rank variants by scores (V, P, S): V variants in P places over at most S seeds, NaN where a
+    seed is absent.
 
-    Larger is better. Ranks are of means over seeds within a place, equal means sharing theirs, averaged over places. A
-    draw resamples the seeds of each variant in each place (Efron 1979); with a handful of seeds the intervals are too
-    narrow, and one seed has no spread at all. Raises ValueError for a variant without a score in some place.
+    Larger is better. Ranks are of means over seeds within a place, equal means sharing theirs,
+    averaged over places. A draw resamples the seeds of each variant in each place (Efron 1979);
+    with a handful of seeds the intervals are too narrow, and one seed has no spread at all. Raises
+    ValueError for a variant without a score in some place.
     """
     check_level(level)
     present = np.isfinite(scores)
@@ -196,7 +233,9 @@ def bootstrap_ranking(scores: Floats, *, draws: int = 1000, level: float = 0.95,
     if scores.ndim != 3 or not scores.size or not counts.all():
         raise ValueError("a ranking needs a score of each variant in each place")
     # the seeds that are there come first
-    packed = np.take_along_axis(np.where(present, scores, 0.0), np.argsort(~present, axis=2, kind="stable"), axis=2)
+    packed = np.take_along_axis(
+        np.where(present, scores, 0.0), np.argsort(~present, axis=2, kind="stable"), axis=2
+    )
     means = packed.sum(axis=2) / counts
     mean_rank = _mean_ranks(means[None])[0]
     order = np.lexsort((-means.mean(axis=1), mean_rank))
@@ -207,7 +246,9 @@ def bootstrap_ranking(scores: Floats, *, draws: int = 1000, level: float = 0.95,
     return Ranking(mean_rank, low, high, order, flips, level)
 
 
-def _drawn(packed: Floats, counts: NDArray[np.int64], draws: int, generator: np.random.Generator) -> Floats:
+def _drawn(
+    packed: Floats, counts: NDArray[np.int64], draws: int, generator: np.random.Generator
+) -> Floats:
     """The mean ranks of each draw, (draws, V)."""
     differences, step = [], max(1, _AT_A_TIME // packed.size)
     there = np.arange(packed.shape[2]) < counts[..., None]
@@ -228,11 +269,15 @@ def _mean_ranks(means: Floats) -> Floats:
     return ranks
 
 
-def expected_best(scores: Sequence[float] | NDArray[np.float64], *, larger_is_better: bool = True) -> list[float]:
-    """The expected best of n trials for n = 1 to N, from the scores of N trials (Dodge et al. 2019, Eq. 3 and 4).
+def expected_best(
+    scores: Sequence[float] | NDArray[np.float64], *, larger_is_better: bool = True
+) -> list[float]:
+    """The expected best of n trials for n = 1 to N, from the scores of N trials (Dodge et al. 2019,
+    Eq. 3 and 4).
 
-    The n trials are drawn with replacement from the N: the i-th smallest score is the largest of them with probability
-    (i/N)^n - ((i-1)/N)^n. The first number is the mean. Raises ValueError for no scores and for NaN or infinity.
+    The n trials are drawn with replacement from the N: the i-th smallest score is the largest of
+    them with probability (i/N)^n - ((i-1)/N)^n. The first number is the mean. Raises ValueError for
+    no scores and for NaN or infinity.
     """
     values = np.sort(np.asarray(scores, dtype=np.float64))
     if values.ndim != 1 or not values.size or not np.isfinite(values).all():

@@ -1,4 +1,6 @@
-"""Means and deviations of a few values; t-tests from values or from these; effect sizes, Holm's correction."""
+"""Means and deviations of a few values; t-tests from values or from these; effect sizes, Holm's
+correction.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ _NOISE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Mean and sample standard deviation of n values, in the values' own unit. `std` is None for n < 2.
+    """Mean and sample standard deviation of n values, in the values' own unit. `std` is None for n
+    < 2.
 
     Raises ValueError for an invalid standard deviation.
     """
@@ -45,7 +48,11 @@ def summarise(values: Sequence[float]) -> Summary:
     mean = math.fsum(values) / count  # a few: numpy would take ten times as long
     if not math.isfinite(mean):
         raise ValueError("a summary needs finite values")
-    std = math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / (count - 1)) if count > 1 else None
+    std = (
+        math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / (count - 1))
+        if count > 1
+        else None
+    )
     return Summary(mean, std, count)
 
 
@@ -92,8 +99,8 @@ Design = Literal["independent", "paired", "one sample"]
 class TTest:
     """A t-test of a against b.
 
-    `difference` is mean(a) - mean(b), `error` its standard error; `low` and `high` are the ends of its confidence
-    interval at `level`.
+    `difference` is mean(a) - mean(b), `error` its standard error; `low` and `high` are the ends of
+    its confidence interval at `level`.
     """
 
     difference: float
@@ -107,23 +114,32 @@ class TTest:
     design: Design = "independent"
 
 
-def t_test(a: Sequence[float], b: Sequence[float], *, equal_variance: bool = True, level: float = 0.95) -> TTest | None:
-    """Independent two-sample t-test from the values themselves; None when either has fewer than two.
+def t_test(
+    a: Sequence[float], b: Sequence[float], *, equal_variance: bool = True, level: float = 0.95
+) -> TTest | None:
+    """Independent two-sample t-test from the values themselves; None when either has fewer than
+    two.
 
-    Pooled by default, Welch's with `equal_variance=False`. See `t_test_from_summaries` for values without spread.
+    Pooled by default, Welch's with `equal_variance=False`. See `t_test_from_summaries` for values
+    without spread.
     """
     if len(a) < 2 or len(b) < 2:
         return None
-    return t_test_from_summaries(summarise(a), summarise(b), equal_variance=equal_variance, level=level)
+    return t_test_from_summaries(
+        summarise(a), summarise(b), equal_variance=equal_variance, level=level
+    )
 
 
-def t_test_from_summaries(a: Summary, b: Summary, *, equal_variance: bool = True, level: float = 0.95) -> TTest | None:
-    """Independent two-sample t-test from means, sample standard deviations and counts, as papers print them.
+def t_test_from_summaries(
+    a: Summary, b: Summary, *, equal_variance: bool = True, level: float = 0.95
+) -> TTest | None:
+    """Independent two-sample t-test from means, sample standard deviations and counts, as papers
+    print them.
 
-    None when a side has fewer than two values or no standard deviation: too few seeds to test. When neither side has
-    any spread, the limit is returned instead of NaN: equal means give statistic 0 and p 1, unequal means give an
-    infinite statistic and p 0; the interval then has no width. No field is ever NaN. Raises ValueError for a level
-    outside (0, 1).
+    None when a side has fewer than two values or no standard deviation: too few seeds to test. When
+    neither side has any spread, the limit is returned instead of NaN: equal means give statistic 0
+    and p 1, unequal means give an infinite statistic and p 0; the interval then has no width. No
+    field is ever NaN. Raises ValueError for a level outside (0, 1).
     """
     check_level(level)
     if a.n < 2 or b.n < 2 or a.std is None or b.std is None:
@@ -139,14 +155,18 @@ def t_test_from_summaries(a: Summary, b: Summary, *, equal_variance: bool = True
 
 
 def paired_t_test(a: Sequence[float], b: Sequence[float], *, level: float = 0.95) -> TTest | None:
-    """t-test of the differences of pairs, the i-th of a with the i-th of b; None for fewer than two pairs.
+    """t-test of the differences of pairs, the i-th of a with the i-th of b; None for fewer than two
+    pairs.
 
-    Equal differences give the limit, as in `t_test_from_summaries`. Raises ValueError for unequal lengths.
+    Equal differences give the limit, as in `t_test_from_summaries`. Raises ValueError for unequal
+    lengths.
     """
     return _test_of_pairs(a, b, level, "paired")
 
 
-def _test_of_pairs(a: Sequence[float], b: Sequence[float], level: float, design: Design) -> TTest | None:
+def _test_of_pairs(
+    a: Sequence[float], b: Sequence[float], level: float, design: Design
+) -> TTest | None:
     check_level(level)
     if len(a) != len(b):
         raise ValueError(f"{len(a)} and {len(b)} values cannot be paired")
@@ -167,27 +187,38 @@ def one_sample_t_test(values: Sequence[float], mean: float, *, level: float = 0.
 
 
 def pooled_deviation(a: Summary, b: Summary) -> float:
-    """The pooled sample standard deviation of two sides. Raises ValueError where one has no standard deviation."""
+    """The pooled sample standard deviation of two sides. Raises ValueError where one has no
+    standard deviation.
+    """
     if a.std is None or b.std is None:
         raise ValueError("a side without a standard deviation cannot be pooled")
     return math.sqrt(((a.n - 1) * a.std**2 + (b.n - 1) * b.std**2) / (a.n + b.n - 2))
 
 
 def _welch(std_a: float, n_a: int, std_b: float, n_b: int) -> tuple[float, float]:
-    """The standard error with unequal variances, and its degrees of freedom by Welch and Satterthwaite."""
+    """The standard error with unequal variances, and its degrees of freedom by Welch and
+    Satterthwaite.
+    """
     part_a, part_b = std_a**2 / n_a, std_b**2 / n_b
     total = part_a + part_b
-    share_a, share_b = part_a / total, part_b / total  # scaled, so that tiny variances do not underflow
+    share_a, share_b = (
+        part_a / total,
+        part_b / total,
+    )  # scaled, so that tiny variances do not underflow
     return math.sqrt(total), 1.0 / (share_a**2 / (n_a - 1) + share_b**2 / (n_b - 1))
 
 
-def _tested(difference: float, error: float, df: float, level: float, design: Design = "independent") -> TTest:
+def _tested(
+    difference: float, error: float, df: float, level: float, design: Design = "independent"
+) -> TTest:
     from scipy.special import stdtr  # scipy.stats takes a second to import
 
     statistic = difference / error
     margin = quantile(df, 0.5 + level / 2) * error
     p = 2 * float(stdtr(df, -abs(statistic)))
-    return TTest(difference, statistic, df, p, difference - margin, difference + margin, level, error, design)
+    return TTest(
+        difference, statistic, df, p, difference - margin, difference + margin, level, error, design
+    )
 
 
 @cache
@@ -198,8 +229,12 @@ def quantile(df: float, share: float) -> float:
     return float(stdtrit(df, share))
 
 
-def _without_spread(difference: float, scale: float, df: int, level: float, design: Design = "independent") -> TTest:
-    statistic, p = (0.0, 1.0) if abs(difference) <= scale else (math.copysign(math.inf, difference), 0.0)
+def _without_spread(
+    difference: float, scale: float, df: int, level: float, design: Design = "independent"
+) -> TTest:
+    statistic, p = (
+        (0.0, 1.0) if abs(difference) <= scale else (math.copysign(math.inf, difference), 0.0)
+    )
     return TTest(difference, statistic, float(df), p, difference, difference, level, 0.0, design)
 
 
@@ -209,7 +244,9 @@ _FAR = 1000.0
 
 @dataclass(frozen=True)
 class Effect:
-    """Hedges' g and the confidence interval of the standardised difference, in pooled standard deviations."""
+    """Hedges' g and the confidence interval of the standardised difference, in pooled standard
+    deviations.
+    """
 
     g: float
     low: float
@@ -218,14 +255,22 @@ class Effect:
 
 
 def hedges_g(a: Summary, b: Summary, *, level: float = 0.95) -> Effect | None:
-    """Difference of means in pooled standard deviations with Hedges' exact correction for small samples (1981).
+    """Difference of means in pooled standard deviations with Hedges' exact correction for small
+    samples (1981).
 
-    The interval is that of the population's standardised difference, found by inverting the noncentral t distribution
-    (Steiger and Fouladi 1997). None when a side has fewer than two values, no standard deviation, or when neither has
-    any spread: there is then no unit. Raises ValueError for a level outside (0, 1).
+    The interval is that of the population's standardised difference, found by inverting the
+    noncentral t distribution (Steiger and Fouladi 1997). None when a side has fewer than two
+    values, no standard deviation, or when neither has any spread: there is then no unit. Raises
+    ValueError for a level outside (0, 1).
     """
     check_level(level)
-    if a.n < 2 or b.n < 2 or a.std is None or b.std is None or max(a.std, b.std) <= noise(a.mean, b.mean):
+    if (
+        a.n < 2
+        or b.n < 2
+        or a.std is None
+        or b.std is None
+        or max(a.std, b.std) <= noise(a.mean, b.mean)
+    ):
         return None
     df = a.n + b.n - 2
     d = (a.mean - b.mean) / pooled_deviation(a, b)
@@ -239,8 +284,8 @@ def hedges_g(a: Summary, b: Summary, *, level: float = 0.95) -> Effect | None:
 def holm(ps: Sequence[float]) -> list[float]:
     """Adjusted p values in the order given: Holm's step-down method (1979), capped at 1.
 
-    Rejecting those below alpha keeps the chance of any false rejection below alpha. Raises ValueError for a p that is
-    not between 0 and 1.
+    Rejecting those below alpha keeps the chance of any false rejection below alpha. Raises
+    ValueError for a p that is not between 0 and 1.
     """
     if not all(0.0 <= p <= 1.0 for p in ps):
         raise ValueError("p values lie between 0 and 1")

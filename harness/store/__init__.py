@@ -1,4 +1,6 @@
-"""The results folder: records of finished and failed runs, the files that hold them, and the frame of all scores."""
+"""The results folder: records of finished and failed runs, the files that hold them, and the frame
+of all scores.
+"""
 
 from harness.store.files import Store as Store
 from harness.store.files import find_results as find_results

@@ -8,15 +8,17 @@ from __future__ import annotations
 from harness.sources import digest
 from harness.store.schema import Result
 
-#: the mixing rule of this project's methods without such a hyperparameter (`harness.method.Method.mixing`)
+#: the mixing rule of this project's methods without such a hyperparameter
+#: (`harness.method.Method.mixing`)
 _DEFAULT = "floor"
 
 
 def batches_of(result: Result) -> str:
-    """A digest of all that decides a run's batches but the seed; empty where its result does not record that.
+    """A digest of all that decides a run's batches but the seed; empty where its result does not
+    record that.
 
-    Two runs with one digest and one seed read the same rows at each step. Without an identity, as in older results,
-    the captions that were asked for stand for the content of the corpora.
+    Two runs with one digest and one seed read the same rows at each step. Without an identity, as
+    in older results, the captions that were asked for stand for the content of the corpora.
     """
     method, training = (result.hyperparameters.get(group, {}) for group in ("method", "training"))
     length = next((name for name in ("steps", "epochs") if training.get(name)), "")

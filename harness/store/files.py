@@ -1,4 +1,5 @@
-"""The results folder: one JSON file per run, written completely or not at all. Stored scores never change.
+"""The results folder: one JSON file per run, written completely or not at all. Stored scores never
+change.
 
 RESULTS/PROFILE/VARIANT/SETTING/ENCODER/seed-N-FINGERPRINT.json             a finished run; 16 hex digits
 RESULTS/.../seed-N-FINGERPRINT.SUITE-PROTOCOL.npz                           arrays of one of its evaluations
@@ -10,8 +11,9 @@ RESULTS/.slurm/                                     what SLURM keeps of the jobs
 RESULTS/.locks/                                                             one lock per training
 RESULTS/.labs/LAB/                                  what a lab contributed, a store of its own (`harness.store.labs`)
 
-The files of results and failures hold a digest of themselves, which is checked whenever they are read. A change of the
-schema raises its number and comes with an upgrade of records with the previous number.
+The files of results and failures hold a digest of themselves, which is checked whenever they are
+read. A change of the schema raises its number and comes with an upgrade of records with the
+previous number.
 """
 
 from __future__ import annotations
@@ -60,11 +62,20 @@ NamedArrays = Mapping[ArrayName, Array]
 
 #: size in bytes up to which the arrays of an evaluation are read, and unpacked
 MOST_PACKED, MOST_BYTES = 10**8, 5 * 10**8
-_BAD_ARRAYS = (EOFError, MemoryError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error)
+_BAD_ARRAYS = (
+    EOFError,
+    MemoryError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def write_named_arrays(path: Path, arrays: NamedArrays) -> None:
-    """Write arrays as .npz; row i of the entry `index`, (n, 3) texts, is the ArrayName of the entry `i`."""
+    """Write arrays as .npz; row i of the entry `index`, (n, 3) texts, is the ArrayName of the entry
+    `i`.
+    """
     names = np.array([list(name) for name in arrays], dtype=np.str_).reshape(-1, 3)
     numbered = {str(number): values for number, values in enumerate(arrays.values())}
     buffer = io.BytesIO()
@@ -73,22 +84,30 @@ def write_named_arrays(path: Path, arrays: NamedArrays) -> None:
 
 
 def read_named_arrays(path: Path, folder: Path) -> dict[ArrayName, Array]:
-    """Read arrays below a folder of results. Raises UserError naming a file that is damaged, a link or huge."""
+    """Read arrays below a folder of results. Raises UserError naming a file that is damaged, a link
+    or huge.
+    """
     try:
-        with open_within(folder, path, MOST_PACKED) as stream, np.load(stream, allow_pickle=False) as stored:
+        with (
+            open_within(folder, path, MOST_PACKED) as stream,
+            np.load(stream, allow_pickle=False) as stored,
+        ):
             if sum(member.file_size for member in stored.zip.infolist()) > MOST_BYTES:
                 raise ValueError(f"it unpacks to more than {MOST_BYTES / 1e6:.0f} MB")
             names = [ArrayName(*map(str, row)) for row in stored["index"]]
             return {name: stored[str(number)] for number, name in enumerate(names)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, *_BAD_ARRAYS) as error:
         advice = "restore the file, or remove it with the result next to it"
-        raise UserError(f"the arrays {path} cannot be read: {first_line(error)}; {advice}") from error
+        raise UserError(
+            f"the arrays {path} cannot be read: {first_line(error)}; {advice}"
+        ) from error
 
 
 log = logging.getLogger(__name__)
 
 _SAFE = "[]=,+@.:-_"
-#: Most characters that follow the seed and suite in a file name: a fingerprint, a protocol, a suffix.
+#: Most characters that follow the seed and suite in a file name: a fingerprint, a protocol, a
+#: suffix.
 _ADDED = 64
 #: runs named in an error line
 NAMED = 6
@@ -118,7 +137,9 @@ class Store:
 
     def arrays_path(self, result: Result, evaluation: Evaluation) -> Path:
         path = self.path(result)
-        return path.with_name(f"{path.stem}.{quote(evaluation.suite, safe='')}-{evaluation.protocol.key}.npz")
+        return path.with_name(
+            f"{path.stem}.{quote(evaluation.suite, safe='')}-{evaluation.protocol.key}.npz"
+        )
 
     def work(self, fingerprint: str) -> Path:
         """The folder of a training's checkpoint and best model."""
@@ -136,10 +157,14 @@ class Store:
         """All results as data frames, from the index: only new and changed files are read."""
         from harness.store.index import refreshed
 
-        return Frames.of_files(self.root, self.read, refreshed(self.root, _result_paths(self.root), self.read))
+        return Frames.of_files(
+            self.root, self.read, refreshed(self.root, _result_paths(self.root), self.read)
+        )
 
     def read(self, path: Path) -> Result:
-        """Read one file. Raises UserError naming a file that cannot be used, NewerError for one of a newer harness."""
+        """Read one file. Raises UserError naming a file that cannot be used, NewerError for one of
+        a newer harness.
+        """
         try:
             content = read_within(self.root, path)
         except OSError as error:
@@ -153,7 +178,9 @@ class Store:
         except ValidationError as error:  # of a newer schema, or already wrong when written
             _refuse_newer(path, body, error)
             why = _reason(error)
-        raise UserError(f"the result {path} cannot be used ({why}); restore it, or move it away to repeat that run")
+        raise UserError(
+            f"the result {path} cannot be used ({why}); restore it, or move it away to repeat that run"
+        )
 
     def find(self, profile: str, spec: RunSpec, fingerprint: str) -> Result | None:
         """The finished result of a run. Raises UserError where a file of it is damaged."""
@@ -162,7 +189,9 @@ class Store:
             return None
         result = self.read(path)
         if result.fingerprint != fingerprint:
-            raise UserError(f"{path} contains the result of a different run than its file name states; move it away")
+            raise UserError(
+                f"{path} contains the result of a different run than its file name states; move it away"
+            )
         return result
 
     def of_key(self, spec: RunSpec) -> list[Result]:
@@ -171,7 +200,11 @@ class Store:
         Raises UserError if a file is damaged, or two files of one training contradict each other.
         """
         folder = self.folder("", spec).relative_to(self.root)
-        paths = (path for top in sorted(self.root.glob("[!.]*")) for path in _of_seed(top / folder, spec.seed))
+        paths = (
+            path
+            for top in sorted(self.root.glob("[!.]*"))
+            for path in _of_seed(top / folder, spec.seed)
+        )
         results, contradictions = merged_by_training({path: self.read(path) for path in paths})
         if contradictions:
             raise UserError(contradictions[0])
@@ -180,7 +213,9 @@ class Store:
     def spellings(self, run: RunSpec) -> list[RunSpec]:
         """The runs with results that equal a run except for the method's options and reading."""
         folder = self.folder("", run).relative_to(self.root)
-        pattern = f"[!.]*/{escape(file_name(run.variant.name))}*/{escape(str(Path(*folder.parts[1:])))}"
+        pattern = (
+            f"[!.]*/{escape(file_name(run.variant.name))}*/{escape(str(Path(*folder.parts[1:])))}"
+        )
         runs = dict[RunSpec, None]()
         for path in sorted(self.root.glob(f"{pattern}/seed-{run.seed}-*.json")):
             variant = Variant.parse(unquote(path.parents[2].name))
@@ -193,14 +228,16 @@ class Store:
         return bool(_of_seed(self.folder(profile, spec), spec.seed))
 
     def seeds(self, profile: str, spec: RunSpec) -> tuple[list[Result], list[str]]:
-        """The results of a run's key under any seed and configuration, and a line for each file that is left out."""
+        """The results of a run's key under any seed and configuration, and a line for each file
+        that is left out.
+        """
         return self._loaded(sorted(self.folder(profile, spec).glob("seed-*.json")))
 
     def save(self, result: Result) -> Result:
         """Write a result and return it as stored.
 
-        Where the training has a result, evaluations of new suites and protocols are added to it; existing ones stay
-        as they are.
+        Where the training has a result, evaluations of new suites and protocols are added to it;
+        existing ones stay as they are.
         """
         stored = self.find(result.profile, result.spec, result.fingerprint)
         kept = stored.merged(result) if stored else result
@@ -215,7 +252,9 @@ class Store:
         return [each for each in dict.fromkeys((path, *beside)) if each.is_file()]
 
     def save_arrays(self, result: Result, evaluation: Evaluation, arrays: NamedArrays) -> None:
-        """Write the arrays of one evaluation, before the result is written; an existing file is kept."""
+        """Write the arrays of one evaluation, before the result is written; an existing file is
+        kept.
+        """
         path = self.arrays_path(result, evaluation)
         if arrays and not path.is_file():
             write_named_arrays(path, arrays)
@@ -236,16 +275,22 @@ class Store:
         write_text(path, text if text.startswith(there) else there + text)
 
     def log(self, result: Result) -> str:
-        """A result's log, one line per event; empty where there is none. Raises UserError naming one that is a link."""
+        """A result's log, one line per event; empty where there is none. Raises UserError naming
+        one that is a link.
+        """
         path = self.path(result).with_suffix(".log")
         return self.text(path) if path.is_file() else ""
 
     def text(self, path: Path) -> str:
-        """The text of a file of this folder. Raises UserError naming a file that cannot be read, is a link or huge."""
+        """The text of a file of this folder. Raises UserError naming a file that cannot be read, is
+        a link or huge.
+        """
         try:
             return read_within(self.root, path).decode("utf-8", "replace")
         except OSError as error:
-            raise UserError(f"{path} cannot be read ({error.strerror}); remove it, or replace it") from error
+            raise UserError(
+                f"{path} cannot be read ({error.strerror}); remove it, or replace it"
+            ) from error
 
     def lock(self, fingerprint: str) -> AbstractContextManager[bool]:
         """Hold a training's lock; yields False at once when another process holds it."""
@@ -275,13 +320,17 @@ class Store:
         return sorted(filter(None, failures), key=lambda failure: failure.spec.key)
 
     def _failure(self, path: Path) -> Failure | None:
-        """The record in a file; None if it is damaged, or gone because the run has succeeded meanwhile."""
+        """The record in a file; None if it is damaged, or gone because the run has succeeded
+        meanwhile.
+        """
         try:
             return Failure.model_validate_json(unsealed(read_within(self.root, path)))
         except FileNotFoundError:
             return None
         except (DamagedError, OSError, ValueError) as error:
-            log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
+            log.warning(
+                "the failure record %s cannot be read (%s); remove it", path, first_line(error)
+            )
             return None
 
     def _failure_path(self, fingerprint: str) -> Path:
@@ -302,7 +351,9 @@ class Store:
 
 
 def file_name(name: str) -> str:
-    """A name as part of a path, with escapes for invalid characters and those that leave the folder or hide a file."""
+    """A name as part of a path, with escapes for invalid characters and those that leave the folder
+    or hide a file.
+    """
     text = quote(name, safe=_SAFE)
     return f"%2E{text[1:]}" if text.startswith(".") else text
 
@@ -313,7 +364,9 @@ def check_names(profile: str, spec: RunSpec, suites: Iterable[str]) -> None:
     for what, name in {"profile": profile, **names}.items():
         _check_name(what, name, len(file_name(name).encode()))
     for suite in suites:
-        _check_name("suite", suite, len(file_name(suite).encode()) + len(f"seed-{spec.seed}") + _ADDED)
+        _check_name(
+            "suite", suite, len(file_name(suite).encode()) + len(f"seed-{spec.seed}") + _ADDED
+        )
 
 
 def remove_leftovers_of(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> None:
@@ -332,7 +385,9 @@ def _check_name(what: str, name: str, size: int) -> None:
 
 
 def is_named(text: str, key: str, fingerprint: str) -> bool:
-    """Whether a text is a run's key, whole words of the key, or the first six or more digits of its fingerprint."""
+    """Whether a text is a run's key, whole words of the key, or the first six or more digits of its
+    fingerprint.
+    """
     shared = min(len(text), len(fingerprint))
     if _FINGERPRINT.fullmatch(text) and fingerprint[:shared] == text[:shared]:
         return True
@@ -342,13 +397,16 @@ def is_named(text: str, key: str, fingerprint: str) -> bool:
 def several(text: str, names: Sequence[str]) -> UserError:
     """The error for a text that names several runs."""
     listed = first_of(names, NAMED)
-    return UserError(f"'{text}' matches {len(names)} runs; give the key or fingerprint of one: {listed}")
+    return UserError(
+        f"'{text}' matches {len(names)} runs; give the key or fingerprint of one: {listed}"
+    )
 
 
 def find_results(store: Store, text: str, profile: str | None = None) -> list[Result]:
     """Look up a run by its key, VARIANT/SETTING/ENCODER/seed-N, or by its result file (*.json).
 
-    Returns the results of all configurations, or those of one profile. Raises UserError if there are none.
+    Returns the results of all configurations, or those of one profile. Raises UserError if there
+    are none.
     """
     path = Path(text)
     if path.suffix == ".json":
@@ -379,7 +437,9 @@ def _of_seed(folder: Path, seed: int) -> list[Path]:
 
 
 def _refuse_newer(path: Path, body: bytes, error: ValidationError) -> None:
-    """Raise NewerError for a result of a newer harness, by its schema or by fields that this one does not know."""
+    """Raise NewerError for a result of a newer harness, by its schema or by fields that this one
+    does not know.
+    """
     version = _VERSION.search(body)
     if version and int(version[1]) > SCHEMA_VERSION:
         what = f"schema {int(version[1])} and this harness reads up to {SCHEMA_VERSION}"

@@ -1,4 +1,5 @@
-"""The work folder of a run, until its result is saved: submissions, kept evaluations; and how a run is moved away.
+"""The work folder of a run, until its result is saved: submissions, kept evaluations; and how a run
+is moved away.
 
 RESULTS/.work/FINGERPRINT/submitted.json    from the submission of a job to a batch system until its end
 RESULTS/.work/FINGERPRINT/scores-*          evaluations of a run in progress, with their arrays
@@ -39,7 +40,8 @@ from harness.store.schema import Evaluation, Protocol, Result
 RECORD_FILE = "trained.json"
 #: Subfolder of a work folder for the best model of the training.
 BEST = "best"
-#: Subfolder of a work folder for mteb's own files of tasks in the result; those of tasks in progress are in `mteb`.
+#: Subfolder of a work folder for mteb's own files of tasks in the result; those of tasks in
+#: progress are in `mteb`.
 SCORED_BY_MTEB = "mteb-scored"
 #: the name of a checkpoint: its step, and the hash of its content
 CHECKPOINT = re.compile(r"checkpoint-([0-9]+)-([0-9a-f]{32})\.pt")
@@ -56,12 +58,16 @@ def has_training(store: Store, fingerprint: str) -> bool:
 
 
 def checkpoint_step(store: Store, fingerprint: str) -> int:
-    """The step of the newest checkpoint in a run's work folder, from which training resumes; 0 without one."""
+    """The step of the newest checkpoint in a run's work folder, from which training resumes; 0
+    without one.
+    """
     return max((step for step, _ in checkpoints_in(store.work(fingerprint))), default=0)
 
 
 def checkpoints_in(work: Path) -> list[tuple[int, Path]]:
-    """The step and the file of each checkpoint in a work folder, the newest first; other names are ignored."""
+    """The step and the file of each checkpoint in a work folder, the newest first; other names are
+    ignored.
+    """
     named = ((CHECKPOINT.fullmatch(path.name), path) for path in work.glob("checkpoint-*.pt"))
     return sorted(((int(match[1]), path) for match, path in named if match), reverse=True)
 
@@ -110,23 +116,44 @@ def _submission_file(store: Store, job: str) -> Path:
 def _submission_in(store: Store, path: Path) -> Submission | None:
     try:
         return Submission.model_validate(note_in(read_within(store.root, path)))
-    except (OSError, DamagedError, ValidationError):  # removed since, or damaged: treated as never submitted
+    except (
+        OSError,
+        DamagedError,
+        ValidationError,
+    ):  # removed since, or damaged: treated as never submitted
         return None
 
 
-def keep_evaluation(store: Store, fingerprint: str, evaluation: Evaluation, arrays: NamedArrays) -> None:
-    """Keep an evaluation until the run ends: first its arrays, then its file, which holds their hash."""
+def keep_evaluation(
+    store: Store, fingerprint: str, evaluation: Evaluation, arrays: NamedArrays
+) -> None:
+    """Keep an evaluation until the run ends: first its arrays, then its file, which holds their
+    hash.
+    """
     path = _evaluation_file(store, fingerprint, evaluation.suite, evaluation.protocol)
     beside = path.with_suffix(".npz")
     beside.unlink(missing_ok=True)
     if arrays:
         write_named_arrays(beside, arrays)
-    write_note(path, {"scores": evaluation.model_dump(mode="json"), "arrays": content_hash(beside) if arrays else ""})
+    write_note(
+        path,
+        {
+            "scores": evaluation.model_dump(mode="json"),
+            "arrays": content_hash(beside) if arrays else "",
+        },
+    )
 
 
-def kept_evaluation(store: Store, fingerprint: str, suite: str, protocol: Protocol) -> Evaluation | None:
-    """The evaluation that an earlier process kept; None if there is none. A damaged one is put aside."""
-    path, again = _evaluation_file(store, fingerprint, suite, protocol), "the suite is evaluated again"
+def kept_evaluation(
+    store: Store, fingerprint: str, suite: str, protocol: Protocol
+) -> Evaluation | None:
+    """The evaluation that an earlier process kept; None if there is none. A damaged one is put
+    aside.
+    """
+    path, again = (
+        _evaluation_file(store, fingerprint, suite, protocol),
+        "the suite is evaluated again",
+    )
     noted = read_note_on(path, {"arrays": path.with_suffix(".npz")}, again)
     try:
         return None if noted is None else Evaluation.model_validate(noted["scores"])
@@ -138,8 +165,8 @@ def kept_evaluation(store: Store, fingerprint: str, suite: str, protocol: Protoc
 def commit(store: Store, result: Result, log: Path) -> Result:
     """Save a run's result, its log and the arrays of its kept evaluations; return it as stored.
 
-    Arrays and log are written first, since a run with a result counts as done; the work folder is cleared last. To be
-    called under the run's lock.
+    Arrays and log are written first, since a run with a result counts as done; the work folder is
+    cleared last. To be called under the run's lock.
     """
     for evaluation in result.evaluations:
         kept = _evaluation_file(store, result.fingerprint, evaluation.suite, evaluation.protocol)
@@ -170,9 +197,11 @@ def _clear_evaluations(work: Path) -> None:
 
 
 def supersede(store: Store, runs: Iterable[tuple[str, RunSpec, str]]) -> list[Path]:
-    """Move what each run, (profile, spec, fingerprint), has to a results folder of its own; return these folders.
+    """Move what each run, (profile, spec, fingerprint), has to a results folder of its own; return
+    these folders.
 
-    Raises UserError, before anything is moved, where one of them is in progress; and where a file cannot be moved.
+    Raises UserError, before anything is moved, where one of them is in progress; and where a file
+    cannot be moved.
     """
     listed = list(runs)
     for _, spec, fingerprint in listed:
@@ -186,13 +215,20 @@ def _alone(store: Store, spec: RunSpec, fingerprint: str) -> Iterator[None]:
     """Hold a run's lock. Raises UserError where the run is in progress or submitted."""
     with store.lock(fingerprint) as mine:
         if not mine or submission(store, fingerprint):
-            raise UserError(f"{spec.key} is in progress; run the same command again when that has ended")
+            raise UserError(
+                f"{spec.key} is in progress; run the same command again when that has ended"
+            )
         yield
 
 
 def _move_away(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> Path:
-    """Move the work and then the result of a run: until the result is moved, the same command finds the run again."""
-    work, target = store.work(fingerprint), Store(store.root / ".superseded" / _unused_name(store, fingerprint))
+    """Move the work and then the result of a run: until the result is moved, the same command finds
+    the run again.
+    """
+    work, target = (
+        store.work(fingerprint),
+        Store(store.root / ".superseded" / _unused_name(store, fingerprint)),
+    )
     with _alone(store, spec, fingerprint):
         result_last = reversed(store.files_of(profile, spec, fingerprint))
         try:
@@ -200,7 +236,9 @@ def _move_away(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> P
                 move(path, target.root / path.relative_to(store.root))
         except OSError as error:
             where = error.filename2 or error.filename
-            raise UserError(f"{where}: {error.strerror}; correct this, and run the same command again") from error
+            raise UserError(
+                f"{where}: {error.strerror}; correct this, and run the same command again"
+            ) from error
     return target.root
 
 

@@ -1,7 +1,8 @@
 """Many results as data frames: one row per run, per evaluation and per score.
 
-Columns of texts are categories, so that a group-by over several of them needs `observed=True`. What commands need
-before they do anything is read from `table`, the index's Arrow table, since pandas takes long to import.
+Columns of texts are categories, so that a group-by over several of them needs `observed=True`. What
+commands need before they do anything is read from `table`, the index's Arrow table, since pandas
+takes long to import.
 """
 
 from __future__ import annotations
@@ -23,13 +24,21 @@ from harness.errors import UserError
 from harness.formatting import count_of
 from harness.metrics import NO_SCORE, Metric, Metrics
 from harness.registry import get
-from harness.store.schema import BACKEND_VERSION, Evaluation, Protocol, Result, differences, unscored_tasks
+from harness.store.schema import (
+    BACKEND_VERSION,
+    Evaluation,
+    Protocol,
+    Result,
+    differences,
+    unscored_tasks,
+)
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-#: judgements of an evaluation: a plan would use the same code, data and values of run and suite now; or unknown
+#: judgements of an evaluation: a plan would use the same code, data and values of run and suite
+#: now; or unknown
 PRESENT, UNKNOWN = "present", ""
 
 #: column of `Frames.flat` -> what it holds
@@ -76,15 +85,17 @@ class Judge(typing.Protocol):
         """Whether each evaluation is PRESENT, or what has changed since."""
 
     def sentences(self, profile: str, evaluation: Evaluation, task: str) -> list[tuple[str, ...]]:
-        """Both sentences of the pairs, or each caption, that an evaluation read; none where these are not at hand."""
+        """Both sentences of the pairs, or each caption, that an evaluation read; none where these
+        are not at hand.
+        """
 
 
 @dataclass(eq=False, repr=False)
 class Frames(Sequence[Result]):
     """Results as data frames, and as a sequence that reads a result's file when it is asked for.
 
-    `held` are the results, by row of `table`, that are in memory; `judge` fills the column `present`. `problems` has
-    one line for each file that cannot be used, which is in no frame.
+    `held` are the results, by row of `table`, that are in memory; `judge` fills the column
+    `present`. `problems` has one line for each file that cannot be used, which is in no frame.
     """
 
     table: pyarrow.Table
@@ -96,7 +107,9 @@ class Frames(Sequence[Result]):
 
     @classmethod
     def of_files(cls, root: Path, read: Callable[[Path], Result], files: pyarrow.Table) -> Frames:
-        """The results of files: those of one training are merged, those that cannot be used are left out."""
+        """The results of files: those of one training are merged, those that cannot be used are
+        left out.
+        """
         from harness.store.index import row_of, table_of, taken, united
 
         found = texts_in(files["problem"])
@@ -110,12 +123,24 @@ class Frames(Sequence[Result]):
         rows = {root / paths[row]: row for row, each in enumerate(fingerprints) if counts[each] > 1}
         results = {path: read(path) for path in rows}
         kept, contradictions = merged_by_training(results)
-        merged = {rows[path]: result for path, result in kept.items() if result is not results[path]}
+        merged = {
+            rows[path]: result for path, result in kept.items() if result is not results[path]
+        }
         places = {row: len(table) + number for number, row in enumerate(merged)}
-        left = [row for row in range(len(table)) if root / paths[row] not in results or root / paths[row] in kept]
+        left = [
+            row
+            for row in range(len(table))
+            if root / paths[row] not in results or root / paths[row] in kept
+        ]
         both = united(table, table_of(map(row_of, merged.values())))
         held = {new: merged[row] for new, row in enumerate(left) if row in merged}
-        return cls(taken(both, [places.get(row, row) for row in left]), root, read, held, problems + contradictions)
+        return cls(
+            taken(both, [places.get(row, row) for row in left]),
+            root,
+            read,
+            held,
+            problems + contradictions,
+        )
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -131,13 +156,17 @@ class Frames(Sequence[Result]):
         return self.taken(rows) if isinstance(rows, range) else self.result(rows)
 
     def result(self, row: int) -> Result:
-        """The result of a run, read from its file. Raises UserError where that is damaged, gone, or of another run."""
+        """The result of a run, read from its file. Raises UserError where that is damaged, gone, or
+        of another run.
+        """
         if row in self.held:
             return self.held[row]
         path, fingerprint = (self.table[name][row].as_py() for name in ("path", "fingerprint"))
         result = self.read(self.root / path)
         if result.fingerprint != fingerprint:
-            raise UserError(f"the result {self.root / path} has changed in the meantime; run the same command again")
+            raise UserError(
+                f"the result {self.root / path} has changed in the meantime; run the same command again"
+            )
         return result
 
     def readable(self) -> Iterator[Result]:
@@ -159,7 +188,9 @@ class Frames(Sequence[Result]):
     def where(self, **texts: Collection[str]) -> Frames:
         """The results whose columns have one of these texts."""
         columns = [(self.texts(name), wanted) for name, wanted in texts.items()]
-        return self.taken([row for row in range(len(self)) if all(found[row] in some for found, some in columns)])
+        return self.taken(
+            [row for row in range(len(self)) if all(found[row] in some for found, some in columns)]
+        )
 
     def texts(self, name: str) -> list[str]:
         """A column of texts of `table`, which costs no import of pandas."""
@@ -170,20 +201,27 @@ class Frames(Sequence[Result]):
         """Each run's key."""
         named = (self.texts(name) for name in ("variant", "setting", "encoder"))
         seeds = self.table["seed"].to_pylist()
-        return [f"{'/'.join(names)}/seed-{seed}" for *names, seed in zip(*named, seeds, strict=True)]
+        return [
+            f"{'/'.join(names)}/seed-{seed}" for *names, seed in zip(*named, seeds, strict=True)
+        ]
 
     @cached_property
     def earlier(self) -> list[bool]:
         """Whether an earlier backend trained each run; a run without training has no backend."""
         values, backends = self.texts("hyperparameters"), self.table["backend"].to_pylist()
         trained = {text for text in set(values) if json.loads(text).get("training")}
-        return [text in trained and made < BACKEND_VERSION for text, made in zip(values, backends, strict=True)]
+        return [
+            text in trained and made < BACKEND_VERSION
+            for text, made in zip(values, backends, strict=True)
+        ]
 
     @cached_property
     def runs(self) -> pandas.DataFrame:
-        """One row per run: the columns of the index but `evaluations`, and those of `flat` that are a run's.
+        """One row per run: the columns of the index but `evaluations`, and those of `flat` that are
+        a run's.
 
-        Columns of JSON texts are those named in `harness.store.index.JSON`; `overrides_json` is the one of overrides.
+        Columns of JSON texts are those named in `harness.store.index.JSON`; `overrides_json` is the
+        one of overrides.
         """
         names = [name for name in self.table.column_names if name not in ("problem", "evaluations")]
         table: pandas.DataFrame = self.table.select(names).to_pandas()
@@ -191,19 +229,28 @@ class Frames(Sequence[Result]):
         values = runs["hyperparameters"]
         return runs.assign(
             overrides=_named(runs["overrides_json"], lambda text: overrides_text(json.loads(text))),
-            training=_named(values, lambda text: overrides_text(json.loads(text).get("training", {}))),
-            pooling=_named(values, lambda text: str(json.loads(text).get("encoder", {}).get("pooling", ""))),
+            training=_named(
+                values, lambda text: overrides_text(json.loads(text).get("training", {}))
+            ),
+            pooling=_named(
+                values, lambda text: str(json.loads(text).get("encoder", {}).get("pooling", ""))
+            ),
             minutes=runs["train_seconds"] / 60,
         )
 
     @cached_property
     def numbers(self) -> Mapping[str, np.ndarray[Any, Any]]:
         """The columns of numbers of `runs`, (R,) each."""
-        return {str(name): column.to_numpy() for name, column in self.runs.select_dtypes("number").items()}
+        return {
+            str(name): column.to_numpy()
+            for name, column in self.runs.select_dtypes("number").items()
+        }
 
     @cached_property
     def evaluations(self) -> pandas.DataFrame:
-        """One row per evaluation: `run` (a row of runs), suite, protocol, declared, warnings, finished, seconds."""
+        """One row per evaluation: `run` (a row of runs), suite, protocol, declared, warnings,
+        finished, seconds.
+        """
         table, runs = self._evaluations
         evaluations: pandas.DataFrame = table.drop_columns(["scores", "parts"]).to_pandas()
         return evaluations.assign(run=runs)
@@ -218,12 +265,16 @@ class Frames(Sequence[Result]):
 
     @cached_property
     def scores(self) -> pandas.DataFrame:
-        """One row per score of a whole task: `evaluation` (a row of evaluations), task, part (''), metric, value."""
+        """One row per score of a whole task: `evaluation` (a row of evaluations), task, part (''),
+        metric, value.
+        """
         return self._scores("scores")
 
     @cached_property
     def parts(self) -> pandas.DataFrame:
-        """One row per score of a part of a task, with the columns of `scores`; several times as many as these."""
+        """One row per score of a part of a task, with the columns of `scores`; several times as
+        many as these.
+        """
         return self._scores("parts")
 
     @cached_property
@@ -240,7 +291,9 @@ class Frames(Sequence[Result]):
         return self.evaluations.drop_duplicates(["run", "suite"], keep="last")
 
     def times(self) -> dict[tuple[str, str], dict[str, list[float]]]:
-        """Method and encoder -> seconds of trainings (''), of a step of each ('step'), and of newest evaluations."""
+        """Method and encoder -> seconds of trainings (''), of a step of each ('step'), and of
+        newest evaluations.
+        """
         table, runs = self._evaluations
         suites: list[dict[str, float]] = [{} for _ in range(len(self))]
         for run, suite, seconds in zip(
@@ -251,17 +304,27 @@ class Frames(Sequence[Result]):
         numbers = (self.table[name].to_pylist() for name in ("train_seconds", "steps"))
         columns = self.texts("method"), self.texts("encoder"), *numbers, suites
         for method, encoder, training, steps, evaluated in zip(*columns, strict=True):
-            for what, seconds in {"": training, **({"step": training / steps} if steps else {}), **evaluated}.items():
+            for what, seconds in {
+                "": training,
+                **({"step": training / steps} if steps else {}),
+                **evaluated,
+            }.items():
                 times.setdefault((method, encoder), {}).setdefault(what, []).append(seconds)
         return times
 
     def flat(self) -> pandas.DataFrame:
-        """One row per score of a task or a part of it, with the columns FRAME_COLUMNS, in the order of evaluations."""
+        """One row per score of a task or a part of it, with the columns FRAME_COLUMNS, in the order
+        of evaluations.
+        """
         import pandas
 
         evaluations = self.evaluations.assign(present=self.present)[["run", *_OF_EVALUATIONS]]
-        runs = self.runs[[name for name in FRAME_COLUMNS if name not in (*_OF_EVALUATIONS, *_OF_SCORES)]]
-        scores = pandas.concat([self.scores, self.parts]).sort_values("evaluation", kind="stable", ignore_index=True)
+        runs = self.runs[
+            [name for name in FRAME_COLUMNS if name not in (*_OF_EVALUATIONS, *_OF_SCORES)]
+        ]
+        scores = pandas.concat([self.scores, self.parts]).sort_values(
+            "evaluation", kind="stable", ignore_index=True
+        )
         return scores.join(evaluations, on="evaluation").join(runs, on="run")[[*FRAME_COLUMNS]]
 
 
@@ -306,13 +369,19 @@ def _named(column: pandas.Series, name: Callable[[str], str]) -> pandas.Series:
     """A column of categories under other names, which several may share."""
     import pandas
 
-    codes, names = pandas.factorize(pandas.Index([name(text) for text in column.cat.categories], dtype=object))
-    return pandas.Series(pandas.Categorical.from_codes(codes[column.cat.codes], names), column.index)
+    codes, names = pandas.factorize(
+        pandas.Index([name(text) for text in column.cat.categories], dtype=object)
+    )
+    return pandas.Series(
+        pandas.Categorical.from_codes(codes[column.cat.codes], names), column.index
+    )
 
 
 @cache
 def unjudged(suite: str) -> frozenset[str]:
-    """The metrics that an installed suite declares as not judged; none for a suite that cannot be used."""
+    """The metrics that an installed suite declares as not judged; none for a suite that cannot be
+    used.
+    """
     try:
         return frozenset(metric.name for metric in get("suite", suite).metrics if not metric.judged)
     except UserError:
@@ -320,7 +389,8 @@ def unjudged(suite: str) -> frozenset[str]:
 
 
 def metrics_of(results: Sequence[Result]) -> Metrics:
-    """Suite -> name -> metric, as the protocols of the results declare them; of several, the newest counts.
+    """Suite -> name -> metric, as the protocols of the results declare them; of several, the newest
+    counts.
 
     Results of earlier versions do not say which metrics are not judged; the installed suite does.
     """
@@ -343,7 +413,9 @@ def declared_metrics(protocol: str) -> tuple[Metric, ...]:
 
 
 def unscored(results: Sequence[Result]) -> dict[tuple[str, str], list[str]]:
-    """One line for each run with unscored tasks, which are missing from a frame: (profile, suite) -> lines."""
+    """One line for each run with unscored tasks, which are missing from a frame: (profile, suite)
+    -> lines.
+    """
     frames = frames_of(results)
     newest = frames.newest()
     marked = [text for text in newest["warnings"].cat.categories if f": {NO_SCORE}: " in text]
@@ -351,7 +423,9 @@ def unscored(results: Sequence[Result]) -> dict[tuple[str, str], list[str]]:
     some = newest[newest["warnings"].isin(marked)]
     for run, suite, warnings in zip(some["run"], some["suite"], some["warnings"], strict=True):
         if why := unscored_tasks(suite, json.loads(warnings)):
-            lines.setdefault((frames.runs["profile"][run], suite), []).append(f"{frames.keys[run]}: {why}")
+            lines.setdefault((frames.runs["profile"][run], suite), []).append(
+                f"{frames.keys[run]}: {why}"
+            )
     return lines
 
 
@@ -375,7 +449,9 @@ def earlier_backends(results: Sequence[Result]) -> str:
 
 
 def merged_by_training(results: Mapping[Path, Result]) -> tuple[dict[Path, Result], list[str]]:
-    """Results by path, those of one training and key merged under their first, and a line for each contradiction."""
+    """Results by path, those of one training and key merged under their first, and a line for each
+    contradiction.
+    """
     trainings: dict[str, dict[Path, Result]] = {}
     for path, result in results.items():
         trainings.setdefault(result.fingerprint, {})[path] = result
@@ -383,9 +459,13 @@ def merged_by_training(results: Mapping[Path, Result]) -> tuple[dict[Path, Resul
     agreeing: dict[tuple[str, str, str], dict[Path, Result]] = {}
     for path, result in results.items():
         if not lines[result.fingerprint]:
-            agreeing.setdefault((result.profile, result.spec.key, result.fingerprint), {})[path] = result
+            agreeing.setdefault((result.profile, result.spec.key, result.fingerprint), {})[path] = (
+                result
+            )
     merged = {
-        next(iter(files)): reduce(Result.merged, sorted(files.values(), key=lambda result: result.finished))
+        next(iter(files)): reduce(
+            Result.merged, sorted(files.values(), key=lambda result: result.finished)
+        )
         for files in agreeing.values()
     }
     return merged, [line for line in lines.values() if line]
@@ -393,7 +473,9 @@ def merged_by_training(results: Mapping[Path, Result]) -> tuple[dict[Path, Resul
 
 def _contradiction(results: Mapping[Path, Result]) -> str:
     """One line where files of one training differ in what both hold; empty where they agree."""
-    differ = dict.fromkeys(what for pair in combinations(results.values(), 2) for what in differences(*pair))
+    differ = dict.fromkeys(
+        what for pair in combinations(results.values(), 2) for what in differences(*pair)
+    )
     if not differ:
         return ""
     files = " and ".join(map(str, results))

@@ -1,15 +1,18 @@
-"""The index of a results folder: the data that tables need from every result, as one Arrow table in one file.
+"""The index of a results folder: the data that tables need from every result, as one Arrow table in
+one file.
 
-RESULTS/.cache/index-SCHEMA.VERSION.bin, an Arrow IPC stream (lz4), and its CRC-32 in the last 4 bytes
+RESULTS/.cache/index-SCHEMA.VERSION.bin, an Arrow IPC stream (lz4), and its CRC-32 in the last 4
+bytes
 
-The table has one row per result file; a row's evaluations, and the scores in them, are nested lists.
+The table has one row per result file; a row's evaluations, and the scores in them, are nested
+lists.
 
-The index is a cache. A result file is read again when its size or a time differs from the index's (the time of its
-content, which programs can set, or that of its last change, which they cannot), and for a while after it was written,
-since a second change within one tick of the file system's clock would go unnoticed. What could not be used is read each
-time: another user may have been refused it. A damaged index is rebuilt; a
-folder that cannot be written has none. Concurrent writers are safe: each replaces the whole file, and the last one
-wins.
+The index is a cache. A result file is read again when its size or a time differs from the index's
+(the time of its content, which programs can set, or that of its last change, which they cannot),
+and for a while after it was written, since a second change within one tick of the file system's
+clock would go unnoticed. What could not be used is read each time: another user may have been
+refused it. A damaged index is rebuilt; a folder that cannot be written has none. Concurrent writers
+are safe: each replaces the whole file, and the last one wins.
 """
 
 from __future__ import annotations
@@ -38,9 +41,11 @@ from harness.store.schema import SCHEMA_VERSION, Evaluation, Result
 
 #: Increased when the columns change; each schema of results has indexes of its own.
 INDEX_VERSION: Final = 5
-#: Folders with fewer files than this have no index: reading the files takes a few hundredths of a second.
+#: Folders with fewer files than this have no index: reading the files takes a few hundredths of a
+#: second.
 WORTH_FILES: Final = 200
-#: Age in ns from which a file's time is trusted when it is read; file systems keep times to two seconds or better.
+#: Age in ns from which a file's time is trusted when it is read; file systems keep times to two
+#: seconds or better.
 _SETTLED_NS: Final = 2_500_000_000
 #: the status of a file that is to be read again
 _UNSETTLED: Final = (0, -1, -1)
@@ -50,7 +55,9 @@ _BATCH: Final = 500
 #: a text that many rows share, and one of its own
 _SHARED, _OWN = pa.dictionary(pa.int32(), pa.string()), pa.string()
 #: `part` is '' in the scores of whole tasks
-_SCORES = pa.list_(pa.struct({**dict.fromkeys(("task", "part", "metric"), _SHARED), "value": pa.float64()}))
+_SCORES = pa.list_(
+    pa.struct({**dict.fromkeys(("task", "part", "metric"), _SHARED), "value": pa.float64()})
+)
 #: `protocol` is the protocol's key, `declared` its JSON text; seconds are wall time
 _EVALUATION = {
     **dict.fromkeys(("suite", "protocol", "declared", "warnings"), _SHARED),
@@ -63,16 +70,23 @@ _FIELDS = ("profile", "profile_origin", "fingerprint", "group", "started", "fini
 _NUMBERS = ("backend", "train_seconds", "peak_memory_mb")
 #: columns that tell whether a file has changed, as `_status` returns them
 _STATUS = ("size", "mtime", "ctime")
-#: `problem` is what is wrong with a file that cannot be used, `dev` the best dev score, `shares` of terms in JSON, and
-#: `batches` as `batches_of` gives them
+#: `problem` is what is wrong with a file that cannot be used, `dev` the best dev score, `shares` of
+#: terms in JSON, and `batches` as `batches_of` gives them
 SCHEMA = pa.schema(
     {
         **dict.fromkeys(("path", "problem", "fingerprint", "started", "finished", "shares"), _OWN),
-        **dict.fromkeys(("profile", "profile_origin", "method", "variant", "setting", "encoder", "group"), _SHARED),
+        **dict.fromkeys(
+            ("profile", "profile_origin", "method", "variant", "setting", "encoder", "group"),
+            _SHARED,
+        ),
         "batches": _SHARED,
         **dict.fromkeys(("dev_task", "dev_metric", *JSON), _SHARED),
-        **dict.fromkeys(("seed", "backend", "steps", "text_rows", "other_rows", *_STATUS), pa.int64()),
-        **dict.fromkeys(("dev", "last_dev", "flops", "train_seconds", "peak_memory_mb"), pa.float64()),
+        **dict.fromkeys(
+            ("seed", "backend", "steps", "text_rows", "other_rows", *_STATUS), pa.int64()
+        ),
+        **dict.fromkeys(
+            ("dev", "last_dev", "flops", "train_seconds", "peak_memory_mb"), pa.float64()
+        ),
         "evaluations": pa.list_(pa.struct(_EVALUATION)),
     }
 )
@@ -82,11 +96,15 @@ ReadResult = Callable[[Path], Result]
 
 
 def refreshed(root: Path, paths: Sequence[str], read: ReadResult) -> pa.Table:
-    """The table of result files below a folder, in their order; new, changed and unusable ones are read."""
+    """The table of result files below a folder, in their order; new, changed and unusable ones are
+    read.
+    """
     known = _load(root)
     rows = {path: row for row, path in enumerate(known["path"].to_pylist())}
     problems = known["problem"].to_pylist()
-    statuses = [*zip(*(column.to_pylist() for column in known.select(_STATUS).columns), strict=True)]
+    statuses = [
+        *zip(*(column.to_pylist() for column in known.select(_STATUS).columns), strict=True)
+    ]
     settled = time.time_ns() - _SETTLED_NS
     fresh: dict[str, tuple[int, ...]] = {}
     for path in paths:
@@ -125,7 +143,10 @@ def row_of(result: Result) -> dict[str, object]:
         "shares": json.dumps(result.shares),
         # a training ends with a dev score, so that older files have steps too
         "steps": getattr(result.budget, "steps", next(reversed(result.dev.steps), None)),
-        **{name: getattr(result.budget, name, None) for name in ("text_rows", "other_rows", "flops")},
+        **{
+            name: getattr(result.budget, name, None)
+            for name in ("text_rows", "other_rows", "flops")
+        },
         "dev": result.dev.best_score,
         "last_dev": next(reversed(result.dev.scores), None),
         "dev_task": "" if result.dev.best_step is None else result.dev.task,
@@ -136,7 +157,9 @@ def row_of(result: Result) -> dict[str, object]:
 
 def _evaluation(evaluation: Evaluation) -> dict[str, object]:
     parts = (
-        _scores(task, part, values) for task, by_part in evaluation.parts.items() for part, values in by_part.items()
+        _scores(task, part, values)
+        for task, by_part in evaluation.parts.items()
+        for part, values in by_part.items()
     )
     return {
         "suite": evaluation.suite,
@@ -145,13 +168,20 @@ def _evaluation(evaluation: Evaluation) -> dict[str, object]:
         "warnings": json.dumps(evaluation.warnings),
         "finished": evaluation.finished,
         "seconds": evaluation.seconds,
-        "scores": [score for task, values in evaluation.scores.items() for score in _scores(task, "", values)],
+        "scores": [
+            score
+            for task, values in evaluation.scores.items()
+            for score in _scores(task, "", values)
+        ],
         "parts": [score for scores in parts for score in scores],
     }
 
 
 def _scores(task: str, part: str, values: Mapping[str, float]) -> Iterator[dict[str, object]]:
-    return ({"task": task, "part": part, "metric": metric, "value": value} for metric, value in values.items())
+    return (
+        {"task": task, "part": part, "metric": metric, "value": value}
+        for metric, value in values.items()
+    )
 
 
 def table_of(rows: Iterable[Mapping[str, object]]) -> pa.Table:
@@ -164,7 +194,9 @@ def table_of(rows: Iterable[Mapping[str, object]]) -> pa.Table:
 def _parsed(text: str) -> pa.Table:
     plain = pa.schema([pa.field(field.name, _without_dictionaries(field.type)) for field in SCHEMA])
     whole = arrow_json.ReadOptions(use_threads=False, block_size=len(text) + 1)
-    table = arrow_json.read_json(io.BytesIO(text.encode()), whole, arrow_json.ParseOptions(explicit_schema=plain))
+    table = arrow_json.read_json(
+        io.BytesIO(text.encode()), whole, arrow_json.ParseOptions(explicit_schema=plain)
+    )
     return table.select(SCHEMA.names).cast(SCHEMA)
 
 
@@ -172,7 +204,9 @@ def _without_dictionaries(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(_without_dictionaries(kind.value_type))
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _without_dictionaries(field.type)) for field in kind])
+        return pa.struct(
+            [pa.field(field.name, _without_dictionaries(field.type)) for field in kind]
+        )
     return pa.string() if pa.types.is_dictionary(kind) else kind
 
 
@@ -189,7 +223,9 @@ def _empty() -> pa.Table:
 def taken(table: pa.Table, rows: Sequence[int]) -> pa.Table:
     """The rows of a table at these numbers, in that order."""
     numbers = np.asarray(rows, np.int64)
-    return table.take(pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)]))
+    return table.take(
+        pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
+    )
 
 
 def _found(path: Path, read: ReadResult) -> dict[str, object]:
@@ -211,7 +247,9 @@ def _load(root: Path) -> pa.Table:
 
 
 def _save(root: Path, table: pa.Table) -> None:
-    with suppress(OSError):  # a read-only folder or a full disk: the next reader reads the files again
+    with suppress(
+        OSError
+    ):  # a read-only folder or a full disk: the next reader reads the files again
         remove_leftovers(_file(root).parent, ".index-*.tmp", ABANDONED_S)
         write_table(_file(root), table)
 
@@ -228,7 +266,9 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def read_table(path: Path) -> pa.Table:
-    """Read a file of `write_table`. Raises OSError, and ValueError or pyarrow's errors for any other file."""
+    """Read a file of `write_table`. Raises OSError, and ValueError or pyarrow's errors for any
+    other file.
+    """
     with open_regular(path) as stream:
         content = memoryview(stream.read())
     if zlib.crc32(content[:-4]).to_bytes(4, "little") != content[-4:]:

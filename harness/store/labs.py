@@ -2,11 +2,12 @@
 
 RESULTS/.labs/LAB/PROFILE/VARIANT/SETTING/ENCODER/seed-N-FINGERPRINT.json        what a lab contributed
 
-Each lab's folder is a store of its own. The tables of RESULTS read one result of each training, the first to arrive,
-never the labs' copies. The copies show who contributed a result, and the results of several labs for one experiment.
+Each lab's folder is a store of its own. The tables of RESULTS read one result of each training, the
+first to arrive, never the labs' copies. The copies show who contributed a result, and the results
+of several labs for one experiment.
 
-A merge checks each result first, then writes its arrays and log, the lab's copy, and finally the result of the store.
-A merge killed at any moment loses nothing, and repeating it completes it.
+A merge checks each result first, then writes its arrays and log, the lab's copy, and finally the
+result of the store. A merge killed at any moment loses nothing, and repeating it completes it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def lab_store(store: Store, lab: str) -> Store:
 
 
 def named_stores(folders: Sequence[Path], names: Sequence[str]) -> dict[str, Store]:
-    """The stores of folders by the names of their contributors, which default to the folders' own names.
+    """The stores of folders by the names of their contributors, which default to the folders' own
+    names.
 
     Raises UserError for a repeated or invalid name, and if there are not as many names as folders.
     """
@@ -58,7 +60,9 @@ def named_stores(folders: Sequence[Path], names: Sequence[str]) -> dict[str, Sto
             "for each folder, in their order, or not at all"
         )
     stores: dict[str, Store] = {}
-    for folder, name in zip(folders, names or [expand(folder).resolve().name for folder in folders], strict=True):
+    for folder, name in zip(
+        folders, names or [expand(folder).resolve().name for folder in folders], strict=True
+    ):
         if stores.setdefault(check_lab(name), Store(expand(folder))).root != expand(folder):
             raise UserError(
                 f"two folders are the results of '{name}'; tell them apart with --contributor, once for each"
@@ -91,7 +95,8 @@ def contributor(store: Store, result: Result) -> str:
 
 
 def repeated(store: Store) -> Iterator[dict[str, Result]]:
-    """Each run's results that several labs contributed, by lab; the one shown in tables first, then by lab.
+    """Each run's results that several labs contributed, by lab; the one shown in tables first, then
+    by lab.
 
     Files that cannot be used are left out.
     """
@@ -99,7 +104,9 @@ def repeated(store: Store) -> Iterator[dict[str, Result]]:
     for lab, held in labs_of(store).items():
         for contributed in held.load()[0]:
             copies.setdefault(contributed.fingerprint, {})[lab] = contributed
-    shown = {result.fingerprint: result for result in store.frames().where(fingerprint=copies).readable()}
+    shown = {
+        result.fingerprint: result for result in store.frames().where(fingerprint=copies).readable()
+    }
     for fingerprint, same in copies.items():
         result = shown.get(fingerprint)
         first = {lab: copy for lab, copy in same.items() if result and same_training(result, copy)}
@@ -109,7 +116,8 @@ def repeated(store: Store) -> Iterator[dict[str, Result]]:
 
 
 def check_identity(result: Result) -> bool:
-    """Check a result's fingerprint against its content; return False for older files, which cannot be checked.
+    """Check a result's fingerprint against its content; return False for older files, which cannot
+    be checked.
 
     Raises UserError if fingerprint, group or names do not match the identity in the file.
     """
@@ -141,9 +149,10 @@ Standing = Literal["new", "extended", "there"]
 class Merged:
     """The outcome of a merge: the state of each result, by lab and fingerprint, and counts.
 
-    `in_use` counts results skipped since a command is executing the run, `unchecked` those too old to hold the data
-    that their fingerprint is computed from. `conflicts` has one line for each result that contradicts an earlier
-    contribution of the same lab, `problems` one for each file left out.
+    `in_use` counts results skipped since a command is executing the run, `unchecked` those too old
+    to hold the data that their fingerprint is computed from. `conflicts` has one line for each
+    result that contradicts an earlier contribution of the same lab, `problems` one for each file
+    left out.
     """
 
     states: dict[tuple[str, str], Standing] = field(default_factory=dict)
@@ -157,10 +166,11 @@ class Merged:
 
 
 def merge(into: Store, sources: Mapping[str, Store]) -> Merged:
-    """Merge the results of stores, given by lab; results that a source has from other labs keep those labs' names.
+    """Merge the results of stores, given by lab; results that a source has from other labs keep
+    those labs' names.
 
-    Tunings are merged too. A result that cannot be used, or whose fingerprint does not
-    match its content, is left out. Raises UserError for a source without results, before anything is written.
+    Tunings are merged too. A result that cannot be used, or whose fingerprint does not match its
+    content, is left out. Raises UserError for a source without results, before anything is written.
     """
     for store in sources.values():
         if not (store.files() or labs_of(store)):
@@ -187,9 +197,13 @@ def _take_all(into: Store, lab: str, store: Store, done: Merged) -> None:
 
 
 def _checked(store: Store, path: Path) -> tuple[Result, bool]:
-    """A contributed result, and whether its fingerprint could be checked. Raises UserError if it cannot be used."""
+    """A contributed result, and whether its fingerprint could be checked. Raises UserError if it
+    cannot be used.
+    """
     if not path.resolve().is_relative_to(store.root.resolve()):
-        raise UserError(f"the result {path} lies behind a link, which is not followed; copy it into {store.root}")
+        raise UserError(
+            f"the result {path} lies behind a link, which is not followed; copy it into {store.root}"
+        )
     result = store.read(path)
     if store.path(result) != path:
         raise UserError(f"the result {path} is not of the run that its path names")
@@ -200,7 +214,9 @@ def _checked(store: Store, path: Path) -> tuple[Result, bool]:
 
 
 def _take(into: Store, owner: str, source: Store, path: Path, done: Merged) -> None:
-    """Merge a result under the name of the lab that trained it, which may not be the `owner` of the file."""
+    """Merge a result under the name of the lab that trained it, which may not be the `owner` of the
+    file.
+    """
     result, computed = _checked(source, path)
     lab = contributor(source, result) or contributor(into, result) or owner
     held = lab_store(into, lab)
@@ -209,7 +225,11 @@ def _take(into: Store, owner: str, source: Store, path: Path, done: Merged) -> N
             done.in_use += 1
             return
         before = held.find(result.profile, result.spec, result.fingerprint)
-        differ = differences(before, result) if before and same_training(before, result) else ["training"]
+        differ = (
+            differences(before, result)
+            if before and same_training(before, result)
+            else ["training"]
+        )
         if before and differ:
             done.conflicts.append(
                 f"{lab} has two results of {result.spec.key} ({result.fingerprint[:16]}) that differ in "
@@ -225,7 +245,9 @@ def _take(into: Store, owner: str, source: Store, path: Path, done: Merged) -> N
 
 
 def _write(into: Store, held: Store, source: Store, result: Result, done: Merged) -> bool:
-    """Write the new parts of a result to the lab's store and to the main store; return whether there were any."""
+    """Write the new parts of a result to the lab's store and to the main store; return whether
+    there were any.
+    """
     shown = into.find(result.profile, result.spec, result.fingerprint)
     if shown is None or (same_training(shown, result) and not differences(shown, result)):
         _copy_beside(into, source, result, done)

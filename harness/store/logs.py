@@ -4,7 +4,8 @@ RESULTS/.work/FINGERPRINT/run.log       of a run in progress, or one that was ki
 RESULTS/failed/FINGERPRINT.log          of the last failure, beside its record
 RESULTS/PROFILE/.../seed-N-FINGERPRINT.log      of a finished run, beside its result
 
-For a job that was submitted to a batch system and has no log of its own yet, the batch system's output is the log.
+For a job that was submitted to a batch system and has no log of its own yet, the batch system's
+output is the log.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _FINISHED = re.compile(r"(seed-[0-9]+)-([0-9a-f]+)")
 
 @dataclass(frozen=True)
 class StoredLog:
-    """The log of one run. `fingerprint` has at least 12 digits; `profile` is empty if it is not known."""
+    """The log of one run. `fingerprint` has at least 12 digits; `profile` is empty if it is not
+    known.
+    """
 
     key: str
     state: LogState
@@ -55,7 +58,9 @@ def failed_log(store: Store, fingerprint: str) -> Path:
 
 
 def stored_logs(store: Store) -> list[StoredLog]:
-    """One log of each run: of its unfinished or submitted work, else of its failure, else of its result."""
+    """One log of each run: of its unfinished or submitted work, else of its failure, else of its
+    result.
+    """
     logs: list[StoredLog] = []
     profiles: dict[str, set[str]] = {}
     for log in (*_unfinished(store), *_submitted(store), *_failed(store), *_finished(store)):
@@ -68,12 +73,19 @@ def stored_logs(store: Store) -> list[StoredLog]:
 
 def running(store: Store) -> dict[str, str]:
     """The last line of the log of each run that is submitted or in progress now, by key."""
-    logs = [*(log for log in _unfinished(store) if in_progress(store, log.fingerprint)), *_submitted(store)]
-    return {log.key: _content(store, log.path).decode("utf-8", "replace").rstrip().rpartition("\n")[2] for log in logs}
+    logs = [
+        *(log for log in _unfinished(store) if in_progress(store, log.fingerprint)),
+        *_submitted(store),
+    ]
+    return {
+        log.key: _content(store, log.path).decode("utf-8", "replace").rstrip().rpartition("\n")[2]
+        for log in logs
+    }
 
 
 def find_log(store: Store, text: str) -> StoredLog:
-    """Look up a log by its run's key, whole parts of it, or the first six or more digits of the fingerprint.
+    """Look up a log by its run's key, whole parts of it, or the first six or more digits of the
+    fingerprint.
 
     Raises UserError, one line that names the runs that match, or similar ones where none does.
     """
@@ -88,11 +100,13 @@ def find_log(store: Store, text: str) -> StoredLog:
     raise UserError(f"there is no log of '{text}' in {store.root}; {hint}")
 
 
-def follow(log: StoredLog, store: Store, wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
+def follow(
+    log: StoredLog, store: Store, wait: Callable[[float], None] = time.sleep
+) -> Iterator[str]:
     """Yield the text of a log, and for a run in progress also each addition until the run ends.
 
-    The file may be appended to, or replaced by a longer one that a worker sent. For a submitted job, the output kept
-    by the batch system comes first.
+    The file may be appended to, or replaced by a longer one that a worker sent. For a submitted
+    job, the output kept by the batch system comes first.
     """
     if log.state == "submitted":
         yield from _until_started(log, store, wait)
@@ -102,7 +116,9 @@ def follow(log: StoredLog, store: Store, wait: Callable[[float], None] = time.sl
     over = False
     while not over:
         over = (
-            log.state != "unfinished" or not log.path.exists() or _changed(failed_log(store, log.fingerprint)) != before
+            log.state != "unfinished"
+            or not log.path.exists()
+            or _changed(failed_log(store, log.fingerprint)) != before
         )
         content = _kept(log, store, shown) if over else _content(store, log.path)
         yield decoder.decode(content[len(shown) :])
@@ -147,7 +163,9 @@ def _unfinished(store: Store) -> Iterator[StoredLog]:
         is_copy = failed.is_file() and failed.stat().st_size == path.stat().st_size
         is_failed = is_copy and submission(store, fingerprint) is None
         if started := _START.search(text):
-            yield StoredLog(started.group(1), "failed" if is_failed else "unfinished", fingerprint, path)
+            yield StoredLog(
+                started.group(1), "failed" if is_failed else "unfinished", fingerprint, path
+            )
 
 
 def _submitted(store: Store) -> Iterator[StoredLog]:

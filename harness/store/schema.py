@@ -23,8 +23,11 @@ from harness.spec import NAMES, FeatureKind, OptionValue, RunSpec
 
 SCHEMA_VERSION: Final = 5
 #: the schema of a record; those of 3 and 4 are read as they are, since later fields have defaults
-SchemaVersion = Annotated[Literal[5], BeforeValidator(lambda version: 5 if version in (3, 4) else version)]
-#: Increased when the same configuration would give other numbers: the loop, the batching, the seeds, the optimizer.
+SchemaVersion = Annotated[
+    Literal[5], BeforeValidator(lambda version: 5 if version in (3, 4) else version)
+]
+#: Increased when the same configuration would give other numbers: the loop, the batching, the
+#: seeds, the optimizer.
 BACKEND_VERSION: Final = 3
 
 #: a number whose squares and their sums are finite too
@@ -42,7 +45,8 @@ ScoresByPart = dict[str, dict[str, dict[str, Number]]]
 class Record(BaseModel):
     """Base of all records: immutable, finite numbers only, unknown keys refused.
 
-    Every command that reads results can show all records admitted here: `tests/store/test_admitted.py`.
+    Every command that reads results can show all records admitted here:
+    `tests/store/test_admitted.py`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
@@ -53,7 +57,9 @@ def _run_of(value: object) -> RunSpec:
     if isinstance(value, RunSpec):
         return value
     names: dict[str, object] = value if isinstance(value, dict) else {}
-    run = RunSpec.parse("/".join(str(names.get(name)) for name in NAMES[1:-1]) + f"/seed-{names.get('seed')}")
+    run = RunSpec.parse(
+        "/".join(str(names.get(name)) for name in NAMES[1:-1]) + f"/seed-{names.get('seed')}"
+    )
     if run.names != value:
         raise ValueError(f"these are not the names of the run {run}")
     return run
@@ -75,13 +81,17 @@ class DevCurve(Record):
 
     @model_validator(mode="after")
     def _a_score_each_step(self) -> Self:
-        if len(self.scores) != len(self.steps) or (self.best_step is None) != (self.best_score is None):
+        if len(self.scores) != len(self.steps) or (self.best_step is None) != (
+            self.best_score is None
+        ):
             raise ValueError("each step has one score, and the best step has the best score")
         return self
 
 
 class LossCurves(Record):
-    """Mean of each unweighted loss term since the previous point; None where the term did not occur."""
+    """Mean of each unweighted loss term since the previous point; None where the term did not
+    occur.
+    """
 
     steps: list[Whole]
     terms: dict[str, list[Number | None]]
@@ -95,7 +105,9 @@ class LossCurves(Record):
 
 
 class GradientPoint(Record):
-    """Each term's share of the gradient and its cosine with the whole (`harness.training.gradients`), if defined."""
+    """Each term's share of the gradient and its cosine with the whole
+    (`harness.training.gradients`), if defined.
+    """
 
     step: Whole
     shares: dict[str, Number | None]
@@ -105,8 +117,8 @@ class GradientPoint(Record):
 class Budget(Record):
     """What a training has read, repeated rows counted, and computed (`harness.encoders.flops`).
 
-    Rows of the other modality are recordings, images, and those of captions if the method reads features of images.
-    `flops` is None where an earlier version has begun the training.
+    Rows of the other modality are recordings, images, and those of captions if the method reads
+    features of images. `flops` is None where an earlier version has begun the training.
     """
 
     steps: Whole
@@ -118,8 +130,8 @@ class Budget(Record):
 class Protocol(Record):
     """How a suite was scored.
 
-    `data` is the suite's fingerprint: a hash of its name, its version, its options and the contents of its tasks.
-    `metrics` are the suite's own, the main one first.
+    `data` is the suite's fingerprint: a hash of its name, its version, its options and the contents
+    of its tasks. `metrics` are the suite's own, the main one first.
     """
 
     version: Whole
@@ -128,15 +140,18 @@ class Protocol(Record):
 
     @cached_property
     def key(self) -> str:
-        """Short identity of the protocol within its suite: 12 hex digits, independent of how metrics are shown."""
+        """Short identity of the protocol within its suite: 12 hex digits, independent of how
+        metrics are shown.
+        """
         return digest(self.version, self.data)[:12]
 
 
 class Evaluation(Record):
     """The scores of one suite under one protocol.
 
-    `scores[task][metric]` are for whole tasks, with their plain mean as the task 'Avg'; correlations are x 100.
-    `parts[task][part][metric]` are for subsets of a task. `seconds` is wall time.
+    `scores[task][metric]` are for whole tasks, with their plain mean as the task 'Avg';
+    correlations are x 100. `parts[task][part][metric]` are for subsets of a task. `seconds` is wall
+    time.
     """
 
     suite: str
@@ -154,10 +169,11 @@ class Evaluation(Record):
 
 
 class TeacherUse(Record):
-    """A teacher of a run (a name of the profile, a control, or `run:KEY`), and what its features describe.
+    """A teacher of a run (a name of the profile, a control, or `run:KEY`), and what its features
+    describe.
 
-    `of` is 'model' for a frozen model beside the student. `source` is the origin of the features, such as a file of
-    published features, or the hub's model and commit; empty in older results.
+    `of` is 'model' for a frozen model beside the student. `source` is the origin of the features,
+    such as a file of published features, or the hub's model and commit; empty in older results.
     """
 
     teacher: str
@@ -168,11 +184,12 @@ class TeacherUse(Record):
 class EncoderTrial(Record):
     """What a trial of the run's encoder found on a CPU, before the run.
 
-    `rows` is how batches pass it: without padding ("packed"), with it, or rows of equal length together, because its
-    vectors depend on padding. `types` are the token types of a sentence's first token, of those within, and of its
-    last. Sentences of tests are cut at `longest` tokens. The others are differences relative to the largest value: of a
-    sentence's vector `alone` and in a batch (rounding), of vectors of sentences with another `first_word` or
-    `last_word`, and of two `views` of a sentence in training (0 without dropout).
+    `rows` is how batches pass it: without padding ("packed"), with it, or rows of equal length
+    together, because its vectors depend on padding. `types` are the token types of a sentence's
+    first token, of those within, and of its last. Sentences of tests are cut at `longest` tokens.
+    The others are differences relative to the largest value: of a sentence's vector `alone` and in
+    a batch (rounding), of vectors of sentences with another `first_word` or `last_word`, and of two
+    `views` of a sentence in training (0 without dropout).
     """
 
     rows: Literal["packed", "padded", "equal lengths"]
@@ -187,13 +204,14 @@ class EncoderTrial(Record):
 class Result(Record):
     """A finished run.
 
-    `fingerprint` identifies the training: two results share it only if everything that can change the weights is
-    equal. Results share a `group` only if their trainings differ by seed alone.
-    A result's file ends with a digest of itself (`harness.files`), which is no part of the record.
-    `backend` is the version of the training code (missing in the oldest files); `train_seconds` is wall time;
-    `warnings` are those of training. `identity` holds the values, by name, that the fingerprint is a hash of (empty in
-    older files): a comparison shows why two runs have different fingerprints. `gradients` are by stream: of the last
-    batch up to each dev score. `trial`, `gradients` and `budget` are missing in older files.
+    `fingerprint` identifies the training: two results share it only if everything that can change
+    the weights is equal. Results share a `group` only if their trainings differ by seed alone. A
+    result's file ends with a digest of itself (`harness.files`), which is no part of the record.
+    `backend` is the version of the training code (missing in the oldest files); `train_seconds` is
+    wall time; `warnings` are those of training. `identity` holds the values, by name, that the
+    fingerprint is a hash of (empty in older files): a comparison shows why two runs have different
+    fingerprints. `gradients` are by stream: of the last batch up to each dev score. `trial`,
+    `gradients` and `budget` are missing in older files.
     """
 
     schema_version: SchemaVersion = SCHEMA_VERSION
@@ -236,7 +254,10 @@ class Result(Record):
 
     def latest(self, suite: str) -> Evaluation | None:
         """The newest evaluation of one suite; None where it was not evaluated."""
-        return next((evaluation for evaluation in reversed(self.evaluations) if evaluation.suite == suite), None)
+        return next(
+            (evaluation for evaluation in reversed(self.evaluations) if evaluation.suite == suite),
+            None,
+        )
 
     def evaluated(self, suite: str, protocol: Protocol) -> bool:
         return any(evaluation.key == (suite, protocol.key) for evaluation in self.evaluations)
@@ -252,7 +273,10 @@ class Result(Record):
 
     @property
     def all_warnings(self) -> list[str]:
-        return [*self.warnings, *(line for evaluation in self.evaluations for line in evaluation.warnings)]
+        return [
+            *self.warnings,
+            *(line for evaluation in self.evaluations for line in evaluation.warnings),
+        ]
 
     def merged(self, newer: Result) -> Result:
         """This result with the evaluations that only `newer`, a result of the same training, has."""
@@ -262,11 +286,20 @@ class Result(Record):
 
 
 def differences(first: Result, second: Result) -> list[str]:
-    """In what both results of one training hold but not alike: suites under one protocol, and "dev scores"."""
-    held = {evaluation.key: (evaluation.scores, evaluation.parts) for evaluation in first.evaluations}
-    found = {evaluation.key: (evaluation.scores, evaluation.parts) for evaluation in second.evaluations}
+    """In what both results of one training hold but not alike: suites under one protocol, and "dev
+    scores".
+    """
+    held = {
+        evaluation.key: (evaluation.scores, evaluation.parts) for evaluation in first.evaluations
+    }
+    found = {
+        evaluation.key: (evaluation.scores, evaluation.parts) for evaluation in second.evaluations
+    }
     suites = [key[0] for key, scores in found.items() if held.get(key, scores) != scores]
-    return [*dict.fromkeys(suites), *(["dev scores"] if first.dev.scores != second.dev.scores else [])]
+    return [
+        *dict.fromkeys(suites),
+        *(["dev scores"] if first.dev.scores != second.dev.scores else []),
+    ]
 
 
 class Failure(Record):
@@ -285,10 +318,14 @@ class Failure(Record):
 
 
 def unscored_tasks(suite: str, warnings: Iterable[str]) -> str:
-    """The tasks of a suite without a score, from the warnings of an evaluation: `no score of STS12, STS13: REASON`."""
+    """The tasks of a suite without a score, from the warnings of an evaluation: `no score of STS12,
+    STS13: REASON`.
+    """
     reasons: dict[str, list[str]] = {}
     for line in warnings:
         task, marked, reason = line.removeprefix(f"{suite}: ").partition(f": {NO_SCORE}: ")
         if marked:
             reasons.setdefault(reason, []).append(task)
-    return "; ".join(f"{NO_SCORE} of {', '.join(tasks)}: {reason}" for reason, tasks in reasons.items())
+    return "; ".join(
+        f"{NO_SCORE} of {', '.join(tasks)}: {reason}" for reason, tasks in reasons.items()
+    )

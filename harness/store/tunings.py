@@ -1,6 +1,7 @@
 """Tunings at equal budgets: the trials (configurations) of each method, stored beside the results.
 
-All trials are drawn beforehand; in a search, a sampler of Optuna chooses each from the scores of the earlier ones.
+All trials are drawn beforehand; in a search, a sampler of Optuna chooses each from the scores of
+the earlier ones.
 
 RESULTS/tunings/DIGEST.json        named by its content, so that folders of several stores can be joined
 
@@ -63,7 +64,9 @@ Space = Mapping[str, TriedValues]
 
 
 class TunedMethod(BaseModel):
-    """A method with the options that are tuned, as typed in canonical form, and its trials as variants."""
+    """A method with the options that are tuned, as typed in canonical form, and its trials as
+    variants.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -72,9 +75,17 @@ class TunedMethod(BaseModel):
     trials: tuple[str, ...]
 
     def named(self, more: str = "") -> str:
-        """The code of the picked trial's row in tables, such as `mcse[tuned=6]`; `more` follows the number."""
+        """The code of the picked trial's row in tables, such as `mcse[tuned=6]`; `more` follows the
+        number.
+        """
         base = Variant.parse(self.base)
-        return str(Variant.make(base.name, {**dict(base.options), "tuned": f"{len(self.trials)}{more}"}, base.reading))
+        return str(
+            Variant.make(
+                base.name,
+                {**dict(base.options), "tuned": f"{len(self.trials)}{more}"},
+                base.reading,
+            )
+        )
 
     @property
     def typed(self) -> str:
@@ -107,21 +118,34 @@ class Tuning(BaseModel):
         return list(dict.fromkeys(trial for method in self.methods for trial in method.trials))
 
     def next_round(self, results: Sequence[Result]) -> Tuning:
-        """The search with one more trial of each method that lacks some, once all trials so far have results."""
-        devs = {trial: [run.dev for run in results if str(run.spec.variant) == trial] for trial in self.variants}
+        """The search with one more trial of each method that lacks some, once all trials so far
+        have results.
+        """
+        devs = {
+            trial: [run.dev for run in results if str(run.spec.variant) == trial]
+            for trial in self.variants
+        }
         if not all(devs.values()):
             return self
-        scores = {trial: fmean(dev.best_score or 0.0 for dev in each) for trial, each in devs.items()}
+        scores = {
+            trial: fmean(dev.best_score or 0.0 for dev in each) for trial, each in devs.items()
+        }
         lacking = {method.base for method in self.methods if len(method.trials) < self.trials}
-        methods = (_longer(each, str(self.sampler), scores) if each.base in lacking else each for each in self.methods)
+        methods = (
+            _longer(each, str(self.sampler), scores) if each.base in lacking else each
+            for each in self.methods
+        )
         return self.model_copy(update={"methods": tuple(methods)})
 
 
-def make_tuning(profile: str, overrides: Mapping[str, OptionValue], texts: Sequence[str], trials: int) -> Tuning:
+def make_tuning(
+    profile: str, overrides: Mapping[str, OptionValue], texts: Sequence[str], trials: int
+) -> Tuning:
     """Draw the trials of each method: without replacement, by a seed made from its options alone.
 
-    The first trials are the same for any number. Raises SpecError for a text that is not of this grammar, and
-    UserError for a method with fewer configurations than trials, or one that is named twice.
+    The first trials are the same for any number. Raises SpecError for a text that is not of this
+    grammar, and UserError for a method with fewer configurations than trials, or one that is named
+    twice.
     """
     if trials < 1:
         raise UserError(
@@ -131,13 +155,19 @@ def make_tuning(profile: str, overrides: Mapping[str, OptionValue], texts: Seque
     for text in texts:
         base, space = _parsed(text)
         if base in spaces:
-            raise UserError(f"--tune names {base} twice; give all its options in one --tune, separated by commas")
+            raise UserError(
+                f"--tune names {base} twice; give all its options in one --tune, separated by commas"
+            )
         spaces[base] = space
     sizes = {base: _size(space) for base, space in spaces.items()}
     few = {base: size for base, size in sizes.items() if size < trials}
     if few:
-        counts = ", ".join(f"{base} has {count_of(size, 'configuration')}" for base, size in few.items())
-        raise UserError(f"{counts}, fewer than {trials} trials; list more, or give --trials {min(few.values())}")
+        counts = ", ".join(
+            f"{base} has {count_of(size, 'configuration')}" for base, size in few.items()
+        )
+        raise UserError(
+            f"{counts}, fewer than {trials} trials; list more, or give --trials {min(few.values())}"
+        )
     methods = (
         TunedMethod(base=base, space=_typed(space), trials=tuple(_drawn(base, space, trials)))
         for base, space in spaces.items()
@@ -148,8 +178,12 @@ def make_tuning(profile: str, overrides: Mapping[str, OptionValue], texts: Seque
 def search_of(tuning: Tuning, sampler: str, place: str) -> Tuning:
     """The first trials of a tuning as a search in one place. Raises UserError without Optuna."""
     if find_spec("optuna") is None:
-        raise UserError(f"--sampler {sampler} needs Optuna; install it with `pip install 'sentence-harness[optuna]'`")
-    methods = (each.model_copy(update={"trials": each.trials[:FIRST_TRIALS]}) for each in tuning.methods)
+        raise UserError(
+            f"--sampler {sampler} needs Optuna; install it with `pip install 'sentence-harness[optuna]'`"
+        )
+    methods = (
+        each.model_copy(update={"trials": each.trials[:FIRST_TRIALS]}) for each in tuning.methods
+    )
     return tuning.model_copy(update={"methods": tuple(methods), "sampler": sampler, "place": place})
 
 
@@ -186,7 +220,9 @@ def _parsed(text: str) -> tuple[str, Space]:
     for part in split(":".join(rest)) if rest else [""]:
         key, equals, listed = (word.strip() for word in part.partition("="))
         if not (key and equals and listed):
-            raise SpecError(f"--tune '{text}' names no values; write METHOD:key=VALUE|VALUE, or METHOD:key=LOW..HIGH")
+            raise SpecError(
+                f"--tune '{text}' names no values; write METHOD:key=VALUE|VALUE, or METHOD:key=LOW..HIGH"
+            )
         if key in space or key in dict(variant.options):
             raise SpecError(f"--tune '{text}' sets '{key}' twice; keep one")
         space[key] = _values(listed, text)
@@ -202,23 +238,30 @@ def _values(listed: str, text: str) -> TriedValues:
     except ValueError:
         low = high = math.nan
     if not 0 < low < high < math.inf:
-        raise SpecError(f"--tune '{text}': {listed} is not a range of positive numbers; write for example 1e-5..5e-5")
+        raise SpecError(
+            f"--tune '{text}': {listed} is not a range of positive numbers; write for example 1e-5..5e-5"
+        )
     return Range(low, high)
 
 
 def _size(space: Space) -> int:
     """The number of configurations; a range counts as practically infinitely many."""
-    return math.prod(sys.maxsize if isinstance(values, Range) else len(values) for values in space.values())
+    return math.prod(
+        sys.maxsize if isinstance(values, Range) else len(values) for values in space.values()
+    )
 
 
 def _typed(space: Space) -> str:
     return ",".join(
-        f"{key}={values if isinstance(values, Range) else '|'.join(values)}" for key, values in space.items()
+        f"{key}={values if isinstance(values, Range) else '|'.join(values)}"
+        for key, values in space.items()
     )
 
 
 def _drawn(base: str, space: Space, trials: int, first: Iterable[Sequence[str]] = ()) -> list[str]:
-    """Different configurations as variants: those of the values `first`, then others as they are drawn."""
+    """Different configurations as variants: those of the values `first`, then others as they are
+    drawn.
+    """
     variant, numbers = Variant.parse(base), generator(tune=f"{base}:{_typed(space)}")
     variants: dict[str, None] = {}
     for chosen in chain(first, _choices(space, numbers)):
@@ -226,7 +269,9 @@ def _drawn(base: str, space: Space, trials: int, first: Iterable[Sequence[str]] 
         variants[str(Variant.make(variant.name, options, variant.reading))] = None
         if len(variants) == trials:
             return list(variants)
-    raise UserError(f"--tune '{base}:{_typed(space)}' has too narrow a range for {trials} trials; widen it")
+    raise UserError(
+        f"--tune '{base}:{_typed(space)}' has too narrow a range for {trials} trials; widen it"
+    )
 
 
 def _choices(space: Space, numbers: np.random.Generator) -> Iterator[tuple[str, ...]]:
@@ -235,7 +280,10 @@ def _choices(space: Space, numbers: np.random.Generator) -> Iterator[tuple[str, 
     if len(listed) == len(space):
         for number in numbers.permutation(_size(space)).tolist():
             yield tuple(
-                values[at] for values, at in zip(listed, np.unravel_index(number, [*map(len, listed)]), strict=True)
+                values[at]
+                for values, at in zip(
+                    listed, np.unravel_index(number, [*map(len, listed)]), strict=True
+                )
             )
     for _ in range(_MOST_DRAWS if len(listed) < len(space) else 0):
         yield tuple(
@@ -245,26 +293,41 @@ def _choices(space: Space, numbers: np.random.Generator) -> Iterator[tuple[str, 
 
 
 def _longer(method: TunedMethod, sampler: str, scores: Mapping[str, float]) -> TunedMethod:
-    """A method with one more trial: what the sampler proposes that was not tried, or the next of the draw."""
+    """A method with one more trial: what the sampler proposes that was not tried, or the next of
+    the draw.
+    """
     import optuna
     from optuna.distributions import CategoricalDistribution, FloatDistribution
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     base, space = _parsed(method.typed)
     seed = derive_seed(tune=method.typed, sampler=sampler, trial=len(method.trials)) % 2**32
-    # their seed and the trials so far determine these fully, so that a new one can go on in each round
+    # their seed and the trials so far determine these fully, so that a new one can go on in each
+    # round
     kind = {"tpe": optuna.samplers.TPESampler, "gp": optuna.samplers.GPSampler}[sampler]
-    study = optuna.create_study(direction="maximize", sampler=kind(seed=seed, n_startup_trials=FIRST_TRIALS))
+    study = optuna.create_study(
+        direction="maximize", sampler=kind(seed=seed, n_startup_trials=FIRST_TRIALS)
+    )
     values = {
         key: FloatDistribution(float(f"{listed.low:.3g}"), float(f"{listed.high:.3g}"), log=True)
         if isinstance(listed, Range)
-        else CategoricalDistribution([dict(Variant.make("", {key: value}).options)[key] for value in listed])
+        else CategoricalDistribution(
+            [dict(Variant.make("", {key: value}).options)[key] for value in listed]
+        )
         for key, listed in space.items()
     }
     tried = [dict(Variant.parse(trial).options) for trial in method.trials]
     for trial, options in zip(method.trials, tried, strict=True):
-        known = {key: float(options[key]) if isinstance(space[key], Range) else options[key] for key in space}
-        study.add_trial(optuna.create_trial(params=known, distributions=values, value=scores[trial]))
+        known = {
+            key: float(options[key]) if isinstance(space[key], Range) else options[key]
+            for key in space
+        }
+        study.add_trial(
+            optuna.create_trial(params=known, distributions=values, value=scores[trial])
+        )
     every = chain(tried, (study.ask(values).params for _ in range(_MOST_PROPOSALS)))
-    texts = ([f"{each[key]:.3g}" if isinstance(each[key], float) else each[key] for key in space] for each in every)
+    texts = (
+        [f"{each[key]:.3g}" if isinstance(each[key], float) else each[key] for key in space]
+        for each in every
+    )
     return method.model_copy(update={"trials": tuple(_drawn(base, space, len(tried) + 1, texts))})

@@ -1,6 +1,8 @@
-"""Training data of the toy world: text, captioned pictures, and pictures and tones that belong to no sentence.
+"""Training data of the toy world: text, captioned pictures, and pictures and tones that belong to
+no sentence.
 
-The class of a labelled picture or tone is a colour and a shape. Fingerprints of generated data are cached.
+The class of a labelled picture or tone is a colour and a shape. Fingerprints of generated data are
+cached.
 """
 
 from __future__ import annotations
@@ -75,15 +77,23 @@ class ToySentences(ToyCorpus):
 
 
 class ToyPairs(ToyCorpus):
-    """Captioned pictures; the scenes of the test split are distinct, so that each caption fits one picture."""
+    """Captioned pictures; the scenes of the test split are distinct, so that each caption fits one
+    picture.
+    """
 
     stream = "pairs"
 
-    def __init__(self, seed: int = 0, size: int | None = None, split: str = "train", repeats: float = 0.0) -> None:
-        """`split` is 'train' or 'test'; `repeats` is the fraction, 0 to 1, of training pairs with a frequent scene."""
+    def __init__(
+        self, seed: int = 0, size: int | None = None, split: str = "train", repeats: float = 0.0
+    ) -> None:
+        """`split` is 'train' or 'test'; `repeats` is the fraction, 0 to 1, of training pairs with a
+        frequent scene.
+        """
         super().__init__(seed, size)
         if not 0 <= repeats <= 1:
-            raise UserError(f"repeats = {repeats:g} of the toy pairs must be a fraction from 0 to 1")
+            raise UserError(
+                f"repeats = {repeats:g} of the toy pairs must be a fraction from 0 to 1"
+            )
         self.split, self.repeats = split, repeats
 
     def row_hash(self) -> str:
@@ -91,7 +101,10 @@ class ToyPairs(ToyCorpus):
         return digest(pairs.texts, hashlib.sha256(np.asarray(pairs.images).tobytes()).hexdigest())
 
     def load(self, root: Path | None) -> Pairs:
-        scenes, rng = self.scenes(), generator(world="toy", part="pairs", split=self.split, seed=self.seed)
+        scenes, rng = (
+            self.scenes(),
+            generator(world="toy", part="pairs", split=self.split, seed=self.seed),
+        )
         return Pairs(describe(scenes, rng), render(scenes, rng))
 
     def scenes(self) -> np.ndarray:
@@ -112,8 +125,9 @@ class ToyPairs(ToyCorpus):
 class ToyTriplets(ToyCorpus):
     """A description, another of the same scene, and one of a scene that differs in one attribute.
 
-    The three share a template, as hypotheses in NLI follow their premise; with templates drawn anew the student, whose
-    [CLS] tells templates apart but not words, learns equal vectors only. Synonyms are drawn anew for each.
+    The three share a template, as hypotheses in NLI follow their premise; with templates drawn anew
+    the student, whose [CLS] tells templates apart but not words, learns equal vectors only.
+    Synonyms are drawn anew for each.
     """
 
     stream = "triplets"
@@ -131,7 +145,9 @@ class ToyTriplets(ToyCorpus):
         changed[rows, which] = (changed[rows, which] + rng.integers(1, SIZES[which])) % SIZES[which]
         genres = rng.integers(0, len(GENRES), self.size)
         templates = draw_templates(rng, genres)
-        return Triplets(*(describe(shown, rng, genres, templates) for shown in (scenes, scenes, changed)))
+        return Triplets(
+            *(describe(shown, rng, genres, templates) for shown in (scenes, scenes, changed))
+        )
 
 
 #: samples per second, and samples of a tone
@@ -140,7 +156,8 @@ RATE, SAMPLES = 8000, 4000
 FRAMES, BINS = 48, 32
 #: weights of the first four harmonics, one row per shape
 _TIMBRES = np.array(
-    [[1, 0, 0, 0], [1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 1], [1, 1, 1, 1], [0, 1, 0, 1]], dtype=np.float64
+    [[1, 0, 0, 0], [1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 1], [1, 1, 1, 1], [0, 1, 0, 1]],
+    dtype=np.float64,
 )
 _LOWEST_HZ = 220.0
 
@@ -152,10 +169,14 @@ class ToyImages(ToyCorpus):
 
     def row_hash(self) -> str:
         pixels, labels = labelled_pictures(self.size, self.seed)
-        return digest(VIEWS_VERSION, digest(hashlib.sha256(pixels.tobytes()).hexdigest(), labels.tolist()))
+        return digest(
+            VIEWS_VERSION, digest(hashlib.sha256(pixels.tobytes()).hexdigest(), labels.tolist())
+        )
 
     def load(self, root: Path | None) -> AugmentedImages:
-        from harness.encoders.vision import Augmentation  # imports torch, which planning does not need
+        from harness.encoders.vision import (
+            Augmentation,
+        )  # imports torch, which planning does not need
 
         augmentation = Augmentation(SIDE, smallest=0.6, jitter=0.25, grey=0.0)
         return AugmentedImages(*labelled_pictures(self.size, self.seed), augmentation)
@@ -168,9 +189,14 @@ class ToyTones(ToyCorpus):
     rows = 1024
 
     def row_hash(self) -> str:
-        """Hash of the labels and of the waves at 16 bits: the last bits of a sine differ between processors."""
+        """Hash of the labels and of the waves at 16 bits: the last bits of a sine differ between
+        processors.
+        """
         waves, labels = labelled_tones(self.size, self.seed)
-        return digest(hashlib.sha256(np.round(waves * 2**15).astype("<i4").tobytes()).hexdigest(), labels.tolist())
+        return digest(
+            hashlib.sha256(np.round(waves * 2**15).astype("<i4").tobytes()).hexdigest(),
+            labels.tolist(),
+        )
 
     def load(self, root: Path | None) -> Recordings:
         waves, labels = labelled_tones(self.size, self.seed)
@@ -190,10 +216,11 @@ def labelled_pictures(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
 
 
 def labelled_tones(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Tones at 8 kHz and their classes: (size, 4000) float32 in -1..1, and (size,) int64 below CLASSES.
+    """Tones at 8 kHz and their classes: (size, 4000) float32 in -1..1, and (size,) int64 below
+    CLASSES.
 
-    The colour of a class sets the pitch, in steps of three semitones, and the shape the timbre. Phase, detuning (up to
-    a third of a semitone), loudness and noise are random.
+    The colour of a class sets the pitch, in steps of three semitones, and the shape the timbre.
+    Phase, detuning (up to a third of a semitone), loudness and noise are random.
     """
     rng = generator(world="toy", part="tones", split="train", seed=seed)
     labels = classes(draw_scenes(rng, size))

@@ -1,7 +1,9 @@
-"""Evaluation tasks of the toy world, which need no downloads: similarity, retrieval, and tasks of mteb.
+"""Evaluation tasks of the toy world, which need no downloads: similarity, retrieval, and tasks of
+mteb.
 
-A similarity task has pairs of descriptions, scored by the attributes that their scenes share, in subsets by genre.
-Synonyms and templates are drawn independently: good scores require knowing which words mean the same.
+A similarity task has pairs of descriptions, scored by the attributes that their scenes share, in
+subsets by genre. Synonyms and templates are drawn independently: good scores require knowing which
+words mean the same.
 """
 
 from __future__ import annotations
@@ -17,10 +19,22 @@ from harness.evaluation.suites import SentencePair, Subsets
 from harness.seeds import generator
 from harness.sources import Generated, digest
 from harness.toy.corpora import ToyPairs, cached_hash
-from harness.toy.world import ATTRIBUTES, GENRES, LEXICON, SIZES, describe, draw_distinct_scenes, draw_scenes
+from harness.toy.world import (
+    ATTRIBUTES,
+    GENRES,
+    LEXICON,
+    SIZES,
+    describe,
+    draw_distinct_scenes,
+    draw_scenes,
+)
 
 #: subset -> genres of the first and second sentence
-SUBSETS = {"phrases": ("phrases", "phrases"), "statements": ("statements", "statements"), "mixed": GENRES}
+SUBSETS = {
+    "phrases": ("phrases", "phrases"),
+    "statements": ("statements", "statements"),
+    "mixed": GENRES,
+}
 
 
 class ToySimilarity(Generated):
@@ -39,15 +53,20 @@ class ToySimilarity(Generated):
         rng = generator(world="toy", part="similarity", task=self.name, subset=subset)
         first, second, gold = related_scenes(rng, size)
         genres = [np.full(size, GENRES.index(genre)) for genre in SUBSETS[subset]]
-        texts = [describe(scenes, rng, genre) for scenes, genre in zip((first, second), genres, strict=True)]
+        texts = [
+            describe(scenes, rng, genre)
+            for scenes, genre in zip((first, second), genres, strict=True)
+        ]
         return list(zip(*texts, gold.tolist(), strict=True))
 
 
-def related_scenes(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def related_scenes(
+    rng: np.random.Generator, count: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draw pairs of scenes, (count, attributes) each, with gold scores, (count,).
 
-    The number of shared attributes is uniform from none to all, and so is the choice of them. The score is five
-    times the fraction of shared attributes, rounded to two decimals.
+    The number of shared attributes is uniform from none to all, and so is the choice of them. The
+    score is five times the fraction of shared attributes, rounded to two decimals.
     """
     first = draw_scenes(rng, count)
     ranks = rng.permuted(np.tile(np.arange(len(ATTRIBUTES)), (count, 1)), axis=1)
@@ -115,12 +134,16 @@ def _retrieval() -> dict[str, Any]:
     return {
         "corpus": dict(zip(names, describe(np.tile(scenes, (3, 1)), rng), strict=True)),
         "queries": {str(scene): text for scene, text in enumerate(describe(scenes, rng))},
-        "relevant": {str(scene): {f"{scene}-{copy}": 1 for copy in range(3)} for scene in range(len(scenes))},
+        "relevant": {
+            str(scene): {f"{scene}-{copy}": 1 for copy in range(3)} for scene in range(len(scenes))
+        },
     }
 
 
 def _reranking() -> dict[str, Any]:
-    """The data of retrieval; candidates are the three relevant documents and those of the next four scenes."""
+    """The data of retrieval; candidates are the three relevant documents and those of the next four
+    scenes.
+    """
     data = _retrieval()
     scenes = len(data["queries"])
     data["candidates"] = {

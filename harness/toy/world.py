@@ -1,11 +1,13 @@
 """The toy world: scenes, their descriptions, and pictures of them.
 
-A scene has one value of each attribute, drawn uniformly and independently; its description is a template with one
-synonym of each, drawn likewise. Templates do not inflect words (no "a" or "an", no plurals). Exchanging two words of an
-attribute therefore leaves the distribution of sentences unchanged: text contains no information about which words are
-synonyms. Training and test scenes are independent draws and may coincide; captions and pictures still differ.
+A scene has one value of each attribute, drawn uniformly and independently; its description is a
+template with one synonym of each, drawn likewise. Templates do not inflect words (no "a" or "an",
+no plurals). Exchanging two words of an attribute therefore leaves the distribution of sentences
+unchanged: text contains no information about which words are synonyms. Training and test scenes are
+independent draws and may coincide; captions and pictures still differ.
 
-Pictures have 32 x 32 pixels, made by integer arithmetic, so that their hashes are the same on every machine.
+Pictures have 32 x 32 pixels, made by integer arithmetic, so that their hashes are the same on every
+machine.
 """
 
 from __future__ import annotations
@@ -68,7 +70,9 @@ def draw_scenes(rng: np.random.Generator, count: int) -> np.ndarray:
 
 
 def draw_distinct_scenes(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Draw scenes without replacement, (count, attributes) int64, so that a caption fits only one picture."""
+    """Draw scenes without replacement, (count, attributes) int64, so that a caption fits only one
+    picture.
+    """
     chosen = rng.choice(int(SIZES.prod()), size=count, replace=False)
     return np.stack(np.unravel_index(chosen, SIZES), axis=1)
 
@@ -118,8 +122,8 @@ def describe(
 ) -> list[str]:
     """Describe scenes: (n, attributes) -> n sentences.
 
-    `genres` and `templates` are the genre number of each sentence and that of its template within it, (n,) each; those
-    not given are drawn.
+    `genres` and `templates` are the genre number of each sentence and that of its template within
+    it, (n,) each; those not given are drawn.
     """
     if genres is None:
         genres = rng.integers(0, len(GENRES), size=len(scenes))
@@ -129,7 +133,10 @@ def describe(
     words = [list(LEXICON[name].values()) for name in ATTRIBUTES]
     return [
         TEMPLATES[GENRES[genre]][form].format_map(
-            {name: words[column][scene[column]][choice[column]] for column, name in enumerate(ATTRIBUTES)}
+            {
+                name: words[column][scene[column]][choice[column]]
+                for column, name in enumerate(ATTRIBUTES)
+            }
         )
         for genre, form, scene, choice in zip(
             *(values.tolist() for values in (genres, templates, scenes, choices)), strict=True
@@ -140,8 +147,12 @@ def describe(
 def vocabulary() -> list[str]:
     """Every word of the toy world's sentences, sorted."""
     slots = {f"{{{name}}}" for name in ATTRIBUTES}
-    fixed = {word for forms in TEMPLATES.values() for form in forms for word in form.split()} - slots
-    return sorted(fixed | {word for values in LEXICON.values() for words in values.values() for word in words})
+    fixed = {
+        word for forms in TEMPLATES.values() for form in forms for word in form.split()
+    } - slots
+    return sorted(
+        fixed | {word for values in LEXICON.values() for words in values.values() for word in words}
+    )
 
 
 SIDE = 32
@@ -150,12 +161,15 @@ _RADII = (15, 19)
 _CENTRES = np.array([[-14, 0], [14, 0], [0, -14], [0, 14], [0, 0]])
 _JITTER = 2
 _NOISE = 8
-_COLOURS = np.array([[220, 30, 40], [30, 170, 60], [40, 80, 225], [240, 215, 40], [150, 50, 190], [245, 245, 240]])
+_COLOURS = np.array(
+    [[220, 30, 40], [30, 170, 60], [40, 80, 225], [240, 215, 40], [150, 50, 190], [245, 245, 240]]
+)
 _GROUNDS = np.array([[170, 205, 225], [15, 15, 40], [125, 80, 45], [225, 175, 185]])
 #: images rendered at a time, to limit memory
 _CHUNK = 512
 
-#: masks of the shapes, from the distances to the centre (u to the right, v downwards) and the radius r
+#: masks of the shapes, from the distances to the centre (u to the right, v downwards) and the
+#: radius r
 _SHAPES: tuple[Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray], ...] = (
     lambda u, v, r: u * u + v * v <= r * r,
     lambda u, v, r: 20 * np.maximum(abs(u), abs(v)) <= 17 * r,
@@ -174,7 +188,9 @@ _PATTERNS: tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], ...] = (
 
 
 def render(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Render scenes: (n, attributes) -> (n, 32, 32, 3) uint8; size, centre, phase, brightness and noise are random."""
+    """Render scenes: (n, attributes) -> (n, 32, 32, 3) uint8; size, centre, phase, brightness and
+    noise are random.
+    """
     images = np.empty((len(scenes), SIDE, SIDE, 3), dtype=np.uint8)
     for start in range(0, len(scenes), _CHUNK):
         images[start : start + _CHUNK] = _drawn(scenes[start : start + _CHUNK], rng)
@@ -201,7 +217,11 @@ def _drawn(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _coloured(
-    colours: np.ndarray, grounds: np.ndarray, inside: np.ndarray, dark: np.ndarray, rng: np.random.Generator
+    colours: np.ndarray,
+    grounds: np.ndarray,
+    inside: np.ndarray,
+    dark: np.ndarray,
+    rng: np.random.Generator,
 ) -> np.ndarray:
     palette = np.stack([grounds, colours, colours // 3], axis=1).astype(np.int16)
     which = inside.astype(np.int8) + dark

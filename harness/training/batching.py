@@ -1,6 +1,7 @@
 """The batch of each step: seeded permutations of the rows, and the mixing of text with pairs.
 
-Everything is a function of the step number, so training resumes at any step without replaying earlier ones.
+Everything is a function of the step number, so training resumes at any step without replaying
+earlier ones.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from harness.seeds import generator
 
 @dataclass(frozen=True)
 class Order:
-    """The batches of a stream: each pass over its rows is a fresh seeded permutation, whose last batch may be short."""
+    """The batches of a stream: each pass over its rows is a fresh seeded permutation, whose last
+    batch may be short.
+    """
 
     rows: int
     batch_size: int
@@ -41,22 +44,33 @@ class Order:
         return turns * self.rows + min(self.rows, rest * self.batch_size)
 
     def batch(self, number: int) -> np.ndarray:
-        """Return the row numbers of batch `number`, counted from the start of training: (<= batch_size,)."""
+        """Return the row numbers of batch `number`, counted from the start of training: (<=
+        batch_size,).
+        """
         turn, position = divmod(number, self.batches)
-        return _permutation(self, turn)[position * self.batch_size : (position + 1) * self.batch_size]
+        return _permutation(self, turn)[
+            position * self.batch_size : (position + 1) * self.batch_size
+        ]
 
 
 @lru_cache(maxsize=4)
 def _permutation(order: Order, turn: int) -> np.ndarray:
-    axes: dict[str, str | int] = {"seed": order.seed, "setting": order.setting, "stream": order.stream, "pass": turn}
+    axes: dict[str, str | int] = {
+        "seed": order.seed,
+        "setting": order.setting,
+        "stream": order.stream,
+        "pass": turn,
+    }
     return generator(axis="order", **axes).permutation(order.rows)
 
 
 @dataclass(frozen=True)
 class Mixing:
-    """Which steps of an epoch of `text + paired` batches are paired: step k iff k mod `cycle` is `place`.
+    """Which steps of an epoch of `text + paired` batches are paired: step k iff k mod `cycle` is
+    `place`.
 
-    A method's `MixingRule` gives `cycle` and `place`. Without text or without pairs the other stream fills every step.
+    A method's `MixingRule` gives `cycle` and `place`. Without text or without pairs the other
+    stream fills every step.
     """
 
     text: int
@@ -100,7 +114,9 @@ class Mixing:
 
 
 def batch_counts(rows: int, pairs: int, batch_size: int) -> tuple[int, int]:
-    """The batches of text and of pairs in an epoch. Raises UserError for more of pairs, where there is text."""
+    """The batches of text and of pairs in an epoch. Raises UserError for more of pairs, where there
+    is text.
+    """
     text, paired = -(-rows // batch_size), -(-pairs // batch_size)
     if text and paired > text:
         raise UserError(
@@ -112,11 +128,15 @@ def batch_counts(rows: int, pairs: int, batch_size: int) -> tuple[int, int]:
 
 
 def mixed(rows: int, pairs: int, batch_size: int, rule: MixingRule) -> Mixing:
-    """Build the `Mixing` of text and pairs by a method's rule. Raises UserError for more pair than text batches."""
+    """Build the `Mixing` of text and pairs by a method's rule. Raises UserError for more pair than
+    text batches.
+    """
     text, paired = batch_counts(rows, pairs, batch_size)
     if not (text and paired):
         return Mixing(text, paired)
     cycle, position = rule(rows, pairs, text, paired)
     if not 0 <= position < cycle:
-        raise UserError(f"the method's mixing rule returns place {position} in a cycle of {cycle}; it must be below")
+        raise UserError(
+            f"the method's mixing rule returns place {position} in a cycle of {cycle}; it must be below"
+        )
     return Mixing(text, paired, cycle, position)

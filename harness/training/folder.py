@@ -44,7 +44,9 @@ _AGAIN = "the run is trained again"
 
 
 class TrainingFolder:
-    """The folder of one training. Its files are complete or absent; a damaged one raises DamagedError."""
+    """The folder of one training. Its files are complete or absent; a damaged one raises
+    DamagedError.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path, self.best, self.previous = path, path / BEST, path / "previous-best"
@@ -58,7 +60,9 @@ class TrainingFolder:
             return False
 
     def load_ended(self, student: Student, method: Method) -> TrainingRecord | None:
-        """Load the best model of an ended training and return its record; None if training must start or continue."""
+        """Load the best model of an ended training and return its record; None if training must
+        start or continue.
+        """
         note = self.path / RECORD_FILE
         try:
             record = self._record()
@@ -82,7 +86,9 @@ class TrainingFolder:
 
     def _record(self) -> TrainingRecord | None:
         try:
-            return TypeAdapter(TrainingRecord).validate_python(note_in(read_regular(self.path / RECORD_FILE)))
+            return TypeAdapter(TrainingRecord).validate_python(
+                note_in(read_regular(self.path / RECORD_FILE))
+            )
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:
@@ -92,7 +98,9 @@ class TrainingFolder:
         return [path for _, path in checkpoints_in(self.path)]
 
     def save(self, state: dict[str, Any]) -> None:
-        """Write a checkpoint of tensors and plain values, named by its "step", and keep the one before."""
+        """Write a checkpoint of tensors and plain values, named by its "step", and keep the one
+        before.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
         temporary = self.path / ".checkpoint.pt.tmp"
         try:
@@ -103,7 +111,9 @@ class TrainingFolder:
         except (OSError, RuntimeError) as error:
             temporary.unlink(missing_ok=True)
             raise _cause(error) from error
-        temporary.replace(self.path / f"checkpoint-{state['step']}-{content_hash(temporary)[:32]}.pt")
+        temporary.replace(
+            self.path / f"checkpoint-{state['step']}-{content_hash(temporary)[:32]}.pt"
+        )
         for path in self.checkpoints()[_KEPT:]:
             path.unlink()
 
@@ -128,7 +138,8 @@ class TrainingFolder:
         temporary.rename(self.best)
 
     def restore_best(self, step: int, then: str) -> bool:
-        """Whether the best model of a step exists; if it is the previous one, it becomes the best again.
+        """Whether the best model of a step exists; if it is the previous one, it becomes the best
+        again.
 
         A damaged model is put aside; `then` is the consequence in the warning.
         """
@@ -154,10 +165,12 @@ class TrainingFolder:
         check_folder(self.best)
 
     def load_best(self, student: Student, method: Method) -> int:
-        """Load the best model into a student and its method, both as the run built them; return its step.
+        """Load the best model into a student and its method, both as the run built them; return its
+        step.
 
-        A pooler in the file belongs to the method's heads and is ignored. Raises DamagedError, before anything is
-        loaded, for a changed file and for a weight that is missing or does not fit, naming the first.
+        A pooler in the file belongs to the method's heads and is ignored. Raises DamagedError,
+        before anything is loaded, for a changed file and for a weight that is missing or does not
+        fit, naming the first.
         """
         self.check_best()
         stored = _weights(self.best / "model.safetensors")
@@ -183,7 +196,9 @@ def load_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The file system's error behind one of torch, which only reports an unexpected size; else the error itself."""
+    """The file system's error behind one of torch, which only reports an unexpected size; else the
+    error itself.
+    """
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, OSError):
         cause = cause.__context__

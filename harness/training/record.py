@@ -19,9 +19,10 @@ class TrainingError(Exception):
 class TrainingRecord:
     """Loss curve, dev scores and wall time of a training, kept across resumes.
 
-    `losses[term][i]` is the mean of a term up to step `loss_steps[i]`, None where it did not occur. `gradients` has,
-    by stream, the steps at which they were measured, with each term's share and cosine (`harness.training.gradients`).
-    `flops` (`harness.encoders.flops`) are None where an earlier version has begun the training.
+    `losses[term][i]` is the mean of a term up to step `loss_steps[i]`, None where it did not occur.
+    `gradients` has, by stream, the steps at which they were measured, with each term's share and
+    cosine (`harness.training.gradients`). `flops` (`harness.encoders.flops`) are None where an
+    earlier version has begun the training.
     """
 
     loss_steps: list[int] = field(default_factory=list)
@@ -29,8 +30,8 @@ class TrainingRecord:
     dev_steps: list[int] = field(default_factory=list)
     dev_scores: list[float] = field(default_factory=list)
     seconds: float = 0.0
-    gradients: dict[str, list[tuple[int, dict[str, float | None], dict[str, float | None]]]] = field(
-        default_factory=dict
+    gradients: dict[str, list[tuple[int, dict[str, float | None], dict[str, float | None]]]] = (
+        field(default_factory=dict)
     )
     flops: int | None = None
 
@@ -40,13 +41,17 @@ class TrainingRecord:
 
     @property
     def best_step(self) -> int | None:
-        return self.dev_steps[self.dev_scores.index(max(self.dev_scores))] if self.dev_scores else None
+        return (
+            self.dev_steps[self.dev_scores.index(max(self.dev_scores))] if self.dev_scores else None
+        )
 
     def add_losses(self, step: int, means: Mapping[str, float]) -> None:
         """Add a point to the loss curve. Raises TrainingError for a term that is not finite."""
         for name, value in means.items():
             if not math.isfinite(value):
-                raise TrainingError(f"the loss term '{name}' is {value} by step {step}; lower the learning rate")
+                raise TrainingError(
+                    f"the loss term '{name}' is {value} by step {step}; lower the learning rate"
+                )
             self.losses.setdefault(name, [None] * len(self.loss_steps))
         self.loss_steps.append(step)
         for name, values in self.losses.items():
@@ -58,7 +63,9 @@ class TrainingRecord:
 
 
 class LossWindow:
-    """Means of loss terms since the last point of the loss curve; sums stay on the device until they are read."""
+    """Means of loss terms since the last point of the loss curve; sums stay on the device until
+    they are read.
+    """
 
     def __init__(self) -> None:
         self._sums: dict[str, Tensor] = {}
@@ -77,14 +84,19 @@ class LossWindow:
     def close(self) -> dict[str, float]:
         """Return the means and start a new window; waits for the device once.
 
-        Sets `first_bad` to the first step with a term that was not finite, and its terms; None if all were finite.
+        Sets `first_bad` to the first step with a term that was not finite, and its terms; None if
+        all were finite.
         """
         import torch  # planning imports this module, but not torch
 
         sums = torch.stack(list(self._sums.values())).tolist() if self._sums else []
-        means = {name: value / self._counts[name] for name, value in zip(self._sums, sums, strict=True)}
+        means = {
+            name: value / self._counts[name] for name, value in zip(self._sums, sums, strict=True)
+        }
         finite = all(map(math.isfinite, sums))
-        values = [(step, name, float(value)) for step, name, value in ([] if finite else self._values)]
+        values = [
+            (step, name, float(value)) for step, name, value in ([] if finite else self._values)
+        ]
         bad = next((step for step, _, value in values if not math.isfinite(value)), None)
         terms = {name: value for step, name, value in values if step == bad}
         self.first_bad = None if bad is None else (bad, terms)

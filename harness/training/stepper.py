@@ -1,10 +1,11 @@
 """The gradient of a batch, computed in pieces if the batch does not fit in memory, and the update.
 
-In pieces (GradCache, Gao et al. 2021), a first pass encodes each piece without a graph, so that the loss sees the
-vectors of all rows. The backward pass encodes each piece again, under the same dropout masks, and propagates the
-gradient of its vectors to the parameters.
+In pieces (GradCache, Gao et al. 2021), a first pass encodes each piece without a graph, so that the
+loss sees the vectors of all rows. The backward pass encodes each piece again, under the same
+dropout masks, and propagates the gradient of its vectors to the parameters.
 
-AdamW is that of the papers' public code, from transformers 3 and 4, which differs from torch's in two ways.
+AdamW is that of the papers' public code, from transformers 3 and 4, which differs from torch's in
+two ways.
 """
 
 from __future__ import annotations
@@ -33,18 +34,26 @@ BETA1, BETA2 = 0.9, 0.999
 class Stepper:
     """AdamW over all trainable parameters; parameters that its losses never reach are not changed.
 
-    The main stepper follows the profile's training table. The stepper of a stream with its own steps (`own`) has
-    that stream's rate, decay and schedule, and the rest of the table. Each stepper has its own moments, so that
-    it never changes parameters that only the other's losses reach.
+    The main stepper follows the profile's training table. The stepper of a stream with its own
+    steps (`own`) has that stream's rate, decay and schedule, and the rest of the table. Each
+    stepper has its own moments, so that it never changes parameters that only the other's losses
+    reach.
     """
 
     def __init__(
-        self, modules: Sequence[nn.Module], training: Training, steps: int, device: torch.device, own: OwnSteps | None
+        self,
+        modules: Sequence[nn.Module],
+        training: Training,
+        steps: int,
+        device: torch.device,
+        own: OwnSteps | None,
     ) -> None:
         self.training, self.steps, self.own = training, steps, own
         decay = training.weight_decay if own is None else own.weight_decay
         moving = training.unreached == "momentum"
-        self.optimizer = AdamW(_groups(modules, decay), epsilon=training.adam_epsilon, moving=moving)
+        self.optimizer = AdamW(
+            _groups(modules, decay), epsilon=training.adam_epsilon, moving=moving
+        )
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         self.scaler = torch.amp.GradScaler(device.type, enabled=training.precision == "fp16")
 
@@ -54,19 +63,22 @@ class Stepper:
             group["lr"] = self.rate(number)
         torch.autograd.backward(self.scaler.scale(loss))
         self.scaler.unscale_(self.optimizer)
-        # keeps the Python objects of the gradients to the end of the step, or torch would make each one several times
+        # keeps the Python objects of the gradients to the end of the step, or torch would make each
+        # one several times
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         _clip(gradients, self.training.max_grad_norm)
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        # freed before the next forward pass, since they would fragment the memory of its activations
+        # freed before the next forward pass, since they would fragment the memory of its
+        # activations
         for parameter in self.parameters:
             parameter.grad = None
 
     def rate(self, number: int) -> float:
         """Return the learning rate of a step, counted from 0.
 
-        Without a stream's own schedule: linear warm-up, then linear decay that would reach 0 at `steps`.
+        Without a stream's own schedule: linear warm-up, then linear decay that would reach 0 at
+        `steps`.
         """
         if self.own is None:
             warmup, peak = self.training.warmup_steps, self.training.learning_rate
@@ -86,7 +98,9 @@ class Stepper:
 
 
 def _clip(gradients: list[Tensor], largest: float) -> None:
-    """Scale gradients to a norm of `largest` at most, as `clip_grad_norm_` does, but without waiting for a device."""
+    """Scale gradients to a norm of `largest` at most, as `clip_grad_norm_` does, but without
+    waiting for a device.
+    """
     if not gradients:
         return
     norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
@@ -100,7 +114,10 @@ def _groups(modules: Sequence[nn.Module], weight_decay: float) -> list[dict[str,
     for name, parameter in chain.from_iterable(module.named_parameters() for module in modules):
         if parameter.requires_grad:
             (kept if name.endswith("bias") or "norm" in name.lower() else decayed).append(parameter)
-    return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
+    return [
+        {"params": decayed, "weight_decay": weight_decay},
+        {"params": kept, "weight_decay": 0.0},
+    ]
 
 
 class AdamW(torch.optim.Optimizer):
@@ -112,10 +129,12 @@ class AdamW(torch.optim.Optimizer):
         p = p - r sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + epsilon)
         p = p - r w p
 
-    (`transformers.AdamW`.) torch's AdamW adds epsilon after the correction and applies the decay first.
+    (`transformers.AdamW`.) torch's AdamW adds epsilon after the correction and applies the decay
+    first.
 
-    A parameter is unchanged until its first gradient, which is its step 1. With `moving`, a later step without a
-    gradient counts as gradient 0, so that momentum still moves the parameter; otherwise the parameter stays as it is.
+    A parameter is unchanged until its first gradient, which is its step 1. With `moving`, a later
+    step without a gradient counts as gradient 0, so that momentum still moves the parameter;
+    otherwise the parameter stays as it is.
     """
 
     def __init__(self, groups: Iterable[dict[str, Any]], *, epsilon: float, moving: bool) -> None:
@@ -136,13 +155,18 @@ class AdamW(torch.optim.Optimizer):
                 self._update(group, parameters, number)
 
     def _update(self, group: dict[str, Any], parameters: list[Tensor], number: int) -> None:
-        """Update parameters by torch's fused Adam, in their step `number`: one pass over them, no tensors between.
+        """Update parameters by torch's fused Adam, in their step `number`: one pass over them, no
+        tensors between.
 
-        torch adds epsilon after the bias correction, so epsilon is divided by the correction beforehand.
+        torch adds epsilon after the bias correction, so epsilon is divided by the correction
+        beforehand.
         """
         if number == 1:
             for each in parameters:
-                self.state[each] = {"mean": torch.zeros_like(each), "square": torch.zeros_like(each)}
+                self.state[each] = {
+                    "mean": torch.zeros_like(each),
+                    "square": torch.zeros_like(each),
+                }
         states = [self.state[each] for each in parameters]
         for state in states:
             state["step"] = number
@@ -168,10 +192,12 @@ class AdamW(torch.optim.Optimizer):
 
 @dataclass(frozen=True)
 class Chunked:
-    """An `Encode` that calls another one on `size` rows (sentences, images or recordings) at a time, None for all.
+    """An `Encode` that calls another one on `size` rows (sentences, images or recordings) at a
+    time, None for all.
 
-    Its gradient is that of the whole batch under the same dropout masks. Masks are drawn piece by piece, so the
-    random numbers of a batch depend on `size`, as they do on the device. `seen` is told the arguments and the vectors.
+    Its gradient is that of the whole batch under the same dropout masks. Masks are drawn piece by
+    piece, so the random numbers of a batch depend on `size`, as they do on the device. `seen` is
+    told the arguments and the vectors.
     """
 
     encode: Encode
@@ -190,7 +216,9 @@ class Chunked:
         if rows <= size:
             vectors = encode(inputs, views)
         else:
-            parts = [_part(inputs, start, min(rows, start + size)) for start in range(0, rows, size)]
+            parts = [
+                _part(inputs, start, min(rows, start + size)) for start in range(0, rows, size)
+            ]
             # neither inputs nor parameters make the result require a gradient, so this scalar does
             vectors = _TwoPasses.apply(encode, parts, views, torch.zeros((), requires_grad=True))
         self.seen(inputs, views, vectors)
@@ -204,8 +232,13 @@ def _part(inputs: Mapping[str, Tensor], start: int, stop: int) -> Mapping[str, T
 
 
 def _random_states(device: torch.device) -> tuple[Tensor, ...]:
-    """The states of the generators that dropout on a device draws from: the CPU's, and a card's own."""
-    return (torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else []))
+    """The states of the generators that dropout on a device draws from: the CPU's, and a card's
+    own.
+    """
+    return (
+        torch.get_rng_state(),
+        *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else []),
+    )
 
 
 def _restore(states: tuple[Tensor, ...], device: torch.device) -> None:
@@ -218,8 +251,12 @@ class _TwoPasses(torch.autograd.Function):
     """Encodes parts of a batch without a graph, and again with a graph in the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, encode: Passes, parts: Sequence[Mapping[str, Tensor]], views: int, anchor: Tensor) -> Tensor:
-        """Compute (B, views, ...) from parts of B rows together. `anchor` is a scalar that requires a gradient."""
+    def forward(
+        ctx: Any, encode: Passes, parts: Sequence[Mapping[str, Tensor]], views: int, anchor: Tensor
+    ) -> Tensor:
+        """Compute (B, views, ...) from parts of B rows together. `anchor` is a scalar that requires
+        a gradient.
+        """
         ctx.encode, ctx.views, ctx.parts, ctx.states = encode, views, parts, []
         device, vectors = next(iter(parts[0].values())).device, []
         for part in parts:
@@ -235,10 +272,16 @@ class _TwoPasses(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None, None]:
         """Add the parameters' gradients, piece by piece; a backward pass runs within this one."""
         (dtype, enabled), device = ctx.autocast, gradient.device
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.enable_grad():
-            for part, states, share in zip(ctx.parts, ctx.states, torch.split(gradient, ctx.sizes), strict=True):
+        with (
+            torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
+            torch.enable_grad(),
+        ):
+            for part, states, share in zip(
+                ctx.parts, ctx.states, torch.split(gradient, ctx.sizes), strict=True
+            ):
                 _restore(states, device)
-                # one context per part, since autocast keeps cast weights, with their graph, until its context ends
+                # one context per part, since autocast keeps cast weights, with their graph, until
+                # its context ends
                 with torch.autocast(device.type, dtype, enabled):
                     vectors = ctx.encode(part, ctx.views)
                 torch.autograd.backward(vectors, share)

@@ -1,7 +1,7 @@
 """The training data of a run and the batches of each step.
 
-Batches of images or recordings are prepared ahead of their steps by worker processes. A batch is a function of its
-step, so it is the same with any number of workers and after a resume at any step.
+Batches of images or recordings are prepared ahead of their steps by worker processes. A batch is a
+function of its step, so it is the same with any number of workers and after a resume at any step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,15 @@ from harness.encoders.features import Stacked
 from harness.encoders.rows import TokenRows, sent
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.method import Batch, MediaBatch, MixingRule, OwnSteps, PairBatch, SentenceBatch, TripletBatch
+from harness.method import (
+    Batch,
+    MediaBatch,
+    MixingRule,
+    OwnSteps,
+    PairBatch,
+    SentenceBatch,
+    TripletBatch,
+)
 from harness.processors import own_cores, safe_path, without_script
 from harness.profiles import Training
 from harness.seeds import generator
@@ -37,8 +45,8 @@ from harness.training.batching import Order, mixed
 
 #: The largest useful number of workers on the machines we measured.
 MOST = 8
-#: Shared memory for finished batches and the bytes that must be free there: 48 images at 224 x 224 are 14 MB, and
-#: each worker keeps two batches.
+#: Shared memory for finished batches and the bytes that must be free there: 48 images at 224 x 224
+#: are 14 MB, and each worker keeps two batches.
 SHARED = Path("/dev/shm"), 512 * 2**20
 #: signals by which a batch system or a terminal stops a run
 STOPS = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR2}
@@ -60,7 +68,9 @@ class MediaInputs(Dataset[dict[str, Tensor] | str]):
         return {"labels": torch.from_numpy(self.media.labels[rows]), **self.media.batch(rows, rng)}
 
     def __getitem__(self, step: int) -> dict[str, Tensor] | str:
-        """Read the inputs in a worker; return a UserError as text, since the loader would add a traceback to it."""
+        """Read the inputs in a worker; return a UserError as text, since the loader would add a
+        traceback to it.
+        """
         try:
             return self.inputs(step)
         except UserError as error:
@@ -68,7 +78,9 @@ class MediaInputs(Dataset[dict[str, Tensor] | str]):
 
 
 class Prefetcher:
-    """The inputs of one stream, step by step, prepared ahead by `workers` processes; if 0, prepared on request."""
+    """The inputs of one stream, step by step, prepared ahead by `workers` processes; if 0, prepared
+    on request.
+    """
 
     def __init__(self, source: MediaInputs, steps: int, workers: int) -> None:
         self.source, self.steps, self.workers = source, steps, workers
@@ -110,7 +122,9 @@ class Prefetcher:
 
 
 def free_workers(media: Media, device: torch.device) -> int:
-    """Return the number of workers for a stream: 0 if batches are cheap or none of this run's cores is free."""
+    """Return the number of workers for a stream: 0 if batches are cheap or none of this run's cores
+    is free.
+    """
     if not media.costly or not _room():
         return 0
     taken = torch.get_num_threads() if device.type == "cpu" else 1
@@ -129,8 +143,8 @@ def _room() -> bool:
 def _started(loader: DataLoader[dict[str, Tensor] | str]) -> Iterator[dict[str, Tensor] | str]:
     """Start a loader's workers from a fork server that has already imported this module.
 
-    Server and workers block signals: a batch system sends them to every process of a job, but the run stops its workers
-    itself.
+    Server and workers block signals: a batch system sends them to every process of a job, but the
+    run stops its workers itself.
     """
     get_context("forkserver").set_forkserver_preload([__name__])
     resource_tracker.ensure_running()  # the server starts it otherwise, which unblocks signals
@@ -157,7 +171,9 @@ def _end_with_run() -> None:
 
 @dataclass(frozen=True)
 class Subset:
-    """The rows of a stream that a run uses; with `steps_of_all` it still takes as many steps as with all rows."""
+    """The rows of a stream that a run uses; with `steps_of_all` it still takes as many steps as
+    with all rows.
+    """
 
     rows: np.ndarray
     steps_of_all: bool
@@ -167,9 +183,10 @@ class Subset:
 class TrainingData:
     """Training data by stream.
 
-    `tokens` holds the text streams, `media` images and recordings, `features` the teacher features of the pairs by
-    role, `subsets` the rows of streams that are not used whole. `texts` has the bytes of the text streams for a method
-    that reads them. `warnings` report unreadable images and the like.
+    `tokens` holds the text streams, `media` images and recordings, `features` the teacher features
+    of the pairs by role, `subsets` the rows of streams that are not used whole. `texts` has the
+    bytes of the text streams for a method that reads them. `warnings` report unreadable images and
+    the like.
     """
 
     tokens: Mapping[Stream, Tokens]
@@ -181,8 +198,15 @@ class TrainingData:
 
     @property
     def rows(self) -> dict[Stream, int]:
-        whole = {stream for stream in self.tokens if stream not in self.subsets or self.subsets[stream].steps_of_all}
-        return {stream: len(tokens) if stream in whole else self.used(stream) for stream, tokens in self.tokens.items()}
+        whole = {
+            stream
+            for stream in self.tokens
+            if stream not in self.subsets or self.subsets[stream].steps_of_all
+        }
+        return {
+            stream: len(tokens) if stream in whole else self.used(stream)
+            for stream, tokens in self.tokens.items()
+        }
 
     def used(self, stream: Stream) -> int:
         if stream in self.subsets:
@@ -191,7 +215,9 @@ class TrainingData:
 
 
 class Batches:
-    """The batches of a run, each a function of the step number. Raises UserError for streams that cannot be mixed."""
+    """The batches of a run, each a function of the step number. Raises UserError for streams that
+    cannot be mixed.
+    """
 
     def __init__(
         self,
@@ -205,7 +231,13 @@ class Batches:
         rule: MixingRule,
         change: ChangeRows | None = None,
     ) -> None:
-        self.student, self.data, self.training, self.seed, self.change = student, data, training, seed, change
+        self.student, self.data, self.training, self.seed, self.change = (
+            student,
+            data,
+            training,
+            seed,
+            change,
+        )
         rows = data.rows
         text, pairs = rows.get("sentences", 0) + rows.get("triplets", 0), rows.get("pairs", 0)
         self.mixing = mixed(text, pairs, training.batch_size, rule)
@@ -218,11 +250,24 @@ class Batches:
         self.text: Stream = next((stream for stream in data.tokens if stream != "pairs"), "pairs")
         self.early = [stream for stream, steps in own.items() if steps.first]
         self.late = [stream for stream, steps in own.items() if not steps.first]
-        sizes = dict.fromkeys(data.tokens, training.batch_size) | {key: steps.batch_size for key, steps in own.items()}
-        self.orders = {stream: Order(data.used(stream), sizes[stream], seed, setting, stream) for stream in sizes}
-        self.media = {key: media.augmented(own[key].augment) for key, media in data.media.items() if key in own}
+        sizes = dict.fromkeys(data.tokens, training.batch_size) | {
+            key: steps.batch_size for key, steps in own.items()
+        }
+        self.orders = {
+            stream: Order(data.used(stream), sizes[stream], seed, setting, stream)
+            for stream in sizes
+        }
+        self.media = {
+            key: media.augmented(own[key].augment)
+            for key, media in data.media.items()
+            if key in own
+        }
         self.ahead = {
-            key: Prefetcher(MediaInputs(media, self.orders[key], seed), self.steps, free_workers(media, student.device))
+            key: Prefetcher(
+                MediaInputs(media, self.orders[key], seed),
+                self.steps,
+                free_workers(media, student.device),
+            )
             for key, media in self.media.items()
         }
 
@@ -231,7 +276,9 @@ class Batches:
         read = {}
         for stream in self.data.tokens:
             rows = self.orders[stream].first(self.counts[stream])
-            read[stream] = self.data.subsets[stream].rows[rows] if stream in self.data.subsets else rows
+            read[stream] = (
+                self.data.subsets[stream].rows[rows] if stream in self.data.subsets else rows
+            )
         return read
 
     @property
@@ -251,7 +298,9 @@ class Batches:
             ahead.close()
 
     def of(self, step: int) -> Iterator[tuple[Stream | None, Batch | MediaBatch]]:
-        """Yield the batches of a step in order, each with the stream whose own optimizer it uses, or None."""
+        """Yield the batches of a step in order, each with the stream whose own optimizer it uses,
+        or None.
+        """
         yield from ((stream, self._media(stream, step)) for stream in self.early)
         yield None, self._text(step)
         yield from ((stream, self._media(stream, step)) for stream in self.late)
@@ -274,7 +323,9 @@ class Batches:
         tokens = self.data.tokens[stream].batch(rows)
         ids = tokens["input_ids"]
         # the last batch of a pass may be short
-        if len(rows) == min(self.training.batch_size, self.data.used(stream)) and bool((ids == ids[0]).all()):
+        if len(rows) == min(self.training.batch_size, self.data.used(stream)) and bool(
+            (ids == ids[0]).all()
+        ):
             raise UserError(
                 f"step {step + 1} has one distinct sentence in its batch of {stream}, so no "
                 "negatives; give a corpus of different sentences, or more of them"
@@ -287,13 +338,17 @@ class Batches:
         if stream == "sentences":
             return SentenceBatch(tokens, changed=changed, texts=texts)
         features = {
-            role: sent(torch.from_numpy(np.ascontiguousarray(values[rows], dtype=np.float32)), device)
+            role: sent(
+                torch.from_numpy(np.ascontiguousarray(values[rows], dtype=np.float32)), device
+            )
             for role, values in self.data.features.items()
         }
         return PairBatch(tokens, features, changed=changed, texts=texts)
 
     def _changed(self, tokens: TokenRows, step: int) -> dict[str, TokenRows]:
-        """The rows that the method makes of a batch, by name. Raises UserError for rows that are too long."""
+        """The rows that the method makes of a batch, by name. Raises UserError for rows that are
+        too long.
+        """
         assert self.change is not None
         rng = generator(axis="rows", seed=self.seed, step=step)
         made = {}
@@ -304,10 +359,15 @@ class Batches:
                     f"step {step + 1}: the changed rows '{name}' have up to {longest} tokens, and the encoder reads "
                     f"{self.student.longest}; lower max_length"
                 )
-            made[name] = TokenRows.listed(rows, self.student.tokenizer.pad_token_id).to(self.student.device)
+            made[name] = TokenRows.listed(rows, self.student.tokenizer.pad_token_id).to(
+                self.student.device
+            )
         return made
 
     def _media(self, stream: Stream, step: int) -> MediaBatch:
-        inputs = {name: sent(value, self.student.device) for name, value in self.ahead[stream].of(step).items()}
+        inputs = {
+            name: sent(value, self.student.device)
+            for name, value in self.ahead[stream].of(step).items()
+        }
         labels = inputs.pop("labels")
         return MediaBatch(self.media[stream].ready(inputs), labels)

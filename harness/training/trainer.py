@@ -1,4 +1,6 @@
-"""One loop for all methods: a model from its seed, batches in, loss terms out, dev score, best model, checkpoint."""
+"""One loop for all methods: a model from its seed, batches in, loss terms out, dev score, best
+model, checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ SAVE_EVERY_S = 60.0
 
 
 class Trainer:
-    """Trains a student by a method; `run` starts or resumes, or loads the result of an ended training."""
+    """Trains a student by a method; `run` starts or resumes, or loads the result of an ended
+    training.
+    """
 
     def __init__(
         self,
@@ -65,7 +69,8 @@ class Trainer:
     ) -> None:
         """`dev` scores an embedding function; `folder` holds the checkpoint and the best model.
 
-        `chunk` is the number of rows that are encoded at a time where a batch does not fit; None encodes it whole.
+        `chunk` is the number of rows that are encoded at a time where a batch does not fit; None
+        encodes it whole.
         """
         self.student, self.method, self.training = student, method, training
         self.seed, self.dev = seed, dev
@@ -75,13 +80,20 @@ class Trainer:
         rule = method.mixing(method.hyperparameters)
         changes = type(method).change_rows is not Method.change_rows
         change = method.change_rows if changes else None
-        self.batches = Batches(student, data, training, own, seed=seed, setting=setting, rule=rule, change=change)
+        self.batches = Batches(
+            student, data, training, own, seed=seed, setting=setting, rule=rule, change=change
+        )
         self.steps = self.batches.steps
         self.device = student.device
         modules = (student, method)
         self.main = Stepper(modules, training, self.steps, self.device, None)
-        self.own = {stream: Stepper(modules, training, self.steps, self.device, table) for stream, table in own.items()}
-        whole: Encode = cast(Encode, torch.compile(student, dynamic=True)) if training.compile else student
+        self.own = {
+            stream: Stepper(modules, training, self.steps, self.device, table)
+            for stream, table in own.items()
+        }
+        whole: Encode = (
+            cast(Encode, torch.compile(student, dynamic=True)) if training.compile else student
+        )
         self.encode = Chunked(whole, chunk)
         self.record = TrainingRecord(flops=0)
         self._vectors: list[Tensor] = []
@@ -91,12 +103,14 @@ class Trainer:
         self._saved_at = 0.0
 
     def run(self) -> TrainingRecord:
-        """Train to the last step, unless that is done, then load the best model into the student and the method.
+        """Train to the last step, unless that is done, then load the best model into the student
+        and the method.
 
-        Random numbers of step k depend on the seed and k alone, so a killed run resumes from its checkpoint with the
-        same result; the global generators are left unchanged. A checkpoint is saved with each better model,
-        SAVE_EVERY_S after the last one, and at the end. Raises TrainingError, and Stopped, with a checkpoint, after the
-        step in which the process was asked to stop.
+        Random numbers of step k depend on the seed and k alone, so a killed run resumes from its
+        checkpoint with the same result; the global generators are left unchanged. A checkpoint is
+        saved with each better model, SAVE_EVERY_S after the last one, and at the end. Raises
+        TrainingError, and Stopped, with a checkpoint, after the step in which the process was asked
+        to stop.
         """
         record = self.folder.load_ended(self.student, self.method)
         if record is None:
@@ -133,7 +147,10 @@ class Trainer:
                 if total is not None:
                     stepper.step(total, step)
                 self.window.add(terms, step)
-            now = {name: torch.full((), value, device=self.device) for name, value in self.method.now.items()}
+            now = {
+                name: torch.full((), value, device=self.device)
+                for name, value in self.method.now.items()
+            }
             self.window.add(now, step)
             with torch.no_grad():
                 self.method.after_step(self.student, step)
@@ -149,7 +166,9 @@ class Trainer:
             raise
 
     def losses(self, step: int) -> Iterator[tuple[Stream | None, Tensor | None, dict[str, Tensor]]]:
-        """Yield stream, weighted loss and terms of each batch of a step; update before asking for the next batch."""
+        """Yield stream, weighted loss and terms of each batch of a step; update before asking for
+        the next batch.
+        """
         self.method.now = self.method.scheduled(step / self.steps)
         for stream, batch in self.batches.of(step):
             seed_dropout(self._dropout_seed(step, stream), self.device)
@@ -161,23 +180,34 @@ class Trainer:
                 total, terms = self.method.loss(batch, encode)
             yield stream, total, terms
 
-    def _observe(self, kept: bool, inputs: Mapping[str, Tensor], views: int, vectors: Tensor) -> None:
-        """Count what a batch costs, and keep its vectors for `_measure` if it is the last one before a dev score."""
+    def _observe(
+        self, kept: bool, inputs: Mapping[str, Tensor], views: int, vectors: Tensor
+    ) -> None:
+        """Count what a batch costs, and keep its vectors for `_measure` if it is the last one
+        before a dev score.
+        """
         if kept and vectors.requires_grad:
             self._vectors.append(vectors)
         if self.record.flops is not None:
             self.record.flops += training_flops(self.student, self._weights, inputs, views)
 
-    def _measure(self, stream: Stream | None, step: int, terms: Mapping[str, Tensor], stepper: Stepper) -> None:
+    def _measure(
+        self, stream: Stream | None, step: int, terms: Mapping[str, Tensor], stepper: Stepper
+    ) -> None:
         """Record each term's part of the gradient at a batch's vectors, scaled as for the update."""
         weights = self.method.weights()
-        weighted = {name: stepper.scaler.scale(weights.get(name, 1.0) * term) for name, term in terms.items()}
+        weighted = {
+            name: stepper.scaler.scale(weights.get(name, 1.0) * term)
+            for name, term in terms.items()
+        }
         measured = self.record.gradients.setdefault(stream or self.batches.text_rows(step)[0], [])
         measured.append((step + 1, *gradient_parts(weighted, self._vectors)))
         self._vectors.clear()
 
     def _check(self, total: Tensor | None, terms: Mapping[str, Tensor]) -> None:
-        """Raise TrainingError for terms that the method does not declare, and for a loss that cannot be trained on."""
+        """Raise TrainingError for terms that the method does not declare, and for a loss that
+        cannot be trained on.
+        """
         for does, named in (("weighs", self.method.weights()), ("returned", terms)):
             for name in named:
                 if name not in self.method.terms:
@@ -191,7 +221,9 @@ class Trainer:
                     f"{self.method.origin} returned the term '{name}' of shape {tuple(value.shape)}; a term is a scalar"
                 )
         if total is not None and not total.requires_grad:
-            raise TrainingError(f"{self.method.origin} returned a loss without a gradient, so nothing can be trained")
+            raise TrainingError(
+                f"{self.method.origin} returned a loss without a gradient, so nothing can be trained"
+            )
 
     @property
     def _reached(self) -> bool:
@@ -203,7 +235,9 @@ class Trainer:
         return derive_seed(**axes) if stream is None else derive_seed(**axes, stream=stream)
 
     def _after(self, done: int, rate: float, waited: float) -> None:
-        """Add a point to the loss curve, score, keep the best model and save a checkpoint, each when it is due."""
+        """Add a point to the loss curve, score, keep the best model and save a checkpoint, each
+        when it is due.
+        """
         due = done % self.training.eval_every == 0 or done == self.steps
         terms: dict[str, float] = {}
         if due or done % max(1, self.steps // CURVE_POINTS) == 0:
@@ -211,7 +245,9 @@ class Trainer:
             self._check_finite(done)
             self.record.add_losses(done, terms)
         if due and not self.record.losses:
-            raise TrainingError(f"no batch up to step {done} had a loss term; 'without' leaves out too much")
+            raise TrainingError(
+                f"no batch up to step {done} had a loss term; 'without' leaves out too much"
+            )
         if due and not self._reached:
             raise TrainingError(
                 f"no loss of {self.method.origin} up to step {done} depends on the encoder, so it learns nothing"
@@ -232,14 +268,22 @@ class Trainer:
             self.folder.keep_best(self.student, self.method, done)
         if terms or due:
             last = self.record.dev_scores[-1] if self.record.dev_scores else None
-            progress = TrainingProgress(done, self.steps, rate, terms, last, due, self.first, waited)
+            progress = TrainingProgress(
+                done, self.steps, rate, terms, last, due, self.first, waited
+            )
             device = self.device.type
-            tell(Event("progress", device=device, progress=progress, memory_mb=peak_memory_mb(device)))
+            tell(
+                Event(
+                    "progress", device=device, progress=progress, memory_mb=peak_memory_mb(device)
+                )
+            )
         if stopping:
             raise Stopped
 
     def _check_finite(self, done: int) -> None:
-        """Raise TrainingError for the first term that was not finite, and note the batch that caused it."""
+        """Raise TrainingError for the first term that was not finite, and note the batch that
+        caused it.
+        """
         if (bad := self.window.first_bad) is None:
             return
         step, terms = bad
@@ -267,7 +311,9 @@ class Trainer:
         }
 
     def _restore(self, state: dict[str, Any]) -> int:
-        """Load a state; return its step. Raises DamagedError if it is of another model, with parts already loaded."""
+        """Load a state; return its step. Raises DamagedError if it is of another model, with parts
+        already loaded.
+        """
         try:
             self.student.load_state_dict(state["student"])
             self.method.load_state_dict(state["method"])
@@ -289,7 +335,11 @@ class Trainer:
         for part in ("student", "method"):
             start[part] = {name: value.cpu().clone() for name, value in start[part].items()}
         for path in checkpoints:
-            then = "training starts again" if path == checkpoints[-1] else "using the previous checkpoint"
+            then = (
+                "training starts again"
+                if path == checkpoints[-1]
+                else "using the previous checkpoint"
+            )
             try:
                 step = self._restore(load_checkpoint(path, self.device))
             except DamagedError as error:
@@ -302,7 +352,9 @@ class Trainer:
         return 0
 
     def _restore_best(self, step: int, then: str) -> bool:
-        """Whether the best model up to a checkpoint's step exists; it is saved again if the checkpoint is the best."""
+        """Whether the best model up to a checkpoint's step exists; it is saved again if the
+        checkpoint is the best.
+        """
         best = self.record.best_step
         if best is None or self.folder.restore_best(best, "saved again" if best == step else then):
             return True
@@ -332,11 +384,12 @@ def build_method(
     models: Mapping[str, Student] = MappingProxyType({}),
     limit: int = 0,
 ) -> Method:
-    """A method with its heads, after adding the student's patch embeddings; both depend only on seed and names.
+    """A method with its heads, after adding the student's patch embeddings; both depend only on
+    seed and names.
 
-    `pretrained` has the files of patch embeddings by stream, `models` the frozen models beside the student by role,
-    `limit` is the most tokens of a row. Raises ValueError for options that no head fits, and
-    UserError for a patch embedding of another width than the student's.
+    `pretrained` has the files of patch embeddings by stream, `models` the frozen models beside the
+    student by role, `limit` is the most tokens of a row. Raises ValueError for options that no head
+    fits, and UserError for a patch embedding of another width than the student's.
     """
     widths = {role: int(values.shape[-1]) for role, values in data.features.items()}
     widths |= {role: model.width for role, model in models.items()}
@@ -367,7 +420,10 @@ def _attach(student: Student, patches: Patches, media: Media, pretrained: Path |
     ((name, sample),) = media.batch(np.array([0]), generator(axis="sample")).items()
     if name != "pixels":
         frames, bins = sample.shape[1:]
-        student.attach(name, AudioPatches(student.width, frames, bins, patches.size, positions=patches.positions))
+        student.attach(
+            name,
+            AudioPatches(student.width, frames, bins, patches.size, positions=patches.positions),
+        )
         return
     size = fresh_size(patches.pretrained) if patches.pretrained else None
     if size is not None:

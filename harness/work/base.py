@@ -1,4 +1,6 @@
-"""Executors: their interface, the loop that starts, follows and stops jobs in other processes; the states of runs."""
+"""Executors: their interface, the loop that starts, follows and stops jobs in other processes; the
+states of runs.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,16 @@ T = TypeVar("T")
 
 #: The executor used if none is named.
 DEFAULT: Final = "local"
-#: Number of processes that die executing a job before it counts as failed: the job may be the cause.
+#: Number of processes that die executing a job before it counts as failed: the job may be the
+#: cause.
 DEATHS = 3
 
 
 @dataclass(eq=False)
 class StartedJob:
-    """A job given to a process: the executor's `handle` of it, and when it `started`, by the clock of this process."""
+    """A job given to a process: the executor's `handle` of it, and when it `started`, by the clock
+    of this process.
+    """
 
     job: Job
     report: Report
@@ -60,12 +65,14 @@ class Death:
 
 
 class Executor:
-    """Distributes jobs over processes or machines. Registered as an entry point of `harness.executors`.
+    """Distributes jobs over processes or machines. Registered as an entry point of
+    `harness.executors`.
 
-    `settings` names the options that only this executor has, each with a line about it. An executor either takes jobs
-    from the queue and performs them itself (`work`), or gives them to other processes: it implements `start`, `death`,
-    `stop` and `cancel`, and where needed the methods after them. All else is the same for a process of this machine, a
-    task of Ray and a job of SLURM.
+    `settings` names the options that only this executor has, each with a line about it. An executor
+    either takes jobs from the queue and performs them itself (`work`), or gives them to other
+    processes: it implements `start`, `death`, `stop` and `cancel`, and where needed the methods
+    after them. All else is the same for a process of this machine, a task of Ray and a job of
+    SLURM.
     """
 
     settings: ClassVar[Mapping[str, str]] = {}
@@ -82,7 +89,9 @@ class Executor:
         for name in self.asked:
             if name not in self.settings:
                 own = suggest(name, sorted(self.settings))
-                raise UserError(f"the executor {type(self).__name__.lower()} has no option '{name}'; {own}")
+                raise UserError(
+                    f"the executor {type(self).__name__.lower()} has no option '{name}'; {own}"
+                )
 
     def setting(self, name: str, default: str, convert: Callable[[str], T], what: str) -> T:
         """The value of a setting. Raises UserError if `convert` fails: the value must be `what`."""
@@ -112,34 +121,44 @@ class Executor:
         return Seat.equal(self.options.device, 1 if self.jobs == "auto" else self.jobs)
 
     def check(self, job: Job) -> None:
-        """Refuse a job that cannot run on this machine; to be overridden by executors that run jobs elsewhere."""
+        """Refuse a job that cannot run on this machine; to be overridden by executors that run jobs
+        elsewhere.
+        """
         job.check(self.options.device)
 
     def execute(self, jobs: Sequence[Job], listen: Listener) -> list[End]:
         """Carry out all jobs; return the end of each, in the order in which they ended.
 
-        Raises UserError before anything runs if `check` refuses a job. After the first signal to stop, no more jobs
-        start, and running ones save and stop; then Interrupted is raised.
+        Raises UserError before anything runs if `check` refuses a job. After the first signal to
+        stop, no more jobs start, and running ones save and stop; then Interrupted is raised.
         """
         self.admit(jobs)
         return self.work_until_stopped(Queue(jobs, listen), listen)
 
     def admit(self, jobs: Sequence[Job]) -> None:
-        """Check all jobs, then move away what runs to train again have. Raises UserError, before anything is moved."""
+        """Check all jobs, then move away what runs to train again have. Raises UserError, before
+        anything is moved.
+        """
         for job in jobs:
             self.check(job)
         again = [job for job in jobs if isinstance(job, RunJob) and job.run.redo]
         if again:
-            supersede(again[0].store, ((job.inventory.profile.name, job.spec, job.id) for job in again))
+            supersede(
+                again[0].store, ((job.inventory.profile.name, job.spec, job.id) for job in again)
+            )
 
     def work_until_stopped(self, queue: Queue, listen: Listener) -> list[End]:
-        """Work until all jobs have ended or this process is asked to stop; return their ends. Raises Interrupted."""
+        """Work until all jobs have ended or this process is asked to stop; return their ends.
+        Raises Interrupted.
+        """
         signals: list[int] = []
 
         def stop(number: int) -> None:
             signals.append(number)
             name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-            log.warning("%s: stopping after the current runs have saved; repeat to stop immediately", name)
+            log.warning(
+                "%s: stopping after the current runs have saved; repeat to stop immediately", name
+            )
             queue.stop()
             request_stop()
 
@@ -153,9 +172,11 @@ class Executor:
         return queue.ends
 
     def work(self, queue: Queue, listen: Listener) -> None:
-        """Take jobs from the queue until it is empty and report the end of each to it; `listen` gets their events.
+        """Take jobs from the queue until it is empty and report the end of each to it; `listen`
+        gets their events.
 
-        Once `queue.stopping` is set, jobs in other processes are asked to stop (`harness.stopping`).
+        Once `queue.stopping` is set, jobs in other processes are asked to stop
+        (`harness.stopping`).
         """
         self.queue, self.listen = queue, listen
         start_at, asked_to_stop = 0.0, False
@@ -205,7 +226,9 @@ class Executor:
         """Pass on what processes have reported; return whether one has ended."""
         before = len(self.out)
         for started in list(self.out.values()):
-            death = self.death(started)  # first: once a process is gone, its whole report is written
+            death = self.death(
+                started
+            )  # first: once a process is gone, its whole report is written
             end, limit_s = started.report.read(self.listen), started.job.limit_s
             if isinstance(end, str):
                 self.close(started, started.job.fail(end))
@@ -229,7 +252,11 @@ class Executor:
         elif self.queue.stopping:
             self.close(started, Again.STOPPED)
         elif self.deaths[job] < DEATHS:
-            log.warning("%s: its process died (%s); another one resumes from the last checkpoint", job.key, death.why)
+            log.warning(
+                "%s: its process died (%s); another one resumes from the last checkpoint",
+                job.key,
+                death.why,
+            )
             self.close(started, Again.LOST)
         else:
             why = f"{self.deaths[job]} processes died while running it; the last one: {death.why}"
@@ -245,9 +272,9 @@ class Executor:
 def execute(plan: Plan, listen: Listener, how: Execution | None = None) -> list[Result | Failure]:
     """Carry out the unfinished runs of a plan; return their ends in the order they came.
 
-    An executor that submits runs without waiting returns no ends. A failed run is recorded and the others go on. Raises
-    UserError for a results folder that cannot be written, and for a device, a precision, an executor or a setting that
-    does not exist here.
+    An executor that submits runs without waiting returns no ends. A failed run is recorded and the
+    others go on. Raises UserError for a results folder that cannot be written, and for a device, a
+    precision, an executor or a setting that does not exist here.
     """
     how = how or Execution()
     limit_s = None if how.run_timeout is None else seconds_of(how.run_timeout)
@@ -275,19 +302,27 @@ def _check_writable(store: Store) -> None:
         probe = store.root / ".writable"
         with try_lock(probe):
             probe.unlink(missing_ok=True)
-        tempfile.TemporaryFile(dir=store.root).close()  # in /proc, a lock that cannot be made looks like one in use
+        tempfile.TemporaryFile(
+            dir=store.root
+        ).close()  # in /proc, a lock that cannot be made looks like one in use
     except OSError as error:
-        raise UserError(f"--results {store.root} cannot be written: {error.strerror}; give another folder") from error
+        raise UserError(
+            f"--results {store.root} cannot be written: {error.strerror}; give another folder"
+        ) from error
 
 
 def run_states(plan: Plan) -> list[tuple[RunState, str, str]]:
     """State, key, and reason or location of each run of a plan, in the order of the states."""
     submitted = whereabouts(plan.store)
-    listed = [_state(plan, run, submitted.get(plan.store.work(run.fingerprint).name)) for run in plan.runs]
+    listed = [
+        _state(plan, run, submitted.get(plan.store.work(run.fingerprint).name)) for run in plan.runs
+    ]
     return sorted(listed, key=lambda state: get_args(RunState).index(state[0]))
 
 
-def _state(plan: Plan, run: PlannedRun, submitted: tuple[RunState, str] | None) -> tuple[RunState, str, str]:
+def _state(
+    plan: Plan, run: PlannedRun, submitted: tuple[RunState, str] | None
+) -> tuple[RunState, str, str]:
     if run.state == "done":
         return run.state, run.key, ""
     if submitted:
@@ -302,20 +337,29 @@ def _state(plan: Plan, run: PlannedRun, submitted: tuple[RunState, str] | None) 
 def submitted_jobs(plan: Plan, results: Iterable[Result]) -> list[Submission]:
     """The batch system's jobs for those runs of a plan that are not in `results`."""
     notes, ended = submissions(plan.store), {result.fingerprint for result in results}
-    names = (plan.store.work(run.fingerprint).name for run in plan.todo if run.fingerprint not in ended)
+    names = (
+        plan.store.work(run.fingerprint).name for run in plan.todo if run.fingerprint not in ended
+    )
     return [notes[name] for name in names if name in notes]
 
 
 def whereabouts(store: Store) -> dict[str, tuple[RunState, str]]:
-    """The states of submitted runs and where they are, in words, by the first 32 digits of their fingerprints."""
+    """The states of submitted runs and where they are, in words, by the first 32 digits of their
+    fingerprints.
+    """
     notes = submissions(store)
     if not notes:
         return {}
     try:
         there = states()
     except UserError as error:
-        return {name: ("queued", f"{note.system} {note.id}; {error}") for name, note in notes.items()}
-    return {name: _where(note, there.get(note.id, SlurmState("UNKNOWN"))) for name, note in notes.items()}
+        return {
+            name: ("queued", f"{note.system} {note.id}; {error}") for name, note in notes.items()
+        }
+    return {
+        name: _where(note, there.get(note.id, SlurmState("UNKNOWN")))
+        for name, note in notes.items()
+    }
 
 
 def _where(note: Submission, state: SlurmState) -> tuple[RunState, str]:

@@ -1,6 +1,8 @@
-"""How jobs fail: limits on their time, and error lines with the place in another package's code that raised the error.
+"""How jobs fail: limits on their time, and error lines with the place in another package's code
+that raised the error.
 
-At its limit a job is asked to save and stop; one that does not react is interrupted, and then killed.
+At its limit a job is asked to save and stop; one that does not react is interrupted, and then
+killed.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from harness.formatting import duration, one_line
 from harness.registry import OWN, plugin_modules, raised_at
 from harness.stopping import Stopped, request_stop, withdraw_stop
 
-#: Seconds that a job gets to save after its limit. Then a job that hangs is interrupted, if possible, and as many
-#: seconds later its process is killed, if it has one of its own.
+#: Seconds that a job gets to save after its limit. Then a job that hangs is interrupted, if
+#: possible, and as many seconds later its process is killed, if it has one of its own.
 GRACE_S = 10.0
 
 #: the longest limit in seconds: timers have a maximum
@@ -63,7 +65,9 @@ def seconds_of(time: str | float) -> float:
     if not time > 0:
         raise UserError(f"--run-timeout {time:g}: no run can end in that time; give a longer one")
     if time > LONGEST_S:
-        raise UserError(f"--run-timeout is more than {duration(LONGEST_S)}; leave it out for runs without a limit")
+        raise UserError(
+            f"--run-timeout is more than {duration(LONGEST_S)}; leave it out for runs without a limit"
+        )
     return float(time)
 
 
@@ -71,7 +75,8 @@ def seconds_of(time: str | float) -> float:
 def time_limit(limit_s: float | None) -> Iterator[None]:
     """Stop the work of the block at its next safe point after `limit_s` seconds; None is no limit.
 
-    Raises TimeLimitError there, or, if the block runs in the main thread, at any point GRACE_S after the limit.
+    Raises TimeLimitError there, or, if the block runs in the main thread, at any point GRACE_S
+    after the limit.
     """
     if limit_s is None:
         yield
@@ -100,7 +105,9 @@ def time_limit(limit_s: float | None) -> Iterator[None]:
 
 @contextmanager
 def _interrupted(limit_s: float) -> Iterator[None]:
-    """Raise TimeLimitError in the main thread GRACE_S after the limit; other threads cannot be interrupted."""
+    """Raise TimeLimitError in the main thread GRACE_S after the limit; other threads cannot be
+    interrupted.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -118,7 +125,9 @@ def _interrupted(limit_s: float) -> Iterator[None]:
 
 
 def described(error: BaseException | str) -> str:
-    """An error in one line, with the file and line in another package's code, or else in this project's."""
+    """An error in one line, with the file and line in another package's code, or else in this
+    project's.
+    """
     if isinstance(error, str):
         return _shortened(error)
     text = str(error)
@@ -126,9 +135,13 @@ def described(error: BaseException | str) -> str:
         return _shortened(text)
     if isinstance(error, OSError) and error.errno in _MENDED:
         where = f" ({error.filename})" if error.filename else ""
-        return _shortened(f"{error.strerror}{where}; {_MENDED[error.errno]}, then run the same command to resume")
+        return _shortened(
+            f"{error.strerror}{where}; {_MENDED[error.errno]}, then run the same command to resume"
+        )
     kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
-    line = ", ".join([_shortened(kind + text).removesuffix(":"), *getattr(error, "__notes__", ())[-1:]])
+    line = ", ".join(
+        [_shortened(kind + text).removesuffix(":"), *getattr(error, "__notes__", ())[-1:]]
+    )
     raised = raised_at(error, plugin_modules())
     if not raised and not isinstance(error, UserError):
         raised = raised_at(error, OWN)
@@ -156,7 +169,13 @@ def death_text(code: int, log: str) -> str:
 
 
 def _crash(log: str) -> str:
-    """The place of a crash recorded in a log, in brackets; in another package's code if the stack includes that."""
-    frames = [(Path(file), line) for file, line in _FRAME.findall(log[log.rfind(_FATAL) :])] if _FATAL in log else []
+    """The place of a crash recorded in a log, in brackets; in another package's code if the stack
+    includes that.
+    """
+    frames = (
+        [(Path(file), line) for file, line in _FRAME.findall(log[log.rfind(_FATAL) :])]
+        if _FATAL in log
+        else []
+    )
     foreign = [frame for frame in frames if plugin_modules() & {frame[0].stem, *frame[0].parts}]
     return next((f" ({file.name}, line {line})" for file, line in (*foreign, *frames)), "")

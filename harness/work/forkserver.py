@@ -1,4 +1,6 @@
-"""Processes of jobs, forked from one that has imported torch: a start takes milliseconds, not seconds."""
+"""Processes of jobs, forked from one that has imported torch: a start takes milliseconds, not
+seconds.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +17,32 @@ from multiprocessing.context import ForkServerProcess
 from typing import NoReturn
 
 from harness.errors import UserError
-from harness.processors import end_with_parent, first_when_memory_ends, passive_threads, safe_path, without_script
+from harness.processors import (
+    end_with_parent,
+    first_when_memory_ends,
+    passive_threads,
+    safe_path,
+    without_script,
+)
 from harness.stopping import SIGNALS, request_stop
 
 #: What the server imports, beyond which it does nothing.
 PRELOAD = "harness.work.preload"
 #: Seconds between attempts to start a process: a killed server takes a moment to be gone.
 PAUSES_S = (0.2, 2.0)
-#: Otherwise, a library that checks for CUDA at import would make CUDA unusable in all processes forked later.
+#: Otherwise, a library that checks for CUDA at import would make CUDA unusable in all processes
+#: forked later.
 SERVER_ENVIRONMENT = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 
 
-def start(function: Callable[..., object], *given: object, environment: Mapping[str, str]) -> ForkServerProcess:
-    """Call a function of a module in a new process, with this one's environment variables and others.
+def start(
+    function: Callable[..., object], *given: object, environment: Mapping[str, str]
+) -> ForkServerProcess:
+    """Call a function of a module in a new process, with this one's environment variables and
+    others.
 
-    SIGTERM asks it to stop once it has saved. It ends with this process, and when the server is killed.
-    Raises UserError if no process can be started.
+    SIGTERM asks it to stop once it has saved. It ends with this process, and when the server is
+    killed. Raises UserError if no process can be started.
     """
     for pause_s in (*PAUSES_S, None):
         try:
@@ -51,9 +63,15 @@ def _started(
     passive_threads()
     context = get_context("forkserver")
     context.set_forkserver_preload([PRELOAD])
-    with safe_path(), _variables({**SERVER_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(sys.path)}), without_script():
+    with (
+        safe_path(),
+        _variables({**SERVER_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(sys.path)}),
+        without_script(),
+    ):
         # of this process as it is now: the server may be older
-        process = context.Process(target=_serve, args=({**os.environ, **environment}, function, given))
+        process = context.Process(
+            target=_serve, args=({**os.environ, **environment}, function, given)
+        )
         process.start()
     return process
 
@@ -71,16 +89,22 @@ def _variables(values: Mapping[str, str]) -> Iterator[None]:
             os.environ.update({} if value is None else {name: value})
 
 
-def _serve(environment: Mapping[str, str], function: Callable[..., object], given: tuple[object, ...]) -> NoReturn:
+def _serve(
+    environment: Mapping[str, str], function: Callable[..., object], given: tuple[object, ...]
+) -> NoReturn:
     """Carry out a call and end this process without cleaning up what is inherited from the server."""
     code = 1
     try:
         end_with_parent(os.getppid())
         threading.Thread(target=_end_with_driver, daemon=True).start()
         first_when_memory_ends()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the driver handles it
+        signal.signal(
+            signal.SIGINT, signal.SIG_IGN
+        )  # Ctrl-C reaches the whole process group; the driver handles it
         signal.signal(signal.SIGTERM, lambda number, frame: request_stop())
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # a server that loads batches has blocked them
+        signal.pthread_sigmask(
+            signal.SIG_UNBLOCK, SIGNALS
+        )  # a server that loads batches has blocked them
         os.environ.clear()
         os.environ.update(environment)
         function(*given)

@@ -1,7 +1,8 @@
-"""Jobs, which executors carry out: what a job needs, how it is performed, and how it ends. A run is one.
+"""Jobs, which executors carry out: what a job needs, how it is performed, and how it ends. A run is
+one.
 
-A job can be pickled and performed in any process that sees the results folder and the data. It reports by events,
-which can be pickled too, and its results are files in the store.
+A job can be pickled and performed in any process that sees the results folder and the data. It
+reports by events, which can be pickled too, and its results are files in the store.
 """
 
 from __future__ import annotations
@@ -62,16 +63,20 @@ def error_of(end: End) -> str:
 
 def cause(need: str, error: str) -> str:
     """The error of a job whose dependency `need` failed; in a chain, the first error."""
-    return error if " failed, which is needed here: " in error else f"{need} failed, which is needed here: {error}"
+    return (
+        error
+        if " failed, which is needed here: " in error
+        else f"{need} failed, which is needed here: {error}"
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Job(ABC):
     """A planned piece of work.
 
-    `id` identifies it among all jobs (a run's is its fingerprint), `key` is its readable name and the `run` of its
-    events. `needs` are the ids of the jobs that must end well before it starts. `limit_s` is the longest time that one
-    process may take for it; None is no limit.
+    `id` identifies it among all jobs (a run's is its fingerprint), `key` is its readable name and
+    the `run` of its events. `needs` are the ids of the jobs that must end well before it starts.
+    `limit_s` is the longest time that one process may take for it; None is no limit.
     """
 
     id: str
@@ -99,11 +104,15 @@ class Job(ABC):
     def perform(self, seat: Seat, listen: Listener) -> End | Again:
         """Carry out the job in this process, unless another process is working on it.
 
-        An error is recorded and returned as the job's end. Where this process was asked to stop (`harness.stopping`),
-        the job saves what it has at its next event or step.
+        An error is recorded and returned as the job's end. Where this process was asked to stop
+        (`harness.stopping`), the job saves what it has at its next event or step.
         """
         try:
-            with use_cores(seat.cpus), listening(self.key, listen), self.store.lock(self.id) as acquired:
+            with (
+                use_cores(seat.cpus),
+                listening(self.key, listen),
+                self.store.lock(self.id) as acquired,
+            ):
                 return self._carried_out(seat) if acquired else Again.HELD
         except (OSError, UserError) as error:  # from the lock
             return self.fail(error)
@@ -130,7 +139,9 @@ class Job(ABC):
     def log_text(self) -> str:
         """Its log so far; empty where there is none."""
         try:
-            return self.log_path.read_text(encoding="utf-8", errors="replace") if self.log_path else ""
+            return (
+                self.log_path.read_text(encoding="utf-8", errors="replace") if self.log_path else ""
+            )
         except OSError:
             return ""
 
@@ -158,7 +169,10 @@ class RunJob(Job):
 
     def check(self, device: DeviceChoice) -> None:
         chosen = pick_device(device)
-        if self.run.resolved.trains and self.run.resolved.training.precision not in ("fp32", "tf32"):
+        if self.run.resolved.trains and self.run.resolved.training.precision not in (
+            "fp32",
+            "tf32",
+        ):
             from harness.encoders.precision import check_precision
 
             check_precision(self.run.resolved.training.precision, chosen)

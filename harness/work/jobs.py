@@ -1,8 +1,10 @@
-"""The jobs of a plan: its unfinished runs, and before them the preparation of inputs that several runs share.
+"""The jobs of a plan: its unfinished runs, and before them the preparation of inputs that several
+runs share.
 
-Weights of a teacher, tokens of a corpus, filter banks and features are made once, so that no run occupies a GPU while
-waiting for another run. All but weights are kept in the cache folder; a run that does not find them there makes them
-itself. Models are imported where jobs are performed: the process that distributes jobs needs no torch.
+Weights of a teacher, tokens of a corpus, filter banks and features are made once, so that no run
+occupies a GPU while waiting for another run. All but weights are kept in the cache folder; a run
+that does not find them there makes them itself. Models are imported where jobs are performed: the
+process that distributes jobs needs no torch.
 """
 
 from __future__ import annotations
@@ -26,14 +28,16 @@ from harness.work.resources import PROCESS_MB, TEACHER_MB, Estimates, Resources,
 
 #: makes an input, with a seat
 Make = Callable[[Seat], None]
-#: adds a preparation to the jobs: its id, key, `Make`, the ids it needs and its resources; returns the id
+#: adds a preparation to the jobs: its id, key, `Make`, the ids it needs and its resources; returns
+#: the id
 Prepare = Callable[..., str]
 #: Needs of a preparation without a model.
 NO_MODEL = Resources(memory_mb=2 * PROCESS_MB)
 
 
 def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) -> list[Job]:
-    """The jobs in the plan's order, each after those that it needs; `chunk` and `limit_s` are those of the jobs.
+    """The jobs in the plan's order, each after those that it needs; `chunk` and `limit_s` are those
+    of the jobs.
 
     The paths of jobs are absolute, since plug-in code may change the working folder.
     """
@@ -41,10 +45,17 @@ def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) 
     inventory, store = plan.inventory, Store(plan.store.root.absolute())
 
     def prepared(
-        read: Experiment, id_: str, key: str, make: Make, needs: Iterable[str] = (), takes: Resources = NO_MODEL
+        read: Experiment,
+        id_: str,
+        key: str,
+        make: Make,
+        needs: Iterable[str] = (),
+        takes: Resources = NO_MODEL,
     ) -> str:
         """Add a preparation, unless its id is known; return the id."""
-        made = Preparation(id_, key, inventory, store, frozenset(needs), read, make, takes, limit_s=limit_s)
+        made = Preparation(
+            id_, key, inventory, store, frozenset(needs), read, make, takes, limit_s=limit_s
+        )
         return jobs.setdefault(id_, made).id
 
     for run in plan.todo:
@@ -53,7 +64,13 @@ def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) 
             if teacher.resolved.trains:  # one that is to do is a run, which leaves its weights
                 of_teachers = (other.fingerprint for other in teacher.teachers)
                 make = partial(_weights, teacher, store, chunk)
-                prepare(teacher.fingerprint, f"weights of {teacher.key}", make, of_teachers, expected(teacher, chunk))
+                prepare(
+                    teacher.fingerprint,
+                    f"weights of {teacher.key}",
+                    make,
+                    of_teachers,
+                    expected(teacher, chunk),
+                )
         needs = {teacher.fingerprint for teacher in run.experiment.teachers}
         needs.update(_inputs(run, inventory, store, prepare))
         about = run.fingerprint, run.key, inventory, store, frozenset(needs)
@@ -67,7 +84,11 @@ def _inputs(run: PlannedRun, inventory: Inventory, store: Store, prepare: Prepar
     for corpus in read.corpora:
         content = corpus.read.fingerprint
         if corpus.stream == "audio":
-            yield prepare(digest("recordings", content), f"recordings of {corpus.name}", partial(_recordings, corpus))
+            yield prepare(
+                digest("recordings", content),
+                f"recordings of {corpus.name}",
+                partial(_recordings, corpus),
+            )
         elif corpus.stream not in MEDIA:
             key = f"tokens of {corpus.name} for {run.resolved.spec.encoder}"
             make = partial(_tokens, corpus, read.encoder.source, length)
@@ -77,7 +98,9 @@ def _inputs(run: PlannedRun, inventory: Inventory, store: Store, prepare: Prepar
     tests = read.test_features([inventory.suites[name] for name in run.todo])
     asked += [(teacher, inventory.retrieval_task(task)) for task, teacher in tests]
     for teacher, owner in asked:
-        if not teacher.unable or teacher.is_stored(owner):  # else the run says why it has no features
+        if not teacher.unable or teacher.is_stored(
+            owner
+        ):  # else the run says why it has no features
             yield from _features_of(teacher, owner, read, store, prepare)
 
 
@@ -87,7 +110,11 @@ def _features_of(
     """Prepare features, after those that their teacher is fitted on."""
     stored = teacher.is_stored(owner)
     fitted = (
-        [] if stored else [_features_of(inner, corpus, read, store, prepare) for inner, corpus in teacher.fitted_on]
+        []
+        if stored
+        else [
+            _features_of(inner, corpus, read, store, prepare) for inner, corpus in teacher.fitted_on
+        ]
     )
     before = [id_ for ids in fitted for id_ in ids]
     name = owner.name if isinstance(owner, UsedCorpus) else owner.source.name
@@ -100,9 +127,11 @@ def _features_of(
 
 @dataclass(frozen=True, eq=False)
 class Preparation(Job):
-    """A shared input that is made once. `experiment` is the first run that reads it, `takes` the resources it needs.
+    """A shared input that is made once. `experiment` is the first run that reads it, `takes` the
+    resources it needs.
 
-    `make` is a function of this module with its first arguments; it makes the input, unless that exists.
+    `make` is a function of this module with its first arguments; it makes the input, unless that
+    exists.
     """
 
     experiment: Experiment
@@ -125,7 +154,9 @@ class Preparation(Job):
 
 
 def _weights(teacher: Experiment, store: Store, chunk: int | None, seat: Seat) -> None:
-    """The weights of a run that is a teacher and was finished; it is trained again if they were removed."""
+    """The weights of a run that is a teacher and was finished; it is trained again if they were
+    removed.
+    """
     from harness.runs.train import make_weights
 
     make_weights(teacher, store, seat.device, chunk)
@@ -136,7 +167,11 @@ def _tokens(corpus: UsedCorpus, encoder: ModelSource, max_length: int, seat: Sea
     from harness.encoders.weights import load_tokenizer, reading
     from harness.runs.inputs import token_file
 
-    with reading("model folder", encoder.path(), "it needs the files of a tokenizer, as transformers saves them"):
+    with reading(
+        "model folder",
+        encoder.path(),
+        "it needs the files of a tokenizer, as transformers saves them",
+    ):
         tokenizer = load_tokenizer(encoder.path())
     token_file(corpus, tokenizer, max_length)
 
@@ -146,8 +181,12 @@ def _recordings(corpus: UsedCorpus, seat: Seat) -> None:
     corpus.read.current().load(corpus.read.root)
 
 
-def _features(teacher: NamedTeacher, owner: FeatureOwner, read: Experiment, store: Store, seat: Seat) -> None:
+def _features(
+    teacher: NamedTeacher, owner: FeatureOwner, read: Experiment, store: Store, seat: Seat
+) -> None:
     """A teacher's features of a pair corpus or of a retrieval task."""
     from harness.runs.inputs import teacher_folders
 
-    teacher.features(owner, load_pairs(owner, teacher.of), seat.device, teacher_folders(read, store))
+    teacher.features(
+        owner, load_pairs(owner, teacher.of), seat.device, teacher_folders(read, store)
+    )

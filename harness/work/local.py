@@ -1,4 +1,6 @@
-"""The executors of one machine: each job in a process of its own, on all cores or GPUs; or in this process."""
+"""The executors of one machine: each job in a process of its own, on all cores or GPUs; or in this
+process.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ class Local(Executor):
         return "auto" if pick_device(device) == "cuda" else 1
 
     def work(self, queue: Queue, listen: Listener) -> None:
-        self.seats, self._taken, self._memory_kills = self.seats_for(queue), dict[Job, Seat](), memory_kills()
+        self.seats, self._taken, self._memory_kills = (
+            self.seats_for(queue),
+            dict[Job, Seat](),
+            memory_kills(),
+        )
         super().work(queue, listen)
 
     def seats_for(self, queue: Queue) -> Seats:
@@ -75,7 +81,9 @@ class Local(Executor):
             self.out[job] = StartedJob(job, report, process, monotonic())
 
     def _seat(self, job: Job) -> bool:
-        seat = self.seats.take(job.id, lambda: self.queue.resources(job), alone=job in self.queue.alone)
+        seat = self.seats.take(
+            job.id, lambda: self.queue.resources(job), alone=job in self.queue.alone
+        )
         if seat is not None:
             self._taken[job] = seat
         return seat is not None
@@ -92,10 +100,14 @@ class Local(Executor):
             return None
         if code == os.EX_IOERR:
             folder = started.report.path.parent
-            return Death(f"its report cannot be written below {folder}; free some space, and run it again")
+            return Death(
+                f"its report cannot be written below {folder}; free some space, and run it again"
+            )
         if code == -signal.SIGKILL and memory_kills() > self._memory_kills:
             self._memory_kills += 1
-            return Death(f"out of memory: Linux killed its process; {SMALLER}; --jobs N carries out fewer at a time")
+            return Death(
+                f"out of memory: Linux killed its process; {SMALLER}; --jobs N carries out fewer at a time"
+            )
         return Death(death_text(code, started.job.log_text()))
 
     def stop(self) -> None:
@@ -123,7 +135,9 @@ def _send_memory_of_card(to: Connection) -> None:
 
 
 def _memory_of(name: str) -> tuple[float, float]:
-    """The free and the total memory of a card in MB. A new process reads them: the driver would keep memory there."""
+    """The free and the total memory of a card in MB. A new process reads them: the driver would
+    keep memory there.
+    """
     ours, theirs = Pipe(duplex=False)
     with ours:
         with theirs:
@@ -133,7 +147,9 @@ def _memory_of(name: str) -> tuple[float, float]:
         except (EOFError, OSError) as error:
             process.join()
             why = death_text(process.exitcode or 0, "")
-            raise UserError(f"the GPU {name} cannot be used: {why}; name others in {VISIBLE}") from error
+            raise UserError(
+                f"the GPU {name} cannot be used: {why}; name others in {VISIBLE}"
+            ) from error
     return answer
 
 
@@ -170,7 +186,9 @@ class Serial(Executor):
     def __init__(self, options: Execution) -> None:
         super().__init__(options)
         if options.jobs not in (None, 1, "auto"):
-            raise UserError("the executor serial carries out one run at a time; remove --jobs, or --executor serial")
+            raise UserError(
+                "the executor serial carries out one run at a time; remove --jobs, or --executor serial"
+            )
 
     def work(self, queue: Queue, listen: Listener) -> None:
         for job in queue:

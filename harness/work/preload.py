@@ -1,4 +1,5 @@
-"""What a fork server imports once, for all processes of jobs; it computes nothing and uses no GPU, so they start clean.
+"""What a fork server imports once, for all processes of jobs; it computes nothing and uses no GPU,
+so they start clean.
 
 To be imported in a fork server alone: it leaves the signals of a terminal to the driver.
 """
@@ -12,7 +13,8 @@ from importlib import import_module
 
 from harness.stopping import SIGNALS
 
-#: Modules of jobs, and those that libraries import only once a model is loaded, trained or scored: 3 s of each job.
+#: Modules of jobs, and those that libraries import only once a model is loaded, trained or scored:
+#: 3 s of each job.
 MODULES = (
     *("harness.runs.run", "harness.work.jobs", "harness.work.local"),
     *("scipy.stats", "transformers.conversion_mapping", "transformers.loss.loss_utils"),

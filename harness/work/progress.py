@@ -28,7 +28,8 @@ FAILED_SHOWN = 3
 #: Columns of the bar of one run, and of its time.
 BAR, TIME = 16, 12
 
-#: Least seconds between two plain lines about one run, and seconds of silence after which its state is printed again.
+#: Least seconds between two plain lines about one run, and seconds of silence after which its state
+#: is printed again.
 LINE_EVERY_S, SILENCE_S = 10.0, 25.0
 #: Number of runs in progress above which plain lines sum up all of them.
 CROWD = 8
@@ -39,14 +40,21 @@ FRAMES = 4
 
 
 def view(tally: Tally, width: int, height: int) -> Group:
-    """Draw a tally as it is now, in at most `width` columns and `height` lines: the longest-running run first."""
+    """Draw a tally as it is now, in at most `width` columns and `height` lines: the longest-running
+    run first.
+    """
     works, failed = tally.slowest(), tally.failed[-FAILED_SHOWN:]
-    # four lines are the whole, the counts, the log of the first, and the number of runs that do not fit
+    # four lines are the whole, the counts, the log of the first, and the number of runs that do not
+    # fit
     shown = works[: max(1, (height - 4 - len(failed)) // 2)]
     more = {"in progress": len(works) - len(shown), "failed": len(tally.failed) - len(failed)}
     hidden = " and ".join(f"{number} more {state}" for state, number in more.items() if number)
     log = tally.log(works[0].key) if works else None
-    below = (Text(line, "dim", no_wrap=True, overflow="ellipsis") for line in (log and f"log {log}", hidden) if line)
+    below = (
+        Text(line, "dim", no_wrap=True, overflow="ellipsis")
+        for line in (log and f"log {log}", hidden)
+        if line
+    )
     return Group(_whole(tally), _counts(tally), _runs(shown, failed, tally.clock(), width), *below)
 
 
@@ -54,12 +62,18 @@ def _runs(works: Sequence[Work], failed: Sequence[str], now: float, width: int) 
     """A row for each run: its key and what it does, its bar, its time."""
     bar = min(BAR, width // 5)
     room = max(4, width - bar - TIME - 2)
-    columns = Column(ratio=1, no_wrap=True, overflow="ellipsis"), Column(width=bar), Column(justify="right")
+    columns = (
+        Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+        Column(width=bar),
+        Column(justify="right"),
+    )
     rows = Table.grid(*columns, padding=(0, 1), expand=True)
     for work in works:
         made = work.training
         what = Text.assemble((_shortened(work.key, room), "cyan"), f"\n  {visible(work.doing)}")
-        rows.add_row(what, ProgressBar(made.steps, made.step) if made else "", duration(now - work.since))
+        rows.add_row(
+            what, ProgressBar(made.steps, made.step) if made else "", duration(now - work.since)
+        )
     for key in failed:
         rows.add_row(Text(_shortened(key, room), "red"), "", Text("failed", "bold red"))
     return rows
@@ -87,11 +101,14 @@ def _counts(tally: Tally) -> Text:
 
 @contextmanager
 def logging_above() -> Iterator[None]:
-    """Print messages of `logging` through the current standard error, so that a live view shows them above itself.
+    """Print messages of `logging` through the current standard error, so that a live view shows
+    them above itself.
 
     Otherwise the handlers keep the stream that was standard error when they were made.
     """
-    handlers = [each for each in logging.getLogger().handlers if isinstance(each, logging.StreamHandler)]
+    handlers = [
+        each for each in logging.getLogger().handlers if isinstance(each, logging.StreamHandler)
+    ]
     streams = [handler for handler in handlers if handler.stream is sys.__stderr__]
     for handler in streams:
         handler.setStream(sys.stderr)
@@ -109,7 +126,9 @@ def _shortened(key: str, room: int) -> str:
 
 
 @contextmanager
-def display(planned: Mapping[str, str], store: Store, console: Console | None = None) -> Iterator[Listener]:
+def display(
+    planned: Mapping[str, str], store: Store, console: Console | None = None
+) -> Iterator[Listener]:
     """Return a listener that shows the progress of runs on a console, by default standard output.
 
     `planned` are the fingerprints of the runs by their keys.
@@ -125,7 +144,10 @@ def display(planned: Mapping[str, str], store: Store, console: Console | None = 
         def drawn() -> Group:
             return view(tally, console.width, console.height - 1)
 
-        with Live(console=console, get_renderable=drawn, refresh_per_second=FRAMES, transient=True), logging_above():
+        with (
+            Live(console=console, get_renderable=drawn, refresh_per_second=FRAMES, transient=True),
+            logging_above(),
+        ):
             yield _Ends(tally, console).show
     else:
         lines = Lines(tally, console)
@@ -170,7 +192,9 @@ class _Ends:
 
     def end(self, event: Event) -> str:
         left = self.tally.left() if self.tally.ended < self.tally.total else None
-        counted = f"{self.tally.ended}/{self.tally.total}" + (f", {duration(left)} left" if left else "")
+        counted = f"{self.tally.ended}/{self.tally.total}" + (
+            f", {duration(left)} left" if left else ""
+        )
         if event.result is not None:
             return f"[{counted}] {event.run}  {result_text(event.result)}"
         log = self.tally.log(event.run)
@@ -181,10 +205,11 @@ class _Ends:
 
 
 class Lines(_Ends):
-    """Plain lines: of each run its start, suites and end, and what it is doing every LINE_EVERY_S to SILENCE_S seconds.
+    """Plain lines: of each run its start, suites and end, and what it is doing every LINE_EVERY_S
+    to SILENCE_S seconds.
 
-    A stage that reports nothing for long repeats its last line. With more than CROWD runs in progress, one line
-    about all of them replaces the lines about each.
+    A stage that reports nothing for long repeats its last line. With more than CROWD runs in
+    progress, one line about all of them replaces the lines about each.
     """
 
     def __init__(self, tally: Tally, console: Console) -> None:
@@ -210,7 +235,11 @@ class Lines(_Ends):
             if len(self.tally.running) > CROWD:
                 self.sum_up()
                 return
-            if self.tally.waiting and not self.tally.running and self.clock() - self.summed >= SILENCE_S:
+            if (
+                self.tally.waiting
+                and not self.tally.running
+                and self.clock() - self.summed >= SILENCE_S
+            ):
                 self.sum_up()  # processes are starting, or other commands execute the runs
             for run, work in self.tally.running.items():
                 if self.clock() - self.last.get(run, 0.0) >= SILENCE_S:
@@ -235,7 +264,9 @@ class Lines(_Ends):
 
 
 class _Notebook(_Ends):
-    """One output of a notebook cell, redrawn FRAMES times a second at most: finished runs, then those in progress."""
+    """One output of a notebook cell, redrawn FRAMES times a second at most: finished runs, then
+    those in progress.
+    """
 
     def __init__(self, tally: Tally) -> None:
         from IPython.display import display as show_output
@@ -254,7 +285,9 @@ class _Notebook(_Ends):
 
     def whole(self) -> Table:  # which a notebook can show, unlike a group
         whole = Table.grid()
-        whole.add_row(Group(*map(Text, self.ends), view(self.tally, self.console.width, self.console.height)))
+        whole.add_row(
+            Group(*map(Text, self.ends), view(self.tally, self.console.width, self.console.height))
+        )
         return whole
 
     def draw(self) -> None:

@@ -1,7 +1,7 @@
 """The queue from which executors take jobs.
 
-Two commands on one results folder share the work: whoever holds the lock of a job carries it out, the other continues
-with its next job and tries again later.
+Two commands on one results folder share the work: whoever holds the lock of a job carries it out,
+the other continues with its next job and tries again later.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ LOOK_S = 0.05
 class Queue:
     """Jobs that wait or run, and the ends of the others.
 
-    An executor takes a job, performs it anywhere and reports its end. Iterating yields one job after the other, each
-    once it can start, and waits while none can. A job can start once the jobs that it needs have ended well; if one
-    of these fails, it fails too. Whoever ends a job, the queue alone tells `listen` of it.
+    An executor takes a job, performs it anywhere and reports its end. Iterating yields one job
+    after the other, each once it can start, and waits while none can. A job can start once the jobs
+    that it needs have ended well; if one of these fails, it fails too. Whoever ends a job, the
+    queue alone tells `listen` of it.
     """
 
     def __init__(self, jobs: Sequence[Job], listen: Listener = lambda event: None) -> None:
@@ -57,7 +58,9 @@ class Queue:
         self.alone = set[Job]()
 
     def __len__(self) -> int:
-        """The number of jobs that have not ended; once the queue is stopped, of those that still run."""
+        """The number of jobs that have not ended; once the queue is stopped, of those that still
+        run.
+        """
         return len(self._running) + (0 if self.stopping else len(self._ready) + len(self._waits))
 
     def __iter__(self) -> Iterator[Job]:
@@ -73,14 +76,18 @@ class Queue:
         return [*self._ready, *self._waits]
 
     def take(self, fits: Callable[[Job], bool] = lambda job: True) -> Job | None:
-        """Return the first job that can start now and `fits`, or None; at most ASKED jobs are checked.
+        """Return the first job that can start now and `fits`, or None; at most ASKED jobs are
+        checked.
 
-        A job waits for the jobs that it needs, and for RETRY_S after another process was found to hold its lock.
+        A job waits for the jobs that it needs, and for RETRY_S after another process was found to
+        hold its lock.
         """
         if self.stopping:
             return None
         now = time.monotonic()
-        can_start = (index for index, job in enumerate(self._ready) if now >= self._retry_at.get(job, 0.0))
+        can_start = (
+            index for index, job in enumerate(self._ready) if now >= self._retry_at.get(job, 0.0)
+        )
         for at in islice(can_start, ASKED):
             job = self._ready[at]
             if fits(job):
@@ -90,7 +97,9 @@ class Queue:
         return None
 
     def end(self, job: Job, end: End | Again) -> None:
-        """Record what `Job.perform` or `Job.fail` returned for a job; a job that has not ended is put back."""
+        """Record what `Job.perform` or `Job.fail` returned for a job; a job that has not ended is
+        put back.
+        """
         self._running.remove(job)
         if isinstance(end, Again):
             if end is Again.MEMORY:
@@ -103,13 +112,19 @@ class Queue:
             self._close(job, end)
 
     def _say_held(self, job: Job) -> None:
-        """Warn once that another command is executing a job: waiting without a message looks like hanging."""
+        """Warn once that another command is executing a job: waiting without a message looks like
+        hanging.
+        """
         if not self._said:
-            log.warning("%s: another command is working on it; waiting for it after the other runs", job.key)
+            log.warning(
+                "%s: another command is working on it; waiting for it after the other runs", job.key
+            )
         self._said = True
 
     def resources(self, job: Job) -> Resources:
-        """The resources a job needs, estimated from similar runs: finished ones of the store, and those in progress."""
+        """The resources a job needs, estimated from similar runs: finished ones of the store, and
+        those in progress.
+        """
         if self._estimates is None:
             self._estimates = Estimates(job.store.frames())
         return job.resources(self._estimates)
@@ -117,7 +132,9 @@ class Queue:
     def observe_memory(self, event: Event) -> None:
         """Update the estimates by a run's report, so that similar jobs are placed accordingly."""
         if event.memory_mb and self._estimates and (job := self._runs.get(event.run)):
-            self._estimates.observe_memory(job.run.experiment, job.chunk, event.device, event.memory_mb)
+            self._estimates.observe_memory(
+                job.run.experiment, job.chunk, event.device, event.memory_mb
+            )
 
     def stop(self) -> None:
         self.stopping = True

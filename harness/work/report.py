@@ -3,8 +3,8 @@
 RESULTS/.work/JOB/NUMBER.jsonl       an event a line, as JSON; the last line, with its digest, is how the job ended:
                                      a result, a failure, a preparation, another turn or an error
 
-Each process has its own NUMBER, since two commands may try the same job. Files of a results folder are only read as
-data, never executed.
+Each process has its own NUMBER, since two commands may try the same job. Files of a results folder
+are only read as data, never executed.
 """
 
 from __future__ import annotations
@@ -32,12 +32,16 @@ STAGE_S = 1.0
 REPORT: Final = ".jsonl"
 
 _EVENT = TypeAdapter(Event)
-_ENDS: Final[dict[str, Any]] = {kind.__name__: TypeAdapter(kind) for kind in (Result, Failure, Prepared, Again, str)}
+_ENDS: Final[dict[str, Any]] = {
+    kind.__name__: TypeAdapter(kind) for kind in (Result, Failure, Prepared, Again, str)
+}
 
 
 @dataclass
 class Report:
-    """The report of one process on a job: written there, read here from where the last reading stopped."""
+    """The report of one process on a job: written there, read here from where the last reading
+    stopped.
+    """
 
     path: Path
     clock: Callable[[], float] = time.monotonic
@@ -55,7 +59,9 @@ class Report:
             if self.clock() - self._staged < STAGE_S:
                 return
             self._staged = self.clock()
-        with suppress(OSError):  # a full disk: the job continues without events, and its end has the error
+        with suppress(
+            OSError
+        ):  # a full disk: the job continues without events, and its end has the error
             self._append(_EVENT.dump_json(event).decode())
 
     def write_end(self, end: End | Again | BaseException | str) -> None:
@@ -67,10 +73,13 @@ class Report:
     def _append(self, line: str) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as stream:
-            stream.write(f"\n{line.strip()}\n")  # first the end of a line that a killed process left unfinished
+            stream.write(
+                f"\n{line.strip()}\n"
+            )  # first the end of a line that a killed process left unfinished
 
     def read(self, listen: Listener = lambda event: None) -> End | Again | str | None:
-        """Pass on the events since the last reading. Return how the job ended, or the error that it raised.
+        """Pass on the events since the last reading. Return how the job ended, or the error that it
+        raised.
 
         None if it has not ended, or its process was killed.
         """
@@ -109,7 +118,9 @@ def _end_line(end: End | Again | str) -> str:
 
 
 def perform(job: Job, seat: Seat, report: Report, listen: Listener = lambda event: None) -> None:
-    """Perform a job in this process and write its report; `listen` gets each event after it is written."""
+    """Perform a job in this process and write its report; `listen` gets each event after it is
+    written.
+    """
     try:
         end: End | Again | BaseException = job.perform(seat, both(report.write, listen))
     except BaseException as error:

@@ -1,7 +1,8 @@
 """The resources that jobs need, and those that one machine offers.
 
-Needs are estimated from encoder and batch size, refined by the peak memory of similar runs: finished ones of the store,
-and those in progress from their first report. A machine has cores, or GPUs that several runs share by memory.
+Needs are estimated from encoder and batch size, refined by the peak memory of similar runs:
+finished ones of the store, and those in progress from their first report. A machine has cores, or
+GPUs that several runs share by memory.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from harness.processors import cores, memory_groups
 from harness.runs.environment import Seat
 from harness.store import Result, frames_of
 
-#: Memory of a process besides tensors, in MB: torch and its libraries; on the GPU, the CUDA context.
+#: Memory of a process besides tensors, in MB: torch and its libraries; on the GPU, the CUDA
+#: context.
 PROCESS_MB, CONTEXT_MB = 1_500, 600
-#: Memory in MB of a frozen teacher at work, and of an encoder that is only evaluated, besides its weights.
+#: Memory in MB of a frozen teacher at work, and of an encoder that is only evaluated, besides its
+#: weights.
 TEACHER_MB, INFERENCE_MB = 6_000, 3_000
 #: Safety factors on expected and on measured memory, for fragmentation and longer batches.
 MARGIN, MEASURED_MARGIN = 1.3, 1.25
@@ -44,7 +47,8 @@ PREPARING_CPUS = 4
 #: Lets runs on one card use the memory that another one frees; read when a process first uses CUDA.
 SHARED = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 
-#: The values that determine a run's memory: method, setting, encoder, batch, its rows at a time, length, precision.
+#: The values that determine a run's memory: method, setting, encoder, batch, its rows at a time,
+#: length, precision.
 Likeness = tuple[str, str, str, int, int, int, str]
 
 
@@ -57,10 +61,14 @@ class Resources:
 
 
 def model_mb(folder: Path) -> tuple[float, float]:
-    """Megabytes of an encoder's float32 weights, and of the activations that one token keeps for the backward pass."""
+    """Megabytes of an encoder's float32 weights, and of the activations that one token keeps for
+    the backward pass.
+    """
     try:
         about = json.loads((folder / "config.json").read_bytes())
-        layers, width, words = (int(about[name]) for name in ("num_hidden_layers", "hidden_size", "vocab_size"))
+        layers, width, words = (
+            int(about[name]) for name in ("num_hidden_layers", "hidden_size", "vocab_size")
+        )
     except (OSError, ValueError, KeyError, TypeError):
         layers, width, words = BASE
     weights = 4 * (words * width + layers * 12 * width**2) / 1e6
@@ -68,7 +76,8 @@ def model_mb(folder: Path) -> tuple[float, float]:
 
 
 def expected(experiment: Experiment, chunk: int | None = None) -> Resources:
-    """A run's needs, estimated from its encoder and its batch, of which `chunk` rows are encoded at a time.
+    """A run's needs, estimated from its encoder and its batch, of which `chunk` rows are encoded at
+    a time.
 
     Training keeps weights, gradients and two moments; a step keeps the activations of its batch.
     """
@@ -79,7 +88,9 @@ def expected(experiment: Experiment, chunk: int | None = None) -> Resources:
         batches = [run.training.batch_size, *(steps.batch_size for steps in run.own_steps.values())]
         rows = sum(min(batch, chunk or batch) for batch in batches)
         took = 4 * weights + rows * VIEWS * run.training.max_length * token
-    return Resources(memory_mb=round(PROCESS_MB + MARGIN * took), gpu_memory_mb=round(CONTEXT_MB + MARGIN * took))
+    return Resources(
+        memory_mb=round(PROCESS_MB + MARGIN * took), gpu_memory_mb=round(CONTEXT_MB + MARGIN * took)
+    )
 
 
 def _model_of(experiment: Experiment) -> tuple[float, float]:
@@ -104,20 +115,34 @@ class Estimates:
         self.learn(results)
 
     def learn(self, results: Sequence[Result]) -> None:
-        """Record the peak memory of finished runs: of their process on the CPU, of tensors on a GPU."""
+        """Record the peak memory of finished runs: of their process on the CPU, of tensors on a
+        GPU.
+        """
         frames = frames_of(results)
         names = zip(*map(frames.texts, ("method", "setting", "encoder")), strict=True)
-        values = (map(cache(json.loads), frames.texts(name)) for name in ("hyperparameters", "hardware"))
+        values = (
+            map(cache(json.loads), frames.texts(name)) for name in ("hyperparameters", "hardware")
+        )
         peaks = frames.table["peak_memory_mb"].to_pylist()
         for named, hyperparameters, hardware, peak_mb in zip(names, *values, peaks, strict=True):
             training = hyperparameters.get("training", {})
-            numbers = (training.get("batch_size"), hardware.get("chunk") if training else 0, training.get("max_length"))
-            batch, chunk, length = (int(value) if isinstance(value, int | float) else 0 for value in numbers)
+            numbers = (
+                training.get("batch_size"),
+                hardware.get("chunk") if training else 0,
+                training.get("max_length"),
+            )
+            batch, chunk, length = (
+                int(value) if isinstance(value, int | float) else 0 for value in numbers
+            )
             shape = (*named, batch, chunk, length, str(training.get("precision", "")))
             self._remember(shape, str(hardware.get("device", "cpu")), peak_mb)
 
-    def observe_memory(self, experiment: Experiment, chunk: int | None, device: str, peak_mb: float) -> None:
-        """Record the peak memory of a run in training so far, but not less than its evaluation is expected to take."""
+    def observe_memory(
+        self, experiment: Experiment, chunk: int | None, device: str, peak_mb: float
+    ) -> None:
+        """Record the peak memory of a run in training so far, but not less than its evaluation is
+        expected to take.
+        """
         shape = _likeness(experiment, chunk)
         if peak_mb > self._peaks.get((shape, device), 0.0):
             least = _model_of(experiment)[0] + INFERENCE_MB + (PROCESS_MB if device == "cpu" else 0)
@@ -133,14 +158,18 @@ class Estimates:
         resources = self._expected[shape]
         on_gpu, on_cpu = self._peaks.get((shape, "cuda")), self._peaks.get((shape, "cpu"))
         if on_gpu is not None:
-            resources = replace(resources, gpu_memory_mb=round(CONTEXT_MB + MEASURED_MARGIN * on_gpu))
+            resources = replace(
+                resources, gpu_memory_mb=round(CONTEXT_MB + MEASURED_MARGIN * on_gpu)
+            )
         if on_cpu is not None:
             resources = replace(resources, memory_mb=round(MEASURED_MARGIN * on_cpu))
         return resources
 
 
 def free_memory_mb() -> float:
-    """Memory that new processes can have, in MB: what is available of the machine and of this container."""
+    """Memory that new processes can have, in MB: what is available of the machine and of this
+    container.
+    """
     limits = []
     about = Path("/proc/meminfo")
     if about.is_file():
@@ -148,14 +177,17 @@ def free_memory_mb() -> float:
         limits.append(int(fields["MemAvailable"].split()[0]) * 1024 / 1e6)
     for group, (limit, used) in itertools.product(memory_groups(), GROUP_FILES):
         with suppress(OSError, ValueError):  # "max" is no limit
-            limits.append((int((group / limit).read_text()) - int((group / used).read_text())) / 1e6)
+            limits.append(
+                (int((group / limit).read_text()) - int((group / used).read_text())) / 1e6
+            )
     return min(limits, default=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
 
 def visible_names() -> list[str]:
     """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them.
 
-    CUDA shows a process only the first of several MIG instances, so all named instances are returned.
+    CUDA shows a process only the first of several MIG instances, so all named instances are
+    returned.
     """
     import torch
 
@@ -174,11 +206,12 @@ def most_on_each(cards: int, jobs: int) -> int:
 class Seats:
     """The slots of a machine: its cores or, with `cards`, its GPUs.
 
-    Without cards, `jobs` run at a time, each with an equal share of the cores. With cards, each job is on the one with
-    the most free memory, several on one where their memory fits; `jobs` is the most that use a GPU at a time, None for
-    as many as fit. A job too large for now reserves the emptiest GPU, so that smaller jobs cannot starve it. Jobs that
-    need no GPU run beside them. `cards` are names in CUDA_VISIBLE_DEVICES, `memory_of` returns the free and the total
-    memory of one in MB.
+    Without cards, `jobs` run at a time, each with an equal share of the cores. With cards, each job
+    is on the one with the most free memory, several on one where their memory fits; `jobs` is the
+    most that use a GPU at a time, None for as many as fit. A job too large for now reserves the
+    emptiest GPU, so that smaller jobs cannot starve it. Jobs that need no GPU run beside them.
+    `cards` are names in CUDA_VISIBLE_DEVICES, `memory_of` returns the free and the total memory of
+    one in MB.
     """
 
     def __init__(
@@ -187,11 +220,16 @@ class Seats:
         cards: Sequence[str] = (),
         memory_of: Callable[[str], tuple[float, float]] = lambda card: (0.0, 0.0),
     ) -> None:
-        self._cards, self._memory_of, self._jobs = cards, memory_of, jobs or MOST_ON_A_CARD * len(cards)
+        self._cards, self._memory_of, self._jobs = (
+            cards,
+            memory_of,
+            jobs or MOST_ON_A_CARD * len(cards),
+        )
         self._memory = [memory_of(card)[1] for card in cards]
         #: the most jobs on one card; a job that never shares its card has no memory limit
         self._each = most_on_each(len(cards), self._jobs) if cards else 0
-        #: for each card, the memory that others do not use, and its seats with their shares of that memory
+        #: for each card, the memory that others do not use, and its seats with their shares of that
+        #: memory
         self._usable = [USABLE * memory for memory in self._memory]
         self._taken: list[dict[Seat, float]] = [{} for _ in cards]
         #: card -> the job that it is reserved for
@@ -202,12 +240,16 @@ class Seats:
         self._cpus_without = min(PREPARING_CPUS, cores()) if cards else self._cpus
 
     def take(self, job: str, needs: Callable[[], Resources], *, alone: bool = False) -> Seat | None:
-        """A seat for a job, by its id, or None where there is no room now; `alone` asks for a whole card."""
+        """A seat for a job, by its id, or None where there is no room now; `alone` asks for a whole
+        card.
+        """
         if not self._cards or not (asked := needs()).gpu_memory_mb:
             return self._on_cores()
         if sum(map(len, self._taken)) >= self._jobs:
             return None
-        numbers = [number for number in range(len(self._cards)) if self._reserved.get(number, job) == job]
+        numbers = [
+            number for number in range(len(self._cards)) if self._reserved.get(number, job) == job
+        ]
         open_ = [number for number in numbers if len(self._taken[number]) < self._each]
         free = {number: self._look(number) for number in open_ or numbers}
         if not free:
@@ -228,7 +270,9 @@ class Seats:
         return seat
 
     def _look(self, number: int) -> float:
-        """The memory that is free on a card now; the use by others is measured while none of these jobs is on it."""
+        """The memory that is free on a card now; the use by others is measured while none of these
+        jobs is on it.
+        """
         free = self._memory_of(self._cards[number])[0]
         if not self._taken[number]:
             self._usable[number] = max(1.0, min(USABLE * self._memory[number], free))

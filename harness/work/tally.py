@@ -1,4 +1,6 @@
-"""The progress of a plan's runs, from their events: which are in progress, their current work, and the time left."""
+"""The progress of a plan's runs, from their events: which are in progress, their current work, and
+the time left.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ Clock = Callable[[], float]
 
 @dataclass
 class Work:
-    """A run in progress, or a preparation for several runs. `since` is when it started, by the tally's clock."""
+    """A run in progress, or a preparation for several runs. `since` is when it started, by the
+    tally's clock.
+    """
 
     key: str
     since: float
@@ -29,9 +33,13 @@ class Work:
 
 
 class Tally:
-    """Counts runs by state and estimates the time left. Keys that are not planned are shown and not counted."""
+    """Counts runs by state and estimates the time left. Keys that are not planned are shown and not
+    counted.
+    """
 
-    def __init__(self, planned: Mapping[str, str], store: Store, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self, planned: Mapping[str, str], store: Store, clock: Clock = time.monotonic
+    ) -> None:
         """`planned` are the fingerprints of all runs to do, by their keys."""
         self.planned, self.store, self.clock = planned, store, clock
         self.began = clock()
@@ -90,7 +98,9 @@ class Tally:
         return f"evaluating {event.suite}"
 
     def _stage_text(self, run: str, stage: Stage) -> str:
-        """How far a stage is, with its rate since its first report and the time left, where they are known."""
+        """How far a stage is, with its rate since its first report and the time left, where they
+        are known.
+        """
         key, now = (run, stage.what, stage.subject), self.clock()
         start, before, last = self._stages.get(key, (now, stage.done, stage.done))
         if stage.done < last:  # the same work on other rows
@@ -100,18 +110,28 @@ class Tally:
         if now > start and stage.done > before:
             rate = (stage.done - before) / (now - start)
             parts += [f"{rate:.1f}/s"] if stage.what != "tasks" else []
-            parts += [f"{duration((stage.total - stage.done) / rate)} left"] if stage.total is not None else []
+            parts += (
+                [f"{duration((stage.total - stage.done) / rate)} left"]
+                if stage.total is not None
+                else []
+            )
         return "  ".join(parts)
 
     def slowest(self) -> list[Work]:
-        """All in progress, the longest-running first: a list of their own, since a view is drawn in another thread."""
+        """All in progress, the longest-running first: a list of their own, since a view is drawn in
+        another thread.
+        """
         return sorted(self.running.values(), key=lambda work: work.since)
 
     def log(self, key: str) -> Path | None:
         if key not in self.planned:
             return None
         fingerprint = self.planned[key]
-        path = failed_log(self.store, fingerprint) if key in self.failed else running_log(self.store, fingerprint)
+        path = (
+            failed_log(self.store, fingerprint)
+            if key in self.failed
+            else running_log(self.store, fingerprint)
+        )
         return path if path.is_file() else None
 
     @property
@@ -129,11 +149,13 @@ class Tally:
     def left(self) -> float | None:
         """Seconds until all runs have ended; None while no run has reported.
 
-        Waiting runs are expected to take the mean time of finished runs or, before the first has finished, of those in
-        training, with as many at a time as now.
+        Waiting runs are expected to take the mean time of finished runs or, before the first has
+        finished, of those in training, with as many at a time as now.
         """
         now, active = self.clock(), self.active
-        known = self._seconds or [now - work.since + _training_left(work) for work in active if work.training]
+        known = self._seconds or [
+            now - work.since + _training_left(work) for work in active if work.training
+        ]
         if not known:
             return None
         each = sum(known) / len(known)
@@ -151,9 +173,15 @@ class Tally:
 
 
 def progress_text(progress: TrainingProgress) -> str:
-    """Step, time left, rate, dev score and loss terms: what matters most stands first, for narrow terminals."""
+    """Step, time left, rate, dev score and loss terms: what matters most stands first, for narrow
+    terminals.
+    """
     left = (progress.steps - progress.step) / progress.rate
-    parts = [f"step {progress.step}/{progress.steps}", f"{duration(left)} left", f"{progress.rate:.1f} steps/s"]
+    parts = [
+        f"step {progress.step}/{progress.steps}",
+        f"{duration(left)} left",
+        f"{progress.rate:.1f} steps/s",
+    ]
     if progress.dev is not None:
         parts.append(f"dev {progress.dev:.2f}")
     return "  ".join([*parts, *(f"{name} {value:.3f}" for name, value in progress.terms.items())])
@@ -174,7 +202,9 @@ def _means(evaluation: Evaluation) -> Mapping[str, float]:
     if AVERAGE in evaluation.scores or not evaluation.protocol.metrics:
         return evaluation.scores.get(AVERAGE, {})
     metric = evaluation.protocol.metrics[0].name
-    return {f"{task} {metric}": row[metric] for task, row in evaluation.scores.items() if metric in row}
+    return {
+        f"{task} {metric}": row[metric] for task, row in evaluation.scores.items() if metric in row
+    }
 
 
 def _training_left(work: Work) -> float:

@@ -1,4 +1,6 @@
-"""Inputs that a user may type by mistake: one line that says what to change, exit code 2, nothing written."""
+"""Inputs that a user may type by mistake: one line that says what to change, exit code 2, nothing
+written.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,31 @@ from harness.store import Store
 #: more variants than a grid can have, with 10,000 seeds
 MANY = ",".join(f"simcse[temperature=0.{number:02d}]" for number in range(1, 31))
 #: lists of 10, 10 and 11 values
-LISTS = [w for key in ("steps", "eval_every") for w in ("--set", f"{key}={','.join(map(str, range(1, 11)))}")]
+LISTS = [
+    w
+    for key in ("steps", "eval_every")
+    for w in ("--set", f"{key}={','.join(map(str, range(1, 11)))}")
+]
 LISTS += ["--set", f"batch_size={','.join(map(str, range(2, 13)))}"]
-TUNE = ("--tune", "simcse:temperature=0.05|0.1|0.5", "--tune", "mcse:lambda=0.01|1", "--trials", "2")
-NAMES = ("methods", "settings", "encoders", "suites", "tasks", "table", "figure", "paper", "readings")
+TUNE = (
+    "--tune",
+    "simcse:temperature=0.05|0.1|0.5",
+    "--tune",
+    "mcse:lambda=0.01|1",
+    "--trials",
+    "2",
+)
+NAMES = (
+    "methods",
+    "settings",
+    "encoders",
+    "suites",
+    "tasks",
+    "table",
+    "figure",
+    "paper",
+    "readings",
+)
 
 #: mistakes in a grid of the profile tiny
 REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -35,25 +58,43 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("--methods", "msce"), "unknown method 'msce'; did you mean mcse"),
     (("--set", "steps=5,stepz=6"), "--set stepz: no such hyperparameter; did you mean steps"),
     (("--set", "steps=5,6,steps=7"), "--set gives steps twice"),
-    (("--set", "steps=many"), "the training value 'steps' = 'many' is refused: it must be a whole number"),
+    (
+        ("--set", "steps=many"),
+        "the training value 'steps' = 'many' is refused: it must be a whole number",
+    ),
     (("--set", "learning_rate=-1"), "'learning_rate' = -1 is refused: it must be greater than 0"),
-    (("--set", "unreached=stop"), "'unreached' = 'stop' is refused: it must be 'momentum' or 'rest'"),
+    (
+        ("--set", "unreached=stop"),
+        "'unreached' = 'stop' is refused: it must be 'momentum' or 'rest'",
+    ),
     (("--set", "compile=2"), "'compile' = 2 is refused: it must be true or false"),
     (
         ("--readings", "paper,offical", "--table", "mcse:T1"),
         "--readings offical: no method of mcse:T1 has",
     ),
     (("--readings", "fixed", "--table", "mcse:T2"), "has this reading; known: official, paper"),
-    (("--readings", "paper"), "--readings works only with --table, --figure or --paper; in a grid, name"),
+    (
+        ("--readings", "paper"),
+        "--readings works only with --table, --figure or --paper; in a grid, name",
+    ),
     (("--table", "dalr:T3", "--suites", "sts"), "--table selects its own runs; remove --suites"),
     (("--table", "mcse:T2", "--tasks", "ToySTS"), "--table selects its own runs; remove --tasks"),
     (("--table", "dalr:T2"), "tiny has no stand-ins for dalr:T2"),
     (("--released",), "tiny lists no public weights"),
-    (("--methods", "mcse", "--set", "lambda=0.1,"), "'--set lambda=0.1,' has an empty value in a list"),
+    (
+        ("--methods", "mcse", "--set", "lambda=0.1,"),
+        "'--set lambda=0.1,' has an empty value in a list",
+    ),
     (("--methods", "mcse[lambda=|1]"), "has an empty value in a list"),
     (("--methods", "simcse", "--set", "lambda=0.1,1"), "--set lambda: no such hyperparameter"),
-    (("--methods", "none", "--set", "epochs=1,2"), "--set epochs=1,2 changes no method of this grid"),
-    (("--table", "mcse:T2", "--set", "lambda=0.1,1"), "--table selects its own runs; give one value"),
+    (
+        ("--methods", "none", "--set", "epochs=1,2"),
+        "--set epochs=1,2 changes no method of this grid",
+    ),
+    (
+        ("--table", "mcse:T2", "--set", "lambda=0.1,1"),
+        "--table selects its own runs; give one value",
+    ),
     (("--methods", "mcse", *LISTS), "make more than 1,000 variants"),
     (("--tasks", "STS1"), "--tasks STS1: no such task in the suites"),
     (("--settings", "toi"), "no setting 'toi'; did you mean toy"),
@@ -65,7 +106,10 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("--methods", "mcse[lambda=true]"), "'lambda' must be of type float"),
     (("--set", "temperature=0"), "'temperature' must be above 0"),
     (("--methods", "visualcse[image_batch_size=1]"), "'image_batch_size' must be 2 or more"),
-    (("--set", "steps=5", "--set", "warmup_steps=5"), "warmup_steps = 5 leave none of 5 steps at the full rate"),
+    (
+        ("--set", "steps=5", "--set", "warmup_steps=5"),
+        "warmup_steps = 5 leave none of 5 steps at the full rate",
+    ),
     (("--seeds", "0"), "seeds '0' asks for no run"),
     (("--seeds", "1" + "0" * 30), "more than 10,000 runs"),
     (("--seeds", "0," + "9" * 20), "at most 9 digits"),
@@ -73,7 +117,10 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("--set", "temperature=1e999"), "--set temperature=1e999: not a finite number"),
     (("--run-timeout", "99999999999d"), "--run-timeout is more than"),
     (("--executor", "serial", "--jobs", "2"), "one run at a time"),
-    ((*TUNE[:-1], "3"), "mcse has 2 configurations, fewer than 3 trials; list more, or give --trials 2"),
+    (
+        (*TUNE[:-1], "3"),
+        "mcse has 2 configurations, fewer than 3 trials; list more, or give --trials 2",
+    ),
     (TUNE[:4], "--tune and --trials go together"),
     (("--trials", "2"), "--tune and --trials go together"),
     (("--sampler", "tpe"), "--tune and --trials go together"),
@@ -84,7 +131,10 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (("--sampler", "tpe", "--table", "mcse:T2"), "--tune works only with a grid"),
     ((*TUNE, "--table", "mcse:T2"), "--tune works only with a grid of methods; remove --table"),
-    ((*TUNE, "--set", "steps=1,2"), "lists several values, which makes a grid, but --tune draws its own values"),
+    (
+        (*TUNE, "--set", "steps=1,2"),
+        "lists several values, which makes a grid, but --tune draws its own values",
+    ),
     (("--tune", "none:pooling=cls|mean", "--trials", "2"), "--tune none: it trains nothing"),
     (("--tune", "mcse:lamda=1|2", "--trials", "2"), "lamda"),
     (("--table", "dalr:T3", "--set", "epoch=3"), "did you mean epochs"),
@@ -105,7 +155,10 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
 #: mistakes in a grid of the profile paper
 REFUSED_FULL = (
     (("--table", "mcse:T5", "--encoders", "bert-base-uncased"), "remove --encoders"),
-    (("--released", "--methods", "mcse"), "the public weights that the profile lists; remove --methods"),
+    (
+        ("--released", "--methods", "mcse"),
+        "the public weights that the profile lists; remove --methods",
+    ),
     (("--released", "--figure", "mcse:F2"), "remove --figure"),
     (("--released", "--encoders", "bert-base-uncased"), "remove --encoders"),
     (("--released", "--table", "mcse:T1", "--suites", "sts"), "remove --suites"),
@@ -118,28 +171,49 @@ RUN = "mcse/toy/toy-bert/seed-0"
 HERE = ("--data-root", ".")
 #: what names a folder, which may be that of a home
 AT_HOME = (
-    *(("run", "--profile", "tiny", "--dry-run", text) for text in ("--results=", "--data-root=", "--encoders=mine=")),
+    *(
+        ("run", "--profile", "tiny", "--dry-run", text)
+        for text in ("--results=", "--data-root=", "--encoders=mine=")
+    ),
     ("eval", ""),
 )
 #: mistakes of any command
 MISTAKES: tuple[tuple[tuple[str, ...], str], ...] = (
     *((("run", "--profile", "tiny", "--dry-run", *words), message) for words, message in REFUSED),
-    *((("run", "--profile", "paper", "--dry-run", *words), message) for words, message in REFUSED_FULL),
+    *(
+        (("run", "--profile", "paper", "--dry-run", *words), message)
+        for words, message in REFUSED_FULL
+    ),
     (("run", "--profile", "tiny", "--device", "cuda"), "no CUDA device"),
     (("doctor", "--device", "cuda"), "no CUDA device"),
-    (("run", "--profile", "tiny", "--device", "cpu", "--set", "precision=fp16"), "give --set precision=fp32 or bf16"),
+    (
+        ("run", "--profile", "tiny", "--device", "cpu", "--set", "precision=fp16"),
+        "give --set precision=fp32 or bf16",
+    ),
     (("run", "--profile", "tyni"), "unknown profile 'tyni'; did you mean tiny"),
     (("run", "--profile", "./mine.toml"), "cannot be read"),
-    (("run", "--profile", "tiny", "--encoders", "owner/model"), "1 input missing: the weights of owner/model at main"),
+    (
+        ("run", "--profile", "tiny", "--encoders", "owner/model"),
+        "1 input missing: the weights of owner/model at main",
+    ),
     (("fetch", "--methods", "none"), "no data root is set"),
-    (("run", "--profile", "tiny", "--results", "/proc/nowhere", "--methods", "none"), "cannot be written"),
+    (
+        ("run", "--profile", "tiny", "--results", "/proc/nowhere", "--methods", "none"),
+        "cannot be written",
+    ),
     (("run",), "the profile `tiny` needs no data"),
-    (("run", "--profile", "tiny", "--methods", "mcse", "--settings", "toy-text"), "every run is skipped, nothing"),
+    (
+        ("run", "--profile", "tiny", "--methods", "mcse", "--settings", "toy-text"),
+        "every run is skipped, nothing",
+    ),
     ((*EVAL, "./nowhere"), "no folder ./nowhere"),
     ((*EVAL, RUN, "--pooling", "cls"), "remove --pooling"),
     ((*EVAL, RUN), f"no result of {RUN}"),
     ((*EVAL, "a/b", "--pooling", "cls"), "missing: the weights of a/b at main; run `harness fetch"),
-    (("data", "fetch", "wiki1m", "--accept-licences", "senteval,"), "--accept-licences : no restricted data set"),
+    (
+        ("data", "fetch", "wiki1m", "--accept-licences", "senteval,"),
+        "--accept-licences : no restricted data set",
+    ),
     ((*EVAL, "a/b"), "cannot find the weights of a/b at main; run `hf download a/b"),
     (("new", "profile", "../x"), "'../x' is not a valid name"),
     (("new", "task", "MR"), "is a name that the harness reserves"),
@@ -149,7 +223,10 @@ MISTAKES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("data", "fetch", "wiki1m"), "no data root is set"),
     (("data", "fetch", "flickr-images", *HERE), "harness data import flickr-images FOLDER"),
     (("data", "fetch", "mteb", *HERE), "`harness fetch --suites mteb` downloads the tasks"),
-    (("data", "fetch", "flickr-resnet", *HERE), "to accept them, add --accept-licences flickr-resnet"),
+    (
+        ("data", "fetch", "flickr-resnet", *HERE),
+        "to accept them, add --accept-licences flickr-resnet",
+    ),
     (("data", "path", "nli", *HERE), "harness data fetch nli"),
     (("data", "verify", *HERE), "harness data list"),
     (("data", "import", "nli", "nowhere", *HERE), "there is no folder"),
@@ -157,7 +234,10 @@ MISTAKES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("show", "mcse/toy/toy-bert/seed-9"), "no result of"),
     (("show", "msce"), "there is no result of 'msce' in results; did you mean mcse?"),
     (("show", "nothing.json"), "there is no file"),
-    (("logs", "mcse/toy"), "there is no log of 'mcse/toy' in results; `harness status` lists the runs of a grid"),
+    (
+        ("logs", "mcse/toy"),
+        "there is no log of 'mcse/toy' in results; `harness status` lists the runs of a grid",
+    ),
     (("list", "nouns"), "'nouns' is not one of"),
     (("check", "mcse[lamda=1]"), "the method 'mcse' has no option 'lamda'; did you mean lambda?"),
     (("check", "simcse", "nothing_here"), "nothing_here cannot be imported: ModuleNotFoundError"),
@@ -170,18 +250,28 @@ MISTAKES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("audit", "--paper", "mces"), "unknown paper 'mces'; did you mean mcse"),
     (("power", "--effect", "1", "--std", "1", "--seeds", "100000000"), "2<=x<=10000"),
     (("show", "mcse", "--profile", "tiny", "--encoder", "nope"), "no encoder 'nope'"),
-    *(((*words, "--results", __file__), "is not a folder") for words in (("status",), ("doctor",), ("table", "sts"))),
+    *(
+        ((*words, "--results", __file__), "is not a folder")
+        for words in (("status",), ("doctor",), ("table", "sts"))
+    ),
     (("results", "merge", ".", "--into", "."), "is the folder that results are merged into"),
     (("power", "--effect", "nan", "--std", "1"), "--effect nan: not a finite number"),
     (("power", "--effect", "1", "--std", "-1"), "--std"),
     (("run", "--profile", "/etc/passwd"), "give a file that ends in .toml"),
-    *(((*words, f"{of}~nobody-here/x"), "no home folder is known for ~nobody-here/") for *words, of in AT_HOME),
+    *(
+        ((*words, f"{of}~nobody-here/x"), "no home folder is known for ~nobody-here/")
+        for *words, of in AT_HOME
+    ),
 )
 
 
 @pytest.mark.parametrize(("words", "message"), MISTAKES, ids=lambda value: " ".join(value)[-40:])
 def test_a_mistake_is_one_line_and_exit_code_2(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
+    typed: Typed,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    message: str,
 ) -> None:
     import torch
 
@@ -198,16 +288,41 @@ def test_a_mistake_is_one_line_and_exit_code_2(
 
 #: what a command needs besides the value that is tried: run no model, read no result
 FILL = {
-    **{"what": "simcse", "a": "simcse", "b": "mcse", "metric": "sts.Avg", "name": "wiki1m", "names": "wiki1n"},
-    **{"run": "simcse/toy/toy-bert/seed-0", "model": "simcse/toy/toy-bert/seed-0", "to": "exported", "kind": "methods"},
+    **{
+        "what": "simcse",
+        "a": "simcse",
+        "b": "mcse",
+        "metric": "sts.Avg",
+        "name": "wiki1m",
+        "names": "wiki1n",
+    },
+    **{
+        "run": "simcse/toy/toy-bert/seed-0",
+        "model": "simcse/toy/toy-bert/seed-0",
+        "to": "exported",
+        "kind": "methods",
+    },
     **{"folder": "nowhere", "runs": "simcse/toy/toy-bert/seed-0", "effect": "1", "std": "1"},
     **{"folders": "nowhere", "repository": "somebody/results", "contributor": "me"},
 }
-#: an unset variable, a name that steers terminals, one that no file system takes, numbers that are none
-TYPED = ("", " ", "\x1b]0;owned\x07[", "n" * 300, "../" * 40 + "n" * 5000, "[" * 3000, "9" * 400, "\udcff", "nan")
+#: an unset variable, a name that steers terminals, one that no file system takes, numbers that are
+#: none
+TYPED = (
+    "",
+    " ",
+    "\x1b]0;owned\x07[",
+    "n" * 300,
+    "../" * 40 + "n" * 5000,
+    "[" * 3000,
+    "9" * 400,
+    "\udcff",
+    "nan",
+)
 
 
-def _commands(command: click.Command = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _commands(
+    command: click.Command = cli, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command with its words."""
     if isinstance(command, click.Group):
         context = click.Context(command)
@@ -224,25 +339,37 @@ def _needed(path: tuple[str, ...], command: click.Command, tried: str) -> list[s
     words = [*path]
     for parameter in command.params:
         if parameter.required and parameter.name != tried:
-            words += [*parameter.opts[:1]] * isinstance(parameter, click.Option) + [FILL[str(parameter.name)]]
+            words += [*parameter.opts[:1]] * isinstance(parameter, click.Option) + [
+                FILL[str(parameter.name)]
+            ]
     names = {parameter.name for parameter in command.params}
-    words += ["--profile", "tiny"] * ("profile" in names - {tried} and path[0] not in ("export", "audit"))
+    words += ["--profile", "tiny"] * (
+        "profile" in names - {tried} and path[0] not in ("export", "audit")
+    )
     return words + ["--dry-run"] * ("dry_run" in names)
 
 
 @pytest.mark.parametrize(
-    ("path", "command"), [*_commands()], ids=lambda value: "-".join(value) if isinstance(value, tuple) else ""
+    ("path", "command"),
+    [*_commands()],
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
 )
 def test_no_word_of_any_command_is_a_traceback(
     path: tuple[str, ...], command: click.Command, typed: Typed, tmp_path: Path
 ) -> None:
-    """Every option and argument, those of tomorrow too: one or two lines, nothing written, emptys refused."""
+    """Every option and argument, those of tomorrow too: one or two lines, nothing written, emptys
+    refused.
+    """
     for parameter in command.params:
         if getattr(parameter, "is_flag", False):
             continue
         for text in TYPED:
             words = _needed(path, command, str(parameter.name))
-            words += [f"{parameter.opts[0]}={text}"] if isinstance(parameter, click.Option) else ["--", text]
+            words += (
+                [f"{parameter.opts[0]}={text}"]
+                if isinstance(parameter, click.Option)
+                else ["--", text]
+            )
             code, _, err = typed(*words)
             assert code in (0, 2), words
             assert len(err.splitlines()) == (code == 2), words
@@ -255,10 +382,14 @@ def test_no_word_of_any_command_is_a_traceback(
             assert not list(tmp_path.iterdir()), words
             if not text.strip() or text == "\udcff":
                 assert code == 2, words
-                assert (parameter.opts[0] if isinstance(parameter, click.Option) else "argument") in err
+                assert (
+                    parameter.opts[0] if isinstance(parameter, click.Option) else "argument"
+                ) in err
 
 
-def test_a_data_root_of_the_environment_that_is_a_file(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_root_of_the_environment_that_is_a_file(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HARNESS_DATA", __file__)
     said = f"error: the data root {__file__} is a file; give a folder with --data-root or HARNESS_DATA\n"
     for words in ("run --profile paper --dry-run", "data fetch wiki1m"):
@@ -268,22 +399,41 @@ def test_a_data_root_of_the_environment_that_is_a_file(typed: Typed, monkeypatch
 START = "from harness.cli.start import main; main()"
 
 
-def python(code: str, *words: str, stdout: Any = subprocess.PIPE, **how: Any) -> subprocess.CompletedProcess[str]:
-    """Run code in a process of its own, whose path lacks the working folder as the installed command's does."""
+def python(
+    code: str, *words: str, stdout: Any = subprocess.PIPE, **how: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run code in a process of its own, whose path lacks the working folder as the installed
+    command's does.
+    """
     command = [sys.executable, "-P", "-c", code, *words]
-    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=300, check=False, **how)
+    return subprocess.run(
+        command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=300, check=False, **how
+    )
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_disk_behind_the_output_is_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         ended = python(START, "data", "path", "--help", stdout=full)
-    assert (ended.returncode, ended.stderr) == (1, "error: the output cannot be written: No space left on device\n")
+    assert (ended.returncode, ended.stderr) == (
+        1,
+        "error: the output cannot be written: No space left on device\n",
+    )
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no /proc")
 def test_a_home_folder_that_takes_no_cache_costs_one_warning(tmp_path: Path) -> None:
-    words = ["status", "--profile", "tiny", "--methods", "simcse", "--seeds", "1", "--results", str(tmp_path / "r")]
+    words = [
+        "status",
+        "--profile",
+        "tiny",
+        "--methods",
+        "simcse",
+        "--seeds",
+        "1",
+        "--results",
+        str(tmp_path / "r"),
+    ]
     without = {name: value for name, value in os.environ.items() if name != "HARNESS_CACHE"}
     ended = python(START, *words, env={**without, "HOME": "/proc"})
     assert ended.returncode == 0, ended.stderr

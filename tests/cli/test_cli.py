@@ -26,7 +26,17 @@ def harness(*words: str | Path, cwd: Path) -> Result:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which a small grid has run."""
     folder = tmp_path_factory.mktemp("finished")
-    done = harness("run", *SHORT, "--methods", "simcse,mcse", "--seeds", "2", "--executor", "serial", cwd=folder)
+    done = harness(
+        "run",
+        *SHORT,
+        "--methods",
+        "simcse,mcse",
+        "--seeds",
+        "2",
+        "--executor",
+        "serial",
+        cwd=folder,
+    )
     assert done.exit_code == 0, done.stderr
     assert "%|" not in done.stdout + done.stderr, "a progress bar of a library leaked"
     assert "\x1b" not in done.stdout + done.stderr
@@ -47,14 +57,29 @@ def test_a_second_call_does_no_work_and_more_methods_are_added(finished: Path) -
 def test_a_result_holds_what_the_readme_says(finished: Path) -> None:
     (path,) = finished.glob("results/tiny/mcse/toy/toy-bert/seed-1-*.json")
     result = json.loads(path.read_text())
-    assert result["spec"] == {"method": "mcse", "variant": "mcse", "setting": "toy", "encoder": "toy-bert", "seed": 1}
+    assert result["spec"] == {
+        "method": "mcse",
+        "variant": "mcse",
+        "setting": "toy",
+        "encoder": "toy-bert",
+        "seed": 1,
+    }
     assert (result["dev"]["steps"], set(result["losses"]["terms"])) == ([3, 6], {"text", "info"})
     assert result["overrides"] == {"steps": 6, "eval_every": 3}
     assert str(finished) not in path.read_text(), "a result names a machine's path"
 
 
 def test_a_failed_run_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
-    words = ("--profile", "tiny", "--methods", "simcse,mcse[lambda=1e308]", "--seeds", "1", "--set", "steps=6")
+    words = (
+        "--profile",
+        "tiny",
+        "--methods",
+        "simcse,mcse[lambda=1e308]",
+        "--seeds",
+        "1",
+        "--set",
+        "steps=6",
+    )
     done = harness("run", *words, cwd=tmp_path)
     assert done.exit_code == 1
     assert "FAILED" in done.stdout
@@ -68,19 +93,33 @@ def test_a_failed_run_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
     assert "done     simcse/toy/toy-bert/seed-0" in shown.stdout
     assert "failed   mcse[lambda=1e+308]/toy/toy-bert/seed-0" in shown.stdout
     assert "earlier  1 result was made by backend 1, the current one is" in shown.stdout
-    assert harness("status", *words[:4], "--seeds", "1", cwd=tmp_path).stdout.count("another configuration") >= 1
+    assert (
+        harness("status", *words[:4], "--seeds", "1", cwd=tmp_path).stdout.count(
+            "another configuration"
+        )
+        >= 1
+    )
 
 
 def test_list_and_doctor(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HARNESS_DATA", raising=False)
-    listed = {"methods": "simcse", "profiles": "small", "settings": "toy", "encoders": "toy-bert", "suites": "ToySTS"}
+    listed = {
+        "methods": "simcse",
+        "profiles": "small",
+        "settings": "toy",
+        "encoders": "toy-bert",
+        "suites": "ToySTS",
+    }
     for kind, name in listed.items():
         assert name in harness("list", kind, "--profile", "tiny", cwd=finished).stdout
     shown = harness("doctor", cwd=finished).stdout
     assert "torch" in shown
     assert re.search(r"tiny +all \d+ found", shown)
     assert re.search(r"\nmcse: 0 of 10 tables and figures can be run\n", shown)
-    assert "`harness fetch --table mcse:T1` downloads for one, `harness fetch --paper mcse` for all: " in shown
+    assert (
+        "`harness fetch --table mcse:T1` downloads for one, `harness fetch --paper mcse` for all: "
+        in shown
+    )
 
 
 def test_audit_counts_its_verdicts_and_what_training_has_seen(tmp_path: Path) -> None:
@@ -92,7 +131,9 @@ def test_audit_counts_its_verdicts_and_what_training_has_seen(tmp_path: Path) ->
     out = harness("audit", "--paper", "kdmcse", cwd=tmp_path).stdout
     assert "kdmcse roberta-base wiki+coco Avg 78.0±0.7 against 77.6±0.8, p = 0.42" in out
     assert "dalr: " not in out
-    rows = harness("audit", "--seen", "--profile", "tiny", "--settings", "toy", cwd=tmp_path).stdout.splitlines()
+    rows = harness(
+        "audit", "--seen", "--profile", "tiny", "--settings", "toy", cwd=tmp_path
+    ).stdout.splitlines()
     overlaps = [line.split() for line in rows if line.split()[:1] == ["toy"]]
     assert ["toy", "retrieval", "ToyRetrieval", "1,000", "0"] in overlaps
     assert {row[2] for row in overlaps if row[1] == "dev"} == {"ToySTS-dev"}

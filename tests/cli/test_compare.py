@@ -38,12 +38,16 @@ def put(tmp_path: Path) -> Callable[..., None]:
         dev: str = "STS-B-dev",
         **overrides: int,
     ) -> None:
-        curve = DevCurve(task=dev, metric="spearman", steps=[1], scores=[1.0], best_step=1, best_score=1.0)
+        curve = DevCurve(
+            task=dev, metric="spearman", steps=[1], scores=[1.0], best_step=1, best_score=1.0
+        )
         for seed, value in zip(seeds or range(len(values)), values, strict=True):
             row = {"spearman": value, "pearson": 1.0}
             geometry = {"STS-B": {"alignment": 100 - value, "uniformity": -1.0}}
             scores = {"sts": {"STS-B": row, "Avg": row}, "geometry": geometry}
-            made = result(variant, seed, scores, setting=setting, encoder="bert", overrides=overrides)
+            made = result(
+                variant, seed, scores, setting=setting, encoder="bert", overrides=overrides
+            )
             store.save(made.model_copy(update={"dev": curve}))
 
     return save
@@ -76,12 +80,29 @@ def test_all_tests_in_one_table_and_one_sentence(put: Callable[..., None], typed
     put("mcse", MCSE)
     code, out, err = typed(*AVERAGE)
     assert (code, err) == (0, "")
-    pooled, welch = (scipy.stats.ttest_ind(MCSE, SIMCSE, equal_var=equal) for equal in (True, False))
+    pooled, welch = (
+        scipy.stats.ttest_ind(MCSE, SIMCSE, equal_var=equal) for equal in (True, False)
+    )
     assert scipy.stats.ttest_rel(MCSE, SIMCSE).pvalue < 0.0001
     for text in (
-        *("71.80 ± 0.53 (5 seeds, stale)", f"p = {pooled.pvalue:.4f}", f"p = {welch.pvalue:.4f}", "p < 0.0001"),
-        *("t-test (pooled)", "t-test (Welch)", "paired by 5 seeds", "permutation test (exact)", "bootstrap"),
-        *("p = 0.0079 (smallest possible 0.0079)", "Hedges' g", "at most 0.00 (below 0.2: mcse better)"),
+        *(
+            "71.80 ± 0.53 (5 seeds, stale)",
+            f"p = {pooled.pvalue:.4f}",
+            f"p = {welch.pvalue:.4f}",
+            "p < 0.0001",
+        ),
+        *(
+            "t-test (pooled)",
+            "t-test (Welch)",
+            "paired by 5 seeds",
+            "permutation test (exact)",
+            "bootstrap",
+        ),
+        *(
+            "p = 0.0079 (smallest possible 0.0079)",
+            "Hedges' g",
+            "at most 0.00 (below 0.2: mcse better)",
+        ),
     ):
         assert text in out
     assert out.count("warning") == out.count("stale, changed since: tasks or test data") == 2
@@ -89,7 +110,10 @@ def test_all_tests_in_one_table_and_one_sentence(put: Callable[..., None], typed
     assert out.splitlines()[-1] == (
         f"mcse is better than simcse (+1.60, 95% interval {interval.low:.2f} to {interval.high:.2f}, p = {p})."
     )
-    assert "simcse is worse than mcse (-1.60" in typed("compare", "simcse", "mcse", "--metric", "sts.Avg")[1]
+    assert (
+        "simcse is worse than mcse (-1.60"
+        in typed("compare", "simcse", "mcse", "--metric", "sts.Avg")[1]
+    )
     lower = typed(*AVERAGE[:4], "geometry.STS-B.alignment")[1].splitlines()[-1].partition(";")[0]
     assert "mcse is lower than simcse (-1.600" in lower
     assert "better" not in lower, "of alignment alone"
@@ -112,12 +136,22 @@ def test_all_tests_in_one_table_and_one_sentence(put: Callable[..., None], typed
             "the tests disagree: a difference by the paired t-test; none by the pooled t-test, Welch's t-test, "
             "the permutation test, the bootstrap, almost stochastic order.",
         ),
-        ([70.0, 71.0], [72.0, 72.0, 72.0], "Too few seeds to compare mcse and simcse (3 and 2 seeds", "fewest)."),
+        (
+            [70.0, 71.0],
+            [72.0, 72.0, 72.0],
+            "Too few seeds to compare mcse and simcse (3 and 2 seeds",
+            "fewest).",
+        ),
     ],
     ids=["too little power", "no deviation", "tests disagree", "too few seeds"],
 )
 def test_what_is_not_shown_is_said(
-    put: Callable[..., None], typed: Typed, simcse: list[float], mcse: list[float], begins: str, ends: str
+    put: Callable[..., None],
+    typed: Typed,
+    simcse: list[float],
+    mcse: list[float],
+    begins: str,
+    ends: str,
 ) -> None:
     put("simcse", simcse)
     put("mcse", mcse)
@@ -136,10 +170,14 @@ def test_warnings(put: Callable[..., None], typed: Typed) -> None:
     assert "selected on" not in out
     put("kdmcse", [70.0, 71.0, 72.0], dev="STS-B")
     for metric in ("sts.STS-B", "sts.Avg"):
-        assert "kdmcse: selected on STS-B" in typed("compare", "kdmcse", "mcse", "--metric", metric)[1]
+        assert (
+            "kdmcse: selected on STS-B" in typed("compare", "kdmcse", "mcse", "--metric", metric)[1]
+        )
 
 
-def test_an_untrained_encoder_is_tested_as_in_the_report(put: Callable[..., None], typed: Typed) -> None:
+def test_an_untrained_encoder_is_tested_as_in_the_report(
+    put: Callable[..., None], typed: Typed
+) -> None:
     put("simcse", SIMCSE)
     put("none", [60.0], setting="none")
     for pair, difference in ((("simcse", "none"), "+10.20"), (("none", "simcse"), "-10.20")):
@@ -175,7 +213,10 @@ PLANNED = {"batch_size": 64, "steps": 60}
     ("training", "begins"),
     [
         ({}, "mcse and simcse are equal within 0.08 (90 %) (+0.04, 95% interval -0.01 to 0.09"),
-        ({"batch_size": 128}, "No significant difference between mcse and simcse (+0.04, 95% interval -0.6"),
+        (
+            {"batch_size": 128},
+            "No significant difference between mcse and simcse (+0.04, 95% interval -0.6",
+        ),
     ],
     ids=["the same batches", "others"],
 )
@@ -183,7 +224,9 @@ def test_a_pair_is_compared_by_seed_where_it_shares_its_batches(
     tmp_path: Path, typed: Typed, training: dict[str, int], begins: str
 ) -> None:
     """Differences of 0.01, 0.08, 0.05, -0.02, 0.07 by seed, with deviations of 0.5 over seeds."""
-    mcse = [value + more for value, more in zip(SIMCSE, (0.01, 0.08, 0.05, -0.02, 0.07), strict=True)]
+    mcse = [
+        value + more for value, more in zip(SIMCSE, (0.01, 0.08, 0.05, -0.02, 0.07), strict=True)
+    ]
     interval = scipy.stats.ttest_rel(mcse, SIMCSE).confidence_interval(0.9)
     assert 0.07 < interval.high < 0.08
     store = Store(tmp_path / "results")
@@ -214,16 +257,27 @@ def test_settings_and_overrides_tell_runs_apart(put: Callable[..., None], typed:
 
 
 @settings(max_examples=40)
-@given(st.lists(st.floats(60, 61), min_size=3, max_size=6), st.lists(st.floats(60, 61), min_size=3, max_size=6))
+@given(
+    st.lists(st.floats(60, 61), min_size=3, max_size=6),
+    st.lists(st.floats(60, 61), min_size=3, max_size=6),
+)
 def test_no_row_contradicts_the_conclusion(a: list[float], b: list[float]) -> None:
-    score, cells = Score("sts", "Avg", "spearman"), (Cell.of(dict(enumerate(values))) for values in (a, b))
+    score, cells = (
+        Score("sts", "Avg", "spearman"),
+        (Cell.of(dict(enumerate(values))) for values in (a, b)),
+    )
     labels = [Label("tiny", name, "toy", "bert", "") for name in ("mcse", "simcse")]
-    rows = (Row(label, cell.seeds, {score.column: cell}) for label, cell in zip(labels, cells, strict=True))
+    rows = (
+        Row(label, cell.seeds, {score.column: cell})
+        for label, cell in zip(labels, cells, strict=True)
+    )
     comparison = Comparison(*rows, score, Metric("spearman"))
     larger = int(np.sign(np.mean(a) - np.mean(b)))
     assert set(comparison.decisions().values()) <= {0, larger}
     said = comparison.conclusion()
-    shown = [test.p < 0.05 for test in (comparison.pooled, comparison.welch, comparison.paired) if test]
+    shown = [
+        test.p < 0.05 for test in (comparison.pooled, comparison.welch, comparison.paired) if test
+    ]
     agree = len(set(comparison.decisions().values())) == 1
     assert agree or "the tests disagree" in said or said.startswith("No conclusion")
     if " is better " in said or " is worse " in said:
@@ -249,33 +303,61 @@ def test_the_untrained_encoder_stands_beside_both(put: Callable[..., None], type
     out = typed(*AVERAGE)[1]
     assert "Untrained bert" not in out
     assert "71.00 (1 seed, stale)" in out
-    assert "warning: the untrained encoder, none[pooling=mean], is ahead of simcse" in out.splitlines()
+    assert (
+        "warning: the untrained encoder, none[pooling=mean], is ahead of simcse" in out.splitlines()
+    )
     assert "ahead of" not in typed(*AVERAGE[:4], "geometry.STS-B.uniformity")[1]
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("mcse", "simces", "--metric", "sts.Avg"), "no runs of 'simces' have this metric; did you mean simcse?"),
-        (("mcse", "simcse", "--metric", "sts.Agv"), "no result has the metric 'sts.Agv'; did you mean sts.Avg?"),
-        (("mcse", "simcse", "--metric", "avg"), "no result has the metric 'avg'; did you mean sts.Avg?"),
+        (
+            ("mcse", "simces", "--metric", "sts.Avg"),
+            "no runs of 'simces' have this metric; did you mean simcse?",
+        ),
+        (
+            ("mcse", "simcse", "--metric", "sts.Agv"),
+            "no result has the metric 'sts.Agv'; did you mean sts.Avg?",
+        ),
+        (
+            ("mcse", "simcse", "--metric", "avg"),
+            "no result has the metric 'avg'; did you mean sts.Avg?",
+        ),
         (
             ("mcse", "simcse", "--metric", "sts.Avg", "--encoder", "toy-bart"),
             "no runs with the encoder toy-bart have this",
         ),
-        (("mcse", "simcse", "--metric", "sts"), "'sts' may be sts.Avg, sts.STS-B; choose with --metric"),
-        (("mcse", "simcse", "--metric", "geometry.STS-B"), "geometry.STS-B.alignment, geometry.STS-B.uniformity"),
-        (("mcse", "simcse", "--metric", "sts.Avg"), "several settings (coco, wiki); choose with --setting"),
+        (
+            ("mcse", "simcse", "--metric", "sts"),
+            "'sts' may be sts.Avg, sts.STS-B; choose with --metric",
+        ),
+        (
+            ("mcse", "simcse", "--metric", "geometry.STS-B"),
+            "geometry.STS-B.alignment, geometry.STS-B.uniformity",
+        ),
+        (
+            ("mcse", "simcse", "--metric", "sts.Avg"),
+            "several settings (coco, wiki); choose with --setting",
+        ),
         (
             ("mcse", "simcse", "--metric", "sts.Avg", "--setting", "nli"),
             "no runs with the setting nli have this metric; known: ",
         ),
-        (("mcse/wiki", "simcse", "--metric", "sts.Avg"), "neither a variant nor VARIANT/SETTING/ENCODER"),
-        (("mcse", "simcse", "--metric", "sts.Avg", "--results", "nowhere"), "nowhere has no results"),
+        (
+            ("mcse/wiki", "simcse", "--metric", "sts.Avg"),
+            "neither a variant nor VARIANT/SETTING/ENCODER",
+        ),
+        (
+            ("mcse", "simcse", "--metric", "sts.Avg", "--results", "nowhere"),
+            "nowhere has no results",
+        ),
         (("mcse", "mcse", "--metric", "sts.Avg"), "are the same variant"),
     ],
 )
-def test_a_mistake_is_one_line(put: Callable[..., None], typed: Typed, words: tuple[str, ...], message: str) -> None:
+def test_a_mistake_is_one_line(
+    put: Callable[..., None], typed: Typed, words: tuple[str, ...], message: str
+) -> None:
     for setting in ("wiki", "coco"):
         put("simcse", SIMCSE[:2], setting=setting)
         put("mcse", MCSE[:2], setting=setting)
@@ -287,6 +369,8 @@ def test_power_shows_the_seeds_needed_and_the_power_of_few(typed: Typed) -> None
     code, out, _ = typed("power", "--effect", "0.5", "--std", "1", "--seeds", "64")
     assert code == 0
     assert "needs 64 seeds of each variant" in out
-    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.strip()[:1].isdigit()}
+    rows = {
+        line.split()[0]: line.split()[1:] for line in out.splitlines() if line.strip()[:1].isdigit()
+    }
     assert list(rows) == ["3", "5", "10", "20", "64"]
     assert rows["64"] == ["80%", "0.499"]

@@ -20,14 +20,19 @@ def test_the_list_names_what_a_profile_needs(typed: Typed, data_root: Path) -> N
     for name in fetching.entries():
         assert name in rows
     assert "by hand" in rows["flickr-images"]
-    assert "https://drive.google.com/file/d/10x7Kf5ZD406gxcxONNn" in typed("data", "list", "flickr-resnet")[1]
+    assert (
+        "https://drive.google.com/file/d/10x7Kf5ZD406gxcxONNn"
+        in typed("data", "list", "flickr-resnet")[1]
+    )
     detail = typed("data", "list", "wiki1m")[1]
     assert "e145e8bb659b2aa2669f32ef79cb4cdef6c58fef" in detail
     assert "7b1825863a99aa76479b0456f7c210539dfaeeb69598b41fb4de4f524dd5a706" in detail
     assert "unknown" in typed("data", "list", "karpathy")[1]
 
 
-def test_import_path_and_verify_from_the_command_line(typed: Typed, data_root: Path, tmp_path: Path) -> None:
+def test_import_path_and_verify_from_the_command_line(
+    typed: Typed, data_root: Path, tmp_path: Path
+) -> None:
     (tmp_path / "given").mkdir()
     shutil.copy(data_root / "captions" / "flickr_random_captions.txt", tmp_path / "given")
     here = ("--data-root", str(tmp_path))

@@ -30,13 +30,17 @@ def test_each_command_has_its_name_and_one_line_of_eighty_columns(typed: Typed) 
 
 
 @pytest.mark.parametrize("words", [(), ("data",), ("results",), ("new",)])
-def test_a_command_without_its_subcommand_prints_its_help(typed: Typed, words: tuple[str, ...]) -> None:
+def test_a_command_without_its_subcommand_prints_its_help(
+    typed: Typed, words: tuple[str, ...]
+) -> None:
     code, out, err = typed(*words)
     assert (code, err) == (0, "")
     assert out.startswith(f"Usage: {' '.join(('harness', *words))} ")
 
 
-@pytest.mark.parametrize(("kind", "option"), [("tables", "--table"), ("figures", "--figure"), ("papers", "--paper")])
+@pytest.mark.parametrize(
+    ("kind", "option"), [("tables", "--table"), ("figures", "--figure"), ("papers", "--paper")]
+)
 def test_names_of_lists_are_typed_as_they_stand(typed: Typed, kind: str, option: str) -> None:
     code, out, err = typed("list", kind, "--profile", "tiny")
     assert (code, err) == (0, "")
@@ -96,7 +100,9 @@ def texts(tree: ast.AST) -> Iterator[str]:
     """All texts of a module, docstrings included, with values in place of expressions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else VALUE for part in node.values)
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant) else VALUE for part in node.values
+            )
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
 
@@ -105,7 +111,10 @@ def calls(tree: ast.AST) -> Iterator[list[str]]:
     """The words of each `harness_command(...)`, with values in place of what is not written there."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "harness_command":
-            words = [str(argument.value) if isinstance(argument, ast.Constant) else VALUE for argument in node.args]
+            words = [
+                str(argument.value) if isinstance(argument, ast.Constant) else VALUE
+                for argument in node.args
+            ]
             flags = [f"--{key.arg.replace('_', '-')}" for key in node.keywords if key.arg]
             yield words + [word for flag in flags for word in (flag, VALUE)]
 
@@ -123,7 +132,11 @@ def fault(words: list[str]) -> str:
         if member is None:
             return f"no command {name}"
         command = member
-    known = {flag for parameter in command.get_params(context) for flag in (*parameter.opts, *parameter.secondary_opts)}
+    known = {
+        flag
+        for parameter in command.get_params(context)
+        for flag in (*parameter.opts, *parameter.secondary_opts)
+    }
     flags = [word.partition("=")[0] for word in rest if word.startswith("--")]
     return next((f"no option {flag}" for flag in flags if flag not in known), "")
 
@@ -135,24 +148,41 @@ def in_package() -> Iterator[tuple[str, list[str]]]:
             continue
         tree = ast.parse(source)
         for text in texts(tree):
-            yield from ((file, shlex.split(" ".join(quoted.split()))) for quoted in QUOTED.findall(text))
+            yield from (
+                (file, shlex.split(" ".join(quoted.split()))) for quoted in QUOTED.findall(text)
+            )
         yield from ((file, words) for words in calls(tree))
 
 
 def in_documents() -> Iterator[tuple[str, list[str]]]:
-    pages = (*sorted((CHECKOUT / "docs").rglob("*.md")), *sorted((CHECKOUT / "examples").rglob("README.md")))
+    pages = (
+        *sorted((CHECKOUT / "docs").rglob("*.md")),
+        *sorted((CHECKOUT / "examples").rglob("README.md")),
+    )
     for path in (*pages, CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md"):
         quoted = QUOTED.findall(path.read_text("utf-8"))
-        yield from ((str(path.relative_to(CHECKOUT)), shlex.split(" ".join(text.split()))) for text in quoted)
+        yield from (
+            (str(path.relative_to(CHECKOUT)), shlex.split(" ".join(text.split())))
+            for text in quoted
+        )
 
 
 @pytest.mark.parametrize("listed", [in_package, in_documents], ids=["package", "documents"])
 def test_commands_in_texts_exist(listed: object) -> None:
     commands = list(listed())  # type: ignore[operator]
     assert len(commands) > 40
-    assert [f"{file}: harness {' '.join(words)}: {why}" for file, words in commands if (why := fault(words))] == []
+    assert [
+        f"{file}: harness {' '.join(words)}: {why}"
+        for file, words in commands
+        if (why := fault(words))
+    ] == []
 
 
 def test_a_command_that_does_not_exist_is_found() -> None:
     typed = ("data list wiki1m", "train --profile tiny", "data lst", "run --profile tiny --seed 3")
-    assert [fault(words.split()) for words in typed] == ["", "no command train", "no command lst", "no option --seed"]
+    assert [fault(words.split()) for words in typed] == [
+        "",
+        "no command train",
+        "no command lst",
+        "no option --seed",
+    ]

@@ -1,4 +1,6 @@
-"""`harness new`: what it writes works as it stands, and once its comments are removed; nothing is overwritten."""
+"""`harness new`: what it writes works as it stands, and once its comments are removed; nothing is
+overwritten.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def test_a_profile_and_a_task_run_as_they_are_and_all_that_is_commented_out_is_v
     assert inventory.corpora
 
 
-@pytest.mark.parametrize(("kind", "there"), [("profile", "it.toml"), ("task", "it.tsv"), ("method", "it/notes.txt")])
+@pytest.mark.parametrize(
+    ("kind", "there"), [("profile", "it.toml"), ("task", "it.tsv"), ("method", "it/notes.txt")]
+)
 def test_nothing_is_overwritten(kind: str, there: str, typed: Typed, tmp_path: Path) -> None:
     (tmp_path / there).parent.mkdir(exist_ok=True)
     (tmp_path / there).write_text("mine")

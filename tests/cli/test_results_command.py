@@ -1,4 +1,6 @@
-"""`harness results list` and `drop`: groups of runs with one name, and how one of them is moved away."""
+"""`harness results list` and `drop`: groups of runs with one name, and how one of them is moved
+away.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,18 @@ from harness.store import Store
 def store(tmp_path: Path) -> Store:
     filled = Store(tmp_path / "results")
     old = over_seeds("mcse", [10.0, 11.0, 12.0], data="old", finished="2020-01-01T00:00:00+00:00")
-    for result in (*old, *over_seeds("mcse", [20.0, 21.0, 22.0], data="new", finished="2021-01-01T00:00:00+00:00")):
+    for result in (
+        *old,
+        *over_seeds("mcse", [20.0, 21.0, 22.0], data="new", finished="2021-01-01T00:00:00+00:00"),
+    ):
         filled.save(result)
         filled.save_log(result, "a line")
     return filled
 
 
-def test_groups_of_one_name_are_listed_with_what_sets_them_apart_and_compared(store: Store, typed: Typed) -> None:
+def test_groups_of_one_name_are_listed_with_what_sets_them_apart_and_compared(
+    store: Store, typed: Typed
+) -> None:
     code, out, _ = typed("results", "list")
     new, old = [line.split() for line in out.splitlines() if "mcse/toy/toy-bert#" in line]
     assert code == 0
@@ -47,11 +54,16 @@ def test_a_dropped_group_is_moved_and_becomes_results_again(store: Store, typed:
     moved = [path for path in store.root.glob(".superseded/*/tiny/**/seed-*") if path.is_file()]
     assert len(moved) == 6, "a result and its log each"
     for path in moved:
-        path.rename(store.root / path.relative_to(store.root / ".superseded" / path.relative_to(store.root).parts[1]))
+        path.rename(
+            store.root
+            / path.relative_to(store.root / ".superseded" / path.relative_to(store.root).parts[1])
+        )
     assert {path: path.read_bytes() for path in store.files()} == files
 
 
-def test_several_groups_an_unknown_one_and_a_run_in_progress_are_refused(store: Store, typed: Typed) -> None:
+def test_several_groups_an_unknown_one_and_a_run_in_progress_are_refused(
+    store: Store, typed: Typed
+) -> None:
     before = store.files()
     code, _, err = typed("results", "drop", "mcse")
     assert code == 2

@@ -25,25 +25,47 @@ from harness.toy import student_folder
 
 
 def test_tables_and_papers_are_planned_and_told(typed: Typed) -> None:
-    printed = typed("run", "--table", "dalr:T3", "--profile", "tiny", "--seeds", "5", "--dry-run")[1]
+    printed = typed("run", "--table", "dalr:T3", "--profile", "tiny", "--seeds", "5", "--dry-run")[
+        1
+    ]
     assert "47 runs (2 teachers among them), 0 done" in printed, "nine variants and five seeds"
     assert re.search(r"dalr:T3 +45 runs, 0 done", printed)
     assert "suites    sts\n" in printed
-    words = ("--table", "mcse:T2", "--profile", "tiny", "--seeds", "2", "--readings", "paper,official")
+    words = (
+        "--table",
+        "mcse:T2",
+        "--profile",
+        "tiny",
+        "--seeds",
+        "2",
+        "--readings",
+        "paper,official",
+    )
     printed = typed("run", *words, "--dry-run")[1]
     assert re.search(r"mcse:T2 +12 runs, 0 done", printed)
-    assert "methods   simcse, simcse@official, mcse, mcse@official, mcse[images=shuffled]" in printed
+    assert (
+        "methods   simcse, simcse@official, mcse, mcse@official, mcse[images=shuffled]" in printed
+    )
     printed = typed("run", "--paper", "mcse", "--dry-run")[1]
     assert re.search(r"mcse:T7 +60 runs, 0 done", printed)
     assert re.search(r"mcse:F2 +40 runs, 0 done", printed)
-    assert re.search(r"about [\d,.]+ h on one H200, [\d,.]+ h on one H100, .*by arithmetic.*not measured", printed)
+    assert re.search(
+        r"about [\d,.]+ h on one H200, [\d,.]+ h on one H100, .*by arithmetic.*not measured",
+        printed,
+    )
 
 
 def test_the_tables_that_were_asked_for_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     cell: dict[str, Any] = {"profile": "paper", "setting": "flickr", "encoder": "bert-base-uncased"}
     variants = {"mcse": 74.0, "mcse@official": 73.0}
-    finished = [result(name, seed, sts(Any=value), **cell) for name, value in variants.items() for seed in range(2)]
-    show_paper_tables(["mcse:T2", "mcse:F3", "kdmcse:T1"], Results(Store(Path()), finished, profile="paper"))
+    finished = [
+        result(name, seed, sts(Any=value), **cell)
+        for name, value in variants.items()
+        for seed in range(2)
+    ]
+    show_paper_tables(
+        ["mcse:T2", "mcse:F3", "kdmcse:T1"], Results(Store(Path()), finished, profile="paper")
+    )
     printed = capsys.readouterr().out
     assert re.search(r"printed, 5 seeds .*\n(.*\n)*.* measured, paper, 2 seeds +74\.0", printed)
     assert re.search(r"measured, official, 2 seeds +73\.0", printed)
@@ -58,7 +80,9 @@ def test_tables_and_figures_add_up(tmp_path: Path) -> None:
     seeds = [run.resolved.spec.seed for run in runs if run.resolved.spec in request.wanted]
     assert seeds == sorted(seeds), "every row has its first seed early"
     assert {run.key for run in runs} >= {str(spec) for spec in request.wanted}
-    some = make_plan(make_request(Selection("tiny", table="dalr:T4,kdmcse:T2")), Store(tmp_path)).runs
+    some = make_plan(
+        make_request(Selection("tiny", table="dalr:T4,kdmcse:T2")), Store(tmp_path)
+    ).runs
     due = {run.key: run.todo for run in some}
     assert due["dalr/toy/toy-bert/seed-0"] == ("retrieval",), "only the suites of its tables"
     assert due["kdmcse/toy/toy-bert/seed-0"] == ("retrieval", "geometry")
@@ -82,14 +106,24 @@ def profile(tmp_path: Path) -> str:
     shutil.copytree(student_folder(), tmp_path / "data" / "weights")
     tiny = (files("harness.profiles") / "tiny.toml").read_text("utf-8")
     weights = [
-        *("[released.weights]", 'folder = "weights"', 'pooling = "mean"', 'encoder = "bert-base-uncased"'),
-        *('rows = [{ tables = ["mcse:T1"], published = "mcse", setting = "wiki+flickr" }]', 'source = "here"'),
+        *(
+            "[released.weights]",
+            'folder = "weights"',
+            'pooling = "mean"',
+            'encoder = "bert-base-uncased"',
+        ),
+        *(
+            'rows = [{ tables = ["mcse:T1"], published = "mcse", setting = "wiki+flickr" }]',
+            'source = "here"',
+        ),
     ]
     (tmp_path / "mine.toml").write_text("\n".join([tiny, *weights]), "utf-8")
     return "./mine.toml"
 
 
-def test_weights_are_evaluated_once_whichever_command_asks(typed: Typed, tmp_path: Path, profile: str) -> None:
+def test_weights_are_evaluated_once_whichever_command_asks(
+    typed: Typed, tmp_path: Path, profile: str
+) -> None:
     where = ("--profile", profile, "--data-root", "data", "--device", "cpu")
     code, out, err = typed("run", "--released", "--table", "mcse:T1", *where)
     assert code == 0, err
@@ -108,13 +142,19 @@ def test_missing_weights_are_named_with_their_commit_until_all_of_it_is_in_the_c
     typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    listed = next(line.split() for line in typed("list", "released")[1].splitlines() if WEIGHTS in line)
+    listed = next(
+        line.split() for line in typed("list", "released")[1].splitlines() if WEIGHTS in line
+    )
     assert listed == [WEIGHTS, COMMIT, "cls", "mcse:T1,", "mcse:T6,", "kdmcse:T1,", "dalr:T1"]
 
     def missing() -> list[str]:
         code, out, err = typed("run", "--released", "--table", "mcse:T1", "--dry-run")
         assert code == 0, err
-        return [line.split("weights of ")[1] for line in out.splitlines() if "missing   the weights of" in line]
+        return [
+            line.split("weights of ")[1]
+            for line in out.splitlines()
+            if "missing   the weights of" in line
+        ]
 
     snapshot = tmp_path / "hub" / f"models--{WEIGHTS.replace('/', '--')}" / "snapshots" / COMMIT
     shutil.copytree(student_folder(), snapshot)
@@ -126,14 +166,26 @@ def test_missing_weights_are_named_with_their_commit_until_all_of_it_is_in_the_c
 
 
 WORDS = ("run", "--profile", "tiny", "--seeds", "1", "--suites", "sts", "--set", "steps=2")
-TUNE = ("--tune", "simcse:temperature=0.05|0.1|0.5", "--tune", "mcse:lambda=0.01|1", "--trials", "2")
+TUNE = (
+    "--tune",
+    "simcse:temperature=0.05|0.1|0.5",
+    "--tune",
+    "mcse:lambda=0.01|1",
+    "--trials",
+    "2",
+)
 
 
-def test_tuned_methods_are_ordinary_runs_that_the_report_compares(typed: Typed, tmp_path: Path) -> None:
+def test_tuned_methods_are_ordinary_runs_that_the_report_compares(
+    typed: Typed, tmp_path: Path
+) -> None:
     code, out, err = typed(*WORDS, *TUNE, "--dry-run")
     assert (code, err) == (0, "")
     assert "4 runs, 0 done, 4 to do" in out
-    assert "tune      2 configurations each of simcse:temperature=0.05|0.1|0.5 and of mcse:lambda=0.01|1\n" in out
+    assert (
+        "tune      2 configurations each of simcse:temperature=0.05|0.1|0.5 and of mcse:lambda=0.01|1\n"
+        in out
+    )
     assert not (tmp_path / "results").exists()
     code, out, _ = typed(*WORDS, *TUNE)
     assert code == 0
@@ -141,8 +193,12 @@ def test_tuned_methods_are_ordinary_runs_that_the_report_compares(typed: Typed, 
         assert title in out
     (report,) = Contents.of(Store(tmp_path / "results")).tuned
     assert [len(line.picks) for line in report.lines] == [1, 1]
-    assert {variant for line in report.lines for variant in line.picks.values()} <= set(report.tuning.variants)
-    again = harness.plan("tiny", methods=report.tuning.variants, seeds=1, suites="sts", set={"steps": 2})
+    assert {variant for line in report.lines for variant in line.picks.values()} <= set(
+        report.tuning.variants
+    )
+    again = harness.plan(
+        "tiny", methods=report.tuning.variants, seeds=1, suites="sts", set={"steps": 2}
+    )
     assert {run.state for run in again.runs} == {"done"}
     assert "nothing to do" in typed(*WORDS, *TUNE)[1]
 
@@ -157,17 +213,25 @@ def test_a_search_chooses_trials_round_by_round_and_goes_on(typed: Typed, tmp_pa
     ((search,), _), (path,) = read_tunings(store), (store.root / "tunings").iterdir()
     assert (len(search.variants), search.place, path.stem) == (7, "toy/toy-bert", search.key)
     # as if stopped in the last trial, then as if its file was lost: the same trial is chosen again
-    lost = next(result for result in store.load()[0] if str(result.spec.variant) == search.variants[-1])
+    lost = next(
+        result for result in store.load()[0] if str(result.spec.variant) == search.variants[-1]
+    )
     store.path(lost).unlink()
     for _ in range(2):
-        plan = harness.plan("tiny", seeds=1, suites="sts", set={"steps": 2}, tune=words[-5], trials=7, sampler="tpe")
+        plan = harness.plan(
+            "tiny", seeds=1, suites="sts", set={"steps": 2}, tune=words[-5], trials=7, sampler="tpe"
+        )
         assert (plan.request.tuning, [run.key for run in plan.todo]) == (search, [str(lost.spec)])
         path.unlink(missing_ok=True)
     results = harness.execute(plan)
     assert len(results) == 7
     assert read_tunings(store)[0] == [search]
-    more = harness.plan("tiny", seeds=2, suites="sts", set={"steps": 2}, tune=words[-5], trials=7, sampler="tpe")
-    assert (more.request.tuning, len(more.done), len(more.todo)) == (search, 7, 7), "a later seed has the same trials"
+    more = harness.plan(
+        "tiny", seeds=2, suites="sts", set={"steps": 2}, tune=words[-5], trials=7, sampler="tpe"
+    )
+    assert (more.request.tuning, len(more.done), len(more.todo)) == (search, 7, 7), (
+        "a later seed has the same trials"
+    )
 
 
 def test_a_grid_without_the_baseline_says_that_no_gain_is_tested(typed: Typed) -> None:

@@ -1,4 +1,6 @@
-"""`harness show` and `harness logs`: values with their source, runs under any spelling, runs that failed, logs."""
+"""`harness show` and `harness logs`: values with their source, runs under any spelling, runs that
+failed, logs.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from harness.store.schema import Budget, GradientPoint
 
 def row(printed: str, name: str) -> list[str]:
     """The first row of a table that begins with a name."""
-    return next(line.split() for line in printed.splitlines() if line.strip().startswith(f"{name} "))
+    return next(
+        line.split() for line in printed.splitlines() if line.strip().startswith(f"{name} ")
+    )
 
 
 def of_mcse(variant: str) -> Result:
@@ -37,7 +41,16 @@ def test_a_method_is_shown_with_the_values_of_a_profile_and_their_source(typed: 
     assert row(out, "lambda")[:3] == ["lambda", "1.0", "chosen"]
     assert row(out, "steps")[1:3] == ["400", "[training]"]
     assert row(out, "temperature")[1:3] == ["0.05", "default"]
-    code, out, _ = typed("show", "mcse", "--profile", "paper", "--setting", "wiki+flickr", "--encoder", "roberta-base")
+    code, out, _ = typed(
+        "show",
+        "mcse",
+        "--profile",
+        "paper",
+        "--setting",
+        "wiki+flickr",
+        "--encoder",
+        "roberta-base",
+    )
     assert code == 0
     assert row(out, "lambda")[1] in ("0.01", "0.05")
     shown = " ".join(typed("show", "dalr")[1].split())
@@ -65,7 +78,9 @@ def test_a_run_is_found_under_any_spelling_of_its_values(typed: Typed, tmp_path:
         assert stored_spelling([plain, other], text) == str(expected.spec.variant)
     assert stored_spelling([plain, other], "mcse[lambda=0.7]") == "mcse[lambda=0.7]"
     assert typed("show", "mcse[lambda=0.7]/toy/toy-bert/seed-0")[0] == 2
-    code, out, _ = typed("compare", "mcse[lambda=1]", "mcse[lambda=0.5,temperature=0.05]", "--metric", "sts.Avg")
+    code, out, _ = typed(
+        "compare", "mcse[lambda=1]", "mcse[lambda=0.5,temperature=0.05]", "--metric", "sts.Avg"
+    )
     assert code == 0
     assert "mcse against mcse[lambda=0.5]" in out
 
@@ -74,20 +89,30 @@ def test_a_run_is_shown_with_its_budget_the_parts_of_its_gradient_and_its_last_d
     typed: Typed, tmp_path: Path
 ) -> None:
     points = [
-        GradientPoint(step=49, shares={"text": 0.25, "info": None}, cosines={"text": 0.1, "info": None}),
-        GradientPoint(step=99, shares={"text": 0.75, "info": 0.25}, cosines={"text": 0.5, "info": None}),
+        GradientPoint(
+            step=49, shares={"text": 0.25, "info": None}, cosines={"text": 0.1, "info": None}
+        ),
+        GradientPoint(
+            step=99, shares={"text": 0.75, "info": 0.25}, cosines={"text": 0.5, "info": None}
+        ),
     ]
     budget = Budget(steps=100, text_rows=6400, other_rows=3200, flops=None)
-    Store(tmp_path / "results").save(result("mcse", budget=budget, gradients={"pairs": points}, dev=(60.0, 40.0)))
+    Store(tmp_path / "results").save(
+        result("mcse", budget=budget, gradients={"pairs": points}, dev=(60.0, 40.0))
+    )
     out = typed("show", "mcse/toy/toy-bert/seed-0")[1]
     assert "best ToySTS-dev 60.00 at step 50; 40.00 at the last, 100\n" in out
-    assert "budget: 100 steps, 6,400 rows of text, 3,200 rows of images or audio, 812 peak MB" in out
+    assert (
+        "budget: 100 steps, 6,400 rows of text, 3,200 rows of images or audio, 812 peak MB" in out
+    )
     lines = [line.split() for line in out.splitlines()]
     assert ["pairs", "text", "0.25", "0.75", "0.75", "0.50"] in lines
     assert ["pairs", "info", "0", "0.25", "0.25"] in lines
 
 
-def test_words_of_a_key_or_a_fingerprint_show_the_one_run_that_has_them(typed: Typed, tmp_path: Path) -> None:
+def test_words_of_a_key_or_a_fingerprint_show_the_one_run_that_has_them(
+    typed: Typed, tmp_path: Path
+) -> None:
     store = Store(tmp_path / "results")
     first, second = (result("mcse", seed) for seed in (0, 12))
     store.save(first)
@@ -111,7 +136,9 @@ def test_a_damaged_result_is_named_under_any_spelling(typed: Typed, tmp_path: Pa
 
 
 @pytest.mark.parametrize("traceback", ["Traceback\n  File mine.py, line 3\nKeyError: 'foo'\n", ""])
-def test_a_run_that_failed_is_shown_with_its_traceback_and_log(typed: Typed, tmp_path: Path, traceback: str) -> None:
+def test_a_run_that_failed_is_shown_with_its_traceback_and_log(
+    typed: Typed, tmp_path: Path, traceback: str
+) -> None:
     failed = failure(result("mcse", 3), "KeyError: 'foo' (mine.py, line 3)")
     failed = failed.model_copy(update={"traceback": traceback, "when": "2026-01-02T03:04:05+00:00"})
     Store(tmp_path / "results").save_failure(failed, "".join(f"line {n}\n" for n in range(30)))

@@ -1,4 +1,6 @@
-"""Every command that is suggested works as typed: an encoder by folder, results elsewhere, a profile of one's own."""
+"""Every command that is suggested works as typed: an encoder by folder, results elsewhere, a
+profile of one's own.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ RUN = ("run", *PLACES, "--encoders", "mine=models/enc", "--seeds", "1", "--suite
 
 def suggested(*texts: str) -> set[tuple[str, ...]]:
     """The commands that texts name, as words."""
-    commands = (command for text in texts for command in re.findall(r"`(harness [^`]+)`", html.unescape(text)))
+    commands = (
+        command
+        for text in texts
+        for command in re.findall(r"`(harness [^`]+)`", html.unescape(text))
+    )
     return {tuple(shlex.split(command.replace("\\", ""))[1:]) for command in commands}
 
 
@@ -64,19 +70,30 @@ def test_suggested_commands_can_be_typed(tmp_path: Path, typed: Run) -> None:
     ]
     ends = [typed(*words) for words in scenes]
     assert [code for code, _, _ in ends] == [0] * len(scenes)
-    commands = suggested(*(text for _, *both in ends for text in both), *of_pages(tmp_path / "reports" / "build"))
+    commands = suggested(
+        *(text for _, *both in ends for text in both), *of_pages(tmp_path / "reports" / "build")
+    )
     mine = {words for words in commands if "lab/own.toml" in words}
     assert {words[0] for words in commands} >= {"run", "report"}
     assert any("none[pooling=cls],none[pooling=mean]" in words for words in mine)
     assert sum("--seeds" in words for words in mine) >= 2, "one for each run"
-    other = {next((word.partition(":")[0] for word in words if ":" in word), words): words for words in commands - mine}
-    for words in sorted({*mine, *other.values()} - set(scenes)):  # of those that fill a paper's tables, one
-        code, _, err = typed(*words, *(["--dry-run"] if words[0] == "run" and words not in mine else []))
+    other = {
+        next((word.partition(":")[0] for word in words if ":" in word), words): words
+        for words in commands - mine
+    }
+    for words in sorted(
+        {*mine, *other.values()} - set(scenes)
+    ):  # of those that fill a paper's tables, one
+        code, _, err = typed(
+            *words, *(["--dry-run"] if words[0] == "run" and words not in mine else [])
+        )
         assert (code, err) == (0, "") or words[0] == "logs", (words, err)
     assert "Untrained" not in typed("table", "sts", "--results", "elsewhere")[1]
 
 
-def test_results_of_an_encoder_by_folder_are_known_to_be_present(encoder: Path, tmp_path: Path, typed: Run) -> None:
+def test_results_of_an_encoder_by_folder_are_known_to_be_present(
+    encoder: Path, tmp_path: Path, typed: Run
+) -> None:
     """What `run` calls done, `table` does not call stale: both find the encoder and the profile."""
     run = (*RUN, "--methods", "simcse")
     assert typed(*run, "--executor", "nope")[0] == 2
@@ -94,7 +111,9 @@ def test_results_of_an_encoder_by_folder_are_known_to_be_present(encoder: Path, 
 
 def test_places_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     note_places(
-        tmp_path, "own", LastPlaces(profile=str(tmp_path / "own.toml"), data_root="/nowhere", encoders={"a": "/no"})
+        tmp_path,
+        "own",
+        LastPlaces(profile=str(tmp_path / "own.toml"), data_root="/nowhere", encoders={"a": "/no"}),
     )
     note_places(tmp_path, "own", LastPlaces(encoders={"b": str(tmp_path)}))
     assert read_places(tmp_path, "own") == LastPlaces(encoders={"b": str(tmp_path)})

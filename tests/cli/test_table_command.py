@@ -1,4 +1,6 @@
-"""`harness table`, and tables on a terminal of 100 columns: in parts where they are wider, with whole numbers."""
+"""`harness table`, and tables on a terminal of 100 columns: in parts where they are wider, with
+whole numbers.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ PLACE = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-unc
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = Store(tmp_path_factory.mktemp("table") / "results")
-    runs = over_seeds("simcse", [20.0, 21.0, 22.0]) + over_seeds("mcse[lambda=0.1]", [70.0, 71.0, 72.0])
+    runs = over_seeds("simcse", [20.0, 21.0, 22.0]) + over_seeds(
+        "mcse[lambda=0.1]", [70.0, 71.0, 72.0]
+    )
     for run in [*runs, *over_seeds("mcse", [75.0, 76.0], **PLACE)]:
         store.save(run)
     return store.root
@@ -52,7 +56,9 @@ def test_markdown_ends_its_last_line_and_has_escapes_only_where_a_program_reads_
     assert "measured, 2 seeds" in text
 
 
-def test_rows_are_only_those_asked_for_in_their_order_and_new_ones_stand_in_a_papers_table(results: Path) -> None:
+def test_rows_are_only_those_asked_for_in_their_order_and_new_ones_stand_in_a_papers_table(
+    results: Path,
+) -> None:
     def rows(*words: str) -> list[tuple[str, str]]:
         lines = csv.DictReader(io.StringIO(printed(results, *words, "--format", "csv")))
         return [(line["code"], line.get("setting", "")) for line in lines]
@@ -63,7 +69,10 @@ def test_rows_are_only_those_asked_for_in_their_order_and_new_ones_stand_in_a_pa
         *(("simcse", "toy-text"), ("mcse[lambda=0.1]", "toy"), ("simcse", "toy"))
     ]
     assert {code for code, _ in rows("mcse:T1", "--profile", "paper", "--rows", "mcse")} == {"mcse"}
-    with pytest.raises(UserError, match="no run of 'mcsee' in the results of profile 'tiny' has a score in 'sts'; did"):
+    with pytest.raises(
+        UserError,
+        match="no run of 'mcsee' in the results of profile 'tiny' has a score in 'sts'; did",
+    ):
         printed(results, "sts", "--profile", "tiny", "--rows", "mcsee")
 
 
@@ -85,17 +94,28 @@ def test_tuned_rows_are_rows_in_every_format_with_their_own_tests(tmp_path: Path
     assert [line["where"] for line in (plain, first, second)] == ["toy / toy-bert", where, where]
     assert [line["code"] for line in (plain, first, second)] == ["simcse", tuned, base]
     assert [line["ToySTS"] for line in (plain, first, second)] == ["81.00", "91.00", "31.00"]
-    assert [line["ToySTS mark"] for line in (plain, first, second)] == ["", "*", ""], "against tuned SimCSE"
-    assert r"MCSE, tuned (2 trials) & 3 (stale) & \textbf{91.00}" in printed(store.root, *asked, "latex")
+    assert [line["ToySTS mark"] for line in (plain, first, second)] == ["", "*", ""], (
+        "against tuned SimCSE"
+    )
+    assert r"MCSE, tuned (2 trials) & 3 (stale) & \textbf{91.00}" in printed(
+        store.root, *asked, "latex"
+    )
     text = printed(store.root, *asked, "markdown")
     assert "| MCSE, tuned (2 trials) | 3 (stale) | **91.00 ± 1.00" in text
-    assert f"({tuning.key}): tested among themselves, by seed where marked 'paired', against SimCSE, tuned (2" in text
+    assert (
+        f"({tuning.key}): tested among themselves, by seed where marked 'paired', against SimCSE, tuned (2"
+        in text
+    )
     assert list(harness.results(store.root).table("sts")["variant"])[-2:] == [base, tuned]
     # of another suite, and of another number of trials
     store.save(result("simcse", 7, {"retrieval": {"T": {"i2t_R@1": 4.0}, "Avg": {"i2t_R@1": 4.0}}}))
-    assert "MCSE, tuned" in printed(store.root, *asked, "markdown"), "another suite has none of these rows"
+    assert "MCSE, tuned" in printed(store.root, *asked, "markdown"), (
+        "another suite has none of these rows"
+    )
     for suite, row in (("retrieval", tuned), ("sts", "mcse[tuned=3]")):
-        with pytest.raises(UserError, match=rf"no run of '{re.escape(row)}' in .* has a score in '{suite}'; "):
+        with pytest.raises(
+            UserError, match=rf"no run of '{re.escape(row)}' in .* has a score in '{suite}'; "
+        ):
             printed(store.root, suite, "--rows", row)
 
 
@@ -117,7 +137,9 @@ def test_columns_and_tasks_are_only_those_asked_for_in_their_order(tmp_path: Pat
     text = printed(store.root, "retrieval", "--columns", "R@1", "--format", "latex")
     assert text.count("multicolumn{2}{c}{R@1}") == 6
     for option in ("--columns", "--tasks"):
-        with pytest.raises(UserError, match="no column 'STS1' in the table tiny-sts; did you mean STS1"):
+        with pytest.raises(
+            UserError, match="no column 'STS1' in the table tiny-sts; did you mean STS1"
+        ):
             printed(store.root, "sts", option, "STS1")
 
 
@@ -141,17 +163,25 @@ def test_latex_is_ready_for_a_paper_and_csv_has_codes_and_numbers_in_columns(res
     text = printed(results, "sts", "--format", "latex", "--profile", "tiny")
     assert text.startswith("\\begin{table}")
     assert text.endswith("\\end{table}\n")
-    assert r"MCSE, $\lambda = 0.1$ & 3 (stale) & \textbf{71.00} & $\pm$1.00{*} \tabularnewline" in text
+    assert (
+        r"MCSE, $\lambda = 0.1$ & 3 (stale) & \textbf{71.00} & $\pm$1.00{*} \tabularnewline" in text
+    )
     assert "harness run" not in text, "a paper names no command of ours"
-    _, row = csv.DictReader(io.StringIO(printed(results, "STS", "--format", "csv", "--profile", "tiny")))
+    _, row = csv.DictReader(
+        io.StringIO(printed(results, "STS", "--format", "csv", "--profile", "tiny"))
+    )
     assert (row["code"], row["variant"]) == ("mcse[lambda=0.1]", "MCSE, λ = 0.1")
     assert (row["ToySTS"], row["ToySTS deviation"], row["ToySTS mark"]) == ("71.00", "1.00", "*")
 
 
 def test_what_is_wrong_is_said_in_one_line(results: Path) -> None:
-    with pytest.raises(UserError, match=r"no table 'stss' in the results of profile 'tiny'; did you mean sts?"):
+    with pytest.raises(
+        UserError, match=r"no table 'stss' in the results of profile 'tiny'; did you mean sts?"
+    ):
         printed(results, "stss", "--profile", "tiny")
-    with pytest.raises(UserError, match=r"results of the profiles paper, tiny; choose one \(--profile NAME"):
+    with pytest.raises(
+        UserError, match=r"results of the profiles paper, tiny; choose one \(--profile NAME"
+    ):
         printed(results, "sts")
 
 
@@ -162,7 +192,9 @@ def test_every_command_names_a_damaged_result(tmp_path: Path) -> None:
     damaged = store.files()[0]
     damaged.write_text(damaged.read_text().replace("seed", "sead", 1))
     for words in ("table sts --profile tiny", "cite", "compare mcse simcse --metric sts.Avg"):
-        done = CliRunner().invoke(cli, [*words.split(), "--results", str(store.root)], catch_exceptions=False)
+        done = CliRunner().invoke(
+            cli, [*words.split(), "--results", str(store.root)], catch_exceptions=False
+        )
         assert done.output.count(f"warning: the result {damaged} cannot be used") == 1
 
 
@@ -183,11 +215,16 @@ def scores(value: float) -> dict[str, dict[str, dict[str, float]]]:
 @pytest.mark.parametrize("names", [("simcse", "mcse"), ("simcse", LONG)])
 @pytest.mark.parametrize("places", [("toy",), ("wiki", "nli+a-long-setting[shot=100]")])
 def test_wide_tables_are_split_and_numbers_stay_whole(
-    names: tuple[str, ...], places: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    names: tuple[str, ...],
+    places: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(output, "WIDTH", WIDTH)
     runs = [
-        result(name, seed, scores(61.234 + seed + 7 * at), setting=setting, encoder="bert-base-uncased")
+        result(
+            name, seed, scores(61.234 + seed + 7 * at), setting=setting, encoder="bert-base-uncased"
+        )
         for setting in places
         for at, name in enumerate(names)
         for seed in range(3)
@@ -197,10 +234,16 @@ def test_wide_tables_are_split_and_numbers_stay_whole(
     lines = [line for line in printed.splitlines() if not line.startswith("  ") or "─" in line]
     assert all(len(line.rstrip()) <= WIDTH for line in lines)
     assert "…" not in printed
-    # seven tasks (their equal average is not repeated), each with its mean and deviation in one piece
+    # seven tasks (their equal average is not repeated), each with its mean and deviation in one
+    # piece
     for number in ("62.23 ± 1.00", "69.23 ± 1.00*"):
-        assert printed.count(f" {number}") == 8 * len(places), (number, "seven tasks and their average")
-    assert {line for line in printed.splitlines() if "Flickr30k, text to image" in line}, "the group is in the title"
+        assert printed.count(f" {number}") == 8 * len(places), (
+            number,
+            "seven tasks and their average",
+        )
+    assert {line for line in printed.splitlines() if "Flickr30k, text to image" in line}, (
+        "the group is in the title"
+    )
     plain_table(("name", "value", "what"), [("a" * 90, "12345.678", "word " * 40)])
     lines = capsys.readouterr().out.splitlines()
     assert any("12345.678" in line for line in lines), "a short column is not folded"

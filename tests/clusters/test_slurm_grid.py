@@ -1,4 +1,5 @@
-"""The long form on SLURM, `make cluster`: a real slurmctld preempts a run, ends its time, and loses a job.
+"""The long form on SLURM, `make cluster`: a real slurmctld preempts a run, ends its time, and loses
+a job.
 
 SLURM has one node, this machine: munged, slurmctld and slurmd in a folder of their own.
 """
@@ -38,7 +39,8 @@ STEPS: dict[str, Any] = {"steps": 60, "eval_every": 20}
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue")
 #: Seconds until the node must be there.
 READY_S = 30
-#: Two partitions, of which one takes the node from the other: TERM, then five seconds, then the queue.
+#: Two partitions, of which one takes the node from the other: TERM, then five seconds, then the
+#: queue.
 CONFIG = """
 ClusterName=harness
 SlurmctldHost={host}(127.0.0.1)
@@ -73,7 +75,11 @@ def real_slurm() -> Iterator[None]:
     if absent := [name for name in PROGRAMS if not shutil.which(name, path=path)]:
         pytest.skip(f"{', '.join(absent)} not installed; SLURM itself was not tested")
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)))
+        folder = Path(
+            stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
+            )
+        )
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         patch.setenv("PATH", path)
         patch.setenv("SLURM_CONF", str(_configured(folder)))
@@ -83,7 +89,14 @@ def real_slurm() -> Iterator[None]:
         key.chmod(0o400)
         own = [f"--{name}-file={folder}/munge.{name}" for name in ("pid", "log", "seed")]
         for command in (
-            ["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={folder}/munge.socket", *own],
+            [
+                "munged",
+                "--foreground",
+                "--force",
+                f"--key-file={key}",
+                f"--socket={folder}/munge.socket",
+                *own,
+            ],
             ["slurmctld", "-D"],
             ["slurmd", "-D", "-N", "node1"],
         ):
@@ -111,7 +124,9 @@ def _configured(folder: Path) -> Path:
             free.bind(("127.0.0.1", 0))
             ports.append(free.getsockname()[1])
     path = folder / "slurm.conf"
-    path.write_text(CONFIG.format(host=socket.gethostname(), user=getpass.getuser(), folder=folder, ports=ports))
+    path.write_text(
+        CONFIG.format(host=socket.gethostname(), user=getpass.getuser(), folder=folder, ports=ports)
+    )
     return path
 
 
@@ -122,7 +137,9 @@ def _without_pauses() -> Iterator[None]:
 
     def release() -> None:
         while not over.wait(1.0):
-            for line in _said("squeue", "--noheader", "--array", "--states=PENDING", "--format=%i %r"):
+            for line in _said(
+                "squeue", "--noheader", "--array", "--states=PENDING", "--format=%i %r"
+            ):
                 number, _, reason = line.partition(" ")
                 if reason == "BeginTime":
                     _said("scontrol", "update", f"JobId={number}", "StartTime=now")
@@ -156,7 +173,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def slurm(**settings: str) -> Slurm:
-    return Slurm(Execution(jobs="auto", device="cpu", executor_options={"memory": "600M", **settings}))
+    return Slurm(
+        Execution(jobs="auto", device="cpu", executor_options={"memory": "600M", **settings})
+    )
 
 
 def test_a_submitted_grid_is_preempted_and_complete(tmp_path: Path) -> None:
@@ -168,7 +187,13 @@ def test_a_submitted_grid_is_preempted_and_complete(tmp_path: Path) -> None:
             if not self.preempted and event.progress and event.progress.step > 10:
                 self.preempted = True
                 self.say("somebody else wants the node for a moment")
-                _said("sbatch", "--partition=high", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
+                _said(
+                    "sbatch",
+                    "--partition=high",
+                    "--exclusive",
+                    "--output=/dev/null",
+                    "--wrap=sleep 1",
+                )
 
     with real_slurm():
         made = jobs_of(plan(tmp_path / "slurm", "simcse", "mcse", seeds=(0, 1), **STEPS))
@@ -183,7 +208,9 @@ def test_a_submitted_grid_is_preempted_and_complete(tmp_path: Path) -> None:
     local = plan(tmp_path / "here", "simcse", "mcse", seeds=(0, 1), **STEPS)
     execute(local, ignore, Execution(executor="serial", device="cpu"))
     on_slurm, expected = scores(tmp_path / "slurm"), scores(tmp_path / "here")
-    told.say(f"{sum(on_slurm[key] == expected[key] for key in expected)} of {len(expected)} bit-equal to local ones")
+    told.say(
+        f"{sum(on_slurm[key] == expected[key] for key in expected)} of {len(expected)} bit-equal to local ones"
+    )
     assert on_slurm == expected
 
 

@@ -1,4 +1,6 @@
-"""Whatever an answer of the cache depends on is in its question: change the thing, ask again, and it is made again."""
+"""Whatever an answer of the cache depends on is in its question: change the thing, ask again, and
+it is made again.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def _empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def tokens(root: Path) -> object:
     tokenizer = AutoTokenizer.from_pretrained(str(student_folder()))
-    return np.array(cached_tokens("content", lambda: [(root / "text").read_text()], tokenizer, 8).ids).tolist()
+    return np.array(
+        cached_tokens("content", lambda: [(root / "text").read_text()], tokenizer, 8).ids
+    ).tolist()
 
 
 def seen(root: Path) -> object:

@@ -31,8 +31,13 @@ def test_features_follow_the_images_and_the_moments_of_training(tmp_path: Path) 
     def training(*rows: list[float]) -> None:
         write_parquet(tmp_path / "train.parquet", {"image_id": list("ab"), "feature": list(rows)})
 
-    write_parquet(tmp_path / "captions.parquet", {"image_id": ["x", "y"], "captions": [["one", "two"], ["three"]]})
-    write_parquet(tmp_path / "test.parquet", {"image_id": ["y", "x"], "feature": [[4.0, 1.0], [-9.0, 1.0]]})
+    write_parquet(
+        tmp_path / "captions.parquet",
+        {"image_id": ["x", "y"], "captions": [["one", "two"], ["three"]]},
+    )
+    write_parquet(
+        tmp_path / "test.parquet", {"image_id": ["y", "x"], "feature": [[4.0, 1.0], [-9.0, 1.0]]}
+    )
     training([1.0, 2.0], [25.0, 2.0])
     features = LikeTraining("test.parquet", "train.parquet", "fetch it")
     task = CaptionedFile("small", "captions.parquet", "fetch it", {"net": features})
@@ -65,13 +70,17 @@ def test_images_in_a_folder_stand_for_stored_features(tmp_path: Path) -> None:
     content = TABLE.replace("x\t", "x.png\t").replace("y\t", "y.png\t")
     (tmp_path / "captions.tsv").write_text(content)
     features = {"net": FeatureFile("net.npy", "fetch it")}
-    task = CaptionedFile("small", "captions.tsv", "fetch it", features, split="test", images="pictures")
+    task = CaptionedFile(
+        "small", "captions.tsv", "fetch it", features, split="test", images="pictures"
+    )
     assert [absent.what for absent in task.missing(tmp_path)] == ["pictures"]
     (tmp_path / "pictures").mkdir()
     for name, grey in (("x", 10), ("y", 200), ("z", 90)):
         Image.new("RGB", (4, 3), (grey, grey, grey)).save(tmp_path / "pictures" / f"{name}.png")
     assert task.missing(tmp_path) == []
-    pairs = pickle.loads(pickle.dumps(task)).load(tmp_path).images  # as runs in processes of their own read it
+    pairs = (
+        pickle.loads(pickle.dumps(task)).load(tmp_path).images
+    )  # as runs in processes of their own read it
     assert "net" not in pairs.features, "a teacher without a file computes its features"
     images = pairs.images
     assert [image.shape for image in images] == [(3, 4, 3)] * 2
@@ -96,15 +105,22 @@ def test_the_features_of_one_teacher_are_enough(tmp_path: Path) -> None:
     assert task.fingerprint(tmp_path) != before
 
 
-def test_a_table_is_read_by_split_its_images_in_the_order_of_their_first_caption(tmp_path: Path) -> None:
-    """Positions are no ids: COCO's table of the bundle counts its images, and another data set has other images."""
+def test_a_table_is_read_by_split_its_images_in_the_order_of_their_first_caption(
+    tmp_path: Path,
+) -> None:
+    """Positions are no ids: COCO's table of the bundle counts its images, and another data set has
+    other images.
+    """
     for column, known in (("image_id", ["x", "y"]), ("image_no", None)):
         data = table_task(tmp_path, TABLE.replace("image_id", column)).load(tmp_path)
         assert (data.texts, data.ids) == (["one", "two", "three"], known)
         assert data.image_of.tolist() == [0, 0, 1]
         assert data.images.features["net"].tolist() == [[1], [2]]
     for content, message in (
-        ("split\timage_id\ntest\tx\n", "nor an image's file name and its caption, but split, image_id"),
+        (
+            "split\timage_id\ntest\tx\n",
+            "nor an image's file name and its caption, but split, image_id",
+        ),
         ("split\tcaption\ntest\tx\n", "but split, caption; name the columns"),
         ("split\timage_no\tcaption\ntrain\tx\ty\n", "no captions of the split 'test'"),
     ):
@@ -113,11 +129,15 @@ def test_a_table_is_read_by_split_its_images_in_the_order_of_their_first_caption
         assert "fetch" not in str(said.value)
 
 
-@pytest.mark.parametrize(("task", "images"), [(FLICKR30K, 1000), (COCO, 5000)], ids=["Flickr30k", "COCO"])
+@pytest.mark.parametrize(
+    ("task", "images"), [(FLICKR30K, 1000), (COCO, 5000)], ids=["Flickr30k", "COCO"]
+)
 def test_the_captions_of_the_papers_test_images(
     data_root: Path, tmp_path: Path, task: CaptionedFile, images: int
 ) -> None:
-    """Nobody publishes the features; here they are numbers, in the place where extracted ones belong."""
+    """Nobody publishes the features; here they are numbers, in the place where extracted ones
+    belong.
+    """
     import h5py
 
     captions, features = tmp_path / task.files[0], tmp_path / task.features["clip"].files[0]
@@ -135,7 +155,9 @@ def test_the_captions_of_the_papers_test_images(
 
 
 def test_training_images_put_through_as_test_images_are_those_of_training(data_root: Path) -> None:
-    """The two ways to standardise must be one: else heads would see other features than they learnt from."""
+    """The two ways to standardise must be one: else heads would see other features than they learnt
+    from.
+    """
     file = "paired/flickr8k/train_squeezenet.parquet"
     ids, values = LikeTraining(file, file, "fetch it").read(data_root)
     known_ids, known = FeatureFile(file, "fetch it", "sqrt-standardise").read(data_root)

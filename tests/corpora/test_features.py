@@ -39,7 +39,11 @@ def write(root: Path, suffix: str, values: np.ndarray, ids: Sequence[object] = I
 
 
 def pairs(
-    root: Path, features: str, ids: Sequence[object] | None = IMAGES, ids_file: str = "", **options: object
+    root: Path,
+    features: str,
+    ids: Sequence[object] | None = IMAGES,
+    ids_file: str = "",
+    **options: object,
 ) -> Pairs:
     """Two captions an image, all of them rows, with features beside."""
     if ids is None:
@@ -65,7 +69,10 @@ def test_every_format_gives_float32_rows_of_finite_numbers(tmp_path: Path, suffi
         assert ids == (list(IMAGES) if suffix == ".parquet" else None)
     for bad in (np.nan, np.inf):
         write(tmp_path, suffix, np.where(VALUES > 1, bad, VALUES))
-        with pytest.raises(UserError, match=f"features{suffix} has .* of 4 rows with NaN or infinite numbers, the fir"):
+        with pytest.raises(
+            UserError,
+            match=f"features{suffix} has .* of 4 rows with NaN or infinite numbers, the fir",
+        ):
             file.rows(tmp_path)
     for content in (b"", b"no such format, and some bytes more"):
         (tmp_path / f"features{suffix}").write_bytes(content)
@@ -78,7 +85,9 @@ def test_every_format_gives_float32_rows_of_finite_numbers(tmp_path: Path, suffi
 def test_files_of_another_shape_are_one_line(tmp_path: Path) -> None:
     """Shapes and entries, an array larger than its file, and a link to another file."""
     huge = io.BytesIO()
-    np.lib.format.write_array_header_1_0(huge, {"descr": "<f4", "fortran_order": False, "shape": (10**9, 10**6)})
+    np.lib.format.write_array_header_1_0(
+        huge, {"descr": "<f4", "fortran_order": False, "shape": (10**9, 10**6)}
+    )
     (tmp_path / "huge.npy").write_bytes(huge.getvalue())
     np.save(tmp_path / "texts.npy", np.array([["1", "2"]]))
     np.save(tmp_path / "complex.npy", np.array([[1 + 2j]]))
@@ -92,15 +101,23 @@ def test_files_of_another_shape_are_one_line(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["resnet"] = VALUES
     save_file({"resnet": VALUES}, tmp_path / "other.safetensors")
-    write_parquet(tmp_path / "ragged.parquet", {"image_id": ["a", "b"], "feature": [[1.0, 2.0], [1.0]]})
+    write_parquet(
+        tmp_path / "ragged.parquet", {"image_id": ["a", "b"], "feature": [[1.0, 2.0], [1.0]]}
+    )
     (tmp_path / "x.csv").write_text("1,2\n")
     for name, message in {
         "shape0.npy": r"has 1 dimension \(4,\), 2 are needed",
         "shape1.npy": r"has 3 dimensions \(2, 2, 3\), 2 are needed",
         "shape2.npy": r"has 2 dimensions \(0, 3\), 2 are needed, neither of them 0",
-        **dict.fromkeys(["huge.npy", "texts.npy", "complex.npy", "link.h5", "ragged.parquet"], "cannot be read"),
-        **dict.fromkeys(["other.h5", "other.safetensors"], "cannot be read: no 'features' among resnet"),
-        **dict.fromkeys(["int8.npy", "bool.npy"], "cannot be read: it holds .*; use floating point"),
+        **dict.fromkeys(
+            ["huge.npy", "texts.npy", "complex.npy", "link.h5", "ragged.parquet"], "cannot be read"
+        ),
+        **dict.fromkeys(
+            ["other.h5", "other.safetensors"], "cannot be read: no 'features' among resnet"
+        ),
+        **dict.fromkeys(
+            ["int8.npy", "bool.npy"], "cannot be read: it holds .*; use floating point"
+        ),
         "same.npy": "has the same numbers in each of its 4 rows",
         "x.csv": r"is not a feature file; convert it to \.npy, \.npz, \.h5, \.parquet or \.safetensors",
     }.items():
@@ -111,11 +128,15 @@ def test_files_of_another_shape_are_one_line(tmp_path: Path) -> None:
 def test_features_find_their_captions_by_image_id_in_another_order(tmp_path: Path) -> None:
     """Numbers and texts name the same image, and more features than captions do no harm."""
     order = [2, 0, 3, 1]
-    loaded = pairs(tmp_path, write(tmp_path, ".parquet", VALUES[order], [IMAGES[row] for row in order]))
+    loaded = pairs(
+        tmp_path, write(tmp_path, ".parquet", VALUES[order], [IMAGES[row] for row in order])
+    )
     assert loaded.texts[4] == "first of c"
     np.testing.assert_array_equal(loaded.features["resnet"], VALUES)
     assert loaded.image_of.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
-    numbered = pairs(tmp_path, write(tmp_path, ".parquet", VALUES[::-1], ["4", "3", "2", "1"]), ids=[1, 2, 3])
+    numbered = pairs(
+        tmp_path, write(tmp_path, ".parquet", VALUES[::-1], ["4", "3", "2", "1"]), ids=[1, 2, 3]
+    )
     np.testing.assert_array_equal(numbered.features["resnet"], VALUES[:3])
     few = pairs(tmp_path, write(tmp_path, ".parquet", VALUES), ids=["d", "b"])
     np.testing.assert_array_equal(few.features["resnet"], VALUES[[3, 1]])
@@ -160,7 +181,9 @@ def hdf5(**entries: object) -> Callable[[Path], None]:
 
 
 def parquet(**columns: list[Any]) -> Callable[[Path], None]:
-    return lambda path: write_parquet(path, {"image_id": list("badc"), "feature": list(VALUES), **columns})
+    return lambda path: write_parquet(
+        path, {"image_id": list("badc"), "feature": list(VALUES), **columns}
+    )
 
 
 def zeros(path: Path) -> None:
@@ -180,11 +203,16 @@ WITH_IDS = {
 
 @pytest.mark.parametrize("kind", WITH_IDS)
 @pytest.mark.parametrize("name", ["f.npz", "f.npy", "f"])
-def test_ids_are_used_in_every_format_whatever_the_file_is_called(tmp_path: Path, kind: str, name: str) -> None:
+def test_ids_are_used_in_every_format_whatever_the_file_is_called(
+    tmp_path: Path, kind: str, name: str
+) -> None:
     WITH_IDS[kind](tmp_path / "made.npz")
     (tmp_path / "made.npz").rename(tmp_path / name)
     np.testing.assert_array_equal(pairs(tmp_path, name).features["resnet"], VALUES[[1, 0, 3, 2]])
-    with pytest.raises(UserError, match=f"rows of {name} are matched by image, which their captions file does not nam"):
+    with pytest.raises(
+        UserError,
+        match=f"rows of {name} are matched by image, which their captions file does not nam",
+    ):
         pairs(tmp_path, name, None).features["resnet"]
 
 
@@ -196,7 +224,10 @@ def test_ids_that_are_whole_numbers_or_lie_beside_a_file_are_used(tmp_path: Path
     (tmp_path / "ids.txt").write_text("b\na\nd\nc\n")
     beside = pairs(tmp_path, "f.npy", ids_file="ids.txt")
     np.testing.assert_array_equal(beside.features["resnet"], VALUES[[1, 0, 3, 2]])
-    prints = [FeatureFile("f.npy").fingerprint(tmp_path), FeatureFile("f.npy", ids="ids.txt").fingerprint(tmp_path)]
+    prints = [
+        FeatureFile("f.npy").fingerprint(tmp_path),
+        FeatureFile("f.npy", ids="ids.txt").fingerprint(tmp_path),
+    ]
     (tmp_path / "ids.txt").write_text("a\nb\nc\nd\n")
     prints.append(FeatureFile("f.npy", ids="ids.txt").fingerprint(tmp_path))
     assert len(set(prints)) == 3
@@ -209,42 +240,59 @@ UNUSABLE = {
     "captions": (npz(caption=np.array(list("abcd"))), "'caption' has one value"),
     "few": (npz(ids=np.array(list("abc"))), "has 3 ids for 4 rows of features"),
     "floats": (npz(ids=np.arange(4.0)), r"the id of row 1 is 0\.0; write texts"),
-    "null": (parquet(image_id=["a", None, "c", "d"]), "the id of row 2 is None; write texts or whole numbers"),
+    "null": (
+        parquet(image_id=["a", None, "c", "d"]),
+        "the id of row 2 is None; write texts or whole numbers",
+    ),
     "two": (hdf5(image_id=list("abcd"), ids=list("abcd")), "has the ids image_id, ids"),
     "pickled": (npz(ids=np.array(list("abcd"), object)), "cannot be read: Object"),
     "deep": (npz(features=VALUES[None]), r"has 3 dimensions \(1, 4, 3\), 2 are needed"),
     "flat": (parquet(feature=[1.0, 2, 3, 4]), r"has 1 dimension \(4,\), 2 are needed"),
     "zeros": (zeros, r"unpacks to 12\.0 GB from 0\.0 MB"),
-    "link": (lambda path: path.write_text("version https://git-lfs.github.com/spec/v1\n"), "is not a feature file"),
+    "link": (
+        lambda path: path.write_text("version https://git-lfs.github.com/spec/v1\n"),
+        "is not a feature file",
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", UNUSABLE)
-def test_ids_and_rows_that_cannot_be_used_are_refused_when_planned(tmp_path: Path, kind: str) -> None:
+def test_ids_and_rows_that_cannot_be_used_are_refused_when_planned(
+    tmp_path: Path, kind: str
+) -> None:
     write_file, message = UNUSABLE[kind]
     write_file(tmp_path / "f.npz")
     with pytest.raises(UserError, match=message):
         FeatureFile("f.npz").rows(tmp_path)
 
 
-def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused_before_it_is_unpacked(
+    tmp_path: Path,
+) -> None:
     """Its directory says so; the content of the member is not read."""
     np.savez(tmp_path / "f.npz", features=VALUES)
     raw = bytearray((tmp_path / "f.npz").read_bytes())
     entry = raw.rindex(b"PK\x01\x02")
     raw[entry + 24 : entry + 28] = (2 * 10**9).to_bytes(4, "little")
     (tmp_path / "f.npz").write_bytes(raw)
-    with pytest.raises(UserError, match=r"f\.npz unpacks to 2\.0 GB from 0\.0 MB; .* save it without compression"):
+    with pytest.raises(
+        UserError, match=r"f\.npz unpacks to 2\.0 GB from 0\.0 MB; .* save it without compression"
+    ):
         FeatureFile("f.npz").rows(tmp_path)
 
 
 def test_a_file_that_another_process_has_open_is_waited_for(tmp_path: Path) -> None:
     hdf5()(tmp_path / "f.h5")
-    script = "import h5py, sys; file = h5py.File(sys.argv[1], 'a'); print(flush=True); sys.stdin.read()"
+    script = (
+        "import h5py, sys; file = h5py.File(sys.argv[1], 'a'); print(flush=True); sys.stdin.read()"
+    )
     words = [sys.executable, "-c", script, str(tmp_path / "f.h5")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         other.stdout.readline()
-        with pytest.raises(UserError, match=r"another process has it open; wait until .*HDF5_USE_FILE_LOCKING=FALSE"):
+        with pytest.raises(
+            UserError,
+            match=r"another process has it open; wait until .*HDF5_USE_FILE_LOCKING=FALSE",
+        ):
             FeatureFile("f.h5").rows(tmp_path)
         other.communicate()
     assert FeatureFile("f.h5").rows(tmp_path) == (None, 4)
@@ -263,11 +311,15 @@ def test_a_file_is_opened_only_when_its_teacher_is_asked_for(tmp_path: Path) -> 
 def test_sqrt_standardise_is_its_formula_in_float64(tmp_path: Path) -> None:
     """Its statistics are of the file, whatever captions ask."""
     rng = np.random.default_rng(1)
-    raw = (rng.gamma(0.5, size=(3000, 6)) * rng.choice([-1, 1], size=(3000, 6), p=[0.2, 0.8])).astype(np.float32)
+    raw = (
+        rng.gamma(0.5, size=(3000, 6)) * rng.choice([-1, 1], size=(3000, 6), p=[0.2, 0.8])
+    ).astype(np.float32)
     raw[:, 5] = 0.1
     exact = raw.astype(np.float64)
     rooted = np.sign(exact) * np.sqrt(np.abs(exact))
-    expected = (rooted - rooted.mean(axis=0)) / np.where(np.ptp(raw, axis=0) > 0, rooted.std(axis=0), 1)
+    expected = (rooted - rooted.mean(axis=0)) / np.where(
+        np.ptp(raw, axis=0) > 0, rooted.std(axis=0), 1
+    )
     name = write(tmp_path, ".parquet", raw, [str(row) for row in range(3000)])
     _, values = FeatureFile(name, HOW, "sqrt-standardise").read(tmp_path)
     assert values.dtype == np.float32
@@ -279,7 +331,13 @@ def test_sqrt_standardise_is_its_formula_in_float64(tmp_path: Path) -> None:
 
 def test_a_transform_changes_a_fingerprint_and_a_hint_does_not(tmp_path: Path) -> None:
     name = write(tmp_path, ".npy", VALUES)
-    plain, hinted, other = (FeatureFile(name, *more) for more in ((HOW,), ("another hint",), (HOW, "sqrt-standardise")))
-    assert plain.fingerprint(tmp_path) == hinted.fingerprint(tmp_path) != other.fingerprint(tmp_path)
-    with pytest.raises(UserError, match="transform = 'whiten' is unknown; write one of none, sqrt-standardise"):
+    plain, hinted, other = (
+        FeatureFile(name, *more) for more in ((HOW,), ("another hint",), (HOW, "sqrt-standardise"))
+    )
+    assert (
+        plain.fingerprint(tmp_path) == hinted.fingerprint(tmp_path) != other.fingerprint(tmp_path)
+    )
+    with pytest.raises(
+        UserError, match="transform = 'whiten' is unknown; write one of none, sqrt-standardise"
+    ):
         FeatureFile(name, HOW, "whiten")

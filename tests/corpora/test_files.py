@@ -19,13 +19,17 @@ from harness.toy.world import LEXICON
 HOW = "fetch it from the authors"
 
 
-def sentences(root: Path, content: bytes, name: str = "text.txt", limit: int | None = None) -> SentencesFile:
+def sentences(
+    root: Path, content: bytes, name: str = "text.txt", limit: int | None = None
+) -> SentencesFile:
     (root / name).write_bytes(content)
     return SentencesFile(name, HOW, limit)
 
 
 def captions(root: Path, rows: dict[str, list[str]], **options: object) -> CaptionsFile:
-    write_parquet(root / "captions.parquet", {"image_id": list(rows), "captions": list(rows.values())})
+    write_parquet(
+        root / "captions.parquet", {"image_id": list(rows), "captions": list(rows.values())}
+    )
     return CaptionsFile("captions.parquet", HOW, **options)
 
 
@@ -33,7 +37,9 @@ FIVE = {f"image{number}": [f"caption {number}.{k}" for k in range(5)] for number
 
 
 @pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
-def test_a_sentence_is_a_line_stripped_and_empty_lines_are_left_out(tmp_path: Path, name: str) -> None:
+def test_a_sentence_is_a_line_stripped_and_empty_lines_are_left_out(
+    tmp_path: Path, name: str
+) -> None:
     raw = b"First one.\n\n  second, with blanks \t\n \t \nthird\r\nlast without newline"
     source = sentences(tmp_path, gzip.compress(raw) if name.endswith(".gz") else raw, name)
     loaded = source.load(tmp_path)
@@ -43,7 +49,10 @@ def test_a_sentence_is_a_line_stripped_and_empty_lines_are_left_out(tmp_path: Pa
 
 def test_a_limit_takes_the_first_sentences_and_counts_no_empty_line(tmp_path: Path) -> None:
     assert sentences(tmp_path, b"a\n\nb\n\nc\nd\n", limit=3).load(tmp_path).texts == ["a", "b", "c"]
-    for limit, message in ((3, r"text\.txt has 2 sentences, fewer than the limit 3"), (0, "limit = 0 selects no rows")):
+    for limit, message in (
+        (3, r"text\.txt has 2 sentences, fewer than the limit 3"),
+        (0, "limit = 0 selects no rows"),
+    ):
         with pytest.raises(UserError, match=message) as said:
             sentences(tmp_path, b"a\n\n\nb\n", limit=limit).load(tmp_path)
         assert "fetch" not in str(said.value)
@@ -57,13 +66,19 @@ GZIP = gzip.compress(("A sentence of this file.\n" * 500).encode())
     [
         ("text.txt", "caf\xe9\n".encode("latin-1"), "cannot be read as UTF-8 text"),
         ("text.txt.gz", GZIP[:-12], "cannot be read as UTF-8 text"),
-        ("text.txt.gz", GZIP[:20] + b"\xff\xff\xff\xff" + GZIP[24:], "cannot be read as UTF-8 text"),
+        (
+            "text.txt.gz",
+            GZIP[:20] + b"\xff\xff\xff\xff" + GZIP[24:],
+            "cannot be read as UTF-8 text",
+        ),
         ("text.txt", b"", "is empty"),
         ("text.txt", b"\n \n\n", "is empty"),
     ],
     ids=["latin-1", "gzip cut short", "gzip damaged inside", "empty", "blank"],
 )
-def test_a_damaged_or_empty_file_is_one_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_a_damaged_or_empty_file_is_one_line(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
     for source in (sentences(tmp_path, content, name), CaptionsFile(name, HOW)):
         with pytest.raises(UserError, match=rf"{name}.*{message}"):
             source.load(tmp_path)
@@ -90,9 +105,13 @@ def test_one_caption_an_image_is_drawn_by_seed_whatever_the_other_images(tmp_pat
     assert max(counts.values()) < 2 * 200 / 5
 
 
-def test_all_captions_make_a_row_each_and_are_refused_of_a_file_with_one_an_image(tmp_path: Path) -> None:
+def test_all_captions_make_a_row_each_and_are_refused_of_a_file_with_one_an_image(
+    tmp_path: Path,
+) -> None:
     """They would change nothing: once the file is there, it is counted."""
-    several = captions(tmp_path, {"a": ["a1", "a2"], "b": ["b1"], "c": ["c1", "c2", "c3"]}, captions="all")
+    several = captions(
+        tmp_path, {"a": ["a1", "a2"], "b": ["b1"], "c": ["c1", "c2", "c3"]}, captions="all"
+    )
     several.examined(tmp_path)
     assert list(several.load(tmp_path).texts) == ["a1", "a2", "b1", "c1", "c2", "c3"]
     (tmp_path / "captions.txt").write_text("A dog.\nTwo cats.\n")
@@ -100,24 +119,37 @@ def test_all_captions_make_a_row_each_and_are_refused_of_a_file_with_one_an_imag
     lines.examined(tmp_path)
     few = captions(tmp_path, {"a": ["a1"], "b": ["b1"]}, captions="all")
     for source in (lines.with_captions("all"), few):
-        with pytest.raises(UserError, match=rf"captions = all, but .*{source.files[0]} has only one caption per image"):
+        with pytest.raises(
+            UserError,
+            match=rf"captions = all, but .*{source.files[0]} has only one caption per image",
+        ):
             source.examined(tmp_path)
 
 
 LINES = ["two cats", "A dog ."]
-MATCHED = {"image_id": ["7.jpg", "3.jpg"], "caption": LINES, "captions": [["two cats", "cats"], ["A dog .", "b", "c"]]}
+MATCHED = {
+    "image_id": ["7.jpg", "3.jpg"],
+    "caption": LINES,
+    "captions": [["two cats", "cats"], ["A dog .", "b", "c"]],
+}
 
 
 def lines_matched(root: Path, rows: dict[str, object], **options: object) -> CaptionsFile:
     (root / "captions.txt").write_text("\n".join(LINES))
     write_parquet(root / "matched.parquet", rows)
-    return CaptionsFile("captions.txt", HOW, matched={"file": "matched.parquet", "how": "match it"}, **options)
+    return CaptionsFile(
+        "captions.txt", HOW, matched={"file": "matched.parquet", "how": "match it"}, **options
+    )
 
 
 def test_a_text_file_and_the_file_that_it_is_matched_to_are_one_corpus(tmp_path: Path) -> None:
-    """Published features have the rows of the lines; one caption an image trains alike with and without ids."""
+    """Published features have the rows of the lines; one caption an image trains alike with and
+    without ids.
+    """
     np.save(tmp_path / "features.npy", np.array([[7.0], [3.0]], np.float32))
-    lines = lines_matched(tmp_path, MATCHED, features={"net": {"file": "features.npy", "how": HOW}}, images="pictures")
+    lines = lines_matched(
+        tmp_path, MATCHED, features={"net": {"file": "features.npy", "how": HOW}}, images="pictures"
+    )
     loaded, known = lines.load(tmp_path), lines.fingerprint(tmp_path)
     assert (list(loaded.texts), lines.image_ids(tmp_path)) == (LINES, ["7.jpg", "3.jpg"])
     whole = lines.with_captions("all")
@@ -127,40 +159,58 @@ def test_a_text_file_and_the_file_that_it_is_matched_to_are_one_corpus(tmp_path:
     for corpus in (loaded, rows):
         assert corpus.image_count == 2
         assert corpus.features["net"].tolist() == [[7], [3]]
-    changed = lines_matched(tmp_path, MATCHED | {"captions": [["two cats"], ["A dog .", "b", "d"]]}).with_captions(
-        "all"
-    )
+    changed = lines_matched(
+        tmp_path, MATCHED | {"captions": [["two cats"], ["A dog .", "b", "d"]]}
+    ).with_captions("all")
     assert len({known, whole.images_fingerprint(tmp_path), changed.fingerprint(tmp_path)}) == 3
     (tmp_path / "matched.parquet").unlink()
     assert (lines.missing(tmp_path), lines.image_ids(tmp_path)) == ([], None)
     assert list(lines.load(tmp_path).texts) == LINES
     assert lines.fingerprint(tmp_path) == known
-    assert [str(item) for item in whole.missing(tmp_path)] == ["cannot find matched.parquet; match it"]
+    assert [str(item) for item in whole.missing(tmp_path)] == [
+        "cannot find matched.parquet; match it"
+    ]
     assert [item.what for item in lines.pixels.missing(tmp_path)] == ["matched.parquet", "pictures"]
 
 
 def test_a_file_that_was_matched_to_other_lines_is_refused(tmp_path: Path) -> None:
     for wrong in (["two cats", "A dog"], ["two cats"]):
-        rows = {"image_id": ["7", "3"][: len(wrong)], "caption": wrong, "captions": [["x"], ["y"]][: len(wrong)]}
-        with pytest.raises(UserError, match=r"matched\.parquet was matched to other captions .* and match it"):
+        rows = {
+            "image_id": ["7", "3"][: len(wrong)],
+            "caption": wrong,
+            "captions": [["x"], ["y"]][: len(wrong)],
+        }
+        with pytest.raises(
+            UserError, match=r"matched\.parquet was matched to other captions .* and match it"
+        ):
             lines_matched(tmp_path, rows, captions="all").load(tmp_path)
 
 
-def test_content_draw_and_seed_change_a_fingerprint_and_blank_lines_keep_their_place(tmp_path: Path) -> None:
+def test_content_draw_and_seed_change_a_fingerprint_and_blank_lines_keep_their_place(
+    tmp_path: Path,
+) -> None:
     options = ({}, {"captions": "all"}, {"caption_seed": 1})
     prints = {captions(tmp_path, FIVE, **each).fingerprint(tmp_path) for each in options}
     prints.add(captions(tmp_path, {**FIVE, "image0": ["another"]}).fingerprint(tmp_path))
     assert len(prints) == 4
     (tmp_path / "captions.txt").write_bytes("A dog .\n\n Two\u2028cats . \n".encode())
-    assert list(CaptionsFile("captions.txt", HOW).load(tmp_path).texts) == ["A dog .", " ", "Two\u2028cats ."]
+    assert list(CaptionsFile("captions.txt", HOW).load(tmp_path).texts) == [
+        "A dog .",
+        " ",
+        "Two\u2028cats .",
+    ]
     with pytest.raises(UserError, match="captions = 'some' is neither 'one' nor 'all'"):
         CaptionsFile("captions.txt", HOW, captions="some")
 
 
 def test_lists_of_captions_have_the_columns_that_are_named(tmp_path: Path) -> None:
-    write_parquet(tmp_path / "captions.parquet", {"file": ["a", "b"], "raw": [["x", "y"], ["z"]], "said": ["u", "v"]})
+    write_parquet(
+        tmp_path / "captions.parquet",
+        {"file": ["a", "b"], "raw": [["x", "y"], ["z"]], "said": ["u", "v"]},
+    )
     lists, texts = (
-        CaptionsFile("captions.parquet", HOW, captions="all", image="file", caption=name) for name in ("raw", "said")
+        CaptionsFile("captions.parquet", HOW, captions="all", image="file", caption=name)
+        for name in ("raw", "said")
     )
     loaded = lists.load(tmp_path)
     assert (loaded.texts, loaded.image_of.tolist(), lists.image_ids(tmp_path)) == (
@@ -189,10 +239,15 @@ def test_the_files_of_the_bundle_are_read_whole(data_root: Path) -> None:
 def test_triplets_are_read_in_both_forms(tmp_path: Path) -> None:
     """Quotes may hold commas and line ends."""
     (tmp_path / "nli.csv").write_text('sent0,sent1,hard_neg\n"One, two",b,c\nd,e,"f ""g"""\n')
-    (tmp_path / "nli.tsv").write_text('source\tsent0\tsent1\thard_neg\nx\tOne, two\tb\tc\nx\td\te\tf "g"\n')
+    (tmp_path / "nli.tsv").write_text(
+        'source\tsent0\tsent1\thard_neg\nx\tOne, two\tb\tc\nx\td\te\tf "g"\n'
+    )
     for name in ("nli.csv", "nli.tsv"):
         loaded = TripletsFile(name, "").load(tmp_path)
-        assert (list(loaded.premises), list(loaded.contradicted)) == (["One, two", "d"], ["c", 'f "g"'])
+        assert (list(loaded.premises), list(loaded.contradicted)) == (
+            ["One, two", "d"],
+            ["c", 'f "g"'],
+        )
     assert len(TripletsFile("nli.csv", "", limit=1).load(tmp_path)) == 1
     (tmp_path / "nli.csv").write_bytes(b'sent0,sent1,hard_neg\r\n"One,\ntwo",b,c\r\n')
     assert list(TripletsFile("nli.csv", "").load(tmp_path).premises) == ["One,\ntwo"]
@@ -211,7 +266,9 @@ def test_triplets_are_read_in_both_forms(tmp_path: Path) -> None:
         ("", {"columns": ["a"]}, "has three texts"),
     ],
 )
-def test_bad_triplets_are_one_line(tmp_path: Path, text: str, options: dict[str, Any], message: str) -> None:
+def test_bad_triplets_are_one_line(
+    tmp_path: Path, text: str, options: dict[str, Any], message: str
+) -> None:
     (tmp_path / "nli").write_bytes(text.encode())
     with pytest.raises(UserError, match=message):
         TripletsFile("nli", "", **options).load(tmp_path)
@@ -219,7 +276,10 @@ def test_bad_triplets_are_one_line(tmp_path: Path, text: str, options: dict[str,
 
 def test_toy_triplets_share_a_template_and_differ_in_one_attribute() -> None:
     meaning = {
-        word: (name, value) for name, values in LEXICON.items() for value, words in values.items() for word in words
+        word: (name, value)
+        for name, values in LEXICON.items()
+        for value, words in values.items()
+        for word in words
     }
 
     def read(sentence: str) -> dict[str, str]:
@@ -260,20 +320,28 @@ def test_noise_deletes_words_but_the_last_swaps_them_and_repeats_some(tmp_path: 
     assert (first, three, len(two)) == (["one"], ["three"], 1)
     swapped = words_of(swap=2)
     assert all(Counter(words) == Counter(WORDS) for words in swapped)
-    moved = [sum(word != clean for word, clean in zip(words, WORDS, strict=True)) for words in swapped]
+    moved = [
+        sum(word != clean for word, clean in zip(words, WORDS, strict=True)) for words in swapped
+    ]
     assert max(moved) == 4
     assert sum(moved) / len(moved) > 3
     assert all(len(words) == 22 and set(words) == set(WORDS) for words in words_of(insertion=2))
 
 
 @pytest.mark.parametrize("options", [{"deletion": 0.5}, {"insertion": 3}, {"swap": 1}])
-def test_a_loaded_triplet_is_the_three_texts_of_a_row_drawn_once(tmp_path: Path, options: dict[str, float]) -> None:
+def test_a_loaded_triplet_is_the_three_texts_of_a_row_drawn_once(
+    tmp_path: Path, options: dict[str, float]
+) -> None:
     source, same, other = (
         noisy(tmp_path, "a b c", "d e f", "g h i", "j k l", "m n o", "p q r", **each)
         for each in (options, options, {"deletion": 0.3})
     )
     loaded, texts = source.load(tmp_path), list(source.texts(tmp_path))
-    assert [*zip(loaded.premises, loaded.entailed, loaded.contradicted, strict=True)][1] == tuple(texts[3:])
+    assert [*zip(loaded.premises, loaded.entailed, loaded.contradicted, strict=True)][1] == tuple(
+        texts[3:]
+    )
     assert source.per_row == 3
     assert source.fingerprint(tmp_path) == same.fingerprint(tmp_path)
-    assert source.fingerprint(tmp_path) not in {each.fingerprint(tmp_path) for each in (other, source.clean)}
+    assert source.fingerprint(tmp_path) not in {
+        each.fingerprint(tmp_path) for each in (other, source.clean)
+    }

@@ -39,7 +39,9 @@ def speech(tmp_path: Path) -> Path:
 
 
 def audio(**options: object) -> LabelledAudio:
-    return LabelledAudio("wav", "fetch it", **{"index": "index.tsv", "bins": 32, "frames": 60, **options})
+    return LabelledAudio(
+        "wav", "fetch it", **{"index": "index.tsv", "bins": 32, "frames": 60, **options}
+    )
 
 
 def drawn(media: Media, rows: list[int], seed: int = 0) -> np.ndarray:
@@ -53,7 +55,9 @@ def test_filterbanks_are_kept_and_waves_are_read_again_for_mixing_alone(
     audio().load(speech)
     opened: list[str] = []
     real = labelled_audio.samples
-    monkeypatch.setattr(labelled_audio, "samples", lambda path, name: opened.append(name) or real(path, name))
+    monkeypatch.setattr(
+        labelled_audio, "samples", lambda path, name: opened.append(name) or real(path, name)
+    )
     plain = audio().load(speech)
     banks = drawn(plain, list(range(6)))
     assert opened == ["0.wav"], "the rate is asked of one file"
@@ -71,7 +75,9 @@ def test_an_archive_is_read_like_a_folder(speech: Path) -> None:
     with tarfile.open(speech / "wav.tar.gz", "w:gz") as archive:
         archive.add(speech / "wav", "some/folder")
     packed = LabelledAudio("wav.tar.gz", "", index="index.tsv", bins=32, frames=60)
-    np.testing.assert_array_equal(drawn(packed.load(speech), [0, 5]), drawn(audio().load(speech), [0, 5]))
+    np.testing.assert_array_equal(
+        drawn(packed.load(speech), [0, 5]), drawn(audio().load(speech), [0, 5])
+    )
     (speech / "wav.tar.gz").write_bytes((speech / "wav.tar.gz").read_bytes()[:-200])
     with pytest.raises(UserError, match=r"cannot be read: .*restore it"):
         packed.load(speech)
@@ -87,11 +93,16 @@ def test_an_archive_is_read_like_a_folder(speech: Path) -> None:
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_librispeechs_folders_need_a_package(tmp_path: Path, whole: bool) -> None:
-    paths = [tmp_path / "speech" / speaker / "198" / f"{speaker}-198-0000.flac" for speaker in ("19", "26")]
+    paths = [
+        tmp_path / "speech" / speaker / "198" / f"{speaker}-198-0000.flac"
+        for speaker in ("19", "26")
+    ]
     for path, number in zip(paths, (19, 26), strict=True):
         path.parent.mkdir(parents=True)
         if whole:
-            soundfile = pytest.importorskip("soundfile", reason="no FLAC is read; install the extra dev")
+            soundfile = pytest.importorskip(
+                "soundfile", reason="no FLAC is read; install the extra dev"
+            )
             soundfile.write(path, tone(number), RATE)
         else:
             path.write_bytes(b"fLaC")
@@ -118,18 +129,25 @@ def test_recordings_have_their_speakers(speech: Path) -> None:
     media = audio().load(speech)
     assert drawn(media, [0, 3]).shape == (2, 60, 32)
     assert media.augmented("none") is media
-    with pytest.raises(UserError, match="no augmentation 'echo'; give the method the option augment=none"):
+    with pytest.raises(
+        UserError, match="no augmentation 'echo'; give the method the option augment=none"
+    ):
         media.augmented("echo")
 
 
 def test_masks_are_bands_of_zeros_below_48_of_128_bins_and_192_of_1024_frames() -> None:
-    """The public code's widths are those of an input of 1,024 x 128; here 36 x 64 has bands below 24 and 6.75."""
+    """The public code's widths are those of an input of 1,024 x 128; here 36 x 64 has bands below
+    24 and 6.75.
+    """
     ones = np.ones((400, 36, 64), dtype=np.float32)
     out = masked(ones, generator(seed=0))
     assert ones.all()
     seen = []
     for item in out:
-        bins, frames = np.flatnonzero((item == 0).all(axis=0)), np.flatnonzero((item == 0).all(axis=1))
+        bins, frames = (
+            np.flatnonzero((item == 0).all(axis=0)),
+            np.flatnonzero((item == 0).all(axis=1)),
+        )
         for band in (bins, frames):
             assert len(band) == 0 or band[-1] - band[0] + 1 == len(band)
         assert (item == 0).sum() == len(bins) * 36 + len(frames) * 64 - len(bins) * len(frames)
@@ -141,7 +159,9 @@ def test_masks_are_bands_of_zeros_below_48_of_128_bins_and_192_of_1024_frames() 
 
 @pytest.mark.parametrize(("first", "second"), [(5, 3), (3, 5), (4, 4)])
 def test_a_mixture_is_cut_or_padded_to_the_first_wave(first: int, second: int) -> None:
-    """The public code in loops: means removed, the second wave cut or padded with zeros, then the weighted sum."""
+    """The public code in loops: means removed, the second wave cut or padded with zeros, then the
+    weighted sum.
+    """
     rng = np.random.default_rng(0)
     own, other, weight = rng.normal(size=first), rng.normal(size=second), 0.3
     expected = []
@@ -150,11 +170,15 @@ def test_a_mixture_is_cut_or_padded_to_the_first_wave(first: int, second: int) -
         expected.append(weight * (own[sample] - sum(own) / first) + (1 - weight) * beside)
     np.testing.assert_allclose(mixed(own, other, weight), expected, rtol=1e-12)
     assert energies(np.ones(10), 16000, bins=8, frames=4).shape == (0, 8)
-    assert not filterbank(np.ones(10), 16000, bins=8, frames=4).any(), "shorter than a window: silence"
+    assert not filterbank(np.ones(10), 16000, bins=8, frames=4).any(), (
+        "shorter than a window: silence"
+    )
 
 
 def test_an_augmented_batch_is_the_public_codes_in_loops(speech: Path) -> None:
-    """With probability one half mixed by a Beta(10, 10) weight; the heavier recording gives the class; then masks."""
+    """With probability one half mixed by a Beta(10, 10) weight; the heavier recording gives the
+    class; then masks.
+    """
     plain = audio(bins=32).load(speech)
     media, rows = plain.augmented("mixup+masks"), np.array([0, 3, 5, 4, 0, 2])
     waves = [samples(speech / "wav" / f"{row}.wav", "")[1] for row in range(6)]
@@ -166,7 +190,9 @@ def test_an_augmented_batch_is_the_public_codes_in_loops(speech: Path) -> None:
             bank, label = drawn(plain, [row])[0], plain.labels[row]
             if rng.random() < 0.5:
                 partner, weight = rng.integers(6), rng.beta(10, 10)
-                bank = filterbank(mixed(waves[row], waves[partner], weight), 16000, bins=32, frames=60)
+                bank = filterbank(
+                    mixed(waves[row], waves[partner], weight), 16000, bins=32, frames=60
+                )
                 votes = np.zeros(3)
                 votes[plain.labels[row]] += weight
                 votes[plain.labels[partner]] += 1 - weight
@@ -181,26 +207,39 @@ def test_an_augmented_batch_is_the_public_codes_in_loops(speech: Path) -> None:
 
 PCM = (tone(0) * 32767).astype("<i2")
 ODD = {
-    "promises": (riff(PCM[:3000].tobytes(), promised=16000), "it holds 3000 of the 8000 samples that its header prom"),
+    "promises": (
+        riff(PCM[:3000].tobytes(), promised=16000),
+        "it holds 3000 of the 8000 samples that its header prom",
+    ),
     "streamed": (riff(PCM.tobytes(), promised=2**32 - 1), "samples that its header promises"),
     "8 bits": (riff(bytes(8000), bits=8), "its samples have 8 bits; convert it to 16-bit PCM"),
     "24 bits": (riff(bytes(24000), bits=24), "its samples have 24 bits; convert it to 16-bit PCM"),
     "32 bits": (riff(bytes(32000), bits=32), "its samples have 32 bits; convert it to 16-bit PCM"),
-    "float": (riff(tone(0).astype("<f4").tobytes(), bits=32, kind=3), "unknown format: 3; convert it to 16-bit PCM"),
+    "float": (
+        riff(tone(0).astype("<f4").tobytes(), bits=32, kind=3),
+        "unknown format: 3; convert it to 16-bit PCM",
+    ),
     "no channel": (riff(PCM.tobytes(), channels=0), "convert it to 16-bit PCM"),
     "few samples": (riff(PCM[:300].tobytes()), "is shorter than 25 ms"),
     "no samples": (riff(b""), "is empty"),
-    "text": (b"version https://git-lfs.github.com/spec/v1", "cannot be read|need the package soundfile"),
+    "text": (
+        b"version https://git-lfs.github.com/spec/v1",
+        "cannot be read|need the package soundfile",
+    ),
 }
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_recordings_that_would_be_short_or_misread_are_counted_when_planned(speech: Path, odd: str) -> None:
+def test_recordings_that_would_be_short_or_misread_are_counted_when_planned(
+    speech: Path, odd: str
+) -> None:
     content, message = ODD[odd]
     audio().examined(speech)
     for name in ("1.wav", "4.wav"):
         (speech / "wav" / name).write_bytes(content)
-    with pytest.raises(UserError, match=rf"wav: 2 of 6 recordings cannot be used: .*1\.wav .*({message})"):
+    with pytest.raises(
+        UserError, match=rf"wav: 2 of 6 recordings cannot be used: .*1\.wav .*({message})"
+    ):
         audio().examined(speech)
 
 
@@ -224,12 +263,32 @@ INDEX = b"file\tspeaker_id\tsplit\n0.wav\t0\ttrain\n"
 #: file of the folder -> what it holds instead, options, and what the line says
 HARMS = {
     "missing": ("wav/3.wav", None, {}, r"has no recording 3\.wav"),
-    "empty": ("wav/1.wav", wav(np.ones(0)), {}, r"the recording 1\.wav is empty; remove or replace it"),
+    "empty": (
+        "wav/1.wav",
+        wav(np.ones(0)),
+        {},
+        r"the recording 1\.wav is empty; remove or replace it",
+    ),
     "no bytes": ("wav/2.wav", b"", {}, r"2\.wav cannot be read: unexpected end"),
-    "rate": ("wav/1.wav", wav(np.ones(900), 8000), {}, r"several sampling rates, \[8000, 16000\], such as 1\.wav"),
+    "rate": (
+        "wav/1.wav",
+        wav(np.ones(900), 8000),
+        {},
+        r"several sampling rates, \[8000, 16000\], such as 1\.wav",
+    ),
     "index short": ("index.tsv", INDEX + b"9.wav\n", {}, r"index\.tsv, line 3: 1 fields"),
-    "index twice": ("index.tsv", INDEX + b"1.wav\t2\ttrain\n" * 2, {}, r"index\.tsv, line 4 lists .* 1\.wav twice"),
-    "index Latin-1": ("index.tsv", INDEX + b"\xe9.wav\t4\ttrain\n", {}, r"index\.tsv, line 3, cannot be read as UTF-8"),
+    "index twice": (
+        "index.tsv",
+        INDEX + b"1.wav\t2\ttrain\n" * 2,
+        {},
+        r"index\.tsv, line 4 lists .* 1\.wav twice",
+    ),
+    "index Latin-1": (
+        "index.tsv",
+        INDEX + b"\xe9.wav\t4\ttrain\n",
+        {},
+        r"index\.tsv, line 3, cannot be read as UTF-8",
+    ),
     "column": ("index.tsv", INDEX, {"label": "person"}, "no column 'person'"),
     "split": ("index.tsv", INDEX, {"split": "dev"}, "no rows of the split 'dev'"),
     "top": ("index.tsv", INDEX, {"top": 0}, "top = 0 selects no rows"),

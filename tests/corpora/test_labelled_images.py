@@ -1,4 +1,6 @@
-"""Labelled images: augmentation, labels and fingerprints; images that cannot be decoded, and unusual ones that can."""
+"""Labelled images: augmentation, labels and fingerprints; images that cannot be decoded, and
+unusual ones that can.
+"""
 
 from __future__ import annotations
 
@@ -51,18 +53,29 @@ def drawn(media: Media, rows: list[int], seed: int = 0) -> np.ndarray:
 
 def test_media_are_files_of_the_hub_too(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(images))
-    snapshot, at = images / "datasets--a--b" / "snapshots" / ("0" * 40), f"hf://datasets/a/b@{'0' * 40}"
-    shards, parts = ShardPairs(f"{at}/train-*-of-00001.tar"), LabelledImages(f"{at}/train-*-of-00002.parquet", size=24)
+    snapshot, at = (
+        images / "datasets--a--b" / "snapshots" / ("0" * 40),
+        f"hf://datasets/a/b@{'0' * 40}",
+    )
+    shards, parts = (
+        ShardPairs(f"{at}/train-*-of-00001.tar"),
+        LabelledImages(f"{at}/train-*-of-00002.parquet", size=24),
+    )
     audio = LabelledAudio(f"{at}/waves.tar", index=f"{at}/index.tsv", label="label")
     lacking = [item for corpus in (shards, parts, audio) for item in corpus.missing(None)]
     named = ["train-*-of-00001.tar", "train-*-of-00002.parquet", "waves.tar", "index.tsv"]
     assert [(item.hub, item.file) for item in lacking] == [("a/b", name) for name in named]
-    rows = [{"bytes": jpeg(colour), "path": None} for colour in ((250, 0, 0), (0, 250, 0), (0, 0, 250)) * 2]
+    rows = [
+        {"bytes": jpeg(colour), "path": None}
+        for colour in ((250, 0, 0), (0, 250, 0), (0, 0, 250)) * 2
+    ]
     snapshot.mkdir(parents=True)
     for part in range(2):  # as `datasets` saves images
         columns = {"image": rows[3 * part : 3 * part + 3], "label": [7, 3, 5]}
         write_parquet(snapshot / f"train-0000{part}-of-00002.parquet", columns)
-    write_tar(snapshot / "train-00000-of-00001.tar", {"0.jpg": rows[0]["bytes"], "0.txt": b"a circle"})
+    write_tar(
+        snapshot / "train-00000-of-00001.tar", {"0.jpg": rows[0]["bytes"], "0.txt": b"a circle"}
+    )
     write_tar(snapshot / "waves.tar", {"a.wav": riff(struct.pack("<400h", *range(400)), rate=8000)})
     (snapshot / "index.tsv").write_text("file\tlabel\na.wav\tx\n")
     assert not parts.examined(None).remarks
@@ -90,11 +103,17 @@ def test_without_augmentation_an_image_is_normalised_by_imagenets_moments() -> N
     views = plain.of(Image.new("RGB", (8, 8), (255, 0, 51)), generator(seed=0))
     assert views.dtype == torch.uint8
     pixels = normalised(views)[0, :, 4, 4].tolist()
-    assert pixels == pytest.approx([(1 - 0.485) / 0.229, -0.456 / 0.224, (0.2 - 0.406) / 0.225], abs=1e-5)
+    assert pixels == pytest.approx(
+        [(1 - 0.485) / 0.229, -0.456 / 0.224, (0.2 - 0.406) / 0.225], abs=1e-5
+    )
 
 
-def test_labels_are_classes_or_items_and_what_a_corpus_holds_is_its_fingerprint(images: Path) -> None:
-    write_parquet(images / "a.parquet", {"jpeg": [jpeg((250, 0, 0))] * 3, "label_name": ["dog", "cat", "dog"]})
+def test_labels_are_classes_or_items_and_what_a_corpus_holds_is_its_fingerprint(
+    images: Path,
+) -> None:
+    write_parquet(
+        images / "a.parquet", {"jpeg": [jpeg((250, 0, 0))] * 3, "label_name": ["dog", "cat", "dog"]}
+    )
     for name, options, labels in (
         ("images.parquet", {}, [2, 0, 1, 2, 0, 1]),
         ("images.parquet", {"labelled": False}, list(range(6))),
@@ -133,7 +152,9 @@ def test_real_speech_and_images_load(data_root: Path) -> None:
     ).load(data_root)
     assert (len(digits), len(set(digits.labels.tolist()))) == (900, 6)
     assert np.isfinite(drawn(digits, [0, 899])).all()
-    cifar = LabelledImages("images_cls/cifar10_train.parquet", "", size=32, per_class=5).load(data_root)
+    cifar = LabelledImages("images_cls/cifar10_train.parquet", "", size=32, per_class=5).load(
+        data_root
+    )
     assert sorted(cifar.labels.tolist()) == sorted(list(range(10)) * 5)
     assert drawn(cifar, [0, 49]).shape == (2, 2, 3, 32, 32)
 
@@ -153,8 +174,24 @@ def tree(root: Path, files: dict[str, bytes]) -> Path:
 
 @pytest.mark.parametrize(
     "raw",
-    [PNG[:900], PNG[:200] + b"????????" + PNG[200:], PNG[:20], b"", JPEG[: len(JPEG) // 2], JPEG[:30], b"no image"],
-    ids=["PNG cut", "PNG damaged", "PNG header cut", "empty", "JPEG cut", "JPEG header cut", "text"],
+    [
+        PNG[:900],
+        PNG[:200] + b"????????" + PNG[200:],
+        PNG[:20],
+        b"",
+        JPEG[: len(JPEG) // 2],
+        JPEG[:30],
+        b"no image",
+    ],
+    ids=[
+        "PNG cut",
+        "PNG damaged",
+        "PNG header cut",
+        "empty",
+        "JPEG cut",
+        "JPEG header cut",
+        "text",
+    ],
 )
 def test_a_damaged_image_is_named_and_refused(tmp_path: Path, raw: bytes) -> None:
     tree(tmp_path, {"cat/0.jpg": JPEG, "dog/1.png": raw})
@@ -162,20 +199,38 @@ def test_a_damaged_image_is_named_and_refused(tmp_path: Path, raw: bytes) -> Non
         LabelledImages("tree", "").load(tmp_path)
 
 
-def test_up_to_the_limit_the_next_readable_image_stands_in(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_up_to_the_limit_the_next_readable_image_stands_in(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Rows are cat 0, cat 1 (bad), cat 2 (bad), dog 3, dog 4 (bad): after the last comes the first."""
-    whole = {"cat/0.jpg": JPEG, "cat/1.jpg": b"", "cat/2.jpg": JPEG[:99], "dog/3.jpg": PNG, "dog/4.jpg": b"no"}
+    whole = {
+        "cat/0.jpg": JPEG,
+        "cat/1.jpg": b"",
+        "cat/2.jpg": JPEG[:99],
+        "dog/3.jpg": PNG,
+        "dog/4.jpg": b"no",
+    }
     tree(tmp_path, whole)
-    with pytest.raises(UserError, match=r"3 of 5 images .* cat/1\.jpg .*cat/2\.jpg .*dog/4\.jpg .*set bad = 3"):
+    with pytest.raises(
+        UserError, match=r"3 of 5 images .* cat/1\.jpg .*cat/2\.jpg .*dog/4\.jpg .*set bad = 3"
+    ):
         LabelledImages("tree", "", bad=2).load(tmp_path)
     with caplog.at_level(logging.WARNING):
         media = LabelledImages("tree", "", bad=3).load(tmp_path)
     names = ("cat/0.jpg", *["dog/3.jpg"] * 3, "cat/0.jpg")
     assert list(media.items) == [tmp_path / "tree" / name for name in names]
     assert media.labels.tolist() == [0, 1, 1, 1, 0]
-    assert LabelledImages("tree", "", labelled=False, bad=3).load(tmp_path).labels.tolist() == [0, 3, 3, 3, 0]
+    assert LabelledImages("tree", "", labelled=False, bad=3).load(tmp_path).labels.tolist() == [
+        0,
+        3,
+        3,
+        3,
+        0,
+    ]
     (warning,) = media.warnings
-    assert warning.startswith("tree: 3 of 5 images cannot be decoded and are replaced by the next ones: cat/1.jpg")
+    assert warning.startswith(
+        "tree: 3 of 5 images cannot be decoded and are replaced by the next ones: cat/1.jpg"
+    )
     assert caplog.records[0].getMessage() == warning
     assert media.batch(np.arange(5), generator(seed=0))["pixels"].shape == (5, 2, 3, 224, 224)
     tree(tmp_path, dict.fromkeys(whole, b""))
@@ -183,7 +238,9 @@ def test_up_to_the_limit_the_next_readable_image_stands_in(tmp_path: Path, caplo
         LabelledImages("tree", "", bad=9).load(tmp_path)
 
 
-def test_images_are_checked_once_and_again_when_they_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_are_checked_once_and_again_when_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     tree(tmp_path, {"cat/0.jpg": JPEG, "cat/1.jpg": PNG})
     LabelledImages("tree", "").load(tmp_path)
@@ -203,16 +260,31 @@ TURNED[0x112] = 6
 #: the encoded image, and the colours that it shows
 UNUSUAL = {
     "palette": (image_bytes(Image.fromarray(NOISE).quantize(16)), SHOWN),
-    "transparent palette": (image_bytes(Image.fromarray(NOISE).quantize(16), transparency=b"\x00\x80"), SHOWN),
+    "transparent palette": (
+        image_bytes(Image.fromarray(NOISE).quantize(16), transparency=b"\x00\x80"),
+        SHOWN,
+    ),
     "grey": (image_bytes(GREY), np.dstack([GREY] * 3)),
     "16 bits": (image_bytes(GREY.astype(np.uint16) * 256 + 7), np.dstack([GREY] * 3)),
     "transparency": (image_bytes(Image.fromarray(np.dstack([NOISE, GREY]), "RGBA")), NOISE),
-    "PGM of 16 bits": (b"P5 50 40 65535\n" + (GREY.astype(">u2") * 257).tobytes(), np.dstack([GREY] * 3)),
-    "PGM as text": (b"P2 50 40 65535 " + b" ".join(b"%d" % (257 * int(v)) for v in GREY.flat), np.dstack([GREY] * 3)),
+    "PGM of 16 bits": (
+        b"P5 50 40 65535\n" + (GREY.astype(">u2") * 257).tobytes(),
+        np.dstack([GREY] * 3),
+    ),
+    "PGM as text": (
+        b"P2 50 40 65535 " + b" ".join(b"%d" % (257 * int(v)) for v in GREY.flat),
+        np.dstack([GREY] * 3),
+    ),
     "PPM of 16 bits": (b"P6 50 40 65535\n" + (NOISE.astype(">u2") * 257).tobytes(), NOISE),
     "TIFF of 16 bits": (image_bytes(GREY.astype(np.uint16) * 257, "TIFF"), np.dstack([GREY] * 3)),
-    "grey and transparency": (image_bytes(Image.fromarray(np.dstack([GREY, GREY]), "LA")), np.dstack([GREY] * 3)),
-    "several pictures": (image_bytes(NOISE, save_all=True, append_images=[Image.new("RGB", (50, 40))]), NOISE),
+    "grey and transparency": (
+        image_bytes(Image.fromarray(np.dstack([GREY, GREY]), "LA")),
+        np.dstack([GREY] * 3),
+    ),
+    "several pictures": (
+        image_bytes(NOISE, save_all=True, append_images=[Image.new("RGB", (50, 40))]),
+        NOISE,
+    ),
     "turned by Exif": (image_bytes(NOISE, exif=TURNED), NOISE),
     "CMYK": (image_bytes(Image.fromarray(FLAT).convert("CMYK"), "JPEG", quality=95), FLAT),
 }
@@ -228,10 +300,30 @@ def tiff(values: np.ndarray, bits: int, white_is_zero: bool = False, signed: boo
     """A grey TIFF of one strip, with the tags from width to sample format."""
     data, (height, width) = values.tobytes(), values.shape
     photometric, kind = 1 - white_is_zero, 1 + signed
-    tags = {256: width, 257: height, 258: bits, 259: 1, 262: photometric, 273: 8, 277: 1, 278: height, 279: len(data)}
-    entries = [struct.pack("<HHII", tag, 4 if tag in (273, 279) else 3, 1, value) for tag, value in tags.items()]
+    tags = {
+        256: width,
+        257: height,
+        258: bits,
+        259: 1,
+        262: photometric,
+        273: 8,
+        277: 1,
+        278: height,
+        279: len(data),
+    }
+    entries = [
+        struct.pack("<HHII", tag, 4 if tag in (273, 279) else 3, 1, value)
+        for tag, value in tags.items()
+    ]
     entries.append(struct.pack("<HHII", 339, 3, 1, kind))
-    return b"II*\0" + struct.pack("<I", 8 + len(data)) + data + struct.pack("<H", 10) + b"".join(entries) + bytes(4)
+    return (
+        b"II*\0"
+        + struct.pack("<I", 8 + len(data))
+        + data
+        + struct.pack("<H", 10)
+        + b"".join(entries)
+        + bytes(4)
+    )
 
 
 UNKNOWN = {
@@ -246,11 +338,14 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("kind", UNKNOWN)
-def test_pixels_without_a_known_range_are_refused_wherever_images_are_decoded(tmp_path: Path, kind: str) -> None:
+def test_pixels_without_a_known_range_are_refused_wherever_images_are_decoded(
+    tmp_path: Path, kind: str
+) -> None:
     """Pillow would make them white, black or negative."""
     tree(tmp_path, {"cat/0.jpg": JPEG, "cat/1.png": UNKNOWN[kind]})
     with pytest.raises(
-        UserError, match=r"1 of 2 images .* cat/1\.png \(its pixels .* no known range; convert it to 8 b"
+        UserError,
+        match=r"1 of 2 images .* cat/1\.png \(its pixels .* no known range; convert it to 8 b",
     ):
         LabelledImages("tree", "").examined(tmp_path)
     (tmp_path / "captions.tsv").write_text("0.jpg\ta cat\n1.png\tanother cat\n")
@@ -265,23 +360,39 @@ def test_what_is_wrong_with_a_folder_of_classes_is_counted_when_planned(
     """Also if another library told Pillow to fill truncated images up with black."""
     monkeypatch.setattr("PIL.ImageFile.LOAD_TRUNCATED_IMAGES", True)
     source = LabelledImages("tree", "")
-    tree(tmp_path, {"cat/0.jpg": JPEG, "dog/1.jpg": JPEG[:900], "dog/2.png": PNG[:-40], ".notes/x.txt": b""})
-    with pytest.raises(UserError, match=r"2 of 3 images cannot be decoded: dog/1\.jpg \(.*truncated.*dog/2\.png"):
+    tree(
+        tmp_path,
+        {"cat/0.jpg": JPEG, "dog/1.jpg": JPEG[:900], "dog/2.png": PNG[:-40], ".notes/x.txt": b""},
+    )
+    with pytest.raises(
+        UserError, match=r"2 of 3 images cannot be decoded: dog/1\.jpg \(.*truncated.*dog/2\.png"
+    ):
         source.examined(tmp_path)
     tree(tmp_path, {"bird/0.webp": PNG, "fish/deeper/0.png": PNG})
     for most in (2**28, 0):
         monkeypatch.setattr("harness.corpora.labelled_images.PLANNED_BYTES", most)
-        with pytest.raises(UserError, match=r"2 of 4 folders of classes have no images \(.*\): bird, fish; put"):
+        with pytest.raises(
+            UserError, match=r"2 of 4 folders of classes have no images \(.*\): bird, fish; put"
+        ):
             source.examined(tmp_path)
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
-@pytest.mark.parametrize("options", [{}, {"subsampling": 0}, {"restart_marker_blocks": 4}, {"progressive": True}])
-def test_a_jpeg_that_lacks_data_before_its_end_mark_is_truncated(mode: str, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "options", [{}, {"subsampling": 0}, {"restart_marker_blocks": 4}, {"progressive": True}]
+)
+def test_a_jpeg_that_lacks_data_before_its_end_mark_is_truncated(
+    mode: str, options: dict[str, Any]
+) -> None:
     """Pillow fills it up with grey, without a word; pictures that end in that grey are whole."""
-    noise = Image.fromarray(np.random.default_rng(0).integers(0, 255, (90, 120, 3), dtype=np.uint8)).convert(mode)
+    noise = Image.fromarray(
+        np.random.default_rng(0).integers(0, 255, (90, 120, 3), dtype=np.uint8)
+    ).convert(mode)
     content = image_bytes(noise, "JPEG", **options)
-    for whole in (content, image_bytes(Image.new(mode, (90, 70), (128,) * len(mode)), "JPEG", **options)):
+    for whole in (
+        content,
+        image_bytes(Image.new(mode, (90, 70), (128,) * len(mode)), "JPEG", **options),
+    ):
         assert decoded(whole).shape[2] == 3
     head = content.index(b"\xff\xda")
     for share in (0.1, 0.5, 0.95):
@@ -312,4 +423,6 @@ def test_class_names_that_differ_in_spelling_alone_are_told(tmp_path: Path) -> N
     for name in ("a.wav", "b.wav"):
         (tmp_path / "classes" / name).write_bytes(riff(bytes(2000), rate=8000))
     recordings = LabelledAudio("classes", index="index.tsv", label="who")
-    assert recordings.examined(tmp_path).remarks == ["the labels '1' and '1.0' count as 2 classes; are they one?"]
+    assert recordings.examined(tmp_path).remarks == [
+        "the labels '1' and '1.0' count as 2 classes; are they one?"
+    ]

@@ -1,4 +1,6 @@
-"""Files of texts are what their content says: published captions are read, and what is no sentence is refused."""
+"""Files of texts are what their content says: published captions are read, and what is no sentence
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ ROWS = [(name, text) for name, texts in zip(IDS, TEXTS, strict=True) for text in
 KARPATHY = {
     "dataset": "flickr8k",
     "images": [
-        {"filename": name, "split": "train", "sentences": [{"raw": f" {text}\n", "tokens": []} for text in texts]}
+        {
+            "filename": name,
+            "split": "train",
+            "sentences": [{"raw": f" {text}\n", "tokens": []} for text in texts],
+        }
         for name, texts in zip(IDS, TEXTS, strict=True)
     ]
     + [{"filename": "t.jpg", "split": "test", "sentences": [{"raw": "never"}]}],
@@ -49,15 +55,39 @@ LAYOUTS = {
     "Kaggle without header": ("captions.txt", KAGGLE.partition("\n")[2], {}),
     "results.csv": ("results.csv", "image_name| comment_number| comment\n" + "".join(BARS), {}),
     "Karpathy": ("dataset.json", json.dumps(KARPATHY), {"split": "train"}),
-    "Karpathy over lines": ("dataset.txt", json.dumps(KARPATHY, indent=1), {"split": "train+restval"}),
+    "Karpathy over lines": (
+        "dataset.txt",
+        json.dumps(KARPATHY, indent=1),
+        {"split": "train+restval"},
+    ),
     "COCO": ("captions_train2014.json", json.dumps(COCO), {}),
-    "objects": ("c.txt", "".join(json.dumps({"caption": text, "image": name}) + "\n" for name, text in ROWS), {}),
+    "objects": (
+        "c.txt",
+        "".join(json.dumps({"caption": text, "image": name}) + "\n" for name, text in ROWS),
+        {},
+    ),
     "table without header": ("c.tsv", TABLE, {}),
-    "table, mixed": ("c.tsv", "".join(f"{ROWS[row][0]}\t{ROWS[row][1]}\n" for row in (0, 2, 1)), {}),
+    "table, mixed": (
+        "c.tsv",
+        "".join(f"{ROWS[row][0]}\t{ROWS[row][1]}\n" for row in (0, 2, 1)),
+        {},
+    ),
     "table of Windows": ("c.tsv", "\ufeff" + TABLE.replace("\n", "\r\n") + "\r\n", {}),
-    "other order": ("c.tsv", "caption\tn\timage\n" + "".join(f"{text}\t1\t{name}\n" for name, text in ROWS), {}),
-    "catalogue": ("c.dat", "split\timage_id\tcaption\n" + "".join(f"train\t{n}\t{t}\n" for n, t in ROWS), {}),
-    "named": ("c", "file;x,what\n" + "".join(f'{name},"{text}"\n' for name, text in ROWS), {"image": "file;x"}),
+    "other order": (
+        "c.tsv",
+        "caption\tn\timage\n" + "".join(f"{text}\t1\t{name}\n" for name, text in ROWS),
+        {},
+    ),
+    "catalogue": (
+        "c.dat",
+        "split\timage_id\tcaption\n" + "".join(f"train\t{n}\t{t}\n" for n, t in ROWS),
+        {},
+    ),
+    "named": (
+        "c",
+        "file;x,what\n" + "".join(f'{name},"{text}"\n' for name, text in ROWS),
+        {"image": "file;x"},
+    ),
 }
 LAYOUTS["named"][2]["caption"] = "what"
 
@@ -68,22 +98,33 @@ def write(path: Path, content: str | bytes) -> Path:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_published_captions_are_read_whatever_the_file_is_called(layout: str, tmp_path: Path) -> None:
+def test_published_captions_are_read_whatever_the_file_is_called(
+    layout: str, tmp_path: Path
+) -> None:
     name, content, options = LAYOUTS[layout]
     write(tmp_path / name, content)
     corpus = CaptionsFile(name, captions="all", **options)
     corpus.examined(tmp_path)
     loaded = corpus.load(tmp_path)
-    assert (corpus.image_ids(tmp_path), list(loaded.texts), loaded.image_of.tolist()) == (IDS, FLAT, [0, 0, 1])
+    assert (corpus.image_ids(tmp_path), list(loaded.texts), loaded.image_of.tolist()) == (
+        IDS,
+        FLAT,
+        [0, 0, 1],
+    )
     drawn = corpus.with_captions("one").load(tmp_path)
     assert [text in texts for text, texts in zip(drawn.texts, TEXTS, strict=True)] == [True, True]
     assert corpus.examined(tmp_path).rows == corpus.expected(tmp_path) == 3
-    tested = CaptionedFile("mine", name, "", {}, options.get("split"), columns=corpus.columns).load(tmp_path)
+    tested = CaptionedFile("mine", name, "", {}, options.get("split"), columns=corpus.columns).load(
+        tmp_path
+    )
     assert (tested.ids, tested.texts) == (IDS, FLAT)
 
 
 def test_rows_of_parquet_are_captions_as_in_a_table(tmp_path: Path) -> None:
-    write_parquet(tmp_path / "c.bin", {"image": [name for name, _ in ROWS], "caption": [text for _, text in ROWS]})
+    write_parquet(
+        tmp_path / "c.bin",
+        {"image": [name for name, _ in ROWS], "caption": [text for _, text in ROWS]},
+    )
     assert list(CaptionsFile("c.bin", captions="all").load(tmp_path).texts) == FLAT
 
 
@@ -94,27 +135,41 @@ NO_SENTENCES = {
     "page": ("<!DOCTYPE html>\n<html><body>Sign in</body></html>\n", "a web page, not the data"),
     "answer": ("\n<?xml version='1.0'?><Error/>\n".lstrip(), "a web page"),
     "utf-16": ("a sentence\nmore\n".encode("utf-16-le"), "zero bytes.*save it as UTF-8"),
-    "utf-16 with mark": ("a sentence\n".encode("utf-16"), "line 1, cannot be read as UTF-8 text.*save it as UTF-8"),
-    "objects": ('{"text": "a", "n": 1}\n{"text": "b", "n": 2}\n', "columns text, n.*column = '...'"),
+    "utf-16 with mark": (
+        "a sentence\n".encode("utf-16"),
+        "line 1, cannot be read as UTF-8 text.*save it as UTF-8",
+    ),
+    "objects": (
+        '{"text": "a", "n": 1}\n{"text": "b", "n": 2}\n',
+        "columns text, n.*column = '...'",
+    ),
     "document": (json.dumps(COCO, indent=1), "line 1: JSON, not one sentence a line"),
     "array": ('["a", "b"]\n', "JSON"),
     "array of objects": ('[\n {"text": "a"}]', "JSON"),
     "csv": ('sent0,sent1\n"One, two",b\nc,d\n', "columns sent0, sent1.*column = '...'"),
     "csv with a wrong row": ("id,text\n1,a\n2,b, c\n3,d\n", "columns id, text"),
-    "words in a header": ("Sentence 1,Sentence 2\na.,b.\nc.,d.\n", "columns Sentence 1, Sentence 2"),
+    "words in a header": (
+        "Sentence 1,Sentence 2\na.,b.\nc.,d.\n",
+        "columns Sentence 1, Sentence 2",
+    ),
     "semicolons": ("id;text\n1;a, b\n2;c\n", "columns id, text"),
     "tsv": ("label\ttext\n1\ta\n0\tb\n", "columns label, text"),
     "tsv without header": ("1\ta\n0\tb\n", "columns 1, a"),
     "one column": ("sentence\nA dog.\nA cat.\n", "columns sentence"),
     "captions": (TOKENS, "kind = 'captions-file'"),
     "kaggle": (KAGGLE, "columns image, caption"),
-    "bars": ("image_name| comment_number| comment\n" + "".join(BARS), "columns image_name, comment_number, comment"),
+    "bars": (
+        "image_name| comment_number| comment\n" + "".join(BARS),
+        "columns image_name, comment_number, comment",
+    ),
 }
 
 
 @pytest.mark.parametrize("content", NO_SENTENCES)
 @pytest.mark.parametrize("name", ["text.txt", "text.csv"])
-def test_what_is_no_sentence_is_refused_as_sentences_and_as_captions(content: str, name: str, tmp_path: Path) -> None:
+def test_what_is_no_sentence_is_refused_as_sentences_and_as_captions(
+    content: str, name: str, tmp_path: Path
+) -> None:
     text, message = NO_SENTENCES[content]
     path = write(tmp_path / name, text)
     with pytest.raises(UserError, match=f"^{path}.*{message}"):
@@ -143,26 +198,46 @@ def test_sentences_that_look_odd_stay_sentences(content: str, tmp_path: Path) ->
     source = SentencesFile("t.jsonl")
     source.examined(tmp_path)
     lines = [line.strip() for line in SENTENCES[content].splitlines()]
-    assert source.load(tmp_path).texts == lines == list(CaptionsFile("t.jsonl").load(tmp_path).texts)
+    assert (
+        source.load(tmp_path).texts == lines == list(CaptionsFile("t.jsonl").load(tmp_path).texts)
+    )
 
 
 #: captions that no option was given to read, and what the line says
 NO_CAPTIONS = {
-    "other names": ("file,comment\na.jpg,x\nb.jpg,y\n", r"line 1: .* but file, comment; .* image = '...', caption = "),
+    "other names": (
+        "file,comment\na.jpg,x\nb.jpg,y\n",
+        r"line 1: .* but file, comment; .* image = '...', caption = ",
+    ),
     "other keys": ('{"file": "a.jpg", "text": "x"}\n', r"line 1: JSON with the keys file, text"),
     "other document": ('{"data": [1]}', "line 1: JSON with the keys data, neither COCO's"),
     "cut short": (json.dumps(COCO)[:-9], "line 1: not JSON"),
     "comma": ("image,caption\na.jpg,one dog, running\n", "line 2: 3 fields, the header has 2"),
-    "comma without header": ("a.jpg,one\nb.jpg,one dog, running\n", "line 2: 3 fields, the lines above have 2"),
+    "comma without header": (
+        "a.jpg,one\nb.jpg,one dog, running\n",
+        "line 2: 3 fields, the lines above have 2",
+    ),
     "quote": ('image,caption\na.jpg,"one dog\nb.jpg,two\n', "line 2: unexpected end of data"),
     "separator": ("image;caption\na.jpg;one\n", "line 1: its fields are separated by ';'"),
-    "separator without header": ("a.jpg;one\nb.jpg;two\n", "line 1: its fields are separated by ';'"),
-    "bar": ("image_name| comment_number| comment\na.jpg| x\n", "line 2: not an image, a number and a caption"),
+    "separator without header": (
+        "a.jpg;one\nb.jpg;two\n",
+        "line 1: its fields are separated by ';'",
+    ),
+    "bar": (
+        "image_name| comment_number| comment\na.jpg| x\n",
+        "line 2: not an image, a number and a caption",
+    ),
     "splits": (json.dumps(KARPATHY), r"has the splits train \(2\), test \(1\); .* split = '...'"),
-    "astray": (json.dumps(COCO).replace('"id": 3, "f', '"id": 4, "f'), "1 captions name no image of the file"),
+    "astray": (
+        json.dumps(COCO).replace('"id": 3, "f', '"id": 4, "f'),
+        "1 captions name no image of the file",
+    ),
     "twice": (json.dumps(COCO).replace(IDS[1], IDS[0]), "1 images twice, such as 1000.jpg"),
     "pointer": (LFS, "pointer of Git LFS"),
-    "names of a table": ("name\ttext\na.jpg\tone\n", "line 1: neither a header with the columns 'image' and 'caption'"),
+    "names of a table": (
+        "name\ttext\na.jpg\tone\n",
+        "line 1: neither a header with the columns 'image' and 'caption'",
+    ),
     "three fields": ("a.jpg\tone\tmore\n", "line 1: neither a header"),
     "tab": ("a.jpg\tone\nb.jpg\n", "line 2: 1 fields, the lines above have 2"),
     "no name": ("a.jpg\tone\n\tone\n", "line 2: no file name of an image"),
@@ -172,7 +247,9 @@ NO_CAPTIONS = {
 
 
 @pytest.mark.parametrize("content", NO_CAPTIONS)
-def test_captions_of_another_layout_are_refused_with_the_option_that_reads_them(content: str, tmp_path: Path) -> None:
+def test_captions_of_another_layout_are_refused_with_the_option_that_reads_them(
+    content: str, tmp_path: Path
+) -> None:
     text, message = NO_CAPTIONS[content]
     path = write(tmp_path / "captions.txt", text)
     with pytest.raises(UserError, match=f"^{path}.*{message}") as said:
@@ -187,25 +264,48 @@ def test_a_split_is_one_of_the_file(tmp_path: Path) -> None:
     for name in ("k.json", "coco.json", "lines.txt"):
         with pytest.raises(UserError, match=f"{name} .*split"):
             CaptionsFile(name, split="dev").examined(tmp_path)
-    prints = {CaptionsFile("k.json", split=split).fingerprint(tmp_path) for split in ("train", "test")}
+    prints = {
+        CaptionsFile("k.json", split=split).fingerprint(tmp_path) for split in ("train", "test")
+    }
     assert len(prints) == 2
 
 
 #: columns of a Parquet file, and what the line says
 PARQUET = {
-    "no id": ({"image_id": ["a", None], "captions": [["x"], ["y"]]}, "row 2: no image_id, as in 1 of 2 rows"),
-    "float ids": ({"image_id": [1.0, 2.0], "captions": [["x"], ["y"]]}, "image_id is of the type double"),
+    "no id": (
+        {"image_id": ["a", None], "captions": [["x"], ["y"]]},
+        "row 2: no image_id, as in 1 of 2 rows",
+    ),
+    "float ids": (
+        {"image_id": [1.0, 2.0], "captions": [["x"], ["y"]]},
+        "image_id is of the type double",
+    ),
     "bytes": ({"image_id": [b"a"], "captions": [["x"]]}, "image_id is of the type binary"),
     **{
-        f"{captions} for a list": ({"image_id": ["a", "b"], "captions": [["x"], captions]}, "image b has no list of")
+        f"{captions} for a list": (
+            {"image_id": ["a", "b"], "captions": [["x"], captions]},
+            "image b has no list of",
+        )
         for captions in (["y", " "], [], None, ["y", None])
     },
     "twice": ({"image_id": [1, 1], "captions": [["x"], ["y"]]}, "1 images twice, such as 1"),
-    "no caption": ({"image": ["a", "b"], "caption": ["x", None]}, "row 2: no caption, as in 1 of 2 rows"),
+    "no caption": (
+        {"image": ["a", "b"], "caption": ["x", None]},
+        "row 2: no caption, as in 1 of 2 rows",
+    ),
     "names": ({"file": ["a"], "text": ["x"]}, "but file, text; name the columns"),
-    "text for lists": ({"image_id": ["a"], "captions": ["a text"]}, "image_id, captions; name the columns in the pro"),
-    "list for a text": ({"image_id": ["a"], "caption": [["x"]]}, "the column caption is of the type list"),
-    "no column": ({"name": ["a"], "captions": [["x"]]}, "has no column image_id; it has name, captions; rename one"),
+    "text for lists": (
+        {"image_id": ["a"], "captions": ["a text"]},
+        "image_id, captions; name the columns in the pro",
+    ),
+    "list for a text": (
+        {"image_id": ["a"], "caption": [["x"]]},
+        "the column caption is of the type list",
+    ),
+    "no column": (
+        {"name": ["a"], "captions": [["x"]]},
+        "has no column image_id; it has name, captions; rename one",
+    ),
 }
 
 
@@ -218,10 +318,15 @@ def test_parquet_is_as_strict_as_a_table(columns: str, tmp_path: Path) -> None:
     assert "fetch" not in str(said.value), "the file is the user's own"
 
 
-def test_a_column_of_parquet_is_sentences_and_its_missing_values_are_counted(tmp_path: Path) -> None:
+def test_a_column_of_parquet_is_sentences_and_its_missing_values_are_counted(
+    tmp_path: Path,
+) -> None:
     write_parquet(tmp_path / "t", {"text": ["a", "b"], "n": [1, 2], "score": [0.5, float("nan")]})
     assert SentencesFile("t", column="text").load(tmp_path).texts == ["a", "b"]
-    assert [row.values for row in read_rows(tmp_path / "t", "n", "text")] == [("1", "a"), ("2", "b")]
+    assert [row.values for row in read_rows(tmp_path / "t", "n", "text")] == [
+        ("1", "a"),
+        ("2", "b"),
+    ]
     with pytest.raises(UserError, match=r"row 2: no score, as in 1 of 2 rows"):
         list(read_rows(tmp_path / "t", "score"))
     with pytest.raises(UserError, match=r"columns text, n, score, .*column = "):
@@ -261,15 +366,22 @@ def test_empty_texts_missing_values_and_repeated_captions_are_counted(tmp_path: 
         "2 sentences are 'nan', 'None': missing values?",
     ]
     write(tmp_path / "c.txt", "one\n\ntwo\n")
-    assert CaptionsFile("c.txt").examined(tmp_path).remarks == ["1 of 3 lines are empty, captions of one blank"]
-    write(tmp_path / "c.tsv", "split\timage\tcaption\ntest\ta.jpg\tone\ntrain\tb.jpg\ttwo\ntrain\tb.jpg\ttwo\n")
+    assert CaptionsFile("c.txt").examined(tmp_path).remarks == [
+        "1 of 3 lines are empty, captions of one blank"
+    ]
+    write(
+        tmp_path / "c.tsv",
+        "split\timage\tcaption\ntest\ta.jpg\tone\ntrain\tb.jpg\ttwo\ntrain\tb.jpg\ttwo\n",
+    )
     assert CaptionsFile("c.tsv").examined(tmp_path).remarks == [
         "all splits are read, test (1), train (2); split = '...' chooses one",
         "1 captions are given twice for their image",
     ]
     without = COCO | {"images": [*COCO["images"], {"id": 9, "file_name": "z.jpg"}]}
     write(tmp_path / "coco.json", json.dumps(without))
-    assert CaptionsFile("coco.json").examined(tmp_path).remarks == ["1 images have no caption and are left out"]
+    assert CaptionsFile("coco.json").examined(tmp_path).remarks == [
+        "1 images have no caption and are left out"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,9 @@ def test_there_is_one_image_however_many_captions(root: Path, where: str, captio
     for number, image in enumerate([read[0], *read[1:3]]):
         np.testing.assert_array_equal(image, picture(number))
     clip = open_teacher("open-clip", clip_folder())
-    np.testing.assert_array_equal(clip.images(read[0:3]), clip.images([picture(number) for number in range(3)]))
+    np.testing.assert_array_equal(
+        clip.images(read[0:3]), clip.images([picture(number) for number in range(3)])
+    )
 
 
 def test_no_more_than_what_is_near_is_decoded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +71,9 @@ def test_no_more_than_what_is_near_is_decoded(root: Path, monkeypatch: pytest.Mo
 
 
 def test_images_are_worked_on_where_they_are_decoded_in_order_and_once(root: Path) -> None:
-    """Of two works on the same images, such as two teachers' preprocessing, neither gets what is the other's."""
+    """Of two works on the same images, such as two teachers' preprocessing, neither gets what is
+    the other's.
+    """
     main, calls = threading.get_ident(), []
 
     def halved(image: np.ndarray) -> np.ndarray:
@@ -120,14 +124,24 @@ def test_an_image_is_found_by_the_nearest_spelling_of_its_name(
 ) -> None:
     source = captioned(tmp_path, [name], files)
     np.testing.assert_array_equal(source.load(tmp_path).images[0], picture(which))
-    assert source.pixels.fingerprint(tmp_path) == digest("images", [[files[which], len(png(which))]])
+    assert source.pixels.fingerprint(tmp_path) == digest(
+        "images", [[files[which], len(png(which))]]
+    )
 
 
 @pytest.mark.parametrize(
     ("names", "files", "message"),
     [
-        (["b"], ["b.jpg", "b.png"], r"photos has b\.jpg and b\.png for the image b; remove or rename one"),
-        (["b.jpg"], ["B.jpg", "b.JPG"], r"photos has B\.jpg and b\.JPG for|photos has b\.JPG and B\.jpg for"),
+        (
+            ["b"],
+            ["b.jpg", "b.png"],
+            r"photos has b\.jpg and b\.png for the image b; remove or rename one",
+        ),
+        (
+            ["b.jpg"],
+            ["B.jpg", "b.JPG"],
+            r"photos has B\.jpg and b\.JPG for|photos has b\.JPG and B\.jpg for",
+        ),
         (["B"], ["b.jpg", "b.PNG"], "for the image B; remove or rename one"),
         (
             ["a.jpg", "c.jpg", "d.jpg"],
@@ -147,11 +161,16 @@ def test_an_image_that_is_absent_ambiguous_or_outside_of_its_folder_is_refused(
     with pytest.raises(UserError, match=message):
         source.pixels.fingerprint(tmp_path)
     with pytest.raises(UserError, match="photos has no image"):
-        captioned(tmp_path, [str(tmp_path / "c.jpg")], ["../c.jpg", "deep/a.jpg"]).pixels.fingerprint(tmp_path)
+        captioned(
+            tmp_path, [str(tmp_path / "c.jpg")], ["../c.jpg", "deep/a.jpg"]
+        ).pixels.fingerprint(tmp_path)
 
 
 def test_images_count_where_a_teacher_reads_them_alone(root: Path) -> None:
-    plain, seeing = CaptionsFile("captions.parquet", ""), CaptionsFile("captions.parquet", "", images="images")
+    plain, seeing = (
+        CaptionsFile("captions.parquet", ""),
+        CaptionsFile("captions.parquet", "", images="images"),
+    )
     assert plain.pixels is None
     assert plain.fingerprint(root) == seeing.fingerprint(root)
     before = seeing.pixels.fingerprint(root)
@@ -182,6 +201,8 @@ def test_what_is_wrong_with_images_is_one_line_when_they_are_read(root: Path) ->
         ("plain", "images", r"plain\.txt has no image_id"),
         ("bare", "jpeg", "has no column jpeg; it has image_id, captions"),
     ):
-        loaded = CaptionsFile(f"{file}.{'txt' if file == 'plain' else 'parquet'}", "", images=where).load(root)
+        loaded = CaptionsFile(
+            f"{file}.{'txt' if file == 'plain' else 'parquet'}", "", images=where
+        ).load(root)
         with pytest.raises(MissingData if where == "nowhere" else UserError, match=message):
             loaded.images[0]

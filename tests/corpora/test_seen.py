@@ -26,7 +26,11 @@ def test_a_text_is_its_letters_and_digits_in_lower_case(text: str, words: str) -
 
 def test_an_image_is_known_by_its_number_whatever_its_file_is_called() -> None:
     """Flickr8k and Flickr30k number the same photographs alike; COCO's names hold its split."""
-    assert image_name("1000268201_693b08cb0e.jpg") == image_name("1000268201.jpg") == image_name("1000268201")
+    assert (
+        image_name("1000268201_693b08cb0e.jpg")
+        == image_name("1000268201.jpg")
+        == image_name("1000268201")
+    )
     assert image_name("COCO_val2014_000000391895.jpg") == "COCO_val2014_000000391895"
     assert image_name("391895") != image_name("COCO_val2014_000000391895.jpg")
 

@@ -18,7 +18,11 @@ def png(number: int) -> bytes:
 
 def pair(number: int) -> dict[str, bytes]:
     key = f"{number:05d}"
-    return {f"{key}.jpg": png(number), f"{key}.json": b"{}", f"{key}.txt": f"caption  {number}\n".encode()}
+    return {
+        f"{key}.jpg": png(number),
+        f"{key}.json": b"{}",
+        f"{key}.txt": f"caption  {number}\n".encode(),
+    }
 
 
 @pytest.fixture
@@ -66,7 +70,9 @@ def test_a_limit_takes_the_first_pairs_and_reads_no_further_shard(root: Path) ->
     ],
     ids=["no caption", "no image", "blank", "two", "a link"],
 )
-def test_a_flaw_is_named_and_left_out_up_to_the_limit(root: Path, files: dict[str, bytes | Path], flaw: str) -> None:
+def test_a_flaw_is_named_and_left_out_up_to_the_limit(
+    root: Path, files: dict[str, bytes | Path], flaw: str
+) -> None:
     write_tar(root / "cc" / "00002.tar", {**files, **pair(5)})
     with pytest.raises(UserError, match=rf"cc: 1 flaws .*00002\.tar: {flaw}.*set bad = 1"):
         ShardPairs("cc", "").load(root)
@@ -77,7 +83,9 @@ def test_a_flaw_is_named_and_left_out_up_to_the_limit(root: Path, files: dict[st
 
 @pytest.mark.parametrize("kept", [300, 1024, 1300, 3072, 6144])
 def test_a_shard_cut_short_anywhere_keeps_its_whole_pairs(root: Path, kept: int) -> None:
-    """Two pairs of three members, each a header and a block: cut in a header, in a block, between, at the end mark."""
+    """Two pairs of three members, each a header and a block: cut in a header, in a block, between,
+    at the end mark.
+    """
     path = root / "cc" / "00001.tar"
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(UserError, match=r"00001\.tar: the shard is truncated"):

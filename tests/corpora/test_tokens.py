@@ -1,4 +1,6 @@
-"""Tokenised text on disk: the tokenizer's own ids, made once, mapped, and made again where they are not whole."""
+"""Tokenised text on disk: the tokenizer's own ids, made once, mapped, and made again where they are
+not whole.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,11 @@ def test_batches_are_what_the_tokenizer_says(tokenizer: Any, length: int) -> Non
         wanted = plain(tokenizer, [TEXTS[row] for row in rows], length)
         for name, value in tokens.batch(np.array(rows)).items():
             assert torch.equal(value, wanted[name]), (rows, name)
-    triplets = Tokens([cached_tokens("c", lambda: TEXTS[:6], tokenizer, length)] * 2, tokenizer.pad_token_id, per_row=3)
+    triplets = Tokens(
+        [cached_tokens("c", lambda: TEXTS[:6], tokenizer, length)] * 2,
+        tokenizer.pad_token_id,
+        per_row=3,
+    )
     assert len(triplets) == 4
     wanted = plain(tokenizer, [*TEXTS[3:6], *TEXTS[:3]], length)
     assert torch.equal(triplets.batch(np.array([3, 0]))["input_ids"], wanted["input_ids"])

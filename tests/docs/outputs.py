@@ -1,7 +1,7 @@
 """The outputs on docs/first-steps.md: those of the same commands on the runs in results/reference.
 
-`python tests/docs/outputs.py` writes them anew. `...` as the first line of an output stands for the plan and the
-progress of the runs.
+`python tests/docs/outputs.py` writes them anew. `...` as the first line of an output stands for the
+plan and the progress of the runs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def copy_runs(reference: Path, folder: Path) -> None:
 
 
 def missing_runs(folder: Path) -> int:
-    """How many runs of the page are not in a folder of results, or were trained by an earlier version of the code."""
+    """How many runs of the page are not in a folder of results, or were trained by an earlier
+    version of the code.
+    """
     from harness import plan
 
     return len(plan("tiny", methods="simcse,mcse", seeds=3, suites="sts", results=folder).todo)
@@ -51,7 +53,10 @@ def outputs(page: str, folder: Path) -> Iterator[tuple[Block, str]]:
     with chdir(folder):
         for command, shown in pairwise(listed):
             if (command.language, shown.language) == ("sh", "text"):
-                yield shown, _cut(shown.text, "".join(_typed(words) for words in calls(command.text)))
+                yield (
+                    shown,
+                    _cut(shown.text, "".join(_typed(words) for words in calls(command.text))),
+                )
 
 
 def _typed(words: list[str]) -> str:
@@ -77,7 +82,9 @@ def write(reference: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         copy_runs(reference, Path(folder) / "results")
         if missing := missing_runs(Path(folder) / "results"):
-            sys.exit(f"{reference} lacks {missing} of the page's runs, as the present code trains them")
+            sys.exit(
+                f"{reference} lacks {missing} of the page's runs, as the present code trains them"
+            )
         for block, printed in reversed(list(outputs(text, Path(folder)))):
             text = text[: block.start] + printed + text[block.end :]
     PAGE.write_text(text)

@@ -1,4 +1,6 @@
-"""The blocks of a page, and what their commands call: bash itself reads them, and nothing of them is on its path."""
+"""The blocks of a page, and what their commands call: bash itself reads them, and nothing of them
+is on its path.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 #: prints each program that is not found, with its words, instead of starting it
-_RECORDER = "readonly PATH=/nowhere; command_not_found_handle() { printf '%s\\0' \"$@\" $'\\x1e' >&3; }\n"
+_RECORDER = (
+    "readonly PATH=/nowhere; command_not_found_handle() { printf '%s\\0' \"$@\" $'\\x1e' >&3; }\n"
+)
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 #: of a README: alternatives, written as `list methods | settings` or `new profile|method`
 _ALTERNATIVES = re.compile(r"(?<=\s)[a-z]+(?: ?\| ?[a-z]+)+(?=\s)")
@@ -18,7 +22,9 @@ _ALTERNATIVES = re.compile(r"(?<=\s)[a-z]+(?: ?\| ?[a-z]+)+(?=\s)")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of a page: its language, its text without indentation, and where the text lies in the page."""
+    """A fenced block of a page: its language, its text without indentation, and where the text lies
+    in the page.
+    """
 
     language: str
     text: str
@@ -36,7 +42,9 @@ def blocks(page: str) -> list[Block]:
 
 
 def calls(script: str) -> list[list[str]]:
-    """The programs that a script of bash would start, with their words. Fails for a script that bash cannot read."""
+    """The programs that a script of bash would start, with their words. Fails for a script that
+    bash cannot read.
+    """
     programs = []
     for variant in _each(script):
         assert _bash("-n", "-c", variant).returncode == 0, f"bash cannot read {variant}"
@@ -49,7 +57,12 @@ def _bash(*words: str) -> subprocess.CompletedProcess[str]:
     """Run bash in an empty folder, without variables."""
     with tempfile.TemporaryDirectory() as empty:
         return subprocess.run(
-            ["/bin/bash", *words], cwd=empty, env={"HOME": "~"}, capture_output=True, text=True, check=False
+            ["/bin/bash", *words],
+            cwd=empty,
+            env={"HOME": "~"},
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
 

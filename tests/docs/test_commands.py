@@ -1,7 +1,8 @@
-"""Every command and every piece of Python on a page works: it is carried out, or planned, or at least understood.
+"""Every command and every piece of Python on a page works: it is carried out, or planned, or at
+least understood.
 
-What trains on toy data does so for two steps; what needs data, a GPU or a cluster is planned (`--dry-run`); what
-downloads, sends or needs files of the reader is parsed. Nothing is left out.
+What trains on toy data does so for two steps; what needs data, a GPU or a cluster is planned
+(`--dry-run`); what downloads, sends or needs files of the reader is parsed. Nothing is left out.
 """
 
 from __future__ import annotations
@@ -32,14 +33,26 @@ PAGES = [
     *sorted((ROOT / "examples").rglob("README.md")),
     *sorted((ROOT / "examples").rglob("*.yml")),
 ]
-FEW = ["--seeds", "1", "--set", "steps=2", "--set", "eval_every=2", "--suites", "sts", "--executor", "serial"]
+FEW = [
+    "--seeds",
+    "1",
+    "--set",
+    "steps=2",
+    "--set",
+    "eval_every=2",
+    "--suites",
+    "sts",
+    "--executor",
+    "serial",
+]
 #: options of `harness run` that FEW replaces
 REPLACED = ("--seeds", "--set", "--suites", "--executor", "--jobs", "--run-timeout")
 #: what a reader puts a name of their own for
 PLACEHOLDER = re.compile(r"(?<![A-Za-z])([A-Z]|[A-Z_]{2,})(?![A-Za-z])")
 #: programs of others, whose words are not looked at
 OTHERS = ("fish_source", "head", "hf", "mkdir", "pytest", "ray", "scontrol", "source", "srun")
-#: commands that use the network or downloaded files, and one that takes seconds and has tests of its own
+#: commands that use the network or downloaded files, and one that takes seconds and has tests of
+#: its own
 PARSED = ("doctor", "data fetch", "data import", "data verify", "results push", "results pull")
 #: what takes seconds is carried out with the first options that are found, and then parsed
 ONCE = ("report",)
@@ -73,7 +86,9 @@ def typed(words: Sequence[str]) -> None:
     """Carry out a command in this process."""
     result = CliRunner().invoke(cli, list(words))
     needs_data = isinstance(result.exception, MissingData)
-    assert result.exit_code == 0 or needs_data, f"harness {' '.join(words)}: {result.output}{result.exception!r}"
+    assert result.exit_code == 0 or needs_data, (
+        f"harness {' '.join(words)}: {result.output}{result.exception!r}"
+    )
 
 
 def parsed(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
@@ -82,20 +97,31 @@ def parsed(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(click.Command, "invoke", lambda self, context: contexts.append(context))
         result = CliRunner().invoke(cli, list(words))
-    assert result.exit_code in (0, 2 if not words else 0), f"harness {' '.join(words)}: {result.output}"
-    return (contexts[-1].command_path.removeprefix("cli").strip(), contexts[-1].params) if contexts else ("", {})
+    assert result.exit_code in (0, 2 if not words else 0), (
+        f"harness {' '.join(words)}: {result.output}"
+    )
+    return (
+        (contexts[-1].command_path.removeprefix("cli").strip(), contexts[-1].params)
+        if contexts
+        else ("", {})
+    )
 
 
 def check(words: list[str], install: Install) -> None:
     """Carry out, plan or parse one call of a page."""
     program, *rest = words
     if program == "harness":
-        rest = [word.replace("/shared/", "").replace("results/reference", "results") for word in rest]
+        rest = [
+            word.replace("/shared/", "").replace("results/reference", "results") for word in rest
+        ]
         if ("harness", *rest) not in DONE:
             DONE.add(("harness", *rest))
             check_harness(rest)
     elif program == "make":
-        assert all(re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE) for target in rest)
+        assert all(
+            re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+            for target in rest
+        )
     elif program == "pip":
         check_pip(rest, install)
     elif program in ("python", "python3"):
@@ -107,12 +133,17 @@ def check(words: list[str], install: Install) -> None:
 
 
 def check_pip(rest: Sequence[str], install: Install) -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     for what in rest[1:]:
         match = re.fullmatch(r"sentence-harness\[(.*)\]", what)
         assert set(match[1].split(",")) <= extras.keys() if match else True
         assert (
-            match or what in (".", "-e", "pytest", "sentence-harness") or (ROOT / what).is_dir() or Path(what).is_dir()
+            match
+            or what in (".", "-e", "pytest", "sentence-harness")
+            or (ROOT / what).is_dir()
+            or Path(what).is_dir()
         ), what
         if what.startswith(("./", "examples/")):
             install_folder(Path(what) if what.startswith("./") else ROOT / what, install)
@@ -120,7 +151,10 @@ def check_pip(rest: Sequence[str], install: Install) -> None:
 
 def check_harness(words: list[str]) -> None:
     command, given = parsed(words)
-    for name in (*given.get("names", ()), *filter(None, [given.get("name")] if command.startswith("data") else [])):
+    for name in (
+        *given.get("names", ()),
+        *filter(None, [given.get("name")] if command.startswith("data") else []),
+    ):
         assert fetching.entry(name)
     if command in ("run", "fetch", "status"):
         check_grid(command, words, given)
@@ -135,7 +169,11 @@ def check_grid(command: str, words: list[str], given: dict[str, Any]) -> None:
     profile, methods = given["profile"], given["methods"]
     assert profile in shipped_profiles() or profile.endswith(".toml")
     own = profile == "tiny" or Path(profile).is_file()
-    few = bool(methods) and len(re.split(r",(?![^\[]*\])|\|", methods)) <= MOST_RUNS and not given["tune"]
+    few = (
+        bool(methods)
+        and len(re.split(r",(?![^\[]*\])|\|", methods)) <= MOST_RUNS
+        and not given["tune"]
+    )
     if command == "run" and own and few and not given["dry_run"] and not given["track"]:
         elsewhere = [] if profile == "tiny" else ["--results", "results of my profiles"]
         typed([*without(words, REPLACED), *FEW, *elsewhere])
@@ -145,23 +183,35 @@ def check_grid(command: str, words: list[str], given: dict[str, Any]) -> None:
 
 def planned(command: str, words: list[str]) -> list[str]:
     """The command without what only a reader's machine has, and without carrying anything out."""
-    words = without(words, ("--executor", "--address", "--slurm", "--track", "--data-root", "--results", "--encoders"))
+    words = without(
+        words,
+        ("--executor", "--address", "--slurm", "--track", "--data-root", "--results", "--encoders"),
+    )
     words = [word for word in words if word != "--fetch"]
     return words if command == "status" or "--dry-run" in words else [*words, "--dry-run"]
 
 
 def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
     """The words without some options and their values."""
-    return [word for word, before in zip(words, ["", *words], strict=False) if not {word, before} & set(options)]
+    return [
+        word
+        for word, before in zip(words, ["", *words], strict=False)
+        if not {word, before} & set(options)
+    ]
 
 
 def is_there(word: str) -> bool:
-    """Whether a file or a run of the toy data is there, as far as the word is one; no reader's own name is."""
+    """Whether a file or a run of the toy data is there, as far as the word is one; no reader's own
+    name is.
+    """
     if PLACEHOLDER.search(word):
         return False
     if "/seed-" in word:
         return "/toy/" in word
-    return not (word.startswith(("./", "~/")) or word.endswith((".py", ".toml"))) or Path(word).exists()
+    return (
+        not (word.startswith(("./", "~/")) or word.endswith((".py", ".toml")))
+        or Path(word).exists()
+    )
 
 
 def install_folder(folder: Path, install: Install) -> None:
@@ -172,24 +222,34 @@ def install_folder(folder: Path, install: Install) -> None:
 
 
 def points_of(project: dict[str, Any], module: str = "") -> dict[str, dict[str, str]]:
-    """The entry points of a package's only module, or of one, by group and name: what the module calls them."""
+    """The entry points of a package's only module, or of one, by group and name: what the module
+    calls them.
+    """
     groups = project["project"]["entry-points"]
     return {
         group.removeprefix("harness."): {
-            name: target.partition(":")[2] for name, target in some.items() if target.startswith(module)
+            name: target.partition(":")[2]
+            for name, target in some.items()
+            if target.startswith(module)
         }
         for group, some in groups.items()
     }
 
 
 def check_python(block: Block, names: dict[str, Any], install: Install, text: str) -> None:
-    """Execute a block; one that begins with `# NAME.py` is installed with the entry points of its page."""
+    """Execute a block; one that begins with `# NAME.py` is installed with the entry points of its
+    page.
+    """
     title = re.match(r"# (\w+)\.py\n", block.text)
     if not title:
         code = block.text.replace('"results/reference"', repr(str(ROOT / "results" / "reference")))
         exec(compile(code, "page", "exec"), names)
         return
-    (points,) = (block.text for block in blocks(text) if block.language == "toml" and "entry-points" in block.text)
+    (points,) = (
+        block.text
+        for block in blocks(text)
+        if block.language == "toml" and "entry-points" in block.text
+    )
     install(title[1], block.text, points_of(tomllib.loads(points)))
 
 
@@ -217,7 +277,9 @@ def blocks_of(page: Path) -> list[Block]:
     """The blocks of a page; of a workflow, the commands of its steps."""
     if page.suffix == ".md":
         return blocks(page.read_text())
-    steps = [step for job in yaml.safe_load(page.read_text())["jobs"].values() for step in job["steps"]]
+    steps = [
+        step for job in yaml.safe_load(page.read_text())["jobs"].values() for step in job["steps"]
+    ]
     return [Block("sh", step["run"], 0, 0) for step in steps if "run" in step]
 
 

@@ -1,4 +1,6 @@
-"""examples/: the template is what `harness new method` writes; the lab's package and the notebook work."""
+"""examples/: the template is what `harness new method` writes; the lab's package and the notebook
+work.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,15 @@ TEMPLATE = ROOT / "examples" / "plugin-template"
 
 
 def files(folder: Path) -> dict[str, str]:
-    kept = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    kept = [
+        path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    ]
     return {str(path.relative_to(folder)): path.read_text() for path in kept}
 
 
-def test_the_template_is_what_the_command_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_template_is_what_the_command_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Write it anew: `harness new method my_method`, in the place of examples/plugin-template."""
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(cli, ["new", "method", "my_method"], catch_exceptions=False)
@@ -59,7 +65,9 @@ def test_the_package_of_a_lab_trains_and_adds_its_section(tmp_path: Path, instal
     install("lab", code, {"methods": {"relational": "Relational"}, "sections": {"cost": "Cost"}})
     assert [line for line in code.splitlines() if line.startswith("class ") and "(Method)" in line]
     results = tmp_path / "results"
-    finished = harness.run(str(lab / "lab.toml"), methods="relational", seeds=1, set={"steps": 4}, results=results)
+    finished = harness.run(
+        str(lab / "lab.toml"), methods="relational", seeds=1, set={"steps": 4}, results=results
+    )
     (run,) = finished.runs
     assert {"shape-pairs", "ToySTS"} <= set(finished.frame["task"])
     assert run.teachers["image"].source == str(lab / "features.npy")
@@ -68,7 +76,9 @@ def test_the_package_of_a_lab_trains_and_adds_its_section(tmp_path: Path, instal
     assert f">{run.peak_memory_mb:.0f}<" in index
 
 
-def test_the_notebook_runs_from_a_plan_to_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_notebook_runs_from_a_plan_to_a_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     notebook = json.loads((ROOT / "examples" / "first_experiment.ipynb").read_text())
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -78,4 +88,6 @@ def test_the_notebook_runs_from_a_plan_to_a_figure(tmp_path: Path, monkeypatch: 
         ended.raise_error()
     assert "<svg" in ended.result.data
     assert len(shell.user_ns["finished"]) == 6
-    assert not [cell for cell in notebook["cells"] if cell.get("outputs")], "a notebook is kept without outputs"
+    assert not [cell for cell in notebook["cells"] if cell.get("outputs")], (
+        "a notebook is kept without outputs"
+    )

@@ -24,7 +24,9 @@ def test_the_outputs_are_those_of_the_commands(tmp_path: Path) -> None:
     """`python tests/docs/outputs.py` writes them anew."""
     copy_runs(REFERENCE, tmp_path / "results")
     if missing_runs(tmp_path / "results"):
-        pytest.skip("results/reference has no runs of the present code; the outputs of the page are not compared")
+        pytest.skip(
+            "results/reference has no runs of the present code; the outputs of the page are not compared"
+        )
     compared = list(outputs(PAGE.read_text(), tmp_path))
     assert len(compared) == 5
     for block, printed in compared:

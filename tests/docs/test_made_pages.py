@@ -1,4 +1,6 @@
-"""docs/profiles.md, results.md and encoders.md: pages made from schemas, from records and from small models."""
+"""docs/profiles.md, results.md and encoders.md: pages made from schemas, from records and from
+small models.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ TABLES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("written", [api_page, profiles_page, results_page], ids=["api", "profiles", "results"])
+@pytest.mark.parametrize(
+    "written", [api_page, profiles_page, results_page], ids=["api", "profiles", "results"]
+)
 def test_a_page_is_that_of_the_code(written: ModuleType) -> None:
     """Write it anew with `python tools/NAME_page.py > docs/NAME.md`."""
     name = written.__name__.removesuffix("_page")
@@ -39,7 +43,11 @@ def test_the_page_of_the_api_has_an_example_of_everything_and_each_is_right(
 ) -> None:
     listed = [each for title in api_page.SECTIONS for each in api_page.objects(title)]
     assert {each.__name__ for each in listed} >= {*harness.__all__}
-    assert [each for each in listed if ">>>" not in f"{each.__doc__}{api_page.EXAMPLES.get(each.__name__)}"] == []
+    assert [
+        each
+        for each in listed
+        if ">>>" not in f"{each.__doc__}{api_page.EXAMPLES.get(each.__name__)}"
+    ] == []
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
@@ -53,14 +61,18 @@ def test_the_page_of_the_api_has_an_example_of_everything_and_each_is_right(
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.__name__)
 def test_every_key_has_a_meaning(table: type[BaseModel]) -> None:
     assert all(field.description for field in table.model_fields.values())
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.+?) \|$", profiles_page.page(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.+?) \|$", profiles_page.page(), re.MULTILINE
+    )
     assert {*table.model_fields} - {"name", "origin"} <= {key for key, *_ in rows}
 
 
 @pytest.mark.parametrize("kind", ["corpus", "suite"])
 def test_options_of_every_kind_stand_below_it(kind: str) -> None:
     for name in names(kind):
-        (section,) = re.findall(rf"^### .* `{name}`$(.*?)(?=^##|\Z)", profiles_page.page(), re.MULTILINE | re.DOTALL)
+        (section,) = re.findall(
+            rf"^### .* `{name}`$(.*?)(?=^##|\Z)", profiles_page.page(), re.MULTILINE | re.DOTALL
+        )
         options = set(inspect.signature(get(kind, name)).parameters) - {"tasks"}
         assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == options
 
@@ -71,7 +83,9 @@ def test_the_keys_of_a_stored_file_are_on_the_page() -> None:
     for key in json.loads(file.read_text()).keys() - {"digest"}:
         assert f"\n| `{key}` | " in section
     page = results_page.page()
-    assert [key for key in results_page._MEANINGS if f"| `{key.rpartition('.')[2]}` |" not in page] == []
+    assert [
+        key for key in results_page._MEANINGS if f"| `{key.rpartition('.')[2]}` |" not in page
+    ] == []
 
 
 @pytest.mark.parametrize("kind", ["bert", "albert", "distilbert"])
@@ -84,7 +98,11 @@ def test_the_page_of_encoders_says_what_comes_back(kind: str) -> None:
 
 def test_every_family_of_encoders_is_right_or_refused() -> None:
     page = (ROOT / "docs" / "encoders.md").read_text()
-    rows = [line.split(" | ") for line in page.splitlines() if re.match(r"\| [\w-]+ \| [A-Z]\w+ \| ", line)]
+    rows = [
+        line.split(" | ")
+        for line in page.splitlines()
+        if re.match(r"\| [\w-]+ \| [A-Z]\w+ \| ", line)
+    ]
     assert len(rows) > 60
     for row in rows:
         assert all(re.fullmatch(r"right|refused \(\d+\)", cell) for cell in row[3:8]), row

@@ -1,4 +1,6 @@
-"""Documents, docstrings and comments name modules, files, make targets, commands and options that are there."""
+"""Documents, docstrings and comments name modules, files, make targets, commands and options that
+are there.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from harness.cli.main import cli
 
 FOLDERS = ("harness", "methods", "tests", "benchmarks", "tools")
 #: what a path begins with, or a name that only exists once it was made
-PATH = re.compile(r"(?<![\w./-])((?:harness|methods|tests|benchmarks|tools|docs|reports|examples)/[\w./*-]*[\w*])")
+PATH = re.compile(
+    r"(?<![\w./-])((?:harness|methods|tests|benchmarks|tools|docs|reports|examples)/[\w./*-]*[\w*])"
+)
 MADE = ("docs/_build", "reports/build")
 #: a file of SentEval
 OTHERS = ("tools/classifier.py",)
@@ -31,7 +35,11 @@ CODE = re.compile(r"`([^`\n]+)`")
 
 def texts() -> Iterator[tuple[str, str]]:
     """Each document with its name, and of Python files the docstrings and comments."""
-    for path in (*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md"), *(ROOT / "examples").glob("*.md")):
+    for path in (
+        *(ROOT / "docs").glob("*.md"),
+        *ROOT.glob("*.md"),
+        *(ROOT / "examples").glob("*.md"),
+    ):
         yield str(path.relative_to(ROOT)), path.read_text().partition(EARLIER)[0]
     for name in ("Makefile", "pyproject.toml"):
         yield name, "\n".join(re.findall(r"#.*", (ROOT / name).read_text()))
@@ -39,13 +47,20 @@ def texts() -> Iterator[tuple[str, str]]:
         for path in (ROOT / folder).rglob("*.py"):
             yield str(path.relative_to(ROOT)), said(path)
         for path in (ROOT / folder).rglob("*.toml"):
-            yield str(path.relative_to(ROOT)), "\n".join(re.findall(r"^\s*#.*", path.read_text(), re.MULTILINE))
+            yield (
+                str(path.relative_to(ROOT)),
+                "\n".join(re.findall(r"^\s*#.*", path.read_text(), re.MULTILINE)),
+            )
 
 
 def said(path: Path) -> str:
     """The docstrings and comments of a file."""
     with path.open("rb") as stream:
-        comments = [token.string for token in tokenize.tokenize(stream.readline) if token.type == tokenize.COMMENT]
+        comments = [
+            token.string
+            for token in tokenize.tokenize(stream.readline)
+            if token.type == tokenize.COMMENT
+        ]
     nodes = [
         node
         for node in ast.walk(ast.parse(path.read_text()))
@@ -57,7 +72,9 @@ def said(path: Path) -> str:
 @cache
 def groups() -> frozenset[str]:
     """Groups of entry points, whose names look like modules."""
-    return frozenset(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"])
+    return frozenset(
+        tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    )
 
 
 @cache
@@ -70,7 +87,9 @@ def is_named(name: str) -> bool:
         except ModuleNotFoundError:
             continue
         for attribute in parts[end:]:
-            if not hasattr(found, attribute) and attribute not in getattr(found, "__annotations__", {}):
+            if not hasattr(found, attribute) and attribute not in getattr(
+                found, "__annotations__", {}
+            ):
                 return False
             found = getattr(found, attribute, None)
         return True
@@ -83,8 +102,12 @@ def gone(text: str) -> list[str]:
     missing = [name for name in paths if "NAME" not in name and not any(ROOT.glob(name))]
     missing += [name for name in set(MODULE.findall(text)) - groups() if not is_named(name)]
     targets = re.findall(r"`make ([a-z]+)`", text)
-    missing += [f"make {name}" for name in targets if f"\n{name}:" not in (ROOT / "Makefile").read_text()]
-    return missing + [code for code in CODE.findall(text) if code.startswith("harness ") and not is_command(code)]
+    missing += [
+        f"make {name}" for name in targets if f"\n{name}:" not in (ROOT / "Makefile").read_text()
+    ]
+    return missing + [
+        code for code in CODE.findall(text) if code.startswith("harness ") and not is_command(code)
+    ]
 
 
 def is_command(code: str) -> bool:
@@ -96,8 +119,14 @@ def is_command(code: str) -> bool:
             command = command.get_command(click.Context(command), word)
             if command is None:
                 return False
-        options |= {word.partition("=")[0]} if re.fullmatch(r"--[a-z][a-z-]+(=.*)?", word) else set()
-    known = {option for one in (command.params if command else ()) for option in one.opts + one.secondary_opts}
+        options |= (
+            {word.partition("=")[0]} if re.fullmatch(r"--[a-z][a-z-]+(=.*)?", word) else set()
+        )
+    known = {
+        option
+        for one in (command.params if command else ())
+        for option in one.opts + one.secondary_opts
+    }
     return options <= known | {"--help", "--version"}
 
 

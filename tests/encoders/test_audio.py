@@ -25,18 +25,25 @@ def triangle(hertz: float, number: int, bins: int, rate: int) -> float:
 
 
 def kaldi(wave: np.ndarray, rate: int, bins: int) -> np.ndarray:
-    """Kaldi's filterbank as its documentation words it, one window and one frequency at a time, in float64."""
+    """Kaldi's filterbank as its documentation words it, one window and one frequency at a time, in
+    float64.
+    """
     wave = wave.astype(np.float64) - wave.astype(np.float64).mean()
     length, hop = int(0.025 * rate), int(0.010 * rate)
     size = 2 ** math.ceil(math.log2(length))
-    hanning = [0.5 - 0.5 * math.cos(2 * math.pi * sample / (length - 1)) for sample in range(length)]
+    hanning = [
+        0.5 - 0.5 * math.cos(2 * math.pi * sample / (length - 1)) for sample in range(length)
+    ]
     rows = []
     for start in range(0, len(wave) - length + 1, hop):
         window = wave[start : start + length]
         window = window - window.mean()
         raised = [window[sample] - 0.97 * window[max(sample - 1, 0)] for sample in range(length)]
         signal = np.array(raised) * hanning
-        turns = [np.exp(-2j * np.pi * frequency * np.arange(length) / size) for frequency in range(size // 2)]
+        turns = [
+            np.exp(-2j * np.pi * frequency * np.arange(length) / size)
+            for frequency in range(size // 2)
+        ]
         power = [abs((signal * turn).sum()) ** 2 for turn in turns]
         energies = [
             sum(triangle(k * rate / size, number, bins, rate) * power[k] for k in range(size // 2))
@@ -50,7 +57,9 @@ def kaldi(wave: np.ndarray, rate: int, bins: int) -> np.ndarray:
 def test_a_filterbank_is_kaldis_by_slow_loops(rate: int, bins: int) -> None:
     time = np.arange(rate // 16) / rate
     random = np.random.default_rng(0)
-    wave = (0.3 * np.sin(2 * np.pi * 440 * time) + 0.05 * random.standard_normal(len(time)) + 0.2).astype(np.float32)
+    wave = (
+        0.3 * np.sin(2 * np.pi * 440 * time) + 0.05 * random.standard_normal(len(time)) + 0.2
+    ).astype(np.float32)
     expected = kaldi(wave, rate, bins)
     energies = filterbank(wave, rate, bins=bins, frames=len(expected) + 3)
     np.testing.assert_allclose(energies[: len(expected)], expected, atol=1e-4)
@@ -59,7 +68,9 @@ def test_a_filterbank_is_kaldis_by_slow_loops(rate: int, bins: int) -> None:
 
 def test_a_long_recording_is_cut_at_its_end() -> None:
     wave = np.random.default_rng(0).standard_normal(16000).astype(np.float32)
-    np.testing.assert_array_equal(filterbank(wave, 16000, frames=30), filterbank(wave, 16000, frames=98)[:30])
+    np.testing.assert_array_equal(
+        filterbank(wave, 16000, frames=30), filterbank(wave, 16000, frames=98)[:30]
+    )
 
 
 def test_empty_filters_of_a_low_rate_warn_nobody() -> None:

@@ -37,13 +37,17 @@ def test_bf16_is_refused_on_a_processor_that_would_emulate_it(
     account: str | None, has: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     if account is not None:
-        (tmp_path / "cpuinfo").write_text(f"processor : 0\nmodel name : Some Processor\n{account}\n\nprocessor : 1\n")
+        (tmp_path / "cpuinfo").write_text(
+            f"processor : 0\nmodel name : Some Processor\n{account}\n\nprocessor : 1\n"
+        )
     monkeypatch.setattr(processors, "INFO", tmp_path / "cpuinfo")
     processors.has_bf16.cache_clear()
     with (
         nullcontext()
         if has
-        else pytest.raises(UserError, match=f"bf16 would be emulated slowly.*precision=fp32, or set {EMULATE}=1")
+        else pytest.raises(
+            UserError, match=f"bf16 would be emulated slowly.*precision=fp32, or set {EMULATE}=1"
+        )
     ):
         check_precision("bf16", "cpu")
     check_precision("fp32", "cpu")
@@ -53,8 +57,12 @@ def test_bf16_is_refused_on_a_processor_that_would_emulate_it(
 
 def test_bf16_is_refused_on_a_card_that_would_emulate_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla V100")
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
-    with pytest.raises(UserError, match=r"bf16.*Tesla V100 does not; give --set precision=fp32, or set"):
+    monkeypatch.setattr(
+        torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation
+    )
+    with pytest.raises(
+        UserError, match=r"bf16.*Tesla V100 does not; give --set precision=fp32, or set"
+    ):
         check_precision("bf16", "cuda")
     for precision in ("fp16", "fp32"):
         check_precision(precision, "cuda")

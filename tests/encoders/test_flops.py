@@ -5,14 +5,26 @@ from __future__ import annotations
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import AlbertConfig, AlbertModel, BertConfig, BertModel, DistilBertConfig, DistilBertModel
+from transformers import (
+    AlbertConfig,
+    AlbertModel,
+    BertConfig,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+)
 
 from harness.encoders.flops import layer_weights, training_flops
 from harness.encoders.patches import ImagePatches
 from harness.encoders.student import Student
 from harness.toy import student_folder
 
-SIZES = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 48}
+SIZES = {
+    "hidden_size": 16,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 2,
+    "intermediate_size": 48,
+}
 CONFIGS = {
     BertModel: BertConfig(vocab_size=500, **SIZES),
     # its two groups of layers are used twice
@@ -34,7 +46,9 @@ def test_the_formula_counts_what_torch_counts(kind: type) -> None:
     model = kind(CONFIGS[kind])
     model.pooler = torch.nn.Identity()  # as a loaded student
     if kind is AlbertModel:
-        model.encoder.embedding_hidden_mapping_in = torch.nn.Identity()  # once a token, not once a layer
+        model.encoder.embedding_hidden_mapping_in = (
+            torch.nn.Identity()
+        )  # once a token, not once a layer
     model.set_attn_implementation("eager")
     student = Student(model, tokenizer)
     student.packing = None  # the modules, which torch can count
@@ -46,7 +60,10 @@ def test_the_formula_counts_what_torch_counts(kind: type) -> None:
 
 def test_rows_count_without_padding_and_images_by_patches() -> None:
     student = Student.load(student_folder())
-    long, short = student.tokenize(["a dog runs over the grass"], 32), student.tokenize(["a dog"], 32)
+    long, short = (
+        student.tokenize(["a dog runs over the grass"], 32),
+        student.tokenize(["a dog"], 32),
+    )
     both = student.tokenize(["a dog runs over the grass", "a dog"], 32)
     apart = [training_flops(student, layer_weights(student), rows, 1) for rows in (long, short)]
     assert training_flops(student, layer_weights(student), both, 1) == sum(apart)

@@ -1,4 +1,6 @@
-"""Model folders: every file and every tensor is read, known to be without effect, or a reason to refuse in one line."""
+"""Model folders: every file and every tensor is read, known to be without effect, or a reason to
+refuse in one line.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,54 @@ from harness.toy import student_folder
 
 #: names of real folders on the hub, of a trainer's folders and of research code
 HARMLESS = [
-    *("README.md", ".gitattributes", "LICENSE", "onnx/model.onnx", "openvino/openvino_model.bin", "tf_model.h5"),
-    *("flax_model.msgpack", "rust_model.ot", "pytorch_model.bin", "model.fp16.safetensors", "training_args.bin"),
-    *("optimizer.pt", "scheduler.pt", "rng_state_0.pth", "trainer_state.json", "all_results.json", "vocab.txt"),
-    *("eval/similarity_evaluation_sts-dev_results.csv", "data_config.json", "train_script.py", "unigram.json"),
-    *("generation_config.json", "preprocessor_config.json", "images/a.png", "mcse.pt", "colbert_linear.pt"),
-    *("sparse_linear.pt", "2_Dense_1024/model.safetensors", "checkpoint-100/model.safetensors", "model_head.pkl"),
-    *("lora/adapter_config.json", "runs/events.out.tfevents.1", "bert-q8.gguf", "chat_template.jinja"),
+    *(
+        "README.md",
+        ".gitattributes",
+        "LICENSE",
+        "onnx/model.onnx",
+        "openvino/openvino_model.bin",
+        "tf_model.h5",
+    ),
+    *(
+        "flax_model.msgpack",
+        "rust_model.ot",
+        "pytorch_model.bin",
+        "model.fp16.safetensors",
+        "training_args.bin",
+    ),
+    *(
+        "optimizer.pt",
+        "scheduler.pt",
+        "rng_state_0.pth",
+        "trainer_state.json",
+        "all_results.json",
+        "vocab.txt",
+    ),
+    *(
+        "eval/similarity_evaluation_sts-dev_results.csv",
+        "data_config.json",
+        "train_script.py",
+        "unigram.json",
+    ),
+    *(
+        "generation_config.json",
+        "preprocessor_config.json",
+        "images/a.png",
+        "mcse.pt",
+        "colbert_linear.pt",
+    ),
+    *(
+        "sparse_linear.pt",
+        "2_Dense_1024/model.safetensors",
+        "checkpoint-100/model.safetensors",
+        "model_head.pkl",
+    ),
+    *(
+        "lora/adapter_config.json",
+        "runs/events.out.tfevents.1",
+        "bert-q8.gguf",
+        "chat_template.jinja",
+    ),
 ]
 
 
@@ -47,7 +90,11 @@ POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("adapter_config.json", '{"peft_type": "LORA"}', "an adapter, which is not applied; merge it"),
+        (
+            "adapter_config.json",
+            '{"peft_type": "LORA"}',
+            "an adapter, which is not applied; merge it",
+        ),
         ("adapter_model.safetensors", "", "an adapter, which is not applied; merge it"),
         ("quantize_config.json", "{}", "quantised weights.*give the model's original weights"),
         ("hf_quant_config.json", "{}", "quantised weights.*give the model's original weights"),
@@ -56,11 +103,31 @@ POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
         ("inc_config.json", "{}", "which is not read and may matter.*move it elsewhere"),
         ("model.safetensors", POINTER, "model.safetensors is a pointer of Git LFS.*git lfs pull"),
         ("tokenizer.json", POINTER, "tokenizer.json is a pointer of Git LFS.*git lfs pull"),
-        ("config.json", {"quantization_config": {"quant_method": "bitsandbytes"}}, r"d weights \(bitsandbytes\)"),
-        ("config.json", {"quantization_config": {"quant_method": "fp8"}}, r"quantised weights \(fp8\)"),
-        ("config.json", {"sbert_ce_default_activation_function": "torch.nn.Identity"}, "is a CrossEncoder, which"),
-        ("config_sentence_transformers.json", {"model_type": "CrossEncoder"}, "is a CrossEncoder, which gives no"),
-        ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "is a SparseEncoder, which gives no"),
+        (
+            "config.json",
+            {"quantization_config": {"quant_method": "bitsandbytes"}},
+            r"d weights \(bitsandbytes\)",
+        ),
+        (
+            "config.json",
+            {"quantization_config": {"quant_method": "fp8"}},
+            r"quantised weights \(fp8\)",
+        ),
+        (
+            "config.json",
+            {"sbert_ce_default_activation_function": "torch.nn.Identity"},
+            "is a CrossEncoder, which",
+        ),
+        (
+            "config_sentence_transformers.json",
+            {"model_type": "CrossEncoder"},
+            "is a CrossEncoder, which gives no",
+        ),
+        (
+            "config_sentence_transformers.json",
+            {"model_type": "SparseEncoder"},
+            "is a SparseEncoder, which gives no",
+        ),
     ],
 )
 def test_what_may_change_vectors_or_is_of_another_kind_of_model_is_refused(
@@ -82,7 +149,10 @@ def test_what_may_change_vectors_or_is_of_another_kind_of_model_is_refused(
         ('{"architectures": ["BertForPreTraining"], "model_type": "bert"}', 0),
         ('{"architectures": ["BertForMaskedLM"], "model_type": "roberta"}', 1),
         ('{"architectures": ["XLMRobertaModel"], "model_type": "roberta"}', 0),
-        *((text, 0) for text in ("{}", "{", "[1]", '{"architectures": 5}', '{"architectures": [5]}')),
+        *(
+            (text, 0)
+            for text in ("{}", "{", "[1]", '{"architectures": 5}', '{"architectures": [5]}')
+        ),
     ],
 )
 def test_a_head_left_out_and_another_type_are_said_and_a_damaged_file_is_left_to_the_trial(
@@ -92,7 +162,9 @@ def test_a_head_left_out_and_another_type_are_said_and_a_damaged_file_is_left_to
     assert len(remarks_on(tmp_path)) == lines
 
 
-def test_a_lone_adapter_and_a_layer_without_its_list_are_named(folder: Path, tmp_path: Path) -> None:
+def test_a_lone_adapter_and_a_layer_without_its_list_are_named(
+    folder: Path, tmp_path: Path
+) -> None:
     (tmp_path / "lora").mkdir()
     for name in ("adapter_config.json", "adapter_model.safetensors"):
         (tmp_path / "lora" / name).write_text("{}")
@@ -107,7 +179,10 @@ def test_a_lone_adapter_and_a_layer_without_its_list_are_named(folder: Path, tmp
 @pytest.mark.parametrize(
     ("kind", "reader"),
     [
-        *(("modernbert", "AutoModelForMaskedLM"), ("modernbert", "AutoModelForSequenceClassification")),
+        *(
+            ("modernbert", "AutoModelForMaskedLM"),
+            ("modernbert", "AutoModelForSequenceClassification"),
+        ),
         *(
             ("xlm", "AutoModelForMaskedLM"),
             ("xlm", "AutoModelForSequenceClassification"),
@@ -119,7 +194,9 @@ def test_a_lone_adapter_and_a_layer_without_its_list_are_named(folder: Path, tmp
         *(("albert", "AutoModelForPreTraining"), ("distilbert", "AutoModelForMaskedLM")),
     ],
 )
-def test_heads_that_transformers_adds_are_no_obstacle(kind: str, reader: str, tmp_path: Path) -> None:
+def test_heads_that_transformers_adds_are_no_obstacle(
+    kind: str, reader: str, tmp_path: Path
+) -> None:
     encoders_page.small(kind, tmp_path, num_labels=3, reader=reader)
     alone = encoders_page.alone(tmp_path, "mean")
     np.testing.assert_allclose(
@@ -130,7 +207,10 @@ def test_heads_that_transformers_adds_are_no_obstacle(kind: str, reader: str, tm
 @pytest.mark.parametrize(
     ("strange", "says"),
     [
-        ("encoder.layer.0.crossattention.self.query.weight", "crossattention.*do not fit BertModel"),
+        (
+            "encoder.layer.0.crossattention.self.query.weight",
+            "crossattention.*do not fit BertModel",
+        ),
         ("decoder.layers.0.weight", "decoder.layers.0.weight do not fit"),
         ("lm_loss.weight", "lm_loss.weight do not fit"),
         ("encoder.layer.0.attention.self.query.lora_A.weight", "lora_A.weight do not fit"),
@@ -147,7 +227,9 @@ def test_weights_of_another_model_are_refused(strange: str, says: str, folder: P
 @pytest.mark.parametrize("prefix", ["module.", "student.", "_orig_mod.", "module.bert."])
 def test_a_prefix_of_all_names_is_named(prefix: str, pooling: str, folder: Path) -> None:
     change(folder, lambda given: {f"{prefix}{name}": value for name, value in given.items()})
-    with pytest.raises(UserError, match=f"all names of its weights begin with '{prefix}'; save them without it"):
+    with pytest.raises(
+        UserError, match=f"all names of its weights begin with '{prefix}'; save them without it"
+    ):
         open_model(folder, pooling)
 
 
@@ -158,7 +240,12 @@ QUERY = "encoder.layer.1.attention.self.query.weight"
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        *((torch.float16, None), (torch.bfloat16, None), (torch.float64, None), (torch.int8, f"{QUERY} as I8")),
+        *(
+            (torch.float16, None),
+            (torch.bfloat16, None),
+            (torch.float64, None),
+            (torch.int8, f"{QUERY} as I8"),
+        ),
         *(
             (torch.float8_e4m3fn, f"{QUERY} as F8_E4M3"),
             (torch.uint8, f"{QUERY} as U8"),
@@ -166,12 +253,16 @@ QUERY = "encoder.layer.1.attention.self.query.weight"
         ),
     ],
 )
-def test_weights_are_floating_point_numbers(kind: torch.dtype, says: str | None, pooling: str, folder: Path) -> None:
+def test_weights_are_floating_point_numbers(
+    kind: torch.dtype, says: str | None, pooling: str, folder: Path
+) -> None:
     expected = open_model(folder, pooling).embed(["a red circle"])
     positions = {"embeddings.position_ids": torch.arange(4)}
     change(folder, lambda given: {**given, QUERY: given[QUERY].to(kind)} | positions)
     if says is None:
-        np.testing.assert_allclose(open_model(folder, pooling).embed(["a red circle"]), expected, atol=0.02)
+        np.testing.assert_allclose(
+            open_model(folder, pooling).embed(["a red circle"]), expected, atol=0.02
+        )
         return
     with pytest.raises(UserError, match=f"holds {says}, numbers that are not read as weights"):
         open_model(folder, pooling)
@@ -179,7 +270,10 @@ def test_weights_are_floating_point_numbers(kind: torch.dtype, says: str | None,
 
 def test_the_layer_of_a_module_is_of_floating_point_numbers(tmp_path: Path) -> None:
     Student.load(student_folder(), "pooler").save(tmp_path)
-    change(tmp_path / "2_Dense", lambda given: {name: value.to(torch.int8) for name, value in given.items()})
+    change(
+        tmp_path / "2_Dense",
+        lambda given: {name: value.to(torch.int8) for name, value in given.items()},
+    )
     with pytest.raises(UserError, match=r"2_Dense.model\.safetensors holds linear\.\w+ as I8"):
         SentenceModules.load(tmp_path)
 
@@ -187,13 +281,18 @@ def test_the_layer_of_a_module_is_of_floating_point_numbers(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (nn.Linear(2, 2), "a pickled object of Python, not weights by name; save the model with `save_pretrained`"),
+        (
+            nn.Linear(2, 2),
+            "a pickled object of Python, not weights by name; save the model with `save_pretrained`",
+        ),
         ({"state_dict": {"a": torch.zeros(2)}}, "does not hold weights by name alone"),
         ({"a": torch.zeros(2), "epoch": 3}, "does not hold weights by name alone"),
         ([torch.zeros(2)], "does not hold weights by name alone"),
     ],
 )
-def test_a_file_of_weights_with_other_contents_is_named(content: object, says: str, folder: Path) -> None:
+def test_a_file_of_weights_with_other_contents_is_named(
+    content: object, says: str, folder: Path
+) -> None:
     (folder / "model.safetensors").unlink()
     torch.save(content, folder / "pytorch_model.bin")
     with pytest.raises(UserError, match=says):
@@ -220,8 +319,20 @@ def test_models_of_other_inputs_are_named(name: str, named: str, folder: Path) -
 
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     configs: dict[str, Any] = {
-        "T5EncoderModel": {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "vocab_size": 96},
-        "BartForCausalLM": {"d_model": 16, "vocab_size": 96, "decoder_layers": 1, "decoder_attention_heads": 2},
+        "T5EncoderModel": {
+            "d_model": 16,
+            "d_kv": 8,
+            "d_ff": 16,
+            "num_layers": 1,
+            "num_heads": 2,
+            "vocab_size": 96,
+        },
+        "BartForCausalLM": {
+            "d_model": 16,
+            "vocab_size": 96,
+            "decoder_layers": 1,
+            "decoder_attention_heads": 2,
+        },
         "CLIPModel": {"text_config": sizes, "vision_config": sizes},
         "ViTModel": {**sizes, "intermediate_size": 16},
     }
@@ -235,9 +346,18 @@ def test_models_of_other_inputs_are_named(name: str, named: str, folder: Path) -
 @pytest.mark.parametrize(
     "given",
     [
-        *({"_attn_implementation": name, "attn_implementation": name} for name in ("flash_attention_2", "eager")),
-        *({"_attn_implementation": name, "attn_implementation": name} for name in ("flex_attention", "sdpa")),
-        *({name: True} for name in ("output_hidden_states", "output_attentions", "torchscript", "use_cache")),
+        *(
+            {"_attn_implementation": name, "attn_implementation": name}
+            for name in ("flash_attention_2", "eager")
+        ),
+        *(
+            {"_attn_implementation": name, "attn_implementation": name}
+            for name in ("flex_attention", "sdpa")
+        ),
+        *(
+            {name: True}
+            for name in ("output_hidden_states", "output_attentions", "torchscript", "use_cache")
+        ),
         {"return_dict": False},
     ],
 )
@@ -262,15 +382,21 @@ def test_the_harness_chooses_the_attention_and_the_outputs(
         ("gpt2", {}),
     ],
 )
-def test_a_model_is_saved_and_read_again(kind: str, options: dict[str, object], tmp_path: Path) -> None:
+def test_a_model_is_saved_and_read_again(
+    kind: str, options: dict[str, object], tmp_path: Path
+) -> None:
     encoders_page.small(kind, tmp_path / "given", **options)
     student = Student.load(tmp_path / "given", "mean")
     student.save(tmp_path / "saved")
     again = Student.load(tmp_path / "saved", "mean")
-    np.testing.assert_array_equal(again.embed(encoders_page.SENTENCES), student.embed(encoders_page.SENTENCES))
+    np.testing.assert_array_equal(
+        again.embed(encoders_page.SENTENCES), student.embed(encoders_page.SENTENCES)
+    )
 
 
-@pytest.mark.parametrize(("kind", "key"), [("gpt2", "n_layer"), ("distilbert", "n_layers"), ("xlm", "n_layers")])
+@pytest.mark.parametrize(
+    ("kind", "key"), [("gpt2", "n_layer"), ("distilbert", "n_layers"), ("xlm", "n_layers")]
+)
 def test_layers_by_another_name_are_counted_too(kind: str, key: str, tmp_path: Path) -> None:
     encoders_page.small(kind, tmp_path)
     edit(tmp_path / "config.json", **{key: 100_000})

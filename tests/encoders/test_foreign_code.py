@@ -28,8 +28,12 @@ def mark(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """transformers copies code to a cache, here one of the test, and asks on stdin whether to execute it."""
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "cache"))
+    """transformers copies code to a cache, here one of the test, and asks on stdin whether to
+    execute it.
+    """
+    monkeypatch.setattr(
+        "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "cache")
+    )
 
     def asked(prompt: str = "") -> str:
         raise AssertionError(f"the user was asked: {prompt}")
@@ -75,13 +79,17 @@ def own_module(folder: Path, mark: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("reader", [Student.load, SentenceModules.load, lambda folder: open_teacher("text", folder)])
+@pytest.mark.parametrize(
+    "reader", [Student.load, SentenceModules.load, lambda folder: open_teacher("text", folder)]
+)
 def test_an_architecture_of_the_folder_is_refused_without_a_question(
     reader: Callable[[Path], object], folder: Path, mark: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("y\ny\n"))
     own_architecture(folder, mark)
-    with pytest.raises(UserError, match=r"'strange' is code of the repository.*--trust-remote-code"):
+    with pytest.raises(
+        UserError, match=r"'strange' is code of the repository.*--trust-remote-code"
+    ):
         reader(folder)
     assert not mark.exists()
 
@@ -95,7 +103,10 @@ def test_an_activation_from_elsewhere_is_refused_not_replaced_by_tanh(tmp_path: 
 
 @pytest.mark.parametrize(
     ("change", "pooling", "needs"),
-    [(own_architecture, "mean", "'strange' is code"), (own_module, "modules", r"needs negation\.Negation")],
+    [
+        (own_architecture, "mean", "'strange' is code"),
+        (own_module, "modules", r"needs negation\.Negation"),
+    ],
 )
 def test_trusted_code_alone_is_executed(
     change: Callable[[Path, Path], None], pooling: str, needs: str, folder: Path, mark: Path
@@ -129,7 +140,9 @@ def test_trusted_code_is_part_of_the_fingerprint(folder: Path, mark: Path) -> No
 
 
 @pytest.mark.parametrize("kind", ["student", "modules", "text", "timm", "open-clip"])
-def test_pickled_weights_execute_nothing(kind: str, folder: Path, mark: Path, tmp_path: Path) -> None:
+def test_pickled_weights_execute_nothing(
+    kind: str, folder: Path, mark: Path, tmp_path: Path
+) -> None:
     name = "pytorch_model.bin"
     if kind == "open-clip":
         folder, name = shutil.copytree(clip_folder(), tmp_path / "clip"), f"open_clip_{name}"
@@ -139,7 +152,10 @@ def test_pickled_weights_execute_nothing(kind: str, folder: Path, mark: Path, tm
     for file in folder.glob("*.safetensors"):
         file.unlink()
     torch.save({"weight": Payload(mark)}, folder / name)
-    readers: dict[str, Callable[[Path], object]] = {"student": Student.load, "modules": SentenceModules.load}
+    readers: dict[str, Callable[[Path], object]] = {
+        "student": Student.load,
+        "modules": SentenceModules.load,
+    }
     with pytest.raises(UserError, match="cannot be read"):
         readers.get(kind, lambda folder: open_teacher(kind, folder))(folder)
     assert not mark.exists()

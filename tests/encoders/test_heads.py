@@ -13,7 +13,9 @@ from harness.errors import UserError
 
 
 def test_both_sides_are_one_layer_and_a_tanh(tmp_path: Path) -> None:
-    """In a file as MCSE's program saves it: the weights of its modules `visn_model` and `grounding`."""
+    """In a file as MCSE's program saves it: the weights of its modules `visn_model` and
+    `grounding`.
+    """
     sides = {"visn_model": ("mlp.dense.", 6), "grounding": ("dense.", 4)}
     content = {
         module: {f"{prefix}weight": torch.randn(3, size), f"{prefix}bias": torch.randn(3)}
@@ -21,7 +23,10 @@ def test_both_sides_are_one_layer_and_a_tanh(tmp_path: Path) -> None:
     }
     torch.save(content, tmp_path / "mcse.pt")
     texts, images = read_projections(tmp_path / "mcse.pt")
-    for head, module, prefix, width in ((texts, "grounding", "dense", 4), (images, "visn_model", "mlp.dense", 6)):
+    for head, module, prefix, width in (
+        (texts, "grounding", "dense", 4),
+        (images, "visn_model", "mlp.dense", 6),
+    ):
         vectors, weights = torch.randn(5, width), content[module]
         expected = torch.tanh(vectors @ weights[f"{prefix}.weight"].T + weights[f"{prefix}.bias"])
         torch.testing.assert_close(head(vectors), expected)
@@ -30,7 +35,10 @@ def test_both_sides_are_one_layer_and_a_tanh(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ({"grounding": {"dense.weight": torch.zeros(2, 2)}}, "its weights are dense.weight, not dense.weight and"),
+        (
+            {"grounding": {"dense.weight": torch.zeros(2, 2)}},
+            "its weights are dense.weight, not dense.weight and",
+        ),
         ({"visn_model": {}}, "KeyError: 'grounding'"),
         ([1.0], "TypeError"),
         (b"not a file of torch", "restore it"),

@@ -1,4 +1,6 @@
-"""Kernels of attention: found by signature, tried on the device, replaced where they fail; and dropout on a CPU."""
+"""Kernels of attention: found by signature, tried on the device, replaced where they fail; and
+dropout on a CPU.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ from fake_device import CUDA, fake_cuda
 from torch import Tensor, nn
 
 from harness.encoders import kernels
-from harness.encoders.kernels import Dropout, attention_on, blocked_attention, dropped, quicken, scattered, seed_dropout
+from harness.encoders.kernels import (
+    Dropout,
+    attention_on,
+    blocked_attention,
+    dropped,
+    quicken,
+    scattered,
+    seed_dropout,
+)
 from harness.encoders.precision import autocast
 from harness.encoders.rows import Packed, TokenRows
 from harness.encoders.student import Student
@@ -34,7 +44,9 @@ def raises(packed: Packed, query: Tensor, *rest: Any) -> Tensor:
     raise RuntimeError("no kernel image\nis available")
 
 
-def forgets_the_gradient(packed: Packed, query: Tensor, key: Tensor, value: Tensor, *rest: Any) -> Tensor:
+def forgets_the_gradient(
+    packed: Packed, query: Tensor, key: Tensor, value: Tensor, *rest: Any
+) -> Tensor:
     return scattered(packed, query.detach(), key, value, *rest)
 
 
@@ -47,7 +59,9 @@ def gives_nan(packed: Packed, *given: Any) -> Tensor:
     return scattered(packed, *given) * torch.nan
 
 
-def one_slope_is_wrong(packed: Packed, query: Tensor, key: Tensor, value: Tensor, *rest: Any) -> Tensor:
+def one_slope_is_wrong(
+    packed: Packed, query: Tensor, key: Tensor, value: Tensor, *rest: Any
+) -> Tensor:
     return scattered(packed, query, key, value, *rest) + (value - value.detach())
 
 
@@ -98,12 +112,23 @@ def test_this_torch_has_the_kernels_with_the_expected_signatures() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [lambda given: given.replace("max_q", "max_seqlen_q"), lambda given: given.rpartition(", ")[0], lambda given: ""],
+    [
+        lambda given: given.replace("max_q", "max_seqlen_q"),
+        lambda given: given.rpartition(", ")[0],
+        lambda given: "",
+    ],
 )
-def test_a_kernel_with_another_signature_is_not_called(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    changed = {name: change(given).replace("max_seqlen_q", "longest_q") for name, given in kernels._ARGUMENTS.items()}
+def test_a_kernel_with_another_signature_is_not_called(
+    change: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = {
+        name: change(given).replace("max_seqlen_q", "longest_q")
+        for name, given in kernels._ARGUMENTS.items()
+    }
     with fake_cuda():
-        assert attention_on(CUDA, torch.float64, HEADS, SIZE) is scattered, "there is none for double precision"
+        assert attention_on(CUDA, torch.float64, HEADS, SIZE) is scattered, (
+            "there is none for double precision"
+        )
         monkeypatch.setattr(kernels, "_ARGUMENTS", changed)
         for dtype in (torch.bfloat16, torch.float32):
             assert attention_on(CUDA, dtype, HEADS, SIZE) is scattered
@@ -125,7 +150,10 @@ def test_a_card_computes_without_padding_with_dropout_and_gradient(
     with fake_cuda():
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
         attention = attention_on(CUDA, dtype, HEADS, SIZE)
-        given = [torch.zeros(12, HEADS, SIZE, dtype=dtype, device=CUDA, requires_grad=True) for _ in range(3)]
+        given = [
+            torch.zeros(12, HEADS, SIZE, dtype=dtype, device=CUDA, requires_grad=True)
+            for _ in range(3)
+        ]
         output = attention(packed.to(CUDA).repeated(2), *given, 0.1, 0.25)
         assert (output.shape, output.dtype, output.is_cuda) == ((12, HEADS, SIZE), dtype, True)
         node: Any = output.grad_fn
@@ -144,14 +172,23 @@ def test_a_student_takes_the_attention_of_its_precision(precision: str) -> None:
             assert student.encode(tokens, 2).shape == (3, 2, student.width)
 
 
-@pytest.mark.parametrize(("chance", "kind"), [(0.1, torch.float32), (0.5, torch.bfloat16), (1e-5, torch.float64)])
-def test_elements_drop_with_their_probability_and_the_others_grow(chance: float, kind: torch.dtype) -> None:
-    """Over 16 masks of a million elements, within five standard errors of p, for p no multiple of 1/65536 too."""
+@pytest.mark.parametrize(
+    ("chance", "kind"), [(0.1, torch.float32), (0.5, torch.bfloat16), (1e-5, torch.float64)]
+)
+def test_elements_drop_with_their_probability_and_the_others_grow(
+    chance: float, kind: torch.dtype
+) -> None:
+    """Over 16 masks of a million elements, within five standard errors of p, for p no multiple of
+    1/65536 too.
+    """
     torch.manual_seed(0)
     count, draws = 10**6 + 3, 16
     masks = [dropped(torch.ones(count, dtype=kind), chance) for _ in range(draws)]
     assert {value.dtype for value in masks} == {kind}
-    assert set(torch.cat(masks).unique().tolist()) <= {0.0, torch.tensor(1 / (1 - chance), dtype=kind).item()}
+    assert set(torch.cat(masks).unique().tolist()) <= {
+        0.0,
+        torch.tensor(1 / (1 - chance), dtype=kind).item(),
+    }
     share = sum(int((mask == 0).sum()) for mask in masks) / (draws * count)
     # the number of values that drop is drawn once a mask: 65536 p rounded down or up
     error = (chance * (1 - chance) / (draws * count) + 0.25 / 65536**2 / draws) ** 0.5
@@ -225,7 +262,10 @@ def test_values_and_gradients_are_those_of_the_formula(
     """Whatever the number of heads at a time; the same random state drops the same weights."""
     monkeypatch.setattr(kernels, "_BYTES", 4 * LENGTH**2 * heads)
     given, results = drawn(), []
-    for compute in (lambda: blocked_attention(*given, bias, CHANCE, SCALE), lambda: written_out(*given, bias)):
+    for compute in (
+        lambda: blocked_attention(*given, bias, CHANCE, SCALE),
+        lambda: written_out(*given, bias),
+    ):
         torch.manual_seed(1)
         results.append(with_gradients(given, compute()))
     torch.testing.assert_close(*results, rtol=0, atol=1e-13)
@@ -241,4 +281,6 @@ def test_weights_are_float32_where_products_are_in_bf16() -> None:
     output = blocked_attention(*half, None, CHANCE, SCALE)
     assert output.dtype == torch.bfloat16
     for ours, theirs in zip(with_gradients(half, output), expected, strict=True):
-        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=0.02 * float(theirs.abs().max()))
+        torch.testing.assert_close(
+            ours.double(), theirs, rtol=0, atol=0.02 * float(theirs.abs().max())
+        )

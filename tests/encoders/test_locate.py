@@ -49,9 +49,15 @@ def test_a_cached_commit_is_found_by_its_name_and_another_has_its_command(hub: P
     [
         pytest.param(["model.safetensors"], ["config.json"], id="weights that were not downloaded"),
         pytest.param(["config.json"], ["model.safetensors"], id="a configuration that was not"),
-        pytest.param(["tokenizer.json"], ["config.json", "model.safetensors"], id="a tokenizer that was not"),
-        pytest.param([], ["config.json", "model-00001-of-00002.safetensors"], id="one of two parts"),
-        pytest.param([], ["config.json", "pytorch_model-00002-of-00003.bin"], id="one of three parts"),
+        pytest.param(
+            ["tokenizer.json"], ["config.json", "model.safetensors"], id="a tokenizer that was not"
+        ),
+        pytest.param(
+            [], ["config.json", "model-00001-of-00002.safetensors"], id="one of two parts"
+        ),
+        pytest.param(
+            [], ["config.json", "pytorch_model-00002-of-00003.bin"], id="one of three parts"
+        ),
     ],
 )
 def test_half_a_download_is_missing(links: list[str], files: list[str], hub: Path) -> None:
@@ -72,7 +78,9 @@ def test_weights_in_parts_are_found_once_all_are_there(hub: Path) -> None:
     assert HubModel("owner/model", COMMIT).path() == hub
 
 
-def test_a_snapshot_needs_weights_and_one_of_sentence_transformers_no_configuration_of_its_own(hub: Path) -> None:
+def test_a_snapshot_needs_weights_and_one_of_sentence_transformers_no_configuration_of_its_own(
+    hub: Path,
+) -> None:
     for name in ("model.safetensors", "config.json"):
         (hub / name).unlink()
         assert HubModel("owner/model", COMMIT).missing(None)

@@ -17,12 +17,20 @@ from harness.toy import clip_folder, student_folder
 
 
 def test_it_is_the_embedding_layer_of_a_vit_of_transformers(tmp_path: Path) -> None:
-    sizes = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 64, "image_size": 32, "patch_size": 8}
+    sizes = {
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "image_size": 32,
+        "patch_size": 8,
+    }
     model = ViTModel(ViTConfig(num_hidden_layers=1, **sizes)).eval()
     model.embeddings.position_embeddings.data.normal_()
     model.save_pretrained(tmp_path)
     pixels = torch.randn(3, 3, 32, 32)
-    torch.testing.assert_close(ImagePatches.load(tmp_path, 64)(pixels), model.embeddings(pixels), atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        ImagePatches.load(tmp_path, 64)(pixels), model.embeddings(pixels), atol=1e-6, rtol=0
+    )
 
 
 def test_it_is_the_embedding_of_the_toy_clip() -> None:
@@ -32,12 +40,17 @@ def test_it_is_the_embedding_of_the_toy_clip() -> None:
     patches = tower.conv1(pixels).flatten(2).transpose(1, 2)
     token = tower.class_embedding.expand(2, 1, -1)
     expected = torch.cat([token, patches], 1) + tower.positional_embedding
-    torch.testing.assert_close(ImagePatches.load(clip_folder(), 64)(pixels), expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        ImagePatches.load(clip_folder(), 64)(pixels), expected, atol=1e-6, rtol=0
+    )
 
 
 @pytest.mark.parametrize(
     ("folder", "width", "message"),
-    [(clip_folder(), 96, "is 64 wide and the encoder 96; .*patches=NAME"), (student_folder(), 64, "no ViT patch")],
+    [
+        (clip_folder(), 96, "is 64 wide and the encoder 96; .*patches=NAME"),
+        (student_folder(), 64, "no ViT patch"),
+    ],
 )
 def test_no_matching_embedding_is_one_line(folder: Path, width: int, message: str) -> None:
     with pytest.raises(UserError, match=message):
@@ -48,7 +61,8 @@ def test_images_of_another_size_are_refused_with_the_right_one() -> None:
     patches = ImagePatches.load(clip_folder(), 64)
     for height, width in ((64, 64), (35, 35), (16, 64), (32, 35)):
         with pytest.raises(
-            UserError, match=f"images of {height} x {width} pixels .* made for 32 x 32; give the corpus size = 32"
+            UserError,
+            match=f"images of {height} x {width} pixels .* made for 32 x 32; give the corpus size = 32",
         ):
             patches(torch.randn(1, 3, height, width))
 
@@ -88,7 +102,9 @@ def test_the_layers_read_a_sequence_as_they_read_text() -> None:
     embedded = student.model.embeddings(tokens["input_ids"])
     expected = student.model(**tokens).last_hidden_state[:, 0]
     for layers in ((), student.packing.layers):
-        torch.testing.assert_close(media_forward(student.model, embedded, layers), expected, atol=1e-5, rtol=0)
+        torch.testing.assert_close(
+            media_forward(student.model, embedded, layers), expected, atol=1e-5, rtol=0
+        )
 
 
 def test_two_views_of_a_recording_differ_by_dropout_alone() -> None:
@@ -108,7 +124,9 @@ def test_an_encoder_without_such_layers_is_refused() -> None:
 
 
 def test_a_fresh_embedding_tiles_the_images_and_depends_on_the_seed_alone() -> None:
-    assert [fresh_size(name) for name in ("fresh-4", "fresh-", "fresh", "vit-base", "fresh-b16")] == [4, *[None] * 4]
+    assert [
+        fresh_size(name) for name in ("fresh-4", "fresh-", "fresh", "vit-base", "fresh-b16")
+    ] == [4, *[None] * 4]
     made = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed)

@@ -1,4 +1,6 @@
-"""Models of sentence-transformers: what their files say, vectors by definition and by the library, what is refused."""
+"""Models of sentence-transformers: what their files say, vectors by definition and by the library,
+what is refused.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,23 @@ import pytest
 import torch
 from model_folders import Weights, change
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, StaticEmbedding, Transformer
+from sentence_transformers.sentence_transformer.modules import (
+    Dense,
+    Normalize,
+    Pooling,
+    StaticEmbedding,
+    Transformer,
+)
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer
 
 from harness.encoders.locate import FolderModel
-from harness.encoders.modules import declared_pooling, listed_modules, module_files, transformer_folder
+from harness.encoders.modules import (
+    declared_pooling,
+    listed_modules,
+    module_files,
+    transformer_folder,
+)
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.encoders.teachers import open_teacher
 from harness.errors import UserError
@@ -35,7 +48,9 @@ def save(tmp_path: Path) -> Save:
 
     def saved(*modules: Any, **options: Any) -> Path:
         folder = tmp_path / "outside"
-        first = Transformer(str(student_folder()), max_seq_length=options.pop("max_seq_length", None))
+        first = Transformer(
+            str(student_folder()), max_seq_length=options.pop("max_seq_length", None)
+        )
         SentenceTransformer(modules=[first, *modules], device="cpu", **options).save(str(folder))
         return folder
 
@@ -78,12 +93,19 @@ def test_vectors_are_what_the_modules_define(
     assert vectors.dtype == np.float32
     expected = np.stack([defined(states(sentence)).numpy() for sentence in SENTENCES])
     np.testing.assert_allclose(vectors, expected, atol=2e-6)
-    np.testing.assert_allclose(vectors, SentenceTransformer(str(folder), device="cpu").encode(SENTENCES), atol=1e-6)
+    np.testing.assert_allclose(
+        vectors, SentenceTransformer(str(folder), device="cpu").encode(SENTENCES), atol=1e-6
+    )
 
 
 def test_the_default_prompt_and_the_longest_sequence_are_the_models_own(save: Save) -> None:
     model = SentenceModules.load(
-        save(Pooling(64, "mean"), prompts={"query": "the red "}, default_prompt_name="query", max_seq_length=6)
+        save(
+            Pooling(64, "mean"),
+            prompts={"query": "the red "},
+            default_prompt_name="query",
+            max_seq_length=6,
+        )
     )
     plain = Student.load(student_folder(), "mean").embed(["the red circle"])
     np.testing.assert_allclose(model.embed(["circle"]), plain, atol=1e-6)
@@ -99,10 +121,14 @@ def test_weights_in_half_precision_are_computed_in_float32(save: Save) -> None:
     change(folder, lambda given: {name: value.half() for name, value in given.items()})
     model = SentenceModules.load(folder)
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
-    np.testing.assert_allclose(model.embed(SENTENCES), Student.load(folder, "mean").embed(SENTENCES), atol=1e-6)
+    np.testing.assert_allclose(
+        model.embed(SENTENCES), Student.load(folder, "mean").embed(SENTENCES), atol=1e-6
+    )
 
 
-def test_sentences_are_counted_and_keep_their_order(save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sentences_are_counted_and_keep_their_order(
+    save: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("harness.encoders.student.COUNTED", 3)
     model, counts = SentenceModules.load(save(Pooling(64, "mean"))), list[tuple[int, int]]()
     sentences = [*SENTENCES, *reversed(SENTENCES)]
@@ -121,7 +147,9 @@ def test_views_have_dropout_and_repeat_by_seed(save: Save) -> None:
     np.testing.assert_array_equal(model.embed(SENTENCES), model.embed(SENTENCES))
 
 
-@pytest.mark.parametrize("file", ["2_Dense/model.safetensors", "2_Dense/config.json", "1_Pooling/config.json"])
+@pytest.mark.parametrize(
+    "file", ["2_Dense/model.safetensors", "2_Dense/config.json", "1_Pooling/config.json"]
+)
 def test_every_file_of_a_module_is_part_of_the_fingerprint(file: str, save: Save) -> None:
     folder = save(Pooling(64, "cls"), dense(nn.Tanh()))
     before = FolderModel(folder).fingerprint(None)
@@ -144,7 +172,9 @@ def test_a_folder_with_its_weights_in_a_module_is_found_and_read(save: Save) -> 
         (inner / name).write_text("read or not")
     (folder / "1_Pooling" / ".hidden").write_text("not read")
     read = {path.relative_to(folder).as_posix() for path in module_files(folder)}
-    assert read == {f"0_Transformer/{path.name}" for path in inner.glob("*.*") if path.name != "README.md"} | {
+    assert read == {
+        f"0_Transformer/{path.name}" for path in inner.glob("*.*") if path.name != "README.md"
+    } | {
         "0_Transformer/nested/a.bin",
         "1_Pooling/config.json",
     }
@@ -160,13 +190,30 @@ def without(weights: Weights, start: str) -> Weights:
 
 
 BIAS = "encoder.layer.{}.output.dense.bias"
-#: what is wrong -> weights as they are in the folder, files that are missing there, and what is said
+#: what is wrong -> weights as they are in the folder, files that are missing there, and what is
+#: said
 HARMS: dict[str, tuple[Callable[[Weights], Weights], tuple[str, ...], str]] = {
-    "missing layer": (lambda given: without(given, "encoder.layer.1."), (), "no weights of encoder.layer.1.attention"),
-    "one more layer": (lambda given: given | {BIAS.format(7): torch.zeros(64)}, (), f"{BIAS.format(7)} do not fit"),
-    "another width": (lambda given: given | {BIAS.format(0): torch.zeros(3)}, (), f"{BIAS.format(0)} do not fit"),
+    "missing layer": (
+        lambda given: without(given, "encoder.layer.1."),
+        (),
+        "no weights of encoder.layer.1.attention",
+    ),
+    "one more layer": (
+        lambda given: given | {BIAS.format(7): torch.zeros(64)},
+        (),
+        f"{BIAS.format(7)} do not fit",
+    ),
+    "another width": (
+        lambda given: given | {BIAS.format(0): torch.zeros(3)},
+        (),
+        f"{BIAS.format(0)} do not fit",
+    ),
     "no vocabulary": (dict, ("tokenizer.json", "vocab.txt"), "it has no vocabulary"),
-    "no tokenizer": (dict, ("tokenizer.json", "vocab.txt", "tokenizer_config.json"), "it has no vocabulary"),
+    "no tokenizer": (
+        dict,
+        ("tokenizer.json", "vocab.txt", "tokenizer_config.json"),
+        "it has no vocabulary",
+    ),
 }
 READERS: dict[str, Callable[[Path], object]] = {
     "student": lambda folder: Student.load(folder, "cls"),
@@ -193,17 +240,33 @@ def test_heads_beside_the_encoder_are_no_obstacle(reader: str, save: Save) -> No
     """A masked language model's and SimCSE's; DiffCSE's and NonLing's, as trained and as converted."""
     folder = save(Pooling(64, "cls"))
     heads = ["cls.predictions.bias", "mlp.dense.weight", "embeddings.position_ids", "pooler.extra"]
-    heads += ["aux_bert.embeddings.weight", "aux_encoder.layer.0.output.dense.bias", "electra_head.bias"]
-    heads += ["image_mlp.dense.weight", "image_pooler.dense.weight", "vit_embeddings.cls_token", "v_cls_token"]
+    heads += [
+        "aux_bert.embeddings.weight",
+        "aux_encoder.layer.0.output.dense.bias",
+        "electra_head.bias",
+    ]
+    heads += [
+        "image_mlp.dense.weight",
+        "image_pooler.dense.weight",
+        "vit_embeddings.cls_token",
+        "v_cls_token",
+    ]
     beside = {name: torch.zeros(2) for name in heads}
-    change(folder, lambda given: {f"bert.{name}": value for name, value in without(given, "pooler.").items()} | beside)
+    change(
+        folder,
+        lambda given: (
+            {f"bert.{name}": value for name, value in without(given, "pooler.").items()} | beside
+        ),
+    )
     READERS[reader](folder)
 
 
 def test_a_head_that_is_used_must_be_there(save: Save) -> None:
     folder = save(Pooling(64, "cls"))
     change(folder, lambda given: without(given, "pooler."))
-    with pytest.raises(UserError, match=r"no weights of pooler\.dense\.bias, pooler\.dense\.weight"):
+    with pytest.raises(
+        UserError, match=r"no weights of pooler\.dense\.bias, pooler\.dense\.weight"
+    ):
         Student.load(folder, "pooler")
     assert Student.load(folder, "pooler", own_head=False).read_through(nn.Identity()) is None
 
@@ -274,12 +337,23 @@ def test_a_pooling_file_alone_or_a_card_names_the_pooling(
         ("{}{}", r"modules\.json is not a valid file"),
         ('[{"type": "a"}]', r"modules\.json is not a valid file"),
         ("[1]", r"modules\.json is not a valid file"),
-        ('[{"idx": 0, "path": "../other", "type": "sentence_transformers.models.Pooling"}]', "outside the folder"),
-        ('[{"idx": 0, "path": "/etc", "type": "sentence_transformers.models.Pooling"}]', "outside the folder"),
-        ('[{"idx": 0, "path": "0", "type": "sentence_transformers.models.StaticEmbedding"}]', "begins with StaticEmb"),
+        (
+            '[{"idx": 0, "path": "../other", "type": "sentence_transformers.models.Pooling"}]',
+            "outside the folder",
+        ),
+        (
+            '[{"idx": 0, "path": "/etc", "type": "sentence_transformers.models.Pooling"}]',
+            "outside the folder",
+        ),
+        (
+            '[{"idx": 0, "path": "0", "type": "sentence_transformers.models.StaticEmbedding"}]',
+            "begins with StaticEmb",
+        ),
     ],
 )
-def test_a_list_of_modules_that_cannot_be_trained_on_is_refused(listed: str, message: str, tmp_path: Path) -> None:
+def test_a_list_of_modules_that_cannot_be_trained_on_is_refused(
+    listed: str, message: str, tmp_path: Path
+) -> None:
     (tmp_path / "modules.json").write_text(listed)
     with pytest.raises(UserError, match=f"^{tmp_path}.*{message}") as said:
         Student.load(tmp_path)
@@ -308,4 +382,6 @@ def test_views_are_those_of_encode_whatever_the_modules(tmp_path: Path) -> None:
         with torch.inference_mode():
             views = model.views(SENTENCES, 2).numpy()
         for view in range(2):
-            np.testing.assert_allclose(views[:, view], model.embed(SENTENCES), atol=2e-6, err_msg=name)
+            np.testing.assert_allclose(
+                views[:, view], model.embed(SENTENCES), atol=2e-6, err_msg=name
+            )

@@ -35,11 +35,15 @@ def encoded_singly(student: Student, sentence: str) -> np.ndarray:
         return last[-1].numpy()
     if name == "pooler":
         weights = load_file(student_folder() / "model.safetensors")
-        return torch.tanh(weights["pooler.dense.weight"] @ last[0] + weights["pooler.dense.bias"]).numpy()
+        return torch.tanh(
+            weights["pooler.dense.weight"] @ last[0] + weights["pooler.dense.bias"]
+        ).numpy()
     return (last if name == "mean" else (first + last) / 2).mean(0).numpy()
 
 
-def test_a_vector_does_not_depend_on_what_is_beside_it(student: Student, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vector_does_not_depend_on_what_is_beside_it(
+    student: Student, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = np.stack([encoded_singly(student, sentence) for sentence in SENTENCES])
     for tokens in (1, 16, 8192):
         monkeypatch.setattr(module, "TOKENS_A_BATCH", tokens)
@@ -58,21 +62,30 @@ def test_embedding_has_no_dropout_and_gives_the_mode_back(student: Student) -> N
 
 def test_a_saved_student_is_the_same(student: Student, tmp_path: Path) -> None:
     student.save(tmp_path)
-    assert "harness" not in (tmp_path / "config.json").read_text(), "the attention is named for this process alone"
+    assert "harness" not in (tmp_path / "config.json").read_text(), (
+        "the attention is named for this process alone"
+    )
     again = Student.load(tmp_path, student.pooling.name)
     np.testing.assert_array_equal(again.embed(SENTENCES), student.embed(SENTENCES))
 
 
-def test_an_encoder_with_the_names_of_the_first_bert_is_saved_with_those_of_its_modules(tmp_path: Path) -> None:
+def test_an_encoder_with_the_names_of_the_first_bert_is_saved_with_those_of_its_modules(
+    tmp_path: Path,
+) -> None:
     """google-bert's files have `bert.` before every name, and LayerNorm's `gamma` and `beta`."""
     shutil.copytree(student_folder(), tmp_path / "old")
     weights = load_file(student_folder() / "model.safetensors")
     for new, old in (("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta")):
         weights = {name.replace(new, old): value for name, value in weights.items()}
-    save_file({f"bert.{name}": value for name, value in weights.items()}, tmp_path / "old" / "model.safetensors")
+    save_file(
+        {f"bert.{name}": value for name, value in weights.items()},
+        tmp_path / "old" / "model.safetensors",
+    )
     student = Student.load(tmp_path / "old", "mean")
     student.save(tmp_path / "saved")
-    assert set(load_file(tmp_path / "saved" / "model.safetensors")) == set(student.model.state_dict())
+    assert set(load_file(tmp_path / "saved" / "model.safetensors")) == set(
+        student.model.state_dict()
+    )
     expected = Student.load(student_folder(), "mean").embed(SENTENCES)
     for encoder in (student, Student.load(tmp_path / "saved", "mean")):
         np.testing.assert_array_equal(encoder.embed(SENTENCES), expected)

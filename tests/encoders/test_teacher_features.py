@@ -1,4 +1,6 @@
-"""Features on disk: resumed, mapped, checked, gathered from several arrays; and rows of different lengths."""
+"""Features on disk: resumed, mapped, checked, gathered from several arrays; and rows of different
+lengths.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,9 @@ def test_features_are_computed_once_in_chunks_and_mapped_read_only() -> None:
 
 @pytest.mark.parametrize("step", [1, 3, 5, 6, 12, 17, 18, 19, 21, 23])
 def test_a_kill_at_any_step_loses_at_most_one_chunk(step: int, tmp_path: Path, cache: Path) -> None:
-    """Six steps a chunk: its rows and its note are flushed, named, and the name flushed; then six for the file."""
+    """Six steps a chunk: its rows and its note are flushed, named, and the name flushed; then six
+    for the file.
+    """
     killed = process(tmp_path / "log", deadly=step)
     assert killed.wait() == -signal.SIGKILL
     compute = Computed()
@@ -132,9 +136,15 @@ def interrupted() -> None:
         cached_features("key", ROWS, compute, chunk=CHUNK)
 
 
-@pytest.mark.parametrize("harm", [lambda data: data[:-4], flipped, lambda data: b""], ids=["cut", "flipped", "emptied"])
-@pytest.mark.parametrize("made", [interrupted, lambda: cached_features("key", ROWS, Computed())], ids=["part", "whole"])
-def test_a_damaged_file_is_computed_again(made: Callable[[], Any], harm: Harm, cache: Path, caplog) -> None:
+@pytest.mark.parametrize(
+    "harm", [lambda data: data[:-4], flipped, lambda data: b""], ids=["cut", "flipped", "emptied"]
+)
+@pytest.mark.parametrize(
+    "made", [interrupted, lambda: cached_features("key", ROWS, Computed())], ids=["part", "whole"]
+)
+def test_a_damaged_file_is_computed_again(
+    made: Callable[[], Any], harm: Harm, cache: Path, caplog
+) -> None:
     made()
     (path,) = (*cache.glob("*.npy"), *cache.glob("*.parts/*.bin"))
     path.write_bytes(harm(path.read_bytes()))
@@ -147,20 +157,32 @@ def test_a_damaged_file_is_computed_again(made: Callable[[], Any], harm: Harm, c
 
 def test_parts_of_other_keys_types_and_counts_are_not_mixed_in() -> None:
     interrupted()
-    for key, rows, dtype in (("other", 10, "float32"), ("key", 9, "float32"), ("key", 10, "float16")):
+    for key, rows, dtype in (
+        ("other", 10, "float32"),
+        ("key", 9, "float32"),
+        ("key", 10, "float16"),
+    ):
         compute = Computed()
-        np.testing.assert_array_equal(cached_features(key, rows, compute, dtype=dtype), EXPECTED[:rows])
+        np.testing.assert_array_equal(
+            cached_features(key, rows, compute, dtype=dtype), EXPECTED[:rows]
+        )
         assert compute.calls == [(0, rows)]
     with pytest.raises(UserError, match=r"shapes \(2,\) and \(3,\), some from before"):
         cached_features("key", ROWS, lambda start, stop: np.zeros((stop - start, 2)), chunk=CHUNK)
 
 
-@pytest.mark.parametrize(("value", "dtype"), [(np.nan, "float32"), (-np.inf, "float32"), (1e6, "float16")])
-def test_features_that_are_not_finite_are_refused_by_row(value: float, dtype: str, cache: Path) -> None:
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(np.nan, "float32"), (-np.inf, "float32"), (1e6, "float16")]
+)
+def test_features_that_are_not_finite_are_refused_by_row(
+    value: float, dtype: str, cache: Path
+) -> None:
     values = EXPECTED.copy()
     values[[5, 7], 1] = value
     with pytest.raises(UserError, match=f"the rows 5, 7 are not finite numbers in {dtype}"):
-        cached_features("key", ROWS, lambda start, stop: values[start:stop], dtype=dtype, chunk=CHUNK)
+        cached_features(
+            "key", ROWS, lambda start, stop: values[start:stop], dtype=dtype, chunk=CHUNK
+        )
     assert not list(cache.glob("*.npy"))
 
 
@@ -171,13 +193,17 @@ def test_a_computation_that_gives_other_rows_is_a_bug() -> None:
         cached_features("key", 0, Computed())
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="resident memory is read from /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").is_file(), reason="resident memory is read from /proc"
+)
 def test_gathering_rows_of_a_large_file_needs_no_memory() -> None:
     def compute(start: int, stop: int) -> np.ndarray:
         return np.repeat(np.arange(start, stop, dtype=np.float32)[:, None], 768, axis=1)
 
     def resident() -> float:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
+        return (
+            int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
+        )
 
     rows = np.random.default_rng(0).integers(0, 82783, 64)
     cached_features("large", 82783, compute)
@@ -190,7 +216,11 @@ def test_gathering_rows_of_a_large_file_needs_no_memory() -> None:
 
 def mapped(values: np.ndarray) -> np.ndarray:
     kept = cached_features(
-        str(len(values)), len(values), lambda start, stop: values[start:stop], dtype="float16", chunk=2
+        str(len(values)),
+        len(values),
+        lambda start, stop: values[start:stop],
+        dtype="float16",
+        chunk=2,
     )
     assert kept.dtype == np.float16
     return kept
@@ -198,7 +228,9 @@ def mapped(values: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("shape", [(4,), (2, 4), ()])
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_stacked_rows_are_those_of_the_arrays_put_together(shape: tuple[int, ...], shuffled: bool) -> None:
+def test_stacked_rows_are_those_of_the_arrays_put_together(
+    shape: tuple[int, ...], shuffled: bool
+) -> None:
     random = np.random.default_rng(0)
     parts = [random.normal(size=(size, *shape)).astype(np.float16) for size in (5, 0, 1, 4, 5)]
     parts[2:] = [parts[2], mapped(parts[3]), mapped(np.concatenate([parts[0][:2], parts[4]]))[2:]]
@@ -208,7 +240,12 @@ def test_stacked_rows_are_those_of_the_arrays_put_together(shape: tuple[int, ...
         for order in (random.permutation(15), random.integers(0, 15, 15)):
             together, stacked = together[order], stacked.in_order(order)
     assert (len(stacked), stacked.shape, stacked.dtype) == (15, together.shape, together.dtype)
-    for rows in (random.integers(0, 15, 40), np.array([14]), np.array([], dtype=np.int64), np.arange(15)):
+    for rows in (
+        random.integers(0, 15, 40),
+        np.array([14]),
+        np.array([], dtype=np.int64),
+        np.arange(15),
+    ):
         gathered = stacked[rows]
         np.testing.assert_array_equal(gathered, together[rows])
         assert gathered.dtype == np.float32
@@ -265,7 +302,9 @@ def test_a_killed_computation_goes_on_at_its_last_whole_chunk() -> None:
     assert sorted(compute.asked) == list(range(20, 37))
 
 
-def test_a_damaged_file_of_rows_is_computed_again_and_one_cut_short_meanwhile_is_named(cache: Path) -> None:
+def test_a_damaged_file_of_rows_is_computed_again_and_one_cut_short_meanwhile_is_named(
+    cache: Path,
+) -> None:
     cached_ragged("key", 37, 3, Lengths())
     (file,) = cache.parent.glob("ragged/*.bin")
     file.write_bytes(file.read_bytes()[::-1])

@@ -1,4 +1,6 @@
-"""The trial of a model, against plain transformers, one sentence at a time: the same vectors, or one line."""
+"""The trial of a model, against plain transformers, one sentence at a time: the same vectors, or
+one line.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +29,38 @@ from harness.encoders.trial import TrialKey
 from harness.errors import UserError
 
 SENTENCES = [
-    *("red", "the dog runs", "a horse sleeps on the big red square of a cat", "the cat [PAD] runs", ""),
-    *("a horse sleeps on the big red square of a house", "the horse sleeps on the small circle " * 12),
+    *(
+        "red",
+        "the dog runs",
+        "a horse sleeps on the big red square of a cat",
+        "the cat [PAD] runs",
+        "",
+    ),
+    *(
+        "a horse sleeps on the big red square of a house",
+        "the horse sleeps on the small circle " * 12,
+    ),
 ]
-POOLED: dict[str, Callable[[Any], Any]] = {"cls": lambda h: h[0], "mean": lambda h: h.mean(0), "last": lambda h: h[-1]}
+POOLED: dict[str, Callable[[Any], Any]] = {
+    "cls": lambda h: h[0],
+    "mean": lambda h: h.mean(0),
+    "last": lambda h: h[-1],
+}
 #: where a tokenizer puts its tokens, and their types
-TEMPLATES = {"first": "[CLS] $A [SEP]", "last": "$A:0 [SEP]:0 [CLS]:2", "none": "$A", "typed": "[CLS]:2 $A:0 [SEP]:0"}
+TEMPLATES = {
+    "first": "[CLS] $A [SEP]",
+    "last": "$A:0 [SEP]:0 [CLS]:2",
+    "none": "$A",
+    "typed": "[CLS]:2 $A:0 [SEP]:0",
+}
 
 
-def save_model(folder: Path, kind: str, places: str = "first", side: str = "right", **sizes: Any) -> Path:
-    """A small random model of a type, whose tokenizer puts its tokens in these places and pads on this side."""
+def save_model(
+    folder: Path, kind: str, places: str = "first", side: str = "right", **sizes: Any
+) -> Path:
+    """A small random model of a type, whose tokenizer puts its tokens in these places and pads on
+    this side.
+    """
     small(kind, folder, **sizes)
     made = PreTrainedTokenizerFast.from_pretrained(folder)
     made.backend_tokenizer.post_processor = processors.TemplateProcessing(
@@ -51,13 +75,18 @@ def save_model(folder: Path, kind: str, places: str = "first", side: str = "righ
 @torch.inference_mode()
 def singly(folder: Path, pooling: str) -> np.ndarray:
     """Each sentence by itself, with everything that its tokenizer gives."""
-    model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    model, tokenizer = (
+        AutoModel.from_pretrained(folder).eval(),
+        AutoTokenizer.from_pretrained(folder),
+    )
     known, vectors = inspect.signature(model.forward).parameters, []
     for sentence in SENTENCES:
         encoded = tokenizer(sentence, return_tensors="pt", truncation=True, max_length=64)
         if not encoded["input_ids"].shape[1]:
             encoded = tokenizer("[PAD]", return_tensors="pt")
-        states = model(**{name: value for name, value in encoded.items() if name in known}).last_hidden_state[0]
+        states = model(
+            **{name: value for name, value in encoded.items() if name in known}
+        ).last_hidden_state[0]
         vectors.append(POOLED[pooling](states).numpy())
     return np.stack(vectors)
 
@@ -70,19 +99,35 @@ def pad_is_the_end(folder: Path) -> Path:
 
 def funnel(folder: Path) -> Path:
     save_model(folder, "bert", "typed")
-    sizes = {"vocab_size": 64, "d_model": 32, "n_head": 4, "d_head": 8, "d_inner": 48, "block_sizes": [1, 1, 1]}
+    sizes = {
+        "vocab_size": 64,
+        "d_model": 32,
+        "n_head": 4,
+        "d_head": 8,
+        "d_inner": 48,
+        "block_sizes": [1, 1, 1],
+    }
     transformers.FunnelBaseModel(transformers.FunnelConfig(**sizes)).save_pretrained(folder)
     return folder
 
 
 FAMILIES: dict[str, tuple[str, Callable[[Path], Path]]] = {
-    **{kind: ("packed", partial(save_model, kind=kind)) for kind in ("bert", "roberta", "electra", "albert")},
+    **{
+        kind: ("packed", partial(save_model, kind=kind))
+        for kind in ("bert", "roberta", "electra", "albert")
+    },
     "xlm-roberta": ("packed", partial(save_model, kind="xlm-roberta", pad_token_id=1)),
     "roberta, pad is the end": ("packed", pad_is_the_end),
     "roberta, two pads": ("packed", partial(save_model, kind="roberta", pad_token_id=7)),
-    **{kind: ("padded", partial(save_model, kind=kind)) for kind in ("modernbert", "mpnet", "rembert", "squeezebert")},
+    **{
+        kind: ("padded", partial(save_model, kind=kind))
+        for kind in ("modernbert", "mpnet", "rembert", "squeezebert")
+    },
     "deberta-v2": ("padded", partial(save_model, kind="deberta-v2", relative_attention=True)),
-    **{kind: ("equal lengths", partial(save_model, kind=kind)) for kind in ("mobilebert", "convbert", "fnet")},
+    **{
+        kind: ("equal lengths", partial(save_model, kind=kind))
+        for kind in ("mobilebert", "convbert", "fnet")
+    },
     "nystromformer": (
         "equal lengths",
         partial(save_model, kind="nystromformer", num_landmarks=64, segment_means_seq_len=64),
@@ -97,15 +142,22 @@ FAMILIES: dict[str, tuple[str, Callable[[Path], Path]]] = {
 }
 #: where the first token says nothing of a sentence, and what the line names
 NO_FIRST = {
-    **dict.fromkeys(("gpt2", "llama", "clip", "decoder"), "another last word .* use the pooling last or mean"),
-    **dict.fromkeys(("no special tokens", "qwen3"), "has no token of its own at the beginning .* pooling last or mean"),
+    **dict.fromkeys(
+        ("gpt2", "llama", "clip", "decoder"), "another last word .* use the pooling last or mean"
+    ),
+    **dict.fromkeys(
+        ("no special tokens", "qwen3"),
+        "has no token of its own at the beginning .* pooling last or mean",
+    ),
     "xlnet": r"puts \[CLS\] elsewhere than at the beginning .* pooling last or mean",
 }
 
 
 @pytest.mark.parametrize("pooling", POOLED)
 @pytest.mark.parametrize("name", FAMILIES)
-def test_vectors_are_those_of_single_sentences_or_refused(name: str, pooling: str, tmp_path: Path) -> None:
+def test_vectors_are_those_of_single_sentences_or_refused(
+    name: str, pooling: str, tmp_path: Path
+) -> None:
     rows, save = FAMILIES[name]
     folder = save(tmp_path)
     if pooling == "cls" and name in NO_FIRST:
@@ -126,16 +178,24 @@ def test_vectors_are_those_of_single_sentences_or_refused(name: str, pooling: st
 @pytest.mark.parametrize(
     ("save", "pooling", "says"),
     [
-        (partial(save_model, kind="nystromformer", num_landmarks=16), "mean", "NystromformerModel fails on sentences"),
+        (
+            partial(save_model, kind="nystromformer", num_landmarks=16),
+            "mean",
+            "NystromformerModel fails on sentences",
+        ),
         (funnel, "mean", "its last layer has 2 vectors for 8 tokens; use the pooling cls"),
     ],
 )
-def test_a_model_that_fails_is_one_line(save: Callable[[Path], Path], pooling: str, says: str, tmp_path: Path) -> None:
+def test_a_model_that_fails_is_one_line(
+    save: Callable[[Path], Path], pooling: str, says: str, tmp_path: Path
+) -> None:
     with pytest.raises(UserError, match=says):
         Student.load(save(tmp_path), pooling)
 
 
-@pytest.mark.parametrize(("value", "says"), [(float("nan"), "is not finite"), (0.0, "does not change its vector")])
+@pytest.mark.parametrize(
+    ("value", "says"), [(float("nan"), "is not finite"), (0.0, "does not change its vector")]
+)
 def test_weights_without_sense_are_refused(value: float, says: str, tmp_path: Path) -> None:
     folder = save_model(tmp_path, "bert")
     model = transformers.BertModel.from_pretrained(folder)
@@ -160,18 +220,26 @@ def test_a_model_that_counts_its_pad_tokens_reads_no_packed_rows(
     (row,) = student.tokenizer(["the [MASK] runs"])["input_ids"]
     assert 4 in row
     single = student.model(torch.tensor([row])).last_hidden_state.mean(1).detach()
-    np.testing.assert_allclose(student.embed(["the [MASK] runs"]), single, atol=2e-5 * abs(single).max())
+    np.testing.assert_allclose(
+        student.embed(["the [MASK] runs"]), single, atol=2e-5 * abs(single).max()
+    )
 
 
 @pytest.mark.parametrize(
     ("kind", "positions"),
     # RoBERTa counts from its pad token's id and 1, and gives pad tokens no positions
-    [("clip_text_model", {}), ("gpt2", {}), ("roberta", {"pad_token_id": 5, "max_position_embeddings": 72})],
+    [
+        ("clip_text_model", {}),
+        ("gpt2", {}),
+        ("roberta", {"pad_token_id": 5, "max_position_embeddings": 72}),
+    ],
 )
 def test_the_most_tokens_are_found_without_a_table_that_is_known(
     kind: str, positions: dict[str, int], tmp_path: Path
 ) -> None:
-    folder = save_model(tmp_path, kind, **{"max_position_embeddings": 66, "n_positions": 66, **positions})
+    folder = save_model(
+        tmp_path, kind, **{"max_position_embeddings": 66, "n_positions": 66, **positions}
+    )
     assert Student.load(folder, "last", max_length=66).longest == 64
     with pytest.raises(UserError, match=r"max_length = 100, .* give --set max_length=66 or fewer"):
         Student.load(folder, "last", max_length=100)
@@ -201,7 +269,9 @@ def test_a_known_answer_tries_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("name", ["bert", "convbert"])
-def test_sentence_transformers_gets_batches_whose_vectors_are_right(name: str, side: str, tmp_path: Path) -> None:
+def test_sentence_transformers_gets_batches_whose_vectors_are_right(
+    name: str, side: str, tmp_path: Path
+) -> None:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.models import Pooling, Transformer
 
@@ -216,13 +286,17 @@ NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
 @pytest.mark.parametrize("method", ["simcse", "mcse"])
-def test_an_encoder_without_dropout_is_refused_where_views_must_differ(method: str, tmp_path: Path) -> None:
+def test_an_encoder_without_dropout_is_refused_where_views_must_differ(
+    method: str, tmp_path: Path
+) -> None:
     folder = save_model(tmp_path / "encoder", "bert", **NO_DROPOUT)
     says = r"has no dropout, so they are equal; give it one with --set dropout=0.1"
     with pytest.raises(UserError, match=says):
         short_run(method, tmp_path / "results", encoders=f"x={folder}", settings="toy")
     assert not (tmp_path / "results").exists()
-    (result,) = short_run(f"{method}[dropout=0.1]", tmp_path / "results", encoders=f"x={folder}", settings="toy").runs
+    (result,) = short_run(
+        f"{method}[dropout=0.1]", tmp_path / "results", encoders=f"x={folder}", settings="toy"
+    ).runs
     assert result.trial.views > 0
 
 
@@ -253,18 +327,36 @@ def test_what_the_trial_found_is_in_the_result(tmp_path: Path) -> None:
     folder = save_model(tmp_path / "encoder", "convbert")
     (result,) = short_run("simcse", tmp_path / "results", encoders=f"x={folder}").runs
     assert result.trial is not None
-    assert (result.trial.rows, result.trial.longest, result.trial.types) == ("equal lengths", 64, (0, 0, 0))
-    shown = CliRunner().invoke(show, [result.spec.key, "--results", str(tmp_path / "results")]).output
+    assert (result.trial.rows, result.trial.longest, result.trial.types) == (
+        "equal lengths",
+        64,
+        (0, 0, 0),
+    )
+    shown = (
+        CliRunner().invoke(show, [result.spec.key, "--results", str(tmp_path / "results")]).output
+    )
     assert "trial of the encoder: rows=equal lengths, types=(0, 0, 0), longest=64, alone=" in shown
     assert result.trial.alone < 1e-4 < min(result.trial.views, result.trial.last_word)
 
 
-@pytest.mark.parametrize(("name", "says"), [("gpt2", "another last word"), ("damaged", "cannot be read")])
-def test_an_encoder_that_cannot_be_used_is_an_error_of_the_plan(name: str, says: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "says"), [("gpt2", "another last word"), ("damaged", "cannot be read")]
+)
+def test_an_encoder_that_cannot_be_used_is_an_error_of_the_plan(
+    name: str, says: str, tmp_path: Path
+) -> None:
     folder = FAMILIES["bert" if name == "damaged" else name][1](tmp_path / "encoder")
     if name == "damaged":
         (folder / "model.safetensors").write_bytes(b"no weights")
-    words = ["--methods", "simcse", "--encoders", f"x={folder}", "--results", str(tmp_path / "results"), "--dry-run"]
+    words = [
+        "--methods",
+        "simcse",
+        "--encoders",
+        f"x={folder}",
+        "--results",
+        str(tmp_path / "results"),
+        "--dry-run",
+    ]
     outcome = CliRunner().invoke(run, words)
     assert isinstance(outcome.exception, UserError)
     assert says in str(outcome.exception)

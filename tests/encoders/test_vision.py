@@ -29,7 +29,9 @@ def test_colours_change_as_often_as_asked(
 ) -> None:
     """Greys at the chance that is given, the jitter in four of five views."""
     augmentation, rng = Augmentation(8, **options), generator(seed=0)
-    views = torch.stack([augmentation.of(Image.new("RGB", (9, 9), colour), rng) for _ in range(200)]).numpy()
+    views = torch.stack(
+        [augmentation.of(Image.new("RGB", (9, 9), colour), rng) for _ in range(200)]
+    ).numpy()
     assert views.dtype == np.uint8
     apart = np.abs(views / 255 - np.array(colour)[:, None, None] / 255).max(axis=(2, 3, 4))
     assert (apart > 1e-3).mean() == pytest.approx(share, abs=0.06)
@@ -47,10 +49,14 @@ def test_colours_are_shaken_as_torchvision_shakes_them(name: str, amount: float)
     pixels = torch.from_numpy(np.concatenate([noise(40, 8), grey])).permute(2, 0, 1).float() / 255
     factor = amount if name == "hue" else 1 + 4 * amount
     expected = getattr(functional, f"adjust_{name}")(pixels, factor)
-    torch.testing.assert_close(getattr(vision, f"_{name}")(pixels, factor), expected, atol=3e-6, rtol=0)
+    torch.testing.assert_close(
+        getattr(vision, f"_{name}")(pixels, factor), expected, atol=3e-6, rtol=0
+    )
 
 
-@pytest.mark.parametrize(("mine", "smallest"), [(Augmentation(8), 0.2), (Augmentation(8, smallest=0.5), 0.5)])
+@pytest.mark.parametrize(
+    ("mine", "smallest"), [(Augmentation(8), 0.2), (Augmentation(8, smallest=0.5), 0.5)]
+)
 def test_crops_have_the_distribution_of_torchvision(mine: Augmentation, smallest: float) -> None:
     """Areas and places of 4,000 crops of a wide picture, against its RandomResizedCrop."""
     v2 = pytest.importorskip("torchvision.transforms.v2")
@@ -60,7 +66,9 @@ def test_crops_have_the_distribution_of_torchvision(mine: Augmentation, smallest
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         drawn = [theirs_crop.make_params([picture]) for _ in range(4000)]
-    theirs = np.array([[each["left"], each["top"], each["width"], each["height"]] for each in drawn])
+    theirs = np.array(
+        [[each["left"], each["top"], each["width"], each["height"]] for each in drawn]
+    )
     crops = [mine._crop(500, 200, rng) for _ in range(4000)]
     ours = np.array([[crop.left, crop.top, crop.width, crop.height] for crop in crops])
     for column in range(4):
@@ -72,10 +80,14 @@ def test_crops_have_the_distribution_of_torchvision(mine: Augmentation, smallest
 def test_a_view_is_pillows_crop_resized_within_one_of_255_and_half_are_turned() -> None:
     picture, rng = Image.fromarray(noise(90, 120)), generator(seed=0)
     pixels, crops = vision._decoded(picture, [vision.Crop(10, 5, 80, 60)], 48)
-    expected = np.asarray(picture.crop((10, 5, 90, 65)).resize((48, 48), Image.Resampling.BILINEAR), dtype=int)
+    expected = np.asarray(
+        picture.crop((10, 5, 90, 65)).resize((48, 48), Image.Resampling.BILINEAR), dtype=int
+    )
     turned = []
     for _ in range(200):
-        view = Augmentation(48, jitter=0, grey=0)._view(pixels, crops[0], rng).permute(1, 2, 0).numpy()
+        view = (
+            Augmentation(48, jitter=0, grey=0)._view(pixels, crops[0], rng).permute(1, 2, 0).numpy()
+        )
         apart = [np.abs(view - each).max() for each in (expected, expected[:, ::-1])]
         assert min(apart) <= 1
         turned.append(apart[1] <= 1)
@@ -83,7 +95,9 @@ def test_a_view_is_pillows_crop_resized_within_one_of_255_and_half_are_turned() 
 
 
 @pytest.mark.parametrize(("side", "smaller"), [(95, 1), (96, 2), (191, 2), (192, 4), (400, 8)])
-def test_a_large_jpeg_is_decoded_smaller_only_where_no_crop_falls_below_the_target(side: int, smaller: int) -> None:
+def test_a_large_jpeg_is_decoded_smaller_only_where_no_crop_falls_below_the_target(
+    side: int, smaller: int
+) -> None:
     stream = io.BytesIO()
     slope = np.linspace(0, 255, 640)[None, :, None] * np.ones((480, 1, 3))
     Image.fromarray(slope.astype(np.uint8)).save(stream, "JPEG", quality=95)

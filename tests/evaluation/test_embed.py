@@ -18,13 +18,18 @@ from harness.evaluation.suites import Embedded, NotFiniteError
 from harness.toy import student_folder
 
 
-def test_each_distinct_sentence_is_embedded_once_and_no_vector_that_is_not_finite_is_given_out() -> None:
+def test_each_distinct_sentence_is_embedded_once_and_no_vector_that_is_not_finite_is_given_out() -> (
+    None
+):
     """One row a sentence."""
     calls: list[list[str]] = []
 
     def embed(sentences: Sequence[str]) -> np.ndarray:
         calls.append(list(sentences))
-        return np.array([[np.nan if text == "bb" else len(text), ord(text[0])] for text in sentences], dtype=np.float32)
+        return np.array(
+            [[np.nan if text == "bb" else len(text), ord(text[0])] for text in sentences],
+            dtype=np.float32,
+        )
 
     vectors = Embedded(embed, iter(["bb", "a", "bb", "ccc", "a"]))
     assert calls == [["bb", "a", "ccc"]]
@@ -37,12 +42,15 @@ def test_each_distinct_sentence_is_embedded_once_and_no_vector_that_is_not_finit
             Embedded(lambda _, shape=shape: np.zeros(shape), ["a", "b"])
 
 
-def test_batches_are_as_large_as_their_tokens_allow_and_no_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_as_large_as_their_tokens_allow_and_no_larger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(student_module, "TOKENS_A_BATCH", 40)
     student = Student.load(student_folder())
     sizes: list[list[int]] = []
     student.model.register_forward_pre_hook(
-        lambda module, args, given: sizes.append(given["attention_mask"].sum(1).tolist()), with_kwargs=True
+        lambda module, args, given: sizes.append(given["attention_mask"].sum(1).tolist()),
+        with_kwargs=True,
     )
     student.packing = None
     texts = ["red " * count for count in (1, 30, 2, 7, 3, 7, 1, 60, 5, 9)]
@@ -55,15 +63,25 @@ def test_batches_are_as_large_as_their_tokens_allow_and_no_larger(monkeypatch: p
 
 
 #: Few distinct values, so that ties are the rule.
-tied = st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.5, 1.0, 4.75, 5.0])), min_size=2, max_size=40)
+tied = st.lists(
+    st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.5, 1.0, 4.75, 5.0])),
+    min_size=2,
+    max_size=40,
+)
 real = st.lists(st.tuples(st.floats(-1, 1), st.floats(0, 5)), min_size=3, max_size=40)
 
 
 @pytest.mark.parametrize(
     ("mine", "theirs", "strategy"),
-    [(spearman, stats.spearmanr, tied), (spearman, stats.spearmanr, real), (pearson, stats.pearsonr, tied)],
+    [
+        (spearman, stats.spearmanr, tied),
+        (spearman, stats.spearmanr, real),
+        (pearson, stats.pearsonr, tied),
+    ],
 )
-def test_correlations_are_scipys(mine: Callable, theirs: Callable, strategy: st.SearchStrategy) -> None:
+def test_correlations_are_scipys(
+    mine: Callable, theirs: Callable, strategy: st.SearchStrategy
+) -> None:
     @given(strategy)
     def check(pairs: list[tuple[float, float]]) -> None:
         x, y = np.array(pairs, dtype=np.float64).T

@@ -35,7 +35,9 @@ RNG = np.random.default_rng(0)
 
 
 def slow_nearest(query: int, pool: np.ndarray, k: int) -> list[tuple[int, float]]:
-    """A full sort of float64 cosines with the other rows, rounded so that what float32 cannot distinguish is equal."""
+    """A full sort of float64 cosines with the other rows, rounded so that what float32 cannot
+    distinguish is equal.
+    """
     cosines, own = [], pool[query].astype(np.float64)
     for row, other in enumerate(pool.astype(np.float64)):
         norms = np.linalg.norm(own) * np.linalg.norm(other)
@@ -45,7 +47,12 @@ def slow_nearest(query: int, pool: np.ndarray, k: int) -> list[tuple[int, float]
 
 
 @settings(deadline=None, max_examples=40)
-@given(rows=st.integers(2, 30), width=st.integers(1, 4), cells=st.integers(1, 90), seed=st.integers(0, 999))
+@given(
+    rows=st.integers(2, 30),
+    width=st.integers(1, 4),
+    cells=st.integers(1, 90),
+    seed=st.integers(0, 999),
+)
 def test_neighbours_in_blocks_are_a_full_sort(rows: int, width: int, cells: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     # Signs and zeros: cosines tie often, and equal ones are equal in float32 too.
@@ -70,7 +77,9 @@ def circle(texts: Sequence[str]) -> np.ndarray:
 
 
 def test_drawn_captions_have_the_nearest_others_by_hand() -> None:
-    def drawn(texts: Sequence[str], count: int, seed: int = 0, embed: Callable = circle) -> dict[str, np.ndarray]:
+    def drawn(
+        texts: Sequence[str], count: int, seed: int = 0, embed: Callable = circle
+    ) -> dict[str, np.ndarray]:
         return neighbours_of(texts, embed, count, np.random.default_rng(seed))
 
     # every caption is there twice
@@ -94,7 +103,9 @@ def test_drawn_captions_have_the_nearest_others_by_hand() -> None:
 
 
 def test_one_seed_gives_one_plane_and_clusters_stay_together_in_it() -> None:
-    """Of far centres with little noise, in mixed order; few or equal vectors have a plane too, and fewer clusters."""
+    """Of far centres with little noise, in mixed order; few or equal vectors have a plane too, and
+    fewer clusters.
+    """
     which = np.random.default_rng(1).permutation(np.repeat(np.arange(3), 20))
     vectors = (np.eye(8)[which] + 0.01 * RNG.standard_normal((60, 8))).astype(np.float32)
     first = plane(vectors, 7)
@@ -116,23 +127,41 @@ def test_ranks_and_histograms_are_those_of_a_loop() -> None:
     assert computed["worst_rank"].dtype == np.int32
     cosine_of = units(texts) @ units(images).T
     for row, own in enumerate(image_of):
-        assert computed["rank"][row] == 1 + sum(cosine_of[row, image] > cosine_of[row, own] for image in range(10))
+        assert computed["rank"][row] == 1 + sum(
+            cosine_of[row, image] > cosine_of[row, own] for image in range(10)
+        )
     true, other = [], []
     for image in range(10):
-        cosines = [float(t @ images[image] / np.linalg.norm(t) / np.linalg.norm(images[image])) for t in texts]
+        cosines = [
+            float(t @ images[image] / np.linalg.norm(t) / np.linalg.norm(images[image]))
+            for t in texts
+        ]
         order = sorted(range(30), key=lambda row: -cosines[row])
-        assert computed["worst_rank"][image] == 1 + max(order.index(row) for row in np.flatnonzero(image_of == image))
+        assert computed["worst_rank"][image] == 1 + max(
+            order.index(row) for row in np.flatnonzero(image_of == image)
+        )
         for row, value in enumerate(cosines):
             (true if image_of[row] == image else other).append(value)
     for which, values in (("true", true), ("other", other)):
-        np.testing.assert_array_equal(computed[f"similarity_{which}"], np.histogram(values, EDGES)[0])
+        np.testing.assert_array_equal(
+            computed[f"similarity_{which}"], np.histogram(values, EDGES)[0]
+        )
     assert computed["similarity_true"].sum() == 30
     same = np.ones((4, 3))
     tied = similarities(same, same, np.arange(4))
-    assert tied["worst_rank"].tolist() == tied["rank"].tolist() == [4] * 4, "ties count against the model"
+    assert tied["worst_rank"].tolist() == tied["rank"].tolist() == [4] * 4, (
+        "ties count against the model"
+    )
 
 
-TEXTS = ["a dog runs", "the dog is running", "a cat sleeps", "a dog runs fast", "two men play chess indoors", "x y"]
+TEXTS = [
+    "a dog runs",
+    "the dog is running",
+    "a cat sleeps",
+    "a dog runs fast",
+    "two men play chess indoors",
+    "x y",
+]
 
 
 def test_triples_take_two_captions_of_one_image_and_a_far_one() -> None:
@@ -148,7 +177,9 @@ def test_triples_take_two_captions_of_one_image_and_a_far_one() -> None:
         assert rows[0] // 2 == rows[1] // 2 != rows[2] // 2
     assert len({triple[0] for triple in drawn}) == 3, "an image was drawn twice"
     assert ["a dog runs", "the dog is running", "two men play chess indoors"] in drawn
-    assert ["a dog runs", "a dog runs fast", "two men play chess indoors"] in triples([0, 1, 2, 3, 4, 5], 6)
+    assert ["a dog runs", "a dog runs fast", "two men play chess indoors"] in triples(
+        [0, 1, 2, 3, 4, 5], 6
+    )
     with pytest.raises(ValueError, match="three images"):
         triples([0, 1], 1)
 
@@ -156,10 +187,20 @@ def test_triples_take_two_captions_of_one_image_and_a_far_one() -> None:
 def test_view_cosines_are_means_over_pairs() -> None:
     views = RNG.standard_normal((2, 3, 4, 5))
     views /= np.linalg.norm(views, axis=-1, keepdims=True)
-    same = [views[t, s, i] @ views[t, s, j] for t in range(2) for s in range(3) for i in range(4) for j in range(i)]
+    same = [
+        views[t, s, i] @ views[t, s, j]
+        for t in range(2)
+        for s in range(3)
+        for i in range(4)
+        for j in range(i)
+    ]
     close = [a @ b for t in range(2) for a in views[t, 0] for b in views[t, 1]]
     apart = [a @ b for t in range(2) for s in (0, 1) for a in views[t, s] for b in views[t, 2]]
-    wanted = {"cosine_same": np.mean(same), "cosine_close": np.mean(close), "cosine_apart": np.mean(apart)}
+    wanted = {
+        "cosine_same": np.mean(same),
+        "cosine_close": np.mean(close),
+        "cosine_apart": np.mean(apart),
+    }
     assert view_cosines(views) == pytest.approx(wanted)
 
 
@@ -183,13 +224,23 @@ def test_the_suite_on_the_toy_world() -> None:
         assert len({query, *texts}) == 4
     assert (np.diff(by_name["neighbour_cosines"]) <= 0).all()
     texts = list(dict.fromkeys(TOY_RETRIEVAL.load(None).texts))
-    order = generator(suite="figures", task="ToyRetrieval", seed=0, part="queries").permutation(len(texts))
-    assert by_name["queries"].tolist() == [texts[row] for row in order[:6]], "a draw of its own for each purpose"
+    order = generator(suite="figures", task="ToyRetrieval", seed=0, part="queries").permutation(
+        len(texts)
+    )
+    assert by_name["queries"].tolist() == [texts[row] for row in order[:6]], (
+        "a draw of its own for each purpose"
+    )
     assert scores["Avg"] == {}
     assert scores["ToyRetrieval"]["cosine_same"] > scores["ToyRetrieval"]["cosine_apart"]
-    constant = Embedder(student.embed, views=lambda texts, count, seed: np.ones((len(texts), count, 8), np.float32))
-    still = FiguresSuite(["ToyRetrieval"], captions=20, clusters=2, views=5).evaluate(constant, None)
-    assert still.scores["ToyRetrieval"]["cosine_apart"] == pytest.approx(1), "each view has length 1"
+    constant = Embedder(
+        student.embed, views=lambda texts, count, seed: np.ones((len(texts), count, 8), np.float32)
+    )
+    still = FiguresSuite(["ToyRetrieval"], captions=20, clusters=2, views=5).evaluate(
+        constant, None
+    )
+    assert still.scores["ToyRetrieval"]["cosine_apart"] == pytest.approx(1), (
+        "each view has length 1"
+    )
     again = FiguresSuite(["ToySTS", "ToyRetrieval"], **options).evaluate(model, None)
     for name, values in arrays.items():
         np.testing.assert_array_equal(values, again.arrays[name])
@@ -205,7 +256,9 @@ def test_spaces_of_a_model_are_kept_apart_and_one_without_dropout_views_is_repor
         def images(self, pairs: Sequence[str], name: str) -> np.ndarray:
             return np.eye(1000)[: len(pairs)]
 
-    model = Embedder(lambda texts: np.array([[len(text), 1.0] for text in texts], np.float32), shared=Shared())
+    model = Embedder(
+        lambda texts: np.array([[len(text), 1.0] for text in texts], np.float32), shared=Shared()
+    )
     done = FiguresSuite(["ToyRetrieval"], captions=20, clusters=2, views=5).evaluate(model, None)
     assert (done.arrays[ArrayName("ToyRetrieval", "worst_rank", "own")] == 1).all()
     assert not any(name.space == "teacher" or name.what == "views" for name in done.arrays)
@@ -222,9 +275,13 @@ def test_spaces_of_a_model_are_kept_apart_and_one_without_dropout_views_is_repor
         ([], []),
     ],
 )
-def test_a_task_with_too_few_captions_is_left_out_with_a_line(captions: list[str], image_of: list[int]) -> None:
+def test_a_task_with_too_few_captions_is_left_out_with_a_line(
+    captions: list[str], image_of: list[int]
+) -> None:
     images = sorted(set(image_of))
-    data = SimpleNamespace(texts=captions, image_of=np.array(image_of, dtype=np.int64), images=images)
+    data = SimpleNamespace(
+        texts=captions, image_of=np.array(image_of, dtype=np.int64), images=images
+    )
     task = SimpleNamespace(name="mine", kind="retrieval task", load=lambda root: data)
     student = Student.load(student_folder(), "cls")
     model = Embedder(student.embed, views=partial(dropout_views, student))
@@ -232,12 +289,16 @@ def test_a_task_with_too_few_captions_is_left_out_with_a_line(captions: list[str
     assert done.scores["mine"] == {"n_texts": len(captions), "n_images": len(images)}
     assert not done.arrays
     few = f"{len(images)} and {len(set(captions))}"
-    assert done.warnings == [f"figures: mine: left out: too few images or different captions ({few})"]
+    assert done.warnings == [
+        f"figures: mine: left out: too few images or different captions ({few})"
+    ]
 
 
 def test_numbers_are_part_of_the_protocol_and_checked() -> None:
     options = ({}, {"views": 5}, {"queries": 5}, {"seed": 1}, {"captions": 50}, {"clusters": 5})
-    assert len({FiguresSuite(["ToySTS"], **more).fingerprint(None) for more in options}) == len(options)
+    assert len({FiguresSuite(["ToySTS"], **more).fingerprint(None) for more in options}) == len(
+        options
+    )
     for task, more, message in (
         ("ToySTS", {"captions": 3, "clusters": 4}, "captions = 3, clusters = 4"),
         ("ToySTS", {"queries": 0}, "queries = 0"),

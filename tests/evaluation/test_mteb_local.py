@@ -14,10 +14,16 @@ from harness.evaluation.mteb_local import FileTask, build, classification, reran
 from harness.evaluation.mteb_suite import MTEBSuite
 
 TASKS = registry.names("mteb task")
-FILES = [name for name in TASKS if registry.target("mteb task", name).startswith("harness.evaluation")]
+FILES = [
+    name for name in TASKS if registry.target("mteb task", name).startswith("harness.evaluation")
+]
 #: name -> samples that mteb scores: texts of test, pairs, or documents and queries
 COUNTS = {
-    **{"Banking77-file": 3080, "AmazonCounterfactual-en-file": 670, "AmazonCounterfactual-de-file": 934},
+    **{
+        "Banking77-file": 3080,
+        "AmazonCounterfactual-en-file": 670,
+        "AmazonCounterfactual-de-file": 934,
+    },
     **{"Imdb-sample": 1000, "SciFact-file": 5183 + 300},
 }
 
@@ -25,7 +31,9 @@ COUNTS = {
 def test_every_file_task_is_listed_when_missing(tmp_path: Path) -> None:
     missing = [absent.what for absent in MTEBSuite(FILES).missing(tmp_path)]
     assert len(missing) == 10
-    assert {"sts/STSB-test.tsv", "mteb/banking77_train.tsv", "mteb/banking77_test.tsv"} < set(missing)
+    assert {"sts/STSB-test.tsv", "mteb/banking77_train.tsv", "mteb/banking77_test.tsv"} < set(
+        missing
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "STSBenchmark-file"])
@@ -42,24 +50,38 @@ def test_real_files_go_into_mtebs_classes(data_root: Path, name: str) -> None:
     assert all(document in known for documents in relevant.values() for document in documents)
     if name == "TRECQA":
         assert len(relevant) == 68
-        assert all(0 < len(documents) < len(split["top_ranked"][query]) for query, documents in relevant.items())
+        assert all(
+            0 < len(documents) < len(split["top_ranked"][query])
+            for query, documents in relevant.items()
+        )
     else:
         assert len(known) + len(relevant) == COUNTS[name]
 
 
 def test_splits_labels_titles_and_judgements_are_read(tmp_path: Path) -> None:
-    (tmp_path / "c.tsv").write_text("split\tlabel\ttext\ntrain\tb\tone\ntest\ta\ttwo\nvalid\ta\tno\ntrain\ta\tthree\n")
+    (tmp_path / "c.tsv").write_text(
+        "split\tlabel\ttext\ntrain\tb\tone\ntest\ta\ttwo\nvalid\ta\tno\ntrain\ta\tthree\n"
+    )
     assert classification("c", "c.tsv", "c.tsv").load(tmp_path) == {
         "train": [("b", "one"), ("a", "three")],
         "test": [("a", "two")],
     }
-    lines = [{"doc_id": "1", "title": "T", "text": "x\u2028y"}, {"doc_id": "2", "title": "", "text": "z"}]
+    lines = [
+        {"doc_id": "1", "title": "T", "text": "x\u2028y"},
+        {"doc_id": "2", "title": "", "text": "z"},
+    ]
     (tmp_path / "d.jsonl.gz").write_bytes(
-        gzip.compress("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode())
+        gzip.compress(
+            "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
+        )
     )
     (tmp_path / "q.tsv").write_text("query_id\ttext\nq\twhat\nr\twho\n")
-    (tmp_path / "j.tsv").write_text("split\tquery_id\tdoc_id\tscore\ntrain\tr\t1\t1\ntest\tq\t2\t2\n")
-    assert FileTask("r", "Retrieval", ("d.jsonl.gz", "q.tsv", "j.tsv"), retrieval).load(tmp_path) == {
+    (tmp_path / "j.tsv").write_text(
+        "split\tquery_id\tdoc_id\tscore\ntrain\tr\t1\t1\ntest\tq\t2\t2\n"
+    )
+    assert FileTask("r", "Retrieval", ("d.jsonl.gz", "q.tsv", "j.tsv"), retrieval).load(
+        tmp_path
+    ) == {
         "corpus": {"1": "T x\u2028y", "2": "z"},
         "queries": {"q": "what"},
         "relevant": {"q": {"2": 2}},

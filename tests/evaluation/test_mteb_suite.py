@@ -57,7 +57,9 @@ def test_every_type_of_task_runs_with_no_hub() -> None:
     assert list(evaluation.scores) == [*TOYS, *(f"Avg[{kind}]" for kind in kinds), "Avg"]
     for task, kind in zip(TOYS, kinds, strict=True):
         assert 5 < evaluation.scores[task]["main_score"] < 95
-        assert evaluation.scores[f"Avg[{kind}]"] == {"main_score": evaluation.scores[task]["main_score"]}
+        assert evaluation.scores[f"Avg[{kind}]"] == {
+            "main_score": evaluation.scores[task]["main_score"]
+        }
     mean = np.mean([evaluation.scores[task]["main_score"] for task in TOYS])
     assert evaluation.scores["Avg"] == {"main_score": pytest.approx(mean)}
     assert [evaluation.scores[task]["n"] for task in TOYS] == [1000, 400, 800, 800]
@@ -70,7 +72,9 @@ def test_retrieval_and_reranking_scores_are_those_of_a_plain_loop() -> None:
     documents = list(data["corpus"])
     vectors = dict(zip(documents, unit(embed(list(data["corpus"].values()))), strict=True))
     gains, precisions = [], []
-    for query, vector in zip(data["queries"], unit(embed(list(data["queries"].values()))), strict=True):
+    for query, vector in zip(
+        data["queries"], unit(embed(list(data["queries"].values()))), strict=True
+    ):
         right = data["relevant"][query]
         ranked = sorted(documents, key=lambda name: -float(vectors[name] @ vector))
         gain = sum(1 / np.log2(rank + 2) for rank, name in enumerate(ranked[:10]) if name in right)
@@ -80,8 +84,12 @@ def test_retrieval_and_reranking_scores_are_those_of_a_plain_loop() -> None:
         precisions.append(np.mean([(count + 1) / (rank + 1) for count, rank in enumerate(hits)]))
     scores = MTEBSuite(["ToyMTEB-Retrieval", "ToyMTEB-Reranking"]).evaluate(MODEL, None).scores
     # mteb rounds both to five decimals.
-    assert scores["ToyMTEB-Retrieval"]["main_score"] == pytest.approx(100 * np.mean(gains), abs=1e-3)
-    assert scores["ToyMTEB-Reranking"]["main_score"] == pytest.approx(100 * np.mean(precisions), abs=1e-3)
+    assert scores["ToyMTEB-Retrieval"]["main_score"] == pytest.approx(
+        100 * np.mean(gains), abs=1e-3
+    )
+    assert scores["ToyMTEB-Reranking"]["main_score"] == pytest.approx(
+        100 * np.mean(precisions), abs=1e-3
+    )
 
 
 def test_the_benchmark_has_the_score_of_the_sts_suite(data_root: Path) -> None:
@@ -92,10 +100,16 @@ def test_the_benchmark_has_the_score_of_the_sts_suite(data_root: Path) -> None:
 
 
 def test_means_are_by_type_and_over_all_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = {"ToyMTEB-STS": 10.0, "ToyMTEB-Retrieval": 30.0, "ToyMTEB-Reranking": 50.0, "Second": 20.0}
+    values = {
+        "ToyMTEB-STS": 10.0,
+        "ToyMTEB-Retrieval": 30.0,
+        "ToyMTEB-Reranking": 50.0,
+        "Second": 20.0,
+    }
     scored = {name: TaskScores({"main_score": value, "n": 1}) for name, value in values.items()}
     monkeypatch.setattr(
-        "harness.evaluation.mteb_suite._task_scores", lambda model, task, cache: scored[task.metadata.name]
+        "harness.evaluation.mteb_suite._task_scores",
+        lambda model, task, cache: scored[task.metadata.name],
     )
     second = copy.copy(toy.TOY_STS_TASK)
     second.name = "Second"
@@ -116,7 +130,9 @@ def test_a_constant_model_has_no_similarity_score_but_a_warning(tmp_path: Path) 
 
     for asked in (True, False):
         calls.clear()
-        evaluation = MTEBSuite(["ToyMTEB-STS"]).evaluate(Embedder(constant, keep=tmp_path / "run"), None)
+        evaluation = MTEBSuite(["ToyMTEB-STS"]).evaluate(
+            Embedder(constant, keep=tmp_path / "run"), None
+        )
         assert evaluation.scores == {"ToyMTEB-STS": {"n": 1000}, "Avg[STS]": {}, "Avg": {}}
         assert evaluation.warnings == ["mteb: ToyMTEB-STS: no score: undefined"]
         assert bool(calls) == asked
@@ -141,7 +157,9 @@ def test_the_fingerprint_follows_the_data_the_settings_and_mteb(
     (tmp_path / "x.tsv").write_text("label\ttext\n0\ta\n")
     eight, nine = (classification("x", "x.tsv", "x.tsv", samples=count) for count in (8, 9))
     assert eight.fingerprint(tmp_path) != nine.fingerprint(tmp_path)
-    first, again, other = (MTEBSuite([f"ToyMTEB-{kind}"]).fingerprint(None) for kind in ("STS", "STS", "Retrieval"))
+    first, again, other = (
+        MTEBSuite([f"ToyMTEB-{kind}"]).fingerprint(None) for kind in ("STS", "STS", "Retrieval")
+    )
     assert first == again != other
     monkeypatch.setattr("harness.evaluation.mteb_suite.version", lambda name: "0")
     assert MTEBSuite(["ToyMTEB-STS"]).fingerprint(None) != first
@@ -152,7 +170,9 @@ def test_the_groups_of_the_english_benchmark_are_mtebs_and_in_its_languages() ->
     for kind, size in (("Reranking", 4), ("STS", 10)):
         tasks = OwnTasks(f"MTEB(eng, v1):{kind}").build()
         assert [str(task.metadata.type) for task in tasks] == [kind] * size
-    (of_benchmark,), (by_name,) = (OwnTasks(name).build() for name in ("MTEB(eng, v1):STS17", "STS17"))
+    (of_benchmark,), (by_name,) = (
+        OwnTasks(name).build() for name in ("MTEB(eng, v1):STS17", "STS17")
+    )
     assert list(of_benchmark.hf_subsets) == ["en-en"]
     assert len(by_name.hf_subsets) > 5
 
@@ -166,7 +186,9 @@ def test_the_groups_of_the_english_benchmark_are_mtebs_and_in_its_languages() ->
         (["SICK-R", "MTEB(eng, v1):SICK-R"], "names SICK-R twice"),
     ],
 )
-def test_unknown_names_are_reported_with_the_nearest_and_repeated_ones(names: list[str], message: str) -> None:
+def test_unknown_names_are_reported_with_the_nearest_and_repeated_ones(
+    names: list[str], message: str
+) -> None:
     with pytest.raises(UserError, match=message):
         MTEBSuite(names).evaluate(MODEL, None)
 
@@ -190,7 +212,9 @@ def test_the_cache_of_datasets_is_where_datasets_looks(
         monkeypatch.delenv(name, raising=False)
     if variable:
         monkeypatch.setenv(variable, str(tmp_path))
-    assert datasets_cache() == script(Path(config.__file__)).HF_DATASETS_CACHE, "as the module is when imported now"
+    assert datasets_cache() == script(Path(config.__file__)).HF_DATASETS_CACHE, (
+        "as the module is when imported now"
+    )
 
 
 def test_what_mteb_knows_is_kept_and_made_again_if_it_is_damaged(
@@ -201,7 +225,10 @@ def test_what_mteb_knows_is_kept_and_made_again_if_it_is_damaged(
     tasks = OwnTasks("MTEB(eng, v1):STS")
     first, fingerprint = tasks.known(), tasks.fingerprint(None)
     built = tasks.build()
-    expected = [[t.metadata.name, t.metadata.dataset, list(t.eval_splits), list(t.hf_subsets)] for t in built]
+    expected = [
+        [t.metadata.name, t.metadata.dataset, list(t.eval_splits), list(t.hf_subsets)]
+        for t in built
+    ]
     assert fingerprint == digest(expected)
     asked: list[str] = []
     monkeypatch.setattr(OwnTasks, "build", lambda self: asked.append(self.name) or built)
@@ -223,20 +250,34 @@ def put(downloads: Path, name: str) -> None:
 
     (task,) = OwnTasks(name).build()
     owner, _, data = task.metadata.dataset["path"].partition("/")
-    folder = downloads / f"{owner}___{data}" / "default" / "0.0.0" / task.metadata.dataset["revision"]
+    folder = (
+        downloads / f"{owner}___{data}" / "default" / "0.0.0" / task.metadata.dataset["revision"]
+    )
     folder.mkdir(parents=True)
-    pairs = [{"sentence1": a, "sentence2": b, "score": gold} for a, b, gold in toy.TOY_STS_TASK.load(None)["pairs"]]
+    pairs = [
+        {"sentence1": a, "sentence2": b, "score": gold}
+        for a, b, gold in toy.TOY_STS_TASK.load(None)["pairs"]
+    ]
     with ArrowWriter(path=str(folder / f"{data}-test.arrow")) as writer:
         for pair in pairs:
             writer.write(pair)
         count, size = writer.finalize()
-    splits = datasets.SplitDict({"test": datasets.SplitInfo("test", size, count, dataset_name=data)}, dataset_name=data)
-    names = {"builder_name": "parquet", "dataset_name": data, "config_name": "default", "version": "0.0.0"}
+    splits = datasets.SplitDict(
+        {"test": datasets.SplitInfo("test", size, count, dataset_name=data)}, dataset_name=data
+    )
+    names = {
+        "builder_name": "parquet",
+        "dataset_name": data,
+        "config_name": "default",
+        "version": "0.0.0",
+    }
     features = datasets.Dataset.from_list(pairs).features
     datasets.DatasetInfo(features=features, splits=splits, **names).write_to_directory(str(folder))
 
 
-def test_own_tasks_in_the_local_cache_run_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_tasks_in_the_local_cache_run_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A download that was cut short is reported."""
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
     # `datasets` reads the variable on import alone
@@ -246,18 +287,27 @@ def test_own_tasks_in_the_local_cache_run_offline(tmp_path: Path, monkeypatch: p
     put(tmp_path, "SICK-R")
     assert suite.missing(None) == []
     expected = MTEBSuite(["ToyMTEB-STS"]).evaluate(MODEL, None).scores["ToyMTEB-STS"]["main_score"]
-    assert suite.evaluate(MODEL, None).scores["SICK-R"]["main_score"] == pytest.approx(expected, abs=1e-6)
-    # queries and judgements of a retrieval task are data sets of their own; here its corpus alone has come
+    assert suite.evaluate(MODEL, None).scores["SICK-R"]["main_score"] == pytest.approx(
+        expected, abs=1e-6
+    )
+    # queries and judgements of a retrieval task are data sets of their own; here its corpus alone
+    # has come
     (task,) = OwnTasks("SciFact").build()
-    (tmp_path / "mteb___scifact" / "corpus" / "0.0.0" / task.metadata.dataset["revision"]).mkdir(parents=True)
+    (tmp_path / "mteb___scifact" / "corpus" / "0.0.0" / task.metadata.dataset["revision"]).mkdir(
+        parents=True
+    )
     cut = MTEBSuite(["SciFact"])
     assert len(cut.missing(None)) == 1
-    with pytest.raises(MissingData, match=r"cannot find the mteb task SciFact; .*Couldn't find cache"):
+    with pytest.raises(
+        MissingData, match=r"cannot find the mteb task SciFact; .*Couldn't find cache"
+    ):
         cut.evaluate(MODEL, None)
 
 
 def test_errors_of_the_embedder_are_not_taken_for_missing_data() -> None:
-    broken = Embedder(lambda texts: np.where(np.arange(len(texts))[:, None] == 0, np.nan, embed(texts)))
+    broken = Embedder(
+        lambda texts: np.where(np.arange(len(texts))[:, None] == 0, np.nan, embed(texts))
+    )
     evaluation = MTEBSuite(["ToyMTEB-STS"]).evaluate(broken, None)
     assert "main_score" not in evaluation.scores["ToyMTEB-STS"]
     assert "mteb: ToyMTEB-STS: no score: 1 of the" in evaluation.warnings[0]
@@ -284,7 +334,9 @@ def test_scores_of_a_model_with_prompts_are_those_of_mteb(
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     modules = [Transformer(str(student_folder())), Pooling(64, "mean", include_prompt=False)]
-    library = SentenceTransformer(modules=modules, device="cpu", prompts=prompts, default_prompt_name=default)
+    library = SentenceTransformer(
+        modules=modules, device="cpu", prompts=prompts, default_prompt_name=default
+    )
     library.save(str(tmp_path / "model"))
     model = SentenceModules.load(tmp_path / "model")
     tasks = ["ToyMTEB-STS", "ToyMTEB-Retrieval"]
@@ -292,5 +344,9 @@ def test_scores_of_a_model_with_prompts_are_those_of_mteb(
     for name in tasks:
         task = build(registry.get("mteb task", name), None)
         wrapped = SentenceTransformerEncoderWrapper(library)
-        theirs = mteb.evaluate(wrapped, task, co2_tracker=False, cache=None, show_progress_bar=False)
-        assert ours[name]["main_score"] == pytest.approx(100 * theirs.task_results[0].get_score(), abs=1e-3)
+        theirs = mteb.evaluate(
+            wrapped, task, co2_tracker=False, cache=None, show_progress_bar=False
+        )
+        assert ours[name]["main_score"] == pytest.approx(
+            100 * theirs.task_results[0].get_score(), abs=1e-3
+        )

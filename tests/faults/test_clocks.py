@@ -18,7 +18,9 @@ from killing import started
 import harness
 
 
-@pytest.mark.parametrize("back", [3_600, 86_400], ids=["an hour at each look", "a day at each look"])
+@pytest.mark.parametrize(
+    "back", [3_600, 86_400], ids=["an hour at each look", "a day at each look"]
+)
 def test_a_clock_that_goes_backwards_changes_no_result(
     back: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -35,7 +37,9 @@ def test_a_clock_that_goes_backwards_changes_no_result(
 def test_a_clock_that_was_set_back_a_day_between_commands_changes_nothing(
     again: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All files of the folder are then from the future; what is done stays done, and the index sees what is new."""
+    """All files of the folder are then from the future; what is done stays done, and the index sees
+    what is new.
+    """
     monkeypatch.setattr("harness.store.index.WORTH_FILES", 1)
     wanted = outcome(short_run(again, tmp_path / "as usual"))
     short_run("simcse", tmp_path / "results")
@@ -63,7 +67,9 @@ def of_session(leader: int) -> Iterator[int]:
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are found by /proc")
 @pytest.mark.parametrize("executor", ["serial", "local"])
 def test_a_machine_that_sleeps_goes_on(executor: str, tmp_path: Path) -> None:
-    """All processes of a grid are stopped ten times, a second each; whatever waits for whom, it goes on."""
+    """All processes of a grid are stopped ten times, a second each; whatever waits for whom, it
+    goes on.
+    """
     with started(tmp_path / "slept", "--executor", executor) as process:
         for _ in range(10):
             time.sleep(1.5)
@@ -83,6 +89,8 @@ def test_three_commands_on_one_folder_train_each_run_once(tmp_path: Path) -> Non
     running = [started(tmp_path, "--executor", "serial", "--seeds", "3") for _ in range(3)]
     outputs = [process.communicate(timeout=500)[0] for process in running]
     assert [process.returncode for process in running] == [0, 0, 0], outputs
-    starts = [line for output in outputs for line in output.splitlines() if line.endswith("  starts")]
+    starts = [
+        line for output in outputs for line in output.splitlines() if line.endswith("  starts")
+    ]
     assert len(starts) == len(set(starts)) == 6
     assert len(harness.results(tmp_path / "results").runs) == 6

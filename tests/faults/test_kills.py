@@ -1,4 +1,6 @@
-"""kill -9 at file operations of every stage of a grid: nothing finished is lost, and all scores are as before."""
+"""kill -9 at file operations of every stage of a grid: nothing finished is lost, and all scores are
+as before.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ from harness.store import Store
 from harness.store.tunings import FIRST_TRIALS, read_tunings
 from harness.work.forkserver import start
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sessions and audit hooks are tested on Linux")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="sessions and audit hooks are tested on Linux"
+)
 
 WORKER, DRIVER, BOTH = ("worker",), ("driver",), ("worker", "driver")
 OF_RUNS = ("checkpoint", "best model", "scores of a suite")
@@ -57,7 +61,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     return undisturbed(tmp_path_factory.mktemp("undisturbed") / "grid")
 
 
-#: stages of a short run of one method that reads no images, but for those of caches: test_writes cuts their files short
+#: stages of a short run of one method that reads no images, but for those of caches: test_writes
+#: cuts their files short
 SHORT_STAGES = ("log", "checkpoint", "best model", "scores of a suite", "result")
 
 
@@ -67,9 +72,14 @@ def test_a_short_run_that_was_killed_at_any_stage_ends_as_if_nothing_had_happene
     trace = tmp_path / "trace"
     traced = start(short, str(tmp_path / "whole"), {"trace": str(trace)}, "simcse", environment={})
     assert exit_code(traced) == 0
-    wanted, operations = scores(tmp_path / "whole" / "results"), Counter(trace.read_text().splitlines())
+    wanted, operations = (
+        scores(tmp_path / "whole" / "results"),
+        Counter(trace.read_text().splitlines()),
+    )
     series = Series("serial", len(SHORT_STAGES), (WORKER,), stages=SHORT_STAGES)
-    kills = {tmp_path / str(number): kill for number, kill in enumerate(series.kills(operations, seed=0))}
+    kills = {
+        tmp_path / str(number): kill for number, kill in enumerate(series.kills(operations, seed=0))
+    }
     assert {kill.stage for kill in kills.values()} == {*SHORT_STAGES}
 
     def killed(folder: Path) -> ForkServerProcess:
@@ -91,13 +101,20 @@ def test_a_search_that_was_killed_in_a_chosen_trial_goes_on_with_the_same_trials
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("optuna")
-    search = {"tune": "simcse:temperature=0.02..0.5", "trials": 6, "sampler": "tpe", "set": {"steps": 2}}
+    search = {
+        "tune": "simcse:temperature=0.02..0.5",
+        "trials": 6,
+        "sampler": "tpe",
+        "set": {"steps": 2},
+    }
     searching, trace, count = partial(short, **search), tmp_path / "trace", tmp_path / "count"
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     traced = start(searching, str(whole), {"trace": str(trace)}, None, environment={})
     assert exit_code(traced) == 0
     operations = Counter(trace.read_text().splitlines())
-    at, times = next((line, times) for line, times in operations.items() if "best" in line and times == 6)
+    at, times = next(
+        (line, times) for line, times in operations.items() if "best" in line and times == 6
+    )
     fault = {"at": at, "nth": times, "who": ["worker"], "delay": 0, "count": str(count)}
     assert exit_code(start(searching, str(parts), fault, None, environment={})) == -signal.SIGKILL
     stores = [Store(folder / "results") for folder in (whole, parts)]
@@ -117,7 +134,9 @@ def test_an_index_whose_writer_was_killed_is_made_again(
     wanted = outcome(harness.results(tmp_path / "results"))
     trace, count = tmp_path / "trace", tmp_path / "count"
     assert exit_code(start(index, str(tmp_path), {"trace": str(trace)}, environment={})) == 0
-    (line,) = {line for line in trace.read_text().splitlines() if ".cache/" in line and line.startswith(at)}
+    (line,) = {
+        line for line in trace.read_text().splitlines() if ".cache/" in line and line.startswith(at)
+    }
     for path in (tmp_path / "results" / ".cache").iterdir():
         path.unlink()
     fault = {"at": line, "nth": 1, "who": ["worker"], "delay": 0, "count": str(count)}
@@ -129,7 +148,8 @@ def test_an_index_whose_writer_was_killed_is_made_again(
 
 @pytest.mark.faults
 @pytest.mark.parametrize(
-    ("name", "number"), [(name, number) for name, series in LONG.items() for number in range(series.count)]
+    ("name", "number"),
+    [(name, number) for name, series in LONG.items() for number in range(series.count)],
 )
 def test_a_grid_that_was_killed_ends_as_if_nothing_had_happened(
     name: str, number: int, whole: Undisturbed, tmp_path: Path
@@ -146,11 +166,15 @@ def test_a_grid_that_was_killed_ends_as_if_nothing_had_happened(
     grid, count = tmp_path / "grid", tmp_path / "count"
     if not kill.at.partition(" ")[2].startswith("cache/"):
         copytree(whole.folder / "cache", grid / "cache")
-    code, said = ended(started(grid, *options, fault={**kill._asdict(), "count": str(count)}, env=env))
+    code, said = ended(
+        started(grid, *options, fault={**kill._asdict(), "count": str(count)}, env=env)
+    )
     assert count.is_file(), f"it was never killed: {said}"
     assert kill.who != HEAD or (code, said.splitlines()[-1].startswith(LOST)) == (2, True), said
     before, restarted = hashes(grid / "results"), time.time()
     code, said = ended(started(grid, *again, env=env))
     assert code == 0, said
-    assert not [path for path in (grid / "results").rglob("*.tmp") if path.stat().st_mtime < restarted]
+    assert not [
+        path for path in (grid / "results").rglob("*.tmp") if path.stat().st_mtime < restarted
+    ]
     assert_as_before(grid / "results", before, whole.scores)

@@ -1,4 +1,6 @@
-"""Names of users and of result files: read as they are written or refused in one line, and never a path elsewhere."""
+"""Names of users and of result files: read as they are written or refused in one line, and never a
+path elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UserError
-from harness.spec import RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split_teachers
+from harness.spec import (
+    RunSpec,
+    SpecError,
+    Variant,
+    parse_encoder,
+    parse_seeds,
+    parse_setting,
+    split_teachers,
+)
 from harness.store import Store
 
 ROOT = Path("/results")
-GRAMMAR = st.text(st.sampled_from("ab1._-+=,@/[]: \n\x1b\x00é\u202e~%"), max_size=40) | st.text(max_size=20)
+GRAMMAR = st.text(st.sampled_from("ab1._-+=,@/[]: \n\x1b\x00é\u202e~%"), max_size=40) | st.text(
+    max_size=20
+)
 READERS = (Variant.parse, RunSpec.parse, parse_setting, parse_encoder, parse_seeds, split_teachers)
 NAMES = (GRAMMAR | st.sampled_from(["..", ".", "../..", "/etc", ".hidden", "~"])).filter(bool)
 
@@ -23,7 +35,9 @@ NAMES = (GRAMMAR | st.sampled_from(["..", ".", "../..", "/etc", ".hidden", "~"])
 def test_a_name_is_read_or_refused_and_leaves_no_folder_of_results(
     examples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(UserError, "__init__", Exception.__init__)  # errors quote line feeds of the name
+    monkeypatch.setattr(
+        UserError, "__init__", Exception.__init__
+    )  # errors quote line feeds of the name
 
     @settings(max_examples=examples)
     @given(GRAMMAR, NAMES, st.tuples(NAMES, NAMES, NAMES))
@@ -34,8 +48,12 @@ def test_a_name_is_read_or_refused_and_leaves_no_folder_of_results(
                 if isinstance(made, Variant | RunSpec):
                     assert type(made).parse(str(made)) == made
                     assert str(made).isprintable()
-        with suppress(UnicodeEncodeError, SpecError):  # a lone surrogate is in no file and on no command line
-            spec = RunSpec(Variant.parse(names[0]), parse_setting(names[1]), parse_encoder(names[2]), 0)
+        with suppress(
+            UnicodeEncodeError, SpecError
+        ):  # a lone surrogate is in no file and on no command line
+            spec = RunSpec(
+                Variant.parse(names[0]), parse_setting(names[1]), parse_encoder(names[2]), 0
+            )
             inside = Store(ROOT).folder(profile, spec).relative_to(ROOT).parts
             assert len(inside) == 4
             assert not [part for part in inside if part.startswith(".") or not part.isprintable()]

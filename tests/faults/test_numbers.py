@@ -21,18 +21,33 @@ WORDS = "embeddings.word_embeddings.weight"
 
 
 def evaluated(tmp_path: Path, rows: slice, value: float) -> tuple[Path, Result]:
-    """The results and the end of `harness eval` for a model with some rows of its embedding replaced."""
+    """The results and the end of `harness eval` for a model with some rows of its embedding
+    replaced.
+    """
     folder, results = shutil.copytree(student_folder(), tmp_path / "model"), tmp_path / "results"
     weights = load_file(folder / "model.safetensors")
     (name,) = (name for name in weights if name.endswith(WORDS))
     weights[name][rows] = torch.tensor(value)
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    words = ["eval", str(folder), "--profile", "tiny", "--suites", "sts", "--pooling", "cls", "--results", str(results)]
+    words = [
+        "eval",
+        str(folder),
+        "--profile",
+        "tiny",
+        "--suites",
+        "sts",
+        "--pooling",
+        "cls",
+        "--results",
+        str(results),
+    ]
     return results, CliRunner().invoke(main.cli, words)
 
 
 def test_some_vectors_without_numbers_leave_a_task_without_a_score(tmp_path: Path) -> None:
-    results, done = evaluated(tmp_path, slice(58, 68), float("nan"))  # words that the trial of a model does not have
+    results, done = evaluated(
+        tmp_path, slice(58, 68), float("nan")
+    )  # words that the trial of a model does not have
     assert done.exit_code == 0, done.output
     assert "no score of " in done.output
     assert "sentence vectors of the suite are not finite" in done.output
@@ -74,12 +89,20 @@ def profile_with(more: str, tmp_path: Path) -> str:
         ("", {"set": {"steps": 5, "epochs": 1}}, "both steps and epochs"),
         (f"[training]\n{BOTH}", {}, "steps replace epochs"),
         (f'[[hyperparameters]]\nsource = "mine"\n{BOTH}', {}, "'mine' gives both steps and epochs"),
-        ("", {"methods": "simcse[epochs=2]"}, r"simcse\[epochs=2\]: the profile 'mine' sets steps = 400"),
+        (
+            "",
+            {"methods": "simcse[epochs=2]"},
+            r"simcse\[epochs=2\]: the profile 'mine' sets steps = 400",
+        ),
     ],
 )
-def test_steps_and_epochs_exclude_each_other(more: str, given: dict[str, Any], says: str, tmp_path: Path) -> None:
+def test_steps_and_epochs_exclude_each_other(
+    more: str, given: dict[str, Any], says: str, tmp_path: Path
+) -> None:
     with pytest.raises(UserError, match=says):
-        harness.plan(profile_with(more, tmp_path), **{"methods": "simcse", **given}, results=tmp_path)
+        harness.plan(
+            profile_with(more, tmp_path), **{"methods": "simcse", **given}, results=tmp_path
+        )
 
 
 @pytest.mark.parametrize("ours", ["steps = 400", "epochs = 3"])

@@ -1,4 +1,5 @@
-"""Payloads in data: each would touch a file, name a command or end the process; each is shown or refused.
+"""Payloads in data: each would touch a file, name a command or end the process; each is shown or
+refused.
 
 Model folders with code of their own are in tests/encoders/test_foreign_code.py, archives in
 tests/fetching/test_extract.py.
@@ -79,7 +80,11 @@ PICKLES: dict[str, tuple[Callable[[Path], object], str, Callable[[Path, Path], o
         lambda path, mark: path.write_bytes(base64.b64encode(pickle.dumps(Payload(mark))) + b"\n"),
     ),
     "the end of a job": (lambda path: Report(path).read(), "7.jsonl", _pickled),
-    "arrays of a result": (lambda path: read_named_arrays(path, path.parent), "seed-0.figures.npz", _array_of_objects),
+    "arrays of a result": (
+        lambda path: read_named_arrays(path, path.parent),
+        "seed-0.figures.npz",
+        _array_of_objects,
+    ),
 }
 
 
@@ -93,11 +98,16 @@ def test_no_pickle_is_executed(name: str, tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("content", [NESTED, '{"a":' * DEEP + "1" + "}" * DEEP], ids=["list", "table"])
+@pytest.mark.parametrize(
+    "content", [NESTED, '{"a":' * DEEP + "1" + "}" * DEEP], ids=["list", "table"]
+)
 def test_json_without_a_floor_is_damage(content: str, tmp_path: Path) -> None:
     store = Store(tmp_path)
     file = store.path(store.save(result()))
-    others = tmp_path / ".work" / ("a" * 32) / "submitted.json", tmp_path / "failed" / "0123456789abcdef.json"
+    others = (
+        tmp_path / ".work" / ("a" * 32) / "submitted.json",
+        tmp_path / "failed" / "0123456789abcdef.json",
+    )
     for path in (file, *others):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
@@ -153,8 +163,14 @@ class _Live(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         for name, value in attrs:
-            outside = name in ("href", "src") and re.match(r"(javascript|data|https?):", value or "", re.IGNORECASE)
-            if name.startswith("on") or (outside and "x.y" in str(value)) or str(value).startswith("javascript:"):
+            outside = name in ("href", "src") and re.match(
+                r"(javascript|data|https?):", value or "", re.IGNORECASE
+            )
+            if (
+                name.startswith("on")
+                or (outside and "x.y" in str(value))
+                or str(value).startswith("javascript:")
+            ):
                 self.found.append(f"{tag} {name}={value}")
         if tag == "img":
             self.found.append("img")
@@ -171,8 +187,12 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Path]:
 
 
 def _hostile(profile: str, number: int) -> Any:
-    """A result whose texts are payloads, others in each; only the first has curves, which take seconds to draw."""
-    device, code, task, inside = (list(EVIL.values())[(number + step) % len(EVIL)] for step in (0, 2, 4, 6))
+    """A result whose texts are payloads, others in each; only the first has curves, which take
+    seconds to draw.
+    """
+    device, code, task, inside = (
+        list(EVIL.values())[(number + step) % len(EVIL)] for step in (0, 2, 4, 6)
+    )
     variant, setting = (EVIL[NAMES[number + step]] for step in (0, 1))
     return result(
         f"simcse[x={variant}]",
@@ -209,7 +229,8 @@ def test_no_file_of_a_report_acts_on_a_name_or_is_elsewhere(reported: tuple[Stor
     for name in ("report.md", "report.tex", "report.csv", "tables.csv"):
         assert not STEERING.search((out / name).read_text("utf-8")), name
     runs, rows = (
-        list(csv.reader(io.StringIO((out / name).read_text("utf-8")))) for name in ("report.csv", "tables.csv")
+        list(csv.reader(io.StringIO((out / name).read_text("utf-8"))))
+        for name in ("report.csv", "tables.csv")
     )
     assert not [cell for row in runs + rows for cell in row if cell.startswith(("=", "@", "\t"))]
     means = [row[rows[0].index("mean")] for row in rows[1:]]
@@ -237,7 +258,11 @@ def test_no_command_sends_a_name_to_the_terminal(
     words: tuple[str, ...], reported: tuple[Store, Path], typed: Typed
 ) -> None:
     store, text = reported[0], ""
-    for where in ([str(file)] for file in store.files()) if words == ("show",) else [["--results", str(store.root)]]:
+    for where in (
+        ([str(file)] for file in store.files())
+        if words == ("show",)
+        else [["--results", str(store.root)]]
+    ):
         _, out, err = typed(*words, *where)
         text += out + err
     assert text
@@ -247,7 +272,9 @@ def test_no_command_sends_a_name_to_the_terminal(
 def test_an_archive_of_arrays_is_no_bomb(tmp_path: Path) -> None:
     """An array that says it has 8 TB, and one under a name that leaves the folder."""
     path, head = tmp_path / "seed-0.npz", io.BytesIO()
-    np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)})
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)}
+    )
     np.savez(path, index=INDEX)
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as packed:
         for name in ("0.npy", "../../owned.npy"):

@@ -1,4 +1,6 @@
-"""Code of other people in one grid with good runs: it fails alone, with file and line; the good runs do not notice."""
+"""Code of other people in one grid with good runs: it fails alone, with file and line; the good
+runs do not notice.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def only_the_sleeper_is_timed(plan: Plan, *given: object) -> list[Job]:
 ALIKE = {"bad-vector", "bad-number", "bad-undeclared", "bad-interrupts"}
 
 
-@pytest.mark.parametrize("left_out", [ALIKE, pytest.param(set(), marks=pytest.mark.faults)], ids=["in short", "all"])
+@pytest.mark.parametrize(
+    "left_out", [ALIKE, pytest.param(set(), marks=pytest.mark.faults)], ids=["in short", "all"]
+)
 def test_bad_methods_fail_alone_and_the_good_runs_end_as_without_them(
     left_out: set[str], install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,8 +59,12 @@ def test_bad_methods_fail_alone_and_the_good_runs_end_as_without_them(
     monkeypatch.setattr(base, "GRACE_S", 0.3)
     install("bad_methods", CODE, {"methods": NAMES})
     good = "simcse,simcse[temperature=0.1]"
-    names = ",".join(sorted(NAMES.keys() - left_out, key="bad-sleeps".__ne__))  # it waits while the others run
-    monkeypatch.setattr(base, "jobs_of", only_the_sleeper_is_timed)  # a busy machine makes all of them slow
+    names = ",".join(
+        sorted(NAMES.keys() - left_out, key="bad-sleeps".__ne__)
+    )  # it waits while the others run
+    monkeypatch.setattr(
+        base, "jobs_of", only_the_sleeper_is_timed
+    )  # a busy machine makes all of them slow
     grid = short_run(f"{names},{good}", Path("together"), executor="local", jobs=3)
     errors = {failure.spec.variant.name: failure.error for failure in grid.failures}
     assert errors.keys() == SAYS.keys() - left_out, errors

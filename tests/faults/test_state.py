@@ -1,7 +1,9 @@
-"""State on disk, cut short or with a changed byte: the scores are those of an undisturbed run, or the file is named.
+"""State on disk, cut short or with a changed byte: the scores are those of an undisturbed run, or
+the file is named.
 
-Checkpoints, the best model, kept scores and caches are made again; a damaged result is named, left out, and never made
-again without a word. `make faults` does every file at every place, `make test` a file of each kind at two.
+Checkpoints, the best model, kept scores and caches are made again; a damaged result is named, left
+out, and never made again without a word. `make faults` does every file at every place, `make test`
+a file of each kind at two.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from harness.store.logs import stored_logs
 from harness.training import trainer
 
 MCSE: dict[str, Any] = {"settings": "toy", "executor": "serial"}
-#: what a run is evaluated on, by where it was interrupted: after step 3 with the best model of step 2, or at the end
+#: what a run is evaluated on, by where it was interrupted: after step 3 with the best model of step
+#: 2, or at the end
 STAGES = {"training": "sts", "scored": "sts", "drawn": "sts,figures"}
 #: in the folder of the run
 FILES = {
@@ -54,18 +57,28 @@ def harms() -> Iterator[Any]:
         for pattern in patterns:
             chosen = next(short) if stage != "drawn" and "/" not in pattern else None
             for harm in (*CUTS, *FLIPS):
-                yield pytest.param(stage, pattern, harm, marks=() if harm is chosen else pytest.mark.faults)
+                yield pytest.param(
+                    stage, pattern, harm, marks=() if harm is chosen else pytest.mark.faults
+                )
     for row, state in enumerate(MISPLACED):
         for number, kind in enumerate(ODD_KINDS):
-            yield pytest.param(*state, (misplace, kind), marks=() if row == number else pytest.mark.faults)
+            yield pytest.param(
+                *state, (misplace, kind), marks=() if row == number else pytest.mark.faults
+            )
 
 
 def interrupted(folder: Path, stage: str) -> None:
     """A run that ended where it reported something."""
-    kind, suite, step = ("progress", "", 3) if stage == "training" else ("evaluated", STAGES[stage].split(",")[-1], 0)
+    kind, suite, step = (
+        ("progress", "", 3)
+        if stage == "training"
+        else ("evaluated", STAGES[stage].split(",")[-1], 0)
+    )
 
     def stop(event: Event) -> None:
-        if (event.kind, event.suite) == (kind, suite) and (event.progress is None or event.progress.step == step):
+        if (event.kind, event.suite) == (kind, suite) and (
+            event.progress is None or event.progress.step == step
+        ):
             raise RuntimeError("interrupted")
 
     assert len(short_run("mcse", folder, progress=stop, suites=STAGES[stage], **MCSE).failures) == 1
@@ -87,13 +100,17 @@ def folder(whole: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def stage_of(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """Gives the folder of an interrupted run, beside a finished one, and the outcome of an undisturbed run."""
+    """Gives the folder of an interrupted run, beside a finished one, and the outcome of an
+    undisturbed run.
+    """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(trainer, "SAVE_EVERY_S", 0.0)
 
         @cache
         def undisturbed(suites: str) -> dict[str, object]:
-            return outcome(short_run("mcse", tmp_path_factory.mktemp("undisturbed"), suites=suites, **MCSE))
+            return outcome(
+                short_run("mcse", tmp_path_factory.mktemp("undisturbed"), suites=suites, **MCSE)
+            )
 
         @cache
         def make(stage: str) -> tuple[Path, dict[str, object]]:
@@ -109,9 +126,15 @@ def stage_of(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def files(base: Path, pattern: str) -> list[Path]:
     """The files that a pattern means, those of a folder included."""
-    listed = [file for path in base.glob(pattern) for file in ([path] if path.is_file() else sorted(path.rglob("*")))]
+    listed = [
+        file
+        for path in base.glob(pattern)
+        for file in ([path] if path.is_file() else sorted(path.rglob("*")))
+    ]
     assert listed, pattern
-    return [file for file in listed if file.is_file() and file.suffix != ".lock" and file.stat().st_size]
+    return [
+        file for file in listed if file.is_file() and file.suffix != ".lock" and file.stat().st_size
+    ]
 
 
 def copy_of(interrupted: Path, folder: Path) -> Path:
@@ -149,7 +172,11 @@ def test_work_behind_a_link_is_used_and_heals(stage_of: Stage, tmp_path: Path, w
     ("kinds", "harms"),
     [
         pytest.param(CACHES, (CUTS[6], FLIPS[2]), id="all"),
-        *(pytest.param((kind,), (harm,), marks=pytest.mark.faults) for kind in CACHES for harm in (*CUTS, *FLIPS)),
+        *(
+            pytest.param((kind,), (harm,), marks=pytest.mark.faults)
+            for kind in CACHES
+            for harm in (*CUTS, *FLIPS)
+        ),
     ],
 )
 def test_damaged_caches_are_made_again(
@@ -171,17 +198,41 @@ def test_damaged_caches_are_made_again(
         assert any(f"{kind}/" in line for line in warnings), kind
 
 
-def test_the_commands_name_every_damaged_result_once_go_on_and_do_not_make_it_again(whole: Path, folder: Path) -> None:
+def test_the_commands_name_every_damaged_result_once_go_on_and_do_not_make_it_again(
+    whole: Path, folder: Path
+) -> None:
     (path,) = folder.glob("tiny/mcse/*/*/seed-0-*.json")
     content = path.read_bytes()
     cut(path, 5)
     link, other = (path.with_name(f"seed-{seed}-{'0' * 16}.json") for seed in (7, 8))
     link.symlink_to("nowhere")
     other.mkdir()
-    path.with_name(f"seed-9-{'0' * 16}.json").write_bytes(content.replace(b'"spearman":', b'"spearman":1'))
+    path.with_name(f"seed-9-{'0' * 16}.json").write_bytes(
+        content.replace(b'"spearman":', b'"spearman":1')
+    )
     before = path.read_bytes()
-    words = ["--profile", "tiny", "--methods", "mcse,simcse", "--settings", "toy", "--seeds", "1", "--suites", "sts"]
-    words += ["--set", "steps=4", "--set", "eval_every=2", "--set", "batch_size=8", "--results", str(folder)]
+    words = [
+        "--profile",
+        "tiny",
+        "--methods",
+        "mcse,simcse",
+        "--settings",
+        "toy",
+        "--seeds",
+        "1",
+        "--suites",
+        "sts",
+    ]
+    words += [
+        "--set",
+        "steps=4",
+        "--set",
+        "eval_every=2",
+        "--set",
+        "batch_size=8",
+        "--results",
+        str(folder),
+    ]
     status, run = (CliRunner().invoke(cli, [name, *words]) for name in ("status", "run"))
     assert (status.exit_code, run.exit_code) == (0, 1), (status.output, run.output)
     damaged = sorted(path.parent.glob("seed-*.json"))
@@ -209,7 +260,9 @@ def test_what_is_no_file_in_a_results_folder_is_named_and_never_waited_for(
         misplace(each, kind)
     read = harness.results(folder)
     assert [run.spec.variant.name for run in read.runs] == ["simcse"]
-    assert [str(each) in line for each, line in zip((path, tuning), read.problems, strict=True)] == [True, True]
+    assert [
+        str(each) in line for each, line in zip((path, tuning), read.problems, strict=True)
+    ] == [True, True]
     store = Store(folder)
     assert not store.failures()
     assert str(failed) in caplog.text
@@ -226,25 +279,40 @@ def test_a_result_damaged_after_it_was_indexed_costs_its_own_page_and_curve_with
     looked_at, status = index._status, index._status(str(path))
     flip(path, 0.5)
     # a disk that forgets changes no time, unlike a write
-    monkeypatch.setattr(index, "_status", lambda name: status if name == str(path) else looked_at(name))
+    monkeypatch.setattr(
+        index, "_status", lambda name: status if name == str(path) else looked_at(name)
+    )
     path.with_name(f"seed-7-{'0' * 16}.json").symlink_to("nowhere")
     assert len(harness.results(folder)) == 2, "it is trusted by its size and times"
     written = harness.report(folder, tmp_path / "report")
     assert written.results == 2
     damaged = sorted(path.parent.glob("seed-*.json"), reverse=True)
-    assert [str(each) in line for each, line in zip(damaged, written.warnings, strict=True)] == [True, True]
-    assert [page.name.partition("-")[0] for page in (tmp_path / "report" / "runs").glob("*-seed-*.js")] == ["simcse"]
+    assert [str(each) in line for each, line in zip(damaged, written.warnings, strict=True)] == [
+        True,
+        True,
+    ]
+    assert [
+        page.name.partition("-")[0] for page in (tmp_path / "report" / "runs").glob("*-seed-*.js")
+    ] == ["simcse"]
     rows = (tmp_path / "report" / "report.csv").read_text().splitlines()[1:]
-    assert [row.split(",")[1] for row in rows] == ["mcse", "simcse"], "its numbers were read from a sound file"
+    assert [row.split(",")[1] for row in rows] == ["mcse", "simcse"], (
+        "its numbers were read from a sound file"
+    )
 
 
-def test_files_of_a_newer_version_are_named_left_alone_and_hold_up_no_other_run(tmp_path: Path) -> None:
+def test_files_of_a_newer_version_are_named_left_alone_and_hold_up_no_other_run(
+    tmp_path: Path,
+) -> None:
     """Results, failures and notes with another schema, as of two versions of harness in one folder."""
 
     def typed(command: str, *words: str) -> tuple[int, str]:
         grid = "--profile tiny --settings toy-text --seeds 1 --suites sts --methods none[pooling=cls],simcse"
-        values = [word for key, value in SHORT["set"].items() for word in ("--set", f"{key}={value}")]
-        done = CliRunner().invoke(cli, [command, *grid.split(), *values, "--results", str(tmp_path), *words])
+        values = [
+            word for key, value in SHORT["set"].items() for word in ("--set", f"{key}={value}")
+        ]
+        done = CliRunner().invoke(
+            cli, [command, *grid.split(), *values, "--results", str(tmp_path), *words]
+        )
         return done.exit_code, done.output
 
     short_run("simcse", tmp_path)

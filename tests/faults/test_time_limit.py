@@ -60,7 +60,9 @@ def meanwhile(): pass
 """
 
 
-def test_a_slow_run_saves_and_resumes_and_one_that_hangs_is_interrupted(install: Install, tmp_path: Path) -> None:
+def test_a_slow_run_saves_and_resumes_and_one_that_hangs_is_interrupted(
+    install: Install, tmp_path: Path
+) -> None:
     install("slow_methods", SLOW, {"methods": {"slow": "Slow"}})
     import slow_methods  # type: ignore[import-not-found]
 
@@ -77,7 +79,9 @@ def test_a_slow_run_saves_and_resumes_and_one_that_hangs_is_interrupted(install:
     assert outcome(short_run("slow", tmp_path / "late")) == outcome(whole)
     (log,) = (tmp_path / "late").rglob("slow/*/*/*.log")
     text = log.read_text()
-    assert 0 < text.index("training starts: ") < text.index("training resumes at step"), "lines are lost"
+    assert 0 < text.index("training starts: ") < text.index("training resumes at step"), (
+        "lines are lost"
+    )
 
 
 ENDLESS = """
@@ -100,9 +104,15 @@ def test_a_preparation_that_hangs_costs_the_runs_that_need_it(
     tables = '[corpora.endless]\nkind = "endless"\nsize = 64\nseed = 3\n'
     tables += '[settings.endless]\ndescription = "of others"\ncorpora = ["endless"]\n'
     (failure,) = short_run(
-        "simcse", tmp_path / "results", profile=profile(tables), settings="endless", run_timeout="4h"
+        "simcse",
+        tmp_path / "results",
+        profile=profile(tables),
+        settings="endless",
+        run_timeout="4h",
     ).failures
-    assert failure.error.startswith("tokens of endless for toy-bert failed, which is needed here: stopped after --run")
+    assert failure.error.startswith(
+        "tokens of endless for toy-bert failed, which is needed here: stopped after --run"
+    )
 
 
 def test_times_are_read_and_what_is_none_is_refused() -> None:
@@ -112,7 +122,9 @@ def test_times_are_read_and_what_is_none_is_refused() -> None:
             seconds_of(time)
 
 
-def test_a_job_in_slurm_gives_a_run_up_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_in_slurm_gives_a_run_up_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
     from harness.work.slurm import task as slurm_task
 

@@ -1,8 +1,10 @@
-"""Every place that writes, and what it does where it cannot: full, forbidden, read-only, cut short, gone, oddly named.
+"""Every place that writes, and what it does where it cannot: full, forbidden, read-only, cut short,
+gone, oddly named.
 
-`WRITERS` are those that write on their own, not into a folder that is renamed as a whole. The rule is the same for all:
-what was there stays as it was or is replaced as a whole, nothing half-written has its name, nothing temporary is left,
-and what cannot be written is said in an error, unless it is expendable.
+`WRITERS` are those that write on their own, not into a folder that is renamed as a whole. The rule
+is the same for all: what was there stays as it was or is replaced as a whole, nothing half-written
+has its name, nothing temporary is left, and what cannot be written is said in an error, unless it
+is expendable.
 """
 
 from __future__ import annotations
@@ -108,10 +110,14 @@ def small_disk(path: Path, size: str = "8m") -> Iterator[Disk]:
     """Mount one; the test is skipped where that is not permitted."""
     path.mkdir(parents=True, exist_ok=True)
     made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "none", str(path)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "none", str(path)],
+        capture_output=True,
+        check=False,
     )
     if made.returncode:
-        pytest.skip("no tmpfs can be mounted here; what a full or a read-only disk does was not tried")
+        pytest.skip(
+            "no tmpfs can be mounted here; what a full or a read-only disk does was not tried"
+        )
     try:
         yield Disk(path)
     finally:
@@ -143,13 +149,21 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def written(folder: Path) -> dict[str, bytes]:
-    """What lies below a folder and is neither a lock, nor unfinished under a name that says so, nor named by a time."""
+    """What lies below a folder and is neither a lock, nor unfinished under a name that says so, nor
+    named by a time.
+    """
     files = contents(folder)
-    return {name: files[name] for name in files if not name.endswith((".lock", ".part")) and "/hashes/" not in name}
+    return {
+        name: files[name]
+        for name in files
+        if not name.endswith((".lock", ".part")) and "/hashes/" not in name
+    }
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_no_place_leaves_half_a_file(name: str, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_place_leaves_half_a_file(
+    name: str, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, appends = disk.path / "folder", name in APPENDING
 
     def tried(under: AbstractContextManager[None] | None = None) -> str:
@@ -161,7 +175,9 @@ def test_no_place_leaves_half_a_file(name: str, disk: Disk, monkeypatch: pytest.
         return ""
 
     def check(before: dict[str, bytes], said: str) -> None:
-        """What holds after an attempt that failed, or went on without; what is there need not be written again."""
+        """What holds after an attempt that failed, or went on without; what is there need not be
+        written again.
+        """
         assert said or before or appends or name in EXPENDABLE, f"{name} says nothing"
         after = written(folder)
         assert before.keys() <= after.keys()
@@ -229,11 +245,15 @@ def test_a_full_disk_costs_a_line_and_the_same_command_ends_as_if_nothing_had_be
     tmp_path: Path, usual: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a folder with an odd name: train, report and export on a disk that is full at first."""
-    monkeypatch.setattr(UserError, "__init__", Exception.__init__)  # errors quote the line feed of the name
+    monkeypatch.setattr(
+        UserError, "__init__", Exception.__init__
+    )  # errors quote the line feed of the name
     with small_disk(tmp_path / ODD, "600k") as disk:
         results = disk.path / "results"
         (failed,) = short_run("simcse", results).failures
-        assert "No space left on device" in failed.error or "I/O error" in failed.error, failed.error
+        assert "No space left on device" in failed.error or "I/O error" in failed.error, (
+            failed.error
+        )
         disk.remount("size=30m")
         done = short_run("simcse", results)
         assert outcome(done) == outcome(harness.results(usual))
@@ -257,8 +277,12 @@ def test_a_full_disk_costs_a_line_and_the_same_command_ends_as_if_nothing_had_be
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("kilobytes", [8, 40, 120, 300, 500, 700, 1000, 1400, 1800, 2200, 2600, 3000])
-def test_a_disk_may_be_full_at_any_moment_of_a_run(kilobytes: int, tmp_path: Path, usual: Path) -> None:
+@pytest.mark.parametrize(
+    "kilobytes", [8, 40, 120, 300, 500, 700, 1000, 1400, 1800, 2200, 2600, 3000]
+)
+def test_a_disk_may_be_full_at_any_moment_of_a_run(
+    kilobytes: int, tmp_path: Path, usual: Path
+) -> None:
     with small_disk(tmp_path / "disk", f"{kilobytes}k") as disk:
         results = disk.path / "results"
         with suppress(UserError):  # too small to begin
@@ -277,7 +301,10 @@ def test_an_export_removes_what_a_killed_one_to_its_place_left_a_day_later_and_n
     tmp_path: Path, usual: Path
 ) -> None:
     mine = f".x.{own_mark()}.tmp"
-    left = {name: tmp_path / name / "half" for name in (".x.1.tmp", ".x.2.tmp", ".y.1.tmp", ".x.tmp", mine)}
+    left = {
+        name: tmp_path / name / "half"
+        for name in (".x.1.tmp", ".x.2.tmp", ".y.1.tmp", ".x.tmp", mine)
+    }
     for name, path in left.items():
         path.parent.mkdir()
         path.write_text("half")
@@ -287,7 +314,11 @@ def test_an_export_removes_what_a_killed_one_to_its_place_left_a_day_later_and_n
         export(usual, tmp_path / "x")
     shutil.rmtree(left[mine].parent)
     export(usual, tmp_path / "x")
-    assert [name for name, path in left.items() if path.exists()] == [".x.2.tmp", ".y.1.tmp", ".x.tmp"]
+    assert [name for name, path in left.items() if path.exists()] == [
+        ".x.2.tmp",
+        ".y.1.tmp",
+        ".x.tmp",
+    ]
     assert (tmp_path / "x" / "README.md").is_file()
 
 
@@ -300,7 +331,9 @@ def test_what_a_killed_process_left_is_removed_with_its_run_alone(tmp_path: Path
         store.folder("tiny", run.resolved.spec) / f".seed-0-{run.fingerprint[:16]}.json.77.tmp",
         tmp_path / "failed" / f".{run.fingerprint[:16]}.log.77.tmp",
     ]
-    others = [path.with_name(path.name.replace(run.fingerprint[:16], "f" * 16)) for path in ours[2:]]
+    others = [
+        path.with_name(path.name.replace(run.fingerprint[:16], "f" * 16)) for path in ours[2:]
+    ]
     for path in (*ours, *others):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("half")
@@ -310,7 +343,9 @@ def test_what_a_killed_process_left_is_removed_with_its_run_alone(tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", ["read-only", "full", "a file"])
-def test_a_cache_that_cannot_be_written_is_one_line(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_one_line(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with small_disk(tmp_path / "disk", "2m") as disk:
         cache = disk.path / "cache"
         monkeypatch.setenv("HARNESS_CACHE", str(cache))
@@ -328,6 +363,8 @@ def test_a_cache_that_cannot_be_written_is_one_line(kind: str, tmp_path: Path, m
 
 def test_names_that_no_file_system_takes_are_refused_when_planning(tmp_path: Path) -> None:
     named = f"{'n' * 300}={harness.plan('tiny').inventory.encoder('toy-bert').source.path()}"
-    with pytest.raises(UserError, match=r"the encoder 'n+...' makes a file name of 300 bytes .* shorten it"):
+    with pytest.raises(
+        UserError, match=r"the encoder 'n+...' makes a file name of 300 bytes .* shorten it"
+    ):
         harness.plan("tiny", encoders=named, results=tmp_path)
     assert not list(tmp_path.iterdir())

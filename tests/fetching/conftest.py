@@ -48,12 +48,23 @@ def command() -> list[str]:
 
 @pytest.fixture
 def start(client_env: dict[str, str], command: list[str], tmp_path: Path) -> Start:
-    """Start `harness data fetch` of an entry (TOML text), with the real client against the stand-in."""
+    """Start `harness data fetch` of an entry (TOML text), with the real client against the
+    stand-in.
+    """
 
     def run(root: Path, text: str, *words: str, **env: str) -> Any:
         (name,) = tomllib.loads(text)
         (tmp_path / "entries.toml").write_text(text)
-        typed = [*command, str(tmp_path / "entries.toml"), "data", "fetch", name, "--data-root", str(root), *words]
+        typed = [
+            *command,
+            str(tmp_path / "entries.toml"),
+            "data",
+            "fetch",
+            name,
+            "--data-root",
+            str(root),
+            *words,
+        ]
         root.mkdir(exist_ok=True)
         return subprocess.Popen(
             typed, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=client_env | env

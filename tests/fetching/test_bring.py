@@ -19,7 +19,11 @@ SENTENCES = "".join(f"sentence {number}\n" for number in range(100))
 
 
 def made(rows: int = 100, checksum: bool = True) -> fetching.Entry:
-    known = f', checksum = "sha256:{hashlib.sha256(SENTENCES.encode()).hexdigest()}"' if checksum else ""
+    known = (
+        f', checksum = "sha256:{hashlib.sha256(SENTENCES.encode()).hexdigest()}"'
+        if checksum
+        else ""
+    )
     text = f"""
         [lines]
         title = "lines"
@@ -73,7 +77,9 @@ def test_files_are_copied_or_linked_and_verified(root, folder, link):
     assert fetching.verify(root, made()) == []
 
 
-def test_what_is_missing_different_or_in_the_way_is_named_and_both_folders_are_left_alone(tmp_path, root, folder):
+def test_what_is_missing_different_or_in_the_way_is_named_and_both_folders_are_left_alone(
+    tmp_path, root, folder
+):
     with pytest.raises(UserError, match="there is no folder"):
         import_given(root, made(), tmp_path / "nowhere")
     (folder / "more.txt").unlink()
@@ -154,9 +160,15 @@ def test_a_manifest_that_was_changed_is_named(root, folder):
     import_given(root, made(), folder)
     manifest = root / ".catalogue" / "lines.sha256"
     text = manifest.read_text()
-    for damaged in (text[:-20], text.replace("more.txt", "less.txt"), text.replace("# lines", "# line")):
+    for damaged in (
+        text[:-20],
+        text.replace("more.txt", "less.txt"),
+        text.replace("# lines", "# line"),
+    ):
         manifest.write_text(damaged)
-        with pytest.raises(UserError, match=r"lines\.sha256 was changed or damaged after it was written; remove it"):
+        with pytest.raises(
+            UserError, match=r"lines\.sha256 was changed or damaged after it was written; remove it"
+        ):
             fetching.verify(root, made())
     manifest.write_text(text.partition("\n")[2])
     assert fetching.verify(root, made()) == [], "of an earlier version, without a digest"

@@ -1,4 +1,6 @@
-"""Plain downloads: whole, cut and going on, refused, with the disk full; shown as plain lines without a terminal."""
+"""Plain downloads: whole, cut and going on, refused, with the disk full; shown as plain lines
+without a terminal.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,12 @@ def test_several_cuts_go_on_at_the_byte_that_came_last(standin, tmp_path):
     assert (tmp_path / "x").read_bytes() == CONTENT
     assert [item.name for item in tmp_path.iterdir()] == ["x"]
     assert seen[-1] == (len(CONTENT), len(CONTENT))
-    assert standin.gets("/plain/data.bin") == ["", "bytes=1000000-", "bytes=1000010-", "bytes=2500010-"]
+    assert standin.gets("/plain/data.bin") == [
+        "",
+        "bytes=1000000-",
+        "bytes=1000010-",
+        "bytes=2500010-",
+    ]
     assert len(lines) == 3
 
 
@@ -78,7 +85,9 @@ def test_a_later_command_goes_on_or_starts_again_where_the_file_has_changed(stan
 
 
 @pytest.mark.parametrize("now", [CONTENT, CONTENT[:-1]], ids=["same", "changed"])
-def test_a_file_that_was_complete_when_the_process_died_is_taken(standin, tmp_path, monkeypatch, now):
+def test_a_file_that_was_complete_when_the_process_died_is_taken(
+    standin, tmp_path, monkeypatch, now
+):
     def dies(_: int) -> None:
         raise KeyboardInterrupt
 
@@ -106,9 +115,17 @@ def test_a_server_without_ranges_starts_again(standin, tmp_path):
 
 @pytest.mark.parametrize(
     ("status", "words", "times"),
-    [(404, "404", 1), (401, "requires a login", 1), (403, "refuses", 1), (410, "removed", 1), (503, "503", TRIES)],
+    [
+        (404, "404", 1),
+        (401, "requires a login", 1),
+        (403, "refuses", 1),
+        (410, "removed", 1),
+        (503, "503", TRIES),
+    ],
 )
-def test_refusals_are_said_at_once_and_an_unsteady_server_is_asked_again(standin, tmp_path, status, words, times):
+def test_refusals_are_said_at_once_and_an_unsteady_server_is_asked_again(
+    standin, tmp_path, status, words, times
+):
     standin.refuse["/plain/data.bin"] = (status, "")
     with pytest.raises(UserError, match=words):
         get(standin, tmp_path / "x")
@@ -118,7 +135,14 @@ def test_refusals_are_said_at_once_and_an_unsteady_server_is_asked_again(standin
 
 def test_nobody_there(tmp_path):
     with pytest.raises(UserError, match="cannot be reached"):
-        download("http://127.0.0.1:9/x", tmp_path / "x", "data", lambda _: None, lambda *_: None, pause=0.0)
+        download(
+            "http://127.0.0.1:9/x",
+            tmp_path / "x",
+            "data",
+            lambda _: None,
+            lambda *_: None,
+            pause=0.0,
+        )
 
 
 def test_an_entry_with_a_wrong_checksum(standin, tmp_path):

@@ -38,7 +38,10 @@ def _google_is_here(standin, monkeypatch: pytest.MonkeyPatch) -> None:
 def serve(standin, path: str, content: bytes) -> None:
     standin.files[path] = content
     disposition = 'attachment; filename="words.txt"'
-    standin.headers[path] = {"Content-Type": "application/octet-stream", "Content-Disposition": disposition}
+    standin.headers[path] = {
+        "Content-Type": "application/octet-stream",
+        "Content-Disposition": disposition,
+    }
 
 
 def serve_page(standin, text: str) -> None:
@@ -90,13 +93,18 @@ def test_a_file_that_was_complete_when_the_process_died_is_taken(standin, tmp_pa
 @pytest.mark.parametrize(
     ("page", "why"),
     [
-        (QUOTA, r"refuses words.txt: Too many users have viewed or downloaded this file recently; the quota"),
+        (
+            QUOTA,
+            r"refuses words.txt: Too many users have viewed or downloaded this file recently; the quota",
+        ),
         ("<html>Sign in</html>", r"refuses words.txt: Cannot retrieve the public link"),
     ],
 )
 def test_a_refusal_is_one_line_with_the_way_by_hand(standin, tmp_path, page, why):
     serve_page(standin, page)
-    by_hand = f"open https://drive.google.com/file/d/{ID} in a browser.*harness data import words FOLDER"
+    by_hand = (
+        f"open https://drive.google.com/file/d/{ID} in a browser.*harness data import words FOLDER"
+    )
     with pytest.raises(UserError, match=f"{why}.*{by_hand}"):
         get(tmp_path / "words.txt")
     standin.refuse["/uc"] = (404, "")

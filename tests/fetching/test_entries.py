@@ -1,4 +1,6 @@
-"""The entries of the catalogue: complete, one for each corpus of the papers, refused with a reason when wrong."""
+"""The entries of the catalogue: complete, one for each corpus of the papers, refused with a reason
+when wrong.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,16 @@ def test_sets_of_the_bundle_have_the_counts_of_the_catalogue(data_root):
 def test_every_entry_is_whole():
     for entry in fetching.entries().values():
         assert entry.recipe in RECIPES
-        assert entry.how.startswith("by hand, then `harness data import") == bool(entry.by_hand), entry.how
+        assert entry.how.startswith("by hand, then `harness data import") == bool(entry.by_hand), (
+            entry.how
+        )
         files = {origin.file for origin in entry.origins}
         for output in entry.outputs:
-            assert output.origin in files if entry.recipe in ("place", "unpack") else output.origin is None
+            assert (
+                output.origin in files
+                if entry.recipe in ("place", "unpack")
+                else output.origin is None
+            )
         made_from = [origin.output for origin in entry.origins if origin.output]
         assert all(len(fetching.providers(path)) == 1 for path in made_from)
         if entry.recipe == "unpack":
@@ -37,7 +45,11 @@ def test_every_file_of_the_papers_corpora_has_an_entry():
     for name, corpus in load_profile("paper").corpora.items():
         options = corpus.options
         tables = [options.get("matched", {}), *options.get("features", {}).values()]
-        files = [options.get("file"), options.get("images"), *(table.get("file") for table in tables)]
+        files = [
+            options.get("file"),
+            options.get("images"),
+            *(table.get("file") for table in tables),
+        ]
         assert all(fetching.providers(file) for file in files if file), name
 
 
@@ -49,7 +61,10 @@ def test_every_file_of_the_papers_corpora_has_an_entry():
         ('file = "x", url = "file:///etc/passwd"', "url"),
         ('file = "x", hub = "o/n"', "needs 'revision'"),
         ('file = "x", hand = "h", url = "https://h/x"', "exactly one"),
-        ('file = "x", drive = "1TBNIM9-zL-wXb2kH8YtuYPig2oYInSSm", url = "https://h/x"', "exactly one"),
+        (
+            'file = "x", drive = "1TBNIM9-zL-wXb2kH8YtuYPig2oYInSSm", url = "https://h/x"',
+            "exactly one",
+        ),
         ('file = "x", drive = "https://drive.google.com/x"', "drive"),
         ('file = "x", hand = "h", checksum = "sha256:12"', "checksum"),
         ('file = "x", hand = "h", sha = "1"', "sha"),

@@ -48,10 +48,15 @@ def target(tmp_path: Path) -> Path:
 def test_an_archive_as_it_should_be(tmp_path, target, mode):
     if mode == "zip":
         archive = zipped(
-            tmp_path / "a", [("b/", b"", 0), ("b/c.txt", b"text", stat.S_IFREG | 0o777), ("empty", b"", 0)]
+            tmp_path / "a",
+            [("b/", b"", 0), ("b/c.txt", b"text", stat.S_IFREG | 0o777), ("empty", b"", 0)],
         )
     else:
-        members = [(member("./b", tarfile.DIRTYPE), b""), (member("./b/c.txt"), b"text"), (member("empty"), b"")]
+        members = [
+            (member("./b", tarfile.DIRTYPE), b""),
+            (member("./b/c.txt"), b"text"),
+            (member("empty"), b""),
+        ]
         archive = tar(tmp_path / "a", members, mode)
     unpack(archive, target)
     assert (target / "b" / "c.txt").read_bytes() == b"text"
@@ -59,7 +64,9 @@ def test_an_archive_as_it_should_be(tmp_path, target, mode):
     assert (target / "empty").read_bytes() == b""
 
 
-@pytest.mark.parametrize("name", ["../secret.txt", "/tmp/secret.txt", "a/../../secret.txt", "..", "a\\..\\b", "a\nb"])
+@pytest.mark.parametrize(
+    "name", ["../secret.txt", "/tmp/secret.txt", "a/../../secret.txt", "..", "a\\..\\b", "a\nb"]
+)
 @pytest.mark.parametrize("kind", ["tar", "zip"])
 def test_paths_that_leave_the_folder(tmp_path, target, name, kind):
     if kind == "tar":
@@ -79,7 +86,9 @@ LINKS = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tar
 @pytest.mark.parametrize("kind", [*LINKS, stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO], ids=repr)
 def test_links_and_devices_are_refused(tmp_path, target, kind):
     if isinstance(kind, bytes):
-        archive = tar(tmp_path / "a", [(member("x", kind, "../../secret.txt"), b""), (member("x/y"), b"harm")])
+        archive = tar(
+            tmp_path / "a", [(member("x", kind, "../../secret.txt"), b""), (member("x/y"), b"harm")]
+        )
     else:
         archive = zipped(tmp_path / "a", [("x", b"../../secret.txt", kind | 0o777)])
     with pytest.raises(UserError, match="a link or a device"):

@@ -1,4 +1,6 @@
-"""`harness fetch` and `harness run --fetch` against the stand-in hub, each command in a process of its own."""
+"""`harness fetch` and `harness run --fetch` against the stand-in hub, each command in a process of
+its own.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from harness.toy import clip_folder, student_folder
 
 COMMIT = "c" * 40
 #: the tests' vocabulary has colours and no numbers
-WORDS = b"".join(b"a %s circle number %d\n" % ((b"red", b"blue")[number % 2], number) for number in range(200))
+WORDS = b"".join(
+    b"a %s circle number %d\n" % ((b"red", b"blue")[number % 2], number) for number in range(200)
+)
 PROFILE = f"""
 description = "words from the hub, pairs of the toy world, models from the hub"
 images = "clip"
@@ -102,11 +106,19 @@ def _write_entries(folder: Path, restricted: bool = False, about: int | None = 9
 def harness(world: Path, command: list[str], client_env: dict[str, str]) -> Harness:
     """Run a command with the test's profile and data root."""
 
-    def run(*words: str, profile: str = "./mine.toml", **env: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        *words: str, profile: str = "./mine.toml", **env: str
+    ) -> subprocess.CompletedProcess[str]:
         serial = ("--executor", "serial") if words[0] == "run" else ()
         typed = [*command, "entries.toml", *words, *serial, "--profile", profile]
-        variables = client_env | {"HARNESS_DATA": "root", "HARNESS_CACHE": os.environ["HARNESS_CACHE"]} | env
-        done = subprocess.run(typed, cwd=world, env=variables, capture_output=True, text=True, check=False)
+        variables = (
+            client_env
+            | {"HARNESS_DATA": "root", "HARNESS_CACHE": os.environ["HARNESS_CACHE"]}
+            | env
+        )
+        done = subprocess.run(
+            typed, cwd=world, env=variables, capture_output=True, text=True, check=False
+        )
         assert "Traceback" not in done.stderr, done.stderr
         return done
 
@@ -124,7 +136,9 @@ def test_what_an_entry_is_made_from_is_listed_too_unless_it_is_there(tmp_path):
     assert sorted(item.name for item in fetch_list(missing, tmp_path, ask=False).items) == listed
     (tmp_path / "flickr").mkdir()
     (tmp_path / "flickr/captions.txt").write_text("a caption\n")
-    assert sorted(item.name for item in fetch_list(missing, tmp_path, ask=False).items) == listed[1:]
+    assert (
+        sorted(item.name for item in fetch_list(missing, tmp_path, ask=False).items) == listed[1:]
+    )
 
 
 def test_a_dry_run_lists_everything_and_brings_nothing(standin, world, harness):
@@ -135,7 +149,9 @@ def test_a_dry_run_lists_everything_and_brings_nothing(standin, world, harness):
     weights = sum(file.stat().st_size for file in student_folder().iterdir())
     assert "to fetch  3 items" in shown.stdout
     rows = {line.split()[0]: line for line in shown.stdout.splitlines() if line.strip()}
-    assert f"{len(WORDS) / 1000:.0f} kB" in rows["words"], "the hub knows what the catalogue does not"
+    assert f"{len(WORDS) / 1000:.0f} kB" in rows["words"], (
+        "the hub knows what the catalogue does not"
+    )
     assert f"{weights / 1000:.0f} kB" in rows["owner/bert"]
     assert "licence   words: for non-commercial research" in shown.stdout
     assert " needed, " in rows["disk"]
@@ -148,15 +164,23 @@ def test_a_dry_run_lists_everything_and_brings_nothing(standin, world, harness):
 def test_a_plan_is_brought_whole_and_then_trains_offline(standin, world, harness):
     lacking = harness("run", HF_HUB_OFFLINE="1")
     assert lacking.returncode == 2
-    assert "fetch     `harness fetch --profile ./mine.toml` downloads 3 items, 469 kB and more" in lacking.stdout
-    assert "run `harness fetch --profile ./mine.toml` (469 kB and more of unknown size)" in lacking.stderr
+    assert (
+        "fetch     `harness fetch --profile ./mine.toml` downloads 3 items, 469 kB and more"
+        in lacking.stdout
+    )
+    assert (
+        "run `harness fetch --profile ./mine.toml` (469 kB and more of unknown size)"
+        in lacking.stderr
+    )
     brought = harness("fetch")
     assert brought.returncode == 0, brought.stderr
     assert (world / "root" / "text" / "words.txt").read_bytes() == WORDS
     for hub, folder in (("owner/bert", student_folder()), ("owner/clip", clip_folder())):
         held = {file.name for file in folder.iterdir()}
         assert snapshot(world, hub) <= held
-        assert "model.safetensors" in snapshot(world, hub) or "open_clip_model.safetensors" in snapshot(world, hub)
+        assert "model.safetensors" in snapshot(
+            world, hub
+        ) or "open_clip_model.safetensors" in snapshot(world, hub)
     assert recorded_commit(world / "root", "owner/clip") == COMMIT
     left = harness("run", "--settings", "secret", "--methods", "simcse")
     assert left.returncode == 2
@@ -172,7 +196,9 @@ def test_a_plan_is_brought_whole_and_then_trains_offline(standin, world, harness
         standin.model_file("owner/clip", file.name, b"newer", "d" * 40)
     subprocess.run(["rm", "-r", str(world / "hf")], check=True)
     assert harness("fetch").returncode == 0
-    assert "open_clip_config.json" in snapshot(world, "owner/clip"), "the recorded commit, though main has moved"
+    assert "open_clip_config.json" in snapshot(world, "owner/clip"), (
+        "the recorded commit, though main has moved"
+    )
 
 
 def test_run_fetches_first_where_asked(world, harness):
@@ -198,8 +224,9 @@ def test_failures_do_not_stop_the_others_and_are_made_good(standin, world, harne
     root = world / "deep" / "new"
     failed = harness("fetch", "--data-root", str(root))
     assert failed.returncode == 1
-    assert "failed    owner/bert: owner/bert is gated; accept its terms at https://huggingface.co/owner/bert" in (
-        failed.stderr
+    assert (
+        "failed    owner/bert: owner/bert is gated; accept its terms at https://huggingface.co/owner/bert"
+        in (failed.stderr)
     )
     differs = "open_clip_model.safetensors has another SHA-256 than the hub states"
     assert f"failed    owner/clip: owner/clip: {differs}" in failed.stderr
@@ -235,21 +262,42 @@ def test_an_unknown_encoder_of_the_hub_is_fetched_by_its_name(standin, world, ha
         standin.model_file("other/bert", file.name, file.read_bytes())
     lacking = harness("eval", "other/bert", "--pooling", "cls")
     assert lacking.returncode == 2
-    command = "harness fetch --profile ./mine.toml --methods 'none[pooling=cls]' --encoders other/bert"
+    command = (
+        "harness fetch --profile ./mine.toml --methods 'none[pooling=cls]' --encoders other/bert"
+    )
     assert command in lacking.stderr
-    assert harness("fetch", "--methods", "none[pooling=cls]", "--encoders", "other/bert").returncode == 0
+    assert (
+        harness("fetch", "--methods", "none[pooling=cls]", "--encoders", "other/bert").returncode
+        == 0
+    )
     assert harness("eval", "other/bert", "--pooling", "cls", HF_HUB_OFFLINE="1").returncode == 0
 
 
 def test_data_sets_of_the_hub_train_as_the_documentation_says(standin, world, harness):
-    """The tables of docs/your-data.md, as they stand there: triplets of the hub, sentences and captions of folders."""
-    page = (Path(__file__).parents[2] / "docs" / "your-data.md").read_text().partition("## Data sets of the hub")[2]
+    """The tables of docs/your-data.md, as they stand there: triplets of the hub, sentences and
+    captions of folders.
+    """
+    page = (
+        (Path(__file__).parents[2] / "docs" / "your-data.md")
+        .read_text()
+        .partition("## Data sets of the hub")[2]
+    )
     recipe = page.partition("```toml\n")[2].partition("```")[0]
     small = "[training]\nsteps = 2\nbatch_size = 8\n[suites.sts]\ntasks = ['ToySTS']\n"
     (world / "data.toml").write_text(f"extends = 'tiny'\n{recipe}\n{small}")
-    texts = [f"a {size} {colour} circle" for size in ("small", "large") for colour in ("red", "blue", "green")] * 3
-    write_parquet(world / "nli.parquet", {"anchor": texts, "positive": texts[::-1], "negative": texts[1:] + texts[:1]})
-    commit, file = "d482672c8e74ce18da116f430137434ba2e52fab", "triplet/train-00000-of-00001.parquet"
+    texts = [
+        f"a {size} {colour} circle"
+        for size in ("small", "large")
+        for colour in ("red", "blue", "green")
+    ] * 3
+    write_parquet(
+        world / "nli.parquet",
+        {"anchor": texts, "positive": texts[::-1], "negative": texts[1:] + texts[:1]},
+    )
+    commit, file = (
+        "d482672c8e74ce18da116f430137434ba2e52fab",
+        "triplet/train-00000-of-00001.parquet",
+    )
     hub = "sentence-transformers/all-nli"
     asked = standin.hub_file(hub, file, (world / "nli.parquet").read_bytes(), commit)
     standin.hub_file(hub, "triplet/dev-00000-of-00001.parquet", b"not asked for", commit)

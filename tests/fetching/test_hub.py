@@ -39,16 +39,24 @@ def nothing_used(root: Path) -> bool:
     return not (root / "text").exists() and not list((root / ".catalogue").glob("*.sha256"))
 
 
-@pytest.mark.parametrize("checksum", [f"sha256:{SUM}", None], ids=["of the catalogue", "of the hub"])
+@pytest.mark.parametrize(
+    "checksum", [f"sha256:{SUM}", None], ids=["of the catalogue", "of the hub"]
+)
 def test_a_file_is_fetched_checked_and_recorded(standin, start, tmp_path, checksum):
     path = standin.hub_file("owner/words", "words.txt", CONTENT)
     code, out = finish(start(tmp_path, entry(checksum)))
     assert code == 0, out
     heads = [method for method, asked, _ in standin.asked if asked == path].count("HEAD")
-    assert heads == (1 if checksum else 2), "the hub is asked for its own where the catalogue has none"
+    assert heads == (1 if checksum else 2), (
+        "the hub is asked for its own where the catalogue has none"
+    )
     assert (tmp_path / "text" / "words.txt").read_bytes() == CONTENT
     check = subprocess.run(
-        ["sha256sum", "--check", ".catalogue/words.sha256"], cwd=tmp_path, capture_output=True, text=True, check=False
+        ["sha256sum", "--check", ".catalogue/words.sha256"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert check.stdout == "text/words.txt: OK\n"
     assert not (tmp_path / ".catalogue" / "staging" / "words").exists()
@@ -124,23 +132,35 @@ def test_files_of_a_pattern_are_drawn_by_seed(standin, start, tmp_path):
 
 
 def test_the_command_line_fetches_a_shipped_entry(standin, client_env, data_root, tmp_path):
-    """SentEval's archive at its full counts, by `harness data fetch`, from nothing to the tables of the data bundle."""
+    """SentEval's archive at its full counts, by `harness data fetch`, from nothing to the tables of
+    the data bundle.
+    """
     made = fetching.entry("senteval")
     senteval_layout(data_root, tmp_path / "layout")
     with tarfile.open(tmp_path / "senteval.tar", "w") as archive:
         archive.add(tmp_path / "layout", ".")
     packed = (tmp_path / "senteval.tar").read_bytes()
-    standin.hub_file(str(made.origins[0].hub), "senteval.tar", packed, str(made.origins[0].revision))
+    standin.hub_file(
+        str(made.origins[0].hub), "senteval.tar", packed, str(made.origins[0].revision)
+    )
     root = tmp_path / "root"
 
     def data(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", "from harness.cli.main import main; main()", "data", *words]
+        command = [
+            sys.executable,
+            "-c",
+            "from harness.cli.main import main; main()",
+            "data",
+            *words,
+        ]
         env = client_env | {"HARNESS_DATA": str(root)}
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
     fetched = data("fetch", "senteval", "wiki1m", "--accept-licences", "senteval")
     assert fetched.returncode == 2
-    assert fetched.stderr.splitlines()[-1].startswith("error: wiki1m: the hub has no princeton-nlp/datasets-for-simcse")
+    assert fetched.stderr.splitlines()[-1].startswith(
+        "error: wiki1m: the hub has no princeton-nlp/datasets-for-simcse"
+    )
     assert fetching.state(root, made).word == "present"
     assert data("verify").stdout == "senteval: OK\n"
     for output in made.outputs:

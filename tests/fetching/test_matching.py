@@ -1,4 +1,6 @@
-"""Lines without image ids find their images: by the order of a list, by text, by what is left, by wording."""
+"""Lines without image ids find their images: by the order of a list, by text, by what is left, by
+wording.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ def methods(matched: Match) -> dict[str, int]:
 
 
 def test_the_place_in_a_list_decides_where_the_texts_confirm_its_order() -> None:
-    """Three images share a caption, and one has no known caption: text alone cannot place these lines."""
+    """Three images share a caption, and one has no known caption: text alone cannot place these
+    lines.
+    """
     captions = {f"image{n}": [f"caption {n}", "a dog runs"] for n in range(400)} | {"last": []}
     lines = [f"Caption {n} ." for n in range(397)] + ["a dog runs"] * 3 + ["never seen before"]
     matched = match(lines, captions)
@@ -31,14 +35,19 @@ def test_the_place_in_a_list_decides_where_the_texts_confirm_its_order() -> None
 
 
 def test_images_with_one_caption_are_told_apart_by_what_other_lines_need() -> None:
-    """'a dog' fits p, q and r; 'the beach' fits p and q; 'a dog at the beach' is a caption of p alone."""
+    """'a dog' fits p, q and r; 'the beach' fits p and q; 'a dog at the beach' is a caption of p
+    alone.
+    """
     captions = {
         "p": ["a dog", "the beach", "a dog at the beach"],
         "q": ["a dog", "the beach"],
         "r": ["a dog", "something"],
         "s": ["unasked"],
     }
-    for lines in (["a dog", "the beach", "a dog at the beach"], ["the beach", "a dog at the beach", "a dog"]):
+    for lines in (
+        ["a dog", "the beach", "a dog at the beach"],
+        ["the beach", "a dog at the beach", "a dog"],
+    ):
         matched = match(lines, captions)
         assert dict(zip(lines, matched.images, strict=True)) == {
             "a dog": "r",
@@ -49,7 +58,9 @@ def test_images_with_one_caption_are_told_apart_by_what_other_lines_need() -> No
 
 
 def test_two_captions_of_one_image_are_not_both_its_line() -> None:
-    matched = match(["first of x", "second of x"], {"x": ["first of x", "second of x"], "y": [], "z": []})
+    matched = match(
+        ["first of x", "second of x"], {"x": ["first of x", "second of x"], "y": [], "z": []}
+    )
     assert matched.images.count("x") == 1
     assert len(set(matched.images)) == 2
     assert methods(matched) == {"elimination": 1, "guess": 1}
@@ -61,7 +72,11 @@ def test_lines_that_are_left_go_to_the_nearest_wording_in_total() -> None:
         "y": ["A woman in a red coat &amp; hat walks", "none"],
         "z": ["Boats"],
     }
-    lines = ["A woman in a red coat walks", "A woman in a red coat and a hat walks", "entirely different words"]
+    lines = [
+        "A woman in a red coat walks",
+        "A woman in a red coat and a hat walks",
+        "entirely different words",
+    ]
     matched = match(lines, captions)
     assert matched.images == ["x", "y", "z"]
     assert methods(matched) == {"wording": 2, "guess": 1}
@@ -76,31 +91,45 @@ def test_too_few_matches_are_refused_in_one_line() -> None:
         if wrong <= (1 - WHOLE) * 1000:
             assert len(set(matched.whole("mine"))) == 1000
             continue
-        with pytest.raises(UserError, match=r"mine: 994 of 1,000 captions match an image \(99\.4%\)"):
+        with pytest.raises(
+            UserError, match=r"mine: 994 of 1,000 captions match an image \(99\.4%\)"
+        ):
             matched.whole("mine")
     with pytest.raises(UserError, match=r"0 of 2 captions"):
         match(["a", "b"], {"x": ["c"]}).whole("mine")
 
 
 def test_mcses_captions_find_every_image_that_has_captions(data_root: Path) -> None:
-    """Of 29,783 lines, 28,859 are captions of one image and 202 of several; 710 images have no captions there.
+    """Of 29,783 lines, 28,859 are captions of one image and 202 of several; 710 images have no
+    captions there.
 
     The images are the training images of Entities, the captions Karpathy's.
     """
     folder = data_root / "captions"
-    splits = (row.values for row in read_rows(folder / "flickr30k_entities_split.tsv", "image_id", "split"))
+    splits = (
+        row.values
+        for row in read_rows(folder / "flickr30k_entities_split.tsv", "image_id", "split")
+    )
     captions: dict[str, list[str]] = {image: [] for image, split in splits if split == "train"}
-    for _, (image, caption) in read_rows(folder / "flickr30k_captions.tsv.gz", "image_id", "caption"):
+    for _, (image, caption) in read_rows(
+        folder / "flickr30k_captions.tsv.gz", "image_id", "caption"
+    ):
         if image in captions:
             captions[image].append(caption)
     lines = list(lines_of(folder / "flickr_random_captions.txt"))
     matched = match(lines, captions)
     assert methods(matched) == {"exact": 28_851, "elimination": 206, "wording": 16, "guess": 710}
-    assert len(lines) - matched.counts["guess"] == sum(bool(own) for own in captions.values()) == 29_073
+    assert (
+        len(lines) - matched.counts["guess"]
+        == sum(bool(own) for own in captions.values())
+        == 29_073
+    )
     assert len(set(matched.images)) == len(lines)
     for line, image, method in zip(lines, matched.images, matched.methods, strict=True):
         texts = {normalised_text(text).replace(" ", "") for text in captions[str(image)]}
-        assert (normalised_text(line).replace(" ", "") in texts) == (method in ("exact", "elimination"))
+        assert (normalised_text(line).replace(" ", "") in texts) == (
+            method in ("exact", "elimination")
+        )
     with pytest.raises(UserError, match=r"29,073 of 29,783 captions match an image \(97\.6%\)"):
         matched.whole("flickr-matched")
     assert match(lines, captions) == matched

@@ -54,7 +54,9 @@ def test_the_weights_that_a_reader_reads_are_taken_in_one_format(
 
 
 def test_a_model_without_weights_that_are_read_is_refused_by_name() -> None:
-    with pytest.raises(UserError, match=r"owner/model at ccccccc has no readable weights.*give a folder"):
+    with pytest.raises(
+        UserError, match=r"owner/model at ccccccc has no readable weights.*give a folder"
+    ):
         read([*TEXTS, *ELSE])
 
 
@@ -62,7 +64,9 @@ def test_a_file_beside_the_weights_comes_along_where_it_is_read() -> None:
     held = ["config.json", "mcse.pt", "model.safetensors"]
     assert read(held) == ["config.json", "model.safetensors"]
     assert read(held, beside=["mcse.pt"]) == held
-    with pytest.raises(UserError, match=r"owner/model at ccccccc has no heads.pt; fetch another commit"):
+    with pytest.raises(
+        UserError, match=r"owner/model at ccccccc has no heads.pt; fetch another commit"
+    ):
         read(held, beside=["heads.pt"])
 
 

@@ -17,7 +17,9 @@ from harness.runs.hub import pull
 from harness.store import Store
 
 
-def answered(body: bytes, kind: str = "application/json", more: str = "", length: int | None = None) -> list[bytes]:
+def answered(
+    body: bytes, kind: str = "application/json", more: str = "", length: int | None = None
+) -> list[bytes]:
     head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{more}Content-Length: {length or len(body)}\r\n\r\n"
     return [head.encode(), body]
 
@@ -29,7 +31,9 @@ ANSWERS: dict[str, list[bytes] | bytes | None] = {
     "null": answered(b"null"),
     "a list": answered(b"[1, 2]"),
     "nested": answered(b"[" * 200_000),
-    "other fields": answered(b'{"id": 3, "sha": null, "siblings": [{"rfilename": 7}, 4], "cardData": 7}'),
+    "other fields": answered(
+        b'{"id": 3, "sha": null, "siblings": [{"rfilename": 7}, 4], "cardData": 7}'
+    ),
     "no gzip": answered(b"\x1f\x8bnonsense", more="Content-Encoding: gzip\r\n"),
     "a body cut short": answered(b"{}", length=1000),
     "nothing at all": [],
@@ -55,7 +59,9 @@ def hub(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
                 for piece in given if isinstance(given, list) else []:
                     connection.sendall(piece)
                 if isinstance(given, bytes):
-                    connection.sendall(b"HTTP/1.1 200 OK\r\n" + b"Content-Length: 99\r\n\r\n" * (given == b" "))
+                    connection.sendall(
+                        b"HTTP/1.1 200 OK\r\n" + b"Content-Length: 99\r\n\r\n" * (given == b" ")
+                    )
                 while isinstance(given, bytes) and not over.wait(0.1 if given == b" " else 0):
                     connection.sendall(given)
             except OSError:
@@ -87,7 +93,11 @@ def hub(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
 @pytest.mark.parametrize("hub", ANSWERS, indirect=True)
 @pytest.mark.parametrize("ask", ["pull", "look_up", "resolve"])
 def test_an_answer_that_is_none_is_one_line(
-    hub: str, ask: str, tmp_path: Path, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+    hub: str,
+    ask: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     origin = transfer.Origin(file="*.txt", hub="a/b", revision="c" * 40, pick=1)
     asked = {

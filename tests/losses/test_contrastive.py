@@ -1,4 +1,6 @@
-"""The angular margin, the filter of negatives and the classes of contrastive losses, as loops in float64."""
+"""The angular margin, the filter of negatives and the classes of contrastive losses, as loops in
+float64.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,18 @@ from harness.losses.contrastive import (
 
 
 def matrix(seed: int) -> torch.Tensor:
-    return torch.rand(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+    return (
+        torch.rand(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+    )
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), margin=st.floats(0.01, 1.5), near=st.sampled_from(NEAR), labelled=st.booleans())
+@given(
+    seed=st.integers(0, 10**6),
+    margin=st.floats(0.01, 1.5),
+    near=st.sampled_from(NEAR),
+    labelled=st.booleans(),
+)
 def test_the_margin_by_arc_cosines(seed: int, margin: float, near: str, labelled: bool) -> None:
     cosines, soft = matrix(seed), matrix(seed + 1)
     moved = angular_margin(cosines, margin, soft if labelled else None, near)
@@ -54,8 +63,12 @@ def test_norms_below_a_bound_count_as_the_bound() -> None:
 
 @pytest.mark.parametrize("near", NEAR)
 def test_gradients_at_cosines_of_one_are_finite(near: str) -> None:
-    """The arc cosine has an infinite slope there; the angle of equal rows is 0, of opposite ones pi."""
-    cosines = torch.tensor([[1.0, 1.0, -1.0], [-1.0, 1.0, 1.0 + 1e-7], [0.3, -1.0 - 1e-7, -1.0]], requires_grad=True)
+    """The arc cosine has an infinite slope there; the angle of equal rows is 0, of opposite ones
+    pi.
+    """
+    cosines = torch.tensor(
+        [[1.0, 1.0, -1.0], [-1.0, 1.0, 1.0 + 1e-7], [0.3, -1.0 - 1e-7, -1.0]], requires_grad=True
+    )
     margin_info_nce(cosines, 0.05, 0.2, near=near).backward()
     assert bool(cosines.grad.isfinite().all())
     assert bool((cosines.grad != 0).any())
@@ -67,7 +80,9 @@ def test_filtered_negatives_leave_the_denominator_and_the_positive_stays() -> No
     loss = margin_info_nce(cosines, 0.2, 0.0, drop=drop)
     expected = 0.0
     for i in range(5):
-        scores = {j: math.exp(float(cosines[i, j]) / 0.2) for j in range(5) if j == i or not drop[i, j]}
+        scores = {
+            j: math.exp(float(cosines[i, j]) / 0.2) for j in range(5) if j == i or not drop[i, j]
+        }
         expected -= math.log(scores[i] / sum(scores.values())) / 5
     assert float(loss) == pytest.approx(expected, rel=1e-12)
     assert float(margin_info_nce(cosines, 0.2, 0.1, drop=torch.ones(5, 5, dtype=torch.bool))) == 0
@@ -76,7 +91,11 @@ def test_filtered_negatives_leave_the_denominator_and_the_positive_stays() -> No
 def test_negatives_are_too_alike_by_cosine_or_inner_product() -> None:
     rows = torch.tensor([[3.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     alike = [[False, False, True], [False, False, True], [True, True, False]]
-    assert too_alike(rows, rows, 0.7).tolist() == too_alike(rows, rows, 0.99, normalised=False).tolist() == alike
+    assert (
+        too_alike(rows, rows, 0.7).tolist()
+        == too_alike(rows, rows, 0.99, normalised=False).tolist()
+        == alike
+    )
     assert not too_alike(rows, rows, 2.0, normalised=False)[1].any()
 
 
@@ -87,6 +106,11 @@ def test_nonling_eq_4_written_out(seed: int, labels: list[int]) -> None:
     expected = 0.0
     for i in range(6):
         scores = [math.exp(cosine(first[i], second[j]) / 0.3) for j in range(6)]
-        expected -= math.log(sum(s for s, y in zip(scores, labels, strict=True) if y == labels[i]) / sum(scores)) / 6
+        expected -= (
+            math.log(
+                sum(s for s, y in zip(scores, labels, strict=True) if y == labels[i]) / sum(scores)
+            )
+            / 6
+        )
     loss = float(cross_view_supcon(first, second, torch.tensor(labels), 0.3))
     assert loss == pytest.approx(expected, rel=1e-9, abs=1e-12)

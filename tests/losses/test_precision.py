@@ -1,4 +1,6 @@
-"""Every loss computes in float32 at least and is finite, with its gradients, on batches that degenerate."""
+"""Every loss computes in float32 at least and is finite, with its gradients, on batches that
+degenerate.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +41,23 @@ LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     ),
     "margin keep": lambda a, b, y: margin_info_nce(cosine_matrix(a, b), 0.05, 0.2, near="keep"),
     "list_mle": lambda a, b, y: list_mle(cosine_matrix(a, b) / 0.05, cosine_matrix(b, b) / 0.05),
-    "list_mle with floor": lambda a, b, y: list_mle(cosine_matrix(a, b) / 0.05, cosine_matrix(b, b) / 0.05, 1e-7),
+    "list_mle with floor": lambda a, b, y: list_mle(
+        cosine_matrix(a, b) / 0.05, cosine_matrix(b, b) / 0.05, 1e-7
+    ),
     "list_net": lambda a, b, y: list_net(cosine_matrix(a, b) / 0.05, cosine_matrix(b, b) / 0.05),
-    "soft_alignment": lambda a, b, y: soft_alignment(cosine_matrix(a, b), cosine_matrix(b, b), 0.02, 0.5),
-    "soft_alignment, sharp": lambda a, b, y: soft_alignment(cosine_matrix(a, b), cosine_matrix(b, b), 1e-3, 1e-4),
-    "cross_alignment": lambda a, b, y: cross_alignment(cosine_matrix(a, b), cosine_matrix(a, a), cosine_matrix(b, b)),
+    "soft_alignment": lambda a, b, y: soft_alignment(
+        cosine_matrix(a, b), cosine_matrix(b, b), 0.02, 0.5
+    ),
+    "soft_alignment, sharp": lambda a, b, y: soft_alignment(
+        cosine_matrix(a, b), cosine_matrix(b, b), 1e-3, 1e-4
+    ),
+    "cross_alignment": lambda a, b, y: cross_alignment(
+        cosine_matrix(a, b), cosine_matrix(a, a), cosine_matrix(b, b)
+    ),
     "pair_consistency": lambda a, b, y: pair_consistency(a, b, rolled(b, 1), 0.2),
-    "in_batch_g2l": lambda a, b, y: in_batch_g2l(over_tokens(torch.stack([b, b.flip(1), 0 * b], 1)), a, 0.05),
+    "in_batch_g2l": lambda a, b, y: in_batch_g2l(
+        over_tokens(torch.stack([b, b.flip(1), 0 * b], 1)), a, 0.05
+    ),
     "supcon": lambda a, b, y: supcon(a, b, y, 0.07),
     "simclr": lambda a, b, y: supcon(a, b, None, 0.07),
     "cross_view_supcon": lambda a, b, y: cross_view_supcon(a, b, y, 0.07),
@@ -69,7 +81,9 @@ def rows(dtype: torch.dtype = torch.float32, seed: int = 0) -> tuple[Tensor, Ten
     return first.to(dtype), (first + 0.7 * torch.randn(6, 16, generator=generator)).to(dtype)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str
+)
 @pytest.mark.parametrize("name", LOSSES)
 def test_degenerate_batches_are_finite(name: str, dtype: torch.dtype) -> None:
     for case, same in itertools.product(DEGENERATE, (False, True)):
@@ -88,11 +102,15 @@ def test_degenerate_batches_are_finite(name: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_autocast_and_half_inputs_change_no_digit(name: str) -> None:
-    """Half-precision inputs give what the same numbers give in float32, within autocast and without."""
+    """Half-precision inputs give what the same numbers give in float32, within autocast and
+    without.
+    """
     a, b = rows(torch.bfloat16)
     labels = torch.arange(6) // 2
     expected = LOSSES[name](a.float(), b.float(), labels)
     torch.testing.assert_close(LOSSES[name](a, b, labels), expected, rtol=1e-5, atol=1e-6)
     with torch.autocast("cpu", torch.bfloat16):
         torch.testing.assert_close(LOSSES[name](a, b, labels), expected, rtol=1e-5, atol=1e-6)
-        torch.testing.assert_close(LOSSES[name](a.float(), b.float(), labels), expected, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(
+            LOSSES[name](a.float(), b.float(), labels), expected, rtol=1e-5, atol=1e-6
+        )

@@ -55,7 +55,10 @@ LOSS = "info_nce(vectors[:, 0], vectors[:, 1], 0.05)"
 #: a mistake -> the code that makes it, the check that fails and a part of what it says
 MISTAKES = {
     "pooling": (
-        ("    def loss_terms", "    pooling = classmethod(lambda cls, values: 'max')\n\n    def loss_terms"),
+        (
+            "    def loss_terms",
+            "    pooling = classmethod(lambda cls, values: 'max')\n\n    def loss_terms",
+        ),
         "answers to a plan",
         "pooling() is never called",
     ),
@@ -66,7 +69,10 @@ MISTAKES = {
     ),
     "flat": ((LOSS, f"(0 * {LOSS})"), "gradients", "the gradient of the term text is zero"),
     "unread heat": (
-        ("    def loss_terms", "    def scheduled(self, share):\n        return {'heat': share}\n\n    def loss_terms"),
+        (
+            "    def loss_terms",
+            "    def scheduled(self, share):\n        return {'heat': share}\n\n    def loss_terms",
+        ),
         "values",
         "the scheduled value 'heat' is declared and never read",
     ),
@@ -94,20 +100,51 @@ MISTAKES = {
         "values",
         "aside names queue, and it has no such module or buffer",
     ),
-    "detached": (("encode(batch.tokens, 2)", "encode(batch.tokens, 2).detach()"), "gradients", "for the encoder"),
-    "unused": (("self.head(encode(batch.tokens, 2))", "encode(batch.tokens, 2)"), "gradients", "trains head.weight"),
+    "detached": (
+        ("encode(batch.tokens, 2)", "encode(batch.tokens, 2).detach()"),
+        "gradients",
+        "for the encoder",
+    ),
+    "unused": (
+        ("self.head(encode(batch.tokens, 2))", "encode(batch.tokens, 2)"),
+        "gradients",
+        "trains head.weight",
+    ),
     "counts": (
-        (LOSS, f"self.seen * {LOSS}", "vectors = ", "self.seen = getattr(self, 'seen', 0) + 1\n        vectors = "),
+        (
+            LOSS,
+            f"self.seen * {LOSS}",
+            "vectors = ",
+            "self.seen = getattr(self, 'seen', 0) + 1\n        vectors = ",
+        ),
         "checkpoints",
         "another loss after its weights were saved and loaded",
     ),
-    "chance": ((LOSS, f"__import__('random').random() * {LOSS}"), "the same", "differs under the same seed"),
-    "writes": (("vectors = ", "batch.tokens['attention_mask'].zero_()\n        vectors = "), "the same", "it changes"),
-    "device": ((LOSS, f"{LOSS} + (torch.ones(6) + vectors[:, 0, 0]).sum()"), "devices", "(mine.py, line 34)"),
+    "chance": (
+        (LOSS, f"__import__('random').random() * {LOSS}"),
+        "the same",
+        "differs under the same seed",
+    ),
+    "writes": (
+        ("vectors = ", "batch.tokens['attention_mask'].zero_()\n        vectors = "),
+        "the same",
+        "it changes",
+    ),
+    "device": (
+        (LOSS, f"{LOSS} + (torch.ones(6) + vectors[:, 0, 0]).sum()"),
+        "devices",
+        "(mine.py, line 34)",
+    ),
     "grows": (
         (
-            *("        self.head =", "        self.register_buffer('past', torch.zeros(0))\n        self.head ="),
-            *("vectors = ", "self.past = torch.cat([self.past, torch.ones(3)])\n        vectors = "),
+            *(
+                "        self.head =",
+                "        self.register_buffer('past', torch.zeros(0))\n        self.head =",
+            ),
+            *(
+                "vectors = ",
+                "self.past = torch.cat([self.past, torch.ones(3)])\n        vectors = ",
+            ),
         ),
         "checkpoints",
         "@paper: buffer 'past' changes its shape; give it its full size in __init__",
@@ -117,7 +154,11 @@ MISTAKES = {
         "checkpoints",
         "@paper: buffer 'late' is not there all the time; register it in __init__ or prepare",
     ),
-    "raises": (("vectors = ", "{}['foo']\n        vectors = "), "gradients", "KeyError: 'foo' (mine.py, line 33)"),
+    "raises": (
+        ("vectors = ", "{}['foo']\n        vectors = "),
+        "gradients",
+        "KeyError: 'foo' (mine.py, line 33)",
+    ),
 }
 
 
@@ -128,7 +169,9 @@ def check(what: str | Path) -> Result:
 def test_this_projects_methods_pass() -> None:
     methods = methods_in("harness_methods")
     assert len(methods) >= 8
-    assert [checked for method in methods for checked in check_all(method) if checked.problems] == []
+    assert [
+        checked for method in methods for checked in check_all(method) if checked.problems
+    ] == []
 
 
 def test_a_good_file_passes_with_a_line_a_check(tmp_path: Path) -> None:
@@ -176,7 +219,9 @@ def test_several_names_and_variants_with_values_are_checked() -> None:
             variants_in(words)
 
 
-def test_a_folder_is_checked_before_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_checked_before_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     assert CliRunner().invoke(cli, ["new", "method", "fresh_method"]).exit_code == 0

@@ -1,4 +1,6 @@
-"""Hyperparameters of methods: layers, teachers, what is refused, and where @paper has each value from."""
+"""Hyperparameters of methods: layers, teachers, what is refused, and where @paper has each value
+from.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,15 @@ from harness.errors import UserError
 from harness.method import method_named
 from harness.registry import names
 
-OWN = [name for name in names("method") if method_named(name).__module__.startswith("harness_methods.")]
+OWN = [
+    name for name in names("method") if method_named(name).__module__.startswith("harness_methods.")
+]
 
 
 def test_options_that_name_teachers_are_declared() -> None:
-    declared = {name: method_named(name).Hyperparameters.teacher_options() for name in names("method")}
+    declared = {
+        name: method_named(name).Hyperparameters.teacher_options() for name in names("method")
+    }
     assert {name: options for name, options in declared.items() if options} == {
         "mcse": {"images", "text_teacher"},
         "kdmcse": {"images", "text"},
@@ -39,13 +45,17 @@ def test_later_layers_win_and_texts_become_numbers() -> None:
         ("paper", {"lambda": "inf"}, "finite"),
     ],
 )
-def test_a_wrong_reading_or_option_is_refused(reading: str, options: dict[str, object], message: str) -> None:
+def test_a_wrong_reading_or_option_is_refused(
+    reading: str, options: dict[str, object], message: str
+) -> None:
     with pytest.raises(UserError, match=message):
         method_named("mcse").configure(reading, options)
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_every_origin_is_stated_and_where_it_is_the_public_code_the_readings_agree(name: str) -> None:
+def test_every_origin_is_stated_and_where_it_is_the_public_code_the_readings_agree(
+    name: str,
+) -> None:
     """A value of @paper that is the public code's must be that of @official."""
     method = method_named(name)
     options = method.Hyperparameters.options()
@@ -53,4 +63,6 @@ def test_every_origin_is_stated_and_where_it_is_the_public_code_the_readings_agr
     readings = [reading for reading in ("paper", "official") if reading in method.readings]
     paper, official = (method.configure(reading).named() for reading in (readings[0], readings[-1]))
     decided = [option for option, item in options.items() if item.metadata["origin"] == "code"]
-    assert {option: paper[option] for option in decided} == {option: official[option] for option in decided}
+    assert {option: paper[option] for option in decided} == {
+        option: official[option] for option in decided
+    }

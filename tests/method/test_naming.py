@@ -16,7 +16,10 @@ from harness.papers.published import read_papers
         ("mcse[lambda=0.1]", "MCSE, λ = 0.1"),
         ("mcse[lambda=0.1]@official", "MCSE (public code), λ = 0.1"),
         ("mcse[tuned=6]@official", "MCSE (public code), tuned (6 trials)"),
-        ("dalr[tuned=1[mu=1,text=run:a[b=1]/c/d/seed-0]]", "DALR, tuned (1 trial: mu=1,text=run:a[b=1]/c/d/seed-0)"),
+        (
+            "dalr[tuned=1[mu=1,text=run:a[b=1]/c/d/seed-0]]",
+            "DALR, tuned (1 trial: mu=1,text=run:a[b=1]/c/d/seed-0)",
+        ),
         ("mcse[images=shuffled]", "MCSE, shuffled images"),
         ("kdmcse[with=cml]", "KDMCSE with CML"),
         ("dalr[without=rank]", "DALR without rank"),
@@ -24,14 +27,20 @@ from harness.papers.published import read_papers
         ("simcse[learning_rate=3e-05]", "SimCSE, learning rate = 3e-5"),
         ("none[pooling=cls]", "untrained, [CLS]"),
         ("none[pooling=mean]", "untrained, mean"),
-        ("dalr[text=run:simcse-sup/nli/bert/seed-0]", "DALR, text = supervised SimCSE/nli/bert/seed-0"),
+        (
+            "dalr[text=run:simcse-sup/nli/bert/seed-0]",
+            "DALR, text = supervised SimCSE/nli/bert/seed-0",
+        ),
         ("gone[a_b=1]", "gone, a b = 1"),
         ("../no/variant", "../no/variant"),
     ],
 )
 def test_a_variant_has_a_readable_name_beside_its_code(code: str, name: str) -> None:
     assert (name_of(code).text, name_of(code).code) == (name, code)
-    assert name_of(code, "learning_rate=1e-05,steps=40").text == f"{name} (learning rate = 1e-5, steps = 40)"
+    assert (
+        name_of(code, "learning_rate=1e-05,steps=40").text
+        == f"{name} (learning rate = 1e-5, steps = 40)"
+    )
 
 
 def test_two_variants_of_the_papers_never_share_a_name() -> None:

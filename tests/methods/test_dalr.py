@@ -1,14 +1,14 @@
-"""DALR against the public code (tests/golden/dalr.json) and against its equations as loops in float64.
+"""DALR against the public code (tests/golden/dalr.json) and against its equations as loops in
+float64.
 
-Golden `dalr_total`, with A(x, y, soft; margin) as in test_kdmcse.py, KL(logits, soft) = KL(softmax(soft / soft_tau) ||
-softmax(logits / tau)), and two teachers weighted alpha and 1 - alpha throughout:
-contrastive: cross-entropy of S = A(z1, z2; margin1) / temp.
-cross: consistency_weight * consistency (cosine embedding loss of batch-normalised aligners of z1 and of the image,
-matched and rolled by `shift`) + (KL(G^T, I I^T) + KL(G, T T^T)) / 2 with G = A(z1, I; margin1) / temp + the image loss
-of KDMCSE over both views.
-intra: KL(S, T T^T) + gamma * list loss of S and cos(teacher pass 1, teacher pass 2) / tau2 + the mean over both passes
-of the token term.
-total: contrastive + cross_weight * cross + intra_weight * intra.
+Golden `dalr_total`, with A(x, y, soft; margin) as in test_kdmcse.py, KL(logits, soft) =
+KL(softmax(soft / soft_tau) || softmax(logits / tau)), and two teachers weighted alpha and 1 - alpha
+throughout: contrastive: cross-entropy of S = A(z1, z2; margin1) / temp. cross: consistency_weight *
+consistency (cosine embedding loss of batch-normalised aligners of z1 and of the image, matched and
+rolled by `shift`) + (KL(G^T, I I^T) + KL(G, T T^T)) / 2 with G = A(z1, I; margin1) / temp + the
+image loss of KDMCSE over both views. intra: KL(S, T T^T) + gamma * list loss of S and cos(teacher
+pass 1, teacher pass 2) / tau2 + the mean over both passes of the token term. total: contrastive +
+cross_weight * cross + intra_weight * intra.
 """
 
 from __future__ import annotations
@@ -31,14 +31,34 @@ def official(entry: dict[str, Any], inputs: dict[str, torch.Tensor]) -> DALR:
     """The method with an entry's settings and weights."""
     params, (width, hidden) = entry["params"], entry["shapes"]["text_head_weight"]
     named = {
-        **{"temperature": "temp", "temperature_multimodal": "temp_vl", "temperature_ranking": "tau2"},
-        **{"angular_margin_text": "margin1", "angular_margin_image": "margin2", "margin": "consistency_margin"},
-        **{"student_temperature": "tau", "teacher_temperature": "soft_tau", "teacher_weight": "alpha"},
-        **{"lambda": "cross_weight", "info_weight": "cross_weight", "mu": "intra_weight", "ranking": "distillation"},
+        **{
+            "temperature": "temp",
+            "temperature_multimodal": "temp_vl",
+            "temperature_ranking": "tau2",
+        },
+        **{
+            "angular_margin_text": "margin1",
+            "angular_margin_image": "margin2",
+            "margin": "consistency_margin",
+        },
+        **{
+            "student_temperature": "tau",
+            "teacher_temperature": "soft_tau",
+            "teacher_weight": "alpha",
+        },
+        **{
+            "lambda": "cross_weight",
+            "info_weight": "cross_weight",
+            "mu": "intra_weight",
+            "ranking": "distillation",
+        },
         **{"gamma": "gamma", "consistency_weight": "consistency_weight", "shift": "shift"},
     }
     text = "simcse+diffcse" if params["two_teachers"] else "simcse"
-    values = {option: params[name] for option, name in named.items()} | {"text": text, "projection_dim": width}
+    values = {option: params[name] for option, name in named.items()} | {
+        "text": text,
+        "projection_dim": width,
+    }
     chosen = DALR.configure("official", values)
     method = DALR(chosen, Dimensions(hidden, dict.fromkeys(DALR.features(chosen), hidden))).double()
     put(method.grounding_head, inputs["text_head_weight"], inputs["text_head_bias"])
@@ -46,7 +66,12 @@ def official(entry: dict[str, Any], inputs: dict[str, torch.Tensor]) -> DALR:
     for side in ("text", "image"):
         for layer, number in ((0, 1), (3, 2)):
             name = f"{side}_aligner_linear{number}"
-            put(getattr(method, f"{side}_aligner"), inputs[f"{name}_weight"], inputs[f"{name}_bias"], layer)
+            put(
+                getattr(method, f"{side}_aligner"),
+                inputs[f"{name}_weight"],
+                inputs[f"{name}_bias"],
+                layer,
+            )
     method.text_head = Given(inputs["z"])
     return method
 
@@ -71,7 +96,12 @@ def test_the_public_code(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch)
     params = entry["params"]
     cross = params["consistency_weight"] * terms["cons"] + terms["cma"] + terms["info"]
     intra = terms["ima"] + params["gamma"] * terms["rank"] + terms["g2l"]
-    for output, value in (("contrastive", terms["text"]), ("cross", cross), ("intra", intra), ("total", total)):
+    for output, value in (
+        ("contrastive", terms["text"]),
+        ("cross", cross),
+        ("intra", intra),
+        ("total", total),
+    ):
         assert_golden(entry, inputs, output, value)
 
 
@@ -102,9 +132,13 @@ def terms_of(method: DALR, given: PairBatch, h: torch.Tensor) -> dict[str, torch
 @pytest.mark.parametrize("targets", ["raw", "projected"])
 @pytest.mark.parametrize("temperatures", [(1.0, 1.0), (0.45, 0.5)], ids=["paper's", "others"])
 def test_the_papers_terms_written_out(temperatures: tuple[float, float], targets: str) -> None:
-    """Means over the batch for the sums of Eq. 4, 8, 10 and 12; Eq. 5 as a mean over matched and mismatched pairs."""
+    """Means over the batch for the sums of Eq. 4, 8, 10 and 12; Eq. 5 as a mean over matched and
+    mismatched pairs.
+    """
     student, teacher = temperatures
-    method = built(student_temperature=student, teacher_temperature=teacher, shift=2, targets=targets)
+    method = built(
+        student_temperature=student, teacher_temperature=teacher, shift=2, targets=targets
+    )
     given, h = batch(method), vectors()
     terms = terms_of(method, given, h)
     n = range(ROWS)
@@ -127,7 +161,9 @@ def test_the_papers_terms_written_out(temperatures: tuple[float, float], targets
         order = sorted(n, key=lambda j: -cosine(raw[i], raw[j]))  # Eq. 10
         likely = [math.exp(cosine(z[0][i], z[1][j]) / 0.2) for j in order]
         expected["rank"] -= sum(math.log(likely[k] / sum(likely[k:])) for k in n) / ROWS
-        expected["ima"] += divergence(texts, [cosine(z[0][i], z[1][j]) / student for j in n]) / ROWS  # Eq. 11 and 12
+        expected["ima"] += (
+            divergence(texts, [cosine(z[0][i], z[1][j]) / student for j in n]) / ROWS
+        )  # Eq. 11 and 12
     assert set(terms) == set(expected)
     for name, value in expected.items():
         assert float(terms[name].detach()) == pytest.approx(value, rel=1e-10), name
@@ -137,14 +173,20 @@ def test_the_papers_total_is_eq_1_on_sentences_and_eq_14_on_pairs() -> None:
     method, h = built(), vectors()
     total, terms = method.loss(SentenceBatch({}), lambda tokens, views: h)
     assert set(terms) == {"text"}
-    torch.testing.assert_close(total, info_nce(method.text_head(h[:, 0]), method.text_head(h[:, 1]), 0.2))
+    torch.testing.assert_close(
+        total, info_nce(method.text_head(h[:, 0]), method.text_head(h[:, 1]), 0.2)
+    )
     total, terms = method.loss(batch(method), lambda tokens, views: h)
-    expected = terms["info"] + 0.1 * (terms["cons"] + terms["cma"]) + 0.2 * (terms["rank"] + terms["ima"])
+    expected = (
+        terms["info"] + 0.1 * (terms["cons"] + terms["cma"]) + 0.2 * (terms["rank"] + terms["ima"])
+    )
     torch.testing.assert_close(total, expected)
 
 
 def test_the_public_codes_two_margins_are_for_text_and_for_images() -> None:
-    """The golden numbers have one value for both; with another one of either, only the terms that it is for change."""
+    """The golden numbers have one value for both; with another one of either, only the terms that
+    it is for change.
+    """
 
     def changed(**margin: float) -> set[str]:
         terms = terms_of(built("official", **margin), given, h)
@@ -160,18 +202,29 @@ def test_the_public_codes_two_margins_are_for_text_and_for_images() -> None:
 
 @pytest.mark.parametrize("targets", ["raw", "projected"])
 def test_targets_carry_no_gradient(targets: str) -> None:
-    """Neither to the heads nor further; only projected ones have a head of the teacher, which is not trained."""
+    """Neither to the heads nor further; only projected ones have a head of the teacher, which is
+    not trained.
+    """
     method = built(targets=targets)
     given = batch(method).features
-    raw, images = method.mixed([given["teacher1"], given["teacher2"]]), method.image_head(given["image"])
-    similarities = method.similarities(given["image"].requires_grad_(), images, raw.requires_grad_())
+    raw, images = (
+        method.mixed([given["teacher1"], given["teacher2"]]),
+        method.image_head(given["image"]),
+    )
+    similarities = method.similarities(
+        given["image"].requires_grad_(), images, raw.requires_grad_()
+    )
     frozen = [name for name, value in method.named_parameters() if not value.requires_grad]
     assert not any(value.requires_grad for value in similarities)
-    assert frozen == (["teacher_head.0.weight", "teacher_head.0.bias"] if targets == "projected" else [])
+    assert frozen == (
+        ["teacher_head.0.weight", "teacher_head.0.bias"] if targets == "projected" else []
+    )
 
 
 def test_the_public_codes_terms_in_training_use_one_pass_of_the_teachers() -> None:
-    """Both passes of a teacher out of training mode are equal; the first position of tokens is left out."""
+    """Both passes of a teacher out of training mode are equal; the first position of tokens is left
+    out.
+    """
     method = built("official", text="simcse")
     given = batch(method)
     taught = method.taught(given)
@@ -183,7 +236,9 @@ def test_the_public_codes_terms_in_training_use_one_pass_of_the_teachers() -> No
 @pytest.mark.parametrize("reading", ["paper", "official"])
 @pytest.mark.parametrize("ranking", ["listmle", "listnet"])
 def test_a_batch_of_one_row_is_finite(reading: str, ranking: str) -> None:
-    """The last batch of a pass may be one; tests/losses/test_precision.py has other degenerate batches of each loss."""
+    """The last batch of a pass may be one; tests/losses/test_precision.py has other degenerate
+    batches of each loss.
+    """
     method, h = built(reading, ranking=ranking), vectors(1)
     total, terms = method.loss(batch(method, 1), lambda tokens, views: h)
     total.backward()
@@ -208,11 +263,17 @@ def test_a_shift_that_gives_each_text_its_own_image_leaves_the_mismatched_pairs_
     ("reading", "widths", "message"),
     [
         ("paper", {"teacher2": 16}, "8 and 16 wide and cannot be weighted"),
-        ("official", {"image": 16}, "compares image features, 16 wide, with the encoder's vectors, 8 wide"),
+        (
+            "official",
+            {"image": 16},
+            "compares image features, 16 wide, with the encoder's vectors, 8 wide",
+        ),
         ("official", {"tokens1": 16}, "compares tokens1 features, 16 wide"),
     ],
 )
-def test_widths_that_do_not_fit_are_one_line(reading: str, widths: dict[str, int], message: str) -> None:
+def test_widths_that_do_not_fit_are_one_line(
+    reading: str, widths: dict[str, int], message: str
+) -> None:
     values = DALR.configure(reading)
     with pytest.raises(ValueError, match=message):
         DALR(values, Dimensions(WIDTH, {**dict.fromkeys(DALR.features(values), WIDTH), **widths}))

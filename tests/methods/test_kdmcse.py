@@ -1,11 +1,13 @@
-"""KDMCSE against the public code (tests/golden/kdmcse.json) and against its equations as loops in float64.
+"""KDMCSE against the public code (tests/golden/kdmcse.json) and against its equations as loops in
+float64.
 
-Golden `kdmcse`: A(x, y, soft; margin) takes margin * (1 - soft) off the angle of each negative with an angle above the
-margin, margin alone without soft labels. `intra` is the cross-entropy of A(z1, z2) over temp; `inter` adds, for
-the images and for the captions, half the sum over both views of the cross-entropy of A(p_k, head(feature)) over
-temp_vl, soft labels being the cosines of the features among themselves. With a threshold, negatives are left out whose
-inner product caption_i . image_j (towards images) or image_i . caption_j (towards captions) exceeds it.
-`total = intra + lbd * inter`.
+Golden `kdmcse`: A(x, y, soft; margin) takes margin * (1 - soft) off the angle of each negative with
+an angle above the margin, margin alone without soft labels. `intra` is the cross-entropy of A(z1,
+z2) over temp; `inter` adds, for the images and for the captions, half the sum over both views of
+the cross-entropy of A(p_k, head(feature)) over temp_vl, soft labels being the cosines of the
+features among themselves. With a threshold, negatives are left out whose inner product caption_i .
+image_j (towards images) or image_i . caption_j (towards captions) exceeds it. `total = intra + lbd
+* inter`.
 """
 
 from __future__ import annotations
@@ -29,7 +31,12 @@ def test_the_public_code(entry: dict[str, Any]) -> None:
     inputs, params = tensors(entry), entry["params"]
     width, hidden = entry["shapes"]["text_head_weight"]
     named = {
-        **{"temperature": "temp", "temperature_multimodal": "temp_vl", "margin_text": "margin1", "margin": "margin2"},
+        **{
+            "temperature": "temp",
+            "temperature_multimodal": "temp_vl",
+            "margin_text": "margin1",
+            "margin": "margin2",
+        },
         **{"threshold": "score_base", "filter": "using_threshold", "lambda": "lbd"},
     }
     values = {option: params[name] for option, name in named.items()} | {"projection_dim": width}
@@ -37,7 +44,11 @@ def test_the_public_code(entry: dict[str, Any]) -> None:
     dimensions = Dimensions(hidden, {"image": feature, "caption": feature})
     method = KDMCSE(KDMCSE.configure("official", values), dimensions).double()
     for head, name in (("grounding", "text"), ("image", "image"), ("caption", "caption")):
-        put(getattr(method, f"{head}_head"), inputs[f"{name}_head_weight"], inputs[f"{name}_head_bias"])
+        put(
+            getattr(method, f"{head}_head"),
+            inputs[f"{name}_head_weight"],
+            inputs[f"{name}_head_bias"],
+        )
     method.text_head = Given(inputs["z"])
     batch = PairBatch({}, {"image": inputs["image_feat"], "caption": inputs["caption_feat"]})
     total, terms = method.loss(batch, lambda tokens, views: inputs["cls"])
@@ -61,16 +72,23 @@ def vectors(seed: int = 5, rows: int = 6) -> torch.Tensor:
 def built(reading: str = "paper", seed: int = 0, **options: Any) -> KDMCSE:
     torch.manual_seed(seed)
     options = {"temperature_multimodal": 0.2, "temperature": 0.2, **options}
-    method = KDMCSE(KDMCSE.configure(reading, options), Dimensions(WIDTH, {"image": FEATURE, "caption": FEATURE}))
+    method = KDMCSE(
+        KDMCSE.configure(reading, options),
+        Dimensions(WIDTH, {"image": FEATURE, "caption": FEATURE}),
+    )
     return method.double()
 
 
-def terms_of(method: KDMCSE, given: dict[str, torch.Tensor], h: torch.Tensor) -> dict[str, torch.Tensor]:
+def terms_of(
+    method: KDMCSE, given: dict[str, torch.Tensor], h: torch.Tensor
+) -> dict[str, torch.Tensor]:
     return method.loss(PairBatch({}, given), lambda tokens, views: h)[1]
 
 
 def branch(views: list[Any], targets: Any, alpha: Any, margin: float, threshold: float) -> float:
-    """Eq. 13, mean over both views and over the batch, temperature 0.2; Eq. 8 with its cases swapped."""
+    """Eq. 13, mean over both views and over the batch, temperature 0.2; Eq. 8 with its cases
+    swapped.
+    """
     total, count = 0.0, len(targets)
     for view in views:
         for i in range(count):
@@ -95,7 +113,9 @@ def branch(views: list[Any], targets: Any, alpha: Any, margin: float, threshold:
         ({"margin": 0.4, "threshold": 0.3, "without": "filter"}, 0.4, 9.0),
     ],
 )
-def test_the_papers_branches_written_out(options: dict[str, Any], margin: float, threshold: float) -> None:
+def test_the_papers_branches_written_out(
+    options: dict[str, Any], margin: float, threshold: float
+) -> None:
     method, given, h = built(**options), features(), vectors()
     terms = terms_of(method, given, h)
     assert set(terms) == {"visual", "textual"}
@@ -104,8 +124,16 @@ def test_the_papers_branches_written_out(options: dict[str, Any], margin: float,
         images, captions = method.image_head(given["image"]), method.caption_head(given["caption"])
     raw_images, raw_captions = given["image"], given["caption"]
     expected = {
-        "visual": branch(views, images, lambda i, j: cosine(raw_captions[i], raw_images[j]), margin, threshold),
-        "textual": branch(views, captions, lambda i, j: cosine(raw_captions[i], raw_captions[j]), margin, threshold),
+        "visual": branch(
+            views, images, lambda i, j: cosine(raw_captions[i], raw_images[j]), margin, threshold
+        ),
+        "textual": branch(
+            views,
+            captions,
+            lambda i, j: cosine(raw_captions[i], raw_captions[j]),
+            margin,
+            threshold,
+        ),
     }
     for name, value in expected.items():
         assert float(terms[name].detach()) == pytest.approx(value, rel=1e-10), name
@@ -113,11 +141,15 @@ def test_the_papers_branches_written_out(options: dict[str, Any], margin: float,
 
 @pytest.mark.parametrize("labels", ["images", "captions"])
 @pytest.mark.parametrize("scores", ["cosine", "inner"])
-def test_negatives_are_filtered_by_the_scores_and_labels_asked_for(scores: str, labels: str) -> None:
+def test_negatives_are_filtered_by_the_scores_and_labels_asked_for(
+    scores: str, labels: str
+) -> None:
     given = features()
     image, caption = given["image"] * torch.arange(1, 7).unsqueeze(1), given["caption"] * 0.5
     by = cosine if scores == "cosine" else lambda first, second: float(first @ second)
-    filtered = built(threshold=0.1, filter_scores=scores, filter_labels=labels).filtered(image, caption)
+    filtered = built(threshold=0.1, filter_scores=scores, filter_labels=labels).filtered(
+        image, caption
+    )
     second = caption if labels == "captions" else image
     for drop, rows, others in ((filtered[0], caption, image), (filtered[1], second, caption)):
         alike = [[i != j and by(rows[i], others[j]) > 0.1 for j in range(6)] for i in range(6)]
@@ -140,7 +172,9 @@ def test_algorithm_1_has_text_on_sentences_and_the_mean_of_the_branches_on_pairs
 def test_parts_of_dalr_are_added_on_kdmcses_projections() -> None:
     given, h = features(), vectors()
     plain, more = built(), built(**{"with": "cml+iml"})
-    assert {name for name, _ in plain.named_parameters()} == {name for name, _ in more.named_parameters()}
+    assert {name for name, _ in plain.named_parameters()} == {
+        name for name, _ in more.named_parameters()
+    }
     before, terms = terms_of(plain, given, h), terms_of(more, given, h)
     assert set(terms) - set(before) == {"cons", "cma", "rank", "ima"}
     torch.testing.assert_close(terms["visual"], before["visual"])
@@ -155,7 +189,10 @@ def test_parts_of_dalr_are_added_on_kdmcses_projections() -> None:
         + divergence([cosine(v[i], v[j]) for j in n], [cosine(v[i], p[j]) for j in n]) / 2
         for i in n
     )
-    ima = sum(divergence([cosine(t[i], t[j]) for j in n], [cosine(z[0][i], z[1][j]) for j in n]) for i in n)
+    ima = sum(
+        divergence([cosine(t[i], t[j]) for j in n], [cosine(z[0][i], z[1][j]) for j in n])
+        for i in n
+    )
     rank = 0.0
     for i in n:
         order = sorted(n, key=lambda j: -cosine(given["caption"][i], given["caption"][j]))
@@ -182,7 +219,9 @@ def test_teachers_of_two_widths_are_refused_in_one_line() -> None:
         ({"images": "shuffled"}, ("shuffled", "default")),
     ],
 )
-def test_the_text_teacher_is_the_images_own_unless_named(options: dict[str, str], teachers: tuple[str, str]) -> None:
+def test_the_text_teacher_is_the_images_own_unless_named(
+    options: dict[str, str], teachers: tuple[str, str]
+) -> None:
     wanted = KDMCSE.features(KDMCSE.configure("paper", options))
     assert (wanted["image"].teacher, wanted["caption"].teacher) == teachers
     assert (wanted["image"].of, wanted["caption"].of) == ("image", "caption")
@@ -190,7 +229,9 @@ def test_the_text_teacher_is_the_images_own_unless_named(options: dict[str, str]
 
 def test_the_readings_read_their_batches_differently() -> None:
     readings = {reading: KDMCSE.configure(reading) for reading in ("paper", "official")}
-    read = {name: (KDMCSE.mixing(values), KDMCSE.captions(values)) for name, values in readings.items()}
+    read = {
+        name: (KDMCSE.mixing(values), KDMCSE.captions(values)) for name, values in readings.items()
+    }
     assert read == {"paper": (every_ceil, "setting"), "official": (by_batches, "all")}
 
 

@@ -1,7 +1,8 @@
-"""MCSE against the public code (tests/golden/contrastive.json) and against its equations as loops in float64.
+"""MCSE against the public code (tests/golden/contrastive.json) and against its equations as loops
+in float64.
 
-Golden `mcse`: the text part `intra`, the image part `inter` (mean over two views, sentence to image), and
-`total = intra + lbd * inter`.
+Golden `mcse`: the text part `intra`, the image part `inter` (mean over two views, sentence to
+image), and `total = intra + lbd * inter`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def test_mcse_official(entry: dict[str, Any]) -> None:
     width, hidden = entry["shapes"]["text_head_weight"]
     named = {"temperature": "temp", "temperature_multimodal": "temp_vl", "lambda": "lbd"}
     values = {option: params[name] for option, name in named.items()} | {"projection_dim": width}
-    method = MCSE(MCSE.configure("official", values), Dimensions(hidden, {"image": entry["shapes"]["img"][1]})).double()
+    method = MCSE(
+        MCSE.configure("official", values), Dimensions(hidden, {"image": entry["shapes"]["img"][1]})
+    ).double()
     put(method.grounding_head, inputs["text_head_weight"], inputs["text_head_bias"])
     put(method.image_head, inputs["image_head_weight"], inputs["image_head_bias"])
     method.text_head = Given(inputs["z"])
@@ -41,7 +44,9 @@ def test_mcse_without_info_is_simcse_on_every_batch() -> None:
     losses = []
     for method_class, options in ((SimCSE, {}), (MCSE, {"without": "info"})):
         torch.manual_seed(1)
-        method = method_class(method_class.configure("paper", options), Dimensions(8, {"image": 5})).double()
+        method = method_class(
+            method_class.configure("paper", options), Dimensions(8, {"image": 5})
+        ).double()
         losses += [
             method.loss(batch, lambda tokens, views: VECTORS)[0]
             for batch in (SentenceBatch({}), PairBatch({}, {"image": IMAGES}))
@@ -64,6 +69,9 @@ def test_the_paper_is_eq_1_to_4_written_out() -> None:
         for view in s:
             scores = [math.exp(cosine(view[i], v[j]) / 0.3) for j in range(6)]
             info -= math.log(scores[i] / sum(scores)) / 6  # Eq. 3
-    for batch, expected in ((PairBatch({}, {"image": IMAGES}), text + 0.7 * info), (SentenceBatch({}), text)):
+    for batch, expected in (
+        (PairBatch({}, {"image": IMAGES}), text + 0.7 * info),
+        (SentenceBatch({}), text),
+    ):
         total, _ = method.loss(batch, lambda tokens, views: VECTORS)  # Eq. 4
         assert float(total.detach()) == pytest.approx(expected, rel=1e-10)

@@ -1,4 +1,6 @@
-"""VisualCSE, AudioCSE and supervised SimCSE: which batch has which term, and the contrasts of each reading."""
+"""VisualCSE, AudioCSE and supervised SimCSE: which batch has which term, and the contrasts of each
+reading.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,12 @@ def test_text_batches_are_those_of_the_text_method(name: str) -> None:
 @pytest.mark.parametrize("contrast", ["supcon", "simclr"])
 @pytest.mark.parametrize("reading", ["paper", "official", "fixed"])
 @pytest.mark.parametrize("name", UNPAIRED)
-def test_each_reading_has_the_loss_it_says_weighed_by_omega(name: str, reading: str, contrast: str) -> None:
-    term, weight = ("visual", "image_weight") if name.startswith("visual") else ("audio", "audio_weight")
+def test_each_reading_has_the_loss_it_says_weighed_by_omega(
+    name: str, reading: str, contrast: str
+) -> None:
+    term, weight = (
+        ("visual", "image_weight") if name.startswith("visual") else ("audio", "audio_weight")
+    )
     method = built(name, reading, contrast=contrast, **{weight: 0.25})
     seen = drawn(6, 2, 8, seed=2)
     total, terms = method.loss(MediaBatch({}, LABELS), lambda inputs, views: seen)
@@ -55,7 +61,9 @@ def test_each_reading_has_the_loss_it_says_weighed_by_omega(name: str, reading: 
 
 @pytest.mark.parametrize("name", UNPAIRED)
 def test_the_other_modality_steps_second_in_the_paper_and_first_in_the_code(name: str) -> None:
-    """Algorithm 1; appendix B: views of a recording differ by dropout alone, the public code also mixes and masks."""
+    """Algorithm 1; appendix B: views of a recording differ by dropout alone, the public code also
+    mixes and masks.
+    """
     method = get("method", name)
     for reading in method.readings:
         first = reading == "official"
@@ -74,13 +82,21 @@ def test_supervised_sentences_are_read_through_the_head_they_were_trained_with()
 
 
 def test_triplets_lie_in_groups_of_three() -> None:
-    """NonLing Eq. 3 as loops: premise i against all entailed and contradicted hypotheses of the batch."""
+    """NonLing Eq. 3 as loops: premise i against all entailed and contradicted hypotheses of the
+    batch.
+    """
     method = built("simcse-sup")
     encoded = drawn(6, 1, 8, seed=3)
     loss, _ = method.loss(TripletBatch({}), lambda inputs, views: encoded)
     heads = torch.nn.functional.normalize(method.text_head(encoded[:, 0]), dim=-1)
     expected = 0.0
     for i in range(2):
-        logits = [float((heads[3 * i] @ heads[3 * j + k]).detach()) / 0.05 for k in (1, 2) for j in range(2)]
-        expected -= (logits[i] - float(torch.logsumexp(torch.tensor(logits, dtype=torch.float64), 0))) / 2
+        logits = [
+            float((heads[3 * i] @ heads[3 * j + k]).detach()) / 0.05
+            for k in (1, 2)
+            for j in range(2)
+        ]
+        expected -= (
+            logits[i] - float(torch.logsumexp(torch.tensor(logits, dtype=torch.float64), 0))
+        ) / 2
     assert float(loss.detach()) == pytest.approx(expected, rel=1e-9)

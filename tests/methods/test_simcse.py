@@ -1,4 +1,6 @@
-"""SimCSE's masked-LM term against loops in float64, its masks, and a run that trains and resumes with it."""
+"""SimCSE's masked-LM term against loops in float64, its masks, and a run that trains and resumes
+with it.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,16 @@ def test_the_term_is_the_mean_over_the_hidden_tokens_and_weighs_what_is_given() 
     method = SimCSE(SimCSE.configure("official", {"mlm_weight": 0.1}), Dimensions(8))
     method.prepare(small_student(), WORDS, {})
     method = method.double()
-    labels = [[UNMASKED, 7, UNMASKED], [UNMASKED, 9, 11, UNMASKED, 12], [UNMASKED], [UNMASKED, 8, UNMASKED]]
+    labels = [
+        [UNMASKED, 7, UNMASKED],
+        [UNMASKED, 9, 11, UNMASKED, 12],
+        [UNMASKED],
+        [UNMASKED, 8, UNMASKED],
+    ]
     rows = TokenRows.listed(labels, 0)
-    total, terms = method.loss(SentenceBatch({}, changed={"masked": rows, "labels": rows}), Encoder())
+    total, terms = method.loss(
+        SentenceBatch({}, changed={"masked": rows, "labels": rows}), Encoder()
+    )
     losses = []
     for row, wanted in enumerate(labels):
         for place, token in enumerate(wanted):
@@ -46,14 +55,24 @@ def test_the_term_is_the_mean_over_the_hidden_tokens_and_weighs_what_is_given() 
                 scores = method.mlm_head(STATES[row, 0, place]).tolist()
                 losses.append(math.log(sum(map(math.exp, scores))) - scores[token])
     assert float(terms["mlm"].detach()) == pytest.approx(sum(losses) / len(losses), rel=1e-9)
-    assert float(total.detach()) == pytest.approx(float((terms["text"] + 0.1 * terms["mlm"]).detach()), rel=1e-12)
+    assert float(total.detach()) == pytest.approx(
+        float((terms["text"] + 0.1 * terms["mlm"]).detach()), rel=1e-12
+    )
 
 
 def test_its_head_starts_as_the_published_one_and_trains(tmp_path: Path) -> None:
-    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    sizes = {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 8,
+    }
     whole = BertForMaskedLM(BertConfig(vocab_size=32, **sizes)).eval()
     whole.save_pretrained(tmp_path)
-    method, student = SimCSE(SimCSE.configure("paper", {"mlm_weight": 1}), Dimensions(8)), small_student()
+    method, student = (
+        SimCSE(SimCSE.configure("paper", {"mlm_weight": 1}), Dimensions(8)),
+        small_student(),
+    )
     student.folder = tmp_path
     method.prepare(student, WORDS, {})
     states = torch.randn(3, 8)
@@ -78,7 +97,9 @@ def test_tokens_are_hidden_as_for_bert_and_special_ones_never() -> None:
     assert shares == pytest.approx({"mask": 0.8, "same": 0.1, "other": 0.1}, abs=0.02)
 
 
-def test_a_training_with_it_is_resumed_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_with_it_is_resumed_bit_for_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     make = partial(trainer, "simcse[mlm_weight=0.1]", "fp32", torch.device("cpu"))
     whole = make(tmp_path / "a")

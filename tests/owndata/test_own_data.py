@@ -1,4 +1,6 @@
-"""A user's own files, named in a profile: every kind through the command line, and each mistake in one line."""
+"""A user's own files, named in a profile: every kind through the command line, and each mistake in
+one line.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +35,22 @@ def test_own_tasks_corpora_and_model_are_used_from_one_profile(world: Path, tmp_
     assert set(scores["sts"]) == {"my-pairs"}
     assert scores["transfer"]["my-classes"]["n_train"] == 22
     assert scores["transfer"]["my-classes"]["n_test"] == 4
-    assert scores["retrieval"]["my-pictures"]["n_seen"] == 8, "two steps of four rows read the same pictures"
+    assert scores["retrieval"]["my-pictures"]["n_seen"] == 8, (
+        "two steps of four rows read the same pictures"
+    )
     assert result.dev.task == "my-pairs"
     assert result.profile_origin == "file"
-    triplets = Inventory(load_profile(str(world)), None, {}).corpora["my-triplets"].read.source.load(None)
+    triplets = (
+        Inventory(load_profile(str(world)), None, {}).corpora["my-triplets"].read.source.load(None)
+    )
     assert triplets.premises[0] == 'a "small red" circle'
     assert triplets.entailed[0] == "a small red ring, round"
     assert "nothing to do" in CliRunner().invoke(cli, words).output
 
 
-def test_contents_columns_and_scale_are_identities_but_no_paths_or_formats(world: Path, tmp_path: Path) -> None:
+def test_contents_columns_and_scale_are_identities_but_no_paths_or_formats(
+    world: Path, tmp_path: Path
+) -> None:
     def prints(path: Path) -> dict[str, str]:
         inventory = Inventory(load_profile(str(path)), None, {})
         tasks = {name: task.fingerprint(None) for name, task in inventory.tasks.items()}
@@ -60,7 +68,11 @@ def test_contents_columns_and_scale_are_identities_but_no_paths_or_formats(world
     captions.write_text(captions.read_text().replace("one small", "a small", 1))
     changed = {name for name, fingerprint in prints(moved).items() if fingerprint != first[name]}
     assert changed == {"my-pairs", "my-text", "my-triplets", "my-pictures", "my-captions"}
-    moved.write_text(moved.read_text().replace('column = "first"', 'column = "second"').replace("[0, 1]", "[0, 2]"))
+    moved.write_text(
+        moved.read_text()
+        .replace('column = "first"', 'column = "second"')
+        .replace("[0, 1]", "[0, 2]")
+    )
     again = prints(moved)
     assert again["my-text"] != first["my-text"]
     assert again["my-pairs"] != first["my-pairs"]
@@ -73,12 +85,17 @@ def test_pictures_and_recordings_lie_beside_the_profile_too(world: Path) -> None
         shutil.copytree(folder / "pictures", folder / "classes" / name)
     (folder / "recordings").mkdir()
     for number in range(4):
-        wavfile.write(folder / "recordings" / f"{number}.wav", 8000, np.zeros(4000, np.int16) + number)
-    (folder / "recordings.tsv").write_text("file\twho\n" + "".join(f"{n}.wav\t{n % 2}\n" for n in range(4)))
-    text = (
-        '[corpora.i]\nkind = "labelled-images"\npath = "./classes"\nsize = 32\n[corpora.a]\nkind = "labelled-audio"\n'
+        wavfile.write(
+            folder / "recordings" / f"{number}.wav", 8000, np.zeros(4000, np.int16) + number
+        )
+    (folder / "recordings.tsv").write_text(
+        "file\twho\n" + "".join(f"{n}.wav\t{n % 2}\n" for n in range(4))
     )
-    text += 'path = "./recordings"\nindex = "./recordings.tsv"\nlabel = "who"\nbins = 8\nframes = 16\n'
+    text = '[corpora.i]\nkind = "labelled-images"\npath = "./classes"\nsize = 32\n'
+    text += '[corpora.a]\nkind = "labelled-audio"\n'
+    text += (
+        'path = "./recordings"\nindex = "./recordings.tsv"\nlabel = "who"\nbins = 8\nframes = 16\n'
+    )
     world.write_text(world.read_text() + text)
     corpora = Inventory(load_profile(str(world)), None, {}).corpora
     images, recordings = (corpora[name].read.source.load(None) for name in ("i", "a"))
@@ -88,53 +105,150 @@ def test_pictures_and_recordings_lie_beside_the_profile_too(world: Path) -> None
 
 #: file or profile, what is replaced, by what, and what the line says
 MISTAKES = {
-    "score": ("pairs.csv", "0.091,", "high,", ["pairs.csv, line 3: the score 'high' is not a number"]),
-    "scale": ("pairs.csv", "0.091,", "3,", ["line 3: the score 3 is not between 0 and 1", "scale = [lowest, highest]"]),
-    "empty": ("pairs.csv", ',"a small red ring, round"', ",", ["pairs.csv, line 2: an empty sentence"]),
-    "fields": ("pairs.csv", "0.091,", "0.091,more,", ["pairs.csv, line 3: 5 fields, the header has 4"]),
+    "score": (
+        "pairs.csv",
+        "0.091,",
+        "high,",
+        ["pairs.csv, line 3: the score 'high' is not a number"],
+    ),
+    "scale": (
+        "pairs.csv",
+        "0.091,",
+        "3,",
+        ["line 3: the score 3 is not between 0 and 1", "scale = [lowest, highest]"],
+    ),
+    "empty": (
+        "pairs.csv",
+        ',"a small red ring, round"',
+        ",",
+        ["pairs.csv, line 2: an empty sentence"],
+    ),
+    "fields": (
+        "pairs.csv",
+        "0.091,",
+        "0.091,more,",
+        ["pairs.csv, line 3: 5 fields, the header has 4"],
+    ),
     "quote": ("pairs.csv", '0,"a ""small', '0,"a "small', ["pairs.csv, line 2"]),
-    "column": ("mine.toml", '"gold"', '"golden"', ["pairs.csv, line 1: no column 'golden' among gold, first, second"]),
-    "label": ("test.tsv", "yes\t", "maybe\t", ["test.tsv, line 3: no training sample has the label 'maybe'"]),
-    "value": ("train.jsonl", '"label": "no"', '"label": null', ["train.jsonl, line 1: 'label' is neither a text nor"]),
-    "caption": ("captions.tsv", "0.png\ta picture of a small red circle", "0.png\t", ["line 1: no caption"]),
+    "column": (
+        "mine.toml",
+        '"gold"',
+        '"golden"',
+        ["pairs.csv, line 1: no column 'golden' among gold, first, second"],
+    ),
+    "label": (
+        "test.tsv",
+        "yes\t",
+        "maybe\t",
+        ["test.tsv, line 3: no training sample has the label 'maybe'"],
+    ),
+    "value": (
+        "train.jsonl",
+        '"label": "no"',
+        '"label": null',
+        ["train.jsonl, line 1: 'label' is neither a text nor"],
+    ),
+    "caption": (
+        "captions.tsv",
+        "0.png\ta picture of a small red circle",
+        "0.png\t",
+        ["line 1: no caption"],
+    ),
     "picture": ("captions.tsv", "3.png", "x.png", ["pictures has no image x.png"]),
-    "file": ("mine.toml", "./pairs.csv", "./peers.csv", ["peers.csv", "correct its path in the profile"]),
-    "table": ("mine.toml", "./test.tsv", "./mine.toml", ["mine.toml, line 2: no column 'label' among extends"]),
-    "kind": ("mine.toml", 'tasks = ["my-classes"]', 'tasks = ["my-pairs"]', ["does not evaluate a similarity task"]),
-    "name": ("mine.toml", "[tasks.my-classes]", "[tasks.MR]", ["[tasks.MR] is a name that the harness reserves"]),
+    "file": (
+        "mine.toml",
+        "./pairs.csv",
+        "./peers.csv",
+        ["peers.csv", "correct its path in the profile"],
+    ),
+    "table": (
+        "mine.toml",
+        "./test.tsv",
+        "./mine.toml",
+        ["mine.toml, line 2: no column 'label' among extends"],
+    ),
+    "kind": (
+        "mine.toml",
+        'tasks = ["my-classes"]',
+        'tasks = ["my-pairs"]',
+        ["does not evaluate a similarity task"],
+    ),
+    "name": (
+        "mine.toml",
+        "[tasks.my-classes]",
+        "[tasks.MR]",
+        ["[tasks.MR] is a name that the harness reserves"],
+    ),
     "splits": ("mine.toml", 'test = "./test.tsv"', "", ["set 'file' alone, or 'train' and 'test'"]),
 }
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_one_line_with_file_and_row_and_nothing_is_written(name: str, world: Path, tmp_path: Path) -> None:
+def test_a_mistake_is_one_line_with_file_and_row_and_nothing_is_written(
+    name: str, world: Path, tmp_path: Path
+) -> None:
     file, old, new, parts = MISTAKES[name]
     path = world.with_name(file)
     text = path.read_bytes().decode()
     assert old in text
     path.write_bytes(text.replace(old, new, 1 if file != "mine.toml" else -1).encode())
-    words = ["run", "--profile", str(world), "--methods", "mcse", "--settings", "mine", "--encoders", "toy-bert"]
+    words = [
+        "run",
+        "--profile",
+        str(world),
+        "--methods",
+        "mcse",
+        "--settings",
+        "mine",
+        "--encoders",
+        "toy-bert",
+    ]
     with pytest.raises(UserError, match=".*".join(map(re.escape, parts))):
         CliRunner().invoke(cli, [*words, "--seeds", "1"], catch_exceptions=False)
     assert not list(tmp_path.glob("results/*.json"))
 
 
-def test_what_is_odd_in_the_files_is_told_when_planned_and_kept_in_the_result(world: Path, tmp_path: Path) -> None:
+def test_what_is_odd_in_the_files_is_told_when_planned_and_kept_in_the_result(
+    world: Path, tmp_path: Path
+) -> None:
     """Two spellings of a label, an empty cell, and fewer rows than a batch."""
-    samples = [json.dumps({"text": f"{word} {n}", "label": word}) for word in ("no", "No", "yes") for n in range(10)]
+    samples = [
+        json.dumps({"text": f"{word} {n}", "label": word})
+        for word in ("no", "No", "yes")
+        for n in range(10)
+    ]
     world.with_name("train.jsonl").write_text("\n".join(samples))
     pairs = world.with_name("more.csv")
     pairs.write_text('text,n\n"one, two",1\n"",2\nthree,3\nfour,4\n')
-    text = world.read_text().replace('file = "./pairs.csv"\ncolumn = "first"', 'file = "./more.csv"\ncolumn = "text"')
-    world.write_text(
-        text.replace('test = "./test.tsv"', 'test = "./train.jsonl"').replace('["my-text", ', '["my-text"]#')
+    text = world.read_text().replace(
+        'file = "./pairs.csv"\ncolumn = "first"', 'file = "./more.csv"\ncolumn = "text"'
     )
-    words = ["run", "--profile", str(world), "--methods", "simcse", "--settings", "mine", "--encoders", "toy-bert"]
+    world.write_text(
+        text.replace('test = "./test.tsv"', 'test = "./train.jsonl"').replace(
+            '["my-text", ', '["my-text"]#'
+        )
+    )
+    words = [
+        "run",
+        "--profile",
+        str(world),
+        "--methods",
+        "simcse",
+        "--settings",
+        "mine",
+        "--encoders",
+        "toy-bert",
+    ]
     words += ["--seeds", "1", "--suites", "transfer"]
-    of_text = ["my-text: 1 empty rows are left out", "my-text: 3 rows, fewer than the batch of 4; every batch has 3"]
+    of_text = [
+        "my-text: 1 empty rows are left out",
+        "my-text: 3 rows, fewer than the batch of 4; every batch has 3",
+    ]
     of_labels = ["my-classes: the labels 'no' and 'No' count as 2 classes; are they one?"]
     planned = CliRunner().invoke(cli, [*words, "--dry-run"], catch_exceptions=False)
-    assert all(f"warning   {line}" in planned.output for line in of_text + of_labels), planned.output
+    assert all(f"warning   {line}" in planned.output for line in of_text + of_labels), (
+        planned.output
+    )
     done = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     (result,) = Store(tmp_path / "results").frames()
@@ -142,8 +256,12 @@ def test_what_is_odd_in_the_files_is_told_when_planned_and_kept_in_the_result(wo
     assert result.evaluations[0].warnings[:1] == of_labels
 
 
-def test_more_pairs_than_text_are_refused_when_planned_and_other_settings_go_on(world: Path) -> None:
-    planned = harness.plan(str(world), methods="mcse", settings="mine,mine[captions=all]", encoders="toy-bert", seeds=1)
+def test_more_pairs_than_text_are_refused_when_planned_and_other_settings_go_on(
+    world: Path,
+) -> None:
+    planned = harness.plan(
+        str(world), methods="mcse", settings="mine,mine[captions=all]", encoders="toy-bert", seeds=1
+    )
     assert [str(run.resolved.spec.setting) for run in planned.todo] == ["mine"]
     (line,) = planned.errors
     assert line.startswith("the setting has 6 paired and 3 text batches")

@@ -26,8 +26,17 @@ def of(findings: list[Finding], paper: str, where: str, text: str) -> Finding:
 
 def cells(mine: float, theirs: float, std: float = 0.7) -> dict[PublishedKey, Published]:
     """A number of MCSE with a deviation of 0.7, and one of SimCSE with `std`."""
-    keys = (PublishedKey("mcse", "T1", name, "", "bert", "wiki", "sts", "STS12", "own") for name in ("mcse", "simcse"))
-    return dict(zip(keys, (Published(mine, 0.7, 5, star=False), Published(theirs, std, 5, star=False)), strict=True))
+    keys = (
+        PublishedKey("mcse", "T1", name, "", "bert", "wiki", "sts", "STS12", "own")
+        for name in ("mcse", "simcse")
+    )
+    return dict(
+        zip(
+            keys,
+            (Published(mine, 0.7, 5, star=False), Published(theirs, std, 5, star=False)),
+            strict=True,
+        )
+    )
 
 
 def test_kdmcse_stars_that_cannot_reach(findings: list[Finding]) -> None:
@@ -52,10 +61,17 @@ def test_kdmcse_stars_that_cannot_reach(findings: list[Finding]) -> None:
 
 def test_mcse_stars(findings: list[Finding]) -> None:
     missing = of(findings, "mcse", "T7", "has a star")
-    # fifteen for any rounding and either deviation: the least sure, RoBERTa flickr STS15, has p = 0.0491 at most
+    # fifteen for any rounding and either deviation: the least sure, RoBERTa flickr STS15, has p =
+    # 0.0491 at most
     assert (missing.failed, missing.within) == (15, 3)
-    assert any("resnet roberta-base flickr STS15" in text and "0.0028 to 0.049 " in text for text in missing.details)
-    assert any("resnet bert-base-uncased flickr STS-B 74.0±0.4 against 67.1±1.1" in text for text in missing.details)
+    assert any(
+        "resnet roberta-base flickr STS15" in text and "0.0028 to 0.049 " in text
+        for text in missing.details
+    )
+    assert any(
+        "resnet bert-base-uncased flickr STS-B 74.0±0.4 against 67.1±1.1" in text
+        for text in missing.details
+    )
     starred = of(findings, "mcse", "T7", "Each star: better")
     assert (starred.failed, starred.within) == (0, 1)
     assert "clip roberta-base coco STS15" in starred.details[0]
@@ -74,7 +90,8 @@ def test_a_star_is_corrected_over_the_tests_against_one_number(findings: list[Fi
         for finding in findings
         if finding.check == "holm"
     ]
-    # elsewhere each number is compared with one other: such a family has one test, which nothing corrects
+    # elsewhere each number is compared with one other: such a family has one test, which nothing
+    # corrects
     assert corrected == [("mcse", "T2", 4, 0), ("mcse", "T7", 27, 2)]
 
 
@@ -152,7 +169,11 @@ def test_claims_end_as_read_by_hand(
 
 def test_what_a_paper_does_not_say_is_counted_apart(findings: list[Finding]) -> None:
     """DALR appendix C states its batch of 128, and nowhere says that its last ablation is MCSE."""
-    unsaid = (("dalr", "T7", "its own batch"), ("dalr", "T3 beside T1", "what is left"), ("mcse", "T6", "usual"))
+    unsaid = (
+        ("dalr", "T7", "its own batch"),
+        ("dalr", "T3 beside T1", "what is left"),
+        ("mcse", "T6", "usual"),
+    )
     for key in unsaid:
         unsaid_finding = of(findings, *key)
         assert (unsaid_finding.claimed, unsaid_finding.word) == (False, "not claimed, fails")
@@ -172,10 +193,14 @@ def test_details_have_the_known_numbers(findings: list[Finding]) -> None:
 
 
 def test_rounding_is_taken_in_the_papers_favour() -> None:
-    """The extremes of p over the box of unrounded values, found by trying its corners and both forms."""
+    """The extremes of p over the box of unrounded values, found by trying its corners and both
+    forms.
+    """
     a, b = printed_numbers(cells(78.0, 77.1, 0.8), [])
     tried = [
-        scipy.stats.ttest_ind_from_stats(78.0 + x, (0.7 + s) * f, 5, 77.1 + y, (0.8 + t) * f, 5).pvalue
+        scipy.stats.ttest_ind_from_stats(
+            78.0 + x, (0.7 + s) * f, 5, 77.1 + y, (0.8 + t) * f, 5
+        ).pvalue
         for x in (-0.05, 0.05)
         for y in (-0.05, 0.05)
         for s in (-0.05, 0.05)
@@ -189,13 +214,17 @@ def test_rounding_is_taken_in_the_papers_favour() -> None:
 
 def test_a_star_needs_a_gain_and_a_small_p() -> None:
     states = {80.0: "holds", 78.0: "within rounding", 77.3: "fails", 74.0: "fails", 77.1: "fails"}
-    assert {mine: significance(*printed_numbers(cells(mine, 77.1), [])) for mine in states} == states
+    assert {
+        mine: significance(*printed_numbers(cells(mine, 77.1), [])) for mine in states
+    } == states
 
 
 def test_a_changed_number_changes_the_finding() -> None:
     """One digit of a quoted cell, of an average and a star: each is found."""
     numbers = read_published()
-    at = PublishedKey("kdmcse", "T1", "mcse", "", "bert-base-uncased", "wiki+coco", "sts", "STS12", "mcse")
+    at = PublishedKey(
+        "kdmcse", "T1", "mcse", "", "bert-base-uncased", "wiki+coco", "sts", "STS12", "mcse"
+    )
     old = numbers[at]
     numbers[at] = Published(old.value + 1.0, old.std, old.seeds, star=True)
     changed = audit(numbers)
@@ -207,10 +236,16 @@ def test_a_changed_number_changes_the_finding() -> None:
 def test_a_claim_that_names_no_number_or_option_says_so() -> None:
     for arguments, words in (
         ({"a.method": "mcse", "b.method": "dalr"}, "line 2: no published number"),
-        ({"a.method": "mcse", "b.method": "simcse"}, "line 2: invalid options for the check 'difference'"),
+        (
+            {"a.method": "mcse", "b.method": "simcse"},
+            "line 2: invalid options for the check 'difference'",
+        ),
     ):
         with pytest.raises(UserError, match=words):
-            audit(cells(80.0, 79.0), [Claim("mcse", "here", "a claim", "difference", arguments, "line 2")])
+            audit(
+                cells(80.0, 79.0),
+                [Claim("mcse", "here", "a claim", "difference", arguments, "line 2")],
+            )
 
 
 @pytest.mark.parametrize(
@@ -222,7 +257,9 @@ def test_a_claim_that_names_no_number_or_option_says_so() -> None:
         ("mcse,T1,a claim", "3 fields, the header has 6"),
     ],
 )
-def test_a_damaged_claims_file_is_named_with_its_line(tmp_path: Path, line: str, message: str) -> None:
+def test_a_damaged_claims_file_is_named_with_its_line(
+    tmp_path: Path, line: str, message: str
+) -> None:
     path = tmp_path / "claims.csv"
     path.write_text(f"paper,where,claim,claimed,check,arguments\n{line}\n")
     with pytest.raises(UserError, match=f"claims.csv, line 2: {re.escape(message)}"):

@@ -36,12 +36,17 @@ def test_the_methods_of_this_project_have_their_paper() -> None:
         assert read_citations().works[works[0]].authors[0].split()[-1] in method_named(name).paper
 
 
-def test_every_work_stands_for_something_and_its_facts_are_those_of_the_papers(papers_root: Path) -> None:
+def test_every_work_stands_for_something_and_its_facts_are_those_of_the_papers(
+    papers_root: Path,
+) -> None:
     """Authors, years and pages are found, near each other, in one of the papers' texts."""
     citations = read_citations()
     named = {key for group in citations.uses.values() for works in group.values() for key in works}
     assert set(citations.works) == named | {"harness"}
-    texts = [re.sub(r"[\s*]+", " ", path.read_text("utf-8")) for path in (papers_root / "texts").glob("*.txt")]
+    texts = [
+        re.sub(r"[\s*]+", " ", path.read_text("utf-8"))
+        for path in (papers_root / "texts").glob("*.txt")
+    ]
     for key in sorted(named - {"he-2025-dalr", "jian-2022-nonling", "nguyen-2024-kdmcse"}):
         work = citations.works[key]
         surnames = [name.split()[-1] for name in work.authors if name != "others"]
@@ -67,11 +72,23 @@ def test_this_projects_entry_is_that_of_its_citation_file() -> None:
 
 
 def test_a_run_cites_what_it_used_once() -> None:
-    scores = {"sts": {"STS12": {"spearman": 1.0}, "Avg": {"spearman": 1.0}}, "mteb": {"SICK-R": {"main_score": 1.0}}}
-    runs = [result("mcse", seed, scores, setting="wiki+flickr", encoder="bert-base-uncased") for seed in range(2)]
+    scores = {
+        "sts": {"STS12": {"spearman": 1.0}, "Avg": {"spearman": 1.0}},
+        "mteb": {"SICK-R": {"main_score": 1.0}},
+    }
+    runs = [
+        result("mcse", seed, scores, setting="wiki+flickr", encoder="bert-base-uncased")
+        for seed in range(2)
+    ]
     text = bibtex(used_by(runs))
     assert keys(text) == [
-        *("harness", "zhang-2022-mcse", "devlin-2019-bert", "gao-2021-simcse", "young-2014-flickr30k"),
+        *(
+            "harness",
+            "zhang-2022-mcse",
+            "devlin-2019-bert",
+            "gao-2021-simcse",
+            "young-2014-flickr30k",
+        ),
         *("agirre-2012-sts", "muennighoff-2023-mteb"),
     ]
     assert text.count("% no known reference") == 1
@@ -100,12 +117,16 @@ def test_the_command_reads_results_or_names(tmp_path: Path) -> None:
         store.save(saved)
 
     def cited(*words: str, folder: str = "results") -> list[str]:
-        done = CliRunner().invoke(cli, ["cite", "--results", str(tmp_path / folder), *words], catch_exceptions=False)
+        done = CliRunner().invoke(
+            cli, ["cite", "--results", str(tmp_path / folder), *words], catch_exceptions=False
+        )
         return keys(done.stdout)
 
     assert cited() == ["harness", "gao-2021-simcse", "liu-2019-roberta", "zhang-2022-mcse"]
     assert cited("--profile", "tiny") == ["harness", "zhang-2022-mcse"]
     assert cited("--methods", "simcse") == ["harness", "gao-2021-simcse", "liu-2019-roberta"]
     assert cited("--methods", "dalr", folder="none") == ["harness", "he-2025-dalr"]
-    with pytest.raises(UserError, match=r"has no results; run `harness run .*` first, or give --methods"):
+    with pytest.raises(
+        UserError, match=r"has no results; run `harness run .*` first, or give --methods"
+    ):
         cited(folder="none")

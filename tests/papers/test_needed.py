@@ -38,14 +38,28 @@ COUNTS = {
     **{"mcse:T6": 4, "mcse:T7": 3 * 2 * 2 * 5, "mcse:T8": 2},
     **{"kdmcse:T1": 2 * 2 * 5, "kdmcse:T2": 2 * 2 * 2 * 5, "kdmcse:T3": 3 * 5, "kdmcse:T4": 4 * 5},
     **{"kdmcse:T5": 4 * 5},
-    **{"dalr:T1": 2 * 2 * 5, "dalr:T2": 12 * 5, "dalr:T3": 45, "dalr:T4": 3 * 2 * 5, "dalr:T5": 4 * 5},
+    **{
+        "dalr:T1": 2 * 2 * 5,
+        "dalr:T2": 12 * 5,
+        "dalr:T3": 45,
+        "dalr:T4": 3 * 2 * 5,
+        "dalr:T5": 4 * 5,
+    },
     **{"dalr:T6": 2 * 2 * 5, "dalr:T7": 2 * 2 * 5, "dalr:T8": 45, "dalr:T9": 10 * 5, "dalr:T10": 2},
-    **{"nonling:T1": 3, "nonling:T2": 3, "nonling:T3": 20, "nonling:T4": 4, "nonling:T5": 8, "nonling:T6": 2},
+    **{
+        "nonling:T1": 3,
+        "nonling:T2": 3,
+        "nonling:T3": 20,
+        "nonling:T4": 4,
+        "nonling:T5": 8,
+        "nonling:T6": 2,
+    },
     **{"nonling:TE.1": 6, "nonling:TG.1": 4, "nonling:TH.1": 4, "nonling:TD.1": 2},
 }
 
 
-#: runs of figures, untrained ones too; the kinds of dalr and of kdmcse from F8 on draw the runs of others
+#: runs of figures, untrained ones too; the kinds of dalr and of kdmcse from F8 on draw the runs of
+#: others
 FIGURES = {
     **{"mcse:F2": 2 * 4 * 5, "mcse:F3": 2 * 2 * 6 * 5, "mcse:F4": 2 * 2 * 5},
     **{"kdmcse:F5": 1, "kdmcse:F6": 1, "kdmcse:F7": 9 * 5},
@@ -57,9 +71,16 @@ OTHERS = {*(f"kdmcse:F{number}" for number in range(8, 13)), "dalr:F3", "dalr:F4
 
 def test_every_table_and_figure_is_there_with_its_trained_runs() -> None:
     tables = {f"{paper.name}:{name}" for paper in PAPERS for name in paper.run_tables}
-    assert {name: sum(str(spec.setting) != "none" for spec in runs(name)) for name in tables} == COUNTS
-    assert [f"{paper.name}:{name}" for paper in PAPERS for name in paper.configuration] == ["mcse:T3", "nonling:TC.1"]
-    figures = {f"{paper.name}:{name}": figure for paper in PAPERS for name, figure in paper.figures.items()}
+    assert {
+        name: sum(str(spec.setting) != "none" for spec in runs(name)) for name in tables
+    } == COUNTS
+    assert [f"{paper.name}:{name}" for paper in PAPERS for name in paper.configuration] == [
+        "mcse:T3",
+        "nonling:TC.1",
+    ]
+    figures = {
+        f"{paper.name}:{name}": figure for paper in PAPERS for name, figure in paper.figures.items()
+    }
     assert set(figures) == {*FIGURES, *OTHERS}
     assert {name: len(entry_runs(figures[name], OWN)) for name in FIGURES} == FIGURES
     plot = entry_runs(figures["nonling:F4"], OWN)
@@ -69,12 +90,18 @@ def test_every_table_and_figure_is_there_with_its_trained_runs() -> None:
 
 def test_untrained_rows_have_one_seed_whatever_is_asked_and_a_row_may_have_its_own() -> None:
     untrained = [str(spec) for spec in runs("mcse:T1", seeds=[3, 4]) if str(spec.setting) == "none"]
-    assert untrained == [f"none[pooling=avg-first-last]/none/{e}/seed-0" for e in ("bert-base-uncased", "roberta-base")]
+    assert untrained == [
+        f"none[pooling=avg-first-last]/none/{e}/seed-0"
+        for e in ("bert-base-uncased", "roberta-base")
+    ]
     assert {spec.seed for spec in runs("mcse:T2", seeds=[3, 4])} == {3, 4}
     _, table = find_table(PAPERS, "dalr:T3")
     assert isinstance(table, PaperTable)
     lone = table.rows[0].model_copy(update={"seeds": 2})
-    assert len(entry_runs(table.model_copy(update={"rows": (lone, *table.rows[1:])}), OWN)) == 2 + 8 * 5
+    assert (
+        len(entry_runs(table.model_copy(update={"rows": (lone, *table.rows[1:])}), OWN))
+        == 2 + 8 * 5
+    )
 
 
 def test_readings_of_tables_and_figures() -> None:
@@ -87,18 +114,28 @@ def test_readings_of_tables_and_figures() -> None:
     assert variants == {"none[pooling=avg-first-last]", "simcse@official", "mcse@official"}
     assert {spec.setting for spec in official} == {spec.setting for spec in entry_runs(table, OWN)}
     named = entry_runs(find_table(PAPERS, "nonling:TD.1")[1], TINY, read_as=["paper", "official"])
-    assert [str(spec.variant) for spec in named] == ["simcse@official", "visualcse", "visualcse@official"]
+    assert [str(spec.variant) for spec in named] == [
+        "simcse@official",
+        "visualcse",
+        "visualcse@official",
+    ]
     _, figure = find_figure(PAPERS, "kdmcse:F5")
-    assert [str(spec.variant) for spec in entry_runs(figure, OWN, read_as=["official"])] == ["kdmcse@official"]
+    assert [str(spec.variant) for spec in entry_runs(figure, OWN, read_as=["official"])] == [
+        "kdmcse@official"
+    ]
 
 
 def test_a_run_of_two_tables_is_counted_once_and_scored_for_both() -> None:
     whole = merged(paper_runs(find_paper(PAPERS, "dalr"), OWN).values())
     plain = RunSpec.parse("dalr/wiki+flickr/bert-base-uncased/seed-0")
     assert set(whole[plain]) == {"sts", "transfer", "retrieval", "mteb", "geometry", "figures"}
-    assert whole[RunSpec.parse("dalr[without=rank]/wiki+coco/bert-base-uncased/seed-4")] == ("sts", "transfer")
+    assert whole[RunSpec.parse("dalr[without=rank]/wiki+coco/bert-base-uncased/seed-4")] == (
+        "sts",
+        "transfer",
+    )
     parts = paper_runs(find_paper(PAPERS, "mcse"), OWN)
-    # T1 52, T2 60, T4 40 that no other has, T5 20, T7 20 with CLIP, F3 100 with fewer pairs; T6, T8, F2, F4 in T1, T2
+    # T1 52, T2 60, T4 40 that no other has, T5 20, T7 20 with CLIP, F3 100 with fewer pairs; T6,
+    # T8, F2, F4 in T1, T2
     assert len(merged(parts.values())) == 52 + 60 + 40 + 20 + 20 + 100
     assert len(merged(parts.values())) < sum(map(len, parts.values()))
 
@@ -116,13 +153,18 @@ def test_suites_are_the_columns() -> None:
 NEAREST = {
     "mcse:T8": ("simcse/flickr mcse/flickr", "simcse/toy-pairs mcse/toy-pairs"),
     "dalr:T10": ("kdmcse/wiki+flickr dalr/wiki+flickr", "kdmcse/toy dalr/toy"),
-    "nonling:TD.1": ("simcse@official/wiki visualcse/wiki+imagenet", "simcse@official/toy-text visualcse/toy"),
+    "nonling:TD.1": (
+        "simcse@official/wiki visualcse/wiki+imagenet",
+        "simcse@official/toy-text visualcse/toy",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", NEAREST)
 def test_tables_of_nearest_sentences_score_the_suite_that_keeps_them(name: str) -> None:
-    for names, encoder, keys in zip((OWN, TINY), ("bert-base-uncased", "toy-bert"), NEAREST[name], strict=True):
+    for names, encoder, keys in zip(
+        (OWN, TINY), ("bert-base-uncased", "toy-bert"), NEAREST[name], strict=True
+    ):
         wanted = {RunSpec.parse(f"{key}/{encoder}/seed-0"): ("figures",) for key in keys.split()}
         assert runs(name, names) == wanted
 
@@ -135,7 +177,10 @@ def test_the_toy_world_stands_for_table_3_of_dalr() -> None:
 
 
 TEACHERS = [
-    *(f"dalr[text={name}]" for name in ("run:mcse/toy/toy-bert/seed-0", "run:mcse/toy/toy-bert/seed-1", "clip")),
+    *(
+        f"dalr[text={name}]"
+        for name in ("run:mcse/toy/toy-bert/seed-0", "run:mcse/toy/toy-bert/seed-1", "clip")
+    ),
     *("dalr", "dalr[text=run:mcse/toy/toy-bert/seed-0+run:mcse/toy/toy-bert/seed-2]"),
 ]
 
@@ -181,14 +226,21 @@ STANDS = StandsFor(
 
 def test_options_of_a_setting_go_with_its_stand_in() -> None:
     names = StandIns(STANDS)
-    assert names.place("mcse", "flickr[shot=100]", "b") == ("mcse", "toy-pairs[shot=100]", "toy-bert")
+    assert names.place("mcse", "flickr[shot=100]", "b") == (
+        "mcse",
+        "toy-pairs[shot=100]",
+        "toy-bert",
+    )
     assert names.place("mcse", "nli[size=5]", "b") == ("mcse", "toy", "toy-bert")
     assert names.place("mcse", "nli", "b") is None
     assert names.place("mcse", "flickr", "other") is None
     assert (names.has_suite("sts"), names.has_suite("transfer")) == (True, False)
 
 
-REPLACED = {"eyes=clip,other=clip": "eyes=toy-clip,other=clip", "eyes=clip+clip": "eyes=toy-clip+toy-clip"}
+REPLACED = {
+    "eyes=clip,other=clip": "eyes=toy-clip,other=clip",
+    "eyes=clip+clip": "eyes=toy-clip+toy-clip",
+}
 REPLACED |= {"eyes=shuffled": "eyes=shuffled"}
 
 
@@ -203,10 +255,14 @@ def test_only_options_that_name_teachers_are_replaced(
 
 
 def test_a_table_reads_the_split_that_fits_where_a_model_was_trained() -> None:
-    """MCSE's captions are of training images of Flickr30k Entities; other settings keep the table's own task."""
+    """MCSE's captions are of training images of Flickr30k Entities; other settings keep the table's
+    own task.
+    """
     row = PaperRow(variant="mcse", setting="flickr", task="Flickr30k", published="mcse")
     words = {"name": "R@1", "benchmark": "retrieval", "printed": "R@1", "decimals": 1}
-    column = PaperColumn.model_validate(words | {"suite": "retrieval", "task": "Avg", "metric": "i2t_R@1"})
+    column = PaperColumn.model_validate(
+        words | {"suite": "retrieval", "task": "Avg", "metric": "i2t_R@1"}
+    )
     names = StandIns(tests={"flickr": {"Flickr30k": "Flickr30k-Entities"}})
     for setting, task in (
         ("flickr", "Flickr30k-Entities"),

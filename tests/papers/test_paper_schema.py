@@ -11,7 +11,14 @@ import pytest
 from harness import registry
 from harness.errors import UserError
 from harness.grid import resolve
-from harness.papers.published import Paper, PublishedKey, published_key, read_paper, read_papers, read_published
+from harness.papers.published import (
+    Paper,
+    PublishedKey,
+    published_key,
+    read_paper,
+    read_papers,
+    read_published,
+)
 from harness.papers.schema import pairs_of
 from harness.profiles import load_profile
 from harness.reporting.tables.filled import tables_of
@@ -54,7 +61,10 @@ def test_every_printed_number_has_one_cell_or_a_reason_and_lines_of_figures_are_
     claimed = {name: cells(paper) for name, paper in PAPERS.items()}
     counts: Counter[str] = Counter()
     for key in keys:
-        paper, method = PAPERS[key.paper], f"{key.method}:{key.variant}" if key.variant else key.method
+        paper, method = (
+            PAPERS[key.paper],
+            f"{key.method}:{key.variant}" if key.variant else key.method,
+        )
         if key.table.startswith("F"):
             counts["figure"] += 1
         elif key.table in paper.configuration:
@@ -71,8 +81,15 @@ def test_every_printed_number_has_one_cell_or_a_reason_and_lines_of_figures_are_
     assert counts == {"cell": 1140, "left out": 6, "configuration": 62, "figure": 40}
     assert sum(sum(counted.values()) for counted in claimed.values()) == counts["cell"]
     repeated = {key.task for key, count in Counter(keys).items() if count > 1}
-    assert repeated == {"colour_bar_tick", "n_train_pairs", "margin_grid"}, "only grids and axes repeat a key"
-    lines = {(p.name, name, task) for p in PAPERS.values() for name, f in p.figures.items() for task in f.printed}
+    assert repeated == {"colour_bar_tick", "n_train_pairs", "margin_grid"}, (
+        "only grids and axes repeat a key"
+    )
+    lines = {
+        (p.name, name, task)
+        for p in PAPERS.values()
+        for name, f in p.figures.items()
+        for task in f.printed
+    }
     assert lines <= {(key.paper, key.table, key.task) for key in keys}
     assert lines
 
@@ -96,7 +113,11 @@ def test_runs_of_dalr_table_7_train_as_it_prints() -> None:
     for row in table.rows:
         spec = RunSpec.parse(f"{row.variant}/{row.setting}/bert-base-uncased/seed-0")
         training = resolve(profile, spec, {}).training
-        keys = {c.name: published_key("dalr", "T7", row, spec.encoder, c) for c in table.columns if c.published_only}
+        keys = {
+            c.name: published_key("dalr", "T7", row, spec.encoder, c)
+            for c in table.columns
+            if c.published_only
+        }
         assert {name: getattr(training, name) for name in keys} == {
             name: printed[key].value for name, key in keys.items()
         }
@@ -119,9 +140,16 @@ def test_columns_read_what_the_suites_of_the_profile_write() -> None:
             }
             for metric in (
                 column.metric,
-                *(declaration.metrics.get(column.name, column.metric) for declaration in table.definitions),
+                *(
+                    declaration.metrics.get(column.name, column.metric)
+                    for declaration in table.definitions
+                ),
             ):
-                assert declared.get(metric) == column.measure.larger_is_better, (table.title, column, metric)
+                assert declared.get(metric) == column.measure.larger_is_better, (
+                    table.title,
+                    column,
+                    metric,
+                )
             assert own or column.task in known[column.suite], (table.title, column.name)
 
 
@@ -134,8 +162,12 @@ def test_same_facts_as_the_papers_were_read() -> None:
         assert list(mine) == list(other)
         facts = {name: value for name, value in other.items() if name != "note"}
         if (other["paper"], other["table"]) == ("kdmcse", "T3"):
-            facts["seeds"] = ""  # neither the table nor its text states a number; the first row is that of T1
-        assert {name: value for name, value in mine.items() if name != "note"} == facts, f"line {line}"
+            facts["seeds"] = (
+                ""  # neither the table nor its text states a number; the first row is that of T1
+            )
+        assert {name: value for name, value in mine.items() if name != "note"} == facts, (
+            f"line {line}"
+        )
         assert bool(mine["note"]) == bool(other["note"]), f"line {line}: a note is lost or made up"
 
 
@@ -187,20 +219,33 @@ def write(folder: Path, text: str) -> Path:
         ("decimals = 1", 'decimals = "one"', ("[tables.T1]", "'decimals'")),
         ("decimals = 1", "decimals = 1\ncolour = 3", ("[tables.T1]", "'colour'")),
         ('title = "A table"\n', "", ("[tables.T1]", "'title'")),
-        ('variant = "mcse"', 'variant = "mcse["', ("[tables.T1.rows.1]", "'variant'", "unbalanced")),
+        (
+            'variant = "mcse"',
+            'variant = "mcse["',
+            ("[tables.T1.rows.1]", "'variant'", "unbalanced"),
+        ),
         ('variant = "mcse"', 'variant = "mcse[b=1,a=2]"', ("'variant'", "spelled 'mcse[a=2,b=1]'")),
         ('against = "simcse"', 'against = "kdmcse"', ("[tables]", "'T1'", "no row in wiki+flickr")),
         ('kind = "independent-t"', 'kind = "sign"', ("[tables.T1.test]", "'kind'")),
-        ('definition = "other"', 'definition = "third"', ("the row simcse has the definition 'third'",)),
+        (
+            'definition = "other"',
+            'definition = "third"',
+            ("the row simcse has the definition 'third'",),
+        ),
         ("{ Avg =", "{ STS12 =", ("the definition 'one' names the column 'STS12'",)),
         ('kind = "subset-gain"', 'kind = "pie"', ("[figures.F1]", "'kind'")),
         ('"mcse/wiki"', '"mcse/nli"', ("'mcse/nli' in 'pairs'",)),
         ('title = "A paper"', "title = ", ("not valid TOML",)),
     ],
 )
-def test_errors_name_file_table_and_key(tmp_path: Path, old: str, new: str, says: tuple[str, ...]) -> None:
+def test_errors_name_file_table_and_key(
+    tmp_path: Path, old: str, new: str, says: tuple[str, ...]
+) -> None:
     assert old in GOOD
-    assert [definition.label for definition in read_paper(write(tmp_path, GOOD)).tables["T1"].definitions] == [
+    assert [
+        definition.label
+        for definition in read_paper(write(tmp_path, GOOD)).tables["T1"].definitions
+    ] == [
         "one",
         "other",
     ]
@@ -210,15 +255,22 @@ def test_errors_name_file_table_and_key(tmp_path: Path, old: str, new: str, says
 
 
 def test_a_row_without_a_printed_number_is_refused(tmp_path: Path) -> None:
-    paper = read_paper(write(tmp_path, GOOD.replace('published = "mcse"', 'published = "mcse:clip"')))
-    with pytest.raises(UserError, match=r"mcse.toml, table \[tables.T1.rows.1\], key 'published'.*mcse,T1,mcse,clip,"):
+    paper = read_paper(
+        write(tmp_path, GOOD.replace('published = "mcse"', 'published = "mcse:clip"'))
+    )
+    with pytest.raises(
+        UserError,
+        match=r"mcse.toml, table \[tables.T1.rows.1\], key 'published'.*mcse,T1,mcse,clip,",
+    ):
         tables_of(load_profile("paper"), [paper], [])
 
 
 def test_a_bad_line_of_published_numbers_is_named(tmp_path: Path) -> None:
     path = tmp_path / "published.csv"
     head = "paper,table,method,variant,encoder,setting,benchmark,task,value,std,seeds,significant,source,note\n"
-    path.write_text(head + "mcse,T1,mcse,,b,s,sts,Avg,77,8,5,1,own,\nmcse,T1,mcse,,b,s,sts,Avg,many,,,,own,\n")
+    path.write_text(
+        head + "mcse,T1,mcse,,b,s,sts,Avg,77,8,5,1,own,\nmcse,T1,mcse,,b,s,sts,Avg,many,,,,own,\n"
+    )
     with pytest.raises(UserError, match=r"published.csv, line 3: .*many"):
         read_published(path)
     with pytest.raises(UserError, match="cannot be read"):

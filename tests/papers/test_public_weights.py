@@ -7,7 +7,13 @@ import re
 import pytest
 
 from harness.errors import UserError
-from harness.papers.needed import RowKey, check_released, released_places, released_runs, released_spec
+from harness.papers.needed import (
+    RowKey,
+    check_released,
+    released_places,
+    released_runs,
+    released_spec,
+)
 from harness.papers.published import read_papers, read_published
 from harness.profiles import load_profile
 from harness.profiles.schema import ReleasedRows
@@ -19,22 +25,44 @@ MCSE = "UdS-LSV/mcse-flickr-bert-base-uncased"
 
 def test_every_row_of_the_list_is_one_of_a_paper() -> None:
     check_released(PAPER, PAPERS)
-    assert sum(len(rows.tables) for weights in PAPER.released.values() for rows in weights.rows) == 49
-    printed = {(f"{key.paper}:{key.table}", key.encoder, key.setting, key.source) for key in read_published()}
-    assert {(key.table, key.encoder, key.setting, key.source) for key in released_places(PAPER)} <= printed
+    assert (
+        sum(len(rows.tables) for weights in PAPER.released.values() for rows in weights.rows) == 49
+    )
+    printed = {
+        (f"{key.paper}:{key.table}", key.encoder, key.setting, key.source)
+        for key in read_published()
+    }
+    assert {
+        (key.table, key.encoder, key.setting, key.source) for key in released_places(PAPER)
+    } <= printed
 
 
-def test_each_entry_has_a_commit_a_source_the_pooling_of_its_kind_and_heads_and_teachers_are_the_same() -> None:
-    """SimCSE README, Evaluation: `cls` for supervised models, `cls_before_pooler` for the others; so NonLing's."""
+def test_each_entry_has_a_commit_a_source_the_pooling_of_its_kind_and_heads_and_teachers_are_the_same() -> (
+    None
+):
+    """SimCSE README, Evaluation: `cls` for supervised models, `cls_before_pooler` for the others;
+    so NonLing's.
+    """
     for name, weights in PAPER.released.items():
         assert weights.encoder in name
         assert re.fullmatch(r"[0-9a-f]{40}|main", str(weights.revision)), name
-        assert ("commit" in weights.source) if weights.revision == "main" else ("hub" in weights.source), name
+        assert (
+            ("commit" in weights.source)
+            if weights.revision == "main"
+            else ("hub" in weights.source)
+        ), name
         supervised = name.partition("/")[2].startswith("sup-")
         assert weights.pooling == ("pooler" if supervised else "cls"), name
-    # MCSE src/train_mix.py saves both heads beside the encoder; they read 2048 features, those of ResNet-50
-    heads = {name: (weights.heads, weights.images) for name, weights in PAPER.released.items() if weights.heads}
-    assert heads == {name: ("mcse.pt", "resnet") for name in PAPER.released if name.startswith("UdS-LSV/mcse-")}
+    # MCSE src/train_mix.py saves both heads beside the encoder; they read 2048 features, those of
+    # ResNet-50
+    heads = {
+        name: (weights.heads, weights.images)
+        for name, weights in PAPER.released.items()
+        if weights.heads
+    }
+    assert heads == {
+        name: ("mcse.pt", "resnet") for name in PAPER.released if name.startswith("UdS-LSV/mcse-")
+    }
     assert len(heads) == 4
     same = [weights for weights in PAPER.teachers.values() if weights.hub in PAPER.released]
     assert len(same) == 5
@@ -44,15 +72,27 @@ def test_each_entry_has_a_commit_a_source_the_pooling_of_its_kind_and_heads_and_
 
 
 #: models by table
-MODELS = {"mcse:T1": 6, "mcse:T6": 2, "dalr:T1": 4, "kdmcse:T1": 4, "nonling:T1": 6, "nonling:T6": 3, "nonling:TE.1": 9}
+MODELS = {
+    "mcse:T1": 6,
+    "mcse:T6": 2,
+    "dalr:T1": 4,
+    "kdmcse:T1": 4,
+    "nonling:T1": 6,
+    "nonling:T6": 3,
+    "nonling:TE.1": 9,
+}
 
 
 def test_models_of_tables_and_of_whole_papers() -> None:
     models = released_runs(PAPER, list(MODELS), [])
     assert {table: len(runs) for table, runs in models.items()} == MODELS
-    assert {(str(spec.setting), spec.seed) for runs in models.values() for spec in runs} == {("none", 0)}
+    assert {(str(spec.setting), spec.seed) for runs in models.values() for spec in runs} == {
+        ("none", 0)
+    }
     assert set(released_runs(PAPER, [], ["mcse"])) == {"mcse:T1", "mcse:T6"}
-    with pytest.raises(UserError, match=r"no public weights for mcse:T2; there are some for .*mcse:T1"):
+    with pytest.raises(
+        UserError, match=r"no public weights for mcse:T2; there are some for .*mcse:T1"
+    ):
         released_runs(PAPER, ["mcse:T2"], [])
     nonling = released_runs(PAPER, [], ["nonling"]).values()
     assert {suites for runs in nonling for suites in runs.values()} == {("sts",), ("transfer",)}
@@ -62,7 +102,9 @@ def test_a_model_is_the_run_that_an_evaluation_of_it_makes() -> None:
     assert str(released_spec(MCSE, PAPER.released[MCSE])) == f"none[pooling=cls]/none/{MCSE}/seed-0"
     key = RowKey("mcse:T1", "bert-base-uncased", "mcse", "wiki+flickr", "own")
     assert released_places(PAPER)[key] == (("none[pooling=cls]", "none", MCSE),)
-    two = PAPER.model_copy(update={"released": {MCSE: PAPER.released[MCSE], "mine": PAPER.released[MCSE]}})
+    two = PAPER.model_copy(
+        update={"released": {MCSE: PAPER.released[MCSE], "mine": PAPER.released[MCSE]}}
+    )
     assert [released.encoder for released in released_places(two)[key]] == [MCSE, "mine"]
 
 
@@ -74,7 +116,9 @@ def test_a_model_is_the_run_that_an_evaluation_of_it_makes() -> None:
         ("mcse:T9", "mcse", "wiki+flickr", "mcse:T9 has no row"),
     ],
 )
-def test_a_row_that_no_paper_has_is_refused(table: str, method: str, setting: str, says: str) -> None:
+def test_a_row_that_no_paper_has_is_refused(
+    table: str, method: str, setting: str, says: str
+) -> None:
     rows = ReleasedRows(tables=(table,), published=method, setting=setting)
     wrong = {MCSE: PAPER.released[MCSE].model_copy(update={"rows": (rows,)})}
     with pytest.raises(UserError, match=rf"\[released\.{MCSE}\].*{says}"):

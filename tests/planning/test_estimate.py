@@ -1,4 +1,6 @@
-"""Estimates of time: by arithmetic from the public code's numbers of steps, and means of finished runs."""
+"""Estimates of time: by arithmetic from the public code's numbers of steps, and means of finished
+runs.
+"""
 
 from __future__ import annotations
 
@@ -69,15 +71,21 @@ def test_weights_are_those_of_the_layers() -> None:
         ("dalr@official/wiki+flickr/bert-base-uncased/seed-0", 8_977, 1_497),
     ],
 )
-def test_steps_of_an_epoch_are_those_of_the_public_code(key: str, all_steps: int, paired: int) -> None:
+def test_steps_of_an_epoch_are_those_of_the_public_code(
+    key: str, all_steps: int, paired: int
+) -> None:
     text, pairs = steps(key, epochs=1)
     assert (text.count + pairs.count, pairs.count) == (all_steps, paired)
     assert text.tokens == pytest.approx(2 * run(key).training.batch_size * 21.9)
 
 
-def test_options_of_a_setting_change_the_rows_and_images_have_a_step_beside_every_text_step() -> None:
+def test_options_of_a_setting_change_the_rows_and_images_have_a_step_beside_every_text_step() -> (
+    None
+):
     mixed = "mcse/wiki+flickr{}/bert-base-uncased/seed-0"
-    assert steps(mixed.format("[shot=100]")) == steps(mixed.format("")), "100 pairs keep the steps of all"
+    assert steps(mixed.format("[shot=100]")) == steps(mixed.format("")), (
+        "100 pairs keep the steps of all"
+    )
     (text,) = steps("simcse-sup/nli[size=30000]/bert-base-uncased/seed-0", batch_size=64, epochs=2)
     assert (text.count, text.tokens) == (2 * 469, pytest.approx(64 * 41.4))
     text, images = steps("visualcse/wiki+imagenet/bert-base-uncased/seed-0")
@@ -86,13 +94,22 @@ def test_options_of_a_setting_change_the_rows_and_images_have_a_step_beside_ever
 
 
 def test_corpora_of_no_paper_are_not_counted(tmp_path: Path) -> None:
-    assert training_steps(resolve(load_profile("tiny"), RunSpec.parse("simcse/toy/toy-bert/seed-0"), {})) is None
+    assert (
+        training_steps(
+            resolve(load_profile("tiny"), RunSpec.parse("simcse/toy/toy-bert/seed-0"), {})
+        )
+        is None
+    )
     assert steps("none/none/bert-base-uncased/seed-0") == []
     assert estimate(plan(tmp_path, "simcse")) is None
-    assert estimate(replace(plan(tmp_path, "simcse"), runs=())) == Estimate(here=0.0), "nothing to do takes no time"
+    assert estimate(replace(plan(tmp_path, "simcse"), runs=())) == Estimate(here=0.0), (
+        "nothing to do takes no time"
+    )
 
 
-def test_a_step_takes_as_long_as_the_card_or_the_host_and_scores_and_checkpoints_come_on_top() -> None:
+def test_a_step_takes_as_long_as_the_card_or_the_host_and_scores_and_checkpoints_come_on_top() -> (
+    None
+):
     resolved = run(SIMCSE, precision="bf16", eval_every=1000)
     slow = Card("made", half=1e12, tf32=5e11, single=1e18)
     tokens = 100.0
@@ -100,22 +117,33 @@ def test_a_step_takes_as_long_as_the_card_or_the_host_and_scores_and_checkpoints
     saved = 12 * (BASE.weights + BASE.vectors) / 1e9
     stepping = 1000 * by_card
     assert by_card > 12 * HOST
-    assert slow.training(resolved, [Steps(1000, tokens)]) == pytest.approx(stepping + (stepping / 60 + 1) * saved)
+    assert slow.training(resolved, [Steps(1000, tokens)]) == pytest.approx(
+        stepping + (stepping / 60 + 1) * saved
+    )
     tf32 = run(SIMCSE, precision="tf32", eval_every=1000)
     in_tf32 = 2 * stepping * UTILISATION["bf16"] / UTILISATION["tf32"]
-    assert slow.training(tf32, [Steps(1000, tokens)]) == pytest.approx(in_tf32 + (in_tf32 / 60 + 1) * saved)
+    assert slow.training(tf32, [Steps(1000, tokens)]) == pytest.approx(
+        in_tf32 + (in_tf32 / 60 + 1) * saved
+    )
     by_host = 1000 * 12 * HOST
-    assert slow.training(resolved, [Steps(1000, 1e-3)]) == pytest.approx(by_host + (by_host / 60 + 1) * saved, rel=1e-4)
+    assert slow.training(resolved, [Steps(1000, 1e-3)]) == pytest.approx(
+        by_host + (by_host / 60 + 1) * saved, rel=1e-4
+    )
     scored = replace(slow, single=1e12).training(resolved, [Steps(1000, tokens)])
     assert scored > slow.training(resolved, [Steps(1000, tokens)])
 
 
 def test_without_finished_runs_the_times_of_cards_are_estimated(tmp_path: Path) -> None:
-    wanted = {RunSpec(Variant("simcse"), Variant("wiki"), "bert-base-uncased", seed): () for seed in (0, 1)}
+    wanted = {
+        RunSpec(Variant("simcse"), Variant("wiki"), "bert-base-uncased", seed): ()
+        for seed in (0, 1)
+    }
     expected = estimate(make_plan(Request(PAPER, wanted), Store(tmp_path)))
     assert expected.here is None
     for card in CARDS:
-        assert expected.cards[card.name] == pytest.approx(2 * card.training(run(SIMCSE), steps(SIMCSE)))
+        assert expected.cards[card.name] == pytest.approx(
+            2 * card.training(run(SIMCSE), steps(SIMCSE))
+        )
 
 
 def test_runs_take_as_long_as_those_of_their_method_did(tmp_path: Path) -> None:
@@ -124,15 +152,23 @@ def test_runs_take_as_long_as_those_of_their_method_did(tmp_path: Path) -> None:
     (end,) = execute(made, lambda event: None, Execution(device="cpu"))
     assert isinstance(end, Result)
     for seconds, fingerprint in ((90.0, "f"), (9000.0, "e")):
-        other = store.save(end.model_copy(update={"train_seconds": seconds, "fingerprint": fingerprint * 64}))
+        other = store.save(
+            end.model_copy(update={"train_seconds": seconds, "fingerprint": fingerprint * 64})
+        )
     (evaluation,) = other.evaluations
     expected = estimate(plan(tmp_path, "simcse", seeds=(0, 1)))
     assert expected.cards == {}
-    assert expected.here == pytest.approx(2 * (90 + evaluation.seconds)), "not the mean: one run may have had to wait"
+    assert expected.here == pytest.approx(2 * (90 + evaluation.seconds)), (
+        "not the mean: one run may have had to wait"
+    )
 
 
 def test_an_untrained_encoder_takes_no_time_of_trainings(tmp_path: Path) -> None:
-    (evaluation,) = Store(tmp_path).save(result("simcse", 0, {"sts": {"ToySTS": {"spearman": 1.0}}})).evaluations
+    (evaluation,) = (
+        Store(tmp_path)
+        .save(result("simcse", 0, {"sts": {"ToySTS": {"spearman": 1.0}}}))
+        .evaluations
+    )
     untrained = estimate(plan(tmp_path, "none"))
     assert untrained == Estimate(here=pytest.approx(evaluation.seconds)), "its evaluation alone"
 

@@ -1,4 +1,6 @@
-"""Experiments: their identity, which never changes, what they miss, and the runs that are their teachers."""
+"""Experiments: their identity, which never changes, what they miss, and the runs that are their
+teachers.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from harness.errors import UserError
 from harness.profiles.schema import Corpus, Setting
 from harness.toy.corpora import ToyPairs
 
-GOLDEN = json.loads((Path(__file__).resolve().parents[1] / "golden" / "training_identities.json").read_text())
+GOLDEN = json.loads(
+    (Path(__file__).resolve().parents[1] / "golden" / "training_identities.json").read_text()
+)
 
 
 @pytest.mark.parametrize("key", GOLDEN)
@@ -57,7 +61,9 @@ def test_what_is_missing_is_listed_once_and_named_in_the_identity(tmp_path: Path
     assert student.teachers[0].missing == student.missing[:1]
 
 
-def test_an_experiment_in_another_process_does_not_compute_its_fingerprints_again(monkeypatch) -> None:
+def test_an_experiment_in_another_process_does_not_compute_its_fingerprints_again(
+    monkeypatch,
+) -> None:
     made = experiment("mcse/toy-pairs/toy-bert/seed-0")
     fingerprint = made.fingerprint
     sent = pickle.dumps(made)

@@ -1,4 +1,6 @@
-"""What a plan lacks: which command brings it, which licences ask for consent, and whether it fits on the disk."""
+"""What a plan lacks: which command brings it, which licences ask for consent, and whether it fits
+on the disk.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,35 @@ def _no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
 
 
-def thing(name: str, bring=lambda say, watch: None, folder: Path | None = Path("/"), **values) -> Fetchable:
-    return Fetchable(name, name, **{"size": 10, "spare": 0, "place": folder, "terms": "", "bring": bring} | values)
+def thing(
+    name: str, bring=lambda say, watch: None, folder: Path | None = Path("/"), **values
+) -> Fetchable:
+    return Fetchable(
+        name,
+        name,
+        **{"size": 10, "spare": 0, "place": folder, "terms": "", "bring": bring} | values,
+    )
 
 
-FREE = (None, "not specified", "unknown", "mit", "apache-2.0", "cc-by-4.0", "cc-by-sa-3.0", "cc0-1.0", "bsd-3-clause")
-RESTRICTED = ("cc-by-nc-4.0", "msr-la-nc", "other", "openrail", "cc-by-nd-4.0", "https://a.org/terms")
+FREE = (
+    None,
+    "not specified",
+    "unknown",
+    "mit",
+    "apache-2.0",
+    "cc-by-4.0",
+    "cc-by-sa-3.0",
+    "cc0-1.0",
+    "bsd-3-clause",
+)
+RESTRICTED = (
+    "cc-by-nc-4.0",
+    "msr-la-nc",
+    "other",
+    "openrail",
+    "cc-by-nd-4.0",
+    "https://a.org/terms",
+)
 
 
 def test_licences_that_restrict_use_ask_for_consent() -> None:
@@ -45,17 +70,27 @@ def test_licences_that_restrict_use_ask_for_consent() -> None:
 
 
 def test_the_command_has_the_selection_of_the_plan(tmp_path: Path) -> None:
-    plan = harness.plan(methods="dalr,kdmcse", seeds=5, set={"epochs": 2}, results=tmp_path / "other results")
+    plan = harness.plan(
+        methods="dalr,kdmcse", seeds=5, set={"epochs": 2}, results=tmp_path / "other results"
+    )
     assert fetch_command(plan) == (
         f"harness fetch --methods dalr,kdmcse --seeds 5 --set epochs=2 --results '{tmp_path}/other results'"
     )
-    table = harness.plan(table="mcse:T1", readings=["paper", "official"], seeds=1, data_root=tmp_path)
+    table = harness.plan(
+        table="mcse:T1", readings=["paper", "official"], seeds=1, data_root=tmp_path
+    )
     assert fetch_command(table) == (
         f"harness fetch --table mcse:T1 --readings paper,official --seeds 1 --data-root {tmp_path}"
     )
     assert fetch_command(harness.plan()) == "harness fetch"
-    assert fetch_command(harness.plan("tiny", tasks="ToySTS")) == "harness fetch --profile tiny --tasks ToySTS"
-    assert fetch_command(harness.plan(table="mcse:T1", released=True)) == "harness fetch --released --table mcse:T1"
+    assert (
+        fetch_command(harness.plan("tiny", tasks="ToySTS"))
+        == "harness fetch --profile tiny --tasks ToySTS"
+    )
+    assert (
+        fetch_command(harness.plan(table="mcse:T1", released=True))
+        == "harness fetch --released --table mcse:T1"
+    )
 
 
 def test_each_kind_of_missing_thing_finds_its_source(tmp_path: Path) -> None:
@@ -82,23 +117,37 @@ def test_each_kind_of_missing_thing_finds_its_source(tmp_path: Path) -> None:
 
 
 def test_what_is_needed_first_is_named() -> None:
-    """A data root, in which the commit of a model at `main` is recorded, and every licence in one option."""
+    """A data root, in which the commit of a model at `main` is recorded, and every licence in one
+    option.
+    """
     with pytest.raises(UserError, match="no data root is set"):
-        fetch_list([MissingModel("weights", "download", "owner/model", "main")], None, ask=False).check(())
-    listed = FetchList((thing("a", terms="for research"), thing("b"), thing("c", terms="ask first")), ())
+        fetch_list(
+            [MissingModel("weights", "download", "owner/model", "main")], None, ask=False
+        ).check(())
+    listed = FetchList(
+        (thing("a", terms="for research"), thing("b"), thing("c", terms="ask first")), ()
+    )
     with pytest.raises(UserError, match=r"\(c: ask first\).*--accept-licences a,c$"):
         listed.check(["a"])
     listed.check(["a", "c"])
 
 
-def test_things_on_one_disk_are_added_up_with_the_room_for_what_is_unpacked_at_a_time(tmp_path: Path) -> None:
+def test_things_on_one_disk_are_added_up_with_the_room_for_what_is_unpacked_at_a_time(
+    tmp_path: Path,
+) -> None:
     there, absent = tmp_path / "one", tmp_path / "two" / "not" / "there"
     there.mkdir()
-    first, second = thing("a", folder=there, size=100, spare=100), thing("b", folder=absent, size=30, spare=40)
+    first, second = (
+        thing("a", folder=there, size=100, spare=100),
+        thing("b", folder=absent, size=30, spare=40),
+    )
     items = (first, second, thing("c", folder=there))
     ((_, needed, free),) = FetchList(items, ()).room()
     assert needed == 100 + 30 + 10 + (100 + 40)
-    many = [thing(str(spare), folder=there, size=1, spare=spare, copied=5) for spare in (1, 2, 30, 40, 50, 60)]
+    many = [
+        thing(str(spare), folder=there, size=1, spare=spare, copied=5)
+        for spare in (1, 2, 30, 40, 50, 60)
+    ]
     ((_, needed, _),) = FetchList(tuple(many), ()).room()
     assert needed == 6 * (1 + 5) + 30 + 40 + 50 + 60, "four at a time, and the copies stay"
     with pytest.raises(UserError, match=r"are needed on the disk of .* are free; free some space"):
@@ -120,25 +169,38 @@ def test_things_are_brought_side_by_side_and_failures_are_told_apart() -> None:
 
 
 def test_every_table_and_figure_has_a_line_of_what_it_lacks() -> None:
-    needs = {name: (option, listed) for option, name, listed in paper_needs(load_profile("paper"), None)}
+    needs = {
+        name: (option, listed) for option, name, listed in paper_needs(load_profile("paper"), None)
+    }
     option, lacked = needs["mcse:T1"]
     assert option == "table"
-    assert {"wiki1m", "senteval", "flickr-captions", "google-bert/bert-base-uncased"} <= {i.name for i in lacked.items}
+    assert {"wiki1m", "senteval", "flickr-captions", "google-bert/bert-base-uncased"} <= {
+        i.name for i in lacked.items
+    }
     assert needs["mcse:F3"][0] == "figure"
     assert {name.partition(":")[0] for name in needs} == {"mcse", "kdmcse", "dalr", "nonling"}
     tiny = list(paper_needs(load_profile("tiny"), None))
     assert all(not listed.items and not listed.by_hand for _, _, listed in tiny)
     profile = load_profile("paper")
     tables = {**profile.encoders, **profile.teachers, **profile.patches, **profile.released}
-    assert [name for name, table in tables.items() if table.hub and table.about is None] == [], "sizes of models"
+    assert [name for name, table in tables.items() if table.hub and table.about is None] == [], (
+        "sizes of models"
+    )
 
 
-def test_suites_that_cause_much_of_a_download_and_encoders_to_give_are_named(tmp_path: Path) -> None:
+def test_suites_that_cause_much_of_a_download_and_encoders_to_give_are_named(
+    tmp_path: Path,
+) -> None:
     planned = harness.plan(methods="dalr", seeds=1, results=tmp_path)
     (line,) = costly_suites(planned)
     assert line.startswith("retrieval causes 6.7 GB of ")
     option = shlex.split(line.partition("`")[2].partition("`")[0])
-    assert list(costly_suites(harness.plan(methods="dalr", seeds=1, results=tmp_path, suites=option[1]))) == []
+    assert (
+        list(
+            costly_suites(harness.plan(methods="dalr", seeds=1, results=tmp_path, suites=option[1]))
+        )
+        == []
+    )
     assert missing_encoders(planned) == ["bert-base-uncased"]
     only = harness.plan("small", methods="none[pooling=cls]", suites="sts", results=tmp_path)
     assert how_to_get(only).endswith("or give --encoders all-minilm-l6-v2=FOLDER")

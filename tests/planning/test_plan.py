@@ -25,7 +25,12 @@ from harness.store import Store
 
 
 def plan(tmp_path: Path, suites: Sequence[str] = ("sts", "geometry"), **changes: object) -> Plan:
-    axes = {"methods": [Variant("mcse")], "settings": [Variant("toy")], "encoders": ["toy-bert"], "seeds": (0,)}
+    axes = {
+        "methods": [Variant("mcse")],
+        "settings": [Variant("toy")],
+        "encoders": ["toy-bert"],
+        "seeds": (0,),
+    }
     axes |= {name: changes.pop(name) for name in axes if name in changes}
     request = replace(Request(load_profile("tiny"), {}), **changes)
     wanted = dict.fromkeys(grid(request.profile, **axes), suites)
@@ -54,7 +59,9 @@ OTHER = {
 
 
 def test_the_list_of_values_is_whole() -> None:
-    assert set(OTHER) == set(Training.model_fields) | set(get("method", "mcse").configure("paper").named())
+    assert set(OTHER) == set(Training.model_fields) | set(
+        get("method", "mcse").configure("paper").named()
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +76,9 @@ def test_the_list_of_values_is_whole() -> None:
     ],
     ids=str,
 )
-def test_every_hyperparameter_and_every_axis_change_the_fingerprint(tmp_path: Path, changes: dict[str, object]) -> None:
+def test_every_hyperparameter_and_every_axis_change_the_fingerprint(
+    tmp_path: Path, changes: dict[str, object]
+) -> None:
     assert fingerprint(tmp_path, **changes) != fingerprint(tmp_path)
 
 
@@ -85,15 +94,28 @@ def test_every_hyperparameter_and_every_axis_change_the_fingerprint(tmp_path: Pa
 def test_what_a_setting_with_mcses_captions_lacks_can_be_got(
     tmp_path: Path, variant: str, setting: str, lacking: set[str]
 ) -> None:
-    """Published features need no ids; images and all captions need the matched file; the dev task is always needed."""
-    asked = {"profile": load_profile("paper"), "encoders": ["bert-base-uncased"], "suites": [], "data": tmp_path}
-    made = plan(tmp_path, methods=[Variant.parse(variant)], settings=[parse_setting(setting)], **asked)
+    """Published features need no ids; images and all captions need the matched file; the dev task
+    is always needed.
+    """
+    asked = {
+        "profile": load_profile("paper"),
+        "encoders": ["bert-base-uncased"],
+        "suites": [],
+        "data": tmp_path,
+    }
+    made = plan(
+        tmp_path, methods=[Variant.parse(variant)], settings=[parse_setting(setting)], **asked
+    )
     assert not made.skipped
-    files = {item.what for item in made.missing if item.how and item.what.startswith(("flickr/", "sts/"))}
+    files = {
+        item.what for item in made.missing if item.how and item.what.startswith(("flickr/", "sts/"))
+    }
     assert files == {"sts/STSB-dev.tsv", *(f"flickr/{name}" for name in lacking)}
 
 
-def test_all_captions_of_a_file_without_them_are_refused_and_other_runs_go_on(tmp_path: Path) -> None:
+def test_all_captions_of_a_file_without_them_are_refused_and_other_runs_go_on(
+    tmp_path: Path,
+) -> None:
     profile = load_profile("paper")
     alone = Corpus.model_validate({**profile.corpora["flickr"].model_dump(), "matched": None})
     profile = profile.model_copy(update={"corpora": {**profile.corpora, "flickr": alone}})
@@ -104,7 +126,9 @@ def test_all_captions_of_a_file_without_them_are_refused_and_other_runs_go_on(tm
     made = plan(tmp_path, methods=[Variant.parse("kdmcse@official")], settings=settings, **asked)
     (skip,) = made.skipped
     assert skip.what == "kdmcse@official/wiki+flickr"
-    assert skip.why.endswith("captions.txt has only one caption per image; change the option, corpus or setting")
+    assert skip.why.endswith(
+        "captions.txt has only one caption per image; change the option, corpus or setting"
+    )
     assert [str(run.resolved.spec.setting) for run in made.runs] == ["wiki+coco"]
 
 
@@ -134,20 +158,29 @@ def test_paths_are_not_in_it_but_content_is(tmp_path: Path) -> None:
 def test_neither_the_profiles_name_and_words_nor_its_suites_are_in_it(tmp_path: Path) -> None:
     text = 'extends = "tiny"\ndescription = "other words"\n[suites.sts]\ntasks = ["ToySTS-dev"]\n'
     (tmp_path / "mine.toml").write_text(text)
-    assert fingerprint(tmp_path, profile=load_profile(str(tmp_path / "mine.toml"))) == fingerprint(tmp_path)
+    assert fingerprint(tmp_path, profile=load_profile(str(tmp_path / "mine.toml"))) == fingerprint(
+        tmp_path
+    )
 
 
 def test_simcse_does_not_depend_on_pictures(tmp_path: Path) -> None:
     simcse = [Variant.parse("simcse")]
     without = load_profile("tiny").model_copy(update={"teachers": {}, "images": None})
-    assert fingerprint(tmp_path, methods=simcse) == fingerprint(tmp_path, methods=simcse, profile=without)
+    assert fingerprint(tmp_path, methods=simcse) == fingerprint(
+        tmp_path, methods=simcse, profile=without
+    )
     with pytest.raises(UserError, match="images = TEACHER"):
         fingerprint(tmp_path, profile=without)
 
 
 def test_the_model_that_computes_features_of_test_images_is_missing_too(tmp_path: Path) -> None:
     """MCSE trains on published features of its own images, and retrieval has others."""
-    chosen = {"methods": "mcse", "settings": "wiki+flickr", "seeds": 1, "results": tmp_path / "results"}
+    chosen = {
+        "methods": "mcse",
+        "settings": "wiki+flickr",
+        "seeds": 1,
+        "results": tmp_path / "results",
+    }
     data = tmp_path / "data"
 
     def lacks_resnet(missing: Sequence[Missing]) -> bool:
@@ -156,7 +189,10 @@ def test_the_model_that_computes_features_of_test_images_is_missing_too(tmp_path
     bare = harness.plan(**chosen, suites="sts,retrieval")
     assert lacks_resnet(bare.without_data["retrieval"])
     assert not lacks_resnet(bare.missing)
-    captions = [f"captions/{name}_captions.tsv.gz" for name in ("flickr30k", "flickr30k_entities", "coco_karpathy")]
+    captions = [
+        f"captions/{name}_captions.tsv.gz"
+        for name in ("flickr30k", "flickr30k_entities", "coco_karpathy")
+    ]
     for file in (*captions, "flickr/images/x", "coco/val2014/x"):
         (data / file).parent.mkdir(parents=True, exist_ok=True)
         (data / file).write_text("")
@@ -168,15 +204,24 @@ def test_the_model_that_computes_features_of_test_images_is_missing_too(tmp_path
     assert not lacks_resnet(harness.plan(**chosen, suites="retrieval", data_root=data).missing)
 
 
-def test_a_tables_row_that_a_reading_cannot_train_is_skipped_and_a_users_own_is_refused(tmp_path: Path) -> None:
+def test_a_tables_row_that_a_reading_cannot_train_is_skipped_and_a_users_own_is_refused(
+    tmp_path: Path,
+) -> None:
     """DALR's public code reads features of tokens, which CLIP, a row of Table 9, does not give."""
-    plan = harness.plan(table="dalr:T9", readings="paper,official", seeds=1, results=tmp_path / "results")
+    plan = harness.plan(
+        table="dalr:T9", readings="paper,official", seeds=1, results=tmp_path / "results"
+    )
     unfit = {skip.what: skip.why for skip in plan.skipped}
-    assert set(unfit) == {"dalr[text=clip]@official/wiki+flickr", "dalr[image=resnet,text=clip]@official/wiki+flickr"}
+    assert set(unfit) == {
+        "dalr[text=clip]@official/wiki+flickr",
+        "dalr[image=resnet,text=clip]@official/wiki+flickr",
+    }
     assert all("not of tokens; name another teacher" in why for why in unfit.values())
     assert len(plan.runs) == 18
     with pytest.raises(UserError, match="not of tokens; name another teacher"):
-        harness.plan(methods="dalr[text=clip]@official", settings="wiki+flickr", results=tmp_path / "results")
+        harness.plan(
+            methods="dalr[text=clip]@official", settings="wiki+flickr", results=tmp_path / "results"
+        )
 
 
 def test_an_interrupted_run_says_at_which_step_it_resumes(tmp_path: Path) -> None:
@@ -189,9 +234,16 @@ def test_an_interrupted_run_says_at_which_step_it_resumes(tmp_path: Path) -> Non
 
 
 def test_what_has_changed_is_not_guessed_while_inputs_are_missing(tmp_path: Path) -> None:
-    """Other reference runs of the key differ in their precision; those of the profile's own wait for the encoder."""
+    """Other reference runs of the key differ in their precision; those of the profile's own wait
+    for the encoder.
+    """
     results = Path(__file__).parents[2] / "results" / "reference"
-    chosen = {"profile": "small", "methods": "simcse", "settings": "wiki+flickr8k", "results": results}
+    chosen = {
+        "profile": "small",
+        "methods": "simcse",
+        "settings": "wiki+flickr8k",
+        "results": results,
+    }
     (run,) = harness.plan(**chosen, seeds=[4], data_root=tmp_path).runs
     assert (run.state, run.changed) == ("missing", ())
     assert "perhaps of this run" in run.why
@@ -202,4 +254,9 @@ def test_what_has_changed_is_not_guessed_while_inputs_are_missing(tmp_path: Path
 def test_a_plan_prints_the_state_of_each_run_and_counts_teachers(tmp_path: Path) -> None:
     printed = str(harness.plan("tiny", methods="dalr", seeds=2, results=tmp_path)).splitlines()
     assert printed[0].startswith("profile tiny: 4 runs (2 teachers among them), 0 done, 4 to do")
-    assert sorted(line.split()[1].partition("/")[0] for line in printed[1:]) == ["dalr", "dalr", "mcse", "mcse"]
+    assert sorted(line.split()[1].partition("/")[0] for line in printed[1:]) == [
+        "dalr",
+        "dalr",
+        "mcse",
+        "mcse",
+    ]

@@ -1,4 +1,6 @@
-"""What runs were trained on, and which tests are among it; on the shared data, the numbers of an independent count."""
+"""What runs were trained on, and which tests are among it; on the shared data, the numbers of an
+independent count.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,10 @@ def with_corpora(profile: Profile, **corpora: dict[str, object]) -> Profile:
     """A profile with further corpora, each a setting of its own."""
     tables = {name: Corpus.model_validate(FILE | table) for name, table in corpora.items()}
     settings = {name: Setting(corpora=(name,)) for name in corpora}
-    changes = {"corpora": {**profile.corpora, **tables}, "settings": {**profile.settings, **settings}}
+    changes = {
+        "corpora": {**profile.corpora, **tables},
+        "settings": {**profile.settings, **settings},
+    }
     return profile.model_copy(update=changes)
 
 
@@ -51,15 +56,21 @@ def profile(**corpora: dict[str, object]) -> Profile:
     return made.model_copy(update={"settings": {"mine": Setting(corpora=("toy-text", *corpora))}})
 
 
-def training(root: Path | None, used: Profile, cell: str, rows: dict[Stream, np.ndarray]) -> SeenRows:
-    return SeenRows([corpus.read for corpus in experiment(f"{cell}/seed-0", used, root).corpora], rows)
+def training(
+    root: Path | None, used: Profile, cell: str, rows: dict[Stream, np.ndarray]
+) -> SeenRows:
+    return SeenRows(
+        [corpus.read for corpus in experiment(f"{cell}/seed-0", used, root).corpora], rows
+    )
 
 
 IDS = ["11.jpg", "12_0123456789.jpg", "13.jpg"]
 CAPTIONS = [["One.", "one more", "and one"], ["Two!"], ["three", "THREE again"]]
 
 
-def test_rows_of_two_corpora_are_numbered_on_and_their_images_have_their_names(tmp_path: Path) -> None:
+def test_rows_of_two_corpora_are_numbered_on_and_their_images_have_their_names(
+    tmp_path: Path,
+) -> None:
     write_parquet(tmp_path / "a.parquet", {"image_id": IDS, "captions": CAPTIONS})
     (tmp_path / "b.txt").write_text("four\nfive\nsix\n")
     used = profile(a={"file": "a.parquet", "captions": "all"}, b={"file": "b.txt"})
@@ -77,7 +88,11 @@ def test_rows_of_two_corpora_are_numbered_on_and_their_images_have_their_names(t
 def test_images_of_a_text_file_are_known_by_the_file_that_it_is_matched_to(tmp_path: Path) -> None:
     lines, images = ["four", "five", "six"], ["21.jpg", "23.jpg", "24.jpg"]
     (tmp_path / "b.txt").write_text("\n".join(lines))
-    rows = {"image_id": images, "caption": lines, "captions": [[text, f"{text} more"] for text in lines]}
+    rows = {
+        "image_id": images,
+        "caption": lines,
+        "captions": [[text, f"{text} more"] for text in lines],
+    }
     write_parquet(tmp_path / "b.parquet", rows)
     used = profile(b={"file": "b.txt", "matched": {"file": "b.parquet", "how": "match it"}})
     captions, ids = ["x", "four", "x"], ["21", "22", "23"]
@@ -92,7 +107,9 @@ def test_images_of_a_text_file_are_known_by_the_file_that_it_is_matched_to(tmp_p
 
 def test_all_three_texts_of_a_triplet_are_read() -> None:
     tiny = load_profile("tiny")
-    triplets = list(get("corpus", "toy-triplets")(**tiny.corpora["toy-triplets"].options).texts(None))
+    triplets = list(
+        get("corpus", "toy-triplets")(**tiny.corpora["toy-triplets"].options).texts(None)
+    )
     read = training(None, tiny, "simcse-sup/toy/toy-bert", {"triplets": np.array([5])})
     known = {normalised_text(text) for text in triplets[15:18]}
     wanted = [normalised_text(text) in known for text in triplets[:60]]
@@ -106,7 +123,9 @@ def finished(selection: Selection, folder: Path) -> Result:
 
 
 def test_a_run_scores_pairs_by_the_sentences_that_its_few_steps_read(tmp_path: Path) -> None:
-    """Trained on sentences of its own test: 4 steps of 16 rows, the first and the last of pairs of the toy world."""
+    """Trained on sentences of its own test: 4 steps of 16 rows, the first and the last of pairs of
+    the toy world.
+    """
     pairs = pairs_of(get("similarity task", "ToySTS").load(None))
     sentences = list(dict.fromkeys(text for first, second, _ in pairs for text in (first, second)))
     (tmp_path / "own.txt").write_text("\n".join(text.upper() for text in sentences))
@@ -115,8 +134,14 @@ def test_a_run_scores_pairs_by_the_sentences_that_its_few_steps_read(tmp_path: P
         '[corpora.own]\nkind = "sentences-file"\nfile = "own.txt"\nhow = ""\n'
         '[corpora.few]\nkind = "toy-pairs"\nsize = 500\n[settings.own]\ncorpora = ["own", "few"]\n'
     )
-    few = {"seeds": 1, "suites": "sts,retrieval", "set": ("steps=4", "eval_every=4", "batch_size=16")}
-    selection = Selection(str(tmp_path / "mine.toml"), methods="mcse", settings="own", data_root=tmp_path, **few)
+    few = {
+        "seeds": 1,
+        "suites": "sts,retrieval",
+        "set": ("steps=4", "eval_every=4", "batch_size=16"),
+    }
+    selection = Selection(
+        str(tmp_path / "mine.toml"), methods="mcse", settings="own", data_root=tmp_path, **few
+    )
     result = finished(selection, tmp_path)
     sts, retrieval = result.latest("sts"), result.latest("retrieval")
     order = Order(len(sentences), 16, seed=0, setting="own", stream="sentences")
@@ -126,7 +151,9 @@ def test_a_run_scores_pairs_by_the_sentences_that_its_few_steps_read(tmp_path: P
     parts = sts.parts["ToySTS"]
     assert (parts["[seen]"]["n"], parts["[unseen]"]["n"]) == (seen, len(pairs) - seen)
     assert "spearman" in parts["[seen]"]
-    assert retrieval.scores["ToyRetrieval"]["n_seen"] == 0, "pictures of another split, whatever their captions"
+    assert retrieval.scores["ToyRetrieval"]["n_seen"] == 0, (
+        "pictures of another split, whatever their captions"
+    )
 
 
 def test_a_model_that_was_not_trained_has_no_such_parts(tmp_path: Path) -> None:
@@ -160,28 +187,47 @@ def small(tmp_path: Path) -> Path:
     ("setting", "seen", "both", "one_image", "means"),
     [
         ("two[captions=all]", 4, 3, 2, (4.5, 1.0)),
-        # one caption of each image is a row, in no pair with the other; the label is known all the same
+        # one caption of each image is a row, in no pair with the other; the label is known all the
+        # same
         ("two", 3, 0, 2, (4.5, 1.0)),
         ("lines", 4, 0, None, (None, None)),
     ],
 )
 def test_pairs_are_counted_by_their_sentences_and_by_the_image_of_both(
-    small: Path, setting: str, seen: int, both: int, one_image: int | None, means: tuple[float | None, float | None]
+    small: Path,
+    setting: str,
+    seen: int,
+    both: int,
+    one_image: int | None,
+    means: tuple[float | None, float | None],
 ) -> None:
-    used = with_corpora(load_profile("small"), two={"file": "two.parquet"}, lines={"file": "lines.txt"})
+    used = with_corpora(
+        load_profile("small"), two={"file": "two.parquet"}, lines={"file": "lines.txt"}
+    )
     data = SettingData(Inventory(used, small, {}), parse_setting(setting))
     (overlap,) = data.pair_overlaps("geometry", "STS-B")
-    assert overlap == PairOverlap(setting, "geometry", "STS-B", "", 5, seen, both, one_image, *means)
+    assert overlap == PairOverlap(
+        setting, "geometry", "STS-B", "", 5, seen, both, one_image, *means
+    )
 
 
-def test_a_task_without_data_is_skipped_and_a_wrong_selection_or_a_missing_corpus_refused(small: Path) -> None:
+def test_a_task_without_data_is_skipped_and_a_wrong_selection_or_a_missing_corpus_refused(
+    small: Path,
+) -> None:
     profile = with_corpora(load_profile("small"), lines={"file": "lines.txt"})
     overlaps = overlaps_of(Inventory(profile, small, {}), [parse_setting("lines")], ())
-    assert {(row.suite, row.task) for row in overlaps.pairs} == {("sts", "STS-B"), ("dev", "STS-B-dev")}
+    assert {(row.suite, row.task) for row in overlaps.pairs} == {
+        ("sts", "STS-B"),
+        ("dev", "STS-B-dev"),
+    }
     assert overlaps.skipped[0].startswith("sts: STS12: cannot find sts/STS12.tsv; ")
     assert len(overlaps.skipped) == 7
     for setting, suites, words in (
-        ("flickr8k[shot=10]", [], "each run of 'flickr8k.shot=10.' draws other rows; audit 'flickr8k'"),
+        (
+            "flickr8k[shot=10]",
+            [],
+            "each run of 'flickr8k.shot=10.' draws other rows; audit 'flickr8k'",
+        ),
         ("wiki", ["transfer"], "'transfer' has neither pairs of sentences nor captioned images"),
         ("wiki", [], r"enwiki_sentences\.txt\.gz"),
     ):
@@ -191,7 +237,9 @@ def test_a_task_without_data_is_skipped_and_a_wrong_selection_or_a_missing_corpu
 
 @pytest.fixture(scope="module")
 def flickr(data_root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Profile, Path]:
-    """The paper profile on the shared captions: MCSE's file, and all captions of Flickr30k as a corpus."""
+    """The paper profile on the shared captions: MCSE's file, and all captions of Flickr30k as a
+    corpus.
+    """
     root = tmp_path_factory.mktemp("flickr")
     (root / "flickr").mkdir()
     for name in ("captions", "sts"):
@@ -201,11 +249,16 @@ def flickr(data_root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     with gzip.open(root / "captions/flickr30k_captions.tsv.gz", "rt", newline="\n") as stream:
         for row in csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE):
             images.setdefault(row["image_id"], []).append(row["caption"])
-    write_parquet(root / "flickr/all.parquet", {"image_id": list(images), "captions": list(images.values())})
-    return with_corpora(load_profile("paper"), whole={"file": "flickr/all.parquet", "captions": "all"}), root
+    write_parquet(
+        root / "flickr/all.parquet", {"image_id": list(images), "captions": list(images.values())}
+    )
+    return with_corpora(
+        load_profile("paper"), whole={"file": "flickr/all.parquet", "captions": "all"}
+    ), root
 
 
-#: task and subset -> pairs, those of Flickr30k and of MCSE's file, both seen, of one image, mean gold scores
+#: task and subset -> pairs, those of Flickr30k and of MCSE's file, both seen, of one image, mean
+#: gold scores
 COUNTED = {
     ("STS15", "images"): (750, 720, 280, 617, 251, (3.86, 1.72)),
     ("STS-B-dev", ""): (1500, 209, 74, 127, 43, (3.97, 1.75)),
@@ -217,16 +270,25 @@ COUNTED = {
 
 
 @pytest.mark.parametrize(("task", "subset"), COUNTED)
-def test_pairs_that_hold_captions_of_flickr30k(flickr: tuple[Profile, Path], task: str, subset: str) -> None:
+def test_pairs_that_hold_captions_of_flickr30k(
+    flickr: tuple[Profile, Path], task: str, subset: str
+) -> None:
     """The first table of the independent count (papers/contamination.md of the shared data)."""
     pairs, of_flickr30k, of_mcse, both, one_image, means = COUNTED[task, subset]
 
     def overlap_of(setting: str) -> PairOverlap:
-        rows = SettingData(Inventory(*flickr, {}), parse_setting(setting)).pair_overlaps("sts", task)
+        rows = SettingData(Inventory(*flickr, {}), parse_setting(setting)).pair_overlaps(
+            "sts", task
+        )
         return next(row for row in rows if row.subset == subset)
 
     whole, mcse = overlap_of("whole"), overlap_of("flickr")
-    assert (whole.pairs, whole.seen, whole.both_seen, whole.one_image) == (pairs, of_flickr30k, both, one_image)
+    assert (whole.pairs, whole.seen, whole.both_seen, whole.one_image) == (
+        pairs,
+        of_flickr30k,
+        both,
+        one_image,
+    )
     assert (mcse.pairs, mcse.seen, mcse.one_image) == (pairs, of_mcse, None)
     if means is not None:
         assert (whole.gold_one_image, whole.gold_other_images) == pytest.approx(means, abs=0.005)
@@ -246,11 +308,15 @@ def test_images_of_the_test_that_are_training_images_of_mcses_file(
     splits = (row.values for row in read_rows(data_root / SPLIT, "image_id", "split"))
     train = [image for image, split in splits if split == "train"]
     captions: dict[str, list[str]] = {image: [] for image in train}
-    for _, (image, caption) in read_rows(root / "captions/flickr30k_captions.tsv.gz", "image_id", "caption"):
+    for _, (image, caption) in read_rows(
+        root / "captions/flickr30k_captions.tsv.gz", "image_id", "caption"
+    ):
         captions.get(image, []).append(caption)
     ids = [str(image) for image in match(lines, captions).images]
     known = [captions[image] or ["unknown"] for image in ids]
-    write_parquet(tmp_path / "matched.parquet", {"image_id": ids, "captions": known, "caption": lines})
+    write_parquet(
+        tmp_path / "matched.parquet", {"image_id": ids, "captions": known, "caption": lines}
+    )
     (root / "flickr/captions.parquet").symlink_to(tmp_path / "matched.parquet")
     named = SettingData(Inventory(profile, root, {}), parse_setting("flickr"))
     assert named.image_overlap("retrieval", "Flickr30k").seen == 944

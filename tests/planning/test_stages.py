@@ -1,4 +1,6 @@
-"""What a run reports of its long stages: features and tokens before training, sentences and tasks of every suite."""
+"""What a run reports of its long stages: features and tokens before training, sentences and tasks
+of every suite.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def stages(made: Plan) -> Iterator[tuple[str, str, Stage]]:
     for event in events:
         suite = event.suite or suite
         if event.stage is not None:
-            assert event.kind == ("prepare" if event.stage.what in ("features", "tokens") else "evaluate")
+            assert event.kind == (
+                "prepare" if event.stage.what in ("features", "tokens") else "evaluate"
+            )
             yield suite, event.run, event.stage
 
 
@@ -61,8 +65,14 @@ def test_every_stage_of_a_run_is_counted_from_its_start_to_its_end(
         assert [(stage.subject, stage.done, stage.total) for stage in tasks] == [
             (suite, at, len(names)) for at in range(len(names))
         ]
-        assert all(stage.total is not None and stage.done <= stage.total for stage in mine if stage.what == "sentences")
-    assert {"sts", "retrieval", "mteb"} <= {suite for suite, _, stage in reported if stage.what == "sentences"}
+        assert all(
+            stage.total is not None and stage.done <= stage.total
+            for stage in mine
+            if stage.what == "sentences"
+        )
+    assert {"sts", "retrieval", "mteb"} <= {
+        suite for suite, _, stage in reported if stage.what == "sentences"
+    }
 
 
 def test_a_text_file_says_how_many_sentences_to_expect(tmp_path: Path) -> None:
@@ -71,7 +81,9 @@ def test_a_text_file_says_how_many_sentences_to_expect(tmp_path: Path) -> None:
     assert SentencesFile("wiki.txt", "fetch it", limit=2).expected(tmp_path) == 2
 
 
-def test_long_hashing_speaks_and_short_hashing_does_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_long_hashing_speaks_and_short_hashing_does_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Each piece of 10 bytes takes 7 s here; the third look is 21 s after the start."""
     content = bytes(range(70))
     file = tmp_path / "weights"
@@ -80,8 +92,12 @@ def test_long_hashing_speaks_and_short_hashing_does_not(tmp_path: Path, caplog: 
     with caplog.at_level(logging.INFO, "harness.sources"):
         hashing = Hashing(lambda: float(next(times)), piece=10)
         assert hashing.file(file, len(content)) == sha256(content).hexdigest()
-        assert Hashing(lambda: 0.0, piece=10).file(file, len(content)) == sha256(content).hexdigest()
+        assert (
+            Hashing(lambda: 0.0, piece=10).file(file, len(content)) == sha256(content).hexdigest()
+        )
     assert len(caplog.messages) == 2, "a quick one says nothing"
-    assert all(line.startswith(f"hashing {file}: ") and line.endswith("/s") for line in caplog.messages)
+    assert all(
+        line.startswith(f"hashing {file}: ") and line.endswith("/s") for line in caplog.messages
+    )
     assert "left" in caplog.messages[0]
     assert sources.LINE_EVERY_S <= 30

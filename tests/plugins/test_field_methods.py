@@ -48,7 +48,12 @@ METHODS = {
 MOMENTUM = ("moco-simcse", "esimcse")
 #: values with which they train on the toy world
 DIFFCSE = "diffcse[generator=toy-bert,generator_head=tied]"
-TRAINED = [*MOMENTUM, "promptbert@official", DIFFCSE, "rankcse[teachers=toy-bert+run:simcse/toy/toy-bert/seed-0]"]
+TRAINED = [
+    *MOMENTUM,
+    "promptbert@official",
+    DIFFCSE,
+    "rankcse[teachers=toy-bert+run:simcse/toy/toy-bert/seed-0]",
+]
 CPU = torch.device("cpu")
 
 
@@ -100,12 +105,24 @@ def test_a_method_reads_texts_a_frozen_model_token_vectors_and_a_value_that_chan
     runs = [run for run in done.runs if run.spec.variant.name == "guided"]
     assert len({run.fingerprint for run in runs}) == 2
     for run in runs:
-        assert run.losses.terms["heat"] == pytest.approx([0.1 - 0.05 * step / 4 for step in range(4)])
+        assert run.losses.terms["heat"] == pytest.approx(
+            [0.1 - 0.05 * step / 4 for step in range(4)]
+        )
         assert run.identity["features"]["guide"][-1] == run.teachers["guide"].of == "model"
-    assert [run.teachers["guide"].teacher for run in runs] == ["toy-bert", "run:simcse/toy/toy-bert/seed-0"]
+    assert [run.teachers["guide"].teacher for run in runs] == [
+        "toy-bert",
+        "run:simcse/toy/toy-bert/seed-0",
+    ]
     for name, why in {"gpt": "no teacher 'gpt'", "toy-clip": "is no encoder of text"}.items():
         with pytest.raises(UserError, match=why):
-            harness.run("tiny", methods=f"guided[guide={name}]", settings="toy", seeds=1, suites="sts", set=values)
+            harness.run(
+                "tiny",
+                methods=f"guided[guide={name}]",
+                settings="toy",
+                seeds=1,
+                suites="sts",
+                set=values,
+            )
 
 
 @pytest.fixture(autouse=True)
@@ -118,14 +135,23 @@ def _installed(install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     loaded.cache_clear()
 
 
-VARIANTS = ("promptbert[denoise=false,templates=one]", f"{DIFFCSE}@official", "rankcse[ranking=listmle,teachers=clip]")
+VARIANTS = (
+    "promptbert[denoise=false,templates=one]",
+    f"{DIFFCSE}@official",
+    "rankcse[ranking=listmle,teachers=clip]",
+)
 
 
 @pytest.mark.parametrize("variant", [*METHODS, *VARIANTS])
 def test_they_are_short_and_pass_the_checks(variant: str) -> None:
     module, _ = METHODS[variant.partition("[")[0]]
     assert len((FIELD / f"{module}.py").read_text().splitlines()) <= 150
-    assert [checked for method in variants_in(variant) for checked in check_all(method) if checked.problems] == []
+    assert [
+        checked
+        for method in variants_in(variant)
+        for checked in check_all(method)
+        if checked.problems
+    ] == []
 
 
 def cosine(first: list[float], second: list[float]) -> float:
@@ -134,15 +160,27 @@ def cosine(first: list[float], second: list[float]) -> float:
 
 
 def test_the_loss_is_that_of_the_equation() -> None:
-    """-log of exp(sim(i, i+) / t) over its sum with the other positives and the filled part of the queue."""
+    """-log of exp(sim(i, i+) / t) over its sum with the other positives and the filled part of the
+    queue.
+    """
     loss = import_module("moco_simcse").queued_info_nce
-    rows, positives, queue = torch.randn(16, 7, generator=torch.Generator().manual_seed(0)).double().split([4, 4, 8])
+    rows, positives, queue = (
+        torch.randn(16, 7, generator=torch.Generator().manual_seed(0)).double().split([4, 4, 8])
+    )
     for filled in (0, 3, 8):
         expected = 0.0
         for row, own in zip(rows.tolist(), positives.tolist(), strict=True):
             others = [*positives.tolist(), *queue[:filled].tolist()]
-            expected -= log(exp(cosine(row, own) / 0.05) / sum(exp(cosine(row, each) / 0.05) for each in others)) / 4
-        assert float(loss(rows, positives, queue, torch.tensor(filled), 0.05)) == pytest.approx(expected, rel=1e-9)
+            expected -= (
+                log(
+                    exp(cosine(row, own) / 0.05)
+                    / sum(exp(cosine(row, each) / 0.05) for each in others)
+                )
+                / 4
+            )
+        assert float(loss(rows, positives, queue, torch.tensor(filled), 0.05)) == pytest.approx(
+            expected, rel=1e-9
+        )
 
 
 def test_the_loss_is_that_of_the_public_code_of_esimcse() -> None:
@@ -153,11 +191,15 @@ def test_the_loss_is_that_of_the_public_code_of_esimcse() -> None:
 
 @pytest.mark.parametrize("name", MOMENTUM)
 def test_encoder_head_and_queue_follow_the_equations(name: str) -> None:
-    """MoCo Eq. 2 weight by weight, over two steps in float64; the newest rows of the queue come first."""
+    """MoCo Eq. 2 weight by weight, over two steps in float64; the newest rows of the queue come
+    first.
+    """
     _, student, _ = loaded("simcse@paper")
     student = student.second().double().eval()
     kind: Any = method_named(name)
-    method = kind(kind.configure("paper", {"queue": 3, "momentum": 0.9}), Dimensions(student.width)).double()
+    method = kind(
+        kind.configure("paper", {"queue": 3, "momentum": 0.9}), Dimensions(student.width)
+    ).double()
     method.encoder = student.second()
     tokens = student.tokenize(["a red circle", "the blue ring"], 32)
     batch, queue = SentenceBatch(tokens, changed={"repeated": tokens}), []
@@ -172,18 +214,28 @@ def test_encoder_head_and_queue_follow_the_equations(name: str) -> None:
             method.after_step(student, step)
         for key, value in student.state_dict().items():
             slow[key] = 0.9 * slow[key] + 0.1 * value if value.is_floating_point() else value
-            torch.testing.assert_close(method.encoder.state_dict()[key], slow[key], rtol=1e-9, atol=1e-12)
-        for value, was, new in zip(method.head.parameters(), head, method.text_head.parameters(), strict=True):
-            torch.testing.assert_close(value.detach(), 0.9 * was + 0.1 * new.detach(), rtol=1e-9, atol=1e-12)
+            torch.testing.assert_close(
+                method.encoder.state_dict()[key], slow[key], rtol=1e-9, atol=1e-12
+            )
+        for value, was, new in zip(
+            method.head.parameters(), head, method.text_head.parameters(), strict=True
+        ):
+            torch.testing.assert_close(
+                value.detach(), 0.9 * was + 0.1 * new.detach(), rtol=1e-9, atol=1e-12
+            )
         assert int(method.filled) == (2, 3)[step]
-        torch.testing.assert_close(method.queue[: len(queue[:3])], torch.stack(queue[:3]), rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(
+            method.queue[: len(queue[:3])], torch.stack(queue[:3]), rtol=1e-9, atol=1e-12
+        )
 
 
 def test_repeated_rows_repeat_only_sub_words_and_as_many_as_drawn() -> None:
     repeated, special = import_module("esimcse").repeated, frozenset((2, 3))
     rng, row = np.random.default_rng(0), [2, *range(10, 20), 3]
     added = [repeated(row, special, 0.32, rng) for _ in range(200)]
-    assert {len(each) - len(row) for each in added} == {0, 1, 2, 3}, "from 0 to max(2, int(0.32 * 10))"
+    assert {len(each) - len(row) for each in added} == {0, 1, 2, 3}, (
+        "from 0 to max(2, int(0.32 * 10))"
+    )
     for each in added:
         assert sorted(set(each)) == sorted(row)
         assert each == [token for token in row for _ in range(each.count(token))]
@@ -234,7 +286,9 @@ def test_rankings_follow_the_equations(ranking: str) -> None:
         scores = [cosine(first[row], other) / 0.05 for other in second]
         wanted = [0.3 * cosine(one[row], one[k]) + 0.7 * cosine(two[row], two[k]) for k in places]
         others = [k for k in places if k != row]
-        top, own = (softmax([each[k] for k in others]) for each in ([w / 0.025 for w in wanted], scores))
+        top, own = (
+            softmax([each[k] for k in others]) for each in ([w / 0.025 for w in wanted], scores)
+        )
         net -= sum(a * log(b) for a, b in zip(top, own, strict=True)) / 5
         order = sorted(places, key=lambda k: -wanted[k])
         mle -= sum(log(softmax([scores[k] for k in order[place:]])[0]) for place in places) / 5
@@ -245,10 +299,15 @@ def test_rankings_follow_the_equations(ranking: str) -> None:
 
 @pytest.mark.parametrize("entry", entries("field", "rankcse"))
 def test_rankings_are_those_of_the_public_code(entry: Any) -> None:
-    """Its ListMLE is a mean over the list, where the equation has a sum, and adds 1e-7 in its logarithm."""
+    """Its ListMLE is a mean over the list, where the equation has a sum, and adds 1e-7 in its
+    logarithm.
+    """
     inputs, params = tensors(entry), entry["params"]
     method = made("rankcse", 6, ranking=entry["case"], **params)
-    method.text_head, method.teachers = torch.nn.Identity(), [Given(inputs[name][:, None]) for name in ("t1", "t2")]
+    method.text_head, method.teachers = (
+        torch.nn.Identity(),
+        [Given(inputs[name][:, None]) for name in ("t1", "t2")],
+    )
     vectors = torch.stack([inputs["z1"], inputs["z2"]], dim=1)
     ranking = method.loss_terms(SentenceBatch({}, texts=list("abcde")), Given(vectors))["ranking"]
     if entry["case"] == "listnet":
@@ -268,14 +327,18 @@ def double_student(variant: str) -> tuple[Any, Any]:
 
 
 def last_states(student: Any, words: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-    """The last layer of one unpadded row, from embeddings of words, (L, d), and their positions, (L,)."""
+    """The last layer of one unpadded row, from embeddings of words, (L, d), and their positions,
+    (L,).
+    """
     parts = student.model.embeddings
     states = words + parts.position_embeddings(positions) + parts.token_type_embeddings.weight[0]
     return student.model.encoder(parts.LayerNorm(states).unsqueeze(0)).last_hidden_state[0]
 
 
 def test_the_generators_words_are_told_from_the_vector_of_the_sentence() -> None:
-    """DiffCSE row by row: best words at hidden places, h for [CLS], binary cross-entropy over all tokens."""
+    """DiffCSE row by row: best words at hidden places, h for [CLS], binary cross-entropy over all
+    tokens.
+    """
     student, vocabulary = double_student("simcse@paper")
     method = made("diffcse", student.width, hidden=0.5, generator_head="tied")
     method.prepare(student, vocabulary, {"generator": student})
@@ -292,24 +355,37 @@ def test_the_generators_words_are_told_from_the_vector_of_the_sentence() -> None
 
     inner = (normed(flat @ head[0].weight.T) * head[1].weight + head[1].bias).clamp(min=0)
     heads, total, tokens, differ = normed(inner @ head[3].weight.T), 0.0, 0, 0
-    for row, masked, labels, vector in zip(rows * 2, changed["masked"], changed["words"], heads, strict=True):
+    for row, masked, labels, vector in zip(
+        rows * 2, changed["masked"], changed["words"], heads, strict=True
+    ):
         states = last_states(student, words(torch.tensor(masked)), torch.arange(len(row)))
         best = (states @ words.weight.T).argmax(1).tolist()
-        edited = [word if label != UNMASKED else own for word, label, own in zip(best, labels, row, strict=True)]
+        edited = [
+            word if label != UNMASKED else own
+            for word, label, own in zip(best, labels, row, strict=True)
+        ]
         given = torch.cat([vector[None], words(torch.tensor(edited[1:]))])
         for state, own, word in zip(
-            last_states(method.discriminator, given, torch.arange(len(row))), row, edited, strict=True
+            last_states(method.discriminator, given, torch.arange(len(row))),
+            row,
+            edited,
+            strict=True,
         ):
             logit = float(method.judge(state).detach())
             total += log(1 + exp(-logit if own != word else logit))
             tokens, differ = tokens + 1, differ + (own != word)
     assert 0 < differ < tokens
-    expected = {"text": info_nce(heads[:3].tolist(), heads[3:].tolist()), "difference": total / tokens}
+    expected = {
+        "text": info_nce(heads[:3].tolist(), heads[3:].tolist()),
+        "difference": total / tokens,
+    }
     assert {name: term.item() for name, term in terms.items()} == pytest.approx(expected, rel=1e-9)
 
 
 def test_terms_and_edited_rows_are_those_of_the_public_code_of_diffcse() -> None:
-    """On rows without padding, of which the public code's mean has the places too; its judge has two logits."""
+    """On rows without padding, of which the public code's mean has the places too; its judge has
+    two logits.
+    """
     (entry,) = (case.values[0] for case in entries("field", "diffcse"))
     inputs, ids, masked, scores = (
         tensors(entry),
@@ -318,46 +394,89 @@ def test_terms_and_edited_rows_are_those_of_the_public_code_of_diffcse() -> None
     method: Any = method_named("diffcse")
     method = method(method.configure("official"), Dimensions(6)).double()
     head, judge = method.text_head, torch.nn.functional.linear
-    for layer, name, value in ((0, "weight", "w1"), (1, "weight", "gain"), (1, "bias", "shift"), (3, "weight", "w2")):
+    for layer, name, value in (
+        (0, "weight", "w1"),
+        (1, "weight", "gain"),
+        (1, "bias", "shift"),
+        (3, "weight", "w2"),
+    ):
         delattr(head[layer], name)
         setattr(head[layer], name, inputs[value])
     first, second = head(inputs["vectors"].transpose(0, 1).flatten(0, 1)).chunk(2)
-    assert_golden(entry, inputs, "text", losses.info_nce(first, second, entry["params"]["temperature"]))
-    method.generator = SimpleNamespace(states=lambda rows: scores[:, None].double()), torch.nn.Identity()
-    rows, words = {"input_ids": masked, "attention_mask": masked > 0}, torch.where(masked == 4, ids, UNMASKED)
-    edited, replaced = method.edited({**rows, "attention_mask": rows["attention_mask"].long()}, words)
-    assert (edited.tolist(), replaced.long().tolist()) == (entry["outputs"]["edited"], entry["outputs"]["replaced"])
-    logits = judge(inputs["states"], inputs["judge_weight"], inputs["judge_bias"]).diff(dim=-1).squeeze(-1)
+    assert_golden(
+        entry, inputs, "text", losses.info_nce(first, second, entry["params"]["temperature"])
+    )
+    method.generator = (
+        SimpleNamespace(states=lambda rows: scores[:, None].double()),
+        torch.nn.Identity(),
+    )
+    rows, words = (
+        {"input_ids": masked, "attention_mask": masked > 0},
+        torch.where(masked == 4, ids, UNMASKED),
+    )
+    edited, replaced = method.edited(
+        {**rows, "attention_mask": rows["attention_mask"].long()}, words
+    )
+    assert (edited.tolist(), replaced.long().tolist()) == (
+        entry["outputs"]["edited"],
+        entry["outputs"]["replaced"],
+    )
+    logits = (
+        judge(inputs["states"], inputs["judge_weight"], inputs["judge_bias"])
+        .diff(dim=-1)
+        .squeeze(-1)
+    )
     loss = import_module("diffcse").replaced_token_loss(logits, replaced, rows["attention_mask"])
     assert_golden(entry, inputs, "difference", loss)
 
 
 def test_the_loss_is_that_of_the_public_code_of_promptbert() -> None:
     (entry,) = (case.values[0] for case in entries("field", "promptbert"))
-    inputs, student, method = tensors(entry), small_student().double().eval(), made("promptbert", 8, head="tanh")
+    inputs, student, method = (
+        tensors(entry),
+        small_student().double().eval(),
+        made("promptbert", 8, head="tanh"),
+    )
     student.pooling = import_module("promptbert").PromptPooling()
     with torch.no_grad():
         for seed, (_, parameter) in enumerate(sorted(student.model.named_parameters())):
             parameter.copy_(drawn(*parameter.shape, seed=seed))
     put(method.text_head, *inputs.values())
     method.parts = entry["params"]["templates"]
-    changed = method.change_rows([[2, *row, 3] for row in entry["params"]["sentences"]], np.random.default_rng(0))
-    batch = SentenceBatch({}, changed={name: TokenRows.listed(each, 0) for name, each in changed.items()})
+    changed = method.change_rows(
+        [[2, *row, 3] for row in entry["params"]["sentences"]], np.random.default_rng(0)
+    )
+    batch = SentenceBatch(
+        {}, changed={name: TokenRows.listed(each, 0) for name, each in changed.items()}
+    )
     assert_golden(entry, inputs, "text", method.loss_terms(batch, student)["text"])
 
 
-def test_a_sentence_is_its_masks_vector_less_that_of_the_template_at_the_same_positions(tmp_path: Path) -> None:
+def test_a_sentence_is_its_masks_vector_less_that_of_the_template_at_the_same_positions(
+    tmp_path: Path,
+) -> None:
     student, vocabulary = double_student("promptbert@paper")
     rows, method = student.tokenize(SENTENCES, 32).listed_ids(), made("promptbert", student.width)
     method.prepare(student, vocabulary, {})
     changed = method.change_rows(rows, np.random.default_rng(0))
     batch = {name: TokenRows.listed(each, vocabulary.pad) for name, each in changed.items()}
     views, words = [], student.model.get_input_embeddings()
-    for name, template in (("first", 'This sentence of "{}" means'), ("second", 'This sentence : "{}" means')):
+    for name, template in (
+        ("first", 'This sentence of "{}" means'),
+        ("second", 'This sentence : "{}" means'),
+    ):
         before, after = map(vocabulary.ids, template.split("{}"))
         views.append([])
         for row, full in zip(rows, changed[name], strict=True):
-            assert full == [vocabulary.cls, *before, *row[1:-1], *after, vocabulary.mask, *vocabulary.ids("."), 3]
+            assert full == [
+                vocabulary.cls,
+                *before,
+                *row[1:-1],
+                *after,
+                vocabulary.mask,
+                *vocabulary.ids("."),
+                3,
+            ]
             places = [k for k in range(len(full)) if not 0 <= k - 1 - len(before) < len(row) - 2]
             ids, at = torch.tensor(full), torch.tensor(places)
             mask, alone = (
@@ -375,7 +494,12 @@ def test_a_sentence_is_its_masks_vector_less_that_of_the_template_at_the_same_po
 
 @pytest.mark.parametrize("kind", ["Bert", "Roberta", "DistilBert"])
 def test_the_head_for_masked_words_is_that_of_the_folder(kind: str, tmp_path: Path) -> None:
-    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    sizes = {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 8,
+    }
     config = getattr(transformers, f"{kind}Config")(vocab_size=32, **sizes)
     whole = getattr(transformers, f"{kind}ForMaskedLM")(config).eval()
     whole.save_pretrained(tmp_path / "whole")
@@ -384,7 +508,9 @@ def test_the_head_for_masked_words_is_that_of_the_folder(kind: str, tmp_path: Pa
         ids = torch.arange(5, 12).unsqueeze(0)
         states = whole.base_model(ids).last_hidden_state
         torch.testing.assert_close(WordHead(tmp_path / "whole")(states), whole(ids).logits)
-    with pytest.raises(UserError, match=r"head for masked words in .*encoder cannot be read: it lacks"):
+    with pytest.raises(
+        UserError, match=r"head for masked words in .*encoder cannot be read: it lacks"
+    ):
         WordHead(tmp_path / "encoder")
 
 
@@ -404,7 +530,11 @@ def test_a_stopped_training_ends_the_same_bit_for_bit(variant: str, tmp_path: Pa
     for first, second in ((whole.student, parts.student), (whole.method, parts.method)):
         torch.testing.assert_close(first.state_dict(), second.state_dict(), rtol=0, atol=0)
     for part in {key.partition(".")[0] for key in started}:
-        moved = (key for key, value in parts.method.state_dict().items() if not torch.equal(value, started[key]))
+        moved = (
+            key
+            for key, value in parts.method.state_dict().items()
+            if not torch.equal(value, started[key])
+        )
         assert part in {key.partition(".")[0] for key in moved}
     if variant in MOMENTUM:
         assert int(parts.method.filled) == 32
@@ -423,7 +553,9 @@ harness.run("tiny", methods="{DIFFCSE}", settings="toy-text", seeds=1, suites="s
 """
 
 
-def test_a_run_that_was_killed_ends_the_same_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_was_killed_ends_the_same_bit_for_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
     killed = subprocess.run([sys.executable, "-c", KILLED], check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
@@ -433,7 +565,9 @@ def test_a_run_that_was_killed_ends_the_same_bit_for_bit(tmp_path: Path, monkeyp
 
 
 def test_changed_rows_depend_on_seed_and_step_alone(tmp_path: Path) -> None:
-    batches = [trainer("esimcse", "fp32", CPU, tmp_path / str(number)).batches for number in range(2)]
+    batches = [
+        trainer("esimcse", "fp32", CPU, tmp_path / str(number)).batches for number in range(2)
+    ]
     drawn = [[next(made.of(step))[1].changed["repeated"].listed_ids() for step in order] for made, order in
              zip(batches, ((0, 1), (1, 0)), strict=True)]  # fmt: skip
     assert drawn[0] == drawn[1][::-1]
@@ -443,5 +577,8 @@ def test_changed_rows_depend_on_seed_and_step_alone(tmp_path: Path) -> None:
 def test_a_row_that_grows_too_long_is_refused(tmp_path: Path) -> None:
     long = trainer("esimcse", "fp32", CPU, tmp_path)
     long.batches.change = lambda rows, random: {"repeated": [row * 40 for row in rows]}
-    with pytest.raises(UserError, match=r"step 1: the changed rows 'repeated' have up to \d+ tokens.*lower max_length"):
+    with pytest.raises(
+        UserError,
+        match=r"step 1: the changed rows 'repeated' have up to \d+ tokens.*lower max_length",
+    ):
         long.run()

@@ -1,4 +1,6 @@
-"""The code of another package belongs to what a run is: an edit trains anew, and no run mixes two states of a file."""
+"""The code of another package belongs to what a run is: an edit trains anew, and no run mixes two
+states of a file.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,12 @@ def lab(install: Install) -> Iterator[Path]:
     (site / "lab.py").unlink()
     package = site / "lab"
     (package / "deep").mkdir(parents=True)
-    files = {"__init__": "from .method import Scaled\n", "method": METHOD, "scales": "ONE = 1.0\n", "apart": ""}
+    files = {
+        "__init__": "from .method import Scaled\n",
+        "method": METHOD,
+        "scales": "ONE = 1.0\n",
+        "apart": "",
+    }
     for name, code in {**files, "deep/__init__": "", "deep/factor": "FACTOR = 1.0\n"}.items():
         (package / f"{name}.py").write_text(code)
     yield package
@@ -61,7 +68,9 @@ def forget() -> None:
 
 
 def edit(path: Path, old: str, new: str) -> None:
-    """The file gets longer: Python takes a file of the same size and second for the one that it has compiled."""
+    """The file gets longer: Python takes a file of the same size and second for the one that it has
+    compiled.
+    """
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new) + "# edited\n")
@@ -75,7 +84,12 @@ def planned(folder: Path, **changes: object) -> tuple[Plan, PlannedRun]:
 
 
 def test_this_projects_code_is_in_no_fingerprint() -> None:
-    own = [(kind, name) for kind in GROUPS for name in names(kind) if target(kind, name).startswith("harness")]
+    own = [
+        (kind, name)
+        for kind in GROUPS
+        for name in names(kind)
+        if target(kind, name).startswith("harness")
+    ]
     assert {code_of(kind, name) for kind, name in own} == {""}
     assert len(own) > 60
 
@@ -113,20 +127,39 @@ def test_an_edited_method_is_trained_anew_and_status_says_so(lab: Path, tmp_path
     edit(lab / "deep" / "factor.py", "1.0", "3.0")
     plan, run = planned(tmp_path)
     assert (run.state, run.changed) == ("missing", ("method code",))
-    words = ["--profile", "tiny", "--methods", "scaled", "--seeds", "1", "--suites", "sts", "--results", str(tmp_path)]
-    shown = CliRunner().invoke(status, [*words, "--set", "steps=2", "--set", "batch_size=8"], catch_exceptions=False)
+    words = [
+        "--profile",
+        "tiny",
+        "--methods",
+        "scaled",
+        "--seeds",
+        "1",
+        "--suites",
+        "sts",
+        "--results",
+        str(tmp_path),
+    ]
+    shown = CliRunner().invoke(
+        status, [*words, "--set", "steps=2", "--set", "batch_size=8"], catch_exceptions=False
+    )
     assert "missing  scaled/toy/toy-bert/seed-0  changed: method code" in shown.output
     assert "will be trained (method code)" in shown.output
     (new,) = api.execute(plan).runs
     assert new.losses.terms["text"][0] == pytest.approx(3 * old.losses.terms["text"][0], rel=1e-4)
     assert new.group != old.group, "a table never averages them"
-    assert planned(tmp_path, set={"steps": 3, "batch_size": 8})[1].changed == ("settings: steps 2 -> 3",)
+    assert planned(tmp_path, set={"steps": 3, "batch_size": 8})[1].changed == (
+        "settings: steps 2 -> 3",
+    )
 
 
-def test_code_that_changed_after_its_import_is_refused_and_after_the_plan_not_run(lab: Path, tmp_path: Path) -> None:
+def test_code_that_changed_after_its_import_is_refused_and_after_the_plan_not_run(
+    lab: Path, tmp_path: Path
+) -> None:
     plan, _ = planned(tmp_path)
     edit(lab / "scales.py", "1.0", "2.0")
-    with pytest.raises(PlugInError, match=r"the code in scales.py has changed since this process imported it"):
+    with pytest.raises(
+        PlugInError, match=r"the code in scales.py has changed since this process imported it"
+    ):
         harness.plan("tiny", **SHORT, results=tmp_path)
     forget()  # a process of its own imports the file of now
     done = api.execute(plan)
@@ -134,7 +167,9 @@ def test_code_that_changed_after_its_import_is_refused_and_after_the_plan_not_ru
     assert "the code of the method 'scaled' has changed since the run was planned" in failure.error
 
 
-def test_corpora_and_suites_of_other_packages_count_with_their_code(install: Install, profile, tmp_path: Path) -> None:
+def test_corpora_and_suites_of_other_packages_count_with_their_code(
+    install: Install, profile, tmp_path: Path
+) -> None:
     code = """
     from harness.toy.corpora import ToySentences
     from harness.evaluation.sts import STSSuite
@@ -152,7 +187,9 @@ def test_corpora_and_suites_of_other_packages_count_with_their_code(install: Ins
 
     def found() -> tuple[PlannedRun, str]:
         forget()
-        plan = harness.plan(under, methods="simcse", settings="mine", seeds=1, suites="scores", results=tmp_path)
+        plan = harness.plan(
+            under, methods="simcse", settings="mine", seeds=1, suites="scores", results=tmp_path
+        )
         return plan.runs[0], plan.inventory.protocol("scores").key
 
     (run, protocol), (again, same) = found(), found()
@@ -161,5 +198,7 @@ def test_corpora_and_suites_of_other_packages_count_with_their_code(install: Ins
     changed, other = found()
     assert changed.fingerprint != run.fingerprint
     assert other != protocol
-    before, after = (planned_run.experiment.corpora[0].read.fingerprint for planned_run in (run, changed))
+    before, after = (
+        planned_run.experiment.corpora[0].read.fingerprint for planned_run in (run, changed)
+    )
     assert before != after, "tokens are kept under it"

@@ -65,7 +65,10 @@ CORPORA = '''\
     MyImages = corpus("images", lambda texts, rows: Noise("pixels", (2, 3, 32, 32), rows))
     MyAudio = corpus("audio", lambda texts, rows: Noise("spectrograms", (64, 32), rows))
 '''
-KINDS = {f"my-{name.lower()}": f"My{name}" for name in ("Sentences", "Pairs", "Triplets", "Images", "Audio")}
+KINDS = {
+    f"my-{name.lower()}": f"My{name}"
+    for name in ("Sentences", "Pairs", "Triplets", "Images", "Audio")
+}
 TABLES = "".join(f'[corpora.{kind}]\nkind = "{kind}"\nrows = 48\n' for kind in KINDS) + (
     "[settings.mine]\ncorpora = [" + ", ".join(f'"{kind}"' for kind in KINDS) + "]\n"
 )
@@ -85,7 +88,9 @@ def test_methods_of_every_stream_train_on_corpora_of_a_package(
     assert "visual" in terms["visualcse"]
     assert "audio" in terms["audiocse"]
     with pytest.raises(UserError, match=r"corpora\.my-pairs.*colour"):
-        harness.plan(profile(TABLES.replace('"my-pairs"\n', '"my-pairs"\ncolour = "red"\n')), settings="mine")
+        harness.plan(
+            profile(TABLES.replace('"my-pairs"\n', '"my-pairs"\ncolour = "red"\n')), settings="mine"
+        )
 
 
 OPTION = '''\
@@ -133,7 +138,9 @@ OPTION = '''\
 '''
 
 
-def test_an_option_changes_what_a_run_reads_and_its_identity_and_is_checked(install: Install, tmp_path: Path) -> None:
+def test_an_option_changes_what_a_run_reads_and_its_identity_and_is_checked(
+    install: Install, tmp_path: Path
+) -> None:
     install("shout", OPTION, {"setting_options": {"shout": "Shout"}})
     done = harness.run(
         "tiny", methods="simcse", settings=["toy-text", "toy-text[shout=1]"], seeds=1, suites="sts",
@@ -144,5 +151,9 @@ def test_an_option_changes_what_a_run_reads_and_its_identity_and_is_checked(inst
     assert plain.fingerprint != loud.fingerprint
     assert plain.losses.terms != loud.losses.terms, "the texts differ, so do the losses"
 
-    with pytest.raises(UserError, match=r"shout=2 in the setting 'toy-text.shout=2.' must be 0.5 or 1"):
-        harness.plan("tiny", methods="simcse", settings=["toy-text[shout=2]"], seeds=1, results=tmp_path)
+    with pytest.raises(
+        UserError, match=r"shout=2 in the setting 'toy-text.shout=2.' must be 0.5 or 1"
+    ):
+        harness.plan(
+            "tiny", methods="simcse", settings=["toy-text[shout=2]"], seeds=1, results=tmp_path
+        )

@@ -54,14 +54,18 @@ TEACHER_TABLE = """
 """
 
 
-def test_a_pooling_is_evaluated_and_exported(install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pooling_is_evaluated_and_exported(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     install("maxima", POOLING, {"poolings": {"max": "MaxPooling"}})
     done = harness.run("tiny", methods="none[pooling=max],none[pooling=mean]", suites="sts")
     values = done.frame[done.frame["metric"] == "spearman"].groupby("variant")["value"].first()
     assert values["none[pooling=max]"] != values["none[pooling=mean]"]
     export("none[pooling=max]/none/toy-bert/seed-0", tmp_path / "model", tmp_path / "results")
-    mine = harness.load_model("none[pooling=max]/none/toy-bert/seed-0").encode(["a red circle", "a ring"])
+    mine = harness.load_model("none[pooling=max]/none/toy-bert/seed-0").encode(
+        ["a red circle", "a ring"]
+    )
     sentence_transformers = pytest.importorskip("sentence_transformers")
     exported = sentence_transformers.SentenceTransformer(str(tmp_path / "model"), device="cpu")
     theirs = exported.encode(["a red circle", "a ring"])
@@ -81,6 +85,9 @@ def test_a_kind_of_teacher_teaches_and_refuses_what_it_does_not_give(
     )  # fmt: skip
     assert not done.failures, done.failures
     assert [run.teachers["image"].teacher for run in done.runs] == ["counter", "counter"]
-    assert {role: use.of for role, use in done.runs[1].teachers.items()} == {"image": "image", "caption": "caption"}
+    assert {role: use.of for role, use in done.runs[1].teachers.items()} == {
+        "image": "image",
+        "caption": "caption",
+    }
     with pytest.raises(UserError, match=r"the teacher 'counter' .*tokens"):
         harness.plan(mine, methods="dalr[token_term=true,text=counter]", seeds=1, results=tmp_path)

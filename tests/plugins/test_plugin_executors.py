@@ -1,4 +1,6 @@
-"""An executor of another package carries out a grid and gives the results that this project's own give."""
+"""An executor of another package carries out a grid and gives the results that this project's own
+give.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,9 @@ CODE = '''\
 '''
 
 
-def test_a_kind_is_drawn_with_its_command_and_one_that_fails_costs_its_own_figure(install: Install) -> None:
+def test_a_kind_is_drawn_with_its_command_and_one_that_fails_costs_its_own_figure(
+    install: Install,
+) -> None:
     install("bars", CODE, {"figures": {"bars": "BARS", "broken": "BROKEN"}})
     good, bad = (
         FigureSpec(
@@ -50,4 +52,7 @@ def test_a_kind_is_drawn_with_its_command_and_one_that_fails_costs_its_own_figur
     assert "mcse" in drawn.svg
     assert drawn.commands == ("harness run --figure mcse:bars --results nowhere",)
     failed = figure("mcse-broken", averages("mcse", "coco", [70.0]), broken=bad)
-    assert "'broken' (package bars, bars:BROKEN) cannot draw: ZeroDivisionError: broken (bars.py, line" in failed.empty
+    assert (
+        "'broken' (package bars, bars:BROKEN) cannot draw: ZeroDivisionError: broken (bars.py, line"
+        in failed.empty
+    )

@@ -1,4 +1,6 @@
-"""A method of another package: an option that names a teacher, an optional loss term, and a mixing rule."""
+"""A method of another package: an option that names a teacher, an optional loss term, and a mixing
+rule.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ METHOD = '''\
 '''
 
 
-def test_a_method_runs_with_its_teacher_its_term_and_its_rule(install: Install, tmp_path: Path) -> None:
+def test_a_method_runs_with_its_teacher_its_term_and_its_rule(
+    install: Install, tmp_path: Path
+) -> None:
     """The battery and stand-ins treat it like this project's own."""
     install("guides", METHOD, {"methods": {"guided": "Guided"}})
     done = harness.run(
@@ -87,11 +91,17 @@ def test_a_method_runs_with_its_teacher_its_term_and_its_rule(install: Install, 
     assert plain.teachers["guide"].teacher == "clip"
     assert set(plain.losses.terms) == {"text", "guide"}
     assert set(close.losses.terms) == {"text", "guide", "close"}
-    paired = [step for step, value in zip(plain.losses.steps, plain.losses.terms["guide"], strict=True) if value]
+    paired = [
+        step
+        for step, value in zip(plain.losses.steps, plain.losses.terms["guide"], strict=True)
+        if value
+    ]
     assert paired == [3, 6], "every third step, by the rule of the package"
     assert check_method(registry.get_class("method", "guided", Method)) == []
     assert list(teacher_options("guided")) == ["guide"]
-    stood = StandIns.of(load_profile("tiny")).place("guided[close=true,guide=simcse]", "wiki", "bert-base-uncased")
+    stood = StandIns.of(load_profile("tiny")).place(
+        "guided[close=true,guide=simcse]", "wiki", "bert-base-uncased"
+    )
     assert stood.variant == "guided[close=true,guide=run:mcse/toy/toy-bert/seed-0]"
 
 
@@ -100,7 +110,11 @@ def test_packages_that_cannot_be_used_are_listed(install: Install) -> None:
     install("rival", "", {"methods": {"simcse": "SimCSE"}})
     listed = CliRunner().invoke(cli, ["list", "methods"], catch_exceptions=False)
     said = " ".join(listed.output.split())
-    for part in ("two packages register the method 'simcse'", "SystemExit: 3", "harness_methods.mcse:MCSE"):
+    for part in (
+        "two packages register the method 'simcse'",
+        "SystemExit: 3",
+        "harness_methods.mcse:MCSE",
+    ):
         assert part in said
 
 
@@ -116,6 +130,8 @@ def test_a_method_that_raises_while_planning_refuses_the_grid_with_one_line(
     {"GuidedHyperparameters" if of_options else "Guided"}.{hook} = {"fails" if of_options else "classmethod(fails)"}
     """
     install("guides", METHOD + code, {"methods": {"guided": "Guided"}})
-    with pytest.raises(PlugInError, match=r"the method 'guided' \(package guides, guides:Guided\).*KeyError: 'foo'"):
+    with pytest.raises(
+        PlugInError, match=r"the method 'guided' \(package guides, guides:Guided\).*KeyError: 'foo'"
+    ):
         harness.plan("tiny", methods="guided,simcse", seeds=2, results=tmp_path)
     assert len(harness.plan("tiny", methods="simcse", seeds=2, results=tmp_path).runs) == 2

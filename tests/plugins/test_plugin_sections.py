@@ -52,21 +52,36 @@ CODE = '''\
 '''
 
 
-def test_sections_are_on_pages_and_in_files_and_those_that_fail_are_left_out(install: Install, tmp_path: Path) -> None:
-    install("times", CODE, {"sections": {"times": "Times", "again": "WithPage", "broken": "Broken", "text": "CODE"}})
-    contents = Contents(Store(tmp_path / "nowhere"), over_seeds("simcse", [1.0, 2.0], train_seconds=77.0))
+def test_sections_are_on_pages_and_in_files_and_those_that_fail_are_left_out(
+    install: Install, tmp_path: Path
+) -> None:
+    install(
+        "times",
+        CODE,
+        {"sections": {"times": "Times", "again": "WithPage", "broken": "Broken", "text": "CODE"}},
+    )
+    contents = Contents(
+        Store(tmp_path / "nowhere"), over_seeds("simcse", [1.0, 2.0], train_seconds=77.0)
+    )
     out = render(contents, tmp_path / "out").parent
     index = (out / "index.html").read_text("utf-8")
     assert '<section id="times">' in index
     assert index.index('id="papers"') < index.index('id="times"') < index.index('id="methods"')
-    assert 'href="../index.html#times">Times &lt;of runs&gt;</a>' in (out / "runs" / "index.html").read_text("utf-8")
+    assert 'href="../index.html#times">Times &lt;of runs&gt;</a>' in (
+        out / "runs" / "index.html"
+    ).read_text("utf-8")
     assert "| all runs | simcse | 0 | 77 |" in (out / "report.md").read_text("utf-8")
     assert r"\label{tab:times}" in (out / "report.tex").read_text("utf-8")
-    assert (out / "tables.csv").read_text("utf-8").count("\ntimes,") == 4, "two sections with two runs each"
+    assert (out / "tables.csv").read_text("utf-8").count("\ntimes,") == 4, (
+        "two sections with two runs each"
+    )
     assert 'href="again.html#all">All runs</a>' in index
     page = (out / "again.html").read_text("utf-8")
     assert "A page of its own." in page
     assert "<td>77</td>" in " ".join(page.split())
     broken, text = sorted(contents.found)
-    assert "the report section 'broken' (package times, times:Broken) cannot be made: ZeroDivisionError" in broken
+    assert (
+        "the report section 'broken' (package times, times:Broken) cannot be made: ZeroDivisionError"
+        in broken
+    )
     assert "the report section 'text' (package times, times:CODE) cannot be loaded" in text

@@ -63,13 +63,17 @@ def test_a_smaller_value_is_better_where_the_suite_says_so(
     install: Install, profile: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    install("lengths", CODE, {"suites": {"length": "LengthSuite"}, "methods": {"short": "ShortSimCSE"}})
+    install(
+        "lengths", CODE, {"suites": {"length": "LengthSuite"}, "methods": {"short": "ShortSimCSE"}}
+    )
     mine = profile('[suites.length]\ntasks = ["ToySTS"]\n')
     done = harness.run(mine, methods="simcse,short", seeds=3, suites="length", set={"steps": 2})
     assert not done.failures
     means = done.frame.groupby("variant")["value"].mean()
     assert means["short"] < means["simcse"] / 5
     table = done.table("length")
-    assert "*" in " ".join(table.loc[["short" in str(row) for row in table.to_numpy()]].astype(str).to_numpy().ravel())
+    assert "*" in " ".join(
+        table.loc[["short" in str(row) for row in table.to_numpy()]].astype(str).to_numpy().ravel()
+    )
     said = done.compare("short", "simcse", metric="length.Avg").conclusion()
     assert said.startswith("short (steps=2) is better than simcse (steps=2)")

@@ -1,4 +1,6 @@
-"""A tracker of another package records runs from a process of its own; one that fails costs a warning and no run."""
+"""A tracker of another package records runs from a process of its own; one that fails costs a
+warning and no run.
+"""
 
 from __future__ import annotations
 
@@ -73,17 +75,30 @@ def _trackers(install: Install) -> None:
 
 
 def grid(results: Path, **more: Any) -> Any:
-    return {"methods": "simcse", "seeds": 1, "set": {"steps": 4, "eval_every": 2}, "results": results, **more}
+    return {
+        "methods": "simcse",
+        "seeds": 1,
+        "set": {"steps": 4, "eval_every": 2},
+        "results": results,
+        **more,
+    }
 
 
 def test_a_run_has_one_record_which_later_sessions_continue(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(listener, "QUIET_S", listener.FINISH_S)  # a busy machine starts trackers slowly
+    monkeypatch.setattr(
+        listener, "QUIET_S", listener.FINISH_S
+    )  # a busy machine starts trackers slowly
     done = harness.run("tiny", **grid(tmp_path), suites="sts", track="diary,broken")
     assert len(done) == 1
     (warning,) = (message for message in caplog.messages if "tracker" in message)
-    assert warning.startswith("the tracker 'broken' failed; the runs continue without it: not there (")
+    assert warning.startswith(
+        "the tracker 'broken' failed; the runs continue without it: not there ("
+    )
     assert capfd.readouterr().out == "", "what trackers print is in their logs"
     result = done.runs[0]
     plan = harness.plan("tiny", **grid(tmp_path), suites="sts,geometry")
@@ -96,16 +111,29 @@ def test_a_run_has_one_record_which_later_sessions_continue(
     assert kinds == ["begin", *["log"] * 4, "done", "begin", "done"]
     _, key, number, group, config = told[0]
     assert (key, group) == (result.spec.key, "simcse/toy/toy-bert")
-    assert (config["fingerprint"], config["seed"], config["training.steps"]) == (result.fingerprint, 0, 4)
+    assert (config["fingerprint"], config["seed"], config["training.steps"]) == (
+        result.fingerprint,
+        0,
+        4,
+    )
     assert config["method.temperature"] == result.hyperparameters["method"]["temperature"]
     curves = {"loss/text": (result.losses.steps, result.losses.terms["text"])}
     curves["dev/ToySTS-dev"] = result.dev.steps, result.dev.scores
-    values = [(name, each[2], value) for each in told if each[0] == "log" for name, value in each[3].items()]
+    values = [
+        (name, each[2], value)
+        for each in told
+        if each[0] == "log"
+        for name, value in each[3].items()
+    ]
     for name, points in curves.items():
-        assert {(step, value) for label, step, value in values if label == name} == {*zip(*points, strict=True)}
+        assert {(step, value) for label, step, value in values if label == name} == {
+            *zip(*points, strict=True)
+        }
     assert {each[1] for each in told if each[0] != "begin"} == {number}, "one id in both sessions"
     scores = {
-        f"sts/{task}/{metric}": value for task, row in result.current[0].scores.items() for metric, value in row.items()
+        f"sts/{task}/{metric}": value
+        for task, row in result.current[0].scores.items()
+        for metric, value in row.items()
     }
     assert told[-3] == ["done", number, 4, scores]
     assert told[-1] == ["done", number, 0, scores], "this tracker says that it holds no step"
@@ -117,7 +145,9 @@ def test_a_tracker_that_never_answers_is_ended_and_left_to_itself_by_an_interrup
     started: list[listener._Process] = []
     finish = listener._Process.finish
     monkeypatch.setattr(
-        listener._Process, "finish", lambda process, wait: started.append(process) or finish(process, wait)
+        listener._Process,
+        "finish",
+        lambda process, wait: started.append(process) or finish(process, wait),
     )
     plan = harness.plan("tiny", **grid(tmp_path), suites="sts")
 
@@ -146,6 +176,9 @@ def test_a_tracker_that_never_answers_is_ended_and_left_to_itself_by_an_interrup
 
 
 def test_what_cannot_work_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no_such_library, which is not installed; run `pip install no-such-library`"):
+    with pytest.raises(
+        UserError,
+        match="no_such_library, which is not installed; run `pip install no-such-library`",
+    ):
         harness.run("tiny", **grid(tmp_path), track="lacking")
     assert not list(tmp_path.glob("tiny"))

@@ -1,4 +1,5 @@
-"""Wrong values for every key of a profile, found in the schema: a key of tomorrow is tried the day it comes.
+"""Wrong values for every key of a profile, found in the schema: a key of tomorrow is tried the day
+it comes.
 
 Each is one line that names the table and the key, or a value that the key takes.
 """
@@ -30,7 +31,15 @@ from harness.registry import get, get_class, names
 NEVER: dict[str, Any] = {"nested": {"x": [[[1]]]}, "date": "1979-05-27"}
 SOMETIMES: dict[str, Any] = {
     **{"text": "\x1b[31mx", "empty": "", "long": "n" * 5000, "path": "../../x"},
-    **{"negative": -1, "zero": 0, "huge": 10**30, "nan": math.nan, "inf": math.inf, "small": 1e-300, "true": True},
+    **{
+        "negative": -1,
+        "zero": 0,
+        "huge": 10**30,
+        "nan": math.nan,
+        "inf": math.inf,
+        "small": 1e-300,
+        "true": True,
+    },
     **{"list": ["x"], "nothing": [], "mixed": [1, "x"], "deep": [[[[[[1]]]]]]},
 }
 #: tables that the profile tiny does not have
@@ -42,7 +51,13 @@ MORE: dict[str, Any] = {
     "patches": {"hub": {"hub": "a/b", "revision": "0" * 40}},
     "released": {
         "x/y": {
-            **{"hub": "x/y", "revision": "0" * 40, "pooling": "cls", "encoder": "bert", "source": "the paper"},
+            **{
+                "hub": "x/y",
+                "revision": "0" * 40,
+                "pooling": "cls",
+                "encoder": "bert",
+                "source": "the paper",
+            },
             "rows": [{"tables": ["mcse:T1"], "published": "mcse", "setting": "wiki"}],
         }
     },
@@ -68,7 +83,9 @@ MISTYPED = {
 
 
 @pytest.mark.parametrize("line", MISTYPED)
-def test_a_mistyped_key_or_value_is_named_with_the_nearest_or_what_it_must_be(line: str, tmp_path: Path) -> None:
+def test_a_mistyped_key_or_value_is_named_with_the_nearest_or_what_it_must_be(
+    line: str, tmp_path: Path
+) -> None:
     (tmp_path / "mine.toml").write_text(f'extends = "tiny"\n{line}\n')
 
     def inventory() -> Inventory:
@@ -87,7 +104,9 @@ def _toml(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{json.dumps(key)} = {_toml(held)}' for key, held in value.items())}}}"
+        return (
+            f"{{{', '.join(f'{json.dumps(key)} = {_toml(held)}' for key, held in value.items())}}}"
+        )
     return value if value == NEVER["date"] else json.dumps(value)
 
 
@@ -123,7 +142,8 @@ def _written(whole: dict[str, Any], path: Path_ = (), value: Any = None) -> str:
     return "\n".join(f"{json.dumps(name)} = {_toml(held)}" for name, held in changed.items())
 
 
-#: values that no key with numbers takes: they are finite, of a size that can be meant, and no switches
+#: values that no key with numbers takes: they are finite, of a size that can be meant, and no
+#: switches
 NO_NUMBERS = ("text", "negative", "huge", "nan", "inf", "true")
 
 
@@ -144,7 +164,9 @@ def test_every_key_of_a_profile_names_itself(whole: dict[str, Any], tmp_path: Pa
                     refused += 1
                     text = str(error)
                     assert str(file) in text
-                    assert {key, *map(str, path)} & {*re.split(r"[.'\[\]:]", text.partition(str(file))[2])}, text
+                    assert {key, *map(str, path)} & {
+                        *re.split(r"[.'\[\]:]", text.partition(str(file))[2])
+                    }, text
                 else:
                     assert name not in NEVER, f"{path} {key} = {value}"
                     # `about` are bytes, shown only; a fraction may be as large as one likes
@@ -175,14 +197,22 @@ def test_options_of_registered_classes_are_checked(table: str, registered: str) 
     tiny, tried = load_profile("tiny"), 0
     for name in names(registered):
         kind = get_class("suite", name, Suite) if registered == "suite" else get("corpus", name)
-        needed = {each.name: "x" for each in inspect.signature(kind).parameters.values() if each.default is each.empty}
+        needed = {
+            each.name: "x"
+            for each in inspect.signature(kind).parameters.values()
+            if each.default is each.empty
+        }
         given = {"tasks": ["ToySTS"]} if registered == "suite" else {"kind": name, **needed}
         for option, declared in _declared(kind):
             for value in WRONG[declared]:
                 tried += 1
                 tables = {name: {**given, option: value}}
-                changed = Profile.model_validate({**tiny.model_dump(), table: {**tiny.model_dump()[table], **tables}})
-                with pytest.raises(UserError, match=rf"table \[{table}\.{name}\], key '{option}': "):
+                changed = Profile.model_validate(
+                    {**tiny.model_dump(), table: {**tiny.model_dump()[table], **tables}}
+                )
+                with pytest.raises(
+                    UserError, match=rf"table \[{table}\.{name}\], key '{option}': "
+                ):
                     getattr(Inventory(changed, None, {}), table)
     assert tried > 20
 
@@ -192,7 +222,11 @@ def test_numbers_of_every_method_are_checked() -> None:
     for name in names("method"):
         kind = method_named(name).Hyperparameters
         for option, field in kind.options().items():
-            for value in ("nan", "inf", "x", "", math.nan, [1]) if type(field.default) in (int, float) else ():
+            for value in (
+                ("nan", "inf", "x", "", math.nan, [1])
+                if type(field.default) in (int, float)
+                else ()
+            ):
                 tried += 1
                 with pytest.raises(UserError, match=f"'{option}' must be"):
                     kind.read(name, {option: value})
@@ -201,7 +235,9 @@ def test_numbers_of_every_method_are_checked() -> None:
 
 @pytest.mark.parametrize("name", ["a b", "日本", ".hid", "a/b/c", "x[shot=1]"])
 @pytest.mark.parametrize("kind", ["settings", "encoders"])
-def test_a_name_that_no_command_can_select_is_refused(kind: str, name: str, whole: dict[str, Any]) -> None:
+def test_a_name_that_no_command_can_select_is_refused(
+    kind: str, name: str, whole: dict[str, Any]
+) -> None:
     (table, *_) = whole[kind].values()
     whole = {**whole, kind: {**whole[kind], name: table}, "name": "mine", "origin": "file"}
     with pytest.raises(ValidationError, match=re.escape(name)):

@@ -1,4 +1,6 @@
-"""Profiles that extend others: what is merged, what is replaced, where mistakes are seen, and where paths lie."""
+"""Profiles that extend others: what is merged, what is replaced, where mistakes are seen, and where
+paths lie.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,13 @@ def refusal(path: Path) -> str:
 
 
 @pytest.mark.parametrize("name", shipped_profiles())
-def test_an_empty_extension_is_the_profile_but_for_name_and_origin(name: str, tmp_path: Path) -> None:
+def test_an_empty_extension_is_the_profile_but_for_name_and_origin(
+    name: str, tmp_path: Path
+) -> None:
     mine = load_profile(str(write(tmp_path, mine=f'extends = "{name}"')))
-    assert mine == load_profile(name).model_copy(update={"name": "mine", "origin": "file", "extends": name})
+    assert mine == load_profile(name).model_copy(
+        update={"name": "mine", "origin": "file", "extends": name}
+    )
 
 
 def test_tables_merge_by_key_rules_append_and_lists_are_replaced(tmp_path: Path) -> None:
@@ -52,7 +58,9 @@ def test_tables_merge_by_key_rules_append_and_lists_are_replaced(tmp_path: Path)
     assert mine.training == tiny.training.model_copy(update={"learning_rate": 1e-4})
     assert mine.hyperparameters[:-1] == tiny.hyperparameters
     run = resolve(mine, RunSpec(Variant("mcse"), Variant("toy"), "toy-bert", 0), {})
-    assert run.hyperparameters.lambda_ == 0.5, "the rule of the file itself comes after those of tiny, which say 1.0"
+    assert run.hyperparameters.lambda_ == 0.5, (
+        "the rule of the file itself comes after those of tiny, which say 1.0"
+    )
 
 
 def test_a_key_takes_the_place_of_those_that_it_excludes(tmp_path: Path) -> None:
@@ -86,8 +94,13 @@ def test_paths_are_read_from_the_folder_of_their_own_file(tmp_path: Path) -> Non
     write(tmp_path / "base", base=base)
     mine = write(tmp_path, mine='extends = "base/base.toml"\n[encoders.own]\nfolder = "../model"\n')
     profile = load_profile(str(mine))
-    assert profile.corpora["text"].options == {"file": str(tmp_path / "base" / "text.txt"), "how": "./prepare.sh"}
-    assert profile.corpora["shared"].options["file"] == "wiki/text.txt", "below the data root, as ever"
+    assert profile.corpora["text"].options == {
+        "file": str(tmp_path / "base" / "text.txt"),
+        "how": "./prepare.sh",
+    }
+    assert profile.corpora["shared"].options["file"] == "wiki/text.txt", (
+        "below the data root, as ever"
+    )
     assert profile.encoders["own"].folder == str(tmp_path.parent / "model")
 
 
@@ -103,11 +116,17 @@ def test_a_mistake_names_the_file_and_the_place_where_it_was_written(tmp_path: P
 
 
 def test_unknown_parents_cycles_and_names_of_shipped_profiles_are_refused(tmp_path: Path) -> None:
-    assert "no profile 'smal' is shipped; did you mean small" in refusal(write(tmp_path, mine='extends = "smal"'))
+    assert "no profile 'smal' is shipped; did you mean small" in refusal(
+        write(tmp_path, mine='extends = "smal"')
+    )
     assert "absent.toml cannot be read" in refusal(write(tmp_path, mine='extends = "absent.toml"'))
     assert "key 'extends'" in refusal(write(tmp_path, mine="extends = 3"))
-    assert "extends itself" in refusal(write(tmp_path, one='extends = "two.toml"', two='extends = "./one.toml"'))
+    assert "extends itself" in refusal(
+        write(tmp_path, one='extends = "two.toml"', two='extends = "./one.toml"')
+    )
     mine = write(tmp_path, paper='extends = "small"', mine='extends = "paper.toml"')
     for path in (mine, tmp_path / "paper.toml"):
         assert "paper.toml has the name of a shipped profile; rename the file" in refusal(path)
-    assert load_profile(str(write(tmp_path, mine='extends = "paper"'))).origin == "file", "printed numbers keep away"
+    assert load_profile(str(write(tmp_path, mine='extends = "paper"'))).origin == "file", (
+        "printed numbers keep away"
+    )

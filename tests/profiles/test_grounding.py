@@ -36,9 +36,20 @@ def zipped(path: Path, text: str) -> None:
 def root(tmp_path: Path) -> Path:
     """Forty sentences; captions of images of which some are tested by text or by image."""
     sentences = [f"the {NAMES[i % 6]} {VERBS[i % 3]} near number {i}" for i in range(40)]
-    zipped(tmp_path / "wiki/enwiki_sentences.txt.gz", "".join(f"{line}\n" for line in [*sentences, "A tested text."]))
-    rows = [("train", "10.jpg", "ten one"), ("train", "10.jpg", "a TESTED caption"), ("train", "11.jpg", "eleven")]
-    rows += [("test", "12.jpg", "twelve"), ("train", "12.jpg", "twelve again"), ("train", "13.jpg", "thirteen")]
+    zipped(
+        tmp_path / "wiki/enwiki_sentences.txt.gz",
+        "".join(f"{line}\n" for line in [*sentences, "A tested text."]),
+    )
+    rows = [
+        ("train", "10.jpg", "ten one"),
+        ("train", "10.jpg", "a TESTED caption"),
+        ("train", "11.jpg", "eleven"),
+    ]
+    rows += [
+        ("test", "12.jpg", "twelve"),
+        ("train", "12.jpg", "twelve again"),
+        ("train", "13.jpg", "thirteen"),
+    ]
     table = "split\timage_id\tcaption\n" + "".join("\t".join(row) + "\n" for row in rows)
     zipped(tmp_path / "captions/flickr30k_captions.tsv.gz", table)
     sts = tmp_path / "sts/STSB-test.tsv"
@@ -46,7 +57,9 @@ def root(tmp_path: Path) -> Path:
     sts.write_text("score\tsentence1\tsentence2\n1\ta tested text.\ta tested caption\n")
     images = tmp_path / "paired/flickr8k/test.parquet"
     images.parent.mkdir(parents=True)
-    parquet.write_table(arrow.table({"image_id": ["13_ab.jpg"], "captions": [["other words"]]}), images)
+    parquet.write_table(
+        arrow.table({"image_id": ["13_ab.jpg"], "captions": [["other words"]]}), images
+    )
     return tmp_path
 
 
@@ -66,7 +79,9 @@ def test_every_text_is_read_once_an_epoch(root: Path) -> None:
     corpus = Corpus(np.arange(90), 3 * np.arange(31))
     for recipe, steps in ((RECIPE, 7), (Recipe(batch_size=30), 1), (Recipe(batch_size=7), 4)):
         for epoch in range(2):
-            read = [row for step in range(steps) for row in corpus.rows(steps * epoch + step, recipe)]
+            read = [
+                row for step in range(steps) for row in corpus.rows(steps * epoch + step, recipe)
+            ]
             assert len({*read}) == len(read) == steps * recipe.batch_size
 
 
@@ -96,18 +111,27 @@ def test_a_killed_pretraining_goes_on_to_the_same_model(
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert (whole / "README.md").read_text() == (resumed / "README.md").read_text()
     assert json.loads((whole / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
-    assert Student.load(whole, pooling="mean").eval().embed(["the red dog", "a cat"]).shape == (2, 16)
+    assert Student.load(whole, pooling="mean").eval().embed(["the red dog", "a cat"]).shape == (
+        2,
+        16,
+    )
 
 
 def test_a_student_that_has_read_nothing_is_a_model_too(root: Path, tmp_path: Path) -> None:
     pretrain(tmp_path / "unread", root, replace(RECIPE, steps=0))
-    assert Student.load(tmp_path / "unread", pooling="mean").eval().embed(["the red dog"]).shape == (1, 16)
+    assert Student.load(tmp_path / "unread", pooling="mean").eval().embed(
+        ["the red dog"]
+    ).shape == (1, 16)
 
 
-def test_no_teacher_has_read_captions_of_tests_and_papers_have_stand_ins(data_root: Path, tmp_path: Path) -> None:
+def test_no_teacher_has_read_captions_of_tests_and_papers_have_stand_ins(
+    data_root: Path, tmp_path: Path
+) -> None:
     student = f"text-bert={data_root / 'students/lm4'}"
     given: dict[str, Any] = {"encoders": student, "data_root": data_root, "results": tmp_path}
-    plan = harness.plan("grounding", methods="kdmcse,dalr", settings="wiki+flickr8k", seeds=1, **given)
+    plan = harness.plan(
+        "grounding", methods="kdmcse,dalr", settings="wiki+flickr8k", seeds=1, **given
+    )
     assert (len(plan.todo), lacking(plan)) == (3, []), "all-MiniLM is no teacher here"
     for entry, settings in (("mcse:F3", "flickr8k[shot=100]"), ("mcse:F4", "wiki+flickr8k")):
         runs = harness.plan("grounding", figure=entry, **given).runs
@@ -116,7 +140,14 @@ def test_no_teacher_has_read_captions_of_tests_and_papers_have_stand_ins(data_ro
 
 def test_the_profile_in_its_smallest_form(data_root: Path, tmp_path: Path) -> None:
     student = f"text-bert={data_root / 'students/lm4'}"
-    given: dict[str, Any] = {"encoders": student, "data_root": data_root, "results": tmp_path, "suites": "cxc"}
-    (found,) = harness.run("grounding", methods="mcse[images=permuted]", seeds=1, set={"steps": 1}, **given).runs
+    given: dict[str, Any] = {
+        "encoders": student,
+        "data_root": data_root,
+        "results": tmp_path,
+        "suites": "cxc",
+    }
+    (found,) = harness.run(
+        "grounding", methods="mcse[images=permuted]", seeds=1, set={"steps": 1}, **given
+    ).runs
     assert found.hyperparameters["encoder"]["pooling"] == "mean"
     assert 40 < found.evaluations[0].scores["CxC-2017"]["sampled"] < 90

@@ -24,7 +24,8 @@ SAME = {
     *("image_learning_rate", "image_batch_size", "audio_learning_rate", "audio_batch_size"),
 }
 
-#: Which paper's rows bind a method: DALR prints values of its own runs of KDMCSE, NonLing some of SimCSE.
+#: Which paper's rows bind a method: DALR prints values of its own runs of KDMCSE, NonLing some of
+#: SimCSE.
 PAPERS = {
     **{"simcse": "mcse", "mcse": "mcse", "kdmcse": "kdmcse", "dalr": "dalr"},
     **dict.fromkeys(("visualcse", "audiocse", "visualcse-sup", "audiocse-sup"), "nonling"),
@@ -35,15 +36,25 @@ PAPER = load_profile("paper")
 
 def variants() -> list[Variant]:
     """Every registered method in each of its readings."""
-    return [Variant(name, (), reading) for name in names("method") for reading in method_named(name).readings]
+    return [
+        Variant(name, (), reading)
+        for name in names("method")
+        for reading in method_named(name).readings
+    ]
 
 
 @pytest.mark.parametrize("name", shipped_profiles())
 def test_every_shipped_profile_resolves_every_method_setting_and_encoder(name: str) -> None:
     profile = load_profile(name)
     settings = [Variant(setting) for setting in profile.settings]
-    runs, skipped = resolve_all(profile, grid(profile, variants(), settings, list(profile.encoders), [0]), {})
-    reached = {(run.spec.variant, run.spec.setting.name, run.spec.encoder) for run in runs if run.method.trains}
+    runs, skipped = resolve_all(
+        profile, grid(profile, variants(), settings, list(profile.encoders), [0]), {}
+    )
+    reached = {
+        (run.spec.variant, run.spec.setting.name, run.spec.encoder)
+        for run in runs
+        if run.method.trains
+    }
     left_out = {skip.what for skip in skipped}
     asked = {
         (variant, setting, encoder)
@@ -62,7 +73,9 @@ def test_defaults_name_runs_and_tasks_that_exist(name: str) -> None:
     profile = load_profile(name)
     methods = [Variant.parse(text) for text in profile.defaults.methods]
     settings = [Variant(setting) for setting in profile.defaults.settings]
-    specs = grid(profile, methods, settings, profile.defaults.encoders, range(profile.defaults.seeds))
+    specs = grid(
+        profile, methods, settings, profile.defaults.encoders, range(profile.defaults.seeds)
+    )
     runs, skipped = resolve_all(profile, specs, {})
     trained = sum(method_named(variant.name).trains for variant in methods)
     cells = trained * len(settings) * profile.defaults.seeds + len(methods) - trained
@@ -81,7 +94,9 @@ def test_every_key_of_a_rule_belongs_to_the_registered_methods_it_matches(name: 
         assert rule.options, f"a rule without values: {rule}"
         for method in rule.methods or names("method"):
             known = {*Training.model_fields, *method_named(method).configure("paper").named()}
-            assert set(rule.options) <= known, f"{name}, rule '{rule.source}': {method} has not all of {rule.options}"
+            assert set(rule.options) <= known, (
+                f"{name}, rule '{rule.source}': {method} has not all of {rule.options}"
+            )
             assert set(rule.readings) <= set(method_named(method).readings), rule
             assert set(rule.settings) <= set(profile.settings), rule
             assert set(rule.encoders) <= set(profile.encoders), rule
@@ -89,7 +104,9 @@ def test_every_key_of_a_rule_belongs_to_the_registered_methods_it_matches(name: 
 
 def test_paper_has_the_published_hyperparameters(papers_root: Path) -> None:
     wrong, checked = [], []
-    for row in csv.DictReader((papers_root / "hyperparameters.csv").read_text("utf-8").splitlines()):
+    for row in csv.DictReader(
+        (papers_root / "hyperparameters.csv").read_text("utf-8").splitlines()
+    ):
         if row["parameter"] not in KEYS.keys() | SAME:
             continue
         names = (row[axis].split(";") for axis in ("method", "setting", "encoder"))
@@ -97,10 +114,16 @@ def test_paper_has_the_published_hyperparameters(papers_root: Path) -> None:
             if PAPERS.get(method) != row["paper"]:
                 continue
             key = KEYS.get(row["parameter"], row["parameter"])
-            if method.startswith("audiocse"):  # NonLing gives the batch of both other modalities in one row
+            if method.startswith(
+                "audiocse"
+            ):  # NonLing gives the batch of both other modalities in one row
                 key = key.replace("image_", "audio_")
-            with suppress(UnfitSettingError):  # one row may have methods and settings that do not go together
-                resolved = resolve(PAPER, RunSpec(Variant(method), Variant(setting), encoder, 0), {})
+            with suppress(
+                UnfitSettingError
+            ):  # one row may have methods and settings that do not go together
+                resolved = resolve(
+                    PAPER, RunSpec(Variant(method), Variant(setting), encoder, 0), {}
+                )
                 values = {**resolved.training.model_dump(), **resolved.hyperparameters.named()}
                 checked.append(method)
                 if values[key] != float(row["value"]):
@@ -123,17 +146,34 @@ def test_official_readings_differ_from_paper_as_the_public_scripts_do() -> None:
     assert (roberta.batch_size, roberta.learning_rate) == (512, 1e-5)
     assert run("mcse@official/wiki+flickr").training == run("mcse/wiki+flickr").training
     assert PAPER.defaults.seeds == 5
-    assert PAPER.suites["sts"].tasks == ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+    assert PAPER.suites["sts"].tasks == (
+        "STS12",
+        "STS13",
+        "STS14",
+        "STS15",
+        "STS16",
+        "STS-B",
+        "SICK-R",
+    )
 
 
 @pytest.mark.parametrize("encoder", ["bert-base-uncased", "roberta-base"])
 def test_adam_epsilon_is_that_of_the_program_which_trained_the_printed_row(encoder: str) -> None:
-    """1e-6 in train_mix.py of MCSE and its forks, so in @paper too; 1e-8 in the Trainer of SimCSE and NonLing."""
-    mixed = [f"{name}{reading}/wiki+flickr" for name in ("mcse", "kdmcse", "dalr") for reading in ("", "@official")]
+    """1e-6 in train_mix.py of MCSE and its forks, so in @paper too; 1e-8 in the Trainer of SimCSE
+    and NonLing.
+    """
+    mixed = [
+        f"{name}{reading}/wiki+flickr"
+        for name in ("mcse", "kdmcse", "dalr")
+        for reading in ("", "@official")
+    ]
     others = ["simcse@official/wiki", "visualcse/wiki+imagenet", "visualcse@official/wiki+imagenet"]
     for path in ("simcse/wiki", *mixed, *others):
         training = run(path, encoder).training
-        assert (training.adam_epsilon, training.unreached) == (1e-8 if path in others else 1e-6, "momentum"), path
+        assert (training.adam_epsilon, training.unreached) == (
+            1e-8 if path in others else 1e-6,
+            "momentum",
+        ), path
 
 
 # A profile of one's own ---------------------------------------------------------------------------
@@ -185,7 +225,9 @@ def test_a_users_own_profile_is_read_by_path(tmp_path: Path) -> None:
     assert run.features == {"image": Feature("default")}
 
 
-def test_the_name_that_commands_give_a_profile_file_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_name_that_commands_give_a_profile_file_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "mine.toml").write_text('extends = "tiny"\n')
     (tmp_path / "tiny.toml").write_text("no profile")
     monkeypatch.chdir(tmp_path)
@@ -198,11 +240,19 @@ def test_the_name_that_commands_give_a_profile_file_finds_it(tmp_path: Path, mon
     ("old", "new", "parts"),
     [
         ('images = "squeezenet"', 'picture = "x"', ["top level", "picture", "no such key"]),
-        ("batch_size = 8", "batch_size = 0\nepochs = 0\nbreath = 1", ["[training]", "breath", "(and 2 more)"]),
+        (
+            "batch_size = 8",
+            "batch_size = 0\nepochs = 0\nbreath = 1",
+            ["[training]", "breath", "(and 2 more)"],
+        ),
         ('["captions"]', '["caption"]', ["settings.pairs.corpora", "[corpora.caption]"]),
         ('settings = ["pairs"]', 'settings = ["pears"]', ["defaults.settings", "[settings.pears]"]),
         ('encoders = ["mine"]', 'encoders = ["yours"]', ["defaults.encoders", "[encoders.yours]"]),
-        ("[encoders.mine]", '[encoders.mine]\nhub = "a/b"', ["[encoders]", "mine", "exactly one of"]),
+        (
+            "[encoders.mine]",
+            '[encoders.mine]\nhub = "a/b"',
+            ["[encoders]", "mine", "exactly one of"],
+        ),
         ('folder = "encoders/mine"', 'hub = "a/b"', ["[encoders]", "mine", "revision"]),
         ('source = "me"', "", ["[hyperparameters.0]", "source", "is missing"]),
         ("lambda = 0.25", "lambda = [0.25]", ["hyperparameters", "'lambda' must be a number"]),
@@ -215,24 +265,35 @@ def test_the_name_that_commands_give_a_profile_file_finds_it(tmp_path: Path, mon
         ('[released."a/b"]', "[released.mine]", ["released.mine", "a/b; name the table so"]),
     ],
 )
-def test_errors_name_file_table_and_key_in_one_line(tmp_path: Path, old: str, new: str, parts: list[str]) -> None:
+def test_errors_name_file_table_and_key_in_one_line(
+    tmp_path: Path, old: str, new: str, parts: list[str]
+) -> None:
     assert MINE.count(old) == 1
     with pytest.raises(UserError, match=r"mine\.toml") as caught:
         load_profile(write(tmp_path, MINE.replace(old, new)))
     assert all(part in str(caught.value) for part in parts), str(caught.value)
 
 
-@pytest.mark.parametrize("methods", ['methods = ["kdmcse"]\n', 'methods = ["simcse", "kdmcse"]\n', ""])
-def test_a_rule_that_replaces_a_readings_own_value_must_name_its_readings(methods: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "methods", ['methods = ["kdmcse"]\n', 'methods = ["simcse", "kdmcse"]\n', ""]
+)
+def test_a_rule_that_replaces_a_readings_own_value_must_name_its_readings(
+    methods: str, tmp_path: Path
+) -> None:
     def margin(reading: str = "paper", readings: str = "") -> float:
         rule = f'[[hyperparameters]]\n{methods}{readings}margin = 0.3\nsource = "a guess"\n[suites.sts]'
         profile = load_profile(write(tmp_path, MINE.replace("[suites.sts]", rule)))
         spec = RunSpec(Variant("kdmcse", (), reading), Variant("pairs"), "mine", 0)
         return resolve(profile, spec, {}).hyperparameters.margin
 
-    with pytest.raises(UserError, match=r"rule with source 'a guess'.* of kdmcse@official; add the readings"):
+    with pytest.raises(
+        UserError, match=r"rule with source 'a guess'.* of kdmcse@official; add the readings"
+    ):
         margin()
-    assert [margin(reading, 'readings = ["paper"]\n') for reading in ("paper", "official")] == [0.3, 0.15]
+    assert [margin(reading, 'readings = ["paper"]\n') for reading in ("paper", "official")] == [
+        0.3,
+        0.15,
+    ]
 
 
 def test_no_value_of_paper_repeats_a_default() -> None:
@@ -241,7 +302,9 @@ def test_no_value_of_paper_repeats_a_default() -> None:
         for method, (name, value) in product(rule.methods, rule.options.items()):
             if name not in Training.model_fields:
                 readings = rule.readings or method_named(method).readings
-                assert {method_named(method).configure(r).named()[name] for r in readings} != {value}, rule
+                assert {method_named(method).configure(r).named()[name] for r in readings} != {
+                    value
+                }, rule
 
 
 def test_kdmcse_trains_on_text_where_every_step_is_paired() -> None:
@@ -256,4 +319,6 @@ def test_a_setting_and_its_karpathy_split_have_the_same_text_and_rules() -> None
         corpora = [corpus.removesuffix("-karpathy") for corpus in PAPER.settings[twin].corpora]
         assert corpora == list(PAPER.settings[name].corpora)
         for rule in PAPER.hyperparameters:
-            assert (name in rule.settings) <= (twin in rule.settings), f"'{rule.source}' leaves out {twin}"
+            assert (name in rule.settings) <= (twin in rule.settings), (
+                f"'{rule.source}' leaves out {twin}"
+            )

@@ -1,4 +1,6 @@
-"""Flickr30k and COCO as their publishers lay them out: images, captions, splits, and what MCSE made of them."""
+"""Flickr30k and COCO as their publishers lay them out: images, captions, splits, and what MCSE made
+of them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def _split_names(splits: Splits) -> Iterator[str]:
 
 
 class Flickr:
-    """The images of Flickr30k by number, with five captions each; the first ones are Karpathy's too."""
+    """The images of Flickr30k by number, with five captions each; the first ones are Karpathy's
+    too.
+    """
 
     def __init__(self, counts: Counts) -> None:
         self.counts = counts
@@ -44,7 +48,10 @@ class Flickr:
             for number, texts in zip(self.numbers, self.captions, strict=True):
                 packed.writestr(f"annotations/Annotations/{number}.xml", "<annotation/>")
                 packed.writestr(f"__MACOSX/annotations/Sentences/{number}.txt", "\x00\x05")
-                packed.writestr(f"annotations/Sentences/{number}.txt", "".join(f"{_marked(text)}\n" for text in texts))
+                packed.writestr(
+                    f"annotations/Sentences/{number}.txt",
+                    "".join(f"{_marked(text)}\n" for text in texts),
+                )
 
     def images(self, path: Path) -> None:
         """The publisher's archive of all images."""
@@ -55,7 +62,10 @@ class Flickr:
     def karpathy(self) -> list[dict[str, object]]:
         """The images of dataset_flickr30k.json."""
         own = zip(_split_names(self.counts.karpathy), self.numbers, self.captions, strict=False)
-        return [_karpathy_image(f"{number}.jpg", "flickr30k-images", split, texts) for split, number, texts in own]
+        return [
+            _karpathy_image(f"{number}.jpg", "flickr30k-images", split, texts)
+            for split, number, texts in own
+        ]
 
 
 class Coco:
@@ -76,7 +86,9 @@ class Coco:
         return [*self.captions[index], *([] if index % 10 else ["One more caption."])]
 
     def annotations(self, path: Path) -> None:
-        """The archive of the official annotations; captions are not in the order of the images, and end oddly."""
+        """The archive of the official annotations; captions are not in the order of the images, and
+        end oddly.
+        """
         train = range(self.counts.coco.train)
         images = [{"id": 7 * index + 9, "file_name": self.name(index)} for index in train]
         captions = [
@@ -98,16 +110,24 @@ class Coco:
 
     def karpathy(self) -> list[dict[str, object]]:
         """The images of dataset_coco.json."""
-        own = [(self.name(index), split, self.texts(index)) for index, split in enumerate(self.splits)]
-        return [_karpathy_image(name, name.split("_")[1], split, texts) for name, split, texts in own]
+        own = [
+            (self.name(index), split, self.texts(index)) for index, split in enumerate(self.splits)
+        ]
+        return [
+            _karpathy_image(name, name.split("_")[1], split, texts) for name, split, texts in own
+        ]
 
     def ratings(self, path: Path, split: str) -> None:
         """CxC's rated pairs of captions of a split, by the ids of Karpathy's file."""
         images = [index for index, name in enumerate(self.splits) if name == split]
-        ids = [_caption_id(self.name(index), number) for index in images for number in range(CAPTIONS)]
+        ids = [
+            _caption_id(self.name(index), number) for index in images for number in range(CAPTIONS)
+        ]
         lines = ["caption1,caption2,agg_score,sampling_method"]
         for pair in range(self.counts.rated[split == "test"]):
-            first, second = (f"COCO_val2014:sentid:{ids[place % len(ids)]}" for place in (pair, 3 * pair + 1))
+            first, second = (
+                f"COCO_val2014:sentid:{ids[place % len(ids)]}" for place in (pair, 3 * pair + 1)
+            )
             lines.append(f"{first},{second},{pair % 51 / 10},c2c_isim")
         path.write_text("\n".join(lines) + "\n")
 
@@ -130,13 +150,17 @@ def _marked(text: str) -> str:
 
 def _karpathy_image(file: str, folder: str, split: str, texts: list[str]) -> dict[str, object]:
     marked = (text.replace(" ", "\t", 1) + "\n" for text in texts)
-    sentences = [{"raw": text, "sentid": _caption_id(file, number)} for number, text in enumerate(marked)]
+    sentences = [
+        {"raw": text, "sentid": _caption_id(file, number)} for number, text in enumerate(marked)
+    ]
     return {"filename": file, "filepath": folder, "split": split, "sentences": sentences}
 
 
 def one_each(path: Path, captions: Iterable[list[str]]) -> None:
     """MCSE's file: one caption of each training image, in their order."""
-    path.write_text("".join(f"{texts[number % CAPTIONS]}\n" for number, texts in enumerate(captions)))
+    path.write_text(
+        "".join(f"{texts[number % CAPTIONS]}\n" for number, texts in enumerate(captions))
+    )
 
 
 def features(path: Path, rows: int) -> None:

@@ -1,4 +1,6 @@
-"""How much of each data set the stand-ins publish, and the counts of the catalogue that follow from it."""
+"""How much of each data set the stand-ins publish, and the counts of the catalogue that follow from
+it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ LANGUAGES = ("de", "fr", "ru", "zh")
 
 @dataclass(frozen=True)
 class Splits:
-    """Images of each split; `rest` are COCO's images of val2014 that are neither validation nor test images."""
+    """Images of each split; `rest` are COCO's images of val2014 that are neither validation nor
+    test images.
+    """
 
     train: int
     val: int
@@ -28,7 +32,9 @@ class Splits:
 
 @dataclass(frozen=True)
 class Counts:
-    """Rows and files that the publishers have; by default in full. `most` limits the tables of SentEval's archive."""
+    """Rows and files that the publishers have; by default in full. `most` limits the tables of
+    SentEval's archive.
+    """
 
     wiki: int = 1_000_000
     other_wiki: int = 1_000_000
@@ -44,7 +50,9 @@ class Counts:
     most: int | None = None
 
     def rows_of(self, name: str, path: str) -> int:
-        """The rows of a table of the entry `name` that is one of SentEval's or of the multilingual STS Benchmark."""
+        """The rows of a table of the entry `name` that is one of SentEval's or of the multilingual
+        STS Benchmark.
+        """
         (rows,) = (output.rows for output in fetching.entry(name).outputs if output.path == path)
         assert rows is not None
         return rows if self.most is None else min(rows, self.most)
@@ -79,7 +87,8 @@ class Counts:
 
 
 FULL = Counts()
-#: more sentences than captions, fewer than twice as many: by the rules of DALR and KDMCSE every second step is paired
+#: more sentences than captions, fewer than twice as many: by the rules of DALR and KDMCSE every
+#: second step is paired
 SHORT = Counts(
     wiki=290,
     other_wiki=40,

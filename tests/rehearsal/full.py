@@ -1,8 +1,9 @@
 """The rehearsal with data of full size: what each stage takes in time, memory and disk.
 
-A million sentences, 29,783 captions and 31,783 images of Flickr30k, 82,783 captions and 123,287 images of COCO,
-features in MCSE's HDF5 files, SentEval's sets and 52 data sets of mteb, served on loopback: about 3 GB. Weights,
-pictures and mteb's sets are small, and a run trains two steps, so times are those of the way to and from the training.
+A million sentences, 29,783 captions and 31,783 images of Flickr30k, 82,783 captions and 123,287
+images of COCO, features in MCSE's HDF5 files, SentEval's sets and 52 data sets of mteb, served on
+loopback: about 3 GB. Weights, pictures and mteb's sets are small, and a run trains two steps, so
+times are those of the way to and from the training.
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ from harness import fetching
 from harness.profiles import load_profile
 
 ENTRIES = (
-    *("wiki1m", "senteval", "karpathy", "flickr30k-entities", "flickr-captions", "flickr-resnet", "coco-captions"),
+    *(
+        "wiki1m",
+        "senteval",
+        "karpathy",
+        "flickr30k-entities",
+        "flickr-captions",
+        "flickr-resnet",
+        "coco-captions",
+    ),
     *("coco-matched", "coco-resnet", "coco-train-images", "coco-val-images"),
 )
 SHORTER = " --seeds 1 --set steps=2"
@@ -78,7 +87,9 @@ def main() -> None:
             tasks = publish_tasks(machine.standin, load_profile("paper"))
             made = megabytes(machine.publishers.folder)
             print(f"published {made:,.0f} MB in {time.perf_counter() - clock:.0f} s", flush=True)
-            print("| stage | s | s of a processor | peak MB | data MB | hub MB | cache MB | results MB |")
+            print(
+                "| stage | s | s of a processor | peak MB | data MB | hub MB | cache MB | results MB |"
+            )
             print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
             rehearse(machine, tasks)
 

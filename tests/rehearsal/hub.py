@@ -1,7 +1,9 @@
-"""What the profile `paper` names on the hub, at its pinned commits: small random models, and the data of mteb's tasks.
+"""What the profile `paper` names on the hub, at its pinned commits: small random models, and the
+data of mteb's tasks.
 
-Google's and Facebook's encoders have safetensors, those that authors trained are pickled. Which files of a repository
-are read is tested in tests/fetching, and which names of weights in tests/encoders.
+Google's and Facebook's encoders have safetensors, those that authors trained are pickled. Which
+files of a repository are read is tested in tests/fetching, and which names of weights in
+tests/encoders.
 """
 
 from __future__ import annotations
@@ -28,16 +30,25 @@ WIDTH = 32
 ROWS = 12
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 #: owner of encoders that were not trained for sentences -> the licence of its cards
-_LICENCES = {"FacebookAI": "mit", "dbmdz": "mit"} | dict.fromkeys(("google-bert", "timm", "google"), "apache-2.0")
+_LICENCES = {"FacebookAI": "mit", "dbmdz": "mit"} | dict.fromkeys(
+    ("google-bert", "timm", "google"), "apache-2.0"
+)
 _SHAPE = {
-    **{"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 2 * WIDTH},
+    **{
+        "hidden_size": WIDTH,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 2 * WIDTH,
+    },
     "initializer_range": 0.2,
 }
 Files = dict[str, bytes]
 
 
 def publish_models(standin: StandIn, profile: Profile) -> None:
-    """Put every hub model of a profile on the hub: encoders, teachers, patch embeddings and public weights."""
+    """Put every hub model of a profile on the hub: encoders, teachers, patch embeddings and public
+    weights.
+    """
     tables = (profile.encoders, profile.teachers, profile.patches, profile.released)
     for table in (each for named in tables for each in named.values()):
         if table.hub is None:
@@ -61,7 +72,10 @@ def _files(hub: str) -> Files:
     roberta = "roberta" in hub
     weights = _weights(roberta)
     if hub.partition("/")[0] in ("google-bert", "FacebookAI"):
-        return _texts(roberta) | {"model.safetensors": save(weights), "pytorch_model.bin": b"another format"}
+        return _texts(roberta) | {
+            "model.safetensors": save(weights),
+            "pytorch_model.bin": b"another format",
+        }
     return _texts(roberta) | {"pytorch_model.bin": _pickled(weights)}
 
 
@@ -114,14 +128,22 @@ def _tokens(roberta: bool) -> list[str]:
 def _texts(roberta: bool) -> Files:
     """Configuration and vocabulary."""
     words = _tokens(roberta)
-    settings = {"model_max_length": 512, "tokenizer_class": "RobertaTokenizer" if roberta else "BertTokenizer"}
+    settings = {
+        "model_max_length": 512,
+        "tokenizer_class": "RobertaTokenizer" if roberta else "BertTokenizer",
+    }
     files = {
         "config.json": _config(roberta).to_json_string().encode(),
-        "tokenizer_config.json": json.dumps(settings if roberta else {"do_lower_case": True, **settings}).encode(),
+        "tokenizer_config.json": json.dumps(
+            settings if roberta else {"do_lower_case": True, **settings}
+        ).encode(),
     }
     if roberta:
         numbers = {token: number for number, token in enumerate(words)}
-        return files | {"vocab.json": json.dumps(numbers).encode(), "merges.txt": b"#version: 0.2\n"}
+        return files | {
+            "vocab.json": json.dumps(numbers).encode(),
+            "merges.txt": b"#version: 0.2\n",
+        }
     return files | {"vocab.txt": "".join(f"{token}\n" for token in words).encode()}
 
 
@@ -133,7 +155,11 @@ def _clip() -> Files:
     vision = {"image_size": 224, "layers": 1, "width": WIDTH, "patch_size": 32, "head_width": 16}
     text = {"context_length": 77, "vocab_size": 49408, "width": WIDTH, "heads": 2, "layers": 1}
     model = {"embed_dim": WIDTH, "vision_cfg": vision, "text_cfg": text, "quick_gelu": True}
-    scale = {"mean": [0.4815, 0.4578, 0.4082], "std": [0.2686, 0.2613, 0.2758], "interpolation": "bicubic"}
+    scale = {
+        "mean": [0.4815, 0.4578, 0.4082],
+        "std": [0.2686, 0.2613, 0.2758],
+        "interpolation": "bicubic",
+    }
     torch.manual_seed(0)
     weights = save({name: value.clone() for name, value in CLIP(**model).state_dict().items()})
     described = {"model_cfg": model, "preprocess_cfg": {**scale, "resize_mode": "shortest"}}
@@ -150,10 +176,25 @@ def _resnet() -> Files:
 
     shape = {"layers": [1, 1, 1, 1], "channels": [4, 4, 8, 512]}
     prepared = {
-        **{"input_size": [3, 224, 224], "crop_pct": 0.875, "interpolation": "bilinear", "num_classes": 1000},
-        **{"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "first_conv": "conv1", "classifier": "fc"},
+        **{
+            "input_size": [3, 224, 224],
+            "crop_pct": 0.875,
+            "interpolation": "bilinear",
+            "num_classes": 1000,
+        },
+        **{
+            "mean": [0.485, 0.456, 0.406],
+            "std": [0.229, 0.224, 0.225],
+            "first_conv": "conv1",
+            "classifier": "fc",
+        },
     }
-    described = {"architecture": "resnet50", "num_classes": 1000, "model_args": shape, "pretrained_cfg": prepared}
+    described = {
+        "architecture": "resnet50",
+        "num_classes": 1000,
+        "model_args": shape,
+        "pretrained_cfg": prepared,
+    }
     torch.manual_seed(0)
     weights = save(timm.create_model("resnet50", num_classes=1000, **shape).state_dict())
     return {"config.json": json.dumps(described).encode(), "model.safetensors": weights}
@@ -177,7 +218,11 @@ def publish_tasks(standin: StandIn, profile: Profile) -> list[str]:
     """Put the data sets of a profile's suite `mteb` on the hub; the names of their tasks."""
     names = []
     for part in profile.suites["mteb"].tasks:
-        own = (each for task in OwnTasks(part).build() for each in getattr(task.metadata, "tasks", None) or [task])
+        own = (
+            each
+            for task in OwnTasks(part).build()
+            for each in getattr(task.metadata, "tasks", None) or [task]
+        )
         for task in own:
             _publish_task(standin, task)
             names.append(str(task.metadata.name))
@@ -192,21 +237,35 @@ def _publish_task(standin: StandIn, task: Any) -> None:
         tables = _retrieval(split)
     else:
         texts, splits = Writer(30).sentences(2 * ROWS, 8), {split}
-        rows = {"sentence1": texts[:ROWS], "sentence2": texts[ROWS:], "score": [row / 3 for row in range(ROWS)]}
+        rows = {
+            "sentence1": texts[:ROWS],
+            "sentence2": texts[ROWS:],
+            "score": [row / 3 for row in range(ROWS)],
+        }
         if task.metadata.type != "STS":
             splits.add("train")
             rows = {"text": texts[:ROWS], "label": [row % 2 for row in range(ROWS)]}
         named = {config: {**rows, "lang": [config] * ROWS} for config in task.hf_subsets}
-        tables = {(config, own): columns for config, columns in named.items() for own in sorted(splits)}
+        tables = {
+            (config, own): columns for config, columns in named.items() for own in sorted(splits)
+        }
     lines = ["---", "configs:"]
     for config in dict.fromkeys(config for config, _ in tables):
-        own = [f"{{split: {name}, path: {config}/{name}.parquet}}" for at, name in tables if at == config]
+        own = [
+            f"{{split: {name}, path: {config}/{name}.parquet}}"
+            for at, name in tables
+            if at == config
+        ]
         lines += [f"- config_name: {config}", f"  data_files: [{', '.join(own)}]"]
-    standin.hub_file(about["path"], "README.md", "\n".join([*lines, "---", ""]).encode(), about["revision"])
+    standin.hub_file(
+        about["path"], "README.md", "\n".join([*lines, "---", ""]).encode(), about["revision"]
+    )
     for (config, name), rows in tables.items():
         stream = io.BytesIO()
         parquet.write_table(pyarrow.table(rows), stream)
-        standin.hub_file(about["path"], f"{config}/{name}.parquet", stream.getvalue(), about["revision"])
+        standin.hub_file(
+            about["path"], f"{config}/{name}.parquet", stream.getvalue(), about["revision"]
+        )
 
 
 def _retrieval(split: str) -> dict[tuple[str, str], dict[str, list[object]]]:

@@ -1,4 +1,6 @@
-"""Texts, SentEval's archive, CIFAR, LibriSpeech, ImageNet and CC12M as their publishers lay them out."""
+"""Texts, SentEval's archive, CIFAR, LibriSpeech, ImageNet and CC12M as their publishers lay them
+out.
+"""
 
 from __future__ import annotations
 
@@ -35,22 +37,31 @@ def nli(path: Path, counts: Counts) -> None:
 
 
 def articles(folder: Path, counts: Counts, language: str) -> None:
-    """Shards of a Wikipedia's articles, of which the recipe reads three: FOLDER/train-0000N-of-0000M.parquet.
+    """Shards of a Wikipedia's articles, of which the recipe reads three:
+    FOLDER/train-0000N-of-0000M.parquet.
 
-    An article has a sentence a line; those of Chinese end with a full stop of its own and have no blanks.
+    An article has a sentence a line; those of Chinese end with a full stop of its own and have no
+    blanks.
     """
-    each = -(-counts.other_wiki // 30) + 1  # an article gives 12 sentences at most, and three shards must do
+    each = (
+        -(-counts.other_wiki // 30) + 1
+    )  # an article gives 12 sentences at most, and three shards must do
     for number in range(SHARDS):
         groups = Writer(12, number, ord(language[0])).groups(each, 14, 12)
         if language == "zh":
-            groups = [[text.replace(" ", "").removesuffix(".")[:60] + "。" for text in texts] for texts in groups]
+            groups = [
+                [text.replace(" ", "").removesuffix(".")[:60] + "。" for text in texts]
+                for texts in groups
+            ]
         titles = [f"{language} {number} {article}" for article in range(each)]
         file = folder / f"train-{number:05}-of-{SHARDS:05}.parquet"
         write_parquet(file, {"title": titles, "text": ["\n".join(texts) for texts in groups]})
 
 
 def multilingual(path: Path, counts: Counts, language: str, split: str) -> None:
-    """A split of the machine-translated STS Benchmark; its three splits have the rows of one table together."""
+    """A split of the machine-translated STS Benchmark; its three splits have the rows of one table
+    together.
+    """
     total = counts.rows_of("stsb-multi", f"sts/multilingual/stsb-{language}.tsv.gz")
     parts = {"train": total - 2 * (total // 4), "dev": total // 4, "test": total // 4}
     writer = Writer(13, ord(language[0]), parts[split])
@@ -82,14 +93,20 @@ def _table(path: Path, rows: int) -> None:
     """A table with gold scores at random, and the classes by turns."""
     name = path.name.partition(".")[0]
     writer = Writer(14, *name.encode())
-    write_table(path, _COLUMNS, zip(*(_column(column, name, rows, writer) for column in _COLUMNS), strict=True))
+    write_table(
+        path,
+        _COLUMNS,
+        zip(*(_column(column, name, rows, writer) for column in _COLUMNS), strict=True),
+    )
 
 
 def _column(column: str, name: str, rows: int, writer: Writer) -> list[str]:
     if column in ("score", "relatedness"):
         return writer.scores(rows)
     if column in ("subset", "label"):
-        classes = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM") if name.startswith("TREC") else ("0", "1")
+        classes = (
+            ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM") if name.startswith("TREC") else ("0", "1")
+        )
         groups = classes if column == "label" else STS.get(name.removeprefix("STS"), ("",))
         return [groups[row % len(groups)] for row in range(rows)]
     if column in ("sentence1", "sentence2", "text", "s1", "s2"):
@@ -113,13 +130,17 @@ def cifar(path: Path, counts: Counts, name: str) -> None:
         add(packed, f"{options['folder']}/{options['names']}", names.encode())
         for files, total in zip(options["splits"].values(), counts.cifar, strict=True):
             for file in files:
-                rows = rng.integers(0, 256, (total // len(files), options["labels"] + 3 * 32 * 32), np.uint8)
+                rows = rng.integers(
+                    0, 256, (total // len(files), options["labels"] + 3 * 32 * 32), np.uint8
+                )
                 rows[:, : options["labels"]] %= 10
                 add(packed, f"{options['folder']}/{file}", rows.tobytes())
 
 
 def librispeech(path: Path, counts: Counts) -> None:
-    """The archive of utterances SPEAKER/CHAPTER/SPEAKER-CHAPTER-NUMBER.flac; their content is no sound."""
+    """The archive of utterances SPEAKER/CHAPTER/SPEAKER-CHAPTER-NUMBER.flac; their content is no
+    sound.
+    """
     with tarfile.open(path, "w:gz", compresslevel=1) as packed:
         for number in range(counts.recordings):
             speaker = 19 + number % SPEAKERS
@@ -139,7 +160,9 @@ def imagenet_list(path: Path, counts: Counts) -> None:
 
 def imagenet_folder(folder: Path, counts: Counts) -> None:
     """ImageNet's training folder, with an image that is not in the list."""
-    for name, content in zip([*_imagenet(counts), "n09999999/n09999999_0.JPEG"], pictures(), strict=False):
+    for name, content in zip(
+        [*_imagenet(counts), "n09999999/n09999999_0.JPEG"], pictures(), strict=False
+    ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
 

@@ -29,13 +29,20 @@ class Publishers:
             "nli_for_simcse.csv": partial(layouts.nli, counts=counts),
             "senteval.tar": partial(layouts.senteval_tar, counts=counts),
             "caption_datasets.zip": partial(caption_datasets, flickr=flickr, coco=coco),
-            **{f"{split}.txt": partial(flickr.image_list, split=split) for split in ("train", "val", "test")},
+            **{
+                f"{split}.txt": partial(flickr.image_list, split=split)
+                for split in ("train", "val", "test")
+            },
             **{f"sts_{split}.csv": partial(coco.ratings, split=split) for split in ("val", "test")},
             "annotations.zip": flickr.annotations,
-            "flickr_random_captions.txt": partial(one_each, captions=flickr.captions[: counts.entities.train]),
+            "flickr_random_captions.txt": partial(
+                one_each, captions=flickr.captions[: counts.entities.train]
+            ),
             "flickr_resnet.hdf5": partial(features, rows=counts.entities.train),
             "flickr30k-images.tar.gz": flickr.images,
-            "coco_random_captions.txt": partial(one_each, captions=coco.captions[: counts.coco.train]),
+            "coco_random_captions.txt": partial(
+                one_each, captions=coco.captions[: counts.coco.train]
+            ),
             "coco_resnet.hdf5": partial(features, rows=counts.coco.train),
             "annotations_trainval2014.zip": coco.annotations,
             "train2014.zip": partial(coco.images, part="train2014"),
@@ -47,7 +54,9 @@ class Publishers:
         }
 
     def publish(self, standin: StandIn, names: Iterable[str]) -> dict[str, Path]:
-        """Put the files of entries on the hub, the drive and at their addresses; the path of each `ENTRY/FILE`."""
+        """Put the files of entries on the hub, the drive and at their addresses; the path of each
+        `ENTRY/FILE`.
+        """
         made = {}
         for name in names:
             for origin in fetching.entry(name).origins:
@@ -64,7 +73,11 @@ class Publishers:
                 standin.drive[origin.drive] = (file, path)
             else:
                 standin.files[f"/{str(origin.url).partition('://')[2]}"] = path
-        return {f"{name}/{origin.file}": path for path in files.values()} if origin.pick is None else {}
+        return (
+            {f"{name}/{origin.file}": path for path in files.values()}
+            if origin.pick is None
+            else {}
+        )
 
     def written(self, name: str, origin: Origin) -> dict[str, Path]:
         """The files of an origin by their names in its repository."""
@@ -72,7 +85,10 @@ class Publishers:
         path.parent.mkdir(parents=True, exist_ok=True)
         if origin.pick is not None:
             layouts.articles(path.parent, self.counts, name.removeprefix("wiki-"))
-            return {f"{Path(origin.file).parent}/{shard.name}": shard for shard in sorted(path.parent.iterdir())}
+            return {
+                f"{Path(origin.file).parent}/{shard.name}": shard
+                for shard in sorted(path.parent.iterdir())
+            }
         if name == "stsb-multi":
             language, file = origin.file.split("/")
             layouts.multilingual(path, self.counts, language, file.partition("-")[0])

@@ -1,4 +1,6 @@
-"""From a publisher's layout to the files that the loaders read: a little of each data set in the published form."""
+"""From a publisher's layout to the files that the loaders read: a little of each data set in the
+published form.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def copy(source: Path, target: Path) -> None:
 
 
 def published(name: str, folder: Path) -> dict[str, list[Path]]:
-    """The files of an entry as its publisher has them, below a folder, and those that were made of other entries."""
+    """The files of an entry as its publisher has them, below a folder, and those that were made of
+    other entries.
+    """
     publishers, files = Publishers(folder / "published", COUNTS), {}
     for origin in entry(name).origins:
         if origin.output:
@@ -87,7 +91,10 @@ def test_senteval_of_uneven_files_is_refused(tmp_path: Path) -> None:
 
 def test_karpathys_splits_are_read_by_corpus_and_suite(tmp_path: Path) -> None:
     out = made("karpathy", tmp_path)
-    assert CaptionedFile("COCO", COCO.files[0], "", {}, split=COCO.split).load(out).texts == OFFICIAL.captions[4]
+    assert (
+        CaptionedFile("COCO", COCO.files[0], "", {}, split=COCO.split).load(out).texts
+        == OFFICIAL.captions[4]
+    )
     corpus = CaptionsFile("coco/karpathy_train.parquet", "", captions="all").load(out)
     assert list(corpus.texts) == flat(OFFICIAL.captions[:3])
     header, rows = table(out / "captions" / "coco_karpathy_captions.tsv.gz")
@@ -102,19 +109,27 @@ def test_rated_pairs_of_cxc_get_the_texts_of_karpathys_file(tmp_path: Path) -> N
     assert CXC_DEV.load(out)[""] == [(val[i % 5], val[(3 * i + 1) % 5], i / 10) for i in range(6)]
     assert CXC.load(out)[""] == [(test[i % 5], test[(3 * i + 1) % 5], i / 10) for i in range(7)]
     files = published("cxc", tmp_path)
-    files["sts_val.csv"][0].write_text("caption1,caption2,agg_score,sampling_method\na:7,a:8,1,c2c_isim\n")
-    with pytest.raises(UserError, match=r"line 2: a:7 is no caption of dataset_coco\.json; fetch both files again"):
+    files["sts_val.csv"][0].write_text(
+        "caption1,caption2,agg_score,sampling_method\na:7,a:8,1,c2c_isim\n"
+    )
+    with pytest.raises(
+        UserError, match=r"line 2: a:7 is no caption of dataset_coco\.json; fetch both files again"
+    ):
         run("cxc", files, tmp_path / "out")
 
 
-def test_captions_of_entities_are_read_without_marks_in_the_order_of_the_lists(tmp_path: Path) -> None:
+def test_captions_of_entities_are_read_without_marks_in_the_order_of_the_lists(
+    tmp_path: Path,
+) -> None:
     out = made("flickr30k-entities", tmp_path)
     header, rows = table(out / FLICKR30K_ENTITIES.files[0])
     assert header == ["split", "image_id", "caption_no", "caption"]
     names = [f"{number}.jpg" for number in FLICKR.numbers]
     assert [row[1] for row in rows[::5]] == names
     assert [row[0] for row in rows[::5]] == ["train"] * 3 + ["val"] + ["test"] * 2
-    task = CaptionedFile("mine", FLICKR30K_ENTITIES.files[0], "", {}, split=FLICKR30K_ENTITIES.split).load(out)
+    task = CaptionedFile(
+        "mine", FLICKR30K_ENTITIES.files[0], "", {}, split=FLICKR30K_ENTITIES.split
+    ).load(out)
     assert (task.texts, task.ids) == (flat(FLICKR.captions[4:]), names[4:])
     marked = "[/EN#1/people The man] holds [/EN#2/other/bodyparts a red\u00e9 [ box ]] , no {}  ."
     assert plain_caption(marked) == "The man holds a red\u00e9 [ box ] , no {} ."
@@ -122,8 +137,14 @@ def test_captions_of_entities_are_read_without_marks_in_the_order_of_the_lists(t
 
 def test_wrong_files_of_entities_are_refused(tmp_path: Path) -> None:
     files = published("flickr30k-entities", tmp_path)
-    ((validation,), (archive,)), known = (files[name] for name in ("val.txt", "annotations.zip")), FLICKR.numbers
-    for wrong, said in ((known[4], "not a list of images in one split each"), ("8", "the image 8 has 0 captions, not")):
+    ((validation,), (archive,)), known = (
+        (files[name] for name in ("val.txt", "annotations.zip")),
+        FLICKR.numbers,
+    )
+    for wrong, said in (
+        (known[4], "not a list of images in one split each"),
+        ("8", "the image 8 has 0 captions, not"),
+    ):
         validation.write_text(f"{wrong}\n")
         with pytest.raises(UserError, match=said):
             run("flickr30k-entities", files, tmp_path / "out")
@@ -136,16 +157,27 @@ def test_wrong_files_of_entities_are_refused(tmp_path: Path) -> None:
 def test_mcses_captions_of_flickr_are_matched_to_entities(tmp_path: Path) -> None:
     out = made("flickr-matched", tmp_path)
     methods = {"exact": 3, "order": 0, "elimination": 0, "wording": 0, "guess": 0}
-    assert json.loads((out / "flickr/captions.json").read_text()) == {"lines": 3, "images": 3, "methods": methods}
-    lines, names = (out / "flickr/captions.txt").read_text().splitlines(), [f"{n}.jpg" for n in FLICKR.numbers[:3]]
+    assert json.loads((out / "flickr/captions.json").read_text()) == {
+        "lines": 3,
+        "images": 3,
+        "methods": methods,
+    }
+    lines, names = (
+        (out / "flickr/captions.txt").read_text().splitlines(),
+        [f"{n}.jpg" for n in FLICKR.numbers[:3]],
+    )
     for captions, texts in (("one", lines), ("all", flat(FLICKR.captions[:3]))):
-        source = CaptionsFile(**{**load_profile("paper").corpora["flickr"].options, "captions": captions})
+        source = CaptionsFile(
+            **{**load_profile("paper").corpora["flickr"].options, "captions": captions}
+        )
         assert source.missing(out) == []
         assert (list(source.load(out).texts), source.image_ids(out)) == (texts, names)
     files = published("flickr-matched", tmp_path)
     (out / "flickr/captions.txt").write_text("".join(f"{line}\n" for line in lines[::-1]))
     run("flickr-matched", files, out)
-    assert parquet.read_table(out / "flickr/captions.parquet")["image_id"].to_pylist() == names[::-1]
+    assert (
+        parquet.read_table(out / "flickr/captions.parquet")["image_id"].to_pylist() == names[::-1]
+    )
     (out / "flickr/captions.txt").write_text("other words\nof another\ndata set\n")
     with pytest.raises(UserError, match=r"flickr-matched: 0 of 3 captions match an image"):
         run("flickr-matched", files, out)
@@ -154,7 +186,10 @@ def test_mcses_captions_of_flickr_are_matched_to_entities(tmp_path: Path) -> Non
 def test_what_an_entry_is_made_from_is_fetched_first_or_taken_where_it_is(tmp_path: Path) -> None:
     matched = entry("flickr-matched")
     uncounted = [output.model_copy(update={"rows": None}) for output in matched.outputs]
-    matched, out = matched.model_copy(update={"outputs": uncounted}), made("flickr-matched", tmp_path)
+    matched, out = (
+        matched.model_copy(update={"outputs": uncounted}),
+        made("flickr-matched", tmp_path),
+    )
     before = {output.path: (out / output.path).read_bytes() for output in uncounted}
     for path in before:
         (out / path).unlink()
@@ -189,12 +224,16 @@ def test_cifar_pixels_and_labels_survive(tmp_path: Path, name: str, labels: int)
         packed.extractall(tmp_path / "raw", filter="data")
     base = tmp_path / "raw" / options["folder"]
     for path, files in options["splits"].items():
-        raw = np.concatenate([np.fromfile(base / file, np.uint8) for file in files]).reshape(-1, labels + 3072)
+        raw = np.concatenate([np.fromfile(base / file, np.uint8) for file in files]).reshape(
+            -1, labels + 3072
+        )
         rows = parquet.read_table(out / path).to_pydict()
         assert rows["label"] == raw[:, labels - 1].tolist()
         assert rows["label_name"] == [f"class{label}" for label in rows["label"]]
         pixels = np.stack([np.asarray(Image.open(io.BytesIO(content))) for content in rows["jpeg"]])
-        np.testing.assert_array_equal(pixels.transpose(0, 3, 1, 2).reshape(-1, 3072), raw[:, labels:])
+        np.testing.assert_array_equal(
+            pixels.transpose(0, 3, 1, 2).reshape(-1, 3072), raw[:, labels:]
+        )
         assert len(LabelledImages(path, "").load(out).labels) == len(raw)
     (base / files[-1]).write_bytes(bytes(3072 + labels + 10))
     with pytest.raises(UserError, match=f"does not consist of images of {3072 + labels} bytes"):
@@ -205,11 +244,15 @@ def test_imagenet_takes_the_listed_images_alone(tmp_path: Path) -> None:
     out, files = made("imagenet60", tmp_path), published("imagenet60", tmp_path)
     ((listing,), (train,)) = files.values()
     given = {path.relative_to(train): path.read_bytes() for path in train.rglob("*.JPEG")}
-    taken = {path.relative_to(out / "imagenet60"): path.read_bytes() for path in out.rglob("*.JPEG")}
+    taken = {
+        path.relative_to(out / "imagenet60"): path.read_bytes() for path in out.rglob("*.JPEG")
+    }
     assert (len(given), len(taken)) == (5, 4)
     assert taken.items() <= given.items()
     listing.write_text(f"x/{next(iter(taken))}\nx/n3/n3_1.JPEG\n")
-    with pytest.raises(UserError, match=r"1 of 2 listed images are missing in .*, first n3/n3_1\.JPEG"):
+    with pytest.raises(
+        UserError, match=r"1 of 2 listed images are missing in .*, first n3/n3_1\.JPEG"
+    ):
         run("imagenet60", files, tmp_path / "second")
     listing.write_text("x/../n1_2.JPEG\n")
     with pytest.raises(UserError, match="distinct CLASS"):
@@ -221,8 +264,12 @@ def test_multilingual_pairs_are_those_of_the_three_splits(tmp_path: Path) -> Non
     for language in ("de", "fr", "ru", "zh"):
         expected = []
         for split in ("train", "dev", "test"):
-            pairs = parquet.read_table(files[f"{language}/{split}-00000-of-00001.parquet"][0]).to_pydict()
-            texts = zip(pairs["similarity_score"], pairs["sentence1"], pairs["sentence2"], strict=True)
+            pairs = parquet.read_table(
+                files[f"{language}/{split}-00000-of-00001.parquet"][0]
+            ).to_pydict()
+            texts = zip(
+                pairs["similarity_score"], pairs["sentence1"], pairs["sentence2"], strict=True
+            )
             expected += [(split, f"{score:.1f}", *both) for score, *both in texts]
         path = out / "sts" / "multilingual" / f"stsb-{language}.tsv.gz"
         assert columns(path, ("split", "score", "sentence1", "sentence2")) == expected
@@ -234,7 +281,10 @@ def test_sentences_of_an_article() -> None:
         "Kurz.\nSiehe auch\n„Das ist ein Satz mit Anführung.“ Ende dieser Zeile ohne Punkt"
     )
     # there is no list of abbreviations: "mio." before a capital ends a sentence
-    german = ["Berlin ist die Hauptstadt der Bundesrepublik Deutschland.", "Die Stadt hat etwa 3,7 mio."]
+    german = [
+        "Berlin ist die Hauptstadt der Bundesrepublik Deutschland.",
+        "Die Stadt hat etwa 3,7 mio.",
+    ]
     assert sentences(text, spaced=True, shortest=4, longest=60) == german
     assert sentences(text, spaced=True, shortest=7, longest=7) == german[:1]
     chinese = "北京是中华人民共和国的首都，也是一座古城。短。它位于华北平原的北部，人口众多！\n标题"
@@ -246,12 +296,17 @@ def test_sentences_of_an_article() -> None:
 
 def test_wikipedia_sentences_are_distinct_bounded_an_article_and_seeded(tmp_path: Path) -> None:
     wiki, titles, shard = entry("wiki-de"), range(30), tmp_path / "a.parquet"
-    articles = [" ".join(f"Der Satz {n} des Artikels {title} ist kurz." for n in range(9)) for title in titles]
+    articles = [
+        " ".join(f"Der Satz {n} des Artikels {title} ist kurz." for n in range(9))
+        for title in titles
+    ]
     texts = [f"{text} Dieser Satz steht in jedem Artikel." for text in articles]
     write_parquet(shard, {"title": [str(title) for title in titles], "text": texts})
 
     def drawn(name: str, count: int) -> list[str]:
-        changed = wiki.model_copy(update={"options": wiki.options | {"count": count, "per_article": 3}})
+        changed = wiki.model_copy(
+            update={"options": wiki.options | {"count": count, "per_article": 3}}
+        )
         RECIPES["wikipedia"](changed, {wiki.origins[0].file: [shard]}, tmp_path / name, copy)
         return (tmp_path / name / "wiki" / "wiki-de.txt").read_text().splitlines()
 
@@ -269,4 +324,8 @@ def test_unpacked_folders_are_found_inside_an_archive(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "wrong.tar.gz", "w:gz") as packed:
         packed.add(out, "other")
     with pytest.raises(UserError, match="contains no folder train-clean-100"):
-        run("librispeech", {"train-clean-100.tar.gz": [tmp_path / "wrong.tar.gz"]}, tmp_path / "wrong")
+        run(
+            "librispeech",
+            {"train-clean-100.tar.gz": [tmp_path / "wrong.tar.gz"]},
+            tmp_path / "wrong",
+        )

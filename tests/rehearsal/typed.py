@@ -1,7 +1,8 @@
-"""The command line against the stand-ins: python typed.py DIFFERENCES WORDS..., what `harness WORDS...` is to a user.
+"""The command line against the stand-ins: python typed.py DIFFERENCES WORDS..., what `harness
+WORDS...` is to a user.
 
-The catalogue stays the project's own but for what a stand-in cannot have: checksums, sizes, counts, and addresses on
-loopback. DIFFERENCES is a JSON file with them, which `write_differences` writes.
+The catalogue stays the project's own but for what a stand-in cannot have: checksums, sizes, counts,
+and addresses on loopback. DIFFERENCES is a JSON file with them, which `write_differences` writes.
 """
 
 from __future__ import annotations
@@ -16,10 +17,17 @@ from pathlib import Path
 from typing import Any
 
 
-def write_differences(path: Path, address: str, files: Mapping[str, Path], expected: Mapping[str, int]) -> None:
-    """Write how the catalogue of the stand-in at an address differs, of the files `ENTRY/FILE` that it serves."""
+def write_differences(
+    path: Path, address: str, files: Mapping[str, Path], expected: Mapping[str, int]
+) -> None:
+    """Write how the catalogue of the stand-in at an address differs, of the files `ENTRY/FILE` that
+    it serves.
+    """
     known = {
-        name: {"bytes": file.stat().st_size, **{kind: _sum(file, kind) for kind in ("md5", "sha256")}}
+        name: {
+            "bytes": file.stat().st_size,
+            **{kind: _sum(file, kind) for kind in ("md5", "sha256")},
+        }
         for name, file in files.items()
     }
     path.write_text(json.dumps({"address": address, "files": known, "expected": dict(expected)}))
@@ -31,7 +39,9 @@ def _sum(file: Path, kind: str) -> str:
 
 
 def main() -> None:
-    """Replace the catalogue's file by that of the stand-in, send what is for the drive there, and run the command."""
+    """Replace the catalogue's file by that of the stand-in, send what is for the drive there, and
+    run the command.
+    """
     import requests
     from standin import DRIVE_HOSTS
 
@@ -60,22 +70,38 @@ def main() -> None:
 
 
 def _peak_mb() -> float:
-    """The most memory of this process or of one that it started; what `wait4` says counts the starting process too."""
-    own = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    """The most memory of this process or of one that it started; what `wait4` says counts the
+    starting process too.
+    """
+    own = next(
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    )
     return max(int(own.split()[1]), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / 1024
 
 
 def changed(entry: Any, differences: Mapping[str, Any]) -> Any:
     """An entry with the checksums, sizes, counts and addresses of the stand-in."""
     known, expected = differences["files"], differences["expected"]
-    origins = tuple(_origin(entry.name, origin, known, differences["address"]) for origin in entry.origins)
+    origins = tuple(
+        _origin(entry.name, origin, known, differences["address"]) for origin in entry.origins
+    )
     outputs = tuple(
         output.model_copy(
-            update={key: expected[output.path] for key in ("rows", "files") if getattr(output, key) is not None}
+            update={
+                key: expected[output.path]
+                for key in ("rows", "files")
+                if getattr(output, key) is not None
+            }
         )
         for output in entry.outputs
     )
-    sizes = [known[f"{entry.name}/{o.file}"]["bytes"] for o in origins if f"{entry.name}/{o.file}" in known]
+    sizes = [
+        known[f"{entry.name}/{o.file}"]["bytes"]
+        for o in origins
+        if f"{entry.name}/{o.file}" in known
+    ]
     changes: dict[str, Any] = {"origins": origins, "outputs": outputs}
     if entry.about is not None and sizes:
         changes["about"] = sum(sizes)

@@ -1,4 +1,6 @@
-"""Made-up sentences of few words, and small pictures: what the stand-ins publish instead of the real data."""
+"""Made-up sentences of few words, and small pictures: what the stand-ins publish instead of the
+real data.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,24 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image
 
-_SYLLABLES = ("ba", "co", "di", "fu", "ga", "he", "li", "mo", "nu", "pe", "ri", "sa", "to", "vu", "we", "zi")
+_SYLLABLES = (
+    "ba",
+    "co",
+    "di",
+    "fu",
+    "ga",
+    "he",
+    "li",
+    "mo",
+    "nu",
+    "pe",
+    "ri",
+    "sa",
+    "to",
+    "vu",
+    "we",
+    "zi",
+)
 #: words of two syllables, the most frequent first
 VOCABULARY = [first + second for first in _SYLLABLES for second in _SYLLABLES]
 
@@ -25,8 +44,12 @@ class Writer:
     def sentences(self, count: int, words: int) -> list[str]:
         """Write sentences of about `words` words, four at least."""
         lengths = 4 + self._rng.poisson(max(words - 4, 0), count)
-        drawn = np.array(VOCABULARY)[self._rng.choice(len(VOCABULARY), lengths.sum(), p=self._chances)]
-        return [" ".join(part).capitalize() + "." for part in np.split(drawn, np.cumsum(lengths)[:-1])]
+        drawn = np.array(VOCABULARY)[
+            self._rng.choice(len(VOCABULARY), lengths.sum(), p=self._chances)
+        ]
+        return [
+            " ".join(part).capitalize() + "." for part in np.split(drawn, np.cumsum(lengths)[:-1])
+        ]
 
     def in_turn(self, count: int, words: int, at_once: int = 100_000) -> Iterator[str]:
         """Write many sentences, not all of them in memory."""

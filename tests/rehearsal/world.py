@@ -1,4 +1,6 @@
-"""A machine with nothing on it: an empty data root, hub cache and results folder, and the stand-ins to fetch from."""
+"""A machine with nothing on it: an empty data root, hub cache and results folder, and the stand-ins
+to fetch from.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class World:
         assert program == "harness", command
         typed = [sys.executable, str(TYPED), str(self.folder / "differences.json"), *words]
         env = self.variables | variables
-        done = subprocess.run(typed, cwd=self.folder, env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            typed, cwd=self.folder, env=env, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr, done.stderr
         return done.stdout
@@ -51,7 +55,9 @@ class World:
 
 @contextmanager
 def world(folder: Path, counts: Counts, entries: Iterable[str]) -> Iterator[World]:
-    """Publish entries of the catalogue and the models of the profile `paper`; nothing of them is fetched."""
+    """Publish entries of the catalogue and the models of the profile `paper`; nothing of them is
+    fetched.
+    """
     (folder / "data").mkdir()
     publishers = Publishers(folder / "published", counts)
     with serving() as standin:
@@ -63,9 +69,13 @@ def world(folder: Path, counts: Counts, entries: Iterable[str]) -> Iterator[Worl
 
 
 def printed_commands(document: str, heading: str) -> list[str]:
-    """The commands `harness ...` that a document of the project prints below a heading, without their comments."""
+    """The commands `harness ...` that a document of the project prints below a heading, without
+    their comments.
+    """
     text = (ROOT / document).read_text(encoding="utf-8")
     part = re.split(rf"^#+ {re.escape(heading)}$", text, flags=re.M)[1]
     block = re.search(r"```sh\n(.*?)```", part, flags=re.S)
     lines = block[1].replace("\\\n", " ").splitlines()
-    return [" ".join(line.partition(" #")[0].split()) for line in lines if line.startswith("harness ")]
+    return [
+        " ".join(line.partition(" #")[0].split()) for line in lines if line.startswith("harness ")
+    ]

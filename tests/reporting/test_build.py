@@ -23,32 +23,54 @@ FILES = ("index.html", "report.md", "report.tex", "report.csv", "tables.csv")
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """Results of two profiles, two of an earlier backend, one of another lab, and one that no backend made."""
+    """Results of two profiles, two of an earlier backend, one of another lab, and one that no
+    backend made.
+    """
     store = Store(tmp_path_factory.mktemp("store") / "results")
     for saved in (
         *over_seeds("mcse", [70.0, 73.0, 72.2]),
         *over_seeds("simcse[temperature=<b>]", [20.0, 21.0], backend=1),
-        *over_seeds("none", [12.0], setting="none", backend=1, hyperparameters={"method": {}}, dev=(), losses={}),
-        *over_seeds("mcse", [61.7], profile="paper", setting="wiki+flickr", encoder="bert-base-uncased"),
+        *over_seeds(
+            "none",
+            [12.0],
+            setting="none",
+            backend=1,
+            hyperparameters={"method": {}},
+            dev=(),
+            losses={},
+        ),
+        *over_seeds(
+            "mcse", [61.7], profile="paper", setting="wiki+flickr", encoder="bert-base-uncased"
+        ),
     ):
         store.save(saved)
     store.save_failure(failure(result("mcse", 7), "RuntimeError: <img src=x onerror=alert(1)>"))
-    (again,) = over_seeds("mcse", [70.5], started="2026-02-03", hardware={"processor": "CPU of <b>lab-b</b>"})
+    (again,) = over_seeds(
+        "mcse", [70.5], started="2026-02-03", hardware={"processor": "CPU of <b>lab-b</b>"}
+    )
     lab_store(store, "lab-b").save(again)
     return store
 
 
-@pytest.mark.parametrize(("profile", "here", "absent"), [("tiny", "toy-bert", "61.7"), ("paper", "61.7", "toy-bert")])
+@pytest.mark.parametrize(
+    ("profile", "here", "absent"), [("tiny", "toy-bert", "61.7"), ("paper", "61.7", "toy-bert")]
+)
 def test_a_report_of_one_profile_has_no_other_results_and_prints_margin_labs_and_backend(
     store: Store, tmp_path: Path, profile: str, here: str, absent: str
 ) -> None:
     written = write_report(store, tmp_path / "out", profile, margin=0.25)
     assert written.page == tmp_path / "out" / "index.html"
-    texts = {name: (tmp_path / "out" / name).read_text("utf-8") for name in (*FILES, "papers/mcse.html")}
+    texts = {
+        name: (tmp_path / "out" / name).read_text("utf-8") for name in (*FILES, "papers/mcse.html")
+    }
     for name in FILES:
         assert here in texts[name], name
         assert absent not in texts[name], name
-    margin = {name for name, text in texts.items() if re.search(r"equivalent within (±|\$\\pm\$)0\.25 points", text)}
+    margin = {
+        name
+        for name, text in texts.items()
+        if re.search(r"equivalent within (±|\$\\pm\$)0\.25 points", text)
+    }
     assert margin == ({"papers/mcse.html", *FILES[:3]} if profile == "paper" else set())
     if profile == "tiny":
         assert (written.results, len(written.warnings)) == (6, 1)
@@ -56,10 +78,16 @@ def test_a_report_of_one_profile_has_no_other_results_and_prints_margin_labs_and
         assert text.count("| lab-b | 70.50 (+0.50) |") == 1
         assert "CPU of &lt;b&gt;lab-b&lt;/b&gt;" in page
         assert "mcse/<wbr>toy/<wbr>toy-bert/<wbr>seed-7" in page, "what failed is named"
-        assert "Eq." in (tmp_path / "out/methods/mcse.html").read_text("utf-8"), "the installed methods are described"
-        assert text.count("| MCSE | 3 | **71.73 ± 1.55**") == 1, "the mean is over the seeds of this store alone"
+        assert "Eq." in (tmp_path / "out/methods/mcse.html").read_text("utf-8"), (
+            "the installed methods are described"
+        )
+        assert text.count("| MCSE | 3 | **71.73 ± 1.55**") == 1, (
+            "the mean is over the seeds of this store alone"
+        )
         note = f"2 results were made by backend 1, the current one is {BACKEND_VERSION}"
-        assert all(note in said for said in (*written.warnings, text, page)), "none was trained by no backend"
+        assert all(note in said for said in (*written.warnings, text, page)), (
+            "none was trained by no backend"
+        )
         assert (tmp_path / "out/runs/index.html").read_text("utf-8").count("backend 1</span>") == 2
 
 
@@ -70,7 +98,9 @@ def test_a_margin_is_a_positive_number(store: Store, tmp_path: Path, margin: flo
 
 
 def test_no_results_of_a_profile_are_an_error_with_a_command(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no results of the profile 'small'; run `harness run --profile small"):
+    with pytest.raises(
+        UserError, match="no results of the profile 'small'; run `harness run --profile small"
+    ):
         Contents.of(Store(tmp_path / "nowhere"), "small")
 
 
@@ -93,7 +123,11 @@ def write(out: Path, *names: str) -> None:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_a_second_report_replaces_the_first_completely(tmp_path: Path) -> None:
@@ -120,7 +154,9 @@ def test_old_leftovers_of_killed_reports_are_removed(tmp_path: Path) -> None:
         if name != ".out.1.new":
             os.utime(tmp_path / name, (0, 0))
     write(tmp_path / "out", "index.html")
-    assert {path.name for path in tmp_path.iterdir()} == {"out", *kept}, "a folder of today may be in use"
+    assert {path.name for path in tmp_path.iterdir()} == {"out", *kept}, (
+        "a folder of today may be in use"
+    )
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "runs/notes.txt", ".hidden"])

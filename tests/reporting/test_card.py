@@ -1,4 +1,6 @@
-"""The model card: front matter that huggingface_hub reads back, and a body that hostile texts cannot break."""
+"""The model card: front matter that huggingface_hub reads back, and a body that hostile texts
+cannot break.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +28,33 @@ def made(variant: str = "mcse@official", seed: int = 0, **given: Any) -> Result:
         "encoder": {"pooling": "cls"},
     }
     return result(
-        variant, seed, given.pop("scores", sts(STS12=70.0 + seed, STS13=60.0)), hyperparameters=values, **given
+        variant,
+        seed,
+        given.pop("scores", sts(STS12=70.0 + seed, STS13=60.0)),
+        hyperparameters=values,
+        **given,
     )
 
 
 def test_the_front_matter_is_read_back_and_the_body_has_licence_and_bibtex() -> None:
     run, base = made(), "google-bert/bert-base-uncased"
-    facts = ModelFacts("cls", True, 64, 512, "BERT", base_model=base, language="en", licence="apache-2.0")
+    facts = ModelFacts(
+        "cls", True, 64, 512, "BERT", base_model=base, language="en", licence="apache-2.0"
+    )
     card = ModelCard(model_card(run, facts, [run]))
     data = card.data
     assert (data.base_model, data.language, data.license) == (base, "en", "apache-2.0")
     assert data.library_name == "sentence-transformers"
-    assert {"sentence-transformers", "feature-extraction", "sentence-similarity", "mcse"} == set(data.tags)
+    assert {"sentence-transformers", "feature-extraction", "sentence-similarity", "mcse"} == set(
+        data.tags
+    )
     assert data.pipeline_tag == "sentence-similarity"
-    read = {(entry.dataset_name, entry.metric_type, entry.metric_value) for entry in data.eval_results}
-    assert read == {("STS12", "spearman", 70.0), ("STS13", "spearman", 60.0)}, "averages are no data set"
+    read = {
+        (entry.dataset_name, entry.metric_type, entry.metric_value) for entry in data.eval_results
+    }
+    assert read == {("STS12", "spearman", 70.0), ("STS13", "spearman", 60.0)}, (
+        "averages are no data set"
+    )
     assert data.model_name == display_name(run)
     again = ModelCard(str(card))
     assert (again.data.to_dict(), again.text) == (data.to_dict(), card.text)
@@ -52,7 +66,9 @@ def test_the_front_matter_is_read_back_and_the_body_has_licence_and_bibtex() -> 
 
 
 def test_unknown_facts_are_left_out() -> None:
-    run = made("none[pooling=mean]", scores={"geometry": {"STS12": {"uniformity": -1.0, "alignment": 0.5}}})
+    run = made(
+        "none[pooling=mean]", scores={"geometry": {"STS12": {"uniformity": -1.0, "alignment": 0.5}}}
+    )
     facts = ModelFacts("avg-first-last", modules=False, width=64, longest=64, encoder="toy-bert")
     text = model_card(run, facts, [run])
     names = set(yaml.safe_load(text.split("---")[1]))
@@ -67,13 +83,20 @@ def test_unknown_facts_are_left_out() -> None:
 def test_scores_are_shown_with_mean_and_deviation() -> None:
     runs = [*(made(seed=seed) for seed in range(2)), made(seed=2, scores=sts(STS12=72.0))]
     text = model_card(runs[1], FACTS, runs)
-    assert f"| sts | STS12 | spearman | 71.00 | 71.00 ± {np.std([70, 71, 72], ddof=1):.2f} | 3 |" in text
-    assert "| sts | STS13 | spearman | 60.00 | 60.00 ± 0.00 | 2 |" in text, "one seed was not scored on it"
+    assert (
+        f"| sts | STS12 | spearman | 71.00 | 71.00 ± {np.std([70, 71, 72], ddof=1):.2f} | 3 |"
+        in text
+    )
+    assert "| sts | STS13 | spearman | 60.00 | 60.00 ± 0.00 | 2 |" in text, (
+        "one seed was not scored on it"
+    )
     alone = model_card(runs[0], FACTS, runs[:1])
     assert "| sts | STS12 | spearman | 70.00 | 70.00 | 1 |" in alone
     assert "(1 seed)" in alone
     assert "Smaller is better" not in alone
-    text = model_card(made(scores=sts(STS12=70.0)), FACTS, [made(scores=sts(STS12=70.0)), made(seed=1)])
+    text = model_card(
+        made(scores=sts(STS12=70.0)), FACTS, [made(scores=sts(STS12=70.0)), made(seed=1)]
+    )
     assert "| sts | STS13 | spearman | – | 60.00 | 1 |" in text
     assert [entry.dataset_name for entry in ModelCard(text).data.eval_results] == ["STS12"]
 
@@ -92,7 +115,9 @@ def test_the_method_is_described_with_what_was_left_out() -> None:
 @pytest.mark.parametrize("pooling", ["cls", "pooler", "mean", "avg-first-last"])
 def test_each_pooling_has_lines_that_compile(pooling: str) -> None:
     run = made()
-    text = model_card(run, ModelFacts(pooling, pooling != "avg-first-last", 64, 77, "toy-bert"), [run])
+    text = model_card(
+        run, ModelFacts(pooling, pooling != "avg-first-last", 64, 77, "toy-bert"), [run]
+    )
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
     assert len(blocks) == (1 if pooling == "avg-first-last" else 2)
     for block in blocks:
@@ -131,6 +156,8 @@ def test_hostile_texts_stay_texts() -> None:
     assert tags(shown, "script", "a", "em", "hr") == [0, 0, 0, 0]
     assert tags(shown, "h1", "h2", "table", "code") == tags(expected, "h1", "h2", "table", "code")
     for table in re.findall(r"<table>.*?</table>", shown, re.S):
-        rows = [len(re.findall(r"<t[dh][ >]", row)) for row in re.findall(r"<tr>.*?</tr>", table, re.S)]
+        rows = [
+            len(re.findall(r"<t[dh][ >]", row)) for row in re.findall(r"<tr>.*?</tr>", table, re.S)
+        ]
         assert len(set(rows)) == 1, "a cell ended early"
     assert shown.count("alert(1)") >= 12

@@ -21,7 +21,11 @@ RUNS = [
     *over_seeds("simcse", [70.0, 71.0, 72.0], hyperparameters={"training": {"precision": "fp32"}}),
     *over_seeds("mcse[lambda=1]", [74.0], hardware={"device": "cuda", "gpu": "H100"}),
 ]
-UNTRAINED = [run for name in ("cls", "mean") for run in over_seeds(f"none[pooling={name}]", [50.0], setting="none")]
+UNTRAINED = [
+    run
+    for name in ("cls", "mean")
+    for run in over_seeds(f"none[pooling={name}]", [50.0], setting="none")
+]
 
 
 def test_the_box_counts_what_weakens_the_numbers(tmp_path: Path) -> None:
@@ -57,7 +61,9 @@ def test_what_to_run_next_is_commands_as_typed(tmp_path: Path) -> None:
     assert list(to_run(whole, controls_to_run(whole))) == []
 
 
-def test_a_report_of_a_running_grid_says_so_and_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_of_a_running_grid_says_so_and_follows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store(tmp_path / "results")
     for saved in RUNS:
         store.save(saved)
@@ -77,7 +83,9 @@ def test_a_report_of_a_running_grid_says_so_and_follows_it(tmp_path: Path, monke
     monkeypatch.setattr(build, "render", lambda contents, out, one_file: out / "index.html")
     monkeypatch.setattr(build, "take_titles", lambda titles: None)
     monkeypatch.setattr("harness.cli.report.sleep", waits.append)
-    typed = CliRunner().invoke(cli, ["report", "--results", str(store.root), "--out", str(tmp_path), "--follow"])
+    typed = CliRunner().invoke(
+        cli, ["report", "--results", str(store.root), "--out", str(tmp_path), "--follow"]
+    )
     assert typed.exit_code == 0, typed.output
     assert len(waits) == 2
     assert typed.output.splitlines()[-1] == "4 results rendered, 0 runs in progress"

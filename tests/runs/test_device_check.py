@@ -1,4 +1,6 @@
-"""`harness doctor --device`: the short form on the CPU, and what it says where a device computes something else."""
+"""`harness doctor --device`: the short form on the CPU, and what it says where a device computes
+something else.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,28 @@ from harness.runs import device_check
 from harness.runs.device_check import DeviceCheck
 
 
-def test_a_cpu_passes_and_what_was_not_checked_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cpu_passes_and_what_was_not_checked_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     done = CliRunner(env={"COLUMNS": "160"}).invoke(cli, ["doctor", "--device", "cpu"])
     assert done.exit_code == 0, done.output
     shown = " ".join(done.output.split())
-    checked = ("torch", "fp32, scattered the same", "simcse differs by 0.0e+00", "open-clip: features of pictures")
+    checked = (
+        "torch",
+        "fp32, scattered the same",
+        "simcse differs by 0.0e+00",
+        "open-clip: features of pictures",
+    )
     not_checked = [f"{what} not checked" for what in ("GPU", "fp16", "other methods", "seeds 5`")]
     for line in (*checked, "ms a step", *not_checked):
         assert line in shown, line
     assert not list(tmp_path.iterdir())
 
 
-def test_a_device_that_computes_something_else_or_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_computes_something_else_or_nothing_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def tried(*given: Any) -> Iterator[tuple[Any, str, str | None]]:
         yield None, "flash", "its numbers differ by 40%"
 

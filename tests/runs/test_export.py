@@ -33,8 +33,19 @@ from harness.toy import student_folder
 from harness.work.base import execute
 
 METHODS = (
-    *("simcse", "simcse-sup", "none[pooling=mean]", "none", "simcse[pooling=pooler]", "simcse-sup[pooling=cls]"),
-    *("simcse[dropout=0.2,pooling=mean]", "simcse[attention_dropout=0,pooling=last]", "simcse[pooling=avg-first-last]"),
+    *(
+        "simcse",
+        "simcse-sup",
+        "none[pooling=mean]",
+        "none",
+        "simcse[pooling=pooler]",
+        "simcse-sup[pooling=cls]",
+    ),
+    *(
+        "simcse[dropout=0.2,pooling=mean]",
+        "simcse[attention_dropout=0,pooling=last]",
+        "simcse[pooling=avg-first-last]",
+    ),
 )
 SHORT = {"steps": 4, "eval_every": 2, "batch_size": 16}
 KEYS = {
@@ -84,7 +95,11 @@ def sentence_transformer(folder: Path) -> Any:
 
 def code(folder: Path, library: str) -> np.ndarray:
     """What the lines of the card for a library come to on SENTENCES."""
-    (text,) = (block for block in re.findall(r"```python\n(.*?)```", card(folder), re.S) if library in block)
+    (text,) = (
+        block
+        for block in re.findall(r"```python\n(.*?)```", card(folder), re.S)
+        if library in block
+    )
     namespace: dict[str, Any] = {}
     lines = re.sub(r'\["a man rides a horse", "someone is riding"\]', repr(SENTENCES), text)
     exec(lines.replace("FOLDER", str(folder)), namespace)
@@ -107,16 +122,26 @@ def test_the_exported_model_is_that_of_the_run(results: Path, tmp_path: Path, ke
     np.testing.assert_allclose(Student.load(folder, pooling).embed(SENTENCES), expected, atol=1e-5)
     for library in ("sentence_transformers", "AutoModel"):
         np.testing.assert_allclose(code(folder, library), expected, atol=1e-5)
-    scores = STSSuite(["ToySTS"]).evaluate(Embedder(lambda texts: model.encode(list(texts))), None).scores
+    scores = (
+        STSSuite(["ToySTS"])
+        .evaluate(Embedder(lambda texts: model.encode(list(texts))), None)
+        .scores
+    )
     assert scores["ToySTS"] == pytest.approx(done.result.latest("sts").scores["ToySTS"], abs=1e-3)
     if not key.startswith("none"):  # what was trained needs no conversion
         best = Store(results).work(done.result.fingerprint) / "best"
-        np.testing.assert_allclose(sentence_transformer(best).encode(SENTENCES), expected, atol=1e-5)
+        np.testing.assert_allclose(
+            sentence_transformer(best).encode(SENTENCES), expected, atol=1e-5
+        )
 
 
-def test_a_pooling_without_a_sentence_transformers_module_is_reported(results: Path, tmp_path: Path) -> None:
+def test_a_pooling_without_a_sentence_transformers_module_is_reported(
+    results: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "model"
-    done = CliRunner().invoke(cli, ["export", KEYS["avg-first-last"], "--to", str(folder), "--results", str(results)])
+    done = CliRunner().invoke(
+        cli, ["export", KEYS["avg-first-last"], "--to", str(folder), "--results", str(results)]
+    )
     assert done.exit_code == 0, done.output
     assert "sentence-transformers has no module for its pooling" in done.output
     assert not (folder / "modules.json").exists()
@@ -135,7 +160,14 @@ def test_the_card_describes_the_run(results: Path, tmp_path: Path) -> None:
     values = [run.latest("sts").scores["ToySTS"]["spearman"] for run in (done.result, other)]
     over = f"{np.mean(values):.2f} ± {np.std(values, ddof=1):.2f}"
     assert f"| sts | ToySTS | spearman | {values[0]:.2f} | {over} | 2 |" in text
-    for told in ("EMNLP 2021", "| toy-text | toy-sentences |", "steps=4", done.result.fingerprint, "Eq. 1", "licence"):
+    for told in (
+        "EMNLP 2021",
+        "| toy-text | toy-sentences |",
+        "steps=4",
+        done.result.fingerprint,
+        "Eq. 1",
+        "licence",
+    ):
         assert told in text, told
     assert "toy-triplets |" not in text, "SimCSE reads no triplets"
     (entry,) = ModelCard.load(tmp_path / "model" / "README.md").data.eval_results
@@ -151,7 +183,11 @@ def test_nothing_is_overwritten(results: Path, tmp_path: Path) -> None:
         (KEYS["cls"], note.parent, "nothing is overwritten"),
         (KEYS["cls"], note, "nothing is overwritten"),
         (KEYS["cls"], note / "below", "cannot be written"),
-        ("simcse/toy/toy-bert/seed-9", tmp_path / "model", "there is no result of simcse/toy/toy-bert/seed-9"),
+        (
+            "simcse/toy/toy-bert/seed-9",
+            tmp_path / "model",
+            "there is no result of simcse/toy/toy-bert/seed-9",
+        ),
     ):
         with pytest.raises(UserError, match=message):
             export(key, folder, results)
@@ -160,19 +196,25 @@ def test_nothing_is_overwritten(results: Path, tmp_path: Path) -> None:
     assert (export(KEYS["cls"], tmp_path / "empty", results).folder / "modules.json").is_file()
 
 
-def test_missing_weights_are_trained_again_by_the_command_in_the_message(results: Path, tmp_path: Path) -> None:
+def test_missing_weights_are_trained_again_by_the_command_in_the_message(
+    results: Path, tmp_path: Path
+) -> None:
     lost = tmp_path / "lost"
     shutil.copytree(results, lost, ignore=shutil.ignore_patterns(".work"))
     (file,) = lost.glob("tiny/simcse/*/*/seed-0-*.json")
     with pytest.raises(UserError, match="are not in") as refusal:
         export(str(file), tmp_path / "model", tmp_path)
     assert not (tmp_path / "model").exists()
-    words = shlex.split(str(refusal.value).split("`")[1].replace("AGAIN", shlex.quote(str(tmp_path / "again"))))
+    words = shlex.split(
+        str(refusal.value).split("`")[1].replace("AGAIN", shlex.quote(str(tmp_path / "again")))
+    )
     done = CliRunner().invoke(cli, [*words[1:], "--suites", "sts", "--device", "cpu"])
     assert done.exit_code == 0, done.output
     export(KEYS["cls"], tmp_path / "model", tmp_path / "again")
     np.testing.assert_allclose(
-        Student.load(tmp_path / "model").embed(SENTENCES), own(results, KEYS["cls"]).embed(SENTENCES), atol=1e-5
+        Student.load(tmp_path / "model").embed(SENTENCES),
+        own(results, KEYS["cls"]).embed(SENTENCES),
+        atol=1e-5,
     )
 
 
@@ -180,7 +222,9 @@ def test_a_key_with_several_results_needs_the_file(results: Path, tmp_path: Path
     both = tmp_path / "both"
     shutil.copytree(results, both)
     carry_out(plan(both, "simcse", **SHORT, temperature=0.1))
-    with pytest.raises(UserError, match="has 2 results of simcse/toy/toy-bert/seed-0; give the file") as refusal:
+    with pytest.raises(
+        UserError, match="has 2 results of simcse/toy/toy-bert/seed-0; give the file"
+    ) as refusal:
         export(KEYS["cls"], tmp_path / "model", both)
     files = sorted(both.glob("tiny/simcse/toy/toy-bert/seed-0-*.json"))
     third = Store(both).read(files[0])
@@ -192,13 +236,28 @@ def test_a_key_with_several_results_needs_the_file(results: Path, tmp_path: Path
         export(str(file), tmp_path / file.stem, tmp_path)
         texts.append(card(tmp_path / file.stem))
     assert sum("temperature=0.1" in text for text in texts) == 1
-    assert sum("(2 seeds)" in text for text in texts) == 1, "another temperature or group is another experiment"
+    assert sum("(2 seeds)" in text for text in texts) == 1, (
+        "another temperature or group is another experiment"
+    )
 
 
-def test_the_folder_of_an_untrained_encoder_is_asked_for_and_checked(results: Path, tmp_path: Path) -> None:
+def test_the_folder_of_an_untrained_encoder_is_asked_for_and_checked(
+    results: Path, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     shutil.copytree(student_folder(), outside)
-    words = ["eval", str(outside), "--pooling", "mean", "--suites", "sts", "--profile", "tiny", "--device", "cpu"]
+    words = [
+        "eval",
+        str(outside),
+        "--pooling",
+        "mean",
+        "--suites",
+        "sts",
+        "--profile",
+        "tiny",
+        "--device",
+        "cpu",
+    ]
     done = CliRunner().invoke(cli, [*words, "--results", str(tmp_path / "results")])
     assert done.exit_code == 0, done.output
     key = "none[pooling=mean]/none/outside/seed-0"
@@ -208,13 +267,17 @@ def test_the_folder_of_an_untrained_encoder_is_asked_for_and_checked(results: Pa
         export(key, tmp_path / "model", tmp_path / "results")
     export(key, tmp_path / "model", tmp_path / "results", encoder=outside)
     expected = Student.load(student_folder(), "mean").embed(SENTENCES)
-    np.testing.assert_allclose(sentence_transformer(tmp_path / "model").encode(SENTENCES), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        sentence_transformer(tmp_path / "model").encode(SENTENCES), expected, atol=1e-5
+    )
     assert ModelCard.load(tmp_path / "model" / "README.md").data.license == "unknown"
     (outside / "README.md").write_text("---\nlicense: apache-2.0\n---\n")
     licensed = export(key, tmp_path / "licensed", tmp_path / "results", encoder=outside).folder
     assert ModelCard.load(licensed / "README.md").data.license == "apache-2.0"
     (file,) = (tmp_path / "results").glob("tiny/*/*/*/seed-0-*.json")
-    assert "teacher" not in card(export(str(file), tmp_path / "old", tmp_path, encoder=outside).folder)
+    assert "teacher" not in card(
+        export(str(file), tmp_path / "old", tmp_path, encoder=outside).folder
+    )
     settings = outside / "tokenizer_config.json"
     settings.write_text(settings.read_text().replace("64", "32"))
     with pytest.raises(UserError, match="is not the encoder that"):

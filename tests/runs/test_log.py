@@ -36,10 +36,14 @@ def said(text: str) -> list[str]:
     return [re.sub(TIME, "", line) for line in lines]
 
 
-def progress(step: int, run: str = "mine", *, scored: bool = False, first: int = 0, waited: float = 0.0) -> Event:
+def progress(
+    step: int, run: str = "mine", *, scored: bool = False, first: int = 0, waited: float = 0.0
+) -> Event:
     dev = 50.126 if step >= 40 else None
     return Event(
-        "progress", run, progress=TrainingProgress(step, 100, 12.34, {"text": 1.0}, dev, scored, first, waited)
+        "progress",
+        run,
+        progress=TrainingProgress(step, 100, 12.34, {"text": 1.0}, dev, scored, first, waited),
     )
 
 
@@ -56,7 +60,11 @@ def test_what_is_worth_a_line(tmp_path: Path) -> None:
         for done in (10, 20):
             mine(features("clip text", done, 20))
         for step in (20, 30, 40, 50, 60):
-            mine(progress(step, scored=step in (40, 60), first=10, waited=0.04 if step < 60 else 0.23))
+            mine(
+                progress(
+                    step, scored=step in (40, 60), first=10, waited=0.04 if step < 60 else 0.23
+                )
+            )
         mine(Event("prepare", "mine", stage=Stage("tokens", "wiki", 7)))
     assert mine.path.read_text("utf-8", "replace").splitlines() == [
         "2026-01-02T03:04:05Z  start",
@@ -73,7 +81,11 @@ def test_a_line_that_was_cut_short_does_not_swallow_the_next(tmp_path: Path) -> 
     (tmp_path / "run.log").write_bytes(b"2026-01-01T00:00:00Z  whole\n2026-01-01T00:00:01Z  ha\xe6")
     with opened(tmp_path / "run.log") as mine:
         mine.write("two\nlines and \ud800")
-    assert said(mine.path.read_text("utf-8", "replace")) == ["whole", "ha\ufffd", "two lines and \\ud800"]
+    assert said(mine.path.read_text("utf-8", "replace")) == [
+        "whole",
+        "ha\ufffd",
+        "two lines and \\ud800",
+    ]
 
 
 def test_warnings_are_kept_while_the_run_goes_and_no_longer(tmp_path: Path) -> None:
@@ -95,7 +107,9 @@ def test_warnings_are_kept_while_the_run_goes_and_no_longer(tmp_path: Path) -> N
     ]
 
 
-def test_a_flood_of_warnings_and_a_broken_one_stop_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flood_of_warnings_and_a_broken_one_stop_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(log_module, "WARNINGS", 3)
     monkeypatch.setattr(logging, "raiseExceptions", False)
     with opened(tmp_path / "run.log") as mine:
@@ -103,12 +117,19 @@ def test_a_flood_of_warnings_and_a_broken_one_stop_nothing(tmp_path: Path, monke
         for index in range(9):
             log.warning("number %d", index)
     lines = said(mine.path.read_text("utf-8", "replace"))
-    assert lines[:2] == ["warning, harness.some.room: number 0", "warning, harness.some.room: number 1"]
+    assert lines[:2] == [
+        "warning, harness.some.room: number 0",
+        "warning, harness.some.room: number 1",
+    ]
     assert lines[2:] == ["more than 3 warnings; the rest are not recorded"]
 
 
 def do(root: Path, *suites: str, listen: Listener = ignore) -> None:
-    execute(plan(root, "simcse", setting="toy-text", suites=suites, steps=6), listen, Execution(device="cpu"))
+    execute(
+        plan(root, "simcse", setting="toy-text", suites=suites, steps=6),
+        listen,
+        Execution(device="cpu"),
+    )
 
 
 def test_a_stopped_run_and_a_suite_that_is_added_go_on_in_the_same_log(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""What a run was planned with is what it finds: classes, data and tests that change in between are refused."""
+"""What a run was planned with is what it finds: classes, data and tests that change in between are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ CHANGES: list[tuple[type, str, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("changed", "name", "value"), CHANGES, ids=[name for _, name, _ in CHANGES])
+@pytest.mark.parametrize(
+    ("changed", "name", "value"), CHANGES, ids=[name for _, name, _ in CHANGES]
+)
 def test_a_class_that_the_process_changed_is_refused_and_answers_for_nobody(
     changed: type, name: str, value: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -48,7 +52,9 @@ def test_a_class_that_the_process_changed_is_refused_and_answers_for_nobody(
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
     with monkeypatch.context() as patched:
         patched.setattr(changed, name, value)
-        assert name in altered(ClsPooling if changed is ClsPooling else MCSE if changed is Method else SIMCSE)
+        assert name in altered(
+            ClsPooling if changed is ClsPooling else MCSE if changed is Method else SIMCSE
+        )
         for ask in (planned, before.check_code):
             with pytest.raises(UserError, match=f"{name} was replaced after its class was defined"):
                 ask()
@@ -62,12 +68,16 @@ def test_a_class_that_the_process_changed_is_refused_and_answers_for_nobody(
     before.check_code()
 
 
-def test_a_function_that_the_process_replaced_beside_a_class_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_that_the_process_replaced_beside_a_class_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     place, name, before = SIMCSE.__module__, "info_nce", planned()
     with monkeypatch.context() as patched:
         patched.setattr(f"{place}.{name}", lambda *given, **named: 0)
         for ask in (planned, before.check_code):
-            with pytest.raises(UserError, match=rf"{place}.{name} was replaced after its class was defined"):
+            with pytest.raises(
+                UserError, match=rf"{place}.{name} was replaced after its class was defined"
+            ):
                 ask()
     assert planned().fingerprint == before.fingerprint
 
@@ -78,13 +88,21 @@ def test_answers_of_another_process_are_compared_with_the_class_where_the_run_is
     experiment = planned()
     with monkeypatch.context() as patched:
         patched.setattr(SIMCSE.Hyperparameters, "identity", lambda self: {"temperature": 0.5})
-        with pytest.raises(UserError, match="simcse has changed since the run was planned; run the same command again"):
+        with pytest.raises(
+            UserError,
+            match="simcse has changed since the run was planned; run the same command again",
+        ):
             experiment.check_code()
     experiment.check_code()
-    assert declared_method("simcse").configured("simcse", "paper", ({}, {}))["identity"]["temperature"] == 0.05
+    assert (
+        declared_method("simcse").configured("simcse", "paper", ({}, {}))["identity"]["temperature"]
+        == 0.05
+    )
 
 
-def test_no_declared_answer_is_kept_by_a_process_whose_code_has_changed_on_disk(tmp_path: Path) -> None:
+def test_no_declared_answer_is_kept_by_a_process_whose_code_has_changed_on_disk(
+    tmp_path: Path,
+) -> None:
     package = tmp_path / "harness_methods_copy"
     package.mkdir()
     code = f"""
@@ -101,7 +119,9 @@ print(any(pathlib.Path(os.environ["HARNESS_CACHE"]).rglob("*.json")))
 """
     for state, kept in (("changed", "False"), ("as it was", "True")):
         environment = {**os.environ, "HARNESS_CACHE": str(tmp_path / f"cache {state}")}
-        done = subprocess.run([sys.executable, "-c", code, state], env=environment, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code, state], env=environment, capture_output=True, text=True
+        )
         assert done.stdout.strip() == kept, done.stderr
 
 
@@ -110,7 +130,9 @@ class Lines(FileSource):
 
 
 @pytest.mark.parametrize("keep", ["size", "size and time", "nothing"])
-def test_an_input_that_changed_since_the_run_was_planned_is_refused(keep: str, tmp_path: Path) -> None:
+def test_an_input_that_changed_since_the_run_was_planned_is_refused(
+    keep: str, tmp_path: Path
+) -> None:
     path = tmp_path / "rows.txt"
     path.write_text("a cat sleeps")
     known = Ingredient(Lines([path.name]), tmp_path)
@@ -119,16 +141,23 @@ def test_an_input_that_changed_since_the_run_was_planned_is_refused(keep: str, t
     path.write_text("a dog sleeps" if keep != "nothing" else "a dog")
     if keep == "size and time":
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    with pytest.raises(UserError, match=r"rows\.txt has changed since the run was planned; run the same command again"):
+    with pytest.raises(
+        UserError,
+        match=r"rows\.txt has changed since the run was planned; run the same command again",
+    ):
         known.current()
     assert Ingredient(Lines([path.name]), tmp_path).fingerprint != before
 
 
-def test_scores_of_tests_that_changed_since_the_run_was_planned_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_of_tests_that_changed_since_the_run_was_planned_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     inventory = harness.plan("tiny", methods="simcse", seeds=1).inventory
     before = inventory.protocol("sts")
     inventory.check_protocol("sts")
     monkeypatch.setattr(inventory.suites["sts"], "identity", lambda root: "other data")
     assert inventory.protocol("sts") == before
-    with pytest.raises(UserError, match="a test of the suite 'sts' has changed since the run was planned"):
+    with pytest.raises(
+        UserError, match="a test of the suite 'sts' has changed since the run was planned"
+    ):
         inventory.check_protocol("sts")

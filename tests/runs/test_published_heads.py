@@ -28,7 +28,9 @@ WIDTH, DIMENSIONS = 64, 16
 
 def head(width: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(DIMENSIONS, width, generator=generator), torch.randn(DIMENSIONS, generator=generator)
+    return torch.randn(DIMENSIONS, width, generator=generator), torch.randn(
+        DIMENSIONS, generator=generator
+    )
 
 
 @pytest.fixture
@@ -50,10 +52,20 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 def profile(tmp_path: Path) -> str:
     """The tiny profile with public weights whose heads project toy CLIP's features."""
-    values = {"folder": "weights", "pooling": "cls", "encoder": "bert-base-uncased", "heads": "mcse.pt"}
-    lines = [f'{name} = "{value}"' for name, value in {**values, "images": "clip", "source": "here"}.items()]
+    values = {
+        "folder": "weights",
+        "pooling": "cls",
+        "encoder": "bert-base-uncased",
+        "heads": "mcse.pt",
+    }
+    lines = [
+        f'{name} = "{value}"'
+        for name, value in {**values, "images": "clip", "source": "here"}.items()
+    ]
     path = tmp_path / "mine.toml"
-    path.write_text("\n".join(['extends = "tiny"', 'description = "heads"', "[released.weights]", *lines]))
+    path.write_text(
+        "\n".join(['extends = "tiny"', 'description = "heads"', "[released.weights]", *lines])
+    )
     return str(path)
 
 
@@ -61,12 +73,20 @@ def features() -> np.ndarray:
     """Toy CLIP's features of the toy test images, (m, f)."""
     table = load_profile("tiny").teachers["clip"]
     teacher = open_teacher(
-        table.kind, get("teacher", str(table.registered))(), pooling="cls", max_length=32, device="cpu"
+        table.kind,
+        get("teacher", str(table.registered))(),
+        pooling="cls",
+        max_length=32,
+        device="cpu",
     )
-    return np.asarray(teacher.images(get("retrieval task", "ToyRetrieval").load(None).images.images))
+    return np.asarray(
+        teacher.images(get("retrieval task", "ToyRetrieval").load(None).images.images)
+    )
 
 
-def test_captions_and_images_meet_in_the_published_space(tmp_path: Path, data: Path, profile: str) -> None:
+def test_captions_and_images_meet_in_the_published_space(
+    tmp_path: Path, data: Path, profile: str
+) -> None:
     def scored(results: str) -> Result:
         how = {"released": True, "suites": "retrieval", "data_root": data, "device": "cpu"}
         (run,) = harness.run(profile, results=tmp_path / results, **how).runs
@@ -87,11 +107,23 @@ def test_captions_and_images_meet_in_the_published_space(tmp_path: Path, data: P
     assert scored("without").evaluations[0].warnings == ["retrieval: the model has no image side"]
 
 
-def test_vectors_of_another_pooling_are_not_projected(tmp_path: Path, data: Path, profile: str) -> None:
-    folders: dict[str, object] = {"profile": profile, "data_root": data, "results": tmp_path / "results"}
+def test_vectors_of_another_pooling_are_not_projected(
+    tmp_path: Path, data: Path, profile: str
+) -> None:
+    folders: dict[str, object] = {
+        "profile": profile,
+        "data_root": data,
+        "results": tmp_path / "results",
+    }
     given = f"weights={data / 'weights'}"
     cls, mean = (
-        harness.plan(methods=f"none[pooling={name}]", settings="toy", encoders=given, suites="retrieval", **folders)
+        harness.plan(
+            methods=f"none[pooling={name}]",
+            settings="toy",
+            encoders=given,
+            suites="retrieval",
+            **folders,
+        )
         for name in ("cls", "mean")
     )
     (with_heads,), (without,) = cls.runs, mean.runs
@@ -110,11 +142,15 @@ def test_the_heads_are_part_of_a_folders_content(data: Path) -> None:
     assert beside.fingerprint(None) == plain.fingerprint(None)
 
 
-def test_the_image_teacher_is_missing_where_images_are_scored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_image_teacher_is_missing_where_images_are_scored(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     name = "UdS-LSV/mcse-flickr-bert-base-uncased"
     table = load_profile("paper").released[name]
-    folder = tmp_path / "hub" / f"models--{name.replace('/', '--')}" / "snapshots" / str(table.revision)
+    folder = (
+        tmp_path / "hub" / f"models--{name.replace('/', '--')}" / "snapshots" / str(table.revision)
+    )
     shutil.copytree(student_folder(), folder)
     (folder / str(table.heads)).touch()
     plans = {
@@ -133,7 +169,9 @@ def test_the_image_teacher_is_missing_where_images_are_scored(monkeypatch: pytes
 def test_by_default_weights_with_heads_are_scored_on_images_too(tmp_path: Path) -> None:
     request = make_request(Selection("paper", released=True))
     scored = {spec.encoder for spec, suites in request.wanted.items() if "retrieval" in suites}
-    assert scored == {name for name, weights in load_profile("paper").released.items() if weights.heads}
+    assert scored == {
+        name for name, weights in load_profile("paper").released.items() if weights.heads
+    }
 
 
 def test_heads_without_their_image_teacher_are_refused() -> None:
@@ -141,5 +179,7 @@ def test_heads_without_their_image_teacher_are_refused() -> None:
     with pytest.raises(ValueError, match="'heads' and 'images'"):
         ReleasedTable(**{**table.model_dump(), "images": None})
     weights = {**table.model_dump(), "hub": None, "revision": None, "folder": "w"}
-    with pytest.raises(ValueError, match=r"released.weights.images: there is no table \[teachers.resnet\]"):
+    with pytest.raises(
+        ValueError, match=r"released.weights.images: there is no table \[teachers.resnet\]"
+    ):
         Profile(**{**load_profile("tiny").model_dump(), "released": {"weights": weights}})

@@ -29,7 +29,11 @@ def plan(folder: Path, **changes: Any) -> Any:
 
 def superseded(folder: Path) -> list[Result]:
     """All results below the folder for what was replaced, each a folder of results."""
-    return [kept for below in sorted((folder / ".superseded").glob("*")) for kept in Store(below).load()[0]]
+    return [
+        kept
+        for below in sorted((folder / ".superseded").glob("*"))
+        for kept in Store(below).load()[0]
+    ]
 
 
 def test_a_finished_run_is_trained_anew_and_what_it_had_is_kept(tmp_path: Path) -> None:
@@ -45,18 +49,25 @@ def test_a_finished_run_is_trained_anew_and_what_it_had_is_kept(tmp_path: Path) 
     steps = []
     (new,) = api.execute(asked, progress=lambda event: steps.append(event.progress)).runs
     assert any(steps), "it was trained"
-    assert (new.fingerprint, new.evaluations[0].scores) == (old.fingerprint, old.evaluations[0].scores)
+    assert (new.fingerprint, new.evaluations[0].scores) == (
+        old.fingerprint,
+        old.evaluations[0].scores,
+    )
     assert (new.started, new.finished) != (old.started, old.finished)
     assert [run.state for run in plan(tmp_path).runs] == ["done"]
     (earlier,) = (tmp_path / ".superseded").iterdir()
     assert Store(earlier).path(old).read_bytes() == before
-    assert [store.log(old).count("training starts") for store in (Store(earlier), Store(tmp_path))] == [1, 1]
+    assert [
+        store.log(old).count("training starts") for store in (Store(earlier), Store(tmp_path))
+    ] == [1, 1]
     for store in (Store(earlier), Store(tmp_path)):
         assert (store.work(old.fingerprint) / "best" / "model.safetensors").is_file()
     assert len(harness.results(tmp_path)) == 1, "tables never see what was replaced"
 
 
-def test_a_stopped_redo_goes_on_without_redo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_redo_goes_on_without_redo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two runs: one ends, the other's process is killed after its training."""
     first = {run.spec.seed: run for run in api.execute(plan(tmp_path, seeds=2)).runs}
     evaluate = run_module.evaluate
@@ -123,19 +134,30 @@ def test_of_several_runs_none_moves_while_one_is_in_another_process(tmp_path: Pa
     for each in runs:
         store.save(each)
     named = [(each.profile, each.spec, each.fingerprint) for each in runs]
-    with store.lock(runs[1].fingerprint), pytest.raises(UserError, match="seed-1 is in progress; run the same command"):
+    with (
+        store.lock(runs[1].fingerprint),
+        pytest.raises(UserError, match="seed-1 is in progress; run the same command"),
+    ):
         supersede(store, named)
     assert len(store.load()[0]) == 2
     assert not superseded(tmp_path)
 
 
-def test_a_stop_says_which_command_goes_on(tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_says_which_command_goes_on(
+    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*given: Any, **named: Any) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(api, "execute", interrupted)
-    for more, command in (([], "the same command again"), (["--redo"], "the same command without --redo")):
-        assert f"interrupted; run {command} to resume" in typed(*WORDS, *more, "--results", str(tmp_path))[2]
+    for more, command in (
+        ([], "the same command again"),
+        (["--redo"], "the same command without --redo"),
+    ):
+        assert (
+            f"interrupted; run {command} to resume"
+            in typed(*WORDS, *more, "--results", str(tmp_path))[2]
+        )
 
 
 def test_without_its_result_file_a_run_says_that_its_weights_were_kept(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""One run: suites evaluated once, arrays saved before the result, the machine recorded, each sentence embedded once."""
+"""One run: suites evaluated once, arrays saved before the result, the machine recorded, each
+sentence embedded once.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ def test_a_run_killed_between_its_arrays_and_its_result_has_both_in_the_end(
     def evaluate(embed: object, root: Path | None) -> SuiteScores:
         calls.append(1)
         return SuiteScores(
-            {"ToySTS": {"spearman": 1.0}, "Avg": {}}, arrays={ArrayName("ToySTS", "gold"): np.arange(len(calls))}
+            {"ToySTS": {"spearman": 1.0}, "Avg": {}},
+            arrays={ArrayName("ToySTS", "gold"): np.arange(len(calls))},
         )
 
     monkeypatch.setattr(made.inventory.suites["sts"], "evaluate", evaluate)
@@ -60,7 +63,9 @@ def test_a_run_killed_between_its_arrays_and_its_result_has_both_in_the_end(
     assert store.arrays(result)[ArrayName("ToySTS", "gold")].tolist() == [0]
 
 
-def test_a_result_without_arrays_has_none_and_records_machine_packages_and_commit(tmp_path: Path) -> None:
+def test_a_result_without_arrays_has_none_and_records_machine_packages_and_commit(
+    tmp_path: Path,
+) -> None:
     result = carried_out(plan(tmp_path, "none[pooling=mean]"))
     assert Store(tmp_path).arrays(result) == {}
     assert not list(tmp_path.rglob("seed-*.npz"))
@@ -71,7 +76,9 @@ def test_a_result_without_arrays_has_none_and_records_machine_packages_and_commi
     assert result.revision is None or len(result.revision.rstrip("+")) == 40
 
 
-def test_runs_at_a_time_share_the_cores_unless_a_person_sets_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_at_a_time_share_the_cores_unless_a_person_sets_the_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert Seat.equal("cpu", 1).threads == cores()
     assert Seat.equal("cpu", 10**6).threads == 1

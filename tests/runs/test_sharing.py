@@ -29,14 +29,27 @@ Harness = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def made(seed: int, lab: str, *, more: bool = False, **given: Any) -> Result:
-    scores = sts(ToySTS=70.0 + seed) | ({"geometry": {"ToySTS": {"alignment": 0.25}}} if more else {})
-    return record("mcse[lambda=0.1]", seed, scores, started=f"2026 {lab}", hardware={"processor": lab}, **given)
+    scores = sts(ToySTS=70.0 + seed) | (
+        {"geometry": {"ToySTS": {"alignment": 0.25}}} if more else {}
+    )
+    return record(
+        "mcse[lambda=0.1]",
+        seed,
+        scores,
+        started=f"2026 {lab}",
+        hardware={"processor": lab},
+        **given,
+    )
 
 
 def store_of(folder: Path, *results: Result) -> Store:
     store = Store(folder)
     for result in results:
-        store.save_arrays(result, result.evaluations[0], {ArrayName("ToySTS", "cosines"): np.array([result.spec.seed])})
+        store.save_arrays(
+            result,
+            result.evaluations[0],
+            {ArrayName("ToySTS", "cosines"): np.array([result.spec.seed])},
+        )
         store.save(result)
     return store
 
@@ -53,10 +66,14 @@ def harness(standin: StandIn, tmp_path: Path) -> Harness:
     """Run the command line with a hub client that uses the stand-in."""
     variables = client_variables(standin, tmp_path / "hf") | {"HF_TOKEN": TOKEN}
 
-    def run(*words: str, code: int = 0, program: str = COMMAND, **env: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        *words: str, code: int = 0, program: str = COMMAND, **env: str
+    ) -> subprocess.CompletedProcess[str]:
         line = [sys.executable, "-c", program, *words]
         environment = variables | {"HARNESS_CACHE": os.environ["HARNESS_CACHE"]} | env
-        done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            line, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300
+        )
         assert done.returncode == code, done.stdout + done.stderr
         return done
 
@@ -66,7 +83,10 @@ def harness(standin: StandIn, tmp_path: Path) -> Harness:
 def test_two_labs_share_a_repository_and_nothing_is_overwritten(
     standin: StandIn, harness: Harness, tmp_path: Path
 ) -> None:
-    first, second = store_of(tmp_path / "a", made(0, "a"), made(1, "a")), store_of(tmp_path / "b", made(0, "b"))
+    first, second = (
+        store_of(tmp_path / "a", made(0, "a"), made(1, "a")),
+        store_of(tmp_path / "b", made(0, "b")),
+    )
     done = harness("results", "push", REPOSITORY, "--contributor", "lab-a", "--results", "a")
     assert done.stdout.startswith("4 files added to group/results, commit ")
     assert standin.private == {f"datasets/{REPOSITORY}"}
@@ -74,7 +94,9 @@ def test_two_labs_share_a_repository_and_nothing_is_overwritten(
     held = standin.inside(f"datasets/{REPOSITORY}", standin.heads[f"datasets/{REPOSITORY}"])
     for lab, store in (("lab-a", first), ("lab-b", second)):
         for path in store.root.rglob("seed-*"):
-            assert held[f"labs/{lab}/{path.relative_to(store.root).as_posix()}"] == path.read_bytes()
+            assert (
+                held[f"labs/{lab}/{path.relative_to(store.root).as_posix()}"] == path.read_bytes()
+            )
     assert len(held) == 6
 
     pulled = harness("results", "pull", REPOSITORY, "--results", "c")
@@ -83,7 +105,9 @@ def test_two_labs_share_a_repository_and_nothing_is_overwritten(
     into = Store(tmp_path / "c")
     assert sorted(labs_of(into)) == ["lab-a", "lab-b"]
     assert {contributor(into, result) for result in into.load()[0]} == {"lab-a"}
-    assert [[copy.hardware["processor"] for copy in copies.values()] for copies in repeated(into)] == [["a", "b"]]
+    assert [
+        [copy.hardware["processor"] for copy in copies.values()] for copies in repeated(into)
+    ] == [["a", "b"]]
     assert all(into.arrays(result) for result in into.load()[0])
     again = harness("results", "push", REPOSITORY, "--contributor", "lab-c", "--results", "c")
     # what came from others keeps their names
@@ -95,23 +119,40 @@ def test_two_labs_share_a_repository_and_nothing_is_overwritten(
     assert more.stdout.startswith("1 file ")
     newest = standin.inside(f"datasets/{REPOSITORY}", standin.heads[f"datasets/{REPOSITORY}"])
     store_of(tmp_path / "other", made(0, "a, again"))
-    clash = harness("results", "push", REPOSITORY, "--contributor", "lab-a", "--results", "other", code=1)
-    assert clash.stderr.startswith("conflict: lab-a has two results of mcse[lambda=0.1]/toy/toy-bert/seed-0")
-    assert standin.inside(f"datasets/{REPOSITORY}", standin.heads[f"datasets/{REPOSITORY}"]) == newest
+    clash = harness(
+        "results", "push", REPOSITORY, "--contributor", "lab-a", "--results", "other", code=1
+    )
+    assert clash.stderr.startswith(
+        "conflict: lab-a has two results of mcse[lambda=0.1]/toy/toy-bert/seed-0"
+    )
+    assert (
+        standin.inside(f"datasets/{REPOSITORY}", standin.heads[f"datasets/{REPOSITORY}"]) == newest
+    )
     # an earlier commit is still there
     early = next(iter(standin.commits))
-    assert early in harness("results", "pull", REPOSITORY, "--revision", early, "--results", "d").stdout
+    assert (
+        early
+        in harness("results", "pull", REPOSITORY, "--revision", early, "--results", "d").stdout
+    )
     assert sorted(labs_of(Store(tmp_path / "d"))) == ["lab-a"]
-    kept = [path for path in tmp_path.rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()]
+    kept = [
+        path
+        for path in tmp_path.rglob("*")
+        if path.is_file() and TOKEN.encode() in path.read_bytes()
+    ]
     assert kept == [], "the token is nowhere"
 
 
-def test_what_is_pulled_is_checked_as_what_is_merged(standin: StandIn, harness: Harness, tmp_path: Path) -> None:
+def test_what_is_pulled_is_checked_as_what_is_merged(
+    standin: StandIn, harness: Harness, tmp_path: Path
+) -> None:
     store = store_of(tmp_path / "a", made(0, "a"), made(1, "a"))
     for number, path in enumerate(store.files()):
         name = f"labs/lab-a/{path.relative_to(store.root).as_posix()}"
         standin.hub_file(
-            REPOSITORY, name, path.read_bytes().replace(b"70.0", b"99.0") if not number else path.read_bytes()
+            REPOSITORY,
+            name,
+            path.read_bytes().replace(b"70.0", b"99.0") if not number else path.read_bytes(),
         )
     evil = store.files()[1].read_bytes()
     standin.hub_file(REPOSITORY, "labs/.hidden/tiny/mcse/toy/toy-bert/seed-1-0.json", evil)
@@ -120,7 +161,9 @@ def test_what_is_pulled_is_checked_as_what_is_merged(standin: StandIn, harness: 
     assert "'.hidden' is not a valid contributor name" in done.stderr
     assert [result.spec.seed for result in Store(tmp_path / "c").load()[0]] == [1]
     # a damaged file of the repository is not written over either
-    pushed = harness("results", "push", REPOSITORY, "--contributor", "lab-a", "--results", "a", code=1)
+    pushed = harness(
+        "results", "push", REPOSITORY, "--contributor", "lab-a", "--results", "a", code=1
+    )
     assert "does not match its digest" in pushed.stderr
     held = standin.inside(f"datasets/{REPOSITORY}", standin.heads[f"datasets/{REPOSITORY}"])
     (name,) = (name for name in held if name.endswith(".json") and "seed-0-" in name)
@@ -134,7 +177,9 @@ def test_a_lab_of_which_every_result_is_too_large_to_fetch_keeps_what_it_has(
     push = "results", "push", REPOSITORY, "--contributor", "lab-a", "--results", "a"
     harness(*push)
     held = standin.inside(f"datasets/{REPOSITORY}", standin.heads[f"datasets/{REPOSITORY}"])
-    again = harness(*push, program=f"import harness.runs.hub as hub; hub.MOST_PACKED = 100; {COMMAND}", code=1)
+    again = harness(
+        *push, program=f"import harness.runs.hub as hub; hub.MOST_PACKED = 100; {COMMAND}", code=1
+    )
     assert "has more than 0 MB; left out" in again.stderr
     assert standin.inside(f"datasets/{REPOSITORY}", standin.heads[f"datasets/{REPOSITORY}"]) == held
 
@@ -146,9 +191,13 @@ def test_mistakes_are_one_line(standin: StandIn, harness: Harness, tmp_path: Pat
         return harness("results", *words, "--results", "a", code=2, **env).stderr
 
     push = ("push", REPOSITORY, "--contributor", "a")
-    assert "the hub has no data set group/nothing that you may see" in refused("pull", "group/nothing")
+    assert "the hub has no data set group/nothing that you may see" in refused(
+        "pull", "group/nothing"
+    )
     assert "is not the name of a repository" in refused("pull", "nothing")
-    assert "is not a valid contributor name" in refused("push", REPOSITORY, "--contributor", "../up")
+    assert "is not a valid contributor name" in refused(
+        "push", REPOSITORY, "--contributor", "../up"
+    )
     assert "does not let you use group/results (403)" in refused(*push, HF_TOKEN="another")
     standin.heads["datasets/group/results"] = "0" * 40
     assert "group/results has no results in its folder labs" in refused("pull", REPOSITORY)
@@ -182,7 +231,14 @@ def test_a_model_is_pushed_to_a_new_repository_and_never_over_another(
     (folder / "README.md").write_text("---\nlicense: unknown\n---\n\n# A model\n")
     done = harness(str(folder), program=PUSH)
     commit = standin.heads["me/a-model"]
-    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert done.stdout == f"{commit}\nme/a-model has {len(files)} files already; give a new repository\n"
+    files = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    assert (
+        done.stdout
+        == f"{commit}\nme/a-model has {len(files)} files already; give a new repository\n"
+    )
     assert standin.inside("me/a-model", commit) == files
     assert standin.private == {"me/a-model"}

@@ -1,4 +1,5 @@
-"""What a run trains on, as loaded, runs as its teachers among it, and its model: trained once, loaded again, untrained.
+"""What a run trains on, as loaded, runs as its teachers among it, and its model: trained once,
+loaded again, untrained.
 
 What a kill leaves is resumed in tests/faults.
 """
@@ -56,7 +57,9 @@ def inputs_of(asked: Experiment, store: Store) -> Inputs:
     return training_inputs(asked, "cpu", teacher_folders(asked, store))
 
 
-def data(variant: str, store: Store, setting: str = "toy", profile: Profile | None = None) -> TrainingData:
+def data(
+    variant: str, store: Store, setting: str = "toy", profile: Profile | None = None
+) -> TrainingData:
     found = inputs_of(experiment(f"{variant}/{setting}/toy-bert/seed-0", profile), store).data
     assert found is not None
     return found
@@ -74,7 +77,9 @@ def carried_out(made: Plan) -> list[str]:
     return [stage_text(event.stage) for event in events if event.stage and event.kind == "prepare"]
 
 
-def test_an_untrained_encoder_has_no_heads_and_an_empty_record(tmp_path: Path, store: Store) -> None:
+def test_an_untrained_encoder_has_no_heads_and_an_empty_record(
+    tmp_path: Path, store: Store
+) -> None:
     made = trained(experiment("none[pooling=mean]/none/toy-bert/seed-0"), store)
     assert made.heads is None
     assert made.record == TrainingRecord()
@@ -96,12 +101,15 @@ def test_a_finished_training_is_loaded_and_not_repeated(store: Store, events: li
 
 
 @pytest.mark.parametrize(
-    ("variant", "text", "other"), [("simcse", 32, 0), ("mcse", 32, 16), ("visualcse[image_batch_size=5]", 32, 20)]
+    ("variant", "text", "other"),
+    [("simcse", 32, 0), ("mcse", 32, 16), ("visualcse[image_batch_size=5]", 32, 20)],
 )
 def test_a_budget_counts_rows_of_text_and_of_the_other_modality(
     variant: str, text: int, other: int, store: Store
 ) -> None:
-    """Captions, which half of the steps have here, count for the other modality if their images are read."""
+    """Captions, which half of the steps have here, count for the other modality if their images are
+    read.
+    """
     budget = trained(experiment(f"{variant}/toy/toy-bert/seed-0", **SHORT), store).budget
     assert budget is not None
     assert (budget.steps, budget.text_rows, budget.other_rows) == (4, text, other)
@@ -110,26 +118,40 @@ def test_a_budget_counts_rows_of_text_and_of_the_other_modality(
 
 def test_streams_have_the_rows_of_their_corpora_and_nothing_else(store: Store) -> None:
     loaded = data("simcse", store)
-    assert {stream: len(tokens) for stream, tokens in loaded.tokens.items()} == {"sentences": 8192, "pairs": 4096}
+    assert {stream: len(tokens) for stream, tokens in loaded.tokens.items()} == {
+        "sentences": 8192,
+        "pairs": 4096,
+    }
     assert not loaded.features
     assert not loaded.media
     media = data("visualcse", store).media
-    assert {stream: len(rows) for stream, rows in media.items()} == {"images": 4096}, "of a method that reads them"
+    assert {stream: len(rows) for stream, rows in media.items()} == {"images": 4096}, (
+        "of a method that reads them"
+    )
 
 
 def test_two_corpora_of_images_are_refused(store: Store) -> None:
     tiny = load_profile("tiny")
     corpora = {**tiny.corpora, "more-images": tiny.corpora["toy-images"]}
     setting = Setting(corpora=("toy-text", "toy-images", "more-images"))
-    profile = tiny.model_copy(update={"corpora": corpora, "settings": {**tiny.settings, "two": setting}})
-    with pytest.raises(UserError, match="two corpora of the same kind, toy-images, more-images; keep one"):
+    profile = tiny.model_copy(
+        update={"corpora": corpora, "settings": {**tiny.settings, "two": setting}}
+    )
+    with pytest.raises(
+        UserError, match="two corpora of the same kind, toy-images, more-images; keep one"
+    ):
         data("visualcse", store, "two", profile)
 
 
 @pytest.mark.parametrize(("size", "warned"), [(64, True), (128, False)])
-def test_text_that_the_mixing_rule_never_reads_is_a_warning(store: Store, size: int, warned: bool) -> None:
+def test_text_that_the_mixing_rule_never_reads_is_a_warning(
+    store: Store, size: int, warned: bool
+) -> None:
     tiny = load_profile("tiny")
-    few = {"few-text": Corpus(kind="toy-sentences", size=size), "few-pairs": Corpus(kind="toy-pairs", size=64)}
+    few = {
+        "few-text": Corpus(kind="toy-sentences", size=size),
+        "few-pairs": Corpus(kind="toy-pairs", size=64),
+    }
     settings = {**tiny.settings, "few": Setting(corpora=tuple(few))}
     profile = tiny.model_copy(update={"corpora": {**tiny.corpora, **few}, "settings": settings})
     made = trained(experiment("mcse/few/toy-bert/seed-0", profile, steps=2, eval_every=2), store)
@@ -139,19 +161,29 @@ def test_text_that_the_mixing_rule_never_reads_is_a_warning(store: Store, size: 
 
 def test_another_run_as_teacher_is_another_experiment() -> None:
     texts = [STUDENT, "simcse/toy/toy-bert/seed-1", "simcse[temperature=0.1]/toy/toy-bert/seed-0"]
-    assert len({experiment(f"dalr[text=run:{text}]/toy/toy-bert/seed-0").fingerprint for text in texts}) == 3
+    assert (
+        len(
+            {experiment(f"dalr[text=run:{text}]/toy/toy-bert/seed-0").fingerprint for text in texts}
+        )
+        == 3
+    )
 
 
 @pytest.mark.parametrize(
     ("variant", "message"),
     [
         ("dalr[text=run:simcse/nowhere/toy-bert/seed-0]", "no setting 'nowhere'"),
-        ("dalr[text=run:mcse/toy-text/toy-bert/seed-0]", "cannot be trained: mcse needs image-caption pairs"),
+        (
+            "dalr[text=run:mcse/toy-text/toy-bert/seed-0]",
+            "cannot be trained: mcse needs image-caption pairs",
+        ),
         ("dalr[text=run:simcse/toy/no-bert/seed-0]", "no encoder 'no-bert'"),
         ("visualcse[patches=other]", "has no patch embedding 'other'"),
     ],
 )
-def test_a_teacher_or_patch_embedding_that_cannot_be_is_refused(tmp_path: Path, variant: str, message: str) -> None:
+def test_a_teacher_or_patch_embedding_that_cannot_be_is_refused(
+    tmp_path: Path, variant: str, message: str
+) -> None:
     with pytest.raises(UserError, match=message):
         plan(tmp_path, variant)
 
@@ -181,9 +213,13 @@ def test_a_run_trains_its_teacher_first_and_reads_its_sentences(
     again = plan(tmp_path, TAUGHT, seeds=(1,))
     assert [run.resolved.spec.seed for run in again.todo] == [1]
     weights, *_, student = jobs_of(again)
-    assert (weights.key, weights.id) == (f"weights of {STUDENT}", teacher.fingerprint), "under the lock of its run"
+    assert (weights.key, weights.id) == (f"weights of {STUDENT}", teacher.fingerprint), (
+        "under the lock of its run"
+    )
     assert weights.id in student.needs
-    with pytest.raises(UserError, match=r"is a teacher, and its weights are not in .*best; .* without --no-shared"):
+    with pytest.raises(
+        UserError, match=r"is a teacher, and its weights are not in .*best; .* without --no-shared"
+    ):
         inputs_of(again.todo[0].experiment, store)
     carried_out(again)
     assert best.is_dir()
@@ -192,7 +228,11 @@ def test_a_run_trains_its_teacher_first_and_reads_its_sentences(
 @pytest.mark.usefixtures("_empty_cache")
 def test_features_are_computed_once_for_all_runs(store: Store, events: list[Event]) -> None:
     data("kdmcse", store)
-    assert any("toy-clip: features of captions" in stage_text(event.stage) for event in events if event.stage)
+    assert any(
+        "toy-clip: features of captions" in stage_text(event.stage)
+        for event in events
+        if event.stage
+    )
     events.clear()
     data("kdmcse[margin=0.2]", store)
     assert not events
@@ -217,7 +257,10 @@ def assert_same_partners(one: np.ndarray, other: np.ndarray) -> None:
 
 
 def test_controls_are_drawn_from_the_real_features_or_noise(store: Store) -> None:
-    kinds = [data(text, store).features["image"] for text in ("mcse", *(f"mcse[images={name}]" for name in CONTROLS))]
+    kinds = [
+        data(text, store).features["image"]
+        for text in ("mcse", *(f"mcse[images={name}]" for name in CONTROLS))
+    ]
     rows = np.arange(len(kinds[0]))
     plain, shuffled, random, noise, permuted = (values[rows] for values in kinds)
     assert not np.array_equal(plain, shuffled)
@@ -236,16 +279,25 @@ def test_controls_are_drawn_from_the_real_features_or_noise(store: Store) -> Non
 def test_features_of_tests_are_computed_once_and_a_control_has_the_true_ones(
     tmp_path: Path, store: Store, events: list[Event]
 ) -> None:
-    def tests(variant: str, suite: str = "retrieval") -> Mapping[tuple[str, FeatureKind], np.ndarray]:
+    def tests(
+        variant: str, suite: str = "retrieval"
+    ) -> Mapping[tuple[str, FeatureKind], np.ndarray]:
         made = plan(tmp_path, variant, setting="toy-pairs", suites=[suite])
         return load_inputs(made.runs[0], made.inventory, Seat("cpu"), {}).tests
 
     plain = tests("mcse")
-    assert {name: len(rows) for name, rows in plain.items()} == {("ToyRetrieval", "image"): 1000}, "as the suite asks"
+    assert {name: len(rows) for name, rows in plain.items()} == {("ToyRetrieval", "image"): 1000}, (
+        "as the suite asks"
+    )
     events.clear()
     for variant in ("mcse", *(f"mcse[images={images}]" for images in CONTROLS)):
-        np.testing.assert_array_equal(tests(variant)["ToyRetrieval", "image"], plain["ToyRetrieval", "image"])
+        np.testing.assert_array_equal(
+            tests(variant)["ToyRetrieval", "image"], plain["ToyRetrieval", "image"]
+        )
     assert not events
     assert set(tests("mcse", "figures")) == set(plain), "its teacher reads no captions"
     assert not tests("simcse")
-    assert set(tests("kdmcse", "figures")) == {("ToyRetrieval", "image"), ("ToyRetrieval", "caption")}
+    assert set(tests("kdmcse", "figures")) == {
+        ("ToyRetrieval", "image"),
+        ("ToyRetrieval", "caption"),
+    }

@@ -1,4 +1,6 @@
-"""Equivalence within a margin, its power, and the seeds that decide, against scipy, published powers and simulation."""
+"""Equivalence within a margin, its power, and the seeds that decide, against scipy, published
+powers and simulation.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ B = [74.2, 75.1, 73.0, 76.4]
 
 @pytest.mark.parametrize("margin", [0.5, 2.0, 3.5, 5.0])
 def test_it_is_two_one_sided_t_tests(margin: float) -> None:
-    """Each side's null, a difference of -margin or of +margin, by scipy's one-sided test of shifted values."""
+    """Each side's null, a difference of -margin or of +margin, by scipy's one-sided test of shifted
+    values.
+    """
     above = scipy.stats.ttest_ind([value + margin for value in A], B, alternative="greater").pvalue
     below = scipy.stats.ttest_ind([value - margin for value in A], B, alternative="less").pvalue
     interval = scipy.stats.ttest_ind(A, B).confidence_interval(0.9)
@@ -37,7 +41,9 @@ def test_it_is_two_one_sided_t_tests(margin: float) -> None:
     assert test.p == pytest.approx(max(above, below))
     assert (test.low, test.high, test.level) == pytest.approx((interval.low, interval.high, 0.9))
     assert test.bound == pytest.approx(max(-interval.low, interval.high))
-    above = scipy.stats.ttest_rel([value + margin for value in A[:4]], B, alternative="greater").pvalue
+    above = scipy.stats.ttest_rel(
+        [value + margin for value in A[:4]], B, alternative="greater"
+    ).pvalue
     below = scipy.stats.ttest_rel([value - margin for value in A[:4]], B, alternative="less").pvalue
     assert equivalence_test(paired_t_test(A[:4], B), margin).p == pytest.approx(max(above, below))
     back = equivalence_test(t_test(B, A), margin)
@@ -45,7 +51,10 @@ def test_it_is_two_one_sided_t_tests(margin: float) -> None:
 
 
 SUMMARIES = st.builds(
-    Summary, st.floats(-3, 3), st.floats(0, 2).filter(lambda std: std == 0 or std > 1e-3), st.integers(2, 12)
+    Summary,
+    st.floats(-3, 3),
+    st.floats(0, 2).filter(lambda std: std == 0 or std > 1e-3),
+    st.integers(2, 12),
 )
 
 
@@ -69,7 +78,8 @@ def test_without_spread_the_margin_alone_decides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("effect", "std", "n"), [(0.0, 0.6, 2), (0.3, 0.5, 3), (0.6, 0.4, 5), (1.0, 0.7, 8), (-1.3, 1.0, 5), (0.0, 1.5, 30)]
+    ("effect", "std", "n"),
+    [(0.0, 0.6, 2), (0.3, 0.5, 3), (0.6, 0.4, 5), (1.0, 0.7, 8), (-1.3, 1.0, 5), (0.0, 1.5, 30)],
 )
 def test_power_against_simulated_experiments(effect: float, std: float, n: int) -> None:
     """The share that shows equivalence within 1 or a difference."""
@@ -83,7 +93,9 @@ def test_power_against_simulated_experiments(effect: float, std: float, n: int) 
 
 
 @pytest.mark.parametrize(("effect", "std", "n"), [(0.0, 0.6, 3), (0.6, 0.4, 5), (-1.3, 1.0, 8)])
-def test_power_of_pairs_and_beside_print_against_simulated_experiments(effect: float, std: float, n: int) -> None:
+def test_power_of_pairs_and_beside_print_against_simulated_experiments(
+    effect: float, std: float, n: int
+) -> None:
     """Pairs have differences with this deviation; a printed side of five seeds is never drawn."""
     generator = np.random.default_rng(n)
     values = generator.normal(effect, std, (60_000, n))
@@ -102,13 +114,17 @@ def test_power_of_pairs_and_beside_print_against_simulated_experiments(effect: f
 
 
 def test_no_number_of_seeds_decides_beside_three_printed_ones_that_vary_too_much() -> None:
-    """With ever more seeds, the standard error stays above 1 / sqrt(3), and the margin and the difference below it."""
+    """With ever more seeds, the standard error stays above 1 / sqrt(3), and the margin and the
+    difference below it.
+    """
     assert seeds_to_decide(0.5, 1.0, 0.5, other=Summary(70.0, 1.0, 3)) is None
     assert seeds_to_decide(0.5, 1.0, 0.5) is not None
     assert seeds_to_decide(3.0, 1.0, None, other=Summary(70.0, 1.0, 3)) is not None
 
 
-@pytest.mark.parametrize(("effect", "std"), [(0.0, 1.0), (0.5, 0.6), (1.0, 0.8), (-1.4, 1.2), (3.0, 0.5)])
+@pytest.mark.parametrize(
+    ("effect", "std"), [(0.0, 1.0), (0.5, 0.6), (1.0, 0.8), (-1.4, 1.2), (3.0, 0.5)]
+)
 def test_seeds_to_decide_are_the_first_with_enough_power(effect: float, std: float) -> None:
     n = seeds_to_decide(effect, std, 1.0)
     powers = [power_of_verdict(effect, std, count, 1.0) for count in range(2, n + 1)]
@@ -120,7 +136,9 @@ def test_a_margin_helps_and_a_large_difference_needs_none() -> None:
     assert (seeds_to_decide(0.4, 0.8, 1.0) or 0) < (seeds_to_decide(0.4, 0.8, None) or 0)
     df, shift = 8, 4.0 / 2.0 * 2.5**0.5
     critical = scipy.stats.t.ppf(0.975, df)
-    by_noncentral = scipy.stats.nct.sf(critical, df, shift) + scipy.stats.nct.cdf(-critical, df, shift)
+    by_noncentral = scipy.stats.nct.sf(critical, df, shift) + scipy.stats.nct.cdf(
+        -critical, df, shift
+    )
     assert power_of_verdict(4.0, 2.0, 5, None) == pytest.approx(by_noncentral)
     assert power_of_verdict(9.0, 2.0, 5, 0.1) == pytest.approx(power_of_verdict(9.0, 2.0, 5, None))
     assert seeds_to_decide(0.0, 1.0, None) is None
@@ -134,7 +152,10 @@ def test_edges_and_nonsense() -> None:
     a, test = summarise(A), t_test(A, B)
     for message, wrong in (
         ("standard deviation", lambda: pooled_deviation(Summary(0.0, None, 1), a)),
-        *(("margin", partial(equivalence_test, test, margin)) for margin in (0.0, -1.0, math.nan, math.inf)),
+        *(
+            ("margin", partial(equivalence_test, test, margin))
+            for margin in (0.0, -1.0, math.nan, math.inf)
+        ),
         ("alpha", lambda: equivalence_test(test, 1.0, alpha=0.5)),
         ("deviation", lambda: power_of_verdict(0.0, math.nan, 5, 1.0)),
         ("a difference", lambda: power_of_verdict(math.nan, 1.0, 5, 1.0)),

@@ -38,7 +38,9 @@ def test_exact_permutation_against_every_order(b: list[float]) -> None:
 
 
 def test_permutation_agrees_with_scipy_and_knows_its_least_p() -> None:
-    theirs = scipy.stats.permutation_test((A, B), lambda a, b: np.mean(a) - np.mean(b), n_resamples=np.inf)
+    theirs = scipy.stats.permutation_test(
+        (A, B), lambda a, b: np.mean(a) - np.mean(b), n_resamples=np.inf
+    )
     assert permutation_test(A, B).p == pytest.approx(theirs.pvalue)
     for a, least in (([1.0, 2.0, 3.0], 2 / 20), ([1.0, 2.0], 1 / 10)):
         test = permutation_test(a, [7.0, 8.0, 9.0])
@@ -52,7 +54,10 @@ def test_permutation_agrees_with_scipy_and_knows_its_least_p() -> None:
 def test_signs_of_differences_against_scipy() -> None:
     differences = [0.4, -0.1, 0.3, 0.2, 0.5, 0.6]
     theirs = scipy.stats.permutation_test(
-        (differences, [0.0] * 6), lambda a, b: np.mean(a) - np.mean(b), permutation_type="samples", n_resamples=np.inf
+        (differences, [0.0] * 6),
+        lambda a, b: np.mean(a) - np.mean(b),
+        permutation_type="samples",
+        n_resamples=np.inf,
     )
     test = permutation_test(differences, [0.0] * 6, paired=True)
     assert (test.p, test.smallest, test.exact) == (pytest.approx(theirs.pvalue), 2 / 64, True)
@@ -114,15 +119,25 @@ def test_order_bound_against_the_bootstrap_distribution_itself() -> None:
     ratio = violation_ratio(a, b)
     spread = math.sqrt(float(np.var(ratios)))
     wanted = min(1.0, ratio + 0.84162 * spread)
-    assert almost_stochastic_order(a, b, confidence=0.8, draws=40_000) == pytest.approx(wanted, abs=0.01)
+    assert almost_stochastic_order(a, b, confidence=0.8, draws=40_000) == pytest.approx(
+        wanted, abs=0.01
+    )
     assert wanted < 1
 
 
 def test_order_edges_and_seed() -> None:
-    for a, b, bound in (([2.0, 3.0], [0.0, 1.0], 0.0), ([0.0, 1.0], [2.0, 3.0], 1.0), ([1.0, 1.0], [1.0, 1.0], 0.5)):
+    for a, b, bound in (
+        ([2.0, 3.0], [0.0, 1.0], 0.0),
+        ([0.0, 1.0], [2.0, 3.0], 1.0),
+        ([1.0, 1.0], [1.0, 1.0], 0.5),
+    ):
         assert almost_stochastic_order(a, b) == bound
     assert almost_stochastic_order([1.0], [0.0, 0.5]) is None
-    assert almost_stochastic_order(A, B, seed=3) == almost_stochastic_order(A, B, seed=3) > violation_ratio(A, B)
+    assert (
+        almost_stochastic_order(A, B, seed=3)
+        == almost_stochastic_order(A, B, seed=3)
+        > violation_ratio(A, B)
+    )
     with pytest.raises(ValueError, match="level"):
         almost_stochastic_order(A, B, confidence=1.0)
 
@@ -156,13 +171,17 @@ NAN = float("nan")
 
 @settings(max_examples=30)
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 5), st.integers(0, 2**32 - 1))
-def test_mean_ranks_are_those_of_counts_and_lie_in_their_intervals(v: int, p: int, s: int, seed: int) -> None:
+def test_mean_ranks_are_those_of_counts_and_lie_in_their_intervals(
+    v: int, p: int, s: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, 4, (v, p, s)).astype(float)
     scores[:, :, 1:][rng.random((v, p, s - 1)) < 0.3] = NAN
     ranking = bootstrap_ranking(scores, draws=60)
     means = np.nanmean(scores, axis=2)
-    ahead, equal = (compare(means, means[:, None]).sum(axis=1) for compare in (np.greater, np.equal))
+    ahead, equal = (
+        compare(means, means[:, None]).sum(axis=1) for compare in (np.greater, np.equal)
+    )
     wanted = (ahead + (equal + 1) / 2).mean(axis=1)
     assert ranking.mean_rank == pytest.approx(wanted)
     assert list(ranking.mean_rank[ranking.order]) == sorted(ranking.mean_rank)
@@ -180,8 +199,11 @@ def test_the_chance_of_a_flip_is_that_of_the_bootstrap() -> None:
     assert list(apart.mean_rank) == list(apart.low) == list(apart.high) == [3, 1, 2]
     assert list(apart.flips) == [0, 0]
     assert ranked([[1.0, 2, 3, 4]], [[1.0, 2, 3, 4]]).flips[0] == pytest.approx(0.5, abs=0.01)
-    # means of the first: 1, 2, 2, 3; of the second: 0, 1, 1, 2: of 16 pairs it is ahead in one, equal in four
-    assert ranked([[1.0, 3.0]], [[0.0, 2.0]]).flips[0] == pytest.approx((1 + 0.5 * 4) / 16, abs=0.01)
+    # means of the first: 1, 2, 2, 3; of the second: 0, 1, 1, 2: of 16 pairs it is ahead in one,
+    # equal in four
+    assert ranked([[1.0, 3.0]], [[0.0, 2.0]]).flips[0] == pytest.approx(
+        (1 + 0.5 * 4) / 16, abs=0.01
+    )
     few = np.random.default_rng(0).normal(0, 1, (2, 1, 5)) + np.array([[[0.6]], [[0.0]]])
     assert bootstrap_ranking(np.repeat(few, 12, axis=1)).flips[0] < bootstrap_ranking(few).flips[0]
     with pytest.raises(ValueError, match="each variant in each place"):

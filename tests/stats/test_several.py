@@ -37,11 +37,15 @@ def test_intervals_resample_the_seeds_of_each_place_alone() -> None:
         drawn = sorted(x for place in A for x in generator.choice(place, len(place)))
         means.append(sum(drawn[3:-3]) / 6)
     interval = stratified_interval(interquartile_mean, A, draws=draws)
-    assert (interval.low, interval.high) == pytest.approx(np.quantile(means, [0.025, 0.975]), abs=0.15)
+    assert (interval.low, interval.high) == pytest.approx(
+        np.quantile(means, [0.025, 0.975]), abs=0.15
+    )
     apart = [np.array([0.0, 0.0]), np.array([10.0, 10.0])]
     fixed = stratified_interval(interquartile_mean, apart)
     assert fixed.low == fixed.high == 5.0, "scores do not move between places"
-    sure = stratified_interval(probability_of_improvement, [np.array([3.0, 4])], [np.array([1.0, 2])])
+    sure = stratified_interval(
+        probability_of_improvement, [np.array([3.0, 4])], [np.array([1.0, 2])]
+    )
     assert (sure.low, sure.high) == (1.0, 1.0)
     with pytest.raises(ValueError, match="level"):
         stratified_interval(interquartile_mean, A, level=1.0)

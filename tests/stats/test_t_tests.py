@@ -1,4 +1,6 @@
-"""Summaries, t-tests, Holm, effect sizes and powers against scipy, published and textbook values, and simulation."""
+"""Summaries, t-tests, Holm, effect sizes and powers against scipy, published and textbook values,
+and simulation.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ B = [74.2, 75.1, 73.0, 76.4]
 
 
 def test_summaries_and_their_intervals_are_those_of_a_sample() -> None:
-    assert dataclasses.astuple(summarise([1.0, 2.0, 3.0, 4.0])) == pytest.approx((2.5, math.sqrt(5 / 3), 4))
+    assert dataclasses.astuple(summarise([1.0, 2.0, 3.0, 4.0])) == pytest.approx(
+        (2.5, math.sqrt(5 / 3), 4)
+    )
     assert summarise([3.0]) == Summary(3.0, None, 1)
     for values in ([], [1.0, math.nan], [1.0, math.inf]):
         with pytest.raises(ValueError, match="summary"):
@@ -70,20 +74,26 @@ def test_agrees_with_scipy_from_values(mine: Callable[..., TTest], theirs: Any) 
 
 
 def test_two_by_two_closed_form() -> None:
-    # Means 1 and 4, variances 2 and 2: standard error sqrt(2), t = -3/sqrt(2), 2 degrees of freedom,
-    # for which the distribution function is 1/2 + t / (2 sqrt(2 + t^2)).
+    # Means 1 and 4, variances 2 and 2: standard error sqrt(2), t = -3/sqrt(2), 2 degrees of
+    # freedom, for which the distribution function is 1/2 + t / (2 sqrt(2 + t^2)).
     a, b = [0.0, 2.0], [3.0, 5.0]
     test, t = t_test(a, b), 3 / math.sqrt(2)
     assert test.statistic == pytest.approx(-t)
     assert test.p == pytest.approx(1 - t / math.sqrt(2 + t * t))
     quantile = 0.95 * math.sqrt(2 / (1 - 0.95**2))
-    assert (test.low, test.high) == pytest.approx((-3 - quantile * math.sqrt(2), -3 + quantile * math.sqrt(2)))
+    assert (test.low, test.high) == pytest.approx(
+        (-3 - quantile * math.sqrt(2), -3 + quantile * math.sqrt(2))
+    )
     # pooled deviation sqrt(2): gamma(1) / (sqrt(1) gamma(1/2)) = 1 / sqrt(pi).
-    assert hedges_g(summarise(a), summarise(b)).g == pytest.approx(-3 / math.sqrt(2) / math.sqrt(math.pi))
+    assert hedges_g(summarise(a), summarise(b)).g == pytest.approx(
+        -3 / math.sqrt(2) / math.sqrt(math.pi)
+    )
 
 
 def test_too_few_seeds_give_no_test_and_nonsense_is_refused() -> None:
-    assert t_test([1.0], [1.0, 2.0]) is t_test([], [1.0, 2.0]) is paired_t_test([1.0], [2.0]) is None
+    assert (
+        t_test([1.0], [1.0, 2.0]) is t_test([], [1.0, 2.0]) is paired_t_test([1.0], [2.0]) is None
+    )
     for n in (1, 5):
         assert t_test_from_summaries(Summary(70.0, None, n), Summary(71.0, 0.5, 5)) is None
     with pytest.raises(ValueError, match="level"):
@@ -139,7 +149,9 @@ def test_hedges_g_interval_covers_what_the_noncentral_t_says() -> None:
     assert (back.g, back.low, back.high) == pytest.approx((-effect.g, -effect.high, -effect.low))
 
 
-def test_hedges_g_of_a_huge_difference_stays_in_proportion_and_without_a_unit_or_seeds_is_none() -> None:
+def test_hedges_g_of_a_huge_difference_stays_in_proportion_and_without_a_unit_or_seeds_is_none() -> (
+    None
+):
     low, high = np.sqrt(scipy.stats.chi2.ppf([0.025, 0.975], 8) / 8)
     for far in (1e3, 1e6, 1e9):
         effect = hedges_g(Summary(far, 1.0, 5), Summary(0.0, 1.0, 5))
@@ -153,10 +165,14 @@ def test_hedges_g_of_a_huge_difference_stays_in_proportion_and_without_a_unit_or
 
 def test_bootstrap_against_all_resamples() -> None:
     values, other = [1.0, 2.5, 4.0, 4.5], [0.0, 1.0, 5.0]
-    gaps = [np.mean(x) - np.mean(y) for x in product(values, repeat=4) for y in product(other, repeat=3)]
+    gaps = [
+        np.mean(x) - np.mean(y) for x in product(values, repeat=4) for y in product(other, repeat=3)
+    ]
     for level in (0.9, 0.95):
         ends = bootstrap_difference(values, other, level=level, draws=40_000)
-        assert (ends.low, ends.high) == pytest.approx(np.quantile(gaps, [0.5 - level / 2, 0.5 + level / 2]), abs=0.1)
+        assert (ends.low, ends.high) == pytest.approx(
+            np.quantile(gaps, [0.5 - level / 2, 0.5 + level / 2]), abs=0.1
+        )
     assert bootstrap_difference([1.0, 2.0], [1.0]) is None
     assert bootstrap_difference(A, B, seed=1) == bootstrap_difference(A, B, seed=1)
     still = bootstrap_difference([3.0, 3.0], [1.0, 1.0])
@@ -174,7 +190,9 @@ def test_seeds_needed_are_those_of_the_textbook_and_invert_power() -> None:
         assert power_of_verdict(effect, std, n, margin=None) >= 0.8
         assert n == 2 or power_of_verdict(effect, std, n - 1, margin=None) < 0.8
     for n in (2, 5, 20):
-        assert power_of_verdict(detectable_difference(0.7, n), 0.7, n, margin=None) == pytest.approx(0.8)
+        assert power_of_verdict(
+            detectable_difference(0.7, n), 0.7, n, margin=None
+        ) == pytest.approx(0.8)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 20])
@@ -187,10 +205,15 @@ def test_power_against_simulated_experiments(n: int) -> None:
 
 def test_power_never_falls_and_its_edges() -> None:
     for n in (2, 5, 500):
-        powers = [power_of_verdict(effect, 1.0, n, margin=None) for effect in np.geomspace(1e-4, 1e4, 120)]
+        powers = [
+            power_of_verdict(effect, 1.0, n, margin=None) for effect in np.geomspace(1e-4, 1e4, 120)
+        ]
         assert all(earlier <= later + 1e-9 for earlier, later in pairwise(powers))
         assert (powers[0], powers[-1]) == (pytest.approx(0.05, abs=1e-3), 1.0)
-    edges = [power_of_verdict(*given, margin=None) for given in ((0.5, 1.0, 1), (0.5, 0.0, 3), (0.0, 0.0, 3))]
+    edges = [
+        power_of_verdict(*given, margin=None)
+        for given in ((0.5, 1.0, 1), (0.5, 0.0, 3), (0.0, 0.0, 3))
+    ]
     assert edges == pytest.approx([0.0, 1.0, 0.05])
     assert (detectable_difference(1.0, 1), detectable_difference(0.0, 3)) == (None, 0.0)
     for effect, std, message in (

@@ -1,4 +1,6 @@
-"""What the schema of results admits, and what it refuses: a result of others costs its own place and no command."""
+"""What the schema of results admits, and what it refuses: a result of others costs its own place
+and no command.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def _written(store: Store, changes: Callable[[Content], object], **given: Any) -
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_odd_content_with_a_valid_digest_is_refused_by_the_name_of_its_file(what: str, tmp_path: Path) -> None:
+def test_odd_content_with_a_valid_digest_is_refused_by_the_name_of_its_file(
+    what: str, tmp_path: Path
+) -> None:
     store = Store(tmp_path / "lab")
     path = _written(store, REFUSED[what])
     with pytest.raises(UserError, match=re.escape(str(path))):
@@ -104,16 +108,24 @@ def admitted(draw: st.DrawFn) -> Content:
         "unit": draw(TEXTS),
         "shown": draw(st.booleans()),
     }
-    scores = draw(st.dictionaries(st.sampled_from(["ToySTS", "Avg", ""]) | TEXTS, st.just({}), max_size=3))
+    scores = draw(
+        st.dictionaries(st.sampled_from(["ToySTS", "Avg", ""]) | TEXTS, st.just({}), max_size=3)
+    )
     for task in scores:
-        scores[task] = draw(st.dictionaries(st.sampled_from(["spearman", ""]) | TEXTS, NUMBERS, max_size=2))
+        scores[task] = draw(
+            st.dictionaries(st.sampled_from(["spearman", ""]) | TEXTS, NUMBERS, max_size=2)
+        )
     steps, lost = draw(STEPS), draw(STEPS)
     best = bool(steps)
     return {
         "evaluations": [
             {
                 "suite": draw(st.sampled_from(["sts", "geometry", ""]) | TEXTS),
-                "protocol": {"version": draw(st.integers(0, 10**15)), "data": draw(TEXTS), "metrics": [metric]},
+                "protocol": {
+                    "version": draw(st.integers(0, 10**15)),
+                    "data": draw(TEXTS),
+                    "metrics": [metric],
+                },
                 "scores": scores,
                 "parts": {task: {draw(TEXTS): {"spearman": draw(NUMBERS)}} for task in scores},
                 "seconds": draw(NUMBERS),
@@ -128,7 +140,10 @@ def admitted(draw: st.DrawFn) -> Content:
             "best_step": steps[0] if best else None,
             "best_score": draw(NUMBERS) if best else None,
         },
-        "losses": {"steps": lost, "terms": {draw(TEXTS): [draw(NUMBERS | st.none()) for _ in lost]}},
+        "losses": {
+            "steps": lost,
+            "terms": {draw(TEXTS): [draw(NUMBERS | st.none()) for _ in lost]},
+        },
         "train_seconds": draw(NUMBERS),
         "peak_memory_mb": draw(NUMBERS),
         "started": draw(TEXTS),
@@ -146,7 +161,12 @@ def test_tables_and_pages_are_made_of_whatever_the_schema_admits(
     folder = tmp_path_factory.mktemp("admitted")
     for number, content in enumerate(contents):
         variant, seed = ("simcse", "mcse")[number % 2], number // 2
-        path = _written(Store(folder), lambda whole, content=content: whole.update(content), variant=variant, seed=seed)
+        path = _written(
+            Store(folder),
+            lambda whole, content=content: whole.update(content),
+            variant=variant,
+            seed=seed,
+        )
         assert isinstance(Store(folder).read(path), Result)
     for words in (["table", "sts"], ["compare", "mcse", "simcse", "--metric", "sts.Avg"]):
         done = CliRunner().invoke(cli, [*words, "--results", str(folder)])

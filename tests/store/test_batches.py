@@ -1,4 +1,6 @@
-"""Which runs share their batches, by what their results record, and that such runs do read the same rows."""
+"""Which runs share their batches, by what their results record, and that such runs do read the same
+rows.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,25 @@ def batches(
     **given: Any,
 ) -> str:
     values = {"method": method or {}, "training": TRAINING | (training or {}), "encoder": {}}
-    return batches_of(result(variant, given.pop("seed", 0), hyperparameters=values, **{"identity": IDENTITY, **given}))
+    return batches_of(
+        result(
+            variant, given.pop("seed", 0), hyperparameters=values, **{"identity": IDENTITY, **given}
+        )
+    )
 
 
 def test_losses_learning_rate_encoder_and_seed_decide_no_batches() -> None:
-    same = batches("simcse", {"learning_rate": 1e-5, "epochs": 7}, {"temperature": 0.1}, seed=3, encoder="other")
+    same = batches(
+        "simcse",
+        {"learning_rate": 1e-5, "epochs": 7},
+        {"temperature": 0.1},
+        seed=3,
+        encoder="other",
+    )
     assert same == batches() != ""
-    assert batches("dalr", method={"mixing": "floor"}) == batches(), "the rule of methods without such an option"
+    assert batches("dalr", method={"mixing": "floor"}) == batches(), (
+        "the rule of methods without such an option"
+    )
 
 
 @pytest.mark.parametrize(

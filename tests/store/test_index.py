@@ -1,4 +1,6 @@
-"""The index of a results folder: equal to reading every file, whatever happened to the files or to itself."""
+"""The index of a results folder: equal to reading every file, whatever happened to the files or to
+itself.
+"""
 
 from __future__ import annotations
 
@@ -67,8 +69,14 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def same(store: Store) -> bool:
     """Whether the index gives what the files hold."""
     (whole, problems), indexed = store.load(), store.frames()
-    pandas.testing.assert_frame_equal(indexed.flat(), frames_of(whole).flat(), check_categorical=False)
-    return [*indexed] == whole and list(indexed.problems) == problems and metrics_of(indexed) == metrics_of(whole)
+    pandas.testing.assert_frame_equal(
+        indexed.flat(), frames_of(whole).flat(), check_categorical=False
+    )
+    return (
+        [*indexed] == whole
+        and list(indexed.problems) == problems
+        and metrics_of(indexed) == metrics_of(whole)
+    )
 
 
 def test_the_index_holds_what_tables_need_of_every_result(store: Store) -> None:
@@ -86,8 +94,12 @@ def test_the_index_holds_what_tables_need_of_every_result(store: Store) -> None:
 def test_two_files_of_one_training_are_one_result(tmp_path: Path, always: None) -> None:
     store = Store(tmp_path)
     first = store.save(result())
-    second = result(scores={"geometry": {"ToySTS": {"alignment": 0.2}}}, finished="2027-01-01T00:00:00+00:00")
-    store.path(first).with_name(f"seed-0-{'e' * 16}.json").write_text(sealed(second.model_dump_json()))
+    second = result(
+        scores={"geometry": {"ToySTS": {"alignment": 0.2}}}, finished="2027-01-01T00:00:00+00:00"
+    )
+    store.path(first).with_name(f"seed-0-{'e' * 16}.json").write_text(
+        sealed(second.model_dump_json())
+    )
     (whole,) = store.load()[0]
     assert [evaluation.suite for evaluation in whole.evaluations] == ["sts", "geometry"]
     for _ in range(2):
@@ -113,7 +125,10 @@ def test_a_copy_with_an_edited_score_is_not_used_and_two_that_differ_are_both_na
     results, (problem,) = read()
     assert results == [first, other]
     assert f"the result {copy} cannot be used (its content does not match its digest" in problem
-    changed = [each.model_copy(update={"scores": {"Avg": {"spearman": 71.0}}}) for each in first.evaluations]
+    changed = [
+        each.model_copy(update={"scores": {"Avg": {"spearman": 71.0}}})
+        for each in first.evaluations
+    ]
     copy.write_text(sealed(first.model_copy(update={"evaluations": changed}).model_dump_json()))
     results, (problem,) = read()
     assert results == [other]
@@ -162,7 +177,9 @@ def test_only_new_and_changed_files_are_read(store: Store, reads: list[str]) -> 
     assert same(store)
 
 
-def test_a_file_is_read_again_while_its_time_may_hide_a_change(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_read_again_while_its_time_may_hide_a_change(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.undo()  # the clock, and the number of files
     monkeypatch.setattr(index, "WORTH_FILES", 1)
     path = store.path(store.save(result()))
@@ -175,7 +192,9 @@ def test_a_file_is_read_again_while_its_time_may_hide_a_change(store: Store, mon
     assert same(store)
 
 
-def test_a_result_that_another_user_was_refused_is_read_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_another_user_was_refused_is_read_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(self: Store, path: Path) -> Result:
         raise UserError(f"{path}: no permission")
 
@@ -249,12 +268,16 @@ def _read_often(root: Path, seeds: range) -> None:
     store = Store(root)
     for seed in seeds:
         store.save(result(seed=seed))
-        assert {*store.frames().where(profile=["tiny"]).runs["seed"]} >= set(range(seeds.start, seed + 1))
+        assert {*store.frames().where(profile=["tiny"]).runs["seed"]} >= set(
+            range(seeds.start, seed + 1)
+        )
 
 
 def test_two_writers_leave_a_right_index(store: Store) -> None:
     context = multiprocessing.get_context("spawn")  # this process has threads
-    workers = [context.Process(target=_read_often, args=(store.root, range(at, at + 5))) for at in (0, 100)]
+    workers = [
+        context.Process(target=_read_often, args=(store.root, range(at, at + 5))) for at in (0, 100)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -267,7 +290,11 @@ def test_two_writers_leave_a_right_index(store: Store) -> None:
 
 def test_results_of_earlier_backends_are_counted_without_reading_any(store: Store) -> None:
     store.save(result(backend=1))
-    store.save(result("none", backend=1, hyperparameters={"method": {}, "encoder": {"pooling": "cls"}}))
+    store.save(
+        result("none", backend=1, hyperparameters={"method": {}, "encoder": {"pooling": "cls"}})
+    )
     results = store.frames()
     assert earlier_backends(results) == earlier_backends(list(results))
-    assert "1 result was made by backend 1" in earlier_backends(results), "what trains nothing has no backend"
+    assert "1 result was made by backend 1" in earlier_backends(results), (
+        "what trains nothing has no backend"
+    )

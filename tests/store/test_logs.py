@@ -56,10 +56,14 @@ def test_a_run_has_the_log_of_its_last_state(tmp_path: Path) -> None:
     finished(store)
     assert found(store) == ("finished", store.path(MINE).with_suffix(".log"))
     assert len(stored_logs(store)) == 1
-    assert "".join(follow(find_log(store, "seed-3"), store, pytest.fail)) == line("done"), "nothing is waited for"
+    assert "".join(follow(find_log(store, "seed-3"), store, pytest.fail)) == line("done"), (
+        "nothing is waited for"
+    )
 
 
-def test_a_key_a_part_of_it_or_a_fingerprint_finds_a_run_and_several_are_listed(tmp_path: Path) -> None:
+def test_a_key_a_part_of_it_or_a_fingerprint_finds_a_run_and_several_are_listed(
+    tmp_path: Path,
+) -> None:
     store = Store(tmp_path)
     begun(store)
     finished(store, OTHER)
@@ -84,11 +88,17 @@ def test_a_key_a_part_of_it_or_a_fingerprint_finds_a_run_and_several_are_listed(
 
 @pytest.mark.parametrize("end", ["finished", "failed"])
 @pytest.mark.parametrize("is_replaced", [False, True])
-def test_following_ends_with_the_run_and_misses_no_line(tmp_path: Path, end: str, is_replaced: bool) -> None:
+def test_following_ends_with_the_run_and_misses_no_line(
+    tmp_path: Path, end: str, is_replaced: bool
+) -> None:
     store = Store(tmp_path)
     store.save_log(MINE, line("an earlier session"))
     work = begun(store)
-    parts = [line("step 1").encode(), "é".encode()[:1], "é".encode()[1:] + b"\n" + line("done").encode()]
+    parts = [
+        line("step 1").encode(),
+        "é".encode()[:1],
+        "é".encode()[1:] + b"\n" + line("done").encode(),
+    ]
     waits: list[float] = []
 
     def go_on(seconds: float) -> None:
@@ -133,7 +143,9 @@ def test_a_submitted_run_is_followed_from_the_queue(tmp_path: Path) -> None:
     assert found(store)[0] == "finished"
 
 
-def test_a_note_that_came_with_the_folder_of_another_shows_no_file_outside_it(tmp_path: Path) -> None:
+def test_a_note_that_came_with_the_folder_of_another_shows_no_file_outside_it(
+    tmp_path: Path,
+) -> None:
     store, secret = Store(tmp_path / "results"), tmp_path / "secret"
     secret.write_text("secret")
     store.root.mkdir()

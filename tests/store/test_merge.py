@@ -1,4 +1,6 @@
-"""Results of several labs in one store: nothing lost, nothing changed, no fingerprint counted twice."""
+"""Results of several labs in one store: nothing lost, nothing changed, no fingerprint counted
+twice.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,30 @@ from harness.metrics import ArrayName
 from harness.reporting.sections.labs import labs_grid
 from harness.sources import digest
 from harness.store import Result, Store
-from harness.store.labs import HERE, check_identity, contributor, labs_of, merge, named_stores, repeated
+from harness.store.labs import (
+    HERE,
+    check_identity,
+    contributor,
+    labs_of,
+    merge,
+    named_stores,
+    repeated,
+)
 from harness.store.tunings import make_tuning, read_tunings, save_tuning
 
 #: what a kill leaves half-written
 LEFTOVER = ".tmp"
 
 
-def made(seed: int = 0, lab: str = "a", variant: str = "simcse", shift: float = 0.0, **given: Any) -> Result:
-    """A lab's result: its fingerprint is that of its identity, its scores and clocks are the lab's own."""
-    result = record(variant, seed, given.pop("scores", None) or sts(ToySTS=70.0 + seed + shift), **given)
+def made(
+    seed: int = 0, lab: str = "a", variant: str = "simcse", shift: float = 0.0, **given: Any
+) -> Result:
+    """A lab's result: its fingerprint is that of its identity, its scores and clocks are the lab's
+    own.
+    """
+    result = record(
+        variant, seed, given.pop("scores", None) or sts(ToySTS=70.0 + seed + shift), **given
+    )
     identity = {
         "method": result.spec.variant.name,
         "reading": "paper",
@@ -40,9 +56,17 @@ def made(seed: int = 0, lab: str = "a", variant: str = "simcse", shift: float = 
         "setting": result.spec.setting.name,
         "backend": result.backend,
     }
-    names = {"fingerprint": digest(identity), "group": digest({**identity, "seed": None}), "identity": identity}
+    names = {
+        "fingerprint": digest(identity),
+        "group": digest({**identity, "seed": None}),
+        "identity": identity,
+    }
     return result.model_copy(
-        update={**names, "started": f"2026-01-02T03:00:00+00:00 {lab}", "hardware": {"processor": f"CPU of {lab}"}}
+        update={
+            **names,
+            "started": f"2026-01-02T03:00:00+00:00 {lab}",
+            "hardware": {"processor": f"CPU of {lab}"},
+        }
     )
 
 
@@ -59,8 +83,16 @@ def store_of(folder: Path, *results: Result) -> Store:
 
 def content(store: Store) -> dict[str, bytes]:
     """The files of results in a store and in its labs', by their paths."""
-    files = (path for path in store.root.rglob("*") if path.is_file() and not path.name.endswith(LEFTOVER))
-    return {str(path.relative_to(store.root)): path.read_bytes() for path in files if path.suffix != ".lock"}
+    files = (
+        path
+        for path in store.root.rglob("*")
+        if path.is_file() and not path.name.endswith(LEFTOVER)
+    )
+    return {
+        str(path.relative_to(store.root)): path.read_bytes()
+        for path in files
+        if path.suffix != ".lock"
+    }
 
 
 @pytest.fixture
@@ -72,24 +104,32 @@ def labs(tmp_path: Path) -> dict[str, Store]:
     }
 
 
-def test_every_result_is_kept_with_its_lab_and_counted_once(labs: dict[str, Store], tmp_path: Path) -> None:
+def test_every_result_is_kept_with_its_lab_and_counted_once(
+    labs: dict[str, Store], tmp_path: Path
+) -> None:
     into = Store(tmp_path / "all")
     done = merge(into, labs)
     assert [(lab, done.count(lab, "new")) for lab in labs] == [("a", 2), ("b", 2)]
     assert (done.conflicts, done.problems) == ([], [])
     results = into.load()[0]
-    assert [result.fingerprint for result in into.frames()] == [result.fingerprint for result in results]
+    assert [result.fingerprint for result in into.frames()] == [
+        result.fingerprint for result in results
+    ]
     assert len({result.fingerprint for result in results}) == len(results) == 3
     for lab, store in labs.items():
         held = labs_of(into)[lab]
-        assert [path.read_bytes() for path in held.files()] == [path.read_bytes() for path in store.files()]
+        assert [path.read_bytes() for path in held.files()] == [
+            path.read_bytes() for path in store.files()
+        ]
     assert {contributor(into, result) for result in results} == {"a", "b"}
     for shown in results:
         source = labs[contributor(into, shown)]
         assert (into.log(shown), len(into.arrays(shown))) == (source.log(shown), 1)
 
 
-def test_a_merge_again_changes_nothing_and_more_evaluations_are_added(labs: dict[str, Store], tmp_path: Path) -> None:
+def test_a_merge_again_changes_nothing_and_more_evaluations_are_added(
+    labs: dict[str, Store], tmp_path: Path
+) -> None:
     into = Store(tmp_path / "all")
     merge(into, labs)
     before = content(into)
@@ -119,7 +159,9 @@ def test_a_lab_that_contradicts_itself_is_a_conflict_and_the_first_stays(
         assert (content(into), done.states) == (before, {})
 
 
-def test_the_same_training_under_a_second_name_is_no_reproduction(labs: dict[str, Store], tmp_path: Path) -> None:
+def test_the_same_training_under_a_second_name_is_no_reproduction(
+    labs: dict[str, Store], tmp_path: Path
+) -> None:
     into = Store(tmp_path / "all")
     merge(into, labs)
     copied = tmp_path / "copied"
@@ -130,18 +172,25 @@ def test_the_same_training_under_a_second_name_is_no_reproduction(labs: dict[str
     assert [[*copies] for copies in repeated(into)] == [["a", "b"]]
 
 
-def test_names_of_labs_survive_a_merge_of_merged_stores(labs: dict[str, Store], tmp_path: Path) -> None:
+def test_names_of_labs_survive_a_merge_of_merged_stores(
+    labs: dict[str, Store], tmp_path: Path
+) -> None:
     first, second = store_of(tmp_path / "first", made(7, "first")), Store(tmp_path / "second")
     merge(first, labs)
     merge(second, {"first": first})
     assert sorted(labs_of(second)) == ["a", "b", "first"]
     mine = content(first)
-    theirs = {name: text for name, text in content(second).items() if not name.startswith(".labs/first")}
+    theirs = {
+        name: text for name, text in content(second).items() if not name.startswith(".labs/first")
+    }
     assert theirs == mine
 
 
 def test_a_store_may_name_its_own_results(tmp_path: Path) -> None:
-    store, other = store_of(tmp_path / "mine", made(0), made(1)), store_of(tmp_path / "b", made(0, "b"))
+    store, other = (
+        store_of(tmp_path / "mine", made(0), made(1)),
+        store_of(tmp_path / "b", made(0, "b")),
+    )
     tuning = make_tuning("tiny", {}, ["simcse:temperature=0.05|0.1"], 2)
     save_tuning(other, tuning)
     before = content(store)
@@ -155,7 +204,9 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "training": lambda content: content["hyperparameters"]["training"].update(batch_size=128),
     "seed": lambda content: content["identity"].update(seed=5),
     "group": lambda content: content.update(group="0" * 64),
-    "fingerprint": lambda content: content.update(fingerprint=content["fingerprint"][:16] + "0" * 48),
+    "fingerprint": lambda content: content.update(
+        fingerprint=content["fingerprint"][:16] + "0" * 48
+    ),
 }
 
 
@@ -212,7 +263,9 @@ def test_a_kill_at_any_moment_loses_nothing_and_the_merge_again_completes(
 
 
 @settings(max_examples=6)
-@given(order=st.permutations(range(6)), labs=st.lists(st.sampled_from("abc"), min_size=6, max_size=6))
+@given(
+    order=st.permutations(range(6)), labs=st.lists(st.sampled_from("abc"), min_size=6, max_size=6)
+)
 def test_whatever_the_order_each_run_is_shown_once_and_each_lab_keeps_its_own(
     order: list[int], labs: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -225,19 +278,28 @@ def test_whatever_the_order_each_run_is_shown_once_and_each_lab_keeps_its_own(
         done = merge(into, {labs[number]: store_of(folder / str(number), result)})
         assert bool(done.conflicts) == (run in first)
         first.setdefault(run, result)
-    held = {(lab, result.spec.seed): result for lab, store in labs_of(into).items() for result in store.load()[0]}
+    held = {
+        (lab, result.spec.seed): result
+        for lab, store in labs_of(into).items()
+        for result in store.load()[0]
+    }
     assert held == first
     shown = into.load()[0]
     assert sorted(result.spec.seed for result in shown) == sorted({seed for _, seed in first})
     assert all(held[contributor(into, result), result.spec.seed] == result for result in shown)
 
 
-def test_the_table_compares_labs_and_averages_nothing(labs: dict[str, Store], tmp_path: Path) -> None:
+def test_the_table_compares_labs_and_averages_nothing(
+    labs: dict[str, Store], tmp_path: Path
+) -> None:
     into = store_of(tmp_path / "all", made(1, "own", shift=0.125))
     merge(into, labs)
     grid = labs_grid(list(repeated(into)))
     (section,) = grid.sections
-    rows = [(line.heads[1], str(line.cells[0]), str(line.cells[2]), str(line.cells[3])) for line in section.lines]
+    rows = [
+        (line.heads[1], str(line.cells[0]), str(line.cells[2]), str(line.cells[3]))
+        for line in section.lines
+    ]
     assert rows == [
         ("a", "70.00", "–", "CPU of a"),
         ("b", "70.50 (+0.50)", "0.5 (sts.ToySTS.spearman)", "CPU of b"),
@@ -247,7 +309,9 @@ def test_the_table_compares_labs_and_averages_nothing(labs: dict[str, Store], tm
     assert labs_grid([]) is None
 
 
-def test_the_command_names_labs_by_folders_and_says_what_it_left_out(labs: dict[str, Store], tmp_path: Path) -> None:
+def test_the_command_names_labs_by_folders_and_says_what_it_left_out(
+    labs: dict[str, Store], tmp_path: Path
+) -> None:
     a, b = (str(store.root) for store in labs.values())
     words = ["results", "merge", a, b, "--into", str(tmp_path / "all")]
     done = CliRunner().invoke(cli, words, standalone_mode=False)
@@ -256,7 +320,9 @@ def test_the_command_names_labs_by_folders_and_says_what_it_left_out(labs: dict[
         f"{lab}: 2 new results, 0 with more evaluations, 0 already there" for lab in "ab"
     ]
     assert "1 run with results of several labs" in done.output
-    swapped = CliRunner().invoke(cli, [*words, "--contributor", "b", "--contributor", "c"], standalone_mode=False)
+    swapped = CliRunner().invoke(
+        cli, [*words, "--contributor", "b", "--contributor", "c"], standalone_mode=False
+    )
     assert swapped.return_value == 0, "the trainings are those of a and b, whoever has them"
     labs["b"].files()[0].write_text("{}")
     damaged = CliRunner().invoke(cli, words, standalone_mode=False)
@@ -264,7 +330,9 @@ def test_the_command_names_labs_by_folders_and_says_what_it_left_out(labs: dict[
     assert f"warning: the result {labs['b'].files()[0]} cannot be used" in damaged.output
 
 
-def test_bad_input_is_refused_before_anything_is_written(labs: dict[str, Store], tmp_path: Path) -> None:
+def test_bad_input_is_refused_before_anything_is_written(
+    labs: dict[str, Store], tmp_path: Path
+) -> None:
     empty, twin = tmp_path / "empty", tmp_path / "x" / "a"
     empty.mkdir()
     with pytest.raises(UserError, match="has no results"):

@@ -1,4 +1,6 @@
-"""Folders of results on several disks: what moves between them is copied whole, and an error holds up no later run."""
+"""Folders of results on several disks: what moves between them is copied whole, and an error holds
+up no later run.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ def test_a_run_moves_across_disks(store: Store, other: Path, name: str) -> None:
     assert not list(other.rglob("*.tmp"))
 
 
-@pytest.mark.parametrize("number", [errno.EPERM, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize(
+    "number", [errno.EPERM, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.ENOSPC, errno.EIO]
+)
 def test_what_cannot_move_is_one_line_and_holds_up_no_later_run(
     store: Store, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
@@ -80,7 +84,11 @@ def test_what_cannot_move_is_one_line_and_holds_up_no_later_run(
 
     with monkeypatch.context() as patch:
         replace: Callable[[Path, Path], Any] = Path.replace
-        patch.setattr(Path, "replace", lambda p, to: refused(p, to) if ".superseded" in str(to) else replace(p, to))
+        patch.setattr(
+            Path,
+            "replace",
+            lambda p, to: refused(p, to) if ".superseded" in str(to) else replace(p, to),
+        )
         with pytest.raises(UserError, match=f"{os.strerror(number)}; correct this"):
             supersede(store, [RUN])
     assert store.load()[0] == [OLD]
@@ -126,8 +134,15 @@ def test_a_move_that_is_killed_leaves_one_of_both_whole(
     assert [path.name for path in target.parent.iterdir()] == ["target"]
 
 
-def test_a_file_system_that_cannot_flush_is_used_and_one_that_fails_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    for number, fails in ((errno.EINVAL, False), (errno.ENOSYS, False), (errno.EIO, True), (errno.ENOSPC, True)):
+def test_a_file_system_that_cannot_flush_is_used_and_one_that_fails_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for number, fails in (
+        (errno.EINVAL, False),
+        (errno.ENOSYS, False),
+        (errno.EIO, True),
+        (errno.ENOSPC, True),
+    ):
 
         def fsync(handle: int, number: int = number) -> None:
             raise OSError(number, os.strerror(number))

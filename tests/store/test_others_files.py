@@ -1,4 +1,6 @@
-"""Folders of results from others: nothing is read through a link, nor more than a bounded amount of memory."""
+"""Folders of results from others: nothing is read through a link, nor more than a bounded amount of
+memory.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ MOST = 3 * 10**8
 def theirs(tmp_path: Path) -> Store:
     store = Store(tmp_path / "theirs")
     for each in (RUN, OTHER):
-        store.save_arrays(each, each.evaluations[0], {ArrayName("ToySTS", "cosines"): np.array([1.0])})
+        store.save_arrays(
+            each, each.evaluations[0], {ArrayName("ToySTS", "cosines"): np.array([1.0])}
+        )
         store.save_log(each, "a line\n")
         store.save(each)
     return store
@@ -71,9 +75,14 @@ def sparse(path: Path) -> None:
 def packed_arrays() -> bytes:
     """Arrays that unpack to a thousand times their size, under a limit of the packed size."""
     file, head = io.BytesIO(), io.BytesIO()
-    np.lib.format.write_array_header_1_0(head, {"descr": "|u1", "fortran_order": False, "shape": (6 * 10**8,)})
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": "|u1", "fortran_order": False, "shape": (6 * 10**8,)}
+    )
     np.savez_compressed(file, index=np.array([["ToySTS", "cosines", ""]]))
-    with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as packed, packed.open("0.npy", "w") as out:
+    with (
+        zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as packed,
+        packed.open("0.npy", "w") as out,
+    ):
         out.write(head.getvalue())
         for _ in range(600):
             out.write(bytes(10**6))
@@ -90,7 +99,9 @@ def nested(path: Path) -> None:
 
 def linked(path: Path) -> None:
     path.unlink(missing_ok=True)
-    path.symlink_to(next(folder / "secret" for folder in path.parents if (folder / "secret").is_file()))
+    path.symlink_to(
+        next(folder / "secret" for folder in path.parents if (folder / "secret").is_file())
+    )
 
 
 def merged(store: Store) -> tuple[Store, str]:
@@ -98,8 +109,12 @@ def merged(store: Store) -> tuple[Store, str]:
     return into, " ".join(merge(into, {"lab": store}).problems)
 
 
-@pytest.mark.parametrize("change", [linked, sparse, bomb, nested], ids=lambda change: change.__name__)
-@pytest.mark.parametrize("of", [log_of, arrays_of, Store.path, tuning_of], ids=lambda of: of.__name__)
+@pytest.mark.parametrize(
+    "change", [linked, sparse, bomb, nested], ids=lambda change: change.__name__
+)
+@pytest.mark.parametrize(
+    "of", [log_of, arrays_of, Store.path, tuning_of], ids=lambda of: of.__name__
+)
 def test_what_is_no_small_file_is_left_out_of_a_merge_and_named(
     theirs: Store, tmp_path: Path, of: Callable[..., Path], change: Callable[[Path], None]
 ) -> None:
@@ -115,7 +130,11 @@ def test_what_is_no_small_file_is_left_out_of_a_merge_and_named(
     assert [str(each.spec.variant) for each in into.load()[0]] == (
         ["simcse"] if of is Store.path else ["mcse", "simcse"]
     )
-    assert not [each for each in into.root.rglob("*") if each.is_file() and SECRET in each.read_text("latin-1")]
+    assert not [
+        each
+        for each in into.root.rglob("*")
+        if each.is_file() and SECRET in each.read_text("latin-1")
+    ]
 
 
 @pytest.mark.parametrize("level", range(4), ids=["profile", "variant", "setting", "encoder"])
@@ -137,7 +156,13 @@ def test_no_command_shows_or_publishes_what_lies_elsewhere(
     work = theirs.work("e" * 64)
     work.mkdir(parents=True)
     (tmp_path / "secret").write_text(SECRET)
-    paths = (log_of(theirs), record.with_suffix(".log"), work / "run.log", work / "submitted.json", tuning_of(theirs))
+    paths = (
+        log_of(theirs),
+        record.with_suffix(".log"),
+        work / "run.log",
+        work / "submitted.json",
+        tuning_of(theirs),
+    )
     for path in paths:
         path.parent.mkdir(exist_ok=True)
         change(path)

@@ -29,12 +29,19 @@ def evaluation(suite: str, value: float, version: int = 1) -> Evaluation:
 def test_a_saved_result_is_read_back(tmp_path: Path) -> None:
     store = Store(tmp_path / "a folder with 'quotes'")
     slashes = result("dalr[text=run:simcse/wiki/b/seed-0]", encoder="o/m")
-    assert len(store.path(slashes).relative_to(store.root).parts) == 5, "a name with a slash stays one folder"
+    assert len(store.path(slashes).relative_to(store.root).parts) == 5, (
+        "a name with a slash stays one folder"
+    )
     assert store.path(result("mcse", encoder=".m")).parent.name == "%2Em", "no name hides a folder"
     shuffled = result("mcse[images=shuffled]")
     assert store.save(shuffled) == shuffled
     path = store.path(shuffled)
-    assert path.relative_to(store.root).parts[:4] == ("tiny", "mcse[images=shuffled]", "toy", "toy-bert")
+    assert path.relative_to(store.root).parts[:4] == (
+        "tiny",
+        "mcse[images=shuffled]",
+        "toy",
+        "toy-bert",
+    )
     assert path.name == f"seed-0-{shuffled.fingerprint[:16]}.json"
     assert store.read(path) == shuffled
     assert store.load() == ([shuffled], [])
@@ -48,7 +55,11 @@ def test_a_saved_result_is_read_back(tmp_path: Path) -> None:
 def test_suites_and_protocols_are_added_and_scores_never_change(tmp_path: Path) -> None:
     store = Store(tmp_path)
     first = store.save(result(evaluations=[evaluation("sts", 40.0)]))
-    again = [evaluation("sts", 99.0), evaluation("sts", 50.0, version=2), evaluation("geometry", 1.0)]
+    again = [
+        evaluation("sts", 99.0),
+        evaluation("sts", 50.0, version=2),
+        evaluation("geometry", 1.0),
+    ]
     saved = store.save(result(evaluations=again, train_seconds=99.0))
     assert store.load() == ([saved], [])
     assert saved.evaluations == [*first.evaluations, *again[1:]]
@@ -112,7 +123,9 @@ def test_arrays_belong_to_an_evaluation_and_are_never_replaced(tmp_path: Path) -
     assert store.arrays(run)[gold].tolist() == [0, 1, 2]
     assert store.arrays(result(seed=1)) == {}
     path, other = store.arrays_path(run, old), store.arrays_path(result(seed=1), old)
-    store.save_arrays(result(seed=1), old, {gold: np.arange(3), texts: np.array([["é", "long text"]])})
+    store.save_arrays(
+        result(seed=1), old, {gold: np.arange(3), texts: np.array([["é", "long text"]])}
+    )
     assert path.read_bytes() == other.read_bytes()
     path.write_bytes(other.read_bytes()[:40])
     with pytest.raises(UserError, match=f"the arrays {path} cannot be read"):
@@ -136,7 +149,11 @@ def test_a_failure_record_that_was_changed_is_named_and_not_shown(
 ) -> None:
     path = Store(tmp_path).save_failure(failure(result(), "disk full"))
     text = path.read_text()
-    for damaged in (text.replace("full", "fall"), text.replace('"digest"', '"digast"'), text[:-70] + "}"):
+    for damaged in (
+        text.replace("full", "fall"),
+        text.replace('"digest"', '"digast"'),
+        text[:-70] + "}",
+    ):
         path.write_text(damaged)
         assert Store(tmp_path).failures() == []
         assert f"the failure record {path} cannot be read" in caplog.text
@@ -147,9 +164,18 @@ def test_a_key_finds_every_configuration_and_a_file_one(tmp_path: Path) -> None:
     store = Store(tmp_path)
     plain, small, slow, second = (
         store.save(run)
-        for run in (result(), result(profile="small"), result(overrides={"learning_rate": 1e-5}), result(seed=1))
+        for run in (
+            result(),
+            result(profile="small"),
+            result(overrides={"learning_rate": 1e-5}),
+            result(seed=1),
+        )
     )
-    assert prints(find_results(store, KEY)) == prints(store.of_key(plain.spec)) == prints([plain, small, slow])
+    assert (
+        prints(find_results(store, KEY))
+        == prints(store.of_key(plain.spec))
+        == prints([plain, small, slow])
+    )
     assert prints(store.seeds("tiny", plain.spec)[0]) == prints([plain, slow, second])
     assert find_results(store, KEY, "small") == [small]
     assert find_results(store, f"{store.path(slow)}") == [slow]

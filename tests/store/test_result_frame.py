@@ -23,8 +23,12 @@ def test_one_row_a_score() -> None:
 
 def test_parts_and_protocols_are_columns() -> None:
     first = result(scores=sts(STS12=60.0), parts={"sts": {"STS12": {"MSRvid": {"spearman": 50.0}}}})
-    (later,) = result(scores={"sts": {"STS12": {"spearman": 61.0}}}, version=2, finished="2027-01-01").evaluations
-    frame = frames_of([first.model_copy(update={"evaluations": [*first.evaluations, later]})]).flat()
+    (later,) = result(
+        scores={"sts": {"STS12": {"spearman": 61.0}}}, version=2, finished="2027-01-01"
+    ).evaluations
+    frame = frames_of(
+        [first.model_copy(update={"evaluations": [*first.evaluations, later]})]
+    ).flat()
     rows = frame[frame["task"] == "STS12"][["part", "metric", "value"]].to_numpy().tolist()
     assert rows == [["", "spearman", 60.0], ["MSRvid", "spearman", 50.0], ["", "spearman", 61.0]]
     assert frame["protocol"].nunique() == 2
@@ -34,10 +38,15 @@ def test_parts_and_protocols_are_columns() -> None:
 def test_the_newest_declaration_of_a_metric_counts() -> None:
     def scored(suite: str, year: int, *metrics: Metric) -> Evaluation:
         protocol = Protocol(version=year, data="d" * 64, metrics=metrics)
-        return Evaluation(suite=suite, protocol=protocol, scores={}, finished=f"{year}-01-01T00:00:00+00:00")
+        return Evaluation(
+            suite=suite, protocol=protocol, scores={}, finished=f"{year}-01-01T00:00:00+00:00"
+        )
 
     new, old = Metric("error", larger_is_better=False, digits=3), Metric("error")
-    runs = [result(evaluations=[scored("own", 2027, new)]), result(evaluations=[scored("own", 2026, old, Metric("n"))])]
+    runs = [
+        result(evaluations=[scored("own", 2027, new)]),
+        result(evaluations=[scored("own", 2026, old, Metric("n"))]),
+    ]
     assert metrics_of(runs) == {"own": {"error": new, "n": Metric("n")}}
     assert metrics_of([]) == {}
 

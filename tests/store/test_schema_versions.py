@@ -1,4 +1,6 @@
-"""Schemas of results over versions: no change without a new number, and files of a newer harness beside sound ones."""
+"""Schemas of results over versions: no change without a new number, and files of a newer harness
+beside sound ones.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from harness.store import Failure, Result, Store
 from harness.store.index import INDEX_VERSION, SCHEMA
 from harness.store.schema import SCHEMA_VERSION
 
-#: schema -> digests of the records of that schema; a change of a record needs a new number, and a line here
+#: schema -> digests of the records of that schema; a change of a record needs a new number, and a
+#: line here
 SCHEMAS = {
     3: {
         "Result": "c213bca192ad3258cc332063af076a19f7cba29539af0d963bb74846437d1f28",
@@ -43,7 +46,8 @@ INDEXES = {
 
 
 def _form(record: type[BaseModel]) -> str:
-    """The digest of a record's fields and types, those of nested records included, without descriptions.
+    """The digest of a record's fields and types, those of nested records included, without
+    descriptions.
 
     Whether more fields are refused is left out: versions of pydantic say it of different records.
     """
@@ -51,7 +55,11 @@ def _form(record: type[BaseModel]) -> str:
     def bare(value: Any) -> Any:
         if isinstance(value, dict):
             kept = {key: each for key, each in value.items() if key not in ("description", "title")}
-            return {key: bare(each) for key, each in kept.items() if (key, each) != ("additionalProperties", False)}
+            return {
+                key: bare(each)
+                for key, each in kept.items()
+                if (key, each) != ("additionalProperties", False)
+            }
         return [bare(each) for each in value] if isinstance(value, list) else value
 
     return digest(bare(record.model_json_schema(by_alias=True)))
@@ -125,18 +133,24 @@ def test_results_of_a_newer_harness_are_named_and_the_sound_ones_are_used(
     assert "simcse/toy/toy-bert" in listed.output
 
 
-def test_a_plan_counts_the_results_of_a_newer_harness_apart_from_damaged_ones(tmp_path: Path) -> None:
+def test_a_plan_counts_the_results_of_a_newer_harness_apart_from_damaged_ones(
+    tmp_path: Path,
+) -> None:
     store = Store(tmp_path)
     grid = ["--methods", "simcse", "--settings", "toy", "--seeds", "2", "--results", str(tmp_path)]
     runs = harness.plan("tiny", methods="simcse", settings="toy", seeds=2, results=tmp_path).runs
     newer, damaged = (
-        store.path(store.save(result(seed=run.resolved.spec.seed, fingerprint=run.fingerprint))) for run in runs
+        store.path(store.save(result(seed=run.resolved.spec.seed, fingerprint=run.fingerprint)))
+        for run in runs
     )
     rewrite(newer, schema_version=99)
     damaged.write_text("{}")
     said = CliRunner().invoke(cli, ["status", "--profile", "tiny", *grid]).output
     assert "2 runs, 0 done, 0 to do, 1 damaged, 1 written by a newer harness" in said
-    assert f"newer     the result {newer} has schema 99 and this harness reads up to {SCHEMA_VERSION}; " in said
+    assert (
+        f"newer     the result {newer} has schema 99 and this harness reads up to {SCHEMA_VERSION}; "
+        in said
+    )
     assert f"damaged   the result {damaged} cannot be used" in said
 
 
@@ -159,7 +173,9 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
-def test_where_every_result_is_damaged_their_files_are_named(words: list[str], tmp_path: Path) -> None:
+def test_where_every_result_is_damaged_their_files_are_named(
+    words: list[str], tmp_path: Path
+) -> None:
     store = Store(tmp_path / "results")
     paths = [store.path(store.save(result(seed=seed))) for seed in range(2)]
     for path in paths:

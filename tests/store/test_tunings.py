@@ -28,10 +28,18 @@ def drawn(text: str, trials: int) -> tuple[str, ...]:
 
 
 @settings(max_examples=25)
-@given(st.sets(st.integers(1, 30), min_size=1, max_size=5), st.sets(st.integers(1, 30), min_size=1, max_size=5))
-def test_a_whole_grid_is_drawn_once_each_and_fewer_trials_are_its_first(a: set[int], b: set[int]) -> None:
+@given(
+    st.sets(st.integers(1, 30), min_size=1, max_size=5),
+    st.sets(st.integers(1, 30), min_size=1, max_size=5),
+)
+def test_a_whole_grid_is_drawn_once_each_and_fewer_trials_are_its_first(
+    a: set[int], b: set[int]
+) -> None:
     text = f"mcse[margin=2]:lambda={'|'.join(map(str, a))},temperature={'|'.join(map(str, b))}"
-    every = {str(Variant.make("mcse", {"margin": 2, "lambda": x, "temperature": y})) for x, y in product(a, b)}
+    every = {
+        str(Variant.make("mcse", {"margin": 2, "lambda": x, "temperature": y}))
+        for x, y in product(a, b)
+    }
     trials = drawn(text, len(every))
     assert set(trials) == every
     assert all(drawn(text, n) == trials[:n] for n in range(1, len(trials)))
@@ -43,7 +51,10 @@ def test_the_draw_depends_on_what_is_meant_not_on_how_it_is_typed() -> None:
 
 
 def test_a_range_is_drawn_evenly_on_a_logarithmic_scale() -> None:
-    trials = [dict(Variant.parse(text).options) for text in drawn("mcse:learning_rate=1e-5..1e-3,lambda=1|2", 200)]
+    trials = [
+        dict(Variant.parse(text).options)
+        for text in drawn("mcse:learning_rate=1e-5..1e-3,lambda=1|2", 200)
+    ]
     rates = [float(options["learning_rate"]) for options in trials]
     assert 1e-5 <= min(rates) <= max(rates) <= 1e-3
     assert 70 < sum(rate < 1e-4 for rate in rates) < 130
@@ -53,7 +64,11 @@ def test_a_range_is_drawn_evenly_on_a_logarithmic_scale() -> None:
 @pytest.mark.parametrize(
     ("texts", "trials", "said"),
     [
-        (["mcse:lambda=0.1|1|1.0"], 3, "mcse has 2 configurations, fewer than 3 trials; list more, or give --trials 2"),
+        (
+            ["mcse:lambda=0.1|1|1.0"],
+            3,
+            "mcse has 2 configurations, fewer than 3 trials; list more, or give --trials 2",
+        ),
         ([GRID, "simcse:temperature=1"], 6, "simcse has 1 configuration, fewer than 6 trials"),
         ([GRID, GRID], 2, "--tune names mcse twice"),
         ([GRID], 0, "--trials 0 is not a number of trials"),
@@ -89,14 +104,24 @@ def test_a_tuning_is_kept_by_its_content(tmp_path: Path) -> None:
         assert problem.startswith(f"the tuning {path} cannot be used")
 
 
-def rounds(text: str, trials: int, sampler: str, score: Callable[[dict[str, str]], float]) -> list[Tuning]:
+def rounds(
+    text: str, trials: int, sampler: str, score: Callable[[dict[str, str]], float]
+) -> list[Tuning]:
     """All rounds of a search whose trials score by their options, in two seeds that differ."""
     pytest.importorskip("optuna", reason="optuna is not installed; searches were not tested")
     made = [search_of(make_tuning("tiny", {}, [text], trials), sampler, "toy/toy-bert")]
     while len(made) < 2 or made[-1] != made[-2]:
         options = {trial: dict(Variant.parse(trial).options) for trial in made[-1].variants}
-        scores = [(trial, seed, score(given) + seed) for trial, given in options.items() for seed in range(2)]
-        made.append(made[-1].next_round([result(trial, seed, dev=(0.0, best)) for trial, seed, best in scores]))
+        scores = [
+            (trial, seed, score(given) + seed)
+            for trial, given in options.items()
+            for seed in range(2)
+        ]
+        made.append(
+            made[-1].next_round(
+                [result(trial, seed, dev=(0.0, best)) for trial, seed, best in scores]
+            )
+        )
     return made[:-1]
 
 
@@ -111,13 +136,20 @@ def test_a_search_draws_first_then_follows_the_scores(sampler: str) -> None:
         )
 
     searched = rounds(RATES, 20, sampler, score)
-    assert [len(each.variants) for each in searched] == list(range(5, 21)), "one more trial in each round"
+    assert [len(each.variants) for each in searched] == list(range(5, 21)), (
+        "one more trial in each round"
+    )
     assert searched == rounds(RATES, 20, sampler, score)
     trials = searched[-1].variants
     assert (tuple(trials[:5]), len({*trials})) == (drawn(RATES, 5), 20)
-    best = [max(score(dict(Variant.parse(trial).options)) for trial in some) for some in (trials, drawn(RATES, 20))]
+    best = [
+        max(score(dict(Variant.parse(trial).options)) for trial in some)
+        for some in (trials, drawn(RATES, 20))
+    ]
     assert best[0] > best[1], "better than as many draws"
-    assert trials[5:] != rounds(RATES, 20, sampler, lambda options: -score(options))[-1].variants[5:]
+    assert (
+        trials[5:] != rounds(RATES, 20, sampler, lambda options: -score(options))[-1].variants[5:]
+    )
 
 
 def test_a_search_of_a_whole_grid_tries_each_once_even_if_its_sampler_repeats_itself() -> None:
@@ -129,7 +161,8 @@ def test_a_search_of_a_whole_grid_tries_each_once_even_if_its_sampler_repeats_it
 def test_a_search_has_one_file_in_all_rounds_and_goes_on_from_the_longest(tmp_path: Path) -> None:
     store = Store(tmp_path)
     first, second, third = (
-        rounds(GRID, 6, "tpe", lambda options: 0.0)[:1] + rounds(RATES, 7, "tpe", lambda options: 0.0)[1:]
+        rounds(GRID, 6, "tpe", lambda options: 0.0)[:1]
+        + rounds(RATES, 7, "tpe", lambda options: 0.0)[1:]
     )
     assert resumed(store, second) == second
     for each, kept in ((second, second), (third, third), (second, third)):
@@ -137,10 +170,14 @@ def test_a_search_has_one_file_in_all_rounds_and_goes_on_from_the_longest(tmp_pa
         assert read_tunings(store) == ([kept], [])
     assert resumed(store, second) == third
     assert resumed(store, first) == first, "another search"
-    assert second.next_round([result(trial) for trial in second.variants[1:]]) == second, "a trial has no result yet"
+    assert second.next_round([result(trial) for trial in second.variants[1:]]) == second, (
+        "a trial has no result yet"
+    )
 
 
 def test_without_optuna_a_search_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(UserError, match=re.escape("--sampler tpe needs Optuna; install it with `pip install ")):
+    with pytest.raises(
+        UserError, match=re.escape("--sampler tpe needs Optuna; install it with `pip install ")
+    ):
         search_of(make_tuning("tiny", {}, [GRID], 2), "tpe", "toy/toy-bert")

@@ -1,4 +1,6 @@
-"""Notes in work folders that nobody of the harness wrote: each counts as none, and odd names are ignored."""
+"""Notes in work folders that nobody of the harness wrote: each counts as none, and odd names are
+ignored.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,13 @@ RUN = "ab" * 32
 
 @pytest.mark.parametrize(
     "name",
-    ["checkpoint-²-0.pt", "checkpoint-9-0.pt", "checkpoint--.pt", "checkpoint-٣-{}.pt", "checkpoint-9-{}.pt.old"],
+    [
+        "checkpoint-²-0.pt",
+        "checkpoint-9-0.pt",
+        "checkpoint--.pt",
+        "checkpoint-٣-{}.pt",
+        "checkpoint-9-{}.pt.old",
+    ],
 )
 def test_a_file_that_is_no_checkpoint_is_ignored(name: str, tmp_path: Path) -> None:
     store = Store(tmp_path)
@@ -36,7 +44,10 @@ def test_a_file_that_is_no_checkpoint_is_ignored(name: str, tmp_path: Path) -> N
     (work / f"checkpoint-12-{'b' * 32}.pt").write_text("")
     (work / f"checkpoint-7-{'c' * 32}.pt").write_text("")
     assert checkpoint_step(store, RUN) == 12
-    assert [path.name[:13] for path in TrainingFolder(work).checkpoints()] == ["checkpoint-12", "checkpoint-7-"]
+    assert [path.name[:13] for path in TrainingFolder(work).checkpoints()] == [
+        "checkpoint-12",
+        "checkpoint-7-",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -58,8 +69,12 @@ def test_a_submission_of_a_wrong_type_is_as_none(noted: dict[str, object], tmp_p
     assert submissions(store) == {}
 
 
-@pytest.mark.parametrize("values", [{"seconds": "long"}, {"losses": []}, {"dev_steps": [None]}, {"dev_scores": 3}])
-def test_a_record_of_training_of_a_wrong_type_has_not_ended(values: dict[str, object], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "values", [{"seconds": "long"}, {"losses": []}, {"dev_steps": [None]}, {"dev_scores": 3}]
+)
+def test_a_record_of_training_of_a_wrong_type_has_not_ended(
+    values: dict[str, object], tmp_path: Path
+) -> None:
     folder = TrainingFolder(tmp_path)
     folder.best.mkdir()
     seal_folder(folder.best)

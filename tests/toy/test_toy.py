@@ -1,4 +1,6 @@
-"""The toy world: determined by seeds, and without a trace in text of which words mean the same; its shipped models."""
+"""The toy world: determined by seeds, and without a trace in text of which words mean the same; its
+shipped models.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,15 @@ from harness.encoders.teachers import open_teacher
 from harness.errors import UserError
 from harness.seeds import generator
 from harness.toy import clip_folder, student_folder
-from harness.toy.corpora import RATE, ToyImages, ToyPairs, ToySentences, ToyTones, labelled_pictures, labelled_tones
+from harness.toy.corpora import (
+    RATE,
+    ToyImages,
+    ToyPairs,
+    ToySentences,
+    ToyTones,
+    labelled_pictures,
+    labelled_tones,
+)
 from harness.toy.tasks import TOY_STS, TOY_STS_DEV, related_scenes
 from harness.toy.world import (
     ATTRIBUTES,
@@ -46,34 +56,64 @@ def test_fingerprints_and_sizes() -> None:
 
 
 def test_every_word_means_one_thing_and_every_value_has_as_many_words() -> None:
-    words = [word for values in LEXICON.values() for synonyms in values.values() for word in synonyms]
+    words = [
+        word for values in LEXICON.values() for synonyms in values.values() for word in synonyms
+    ]
     assert len(words) == len(set(words))
     assert {len(synonyms) for values in LEXICON.values() for synonyms in values.values()} == {3}
-    fixed = {word for forms in TEMPLATES.values() for form in forms for word in form.split() if "{" not in word}
+    fixed = {
+        word
+        for forms in TEMPLATES.values()
+        for form in forms
+        for word in form.split()
+        if "{" not in word
+    }
     assert not fixed & set(words)
 
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES)
-def test_every_word_of_an_attribute_occurs_as_often_and_beside_the_same_words(attribute: str) -> None:
-    """Chi-square over 40,000 sentences: frequencies are uniform, synonyms and rivals keep the same company."""
+def test_every_word_of_an_attribute_occurs_as_often_and_beside_the_same_words(
+    attribute: str,
+) -> None:
+    """Chi-square over 40,000 sentences: frequencies are uniform, synonyms and rivals keep the same
+    company.
+    """
     texts = ToySentences(size=40_000).load(NOWHERE).texts
     mine = [word for synonyms in LEXICON[attribute].values() for word in synonyms]
-    other = [word for name in ATTRIBUTES if name != attribute for words in LEXICON[name].values() for word in words]
-    said = np.array([[word in words for word in (*mine, *other)] for words in map(str.split, texts)], dtype=np.float64)
+    other = [
+        word
+        for name in ATTRIBUTES
+        if name != attribute
+        for words in LEXICON[name].values()
+        for word in words
+    ]
+    said = np.array(
+        [[word in words for word in (*mine, *other)] for words in map(str.split, texts)],
+        dtype=np.float64,
+    )
     said, beside = said[:, : len(mine)], said[:, len(mine) :]
     assert (said.sum(axis=1) == 1).all()
-    for counts, freedom in ((said.sum(axis=0), len(mine)), (said.T @ beside, len(mine) * len(other))):
+    for counts, freedom in (
+        (said.sum(axis=0), len(mine)),
+        (said.T @ beside, len(mine) * len(other)),
+    ):
         expected = counts.mean(axis=0)
         assert ((counts - expected) ** 2 / expected).sum() < freedom + 6 * np.sqrt(2 * freedom)
 
 
-def test_gold_is_five_times_the_share_of_attributes_that_agree_and_tasks_do_not_share_draws() -> None:
+def test_gold_is_five_times_the_share_of_attributes_that_agree_and_tasks_do_not_share_draws() -> (
+    None
+):
     first, second, gold = related_scenes(generator(test="gold"), 500)
     np.testing.assert_allclose(gold, 5 * (first == second).mean(1), atol=0.005)
     assert set(gold) == {0.0, 1.0, 2.0, 3.0, 4.0, 5.0}
     assert np.bincount((gold).astype(int)).min() > 50
     test, dev = TOY_STS.load(NOWHERE), TOY_STS_DEV.load(NOWHERE)
-    assert {name: len(pairs) for name, pairs in test.items()} == {"phrases": 300, "statements": 300, "mixed": 400}
+    assert {name: len(pairs) for name, pairs in test.items()} == {
+        "phrases": 300,
+        "statements": 300,
+        "mixed": 400,
+    }
     assert sum(map(len, dev.values())) == 500
     assert not {pair[:2] for pair in test["mixed"]} & {pair[:2] for pair in dev["mixed"]}
 
@@ -87,8 +127,12 @@ def test_a_description_says_each_attribute_of_its_scene_once() -> None:
             assert sum(word in value for word in words) == 1
 
 
-@pytest.mark.parametrize(("repeats", "others"), [(0.0, 63 / 2880), (0.5, 63 * 0.25 / 60), (1.0, 63 / 60)])
-def test_scenes_repeat_within_a_batch_at_the_rate_of_the_option(repeats: float, others: float) -> None:
+@pytest.mark.parametrize(
+    ("repeats", "others"), [(0.0, 63 / 2880), (0.5, 63 * 0.25 / 60), (1.0, 63 / 60)]
+)
+def test_scenes_repeat_within_a_batch_at_the_rate_of_the_option(
+    repeats: float, others: float
+) -> None:
     """The mean number of other pairs of a batch of 64 that show the scene of a pair."""
     scenes = ToyPairs(size=4096, repeats=repeats).scenes()
     same = (scenes[:, None] == scenes[None]).all(2).sum() - len(scenes)
@@ -156,11 +200,14 @@ def test_the_tokenizers_know_every_word() -> None:
         assert tokenizer.unk_token_id not in ids
 
 
-def test_the_teacher_sees_every_attribute_and_the_threshold_of_the_filter_separates_scenes() -> None:
+def test_the_teacher_sees_every_attribute_and_the_threshold_of_the_filter_separates_scenes() -> (
+    None
+):
     """On 2,000 scenes that it was not trained on.
 
-    A linear probe, ridge regression on one-hot values of 1,500 scenes, is right in nine of ten others. KDMCSE drops
-    negatives with a similarity above 0.85, which here are those of the same scene and few others.
+    A linear probe, ridge regression on one-hot values of 1,500 scenes, is right in nine of ten
+    others. KDMCSE drops negatives with a similarity above 0.85, which here are those of the same
+    scene and few others.
     """
     rng, teacher = generator(test="probe"), open_teacher("open-clip", clip_folder())
     scenes = draw_scenes(rng, 2000)

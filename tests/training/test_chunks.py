@@ -1,4 +1,6 @@
-"""A batch in pieces: the gradient of the whole batch for every method, under the same dropout in both passes."""
+"""A batch in pieces: the gradient of the whole batch for every method, under the same dropout in
+both passes.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,13 @@ from harness.training.stepper import Chunked
 from harness.training.trainer import Trainer
 
 CPU = torch.device("cpu")
-#: every method that trains, and DALR's public code for its batch normalisation; few recordings, which are long
+#: every method that trains, and DALR's public code for its batch normalisation; few recordings,
+#: which are long
 FEW = {"audiocse": "[audio_batch_size=5]", "audiocse-sup": "[audio_batch_size=5]"}
-TRAINED = [*(name + FEW.get(name, "") for name in names("method") if method_named(name).trains), "dalr@official"]
+TRAINED = [
+    *(name + FEW.get(name, "") for name in names("method") if method_named(name).trains),
+    "dalr@official",
+]
 
 
 def doubled(batch: Any) -> Any:
@@ -30,14 +36,19 @@ def doubled(batch: Any) -> Any:
     def wide(values: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         if isinstance(values, TokenRows):
             return values
-        return {name: value.double() if value.is_floating_point() else value for name, value in values.items()}
+        return {
+            name: value.double() if value.is_floating_point() else value
+            for name, value in values.items()
+        }
 
     mappings = {item.name for item in dataclasses.fields(batch)} - {"labels", "texts", "changed"}
     return dataclasses.replace(batch, **{name: wide(getattr(batch, name)) for name in mappings})
 
 
 def gradients(training: Trainer, batch: Any, encode: Any) -> dict[str, Tensor]:
-    """The gradient of every parameter that the batch's loss reaches, of the student's and of the heads."""
+    """The gradient of every parameter that the batch's loss reaches, of the student's and of the
+    heads.
+    """
     training.student.zero_grad()
     training.method.zero_grad()
     total, _ = training.method.loss(batch, encode)
@@ -53,7 +64,9 @@ def test_token_vectors_in_pieces_have_the_gradient_of_the_whole_batch(tmp_path: 
         student.zero_grad()
         mask = batch.tokens["attention_mask"][:, None, :, None]
         (encode.states(batch.tokens, 2) * mask).pow(2).sum().backward()
-        found.append([value.grad.clone() for value in student.parameters() if value.grad is not None])
+        found.append(
+            [value.grad.clone() for value in student.parameters() if value.grad is not None]
+        )
     torch.testing.assert_close(found[0], found[1], rtol=1e-10, atol=1e-10)
 
 
@@ -74,7 +87,9 @@ def test_pieces_have_the_gradient_of_the_whole_batch(name: str, tmp_path: Path) 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("name", ["mcse", "visualcse"])
 def test_both_passes_have_the_same_dropout(name: str, precision: str, tmp_path: Path) -> None:
-    """Also under autocast, which the second pass enters anew; and the pass leaves the random state as it was."""
+    """Also under autocast, which the second pass enters anew; and the pass leaves the random state
+    as it was.
+    """
     training = trainer(name, precision, CPU, tmp_path, chunk=3)
     training.student.train()
     off = "sentences" if training.batches.mixing.step(0)[0] == "pairs" else "pairs"
@@ -102,7 +117,9 @@ def test_both_passes_have_the_same_dropout(name: str, precision: str, tmp_path: 
 
 def test_a_batch_that_fits_is_encoded_whole(tmp_path: Path) -> None:
     """With as many rows as the batch has, training is bit for bit that without pieces."""
-    totals = [next(trainer("simcse", "fp32", CPU, tmp_path, chunk).losses(0))[1] for chunk in (None, 8)]
+    totals = [
+        next(trainer("simcse", "fp32", CPU, tmp_path, chunk).losses(0))[1] for chunk in (None, 8)
+    ]
     assert torch.equal(*totals)
 
 

@@ -1,4 +1,6 @@
-"""Devices and precisions: no tensor is left on the CPU, checked on a fake CUDA device, and bf16 trains on the CPU."""
+"""Devices and precisions: no tensor is left on the CPU, checked on a fake CUDA device, and bf16
+trains on the CPU.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,14 @@ HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 @pytest.mark.parametrize("precision", ["bf16", pytest.param("fp16", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "variant",
-    [pytest.param(variant, marks=[pytest.mark.long] if "@official" in variant else []) for variant in variants()],
+    [
+        pytest.param(variant, marks=[pytest.mark.long] if "@official" in variant else [])
+        for variant in variants()
+    ],
 )
-def test_losses_of_every_method_stay_on_the_device(variant: str, precision: str, tmp_path: Path) -> None:
+def test_losses_of_every_method_stay_on_the_device(
+    variant: str, precision: str, tmp_path: Path
+) -> None:
     asked, *_ = loaded(variant)
     outputs: set[torch.dtype] = set()
     with fake_cuda() as device:
@@ -56,10 +63,16 @@ def test_losses_of_every_method_stay_on_the_device(variant: str, precision: str,
 
 @pytest.mark.parametrize("name", [name for name in names("method") if method_named(name).trains])
 def test_every_method_trains_in_bf16(name: str, tmp_path: Path) -> None:
-    """On the same batch under the same dropout, a few updates decrease each loss; losses are computed in float32."""
-    training, exact = (trainer(name, precision, torch.device("cpu"), tmp_path) for precision in ("bf16", "fp32"))
+    """On the same batch under the same dropout, a few updates decrease each loss; losses are
+    computed in float32.
+    """
+    training, exact = (
+        trainer(name, precision, torch.device("cpu"), tmp_path) for precision in ("bf16", "fp32")
+    )
     for step in first_steps(training):
-        before = {stream: total.item() for stream, total, _ in exact.losses(step) if total is not None}
+        before = {
+            stream: total.item() for stream, total, _ in exact.losses(step) if total is not None
+        }
         for stream, total, terms in training.losses(step):
             assert {value.dtype for value in (total, *terms.values())} == {torch.float32}
             assert total.item() != before[stream], "autocast changes no number: it is off"
@@ -68,28 +81,40 @@ def test_every_method_trains_in_bf16(name: str, tmp_path: Path) -> None:
             for stream, total, _ in training.losses(step):
                 (training.main if stream is None else training.own[stream]).step(total, 0)
         with torch.no_grad():
-            after = {stream: total.item() for stream, total, _ in training.losses(step) if total is not None}
+            after = {
+                stream: total.item()
+                for stream, total, _ in training.losses(step)
+                if total is not None
+            }
         assert all(after[stream] < value for stream, value in before.items()), after
         exact.student.load_state_dict(training.student.state_dict())
         exact.method.load_state_dict(training.method.state_dict())
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32"])
-def test_tf32_holds_for_loss_and_gradients(precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tf32_holds_for_loss_and_gradients(
+    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = []
     monkeypatch.setattr(torch.autograd, "backward", lambda loss: seen.append(tf32()))
     # a fake device has no backward pass for the parts of terms either
-    monkeypatch.setattr("harness.training.trainer.gradient_parts", lambda *given: seen.append(tf32()) or ({}, {}))
+    monkeypatch.setattr(
+        "harness.training.trainer.gradient_parts", lambda *given: seen.append(tf32()) or ({}, {})
+    )
     with fake_cuda():
         training = trainer("simcse", precision, CUDA, tmp_path)
         training.student.model.embeddings.register_forward_hook(lambda *given: seen.append(tf32()))
-        monkeypatch.setattr(training.main, "step", lambda total, step: torch.autograd.backward(total))
+        monkeypatch.setattr(
+            training.main, "step", lambda total, step: torch.autograd.backward(total)
+        )
         training._step(0)
     assert len(seen) >= 2
     assert set(seen) == {(precision == "tf32",) * 2}
 
 
-def test_features_of_teachers_are_computed_without_tf32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_of_teachers_are_computed_without_tf32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """cuDNN convolves in TF32 unless told otherwise, and features are cached for every device."""
     asked, student, _ = loaded("kdmcse")
     seen: list[tuple[bool, bool]] = []
@@ -104,7 +129,9 @@ def test_features_of_teachers_are_computed_without_tf32(tmp_path: Path, monkeypa
             return lambda *given: np.nan_to_num(getattr(self.teacher, name)(*given))
 
     opened = teachers.open_teacher
-    monkeypatch.setattr(teachers, "open_teacher", lambda *given, **named: Watched(opened(*given, **named)))
+    monkeypatch.setattr(
+        teachers, "open_teacher", lambda *given, **named: Watched(opened(*given, **named))
+    )
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     with fake_cuda():
@@ -114,16 +141,24 @@ def test_features_of_teachers_are_computed_without_tf32(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("precision", ["fp32", *HALF])
-def test_an_update_stays_on_the_device(precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scaled loss, clipping and AdamW; gradients are set by hand, since fake tensors have no backward pass."""
+def test_an_update_stays_on_the_device(
+    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scaled loss, clipping and AdamW; gradients are set by hand, since fake tensors have no
+    backward pass.
+    """
 
     def gradients(loss: torch.Tensor) -> None:
         assert (loss.device.type, loss.dtype) == ("cuda", torch.float32)
         for parameter in stepper.parameters:
             parameter.grad = torch.ones_like(parameter)
 
-    def unconditional(scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer, *rest: Any) -> None:
-        """The scaler asks the device whether a gradient is infinite, which a fake one does not know."""
+    def unconditional(
+        scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer, *rest: Any
+    ) -> None:
+        """The scaler asks the device whether a gradient is infinite, which a fake one does not
+        know.
+        """
         assert scaler.is_enabled()
         optimizer.step()
 
@@ -136,7 +171,11 @@ def test_an_update_stays_on_the_device(precision: str, tmp_path: Path, monkeypat
         for step in range(2):
             loss = next(total for stream, total, _ in training.losses(step) if stream)
             stepper.step(loss, step)
-        moments = [value for state in stepper.optimizer.state.values() for value in (state["mean"], state["square"])]
+        moments = [
+            value
+            for state in stepper.optimizer.state.values()
+            for value in (state["mean"], state["square"])
+        ]
     assert len(moments) == 2 * len(stepper.parameters) > 0
     assert {(value.device.type, value.dtype) for value in moments} == {("cuda", torch.float32)}
 
@@ -154,8 +193,15 @@ def test_embedding_stays_on_the_device() -> None:
 
 
 def test_teachers_stay_on_the_device(tmp_path: Path) -> None:
-    save_file(timm.create_model("test_resnet", num_classes=7).state_dict(), tmp_path / "model.safetensors")
-    read = {"input_size": [3, 64, 64], "num_classes": 7, "first_conv": "conv1.0", "classifier": "fc"}
+    save_file(
+        timm.create_model("test_resnet", num_classes=7).state_dict(), tmp_path / "model.safetensors"
+    )
+    read = {
+        "input_size": [3, 64, 64],
+        "num_classes": 7,
+        "first_conv": "conv1.0",
+        "classifier": "fc",
+    }
     about = {"architecture": "test_resnet", "num_classes": 7, "pretrained_cfg": read}
     (tmp_path / "config.json").write_text(json.dumps(about))
     pixels = ToyPairs(size=3).load(None).images
@@ -180,7 +226,12 @@ def test_a_tensor_that_is_left_behind_and_a_wait_for_the_device_are_found() -> N
         with pytest.raises(TypeError, match="cannot be read by numpy"):
             student.encode({name: ids.to(CUDA) for name, ids in tokens.items()}, 2).numpy()
         values, before = torch.zeros(3, device=CUDA), device.copies
-        for wait in (lambda: float(values.sum()), values.unique, values.nonzero, lambda: values[values > 0]):
+        for wait in (
+            lambda: float(values.sum()),
+            values.unique,
+            values.nonzero,
+            lambda: values[values > 0],
+        ):
             with pytest.raises((DataDependentOutputException, DynamicOutputShapeException)):
                 wait()
         values.cpu()

@@ -1,7 +1,8 @@
-"""The numbers of every method's first steps, by backend: where one moves, BACKEND_VERSION must be raised.
+"""The numbers of every method's first steps, by backend: where one moves, BACKEND_VERSION must be
+raised.
 
-`python tests/training/test_golden_steps.py` (with tests/ in PYTHONPATH) adds the entry of a new backend; an entry that
-is there is never changed, so that finished results keep their numbers.
+`python tests/training/test_golden_steps.py` (with tests/ in PYTHONPATH) adds the entry of a new
+backend; an entry that is there is never changed, so that finished results keep their numbers.
 """
 
 from __future__ import annotations
@@ -22,12 +23,16 @@ FILE = Path(__file__).resolve().parents[1] / "golden" / "first_steps.json"
 #: processors round differently, which an update enlarges
 CLOSE = 2e-3
 METHODS = [
-    name for name in names("method") if target("method", name).split(".")[0] in OWN and method_named(name).trains
+    name
+    for name in names("method")
+    if target("method", name).split(".")[0] in OWN and method_named(name).trains
 ]
 
 
 def first_terms(name: str, folder: Path) -> dict[str, float]:
-    """The mean of each loss term over the first step of each kind of batch and one more, each after an update."""
+    """The mean of each loss term over the first step of each kind of batch and one more, each after
+    an update.
+    """
     training = trainer(f"{name}@paper", "fp32", torch.device("cpu"), folder)
     firsts = sorted({0, *first_steps(training)})
     with torch.random.fork_rng():
@@ -38,13 +43,20 @@ def first_terms(name: str, folder: Path) -> dict[str, float]:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_numbers_of_this_backend_stay(name: str, tmp_path: Path) -> None:
-    terms, golden = first_terms(name, tmp_path), json.loads(FILE.read_text())[str(BACKEND_VERSION)][name]
-    assert terms == pytest.approx(golden, rel=CLOSE, abs=1e-5), "these numbers have changed: raise BACKEND_VERSION"
+    terms, golden = (
+        first_terms(name, tmp_path),
+        json.loads(FILE.read_text())[str(BACKEND_VERSION)][name],
+    )
+    assert terms == pytest.approx(golden, rel=CLOSE, abs=1e-5), (
+        "these numbers have changed: raise BACKEND_VERSION"
+    )
 
 
 if __name__ == "__main__":
     known = json.loads(FILE.read_text()) if FILE.exists() else {}
-    assert str(BACKEND_VERSION) not in known, "this backend has its numbers; raise BACKEND_VERSION for others"
+    assert str(BACKEND_VERSION) not in known, (
+        "this backend has its numbers; raise BACKEND_VERSION for others"
+    )
     with tempfile.TemporaryDirectory() as folder:
         entry = {name: first_terms(name, Path(folder) / name) for name in METHODS}
     FILE.write_text(json.dumps({**known, str(BACKEND_VERSION): entry}, indent=2) + "\n")

@@ -118,7 +118,9 @@ def test_workers_outlive_signals_but_neither_their_stream_nor_their_run(tmp_path
         assert run.stdout.readline() == "started\n"
         line = run.stdout.readline()
         pids = [int(pid) for pid in line.split()]
-        assert len(pids) == 2 + 2, f"the server, the tracker of its resources, and two workers: {line}"
+        assert len(pids) == 2 + 2, (
+            f"the server, the tracker of its resources, and two workers: {line}"
+        )
         ends = [os.pidfd_open(pid) for pid in pids]
         run.kill()
     for end in ends:
@@ -126,15 +128,24 @@ def test_workers_outlive_signals_but_neither_their_stream_nor_their_run(tmp_path
         os.close(end)
 
 
-def test_workers_are_used_where_decoding_is_work_and_cores_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_are_used_where_decoding_is_work_and_cores_are_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     files, toys = AugmentedImages([], np.arange(0), Augmentation(8)), ToyImages(size=4).load(None)
     monkeypatch.setattr(streams.os, "sched_getaffinity", lambda pid: set(range(6)), raising=False)
     monkeypatch.setattr(streams.torch, "get_num_threads", lambda: 4)
     monkeypatch.setattr(streams, "SHARED", (Path("/"), 0))
     cpu, cuda = torch.device("cpu"), torch.device("cuda")
-    assert [free_workers(media, where) for media in (files, toys) for where in (cpu, cuda)] == [2, 5, 0, 0]
+    assert [free_workers(media, where) for media in (files, toys) for where in (cpu, cuda)] == [
+        2,
+        5,
+        0,
+        0,
+    ]
     monkeypatch.setattr(streams.torch, "get_num_threads", lambda: 6)
     assert free_workers(files, cpu) == 0
     for folder, least in ((Path("/"), 2**70), (Path("/nowhere"), 1)):
         monkeypatch.setattr(streams, "SHARED", (folder, least))
-        assert free_workers(files, cuda) == 0 or (folder.name == "nowhere" and sys.platform != "linux")
+        assert free_workers(files, cuda) == 0 or (
+            folder.name == "nowhere" and sys.platform != "linux"
+        )

@@ -1,4 +1,5 @@
-"""Optimizers, the main one and those of streams with steps of their own; and the AdamW of the public code.
+"""Optimizers, the main one and those of streams with steps of their own; and the AdamW of the
+public code.
 
 AdamW is compared with the equations of transformers' AdamW written out for single numbers.
 """
@@ -21,27 +22,40 @@ TRAINING = Training(learning_rate=0.1, warmup_steps=2)
 
 
 def test_schedules_start_at_their_rate_and_end_at_zero() -> None:
-    modules, tables = [torch.nn.Linear(2, 2)], [OwnSteps(48, 0.01, Patches(), 0.5, name) for name in get_args(Schedule)]
-    main, linear, cosine = (Stepper(modules, TRAINING, 10, torch.device("cpu"), own) for own in (None, *tables))
-    decays = [[group["weight_decay"] for group in stepper.optimizer.param_groups] for stepper in (main, linear)]
+    modules, tables = (
+        [torch.nn.Linear(2, 2)],
+        [OwnSteps(48, 0.01, Patches(), 0.5, name) for name in get_args(Schedule)],
+    )
+    main, linear, cosine = (
+        Stepper(modules, TRAINING, 10, torch.device("cpu"), own) for own in (None, *tables)
+    )
+    decays = [
+        [group["weight_decay"] for group in stepper.optimizer.param_groups]
+        for stepper in (main, linear)
+    ]
     assert decays == [[TRAINING.weight_decay, 0.0], [0.5, 0.0]]
     assert [main.rate(k) for k in (0, 1, 2, 10)] == pytest.approx([0, 0.05, 0.1, 0])
     short = Stepper(modules, TRAINING, 3, torch.device("cpu"), None)
-    assert [short.rate(k) for k in (0, 1, 2, 3)] == pytest.approx([0, 0.05, 0.1, 0]), "one step after the warm-up"
+    assert [short.rate(k) for k in (0, 1, 2, 3)] == pytest.approx([0, 0.05, 0.1, 0]), (
+        "one step after the warm-up"
+    )
     assert [linear.rate(k) for k in (0, 5, 10)] == pytest.approx([0.01, 0.005, 0])
     assert [cosine.rate(k) for k in (0, 5, 10)] == pytest.approx([0.01, 0.005, 0], abs=1e-12)
     assert cosine.rate(2) == pytest.approx(0.01 * (1 + math.cos(0.2 * math.pi)) / 2)
 
 
 STEPS = 40
-#: the gradient of a linear loss is its factor; the paired head is reached by every fourth step from the third on
+#: the gradient of a linear loss is its factor; the paired head is reached by every fourth step from
+#: the third on
 PAIRED = [step for step in range(STEPS) if step % 4 == 2]
 PEAK, DECAY, EPSILON = 0.01, 0.1, 1e-3
 
 
 @dataclass
 class Number:
-    """One parameter under transformers' AdamW: `step` adds epsilon to sqrt(v), and decays at the end."""
+    """One parameter under transformers' AdamW: `step` adds epsilon to sqrt(v), and decays at the
+    end.
+    """
 
     value: float
     decay: float
@@ -58,11 +72,19 @@ class Number:
         self.value -= rate * self.decay * self.value
 
 
-def parts(decay: float, unreached: str = "momentum", precision: str = "fp32") -> tuple[torch.nn.ModuleDict, Stepper]:
+def parts(
+    decay: float, unreached: str = "momentum", precision: str = "fp32"
+) -> tuple[torch.nn.ModuleDict, Stepper]:
     torch.manual_seed(3)
-    model = torch.nn.ModuleDict({name: torch.nn.Linear(2, 1) for name in ("text", "head", "never")}).double()
+    model = torch.nn.ModuleDict(
+        {name: torch.nn.Linear(2, 1) for name in ("text", "head", "never")}
+    ).double()
     training = Training(
-        learning_rate=PEAK, weight_decay=decay, adam_epsilon=EPSILON, unreached=unreached, precision=precision
+        learning_rate=PEAK,
+        weight_decay=decay,
+        adam_epsilon=EPSILON,
+        unreached=unreached,
+        precision=precision,
     )
     return model, Stepper([model], training, STEPS, torch.device("cpu"), None)
 
@@ -81,7 +103,9 @@ def loss(model: torch.nn.ModuleDict, step: int, factors: torch.Tensor) -> torch.
 @pytest.mark.parametrize("decay", [0.0, DECAY])
 @pytest.mark.parametrize("unreached", ["momentum", "rest"])
 def test_every_number_follows_transformers_adamw(unreached: str, decay: float) -> None:
-    """A head has its first step at its first gradient; later, a gradient that was zeroed in place is a gradient 0."""
+    """A head has its first step at its first gradient; later, a gradient that was zeroed in place
+    is a gradient 0.
+    """
     model, stepper = parts(decay, unreached)
     factors = 0.1 * torch.randn(STEPS, 6, dtype=torch.float64)
     expected = {name: numbers(model, name, decay) for name in ("text", "head", "never")}
@@ -97,12 +121,20 @@ def test_every_number_follows_transformers_adamw(unreached: str, decay: float) -
             elif unreached == "momentum" and step > PAIRED[0]:
                 number.step(0.0, rate)
         for name in expected:
-            values = [value for each in model[name].parameters() for value in each.detach().flatten().tolist()]
-            assert values == pytest.approx([number.value for number in expected[name]], rel=0, abs=1e-12), (name, step)
+            values = [
+                value
+                for each in model[name].parameters()
+                for value in each.detach().flatten().tolist()
+            ]
+            assert values == pytest.approx(
+                [number.value for number in expected[name]], rel=0, abs=1e-12
+            ), (name, step)
 
 
 def test_a_resumed_optimizer_moves_unreached_parameters_as_an_uninterrupted_one() -> None:
-    """The state of a checkpoint says which parameters had a gradient; the first step after it reaches no head."""
+    """The state of a checkpoint says which parameters had a gradient; the first step after it
+    reaches no head.
+    """
     factors = torch.randn(STEPS, 6, dtype=torch.float64)
     model, stepper = parts(DECAY)
     for step in range(PAIRED[0] + 1):

@@ -28,11 +28,15 @@ def student() -> Student:
 
 def tokens(student: Student, kind: str, size: int) -> Tokens:
     source: CorpusSource = get("corpus", kind)(size=size)
-    file = cached_tokens(source.fingerprint(None), lambda: source.texts(None), student.tokenizer, 32)
+    file = cached_tokens(
+        source.fingerprint(None), lambda: source.texts(None), student.tokenizer, 32
+    )
     return Tokens([file], student.tokenizer.pad_token_id)
 
 
-def batches(student: Student, subsets: dict[Stream, Subset], training: Training = TRAINING) -> Batches:
+def batches(
+    student: Student, subsets: dict[Stream, Subset], training: Training = TRAINING
+) -> Batches:
     corpora: dict[Stream, Tokens] = {
         "sentences": tokens(student, "toy-sentences", 40),
         "pairs": tokens(student, "toy-pairs", 12),
@@ -48,14 +52,18 @@ def test_paired_steps_carry_features_of_their_rows_in_single_precision(student: 
     ((stream, batch),) = made.of(0)
     assert stream is None
     rows = made.orders["pairs"].batch(0)
-    np.testing.assert_array_equal(batch.features["image"].numpy(), FEATURES[rows].astype(np.float32))
+    np.testing.assert_array_equal(
+        batch.features["image"].numpy(), FEATURES[rows].astype(np.float32)
+    )
     assert batch.tokens["input_ids"].shape == batch.tokens["attention_mask"].shape
     assert len(batch.tokens["input_ids"]) == len(rows)
 
 
 @pytest.mark.parametrize("steps", [1, 4, 11])
 @pytest.mark.parametrize("subsets", [{}, {"sentences": Subset(np.arange(3, 19)[::-1], True)}])
-def test_rows_read_are_those_of_the_batches(student: Student, steps: int, subsets: dict[Stream, Subset]) -> None:
+def test_rows_read_are_those_of_the_batches(
+    student: Student, steps: int, subsets: dict[Stream, Subset]
+) -> None:
     made = batches(student, subsets, TRAINING.model_copy(update={"steps": steps}))
     read: dict[str, set[int]] = {"sentences": set(), "pairs": set()}
     count = {"sentences": 0, "pairs": 0}
@@ -72,29 +80,45 @@ def test_rows_read_are_those_of_the_batches(student: Student, steps: int, subset
 
 
 @pytest.mark.parametrize("steps_of_all", [True, False])
-def test_a_subset_limits_the_rows_and_keeps_the_steps_only_if_asked(student: Student, steps_of_all: bool) -> None:
+def test_a_subset_limits_the_rows_and_keeps_the_steps_only_if_asked(
+    student: Student, steps_of_all: bool
+) -> None:
     whole = batches(student, {})
     part = batches(student, {"sentences": Subset(np.arange(3, 19), steps_of_all)})
     assert (part.steps == whole.steps) is steps_of_all
     assert part.data.used("sentences") == 16
-    text = [batch for step in range(part.steps) for _, batch in part.of(step) if type(batch) is SentenceBatch]
+    text = [
+        batch
+        for step in range(part.steps)
+        for _, batch in part.of(step)
+        if type(batch) is SentenceBatch
+    ]
     known, pad = part.data.tokens["sentences"], student.tokenizer.pad_token_id
     allowed = {tuple(known.batch(np.array([row]))["input_ids"][0].tolist()) for row in range(3, 19)}
-    assert {tuple(row[row != pad].tolist()) for batch in text for row in batch.tokens["input_ids"]} <= allowed
+    assert {
+        tuple(row[row != pad].tolist()) for batch in text for row in batch.tokens["input_ids"]
+    } <= allowed
 
 
 @pytest.mark.parametrize("augment", ["none", "mixup+masks"])
-def test_a_media_batch_has_the_classes_of_its_augmented_items(student: Student, augment: str) -> None:
+def test_a_media_batch_has_the_classes_of_its_augmented_items(
+    student: Student, augment: str
+) -> None:
     media = get("corpus", "toy-tones")(size=24).load(None)
     first = augment == "none"
-    own = OwnSteps(batch_size=12, learning_rate=1e-4, patches=Patches(size=8), augment=augment, first=first)
+    own = OwnSteps(
+        batch_size=12, learning_rate=1e-4, patches=Patches(size=8), augment=augment, first=first
+    )
     data = TrainingData({"sentences": tokens(student, "toy-sentences", 40)}, media={"audio": media})
     made = Batches(student, data, TRAINING, {"audio": own}, seed=0, setting="toy", rule=by_batches)
     pairs = list(made.of(1))
     assert [stream for stream, _ in pairs] == (["audio", None] if first else [None, "audio"])
     (_, batch), (_, text) = pairs if first else reversed(pairs)
     assert type(text) is SentenceBatch
-    rows, rng = made.orders["audio"].batch(1), generator(axis="augmentation", seed=0, stream="audio", step=1)
+    rows, rng = (
+        made.orders["audio"].batch(1),
+        generator(axis="augmentation", seed=0, stream="audio", step=1),
+    )
     expected = media.augmented(augment).batch(rows, rng)
     assert torch.equal(batch.inputs["spectrograms"], expected["spectrograms"])
     assert torch.equal(batch.labels, expected.get("labels", torch.from_numpy(media.labels[rows])))

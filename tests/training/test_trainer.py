@@ -40,7 +40,9 @@ TRAINING = Training(steps=6, eval_every=3, batch_size=8, learning_rate=1e-3)
 
 def sentences(student: Student) -> dict[str, Tokens]:
     source = ToySentences(size=40)
-    file = cached_tokens(source.fingerprint(None), lambda: source.texts(None), student.tokenizer, TRAINING.max_length)
+    file = cached_tokens(
+        source.fingerprint(None), lambda: source.texts(None), student.tokenizer, TRAINING.max_length
+    )
     return {"sentences": Tokens([file], student.tokenizer.pad_token_id)}
 
 
@@ -91,7 +93,10 @@ def weights(training: Trainer) -> dict[str, torch.Tensor]:
 def assert_same(training: Trainer, other: Trainer) -> None:
     """Two trainings ended with the same weights by the same curves, bit for bit."""
     torch.testing.assert_close(weights(training), weights(other), rtol=0, atol=0)
-    assert (training.record.losses, training.record.dev_scores) == (other.record.losses, other.record.dev_scores)
+    assert (training.record.losses, training.record.dev_scores) == (
+        other.record.losses,
+        other.record.dev_scores,
+    )
 
 
 @pytest.mark.parametrize("after", [2, 3, 6])
@@ -124,7 +129,9 @@ def test_a_compiled_training_computes_the_same_and_resumes_bit_for_bit(
 
 
 @pytest.mark.parametrize("pooling", ["mean", "last", "avg-first-last"])
-def test_any_pooling_and_dropout_is_trained_and_resumed_bit_for_bit(tmp_path: Path, pooling: str) -> None:
+def test_any_pooling_and_dropout_is_trained_and_resumed_bit_for_bit(
+    tmp_path: Path, pooling: str
+) -> None:
     values = {"pooling": pooling, "dropout": 0.2, "attention_dropout": 0.0}
     whole = text_trainer(tmp_path / "whole", **values)
     assert {layer.chances for layer in whole.student.packing.layers} == {(0.0, 0.2, 0.2)}
@@ -136,7 +143,9 @@ def test_any_pooling_and_dropout_is_trained_and_resumed_bit_for_bit(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("left_out", "moved"), [("", True), ("visual", False)])
-def test_the_image_loss_moves_the_patches_and_without_it_they_stay(tmp_path: Path, left_out: str, moved: bool) -> None:
+def test_the_image_loss_moves_the_patches_and_without_it_they_stay(
+    tmp_path: Path, left_out: str, moved: bool
+) -> None:
     before = ImagePatches.load(clip_folder(), 64).projection.weight
     training = trainer(tmp_path, without=left_out)
     training.run()
@@ -144,7 +153,9 @@ def test_the_image_loss_moves_the_patches_and_without_it_they_stay(tmp_path: Pat
     assert ("visual" in training.record.losses) is moved
 
 
-def test_a_training_without_a_loss_term_or_with_a_weight_of_an_undeclared_one_is_refused(tmp_path: Path) -> None:
+def test_a_training_without_a_loss_term_or_with_a_weight_of_an_undeclared_one_is_refused(
+    tmp_path: Path,
+) -> None:
     """KDMCSE's other terms need an option or pairs: on sentences alone nothing is left."""
     method = get("method", "kdmcse")
     empty = trainer_of(tmp_path, method, method.configure("paper", {"without": "text"}))
@@ -152,7 +163,9 @@ def test_a_training_without_a_loss_term_or_with_a_weight_of_an_undeclared_one_is
         empty.run()
     undeclared = text_trainer(tmp_path)
     undeclared.method.weights = lambda: {"txt": 0.1}
-    with pytest.raises(TrainingError, match=r"'simcse' .* weighs the term 'txt', which it does not declare"):
+    with pytest.raises(
+        TrainingError, match=r"'simcse' .* weighs the term 'txt', which it does not declare"
+    ):
         undeclared.run()
 
 
@@ -160,7 +173,11 @@ def test_a_training_without_a_loss_term_or_with_a_weight_of_an_undeclared_one_is
     ("terms", "at", "said"),
     [
         ({"text": 1.0}, 1, "at step 1; no update came before it, so the rate is not the cause"),
-        ({"text": 1.0, "mlm": 1.0}, 3, "the term 'text' is finite there, so the rate is not the cause"),
+        (
+            {"text": 1.0, "mlm": 1.0},
+            3,
+            "the term 'text' is finite there, so the rate is not the cause",
+        ),
         ({"text": 1.0}, 3, "at step 3; lower the learning rate, or look for a root"),
     ],
 )
@@ -181,16 +198,23 @@ def test_a_term_that_is_not_finite_is_named_with_its_cause(
         training.run()
 
 
-def test_an_error_of_a_method_has_its_step_and_a_term_never_returned_is_a_warning(tmp_path: Path) -> None:
+def test_an_error_of_a_method_has_its_step_and_a_term_never_returned_is_a_warning(
+    tmp_path: Path,
+) -> None:
     training = text_trainer(tmp_path)
     method, batches = training.method, training.batches
     assert [*unreturned_terms(method, batches, TrainingRecord(losses={"text": []}))] == []
     (line,) = unreturned_terms(method, batches, TrainingRecord(losses={"mlm": []}))
-    assert re.match(r"no batch had the term 'text', which the method 'simcse' \(simcse.py, line \d+\) declares", line)
+    assert re.match(
+        r"no batch had the term 'text', which the method 'simcse' \(simcse.py, line \d+\) declares",
+        line,
+    )
     method.after_step = lambda student, step: {}["queue"]
     with pytest.raises(KeyError) as raised:
         training.run()
-    assert described(raised.value).startswith("KeyError: 'queue', at step 1 of the method 'simcse' (")
+    assert described(raised.value).startswith(
+        "KeyError: 'queue', at step 1 of the method 'simcse' ("
+    )
 
 
 def test_a_buffer_that_grows_is_refused_before_anything_is_saved(tmp_path: Path) -> None:
@@ -204,7 +228,9 @@ def test_a_buffer_that_grows_is_refused_before_anything_is_saved(tmp_path: Path)
         return loss(*given)
 
     growing.method.loss = grow  # type: ignore[method-assign]
-    with pytest.raises(TrainingError, match="cannot be saved and loaded: buffer 'past' is not there all the time"):
+    with pytest.raises(
+        TrainingError, match="cannot be saved and loaded: buffer 'past' is not there all the time"
+    ):
         growing.run()
     assert not growing.folder.checkpoints()
 
@@ -222,12 +248,16 @@ def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(
         (folder.best / CHECKSUMS).unlink()
         seal_folder(folder.best)
 
-    weights = {name: weight.clone() for name, weight in load_file(str(file)).items()}  # not mapped: it is rewritten
+    weights = {
+        name: weight.clone() for name, weight in load_file(str(file)).items()
+    }  # not mapped: it is rewritten
     put({**weights, "pooler.dense.weight": torch.zeros(2, 2)})
     folder.load_best(training.student, training.method)
     name = "encoder.layer.0.output.dense.weight"
     others = {key: value for key, value in weights.items() if key != name}
-    monkeypatch.setattr(torch.nn.Module, "load_state_dict", lambda *args, **kwargs: pytest.fail("loaded"))
+    monkeypatch.setattr(
+        torch.nn.Module, "load_state_dict", lambda *args, **kwargs: pytest.fail("loaded")
+    )
     for changed, problem in (
         (others, "no weight"),
         ({**weights, "extra": torch.zeros(1)}, "an unexpected weight extra"),
@@ -242,7 +272,9 @@ def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(
 def every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Score and save a checkpoint after each step."""
     monkeypatch.setattr(trainer_module, "SAVE_EVERY_S", 0.0)
-    monkeypatch.setattr(sys.modules[__name__], "TRAINING", TRAINING.model_copy(update={"eval_every": 1}))
+    monkeypatch.setattr(
+        sys.modules[__name__], "TRAINING", TRAINING.model_copy(update={"eval_every": 1})
+    )
 
 
 def shorten(path: Path) -> None:
@@ -258,18 +290,32 @@ def shorten(path: Path) -> None:
     ("steps", "best", "spoilt", "starts", "words"),
     [
         pytest.param(4, 4, [0], 3, ["using the previous checkpoint"], id="current"),
-        pytest.param(4, 4, [0, 1], 0, ["using the previous checkpoint", "training starts again"], id="both"),
+        pytest.param(
+            4, 4, [0, 1], 0, ["using the previous checkpoint", "training starts again"], id="both"
+        ),
         pytest.param(4, 4, ["best"], 4, ["saved again"], id="best-of-this-step"),
-        pytest.param(4, 3, ["best"], 3, ["using the previous checkpoint"], id="best-of-the-step-before"),
-        pytest.param(5, 3, ["best"], 0, ["using the previous checkpoint"], id="best-of-an-earlier-step"),
+        pytest.param(
+            4, 3, ["best"], 3, ["using the previous checkpoint"], id="best-of-the-step-before"
+        ),
+        pytest.param(
+            5, 3, ["best"], 0, ["using the previous checkpoint"], id="best-of-an-earlier-step"
+        ),
         pytest.param(4, 4, ["shape"], 3, ["using the previous checkpoint"], id="another-shape"),
     ],
 )
 @pytest.mark.usefixtures("every_step")
 def test_a_training_goes_on_from_what_is_whole_and_ends_the_same(
-    tmp_path: Path, caplog, steps: int, best: int, spoilt: list[int | str], starts: int, words: list[str]
+    tmp_path: Path,
+    caplog,
+    steps: int,
+    best: int,
+    spoilt: list[int | str],
+    starts: int,
+    words: list[str],
 ) -> None:
-    """A checkpoint after each step, of which `best` has the best model, and a process that ends after `steps`."""
+    """A checkpoint after each step, of which `best` has the best model, and a process that ends
+    after `steps`.
+    """
 
     def of_step(folder: Path) -> Trainer:
         training = text_trainer(folder)
@@ -295,8 +341,12 @@ def test_a_training_goes_on_from_what_is_whole_and_ends_the_same(
 
 
 @pytest.mark.usefixtures("every_step")
-def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_before_it(tmp_path: Path) -> None:
-    """As on a GPU, where a repeated step differs in its last bits: step 4 was the best, and is not when repeated."""
+def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_before_it(
+    tmp_path: Path,
+) -> None:
+    """As on a GPU, where a repeated step differs in its last bits: step 4 was the best, and is not
+    when repeated.
+    """
     second: list[dict[str, torch.Tensor]] = []
 
     def scored(scores: dict[int, float]) -> Trainer:
@@ -318,7 +368,10 @@ def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_befo
     assert (again.first, record.best, record.best_step) == (3, 2.0, 2)
     torch.testing.assert_close(weights(again), second[0], rtol=0, atol=0)
     assert TrainingFolder(tmp_path).has_ended
-    assert {path.name for path in tmp_path.iterdir() if path.suffix != ".damaged"} == {"best", "trained.json"}
+    assert {path.name for path in tmp_path.iterdir() if path.suffix != ".damaged"} == {
+        "best",
+        "trained.json",
+    }
 
 
 def test_checkpoints_are_saved_with_a_better_model_after_a_while_and_at_the_end(
@@ -326,7 +379,9 @@ def test_checkpoints_are_saved_with_a_better_model_after_a_while_and_at_the_end(
 ) -> None:
     saved: list[int] = []
     monkeypatch.setattr(TrainingFolder, "save", lambda folder, state: saved.append(state["step"]))
-    monkeypatch.setattr(sys.modules[__name__], "TRAINING", TRAINING.model_copy(update={"eval_every": 1, "steps": 8}))
+    monkeypatch.setattr(
+        sys.modules[__name__], "TRAINING", TRAINING.model_copy(update={"eval_every": 1, "steps": 8})
+    )
     now = [0.0]
     monkeypatch.setattr(trainer_module.time, "monotonic", lambda: now[0])
     training = text_trainer(tmp_path)
@@ -341,18 +396,29 @@ def test_checkpoints_are_saved_with_a_better_model_after_a_while_and_at_the_end(
     assert saved == [1, 2, 5, 8], "better at 1 and 2, a minute later at 5, the end at 8"
 
 
-def test_the_share_of_time_waited_for_images_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_share_of_time_waited_for_images_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     training, seen = trainer(tmp_path), list[Event]()
     monkeypatch.setattr(Batches, "waited", property(lambda batches: training.record.seconds / 4))
     with listening("", seen.append):
         training.run()
-    assert [event.progress.waited for event in seen if event.progress] == pytest.approx([0.25] * len(seen))
+    assert [event.progress.waited for event in seen if event.progress] == pytest.approx(
+        [0.25] * len(seen)
+    )
 
 
-def test_a_window_averages_each_term_over_the_batches_that_had_it_and_is_read_in_one_piece() -> None:
+def test_a_window_averages_each_term_over_the_batches_that_had_it_and_is_read_in_one_piece() -> (
+    None
+):
     """Each number that is read by itself would wait for an accelerator once more."""
     window = LossWindow()
-    window.add({"text": torch.tensor(1.0, requires_grad=True), "info": torch.tensor(4.0, dtype=torch.bfloat16)})
+    window.add(
+        {
+            "text": torch.tensor(1.0, requires_grad=True),
+            "info": torch.tensor(4.0, dtype=torch.bfloat16),
+        }
+    )
     window.add({"text": torch.tensor(2.0)})
     with Reads() as reads:
         assert window.close() == {"text": 1.5, "info": 4.0}
@@ -370,7 +436,9 @@ class Reads(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_a_term_that_appears_later_or_not_again_leaves_gaps_and_the_best_step_is_the_first_of_its_score() -> None:
+def test_a_term_that_appears_later_or_not_again_leaves_gaps_and_the_best_step_is_the_first_of_its_score() -> (
+    None
+):
     record = TrainingRecord()
     record.add_losses(10, {"text": 1.0})
     record.add_losses(20, {"text": 0.5, "info": 3.0})
@@ -385,5 +453,8 @@ def test_a_term_that_appears_later_or_not_again_leaves_gaps_and_the_best_step_is
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_loss_that_is_not_finite_ends_training(value: float) -> None:
-    with pytest.raises(TrainingError, match=r"the loss term .info. is (nan|inf) by step 20; lower the learning rate"):
+    with pytest.raises(
+        TrainingError,
+        match=r"the loss term .info. is (nan|inf) by step 20; lower the learning rate",
+    ):
         TrainingRecord().add_losses(20, {"info": value})

@@ -1,4 +1,6 @@
-"""The folder of a training: its checkpoints and best model are complete or absent, and damaged ones stop nothing."""
+"""The folder of a training: its checkpoints and best model are complete or absent, and damaged ones
+stop nothing.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def test_a_checkpoint_that_is_not_as_it_was_written_is_refused(tmp_path: Path) -
                 load_checkpoint(path, CPU)
 
 
-def test_two_best_models_are_kept_and_one_that_cannot_be_saved_changes_neither(tmp_path: Path) -> None:
+def test_two_best_models_are_kept_and_one_that_cannot_be_saved_changes_neither(
+    tmp_path: Path,
+) -> None:
     folder, heads = TrainingFolder(tmp_path), Heads(2, 2)
     for step in (3, 4, 5):
         folder.keep_best(Written(), heads, step)
@@ -77,7 +81,9 @@ def test_two_best_models_are_kept_and_one_that_cannot_be_saved_changes_neither(t
 
 
 def test_an_ended_training_without_its_best_model_has_not_ended(tmp_path: Path) -> None:
-    """Not even for the next process, which may find a best model of the training that has begun anew."""
+    """Not even for the next process, which may find a best model of the training that has begun
+    anew.
+    """
     folder = TrainingFolder(tmp_path)
     for _ in range(2):
         folder.keep_best(Written(), Heads(2, 2), 3)

@@ -1,4 +1,6 @@
-"""Options of the executors of clusters: what is read, what is refused in one line before anything runs."""
+"""Options of the executors of clusters: what is read, what is refused in one line before anything
+runs.
+"""
 
 from __future__ import annotations
 
@@ -34,28 +36,46 @@ LIBRARY = {"ray": "ray", "slurm": "submitit"}
         ("ray", {"adress": "x:1"}, "the executor ray has no option 'adress'; did you mean address"),
         ("slurm", {"wait": "perhaps"}, "wait=perhaps: it must be yes or no"),
         ("slurm", {"cpus": "many"}, "--executor-option cpus=many: it must be a whole number"),
-        ("slurm", {"partion": "a"}, "the executor slurm has no option 'partion'; did you mean partition"),
+        (
+            "slurm",
+            {"partion": "a"},
+            "the executor slurm has no option 'partion'; did you mean partition",
+        ),
         ("slurm", {"gpus": "0"}, "--device cuda: the jobs have gpus = 0"),
     ],
 )
 def test_wrong_options_are_refused(executor: str, settings: dict[str, str], message: str) -> None:
-    pytest.importorskip(LIBRARY[executor], reason=f"{LIBRARY[executor]} is not installed; its executor was not tested")
+    pytest.importorskip(
+        LIBRARY[executor],
+        reason=f"{LIBRARY[executor]} is not installed; its executor was not tested",
+    )
     with pytest.raises(UserError, match=message):
-        get_class("executor", executor, Executor)(Execution(jobs="auto", device="cuda", executor_options=settings))
+        get_class("executor", executor, Executor)(
+            Execution(jobs="auto", device="cuda", executor_options=settings)
+        )
 
 
 @pytest.mark.parametrize(
     ("option", "name"),
-    [("--address=a:1", "address"), ("--no-shared-folder", "shared-folder"), ("--slurm=x", "table"), ("--wait", "wait")],
+    [
+        ("--address=a:1", "address"),
+        ("--no-shared-folder", "shared-folder"),
+        ("--slurm=x", "table"),
+        ("--wait", "wait"),
+    ],
 )
 def test_options_of_one_executor_are_for_it_alone(tmp_path: Path, option: str, name: str) -> None:
-    result = CliRunner().invoke(cli, [*GRID, "--results", str(tmp_path), "--executor", "serial", option])
+    result = CliRunner().invoke(
+        cli, [*GRID, "--results", str(tmp_path), "--executor", "serial", option]
+    )
     assert isinstance(result.exception, UserError), result.output
     assert f"the executor serial has no option '{name}'" in str(result.exception)
 
 
 @pytest.mark.parametrize("executor", LIBRARY)
-def test_without_its_library_one_line_says_what_to_install(executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_library_one_line_says_what_to_install(
+    executor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # what imports the library; other modules of the package stay as other tests know them
     modules = ("executor", "cluster", "node", "task")
     importers = (LIBRARY["slurm"], *(f"harness.work.{executor}.{name}" for name in modules))
@@ -75,10 +95,16 @@ def test_a_head_of_ray_that_cannot_be_joined_is_one_line() -> None:
 
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # and does not listen
-        said = {f"127.0.0.1:{port}": "does not answer at" for port in (bound.getsockname()[1], "99999", "x")}
+        said = {
+            f"127.0.0.1:{port}": "does not answer at"
+            for port in (bound.getsockname()[1], "99999", "x")
+        }
         said["ray://head:10001"] = "send the command there with `ray job submit`"
         for address, message in said.items():
-            with pytest.raises(UserError, match=message) as refused, joined(address, send_code=False):
+            with (
+                pytest.raises(UserError, match=message) as refused,
+                joined(address, send_code=False),
+            ):
                 pass
             assert address in str(refused.value)
 
@@ -90,7 +116,10 @@ def test_the_first_difference_of_software_is_named() -> None:
     assert {"harness", "harness_methods"} <= set(here.code)
     older = replace(here, packages={**here.packages, "torch": "2.0"})
     assert here.difference(older) == f"torch is 2.0 there and {here.packages['torch']} here"
-    assert here.difference(replace(here, code={})) == "the code of harness differs between there and here"
+    assert (
+        here.difference(replace(here, code={}))
+        == "the code of harness differs between there and here"
+    )
 
 
 def test_the_code_that_is_sent_is_whole() -> None:
@@ -113,13 +142,18 @@ def written(folder: Path, text: str) -> str:
 
 
 def test_options_come_before_the_file_and_the_file_before_defaults(tmp_path: Path) -> None:
-    file = written(tmp_path, 'partition = "a"\nwidth = 4\ngpus = 0\nsetup = ["module load x"]\nsbatch = {nice = 5}')
+    file = written(
+        tmp_path,
+        'partition = "a"\nwidth = 4\ngpus = 0\nsetup = ["module load x"]\nsbatch = {nice = 5}',
+    )
     table = slurm_table(file, {"partition": "b", "cpus": "8"})
     assert (table.partition, table.width, table.gpus, table.cpus) == ("b", 4, "0", 8)
     assert (table.setup, dict(table.sbatch), table.notice) == (("module load x",), {"nice": 5}, 120)
     assert slurm_table(None, {"setup": "source env"}).setup == ("source env",)
     times = {"90": 90, "90:30": 90, "4:00:00": 240, "2-12": 3600, "1-00:30": 1470}
-    assert {text: slurm_table(None, {"time": text}).time for text in times} == times, "as sbatch reads them"
+    assert {text: slurm_table(None, {"time": text}).time for text in times} == times, (
+        "as sbatch reads them"
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,10 +161,15 @@ def test_options_come_before_the_file_and_the_file_before_defaults(tmp_path: Pat
     [
         ("gpu = 1", r"table \[slurm\], key 'gpu': there is no such key"),
         ("gpus = 2", "key 'gpus': it must match"),
-        ('time = "two hours"', "key 'time': 'two hours' is not a SLURM time; write minutes, or D-HH:MM:SS"),
+        (
+            'time = "two hours"',
+            "key 'time': 'two hours' is not a SLURM time; write minutes, or D-HH:MM:SS",
+        ),
     ],
 )
-def test_mistakes_in_a_file_are_one_line_with_the_key(tmp_path: Path, text: str, message: str) -> None:
+def test_mistakes_in_a_file_are_one_line_with_the_key(
+    tmp_path: Path, text: str, message: str
+) -> None:
     with pytest.raises(UserError, match=rf"gpus\.toml.*{message}"):
         slurm_table(written(tmp_path, text), {})
 

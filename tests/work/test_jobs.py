@@ -1,4 +1,6 @@
-"""The jobs of a plan: what is prepared before them, the order in which a queue gives them out, and how they end."""
+"""The jobs of a plan: what is prepared before them, the order in which a queue gives them out, and
+how they end.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +30,33 @@ def test_what_runs_share_is_prepared_once_before_them(tmp_path: Path) -> None:
     listed = jobs_of(plan(tmp_path, "mcse", "kdmcse", TAUGHT, seeds=(0, 1)))
     keys = [job.key for job in listed if not isinstance(job, RunJob)]
     assert len(set(keys)) == len(keys), "each corpus is tokenised once, each teacher reads it once"
-    assert {"tokens of toy-text for toy-bert", "toy-clip features of the images of toy-pairs"} <= set(keys)
+    assert {
+        "tokens of toy-text for toy-bert",
+        "toy-clip features of the images of toy-pairs",
+    } <= set(keys)
     position = {job.id: number for number, job in enumerate(listed)}
     assert all(position[need] < position[job.id] for job in listed for need in job.needs)
     student = next(job for job in listed if job.key == STUDENT)
     (of_student,) = (job for job in listed if job.key.startswith(f"run:{STUDENT} features"))
     assert of_student.needs == {student.id}
     assert all(of_student.id in job.needs for job in listed if job.key.startswith(TAUGHT))
-    assert not any(need in position and listed[position[need]].key.startswith("run:") for need in student.needs)
+    assert not any(
+        need in position and listed[position[need]].key.startswith("run:") for need in student.needs
+    )
 
 
-def test_features_of_test_images_are_one_job_of_all_runs_that_are_evaluated_on_them(tmp_path: Path) -> None:
+def test_features_of_test_images_are_one_job_of_all_runs_that_are_evaluated_on_them(
+    tmp_path: Path,
+) -> None:
     listed = jobs_of(
-        plan(tmp_path, "simcse", "mcse", "mcse[images=shuffled]", seeds=(0, 1), suites=["sts", "retrieval", "figures"])
+        plan(
+            tmp_path,
+            "simcse",
+            "mcse",
+            "mcse[images=shuffled]",
+            seeds=(0, 1),
+            suites=["sts", "retrieval", "figures"],
+        )
     )
     (features,) = of_tests(listed)
     assert features.key == "toy-clip features of the images of ToyRetrieval"
@@ -48,10 +64,15 @@ def test_features_of_test_images_are_one_job_of_all_runs_that_are_evaluated_on_t
     needed = {job.key.split("/")[0] for job in listed if features.id in job.needs}
     assert needed == {"mcse", "mcse[images=shuffled]"}
     kinds = {
-        suite: {job.key.split()[4] for job in of_tests(jobs_of(plan(tmp_path, "kdmcse", suites=[suite])))}
+        suite: {
+            job.key.split()[4]
+            for job in of_tests(jobs_of(plan(tmp_path, "kdmcse", suites=[suite])))
+        }
         for suite in ("sts", "retrieval", "figures")
     }
-    assert kinds == {"sts": set(), "retrieval": {"images"}, "figures": {"images", "captions"}}, "as the suite asks"
+    assert kinds == {"sts": set(), "retrieval": {"images"}, "figures": {"images", "captions"}}, (
+        "as the suite asks"
+    )
 
 
 def test_a_run_finds_what_was_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,9 +96,13 @@ def test_a_run_finds_what_was_prepared(tmp_path: Path, monkeypatch: pytest.Monke
     assert not events, "nothing is computed"
 
 
-def test_a_teacher_is_fitted_on_features_that_were_prepared_once_after_its_run(tmp_path: Path) -> None:
+def test_a_teacher_is_fitted_on_features_that_were_prepared_once_after_its_run(
+    tmp_path: Path,
+) -> None:
     listed = jobs_of(plan(tmp_path, "kdmcse[images=lit]", profile=with_lit(), suites=["figures"]))
-    assert len({job.id for job in listed}) == len({job.key for job in listed}) == len(listed), "each once"
+    assert len({job.id for job in listed}) == len({job.key for job in listed}) == len(listed), (
+        "each once"
+    )
     named = {job.key: job for job in listed}
     fitted = {
         named["toy-clip features of the images of toy-pairs"].id,
@@ -105,7 +130,9 @@ def test_a_job_waits_for_the_training_of_its_teacher(tmp_path: Path) -> None:
     assert len(queue) == 2
 
 
-def test_what_needs_a_failed_job_fails_with_the_first_cause_and_costs_no_time(tmp_path: Path) -> None:
+def test_what_needs_a_failed_job_fails_with_the_first_cause_and_costs_no_time(
+    tmp_path: Path,
+) -> None:
     first, second, third, other = jobs(
         tmp_path, f"dalr[text=run:{TAUGHT}/toy/toy-bert/seed-0]", "simcse[temperature=0.1]"
     )
@@ -113,9 +140,15 @@ def test_what_needs_a_failed_job_fails_with_the_first_cause_and_costs_no_time(tm
     queue = Queue([third, second, first, other], events.append)
     assert queue.take() is first
     queue.end(first, first.fail("no more memory"))
-    assert {end.spec.key for end in queue.ends if isinstance(end, Failure)} == {first.key, second.key, third.key}
+    assert {end.spec.key for end in queue.ends if isinstance(end, Failure)} == {
+        first.key,
+        second.key,
+        third.key,
+    }
     assert [event.kind for event in events] == ["failed"] * 3
-    causes = [failure.error for failure in Store(tmp_path).failures() if failure.fingerprint != first.id]
+    causes = [
+        failure.error for failure in Store(tmp_path).failures() if failure.fingerprint != first.id
+    ]
     assert causes == [f"{STUDENT} failed, which is needed here: no more memory"] * 2
     assert [queue.take(), queue.take(), len(queue)] == [other, None, 1]
 
@@ -194,4 +227,6 @@ def test_a_failure_is_recorded_with_its_log_and_reported(tmp_path: Path) -> None
     assert Store(tmp_path).failures() == [failure]
     (log,) = (tmp_path / "failed").glob("*.log")
     assert "stopped by RuntimeError: no more memory" in log.read_text()
-    assert job.fail(UserError("the file x is missing")).error == "the file x is missing", "a line as it is"
+    assert job.fail(UserError("the file x is missing")).error == "the file x is missing", (
+        "a line as it is"
+    )

@@ -1,4 +1,6 @@
-"""Each job in a process of its own: on cores for real, on GPUs that do not exist; what dies and what stops."""
+"""Each job in a process of its own: on cores for real, on GPUs that do not exist; what dies and
+what stops.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ from harness.work.resources import Resources, Seat, Seats, visible_names
 #: eight cards of 80 GB
 BOX = [f"GPU-{number}" for number in range(8)]
 
-needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc"
+)
 
 
 def seats_on(cards: list[str], jobs: int | None = None) -> Seats:
@@ -49,7 +53,9 @@ def local(jobs: int = 1) -> Local:
     return Local(Execution(jobs=jobs, device="cpu"))
 
 
-def test_a_process_that_dies_costs_its_job_and_what_needs_it_and_jobs_share_the_cores(tmp_path: Path) -> None:
+def test_a_process_that_dies_costs_its_job_and_what_needs_it_and_jobs_share_the_cores(
+    tmp_path: Path,
+) -> None:
     dead = errand(tmp_path, "dead", killed=True)
     first, second = stubs(tmp_path, 2)
     ends = local(2).execute([first, dead, errand(tmp_path, "after", dead), second], ignore)
@@ -60,11 +66,15 @@ def test_a_process_that_dies_costs_its_job_and_what_needs_it_and_jobs_share_the_
     assert {note["cores"] for note in performed(tmp_path)} == {max(1, cores() // 2)}
 
 
-def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did_not_fit(tmp_path: Path) -> None:
+def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did_not_fit(
+    tmp_path: Path,
+) -> None:
     pairs = stubs(tmp_path, 4, memory_mb=30_000)
     greedy, hopeless, without, broken = stubs(tmp_path, 8, memory_mb=20_000)[4:]
     odd = [replace(greedy, wants=0.5), replace(hopeless, wants=2.0), replace(without, memory_mb=0)]
-    ends = Box(Execution(jobs="auto")).execute([*pairs, *odd, replace(broken, wants=lambda: None)], ignore)
+    ends = Box(Execution(jobs="auto")).execute(
+        [*pairs, *odd, replace(broken, wants=lambda: None)], ignore
+    )
     errors = {end.id: end.error for end in ends if isinstance(end, Prepared)}
     assert len(errors) == 8
     assert {key: error for key, error in errors.items() if error} == {
@@ -74,8 +84,13 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
     for part in ("out of memory", "--chunk", "batch_size"):
         assert part in errors[hopeless.id]
     assert errors[broken.id].startswith("it cannot be sent to its process: ")
-    notes_of = {job.id: [note for note in performed(tmp_path) if note["name"] == job.key] for job in [*pairs, *odd]}
-    assert len({note["pid"] for each in notes_of.values() for note in each}) == 9, "one process a job and attempt"
+    notes_of = {
+        job.id: [note for note in performed(tmp_path) if note["name"] == job.key]
+        for job in [*pairs, *odd]
+    }
+    assert len({note["pid"] for each in notes_of.values() for note in each}) == 9, (
+        "one process a job and attempt"
+    )
     for job in odd[:2]:
         assert [round(note["share"], 2) for note in notes_of[job.id]] == [0.25, 1.0]
     assert [note["card"] for note in notes_of[without.id]] == [""]
@@ -97,8 +112,12 @@ except UserError as error:
 
 
 def test_a_server_that_cannot_start_is_one_line() -> None:
-    done = subprocess.run([sys.executable, "-c", NO_SERVER], capture_output=True, text=True, check=True)
-    assert re.fullmatch(r"no process for runs can be started.*--executor serial\n", done.stdout), done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", NO_SERVER], capture_output=True, text=True, check=True
+    )
+    assert re.fullmatch(r"no process for runs can be started.*--executor serial\n", done.stdout), (
+        done.stderr
+    )
 
 
 class Patricide(Errand):
@@ -113,7 +132,9 @@ class Patricide(Errand):
 def test_a_server_that_is_killed_costs_the_jobs_in_work_and_starts_again(tmp_path: Path) -> None:
     first, second = errand(tmp_path, "first", made=Patricide), errand(tmp_path, "second")
     begun = time.monotonic()
-    errors = [end.error for end in local().execute([first, second], ignore) if isinstance(end, Prepared)]
+    errors = [
+        end.error for end in local().execute([first, second], ignore) if isinstance(end, Prepared)
+    ]
     assert errors == ["its process ended with code 255 before the run did", ""]
     with first.store.lock(first.id) as free:
         assert free, "the process is gone too"
@@ -123,16 +144,25 @@ def test_a_server_that_is_killed_costs_the_jobs_in_work_and_starts_again(tmp_pat
 @pytest.mark.parametrize(
     ("cards", "jobs", "each_mb", "taken", "share"),
     [
-        pytest.param(8, None, 30_000, [*range(8), *range(8), None], 0.375, id="80 GB hold two of 30"),
-        pytest.param(1, None, 1_000, [0, 0, 0, 0, None], 0.0125, id="the runs of a card share its processors"),
-        pytest.param(8, 4, 20_000, [0, 1, 2, 3, None], 1.0, id="alone on a card, a job has no limit"),
+        pytest.param(
+            8, None, 30_000, [*range(8), *range(8), None], 0.375, id="80 GB hold two of 30"
+        ),
+        pytest.param(
+            1, None, 1_000, [0, 0, 0, 0, None], 0.0125, id="the runs of a card share its processors"
+        ),
+        pytest.param(
+            8, 4, 20_000, [0, 1, 2, 3, None], 1.0, id="alone on a card, a job has no limit"
+        ),
     ],
 )
 def test_cards_are_shared_by_memory(
     cards: int, jobs: int | None, each_mb: int, taken: list[int | None], share: float
 ) -> None:
     seats = seats_on(BOX[:cards], jobs)
-    given = [seats.take(str(number), lambda: Resources(gpu_memory_mb=each_mb)) for number in range(len(taken))]
+    given = [
+        seats.take(str(number), lambda: Resources(gpu_memory_mb=each_mb))
+        for number in range(len(taken))
+    ]
     assert [seat and seat.card for seat in given] == taken
     assert [seat.environment["CUDA_VISIBLE_DEVICES"] for seat in given if seat] == [
         BOX[card] for card in taken if card is not None
@@ -155,7 +185,8 @@ def test_every_mig_instance_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert visible_names() == ["MIG-a", "MIG-b"]
 
 
-#: what the server imports, beside a distribution of the name flash-attn, and whether a child could use CUDA
+#: what the server imports, beside a distribution of the name flash-attn, and whether a child could
+#: use CUDA
 FLASH = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
@@ -180,8 +211,13 @@ def test_no_import_of_the_server_uses_cuda_with_flash_attn_installed(tmp_path: P
     subprocess.run([sys.executable, "-c", FLASH, str(tmp_path)], env=environment, check=True)
 
 
-def test_cards_are_packed_by_what_the_first_run_reports_before_any_has_ended(tmp_path: Path) -> None:
-    seats, listed = seats_on(BOX), jobs(tmp_path, "simcse", seeds=tuple(range(40)), batch_size=38_000)
+def test_cards_are_packed_by_what_the_first_run_reports_before_any_has_ended(
+    tmp_path: Path,
+) -> None:
+    seats, listed = (
+        seats_on(BOX),
+        jobs(tmp_path, "simcse", seeds=tuple(range(40)), batch_size=38_000),
+    )
     queue = Queue(listed)
 
     def started() -> int:
@@ -190,9 +226,13 @@ def test_cards_are_packed_by_what_the_first_run_reports_before_any_has_ended(tmp
 
         return len(list(iter(lambda: queue.take(fits), None)))
 
-    assert 40_000 < queue.resources(listed[0]).gpu_memory_mb < 60_000, "one of them a card by the table"
+    assert 40_000 < queue.resources(listed[0]).gpu_memory_mb < 60_000, (
+        "one of them a card by the table"
+    )
     assert started() == 8
-    both(queue.observe_memory, ignore)(Event("progress", listed[0].key, device="cuda", memory_mb=6_000))
+    both(queue.observe_memory, ignore)(
+        Event("progress", listed[0].key, device="cuda", memory_mb=6_000)
+    )
     assert started() == 24, "80 GB hold one of 49 and three of 8 more"
 
 
@@ -262,9 +302,19 @@ def test_sigterm_stops_after_saving_and_the_same_command_ends_as_if_nothing_had_
         values = {"steps": steps, "eval_every": steps, "batch_size": 16}
         words = [word for name, value in chosen.items() for word in (f"--{name}", str(value))]
         words += [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
-        words += ["--jobs", "2", "--executor", "local", "--results", str(stopped := tmp_path / str(steps))]
+        words += [
+            "--jobs",
+            "2",
+            "--executor",
+            "local",
+            "--results",
+            str(stopped := tmp_path / str(steps)),
+        ]
         driver = subprocess.Popen(
-            [sys.executable, "-c", code, "run", "--profile", "tiny", *words], stdout=-1, stderr=-1, text=True
+            [sys.executable, "-c", code, "run", "--profile", "tiny", *words],
+            stdout=-1,
+            stderr=-1,
+            text=True,
         )
         while "  step " not in (line := driver.stdout.readline()):
             assert line, driver.communicate()
@@ -284,7 +334,9 @@ def test_sigterm_stops_after_saving_and_the_same_command_ends_as_if_nothing_had_
         for folder, executor in ((stopped, "local"), (tmp_path / "whole", "serial"))
     )
     ((continued,), (other,)) = resumed.runs, whole.runs
-    assert continued.evaluations[0].scores == other.evaluations[0].scores, "in a process of its own as in this one"
+    assert continued.evaluations[0].scores == other.evaluations[0].scores, (
+        "in a process of its own as in this one"
+    )
     assert (continued.losses, continued.dev) == (other.losses, other.dev)
 
 
@@ -301,16 +353,24 @@ Local(Execution(jobs=2, device="cpu")).execute(stubs(Path(sys.argv[2]), 2, secon
 
 @needs_proc
 @pytest.mark.parametrize(
-    "signals", [[signal.SIGKILL], pytest.param([signal.SIGINT, signal.SIGINT], marks=pytest.mark.long)]
+    "signals",
+    [[signal.SIGKILL], pytest.param([signal.SIGINT, signal.SIGINT], marks=pytest.mark.long)],
 )
 def test_no_process_outlives_its_driver(tmp_path: Path, signals: list[int]) -> None:
     driver = subprocess.Popen(
-        [sys.executable, "-c", FOREVER, str(Path(executor_jobs.__file__).parent), str(tmp_path)], stderr=-1
+        [sys.executable, "-c", FOREVER, str(Path(executor_jobs.__file__).parent), str(tmp_path)],
+        stderr=-1,
     )
     limit = time.monotonic() + 120
-    while len(processes := descendants(driver.pid)) < 4 and driver.poll() is None and time.monotonic() < limit:
+    while (
+        len(processes := descendants(driver.pid)) < 4
+        and driver.poll() is None
+        and time.monotonic() < limit
+    ):
         time.sleep(0.1)
-    assert len(processes) == 4, "two jobs, the process that starts them, and the tracker of multiprocessing"
+    assert len(processes) == 4, (
+        "two jobs, the process that starts them, and the tracker of multiprocessing"
+    )
     for number in signals:
         driver.send_signal(number)
         time.sleep(0.3)

@@ -1,4 +1,6 @@
-"""The loop of executors that give jobs to other processes: when it looks for seats, and who announces ends."""
+"""The loop of executors that give jobs to other processes: when it looks for seats, and who
+announces ends.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def test_who_found_no_seat_looks_again_after_a_pause_and_not_before_and_at_once_
     executor = OneSeat(2 * RETRY_S, ends)
     events = run(executor, [errand(tmp_path, "a"), errand(tmp_path, "b")])
     assert executor.looks == [0.0, RETRY_S, 2 * RETRY_S, 2.25 * RETRY_S]
-    assert events == ["start a", "prepared a", "start b", "prepared b"], "an end comes after the job's events, once"
+    assert events == ["start a", "prepared a", "start b", "prepared b"], (
+        "an end comes after the job's events, once"
+    )
 
 
 def test_an_end_that_a_job_could_not_reach_is_its_failure(

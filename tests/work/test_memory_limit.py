@@ -1,4 +1,6 @@
-"""Memory that ends: a worker that Linux killed for lack of it is told from one that somebody killed."""
+"""Memory that ends: a worker that Linux killed for lack of it is told from one that somebody
+killed.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ VERSIONS = {
 
 
 @pytest.fixture(params=VERSIONS)
-def counter(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def counter(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     """The file in which a control group counts; its text has a place for the number."""
     named, file, text = VERSIONS[request.param]
     own, path = tmp_path / "own", tmp_path / "groups" / file
@@ -57,7 +61,9 @@ class Hungry(Errand):
 
 def test_who_killed_a_worker(counter: Path, tmp_path: Path) -> None:
     hungry = errand(tmp_path, "by the kernel", made=Hungry, counter=counter)
-    ends = Local(Execution(jobs=1, device="cpu")).execute([hungry, errand(tmp_path, "by a user", killed=True)], ignore)
+    ends = Local(Execution(jobs=1, device="cpu")).execute(
+        [hungry, errand(tmp_path, "by a user", killed=True)], ignore
+    )
     kernel, user = (end.error for end in ends if isinstance(end, Prepared))
     assert kernel.startswith("out of memory: Linux killed its process; ")
     assert all(option in kernel for option in ("--chunk", "--set batch_size", "--jobs"))
@@ -81,11 +87,20 @@ def test_kills_are_counted_by_the_group_else_by_the_machine(
     [
         (
             "2",
-            {"job/memory.max": "max", "job/memory.current": "5", "memory.max": "3000000", "memory.current": "1"},
+            {
+                "job/memory.max": "max",
+                "job/memory.current": "5",
+                "memory.max": "3000000",
+                "memory.current": "1",
+            },
             2.999999,
         ),
         ("2", {"job/memory.max": "2000000", "job/memory.current": "500000"}, 1.5),
-        ("1", {"job/memory.limit_in_bytes": "4000000", "job/memory.usage_in_bytes": "1000000"}, 3.0),
+        (
+            "1",
+            {"job/memory.limit_in_bytes": "4000000", "job/memory.usage_in_bytes": "1000000"},
+            3.0,
+        ),
     ],
 )
 @pytest.mark.parametrize("counter", ["2"], indirect=True)
@@ -126,10 +141,26 @@ class Large(Errand):
 
 @pytest.mark.faults
 def test_a_worker_that_a_real_control_group_ends(tmp_path: Path) -> None:
-    group = next((group for group in processors.memory_groups() if os.access(group / "cgroup.procs", os.W_OK)), None)
-    limit = next((name for name in ("memory.max", "memory.limit_in_bytes") if group and (group / name).is_file()), None)
+    group = next(
+        (
+            group
+            for group in processors.memory_groups()
+            if os.access(group / "cgroup.procs", os.W_OK)
+        ),
+        None,
+    )
+    limit = next(
+        (
+            name
+            for name in ("memory.max", "memory.limit_in_bytes")
+            if group and (group / name).is_file()
+        ),
+        None,
+    )
     if group is None or limit is None:
-        pytest.skip("no control group can be made here; run this as root, or with a delegated group")
+        pytest.skip(
+            "no control group can be made here; run this as root, or with a delegated group"
+        )
     box = group / "harness-test"
     box.mkdir()
     try:

@@ -1,4 +1,6 @@
-"""What a person sees of runs: counts and the time left, plain lines, a view in a terminal, one output in a notebook."""
+"""What a person sees of runs: counts and the time left, plain lines, a view in a terminal, one
+output in a notebook.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,13 @@ class Plan:
         return Event("failed", key(seed), error="disk full")
 
     def shown(self, width: int = 80, height: int = 23) -> list[str]:
-        out = Console(file=io.StringIO(), width=width, height=height + 1, force_terminal=True, color_system=None)
+        out = Console(
+            file=io.StringIO(),
+            width=width,
+            height=height + 1,
+            force_terminal=True,
+            color_system=None,
+        )
         with out.capture() as captured:
             out.print(view(self.tally, width, height))
         return captured.get().splitlines()
@@ -86,7 +94,9 @@ def trained(step: int, rate: float = 2.0) -> TrainingProgress:
     return TrainingProgress(step, 100, rate, terms, 71.234)
 
 
-def test_long_stages_speak_with_rate_and_time_left_and_silent_ones_repeat_themselves(tmp_path: Path) -> None:
+def test_long_stages_speak_with_rate_and_time_left_and_silent_ones_repeat_themselves(
+    tmp_path: Path,
+) -> None:
     """No run is silent for 30 s, whether its stages report or not."""
     after = Plan(tmp_path, 1).after
 
@@ -101,16 +111,36 @@ def test_long_stages_speak_with_rate_and_time_left_and_silent_ones_repeat_themse
         (1, None, "loading"),
         (3, stage("prepare", "features", IMAGES, 1000, 4000), ""),
         (SILENCE_S - 3, None, f"{IMAGES} 1000/4000"),
-        (18, stage("prepare", "features", IMAGES, 2000, 4000), f"{IMAGES} 2000/4000  25.0/s  1 min 20 s left"),
+        (
+            18,
+            stage("prepare", "features", IMAGES, 2000, 4000),
+            f"{IMAGES} 2000/4000  25.0/s  1 min 20 s left",
+        ),
         (1, stage("prepare", "tokens", "wiki", 0, None), ""),
-        (10, stage("prepare", "tokens", "wiki", 5000, None), "wiki: 5000 sentences tokenised  500.0/s"),
+        (
+            10,
+            stage("prepare", "tokens", "wiki", 5000, None),
+            "wiki: 5000 sentences tokenised  500.0/s",
+        ),
         (1, Event("suite", RUN, suite="sts"), "evaluating sts"),
         (1, stage("evaluate", "sentences", "sts", 0, 900), ""),
-        (9, stage("evaluate", "sentences", "sts", 450, 900), "sts: 450/900 sentences embedded  50.0/s  9.0 s left"),
+        (
+            9,
+            stage("evaluate", "sentences", "sts", 450, 900),
+            "sts: 450/900 sentences embedded  50.0/s  9.0 s left",
+        ),
         (1, stage("evaluate", "tasks", "sts", 0, 3, "MR"), ""),
-        (59, stage("evaluate", "tasks", "sts", 1, 3, "CR"), "sts: CR, 1/3 tasks done  1 min 58 s left"),
+        (
+            59,
+            stage("evaluate", "tasks", "sts", 1, 3, "CR"),
+            "sts: CR, 1/3 tasks done  1 min 58 s left",
+        ),
         (12, stage("evaluate", "sentences", "sts", 0, 70), "sts: 0/70 sentences embedded"),
-        (10, stage("evaluate", "sentences", "sts", 20, 70), "sts: 20/70 sentences embedded  2.0/s  25.0 s left"),
+        (
+            10,
+            stage("evaluate", "sentences", "sts", 20, 70),
+            "sts: 20/70 sentences embedded  2.0/s  25.0 s left",
+        ),
         (SILENCE_S, None, "sts: 20/70 sentences embedded  2.0/s  25.0 s left"),
         (0, Event("failed", RUN, error="[disk] full"), f"[1/1] {RUN}  FAILED: [disk] full"),
         (10 * SILENCE_S, None, ""),
@@ -139,22 +169,32 @@ def test_many_runs_share_one_line(tmp_path: Path) -> None:
     assert line.endswith(f"; slowest {RUN}, 21.0 s: {progress_text(HALF)}")
 
 
-def test_silence_is_broken_while_nothing_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silence_is_broken_while_nothing_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(progress, "SILENCE_S", 0.0)
     monkeypatch.setattr(progress, "LOOK_S", 0.001)
     plan, spoken = Plan(tmp_path, 3), threading.Event()
-    monkeypatch.setattr(Lines, "say", lambda lines, run, text: spoken.set() if text == "loading" else None)
+    monkeypatch.setattr(
+        Lines, "say", lambda lines, run, text: spoken.set() if text == "loading" else None
+    )
     with display(plan.prints, plan.store, plan.lines.console) as listen:
         listen(Event("start", RUN, device="cpu"))
         assert spoken.wait(60), "nothing is said without an event"
-    assert not [thread for thread in threading.enumerate() if "look" in thread.name], "its thread ends with the display"
+    assert not [thread for thread in threading.enumerate() if "look" in thread.name], (
+        "its thread ends with the display"
+    )
 
 
-def test_a_terminal_shows_a_row_per_run_and_keeps_the_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_a_row_per_run_and_keeps_the_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TERM", "xterm")
     plan = Plan(tmp_path, 3)
     monkeypatch.setattr(plan.out, "isatty", lambda: True)
-    with display(plan.prints, plan.store, Console(file=plan.out, width=120, force_terminal=True)) as listen:
+    with display(
+        plan.prints, plan.store, Console(file=plan.out, width=120, force_terminal=True)
+    ) as listen:
         listen(Event("progress", RUN, progress=HALF))
         listen(Event("start", key(1)))
         listen(Event("failed", key(1), error="stopped"))
@@ -162,15 +202,22 @@ def test_a_terminal_shows_a_row_per_run_and_keeps_the_ends(tmp_path: Path, monke
         assert shown in plan.out.getvalue()
 
 
-def test_a_notebook_has_one_output_that_is_updated_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shell = pytest.importorskip("IPython.core.interactiveshell", reason="IPython is not installed").InteractiveShell
+def test_a_notebook_has_one_output_that_is_updated_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = pytest.importorskip(
+        "IPython.core.interactiveshell", reason="IPython is not installed"
+    ).InteractiveShell
     from IPython.utils.capture import capture_output
 
     monkeypatch.setattr(progress, "FRAMES", 10**9)
     plan = Plan(tmp_path, 3)
     shell.instance()  # it publishes outputs, as that of a notebook
     try:
-        with capture_output() as captured, display(plan.prints, plan.store, Console(force_jupyter=True)) as listen:
+        with (
+            capture_output() as captured,
+            display(plan.prints, plan.store, Console(force_jupyter=True)) as listen,
+        ):
             listen(Event("start", RUN, device="cpu"))
             listen(Event("prepare", RUN, stage=Stage("features", IMAGES, 5, 10)))
             listen(Event("progress", RUN, progress=HALF))
@@ -192,7 +239,9 @@ def test_runs_are_counted_by_state(tmp_path: Path) -> None:
     assert plan.tally.left() is None
     plan.at(0, plan.start(0), plan.start(1), plan.start(2))
     plan.at(1, done(0), plan.fail(1), done(3))
-    assert plan.states == (2, 1, 1, 1), "the fourth was finished by another process before it started here"
+    assert plan.states == (2, 1, 1, 1), (
+        "the fourth was finished by another process before it started here"
+    )
     plan.at(2, Event("start", key(2)))
     assert plan.states == (2, 1, 1, 1), "it was put back and starts again"
     plan.at(3600, done(2), done(4))
@@ -211,7 +260,9 @@ def test_the_time_left_is_that_of_the_mean_run_as_many_at_a_time_as_run_now(tmp_
     plan.at(80)
     assert plan.tally.left() == pytest.approx((40 + 40 + 4 * 60) / 2)
     plan.at(80, Event("progress", key(2), progress=trained(20, rate=0.1)))
-    assert plan.tally.left() == pytest.approx(800), "the longest run alone takes more than the others together"
+    assert plan.tally.left() == pytest.approx(800), (
+        "the longest run alone takes more than the others together"
+    )
 
 
 def test_what_is_not_planned_is_shown_and_not_counted(tmp_path: Path) -> None:
@@ -221,7 +272,9 @@ def test_what_is_not_planned_is_shown_and_not_counted(tmp_path: Path) -> None:
     assert plan.states == (0, 0, 0, 2)
     assert [work.key for work in plan.tally.slowest()] == ["features", "teacher"]
     plan.at(2, Event("prepared", "teacher"))
-    assert [work.key for work in plan.tally.slowest()] == ["features"], "the teacher is trained and says no more"
+    assert [work.key for work in plan.tally.slowest()] == ["features"], (
+        "the teacher is trained and says no more"
+    )
     plan.at(3, Event("prepared", "features"), Event("prepared", "tokens that were there"))
     assert not plan.tally.slowest()
 
@@ -234,7 +287,13 @@ def test_a_view_counts_runs_by_state_and_shows_the_slowest_first(
     plan.at(0, plan.start(0))
     plan.at(60, plan.start(1), plan.start(2))
     plan.at(70, plan.fail(2), Event("progress", key(0), progress=trained(50)))
-    plan.at(80, done(1), plan.start(3), Event("suite", key(3), suite="sts"), Event("start", "tokens of wiki"))
+    plan.at(
+        80,
+        done(1),
+        plan.start(3),
+        Event("suite", key(3), suite="sts"),
+        Event("start", "tokens of wiki"),
+    )
     lines = [" ".join(line.split()) for line in plan.shown(width=90)]
     assert lines == [
         f"2 of 12 runs {'━' * 12}╸ 1 min 42 s left",
@@ -261,11 +320,16 @@ def test_many_runs_fit_into_any_terminal(tmp_path: Path, width: int, height: int
     assert max(map(len, lines)) <= width
     assert len(lines) <= max(height, 14)
     if width == 40:
-        assert lines[2:4] == ["mcse[imag…d/seed-0            1 min 40 s", "  step 1/100  49.5 …".ljust(40)]
+        assert lines[2:4] == [
+            "mcse[imag…d/seed-0            1 min 40 s",
+            "  step 1/100  49.5 …".ljust(40),
+        ]
         assert lines[-3:-2] == ["mcse[imag…/seed-64                failed"]
 
 
-def test_messages_of_logging_appear_where_standard_error_is_now(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_of_logging_appear_where_standard_error_is_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A handler keeps the stream of its making, which a live view does not see."""
     before, during = io.StringIO(), io.StringIO()
     monkeypatch.setattr(sys, "__stderr__", before)

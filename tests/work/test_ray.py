@@ -1,4 +1,6 @@
-"""Jobs on a small Ray cluster, where a stopped driver continues; files of runs on their way to a node and home."""
+"""Jobs on a small Ray cluster, where a stopped driver continues; files of runs on their way to a
+node and home.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def on_ray() -> Ray:
 
 
 @pytest.mark.cluster
-def test_a_stopped_driver_leaves_checkpoints_from_which_the_next_continues(nodes: Any, tmp_path: Path) -> None:
+def test_a_stopped_driver_leaves_checkpoints_from_which_the_next_continues(
+    nodes: Any, tmp_path: Path
+) -> None:
     """The death of a node is in tests/clusters."""
 
     def stop(event: Event) -> None:
@@ -63,7 +67,9 @@ def test_a_stopped_driver_leaves_checkpoints_from_which_the_next_continues(nodes
             resumed.append(event.progress.first)
 
     on_ray().execute(made, note)
-    assert resumed[0] >= 5, "it goes on after the step in which it was stopped, not after the last checkpoint"
+    assert resumed[0] >= 5, (
+        "it goes on after the step in which it was stopped, not after the last checkpoint"
+    )
     assert not any((tmp_path / "ray").rglob("checkpoint-*.pt"))
     here = plan(tmp_path / "here", "simcse", steps=60, eval_every=10)
     execute(here, ignore, Execution(device="cpu", executor="serial"))
@@ -75,7 +81,13 @@ class Telling(Errand):
     """Fails with its threads and the environment that it has on the worker."""
 
     def carry_out(self, seat: Seat) -> Prepared:
-        names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "CUDA_VISIBLE_DEVICES", "HARNESS_CACHE", "OTHER")
+        names = (
+            "OMP_NUM_THREADS",
+            "OMP_WAIT_POLICY",
+            "CUDA_VISIBLE_DEVICES",
+            "HARNESS_CACHE",
+            "OTHER",
+        )
         raise RuntimeError([seat.threads, *(os.environ.get(name) for name in names)])
 
 
@@ -89,7 +101,9 @@ def test_a_task_on_the_cpu_sees_no_gpu_and_has_the_drivers_threads_and_folders(
     on_ray().execute([errand(tmp_path, "telling", made=Telling)], ignore)
     told = [1, "1", "passive", "", os.environ["HARNESS_CACHE"], None]
     assert notes(tmp_path, "telling") == [f"failed: {told}"]
-    assert "CUDA_VISIBLE_DEVICES" not in worker_environment(3, on_gpu=True), "Ray sets it to the GPU of the task"
+    assert "CUDA_VISIBLE_DEVICES" not in worker_environment(3, on_gpu=True), (
+        "Ray sets it to the GPU of the task"
+    )
 
 
 def test_only_what_changed_is_sent_and_half_written_files_are_not(tmp_path: Path) -> None:
@@ -124,7 +138,9 @@ def away(job: RunJob, folder: Path, home: Store) -> Result | Failure:
     return delivered
 
 
-def test_what_ends_elsewhere_is_stored_as_if_it_had_run_here_and_students_get_the_model(tmp_path: Path) -> None:
+def test_what_ends_elsewhere_is_stored_as_if_it_had_run_here_and_students_get_the_model(
+    tmp_path: Path,
+) -> None:
     home = Store(tmp_path / "home")
     teacher, student = jobs(home.root, TAUGHT)
     end = away(teacher, tmp_path / "away", home)
@@ -136,7 +152,9 @@ def test_what_ends_elsewhere_is_stored_as_if_it_had_run_here_and_students_get_th
     assert contents(home.root / ".work") == contents(tmp_path / "away" / ".work")
     assert {f"{model}/trained.json", f"{model}/best/model.safetensors"} <= set(sent.files)
     # suites that are added later are evaluated on the trained model, and merged with the result
-    assert {f"{model}/trained.json", home.path(end).relative_to(home.root).as_posix()} <= set(outgoing(teacher).files)
+    assert {f"{model}/trained.json", home.path(end).relative_to(home.root).as_posix()} <= set(
+        outgoing(teacher).files
+    )
     (failing,) = jobs(home.root, "simcse", learning_rate=1e30)
     failure = away(failing, tmp_path / "again", home)
     assert home.failures() == [failure]

@@ -26,7 +26,11 @@ def read(report: Report) -> list[Event]:
 def test_events_are_read_whole_even_after_a_process_was_killed_in_a_line(tmp_path: Path) -> None:
     now = [0.0]
     path = tmp_path / "work" / "7.jsonl"
-    reader, write, stage = Report(path), Report(path, lambda: now[0]).write, Stage("tokens", "toy", 0)
+    reader, write, stage = (
+        Report(path),
+        Report(path, lambda: now[0]).write,
+        Stage("tokens", "toy", 0),
+    )
     assert read(reader) == []
     write(Event("start", "a"))
     for _ in range(5):
@@ -40,7 +44,9 @@ def test_events_are_read_whole_even_after_a_process_was_killed_in_a_line(tmp_pat
     assert [event.error for event in read(reader)] == ["x"]
 
 
-def test_reports_of_two_processes_on_a_job_are_apart_and_removed_with_its_folder(tmp_path: Path) -> None:
+def test_reports_of_two_processes_on_a_job_are_apart_and_removed_with_its_folder(
+    tmp_path: Path,
+) -> None:
     mine, other = (Report.of(errand(tmp_path, "job"), number) for number in ("1", "2"))
     other.write_end(Again.HELD)
     for end in (Prepared("job"), Again.HELD, result()):
@@ -70,7 +76,9 @@ def test_only_a_sealed_line_that_is_whole_is_an_end(harm: str, tmp_path: Path) -
     report.path.write_bytes(changed[harm])
     assert Report(report.path).read() is None
     report.write_end(Again.STOPPED)
-    assert Report(report.path).read() is Again.STOPPED, "the next process is not in the way of what it left"
+    assert Report(report.path).read() is Again.STOPPED, (
+        "the next process is not in the way of what it left"
+    )
 
 
 def test_a_report_that_was_read_can_be_cut_to_its_end(tmp_path: Path) -> None:
@@ -85,7 +93,9 @@ def test_a_report_that_was_read_can_be_cut_to_its_end(tmp_path: Path) -> None:
     assert read(Report(report.path)) == []
 
 
-def test_a_disk_that_is_full_costs_events_and_not_the_job_but_the_end_is_an_error(tmp_path: Path) -> None:
+def test_a_disk_that_is_full_costs_events_and_not_the_job_but_the_end_is_an_error(
+    tmp_path: Path,
+) -> None:
     report = Report(tmp_path / "7.jsonl")
     with files_up_to(10):
         report.write(Event("start", "a"))

@@ -1,4 +1,6 @@
-"""Jobs in a stand-in of SLURM: submitted once, in arrays after what they need; where they are; what dies and stops."""
+"""Jobs in a stand-in of SLURM: submitted once, in arrays after what they need; where they are; what
+dies and stops.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,16 @@ pytest.importorskip("submitit", reason="submitit is not installed; its executor 
 from harness.work.slurm import executor as slurm_executor
 from harness.work.slurm.executor import Slurm
 
-STATUS = ("--profile", "tiny", "--methods", "none,none[pooling=mean]", "--settings", "toy", "--suites", "sts")
+STATUS = (
+    "--profile",
+    "tiny",
+    "--methods",
+    "none,none[pooling=mean]",
+    "--settings",
+    "toy",
+    "--suites",
+    "sts",
+)
 
 
 @pytest.fixture
@@ -49,9 +60,14 @@ def slurm(**settings: str) -> Slurm:
 
 
 def scripts(standin: Path) -> list[dict[str, str]]:
-    """The options of each batch script, in the order of their submission; `lines` are its other lines."""
+    """The options of each batch script, in the order of their submission; `lines` are its other
+    lines.
+    """
     texts = [path.read_text() for path in sorted(standin.glob("*.sh"))]
-    return [{**dict(re.findall(r"^#SBATCH --([\w-]+)=?(.*)$", text, re.M)), "lines": text} for text in texts]
+    return [
+        {**dict(re.findall(r"^#SBATCH --([\w-]+)=?(.*)$", text, re.M)), "lines": text}
+        for text in texts
+    ]
 
 
 def wait_for(condition: Callable[[], object]) -> None:
@@ -64,16 +80,35 @@ def wait_for(condition: Callable[[], object]) -> None:
 def test_a_plan_becomes_arrays_by_stage_and_gpu(standin: Path, tmp_path: Path) -> None:
     (standin / "hold").touch()
     made = jobs_of(plan(tmp_path / "results", "simcse", TAUGHT))
-    chosen = {"gpus": "a100:1", "cpus": "4", "time": "1-00:00:00", "constraint": "x", "setup": "module load y"}
+    chosen = {
+        "gpus": "a100:1",
+        "cpus": "4",
+        "time": "1-00:00:00",
+        "constraint": "x",
+        "setup": "module load y",
+    }
     assert slurm(**chosen).execute(made, ignore) == []
     tokens, features, runs, from_run, taught = scripts(standin)
-    assert [each.get("gres") for each in (tokens, features, runs, from_run, taught)] == [None, *["gpu:a100:1"] * 4]
+    assert [each.get("gres") for each in (tokens, features, runs, from_run, taught)] == [
+        None,
+        *["gpu:a100:1"] * 4,
+    ]
     assert "dependency" not in tokens
-    assert {script["array"] for script in (tokens, features, runs, from_run, taught) if "array" in script} <= {"0-1%2"}
+    assert {
+        script["array"]
+        for script in (tokens, features, runs, from_run, taught)
+        if "array" in script
+    } <= {"0-1%2"}
     assert runs["dependency"] == "afterany:100"
     assert from_run["dependency"] == "afterany:102", "features of a run come after it"
     assert set(taught["dependency"].removeprefix("afterany:").split(":")) >= {"101", "103"}
-    shared = {"time": "1440", "signal": "USR2@120", "constraint": "x", "cpus-per-task": "4", "requeue": ""}
+    shared = {
+        "time": "1440",
+        "signal": "USR2@120",
+        "constraint": "x",
+        "cpus-per-task": "4",
+        "requeue": "",
+    }
     assert shared.items() <= taught.items()
     assert int(runs["mem"].removesuffix("M")) > 1000, "by the size of the encoder and the batch"
     assert "module load y\n" in runs["lines"]
@@ -89,7 +124,11 @@ def test_a_limit_holds_for_arrays_together_and_large_ones_are_divided(
     several = [errand(tmp_path, f"job-{number}") for number in range(3)]
     Slurm(Execution(jobs=2, device="cpu")).execute(several, ignore)
     first, second = scripts(standin)
-    assert (first["array"], second.get("array"), second["dependency"]) == ("0-1%2", None, "afterany:100")
+    assert (first["array"], second.get("array"), second["dependency"]) == (
+        "0-1%2",
+        None,
+        "afterany:100",
+    )
 
 
 def test_jobs_are_submitted_once_and_again_when_they_are_lost(
@@ -97,14 +136,22 @@ def test_jobs_are_submitted_once_and_again_when_they_are_lost(
 ) -> None:
     (standin / "hold").touch()
     results, file = tmp_path / "results", tmp_path / "cpu.toml"
-    file.write_text('[slurm]\ngpus = 0\npartition = "long"\nsbatch = {nice = 5, exclusive = true, requeue = false}\n')
+    file.write_text(
+        '[slurm]\ngpus = 0\npartition = "long"\nsbatch = {nice = 5, exclusive = true, requeue = false}\n'
+    )
     attended: list[int] = []
     monkeypatch.setattr(Slurm, "work", lambda executor, queue, listen: attended.append(1))
     for _ in range(2):
-        said = typed("run", *STATUS, "--results", str(results), "--executor", "slurm", "--slurm", str(file))
-        assert "\n2 runs in SLURM: `harness status` with the same options shows where they are" in said
+        said = typed(
+            "run", *STATUS, "--results", str(results), "--executor", "slurm", "--slurm", str(file)
+        )
+        assert (
+            "\n2 runs in SLURM: `harness status` with the same options shows where they are" in said
+        )
         assert "`scancel 100` cancels them" in said
-    assert len(scripts(standin)) == len(attended) == 1, "the second command follows what the first has submitted"
+    assert len(scripts(standin)) == len(attended) == 1, (
+        "the second command follows what the first has submitted"
+    )
     assert "all runs are already submitted to SLURM; following them here" in caplog.text
     asked = {"array": "0-1%2", "partition": "long", "nice": "5", "exclusive": ""}
     assert asked.items() <= scripts(standin)[0].items()
@@ -138,7 +185,9 @@ def test_what_sbatch_refuses_is_one_line_and_without_squeue_nothing_is_known(
     standin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (standin / "refuse").write_text("Batch job submission failed: Invalid partition name specified")
-    with pytest.raises(UserError, match=r"SLURM refused 1 of the jobs: .*Invalid partition name specified; correct"):
+    with pytest.raises(
+        UserError, match=r"SLURM refused 1 of the jobs: .*Invalid partition name specified; correct"
+    ):
         slurm(partition="x").execute([errand(tmp_path, "job")], ignore)
     assert not submissions(Store(tmp_path))
     (standin / "refuse").unlink()
@@ -148,19 +197,30 @@ def test_what_sbatch_refuses_is_one_line_and_without_squeue_nothing_is_known(
     ((state, where),) = whereabouts(Store(tmp_path)).values()
     assert state == "queued"
     assert "SLURM 100; `squeue` is not installed here" in where
-    with pytest.raises(UserError, match="`squeue` is not installed here; run this where SLURM's commands work"):
+    with pytest.raises(
+        UserError, match="`squeue` is not installed here; run this where SLURM's commands work"
+    ):
         slurm().execute([errand(tmp_path, "job")], ignore)
 
 
-def test_submitted_jobs_run_without_a_command_and_what_needs_a_failed_one_fails(standin: Path, tmp_path: Path) -> None:
+def test_submitted_jobs_run_without_a_command_and_what_needs_a_failed_one_fails(
+    standin: Path, tmp_path: Path
+) -> None:
     good, bad = errand(tmp_path, "good"), errand(tmp_path, "bad", fails=True)
     after_good, after_bad = errand(tmp_path, "after-good", good), errand(tmp_path, "after-bad", bad)
     assert slurm(cpus="2").execute([good, bad, after_good, after_bad], ignore) == []
     wait_for(lambda: not submissions(Store(tmp_path)))
     assert notes(tmp_path, "good") == notes(tmp_path, "after-good") == ["cpu 2"]
     assert notes(tmp_path, "bad") == ["cpu 2", "failed: no such luck"]
-    assert notes(tmp_path, "after-bad") == ["failed: bad failed, which is needed here: no such luck"]
-    wait_for(lambda: {slurm_standin.state(path.name) for path in standin.glob("states/*[0-9]")} == {"COMPLETED"})
+    assert notes(tmp_path, "after-bad") == [
+        "failed: bad failed, which is needed here: no such luck"
+    ]
+    wait_for(
+        lambda: (
+            {slurm_standin.state(path.name) for path in standin.glob("states/*[0-9]")}
+            == {"COMPLETED"}
+        )
+    )
 
 
 def test_a_command_that_waits_sees_preemptions_and_a_death(standin: Path, tmp_path: Path) -> None:
@@ -177,14 +237,24 @@ def test_a_command_that_waits_sees_preemptions_and_a_death(standin: Path, tmp_pa
     ends = slurm(wait="yes").execute([patient, dead, never], preempt)
     errors = {end.id.rstrip("-"): end.error for end in ends if isinstance(end, Prepared)}
     assert errors["patient"] == ""
-    assert re.match(r"the SLURM job 100_1 ended without a result \(FAILED\); log: .*100_1_0_log\.out", errors["dead"])
+    assert re.match(
+        r"the SLURM job 100_1 ended without a result \(FAILED\); log: .*100_1_0_log\.out",
+        errors["dead"],
+    )
     assert errors["never"].startswith("dead failed, which is needed here: the SLURM job 100_1")
     assert notes(tmp_path, "patient") == ["cpu 1", "stopped", "cpu 1", "stopped", "cpu 1"]
-    assert [event.kind for event in told if event.kind != "prepare"] == ["start", "start", "start", "prepared"]
+    assert [event.kind for event in told if event.kind != "prepare"] == [
+        "start",
+        "start",
+        "start",
+        "prepared",
+    ]
     assert slurm_standin.state("101") == "CANCELLED", "nothing is left behind in the queue"
 
 
-def test_ctrl_c_of_a_command_that_waits_stops_its_jobs_after_saving(standin: Path, tmp_path: Path) -> None:
+def test_ctrl_c_of_a_command_that_waits_stops_its_jobs_after_saving(
+    standin: Path, tmp_path: Path
+) -> None:
     patient = errand(tmp_path, "patient", stops=2)
     later = errand(tmp_path, "later", patient)
 
@@ -194,13 +264,17 @@ def test_ctrl_c_of_a_command_that_waits_stops_its_jobs_after_saving(standin: Pat
 
     with pytest.raises(Interrupted):
         slurm(wait="yes").execute([patient, later], interrupt)
-    assert notes(tmp_path, "patient") == ["cpu 1", "stopped"], "it has saved and is not queued again"
+    assert notes(tmp_path, "patient") == ["cpu 1", "stopped"], (
+        "it has saved and is not queued again"
+    )
     wait_for(lambda: slurm_standin.state("100") == "COMPLETED")
     assert slurm_standin.state("101") == "CANCELLED"
     assert not submissions(Store(tmp_path))
 
 
-def test_a_job_whose_node_died_is_submitted_again_and_what_needs_it_after_it(standin: Path, tmp_path: Path) -> None:
+def test_a_job_whose_node_died_is_submitted_again_and_what_needs_it_after_it(
+    standin: Path, tmp_path: Path
+) -> None:
     teacher = errand(tmp_path, "teacher", stops=1)
     pupil = errand(tmp_path, "pupil", teacher)
 
@@ -213,7 +287,9 @@ def test_a_job_whose_node_died_is_submitted_again_and_what_needs_it_after_it(sta
     ends = slurm(wait="yes").execute([teacher, pupil], die)
     assert [end.error for end in ends if isinstance(end, Prepared)] == ["", ""]
     assert notes(tmp_path, "teacher") == ["cpu 1", "stopped", "cpu 1"]
-    assert notes(tmp_path, "pupil") == ["cpu 1"], "its first job, after the one that died, was taken back"
+    assert notes(tmp_path, "pupil") == ["cpu 1"], (
+        "its first job, after the one that died, was taken back"
+    )
     states = {path.name: slurm_standin.state(path.name) for path in standin.glob("states/*[0-9]")}
     assert (states["100"], states["101"]) == ("NODE_FAIL", "CANCELLED")
     assert set(states) == {"100", "101", "102", "103"}
@@ -222,7 +298,11 @@ def test_a_job_whose_node_died_is_submitted_again_and_what_needs_it_after_it(sta
 @pytest.mark.parametrize(
     ("state", "says"),
     [
-        pytest.param("OUT_OF_MEMORY", ["(OUT_OF_MEMORY)", "memory=", "--chunk", "batch_size"], id="for lack of memory"),
+        pytest.param(
+            "OUT_OF_MEMORY",
+            ["(OUT_OF_MEMORY)", "memory=", "--chunk", "batch_size"],
+            id="for lack of memory",
+        ),
         pytest.param("FAILED", ["(FAILED)"], id="by somebody"),
     ],
 )
@@ -248,5 +328,7 @@ def test_a_job_that_was_killed_before_it_started_is_carried_out_by_the_next_comm
         slurm_standin.state(name, "FAILED")
     (standin / "hold").unlink()
     ends = slurm(wait="yes").execute(jobs(tmp_path, "none"), ignore)
-    assert len(Store(tmp_path).files()) == len([end for end in ends if isinstance(end, Result)]) == 1
+    assert (
+        len(Store(tmp_path).files()) == len([end for end in ends if isinstance(end, Result)]) == 1
+    )
     assert not submissions(Store(tmp_path))

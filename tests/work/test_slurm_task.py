@@ -1,4 +1,6 @@
-"""The process of a job in SLURM: its signals, what it checks before it starts, what it leaves for those that wait."""
+"""The process of a job in SLURM: its signals, what it checks before it starts, what it leaves for
+those that wait.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,12 @@ STEPS = {"steps": 8, "eval_every": 4}
 def _signals(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """This process is that of the job 7 in SLURM, until the test is over."""
     before = {number: signal.getsignal(number) for number in HANDLED}
-    about = {"SUBMITIT_EXECUTOR": "slurm", "SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "OMP_NUM_THREADS": "1"}
+    about = {
+        "SUBMITIT_EXECUTOR": "slurm",
+        "SLURM_JOB_ID": "7",
+        "SLURM_PROCID": "0",
+        "OMP_NUM_THREADS": "1",
+    }
     for name, value in {**about, **slurm_standin.install(tmp_path / "slurm")}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(slurm_task, "FILES_S", 0.0)
@@ -65,13 +72,19 @@ def submitted(folder: Path, job: Job, minutes: int = 60, timeouts: int = 1) -> P
     delayed = DelayedSubmission(task(job))
     delayed.set_timeout(minutes, timeouts)
     delayed.dump(folder / "7_submitted.pkl")
-    note_submission(job.store, job.id, Submission(system="SLURM", id="7", key=job.key, folder=folder, log=folder))
+    note_submission(
+        job.store,
+        job.id,
+        Submission(system="SLURM", id="7", key=job.key, folder=folder, log=folder),
+    )
     return folder
 
 
 @pytest.fixture
 def send(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Let this process get signals once its job reports something, and the job wait for them to be handled."""
+    """Let this process get signals once its job reports something, and the job wait for them to be
+    handled.
+    """
     write = Report.write
 
     def at(kind: str, *numbers: int, step: int = 0) -> None:
@@ -120,7 +133,9 @@ def test_a_preempted_run_is_queued_again_and_ends_as_if_nothing_had_been(
     assert submission(job.store, job.id) is None
 
 
-def test_sigterm_lets_a_job_save_and_wait_for_what_slurm_does(tmp_path: Path, send: Callable[..., None]) -> None:
+def test_sigterm_lets_a_job_save_and_wait_for_what_slurm_does(
+    tmp_path: Path, send: Callable[..., None]
+) -> None:
     folder = submitted(tmp_path / "jobs", errand(tmp_path, "job", stops=1))
     main = threading.main_thread().ident or 0
 
@@ -138,7 +153,9 @@ def test_sigterm_lets_a_job_save_and_wait_for_what_slurm_does(tmp_path: Path, se
     assert requeued()
 
 
-def test_a_job_that_meets_its_time_limit_too_often_fails(tmp_path: Path, send: Callable[..., None]) -> None:
+def test_a_job_that_meets_its_time_limit_too_often_fails(
+    tmp_path: Path, send: Callable[..., None]
+) -> None:
     job = errand(tmp_path, "job", stops=2)
     folder = submitted(tmp_path / "jobs", job, minutes=0, timeouts=1)
     send("prepare", signal.SIGUSR2)
@@ -168,13 +185,21 @@ def test_a_job_that_is_queued_again_is_performed_unless_it_has_ended(tmp_path: P
     [
         (Prepared("x"), None),
         (Prepared("x", "boom"), "teacher failed, which is needed here: boom"),
-        (Prepared("x", "a failed, which is needed here: boom"), "a failed, which is needed here: boom"),
-        (Again.STOPPED, f"teacher failed, which is needed here: it has not ended: {Again.STOPPED.value} (SLURM 6)"),
+        (
+            Prepared("x", "a failed, which is needed here: boom"),
+            "a failed, which is needed here: boom",
+        ),
+        (
+            Again.STOPPED,
+            f"teacher failed, which is needed here: it has not ended: {Again.STOPPED.value} (SLURM 6)",
+        ),
         (KeyError(1), "teacher failed, which is needed here: KeyError: 1"),
         (None, "teacher failed, which is needed here: it was killed before it ended (SLURM 6)"),
     ],
 )
-def test_a_job_looks_for_what_it_needs_before_it_starts(tmp_path: Path, end: Any, why: str | None) -> None:
+def test_a_job_looks_for_what_it_needs_before_it_starts(
+    tmp_path: Path, end: Any, why: str | None
+) -> None:
     teacher = report(errand(tmp_path, "teacher"), "6")
     if end:
         teacher.write_end(end)
@@ -187,11 +212,14 @@ def test_a_job_fails_where_the_software_is_not_that_of_the_command(tmp_path: Pat
     task(errand(tmp_path, "job"), replace(here, packages={**here.packages, "torch": "0"}))()
     (note,) = notes(tmp_path, "job")
     assert re.match(
-        "failed: the software of .* differs from that of the command that submitted the job: torch is ", note
+        "failed: the software of .* differs from that of the command that submitted the job: torch is ",
+        note,
     )
 
 
-def test_a_job_waits_for_the_process_that_has_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_waits_for_the_process_that_has_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = errand(tmp_path, "job")
     with ExitStack() as held:
         monkeypatch.setattr(slurm_task, "sleep", lambda seconds: held.close())

@@ -1,4 +1,6 @@
-"""The real libraries, offline: each step is recorded once, across resumes, stops and runs of others."""
+"""The real libraries, offline: each step is recorded once, across resumes, stops and runs of
+others.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,29 @@ SCORE = {"sts/Avg/spearman": 70.5}
 
 
 def begin(key: str) -> list[Any]:
-    config = {"seed": int(key[-1]), "fingerprint": "f" * 64, "training.learning_rate": 3e-5, "training.compile": False}
-    return ["begin", {"key": key, "id": IDS[key], "place": key.rpartition("/")[0], "config": config}]
+    config = {
+        "seed": int(key[-1]),
+        "fingerprint": "f" * 64,
+        "training.learning_rate": 3e-5,
+        "training.compile": False,
+    }
+    return [
+        "begin",
+        {"key": key, "id": IDS[key], "place": key.rpartition("/")[0], "config": config},
+    ]
 
 
 def log(key: str, *steps: int) -> list[Any]:
-    return [["log", key, step, {"loss/text": 1 / step, "dev/ToySTS-dev": float(step)}] for step in steps]
+    return [
+        ["log", key, step, {"loss/text": 1 / step, "dev/ToySTS-dev": float(step)}] for step in steps
+    ]
 
 
 def sessions(name: str, folder: Path) -> None:
     """Two runs, one of which is stopped at step 20 and resumes from its checkpoint of step 10.
 
-    Before, another process has finished one of them; within the first session, the other starts again.
+    Before, another process has finished one of them; within the first session, the other starts
+    again.
     """
     pytest.importorskip(name, reason=f"{name} is not installed; its tracker was not tested")
     first = [["end", OTHER, "done", {}], begin(KEY), begin(OTHER), *log(KEY, 10), *log(OTHER, 10)]
@@ -46,7 +59,10 @@ def test_wandb_has_reached_the_step_before_the_one_that_it_would_log(
     next_step: int, reached: int, tmp_path: Path
 ) -> None:
     pytest.importorskip("wandb", reason="wandb is not installed; its tracker was not tested")
-    assert get_class("tracker", "wandb", Tracker)(tmp_path).reached(SimpleNamespace(step=next_step)) == reached
+    assert (
+        get_class("tracker", "wandb", Tracker)(tmp_path).reached(SimpleNamespace(step=next_step))
+        == reached
+    )
 
 
 def test_tensorboard(tmp_path: Path) -> None:
@@ -56,25 +72,36 @@ def test_tensorboard(tmp_path: Path) -> None:
     (mine,) = tmp_path.glob(f"*/toy/toy-bert/seed-0-{IDS[KEY]}")
     (other,) = tmp_path.glob(f"*/toy/toy-bert/seed-1-{IDS[OTHER]}")
     read = EventAccumulator(str(mine)).Reload()
-    assert [(each.step, each.value) for each in read.Scalars("dev/ToySTS-dev")] == [(10, 10), (20, 20), (30, 30)]
+    assert [(each.step, each.value) for each in read.Scalars("dev/ToySTS-dev")] == [
+        (10, 10),
+        (20, 20),
+        (30, 30),
+    ]
     assert [(each.step, each.value) for each in read.Scalars("sts/Avg/spearman")] == [(30, 70.5)]
     (table,) = read.Tensors("config/text_summary")
     assert b"| training.learning_rate | 3e-05 |" in table.tensor_proto.string_val[0]
     ends = [each.tensor_proto.string_val[0] for each in read.Tensors("end/text_summary")]
     assert ends == [b"stopped", b"done"]
-    assert [each.step for each in EventAccumulator(str(other)).Reload().Scalars("loss/text")] == [10]
+    assert [each.step for each in EventAccumulator(str(other)).Reload().Scalars("loss/text")] == [
+        10
+    ]
 
 
 def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed; the tracker mlflow was not tested")
+    pytest.importorskip(
+        "sqlalchemy", reason="sqlalchemy is not installed; the tracker mlflow was not tested"
+    )
     sessions("mlflow", tmp_path)
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
     experiment = client.get_experiment_by_name("harness")
     runs = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
-    assert {name: run.info.status for name, run in runs.items()} == {KEY: "FINISHED", OTHER: "FAILED"}
+    assert {name: run.info.status for name, run in runs.items()} == {
+        KEY: "FINISHED",
+        OTHER: "FAILED",
+    }
     mine = runs[KEY]
     history = client.get_metric_history(mine.info.run_id, "dev/ToySTS-dev")
     assert [(each.step, each.value) for each in history] == [(10, 10), (20, 20), (30, 30)]
@@ -99,7 +126,9 @@ def test_trackio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Offline a session cannot see the one before: the records share the id under which `wandb sync` joins them."""
+    """Offline a session cannot see the one before: the records share the id under which `wandb
+    sync` joins them.
+    """
     for name, value in {"WANDB_MODE": "offline", "WANDB_SILENT": "true"}.items():
         monkeypatch.setenv(name, value)
     sessions("wandb", tmp_path)
@@ -115,13 +144,26 @@ def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = {each.key: json.loads(each.value_json) for each in run.config.update}
     assert config["training.learning_rate"] == 3e-5
     items = [item for each in wandb_records(mine[1], "summary") for item in each.update]
-    assert float({".".join(item.nested_key) or item.key: item.value_json for item in items}["sts/Avg/spearman"]) == 70.5
+    assert (
+        float(
+            {".".join(item.nested_key) or item.key: item.value_json for item in items}[
+                "sts/Avg/spearman"
+            ]
+        )
+        == 70.5
+    )
     (other,) = tmp_path.glob(f"wandb/offline-run-*-{IDS[OTHER]}/*.wandb")
-    assert [each.exit_code for path in (*mine, other) for each in wandb_records(path, "exit")] == [1, 0, 1]
+    assert [each.exit_code for path in (*mine, other) for each in wandb_records(path, "exit")] == [
+        1,
+        0,
+        1,
+    ]
 
 
 def wandb_records(path: Path, kind: str) -> list[Any]:
-    """The records of a kind in a small offline file: a header of 7 bytes, then checksum, length and content of each."""
+    """The records of a kind in a small offline file: a header of 7 bytes, then checksum, length and
+    content of each.
+    """
     from wandb.proto.wandb_internal_pb2 import Record
 
     content, records, at = path.read_bytes(), [], 7

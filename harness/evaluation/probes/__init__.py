@@ -1,4 +1,6 @@
-"""Linear probes on frozen vectors, many trained at a time: their splits, SentEval's settings, and their interface."""
+"""Linear probes on frozen vectors, many trained at a time: their splits, SentEval's settings, and
+their interface.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ L2 = (1e-5, 1e-4, 1e-3, 1e-2)
 
 @dataclass(frozen=True)
 class Mode:
-    """Folds, batch size, tolerated failures to improve (tenacity), and passes between evaluations on dev rows."""
+    """Folds, batch size, tolerated failures to improve (tenacity), and passes between evaluations
+    on dev rows.
+    """
 
     folds: int
     optimizer: Literal["adam", "rmsprop"]
@@ -26,15 +30,21 @@ class Mode:
 
 
 _FAST = Mode(folds=5, optimizer="rmsprop", batch=128, tenacity=3, passes=2)
-#: The settings of SentEval's classifier that SimCSE's evaluation.py calls 'fasttest', 'dev' and 'test'.
-MODES = {"fast": _FAST, "dev": _FAST, "full": Mode(folds=10, optimizer="adam", batch=64, tenacity=5, passes=4)}
+#: The settings of SentEval's classifier that SimCSE's evaluation.py calls 'fasttest', 'dev' and
+#: 'test'.
+MODES = {
+    "fast": _FAST,
+    "dev": _FAST,
+    "full": Mode(folds=10, optimizer="adam", batch=64, tenacity=5, passes=4),
+}
 
 
 @dataclass(frozen=True)
 class Split:
     """The rows of one classifier: `train` in the order of its batches, and `dev` for selection.
 
-    `drawn` is the length of the permutation that made the split, 0 for none; batches use the random numbers after it.
+    `drawn` is the length of the permutation that made the split, 0 for none; batches use the random
+    numbers after it.
     """
 
     train: np.ndarray
@@ -46,7 +56,8 @@ class Split:
 class Fitted:
     """Classifiers of F splits and m l2 weights each.
 
-    `weights` is (F, m, C, d + 1), the bias last; `dev` (F, m) is the accuracy on dev rows, NaN where there are none.
+    `weights` is (F, m, C, d + 1), the bias last; `dev` (F, m) is the accuracy on dev rows, NaN
+    where there are none.
     """
 
     weights: np.ndarray
@@ -66,7 +77,9 @@ class Probe(Protocol):
     def refit_split(self, rows: np.ndarray) -> Split:
         """Split the n training rows of the classifier that is tested into train and dev rows."""
 
-    def fit(self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray) -> Fitted:
+    def fit(
+        self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray
+    ) -> Fitted:
         """Train one classifier for each split and each of its l2 weights.
 
         `x` (n, d) floats and `labels` (n,) int64, from 0, are all rows; `l2` is (splits, m).
@@ -74,9 +87,11 @@ class Probe(Protocol):
 
 
 def stratified(rows: np.ndarray, labels: np.ndarray, folds: int) -> list[Split]:
-    """Split n rows into shuffled folds of equal shares of each class, rows ascending in both parts of a split.
+    """Split n rows into shuffled folds of equal shares of each class, rows ascending in both parts
+    of a split.
 
-    `labels` (n,) are those of the rows. The folds are those of scikit-learn's StratifiedKFold with SentEval's seed.
+    `labels` (n,) are those of the rows. The folds are those of scikit-learn's StratifiedKFold with
+    SentEval's seed.
     """
     from sklearn.model_selection import StratifiedKFold
 

@@ -1,8 +1,8 @@
 """The optimum of l2-regularised logistic regression, which SentEval's classifier approximates.
 
-The loss is mean cross-entropy plus l2 / 2 times the squared norm of weights and bias; its gradient is that of
-SentEval's coupled weight decay. It is strictly convex, so the optimum depends on no seed, batch or early stopping: dev
-rows only select the l2 weight, and a refit trains on all rows.
+The loss is mean cross-entropy plus l2 / 2 times the squared norm of weights and bias; its gradient
+is that of SentEval's coupled weight decay. It is strictly convex, so the optimum depends on no
+seed, batch or early stopping: dev rows only select the l2 weight, and a refit trains on all rows.
 """
 
 from __future__ import annotations
@@ -45,18 +45,27 @@ class LBFGSProbe:
     def refit_split(self, rows: np.ndarray) -> Split:
         return Split(rows, rows[:0])
 
-    def fit(self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray) -> Fitted:
+    def fit(
+        self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray
+    ) -> Fitted:
         rows = with_ones(x.astype(np.float64))
         classes = int(labels.max()) + 1
-        # in the basis of the features' second moments the curvature is nearly diagonal; rotation keeps norms
+        # in the basis of the features' second moments the curvature is nearly diagonal; rotation
+        # keeps norms
         moments, basis = np.linalg.eigh(rows.T @ rows / len(rows))
         turned = torch.from_numpy(rows @ basis).to(self._device)
-        problem = _Regressions(turned, torch.from_numpy(labels).to(self._device), torch.from_numpy(moments))
+        problem = _Regressions(
+            turned, torch.from_numpy(labels).to(self._device), torch.from_numpy(moments)
+        )
         size = max(1, CELLS // (len(rows) * classes * l2.shape[1]))
         parts = [slice(start, start + size) for start in range(0, len(splits), size)]
-        weights = np.concatenate([problem.solve(splits[part], l2[part]) for part in parts]) @ basis.T
+        weights = (
+            np.concatenate([problem.solve(splits[part], l2[part]) for part in parts]) @ basis.T
+        )
         pairs = zip(weights, splits, strict=True)
-        return Fitted(weights, np.stack([_accuracy(each, rows[s.dev], labels[s.dev]) for each, s in pairs]))
+        return Fitted(
+            weights, np.stack([_accuracy(each, rows[s.dev], labels[s.dev]) for each, s in pairs])
+        )
 
 
 def _accuracy(weights: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -93,27 +102,38 @@ class _Regressions:
             objective, torch.zeros_like(curvature), curvature, torch.sqrt(2 * penalties * GAP)
         )
         if unfinished:
-            log.warning("%d of %d regressions did not reach their optimum", unfinished, len(penalties))
+            log.warning(
+                "%d of %d regressions did not reach their optimum", unfinished, len(penalties)
+            )
         return points.view(*l2.shape, classes, width).cpu().numpy()
 
     def _loss(self, points: Tensor, shares: Tensor, penalties: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute losses (M,) and gradients (M, C w) at points (M, C w); `shares` (M, n) are the rows' weights."""
+        """Compute losses (M,) and gradients (M, C w) at points (M, C w); `shares` (M, n) are the
+        rows' weights.
+        """
         count = len(points)
-        logits = (points.view(-1, self._rows.shape[1]) @ self._rows.T).view(count, -1, len(self._labels))
+        logits = (points.view(-1, self._rows.shape[1]) @ self._rows.T).view(
+            count, -1, len(self._labels)
+        )
         totals = torch.logsumexp(logits, dim=1)
         own = logits[:, self._labels, torch.arange(len(self._labels), device=logits.device)]
         losses = ((totals - own) * shares).sum(dim=1) + penalties / 2 * points.square().sum(dim=1)
         slopes = (torch.exp(logits - totals.unsqueeze(1)) - self._targets) * shares.unsqueeze(1)
-        gradients = (slopes.flatten(0, 1) @ self._rows).view(count, -1) + penalties.unsqueeze(1) * points
+        gradients = (slopes.flatten(0, 1) @ self._rows).view(count, -1) + penalties.unsqueeze(
+            1
+        ) * points
         return losses, gradients
 
 
-def minimise(objective: Objective, start: Tensor, curvature: Tensor, bounds: Tensor) -> tuple[Tensor, int]:
+def minimise(
+    objective: Objective, start: Tensor, curvature: Tensor, bounds: Tensor
+) -> tuple[Tensor, int]:
     """Minimise M problems of p numbers each until every gradient's norm is at most its bound (M,).
 
-    Returns points (M, p), and how many kept a gradient above its bound. `curvature` (M, p) is a rough positive diagonal
-    of the second derivatives. A step that does not decrease its problem's value enough is halved while the other
-    problems continue; finished problems are not evaluated again.
+    Returns points (M, p), and how many kept a gradient above its bound. `curvature` (M, p) is a
+    rough positive diagonal of the second derivatives. A step that does not decrease its problem's
+    value enough is halved while the other problems continue; finished problems are not evaluated
+    again.
     """
     points = start.clone()
     places = torch.arange(len(start), device=start.device)
@@ -135,8 +155,8 @@ def minimise(objective: Objective, start: Tensor, curvature: Tensor, bounds: Ten
 class _State:
     """The state of M problems, one row each.
 
-    `steps` and `changes` (M, MEMORY, p) are the last steps and the changes of the gradient, newest last, zero where
-    there were fewer.
+    `steps` and `changes` (M, MEMORY, p) are the last steps and the changes of the gradient, newest
+    last, zero where there were fewer.
     """
 
     points: Tensor
@@ -153,24 +173,41 @@ class _State:
         """Start with an empty memory and the gradient direction."""
         memory = points.new_zeros(len(points), MEMORY, points.shape[1])
         lengths = torch.ones_like(values)
-        return cls(points, values, gradients, curvature, -gradients / curvature, lengths, memory, memory.clone())
+        return cls(
+            points,
+            values,
+            gradients,
+            curvature,
+            -gradients / curvature,
+            lengths,
+            memory,
+            memory.clone(),
+        )
 
     def rows(self, which: Tensor) -> _State:
         return _State(**{name: value[which] for name, value in vars(self).items()})
 
     def move(self, points: Tensor, values: Tensor, gradients: Tensor) -> None:
-        """Accept points that are low enough and compute their next direction; halve the other steps."""
+        """Accept points that are low enough and compute their next direction; halve the other
+        steps.
+        """
         promised = self.lengths * (self.gradients * self.directions).sum(dim=1)
         low = values <= self.values + _ARMIJO * promised + _ROUNDING * self.values.abs()
         self.lengths = torch.where(low, 1.0, self.lengths / 2)
         for name, new in (("steps", points - self.points), ("changes", gradients - self.gradients)):
             memory = getattr(self, name)
             memory[low] = torch.cat([memory[low, 1:], new[low].unsqueeze(1)], dim=1)
-        self.points[low], self.values[low], self.gradients[low] = points[low], values[low], gradients[low]
+        self.points[low], self.values[low], self.gradients[low] = (
+            points[low],
+            values[low],
+            gradients[low],
+        )
         self.directions[low] = self.rows(low)._direction()
 
     def _direction(self) -> Tensor:
-        """Compute minus the approximate inverse Hessian times the gradient, by the two-loop recursion."""
+        """Compute minus the approximate inverse Hessian times the gradient, by the two-loop
+        recursion.
+        """
         products = (self.steps * self.changes).sum(dim=2, keepdim=True)
         scales = torch.where(products > 0, 1 / products, 0.0)
         q = self.gradients.clone()
@@ -179,7 +216,11 @@ class _State:
             weights.append(scales[:, age] * (self.steps[:, age] * q).sum(dim=1, keepdim=True))
             q -= weights[-1] * self.changes[:, age]
         newest = self.changes[:, -1]
-        q *= products[:, -1] / (newest.square() / self.curvature).sum(dim=1, keepdim=True) / self.curvature
+        q *= (
+            products[:, -1]
+            / (newest.square() / self.curvature).sum(dim=1, keepdim=True)
+            / self.curvature
+        )
         for age in range(MEMORY):
             back = scales[:, age] * (self.changes[:, age] * q).sum(dim=1, keepdim=True)
             q += (weights[MEMORY - 1 - age] - back) * self.steps[:, age]

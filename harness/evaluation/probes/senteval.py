@@ -1,12 +1,14 @@
-"""SentEval's logistic regression: stochastic gradients with early stopping, many classifiers at a time.
+"""SentEval's logistic regression: stochastic gradients with early stopping, many classifiers at a
+time.
 
-A linear layer on unnormalised vectors, mean cross-entropy, and the l2 weight as coupled weight decay of weights and
-bias. After every block of passes the dev rows are scored: a strictly better score is kept, any other is a failure.
-Training ends at the failure after `tenacity` earlier ones, consecutive or not, or after pass 200 (SentEval,
-tools/classifier.py).
+A linear layer on unnormalised vectors, mean cross-entropy, and the l2 weight as coupled weight
+decay of weights and bias. After every block of passes the dev rows are scored: a strictly better
+score is kept, any other is a failure. Training ends at the failure after `tenacity` earlier ones,
+consecutive or not, or after pass 200 (SentEval, tools/classifier.py).
 
-SentEval seeds its generators before each classifier. So classifiers of one shape start from the same weights, and those
-with equally many training rows use the same permutations: these are trained together.
+SentEval seeds its generators before each classifier. So classifiers of one shape start from the
+same weights, and those with equally many training rows use the same permutations: these are trained
+together.
 """
 
 from __future__ import annotations
@@ -35,17 +37,25 @@ class SentEvalProbe:
         self.folds, self._mode, self._device = mode.folds, mode, device
 
     def refit_split(self, rows: np.ndarray) -> Split:
-        """Hold out the first 5 % of a permutation, rounded down, to stop early; train on the others as permuted."""
+        """Hold out the first 5 % of a permutation, rounded down, to stop early; train on the others
+        as permuted.
+        """
         order = np.random.RandomState(SEED).permutation(len(rows))
         dev = int(HELD_OUT * len(rows))
         return Split(rows[order[dev:]], rows[order[:dev]], drawn=len(rows))
 
-    def fit(self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray) -> Fitted:
-        features, classes = (torch.from_numpy(each).to(self._device) for each in (with_ones(x), labels))
+    def fit(
+        self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray
+    ) -> Fitted:
+        features, classes = (
+            torch.from_numpy(each).to(self._device) for each in (with_ones(x), labels)
+        )
         weights = np.empty((*l2.shape, int(labels.max()) + 1, x.shape[1] + 1), dtype=x.dtype)
         dev = np.empty(l2.shape)
         for places in self._chunks(splits):
-            training = _Training(self._mode, features, classes, [splits[index] for index in places], l2[places])
+            training = _Training(
+                self._mode, features, classes, [splits[index] for index in places], l2[places]
+            )
             training.run()
             weights[places], dev[places] = training.best()
         return Fitted(weights, dev)
@@ -72,10 +82,13 @@ def first_weights(classes: int, width: int) -> Tensor:
 class _Training:
     """F splits with the same permutations x m l2 weights, trained together.
 
-    `_places` (f,) are the splits still in training; a split leaves when all its m classifiers have stopped.
+    `_places` (f,) are the splits still in training; a split leaves when all its m classifiers have
+    stopped.
     """
 
-    def __init__(self, mode: Mode, features: Tensor, labels: Tensor, splits: Sequence[Split], l2: np.ndarray) -> None:
+    def __init__(
+        self, mode: Mode, features: Tensor, labels: Tensor, splits: Sequence[Split], l2: np.ndarray
+    ) -> None:
         """`features` (n, d + 1) and `labels` (n,) are all rows on a device."""
         device, width = features.device, features.shape[1]
         self._mode, self._features, self._labels = mode, features, labels
@@ -116,7 +129,9 @@ class _Training:
         return self._parameters.view(len(self._places), self._grid, self._targets.shape[1], -1)
 
     def _pass(self) -> None:
-        order = torch.from_numpy(self._generator.permutation(self._train.shape[1])).to(self._train.device)
+        order = torch.from_numpy(self._generator.permutation(self._train.shape[1])).to(
+            self._train.device
+        )
         rows = self._train[self._places][:, order]
         for start in range(0, rows.shape[1], self._mode.batch):
             self._step(rows[:, start : start + self._mode.batch])
@@ -124,7 +139,9 @@ class _Training:
     def _step(self, rows: Tensor) -> None:
         """Update all classifiers on their batches, (f, B)."""
         (count, size), flat = rows.shape, rows.reshape(-1)
-        x = torch.index_select(self._features, 0, flat, out=self._buffer[: len(flat)]).view(count, size, -1)
+        x = torch.index_select(self._features, 0, flat, out=self._buffer[: len(flat)]).view(
+            count, size, -1
+        )
         logits = torch.bmm(self._parameters, x.transpose(1, 2)).view(count, self._grid, -1, size)
         slopes = torch.softmax(logits, dim=2)
         slopes -= self._targets[flat].view(count, 1, size, -1).transpose(2, 3)
@@ -140,7 +157,9 @@ class _Training:
         better = live & (correct > self._correct[places])
         failed = live & ~better
         self._correct[places] = torch.where(better, correct, self._correct[places])
-        self._best[places] = torch.where(better[:, :, None, None], self._weights(), self._best[places])
+        self._best[places] = torch.where(
+            better[:, :, None, None], self._weights(), self._best[places]
+        )
         self._live[places] &= ~(failed & (self._failures[places] >= self._mode.tenacity))
         self._failures[places] += failed
         going = self._live[places].any(dim=1)
@@ -173,6 +192,6 @@ def _adam(parameters: Tensor, gradient: Tensor, moments: dict[str, Tensor], numb
     parameters.addcdiv_(mean, spread, value=-0.001 / (1 - 0.9**number))
 
 
-#: Change parameters in place by their gradient, all (F, r, w), in a step counted from 1. torch's optimizers would give
-#: the same numbers, but take a third longer.
+#: Change parameters in place by their gradient, all (F, r, w), in a step counted from 1. torch's
+#: optimizers would give the same numbers, but take a third longer.
 UPDATES = {"adam": _adam, "rmsprop": _rmsprop}

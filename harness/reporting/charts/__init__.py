@@ -1,1 +1,3 @@
-"""Charts of the site as Vega-Lite specifications: plain dictionaries that a page draws with a bundled library."""
+"""Charts of the site as Vega-Lite specifications: plain dictionaries that a page draws with a
+bundled library.
+"""

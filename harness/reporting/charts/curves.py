@@ -1,4 +1,6 @@
-"""Training curves: dev scores and loss terms of a run, or of the runs in the tables with means over seeds."""
+"""Training curves: dev scores and loss terms of a run, or of the runs in the tables with means over
+seeds.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +50,13 @@ def shown_runs(tables: Sequence[SummaryTable]) -> SeedRuns:
 
 
 def curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
-    """The charts of one profile's runs in the tables, for at most MOST_PLACES pairs of setting and encoder.
+    """The charts of one profile's runs in the tables, for at most MOST_PLACES pairs of setting and
+    encoder.
 
-    Each pair has its `key`, its `title`, a `legend` for all its `plots`, and in these a chart for each dev task, each
-    unweighted loss term and its share of the gradient. Of more than MOST_VARIANTS variants, only the baseline, the
-    methods and the first others are drawn; of more than MOST_SEEDS runs, only the means.
+    Each pair has its `key`, its `title`, a `legend` for all its `plots`, and in these a chart for
+    each dev task, each unweighted loss term and its share of the gradient. Of more than
+    MOST_VARIANTS variants, only the baseline, the methods and the first others are drawn; of more
+    than MOST_SEEDS runs, only the means.
     """
     runs = {label: rows for label, rows in runs.items() if label.setting != UNTRAINED}
     kept = sorted({(label.setting, label.encoder) for label in runs})[:MOST_PLACES]
@@ -68,10 +72,23 @@ def curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
     for place, labels in drawn.items():
         charts, numbers = _charts(runs, read, labels), every if is_telling else _numbers(labels)
         legend = _legend(charts.values(), numbers)
-        left_out = "" if len(labels) == len(places[place]) else f" ({len(labels)} of {len(places[place])} variants)"
-        plots = tuple(_plot(place, *key, chart, numbers, legend, few) for key, chart in charts.items())
+        left_out = (
+            ""
+            if len(labels) == len(places[place])
+            else f" ({len(labels)} of {len(places[place])} variants)"
+        )
+        plots = tuple(
+            _plot(place, *key, chart, numbers, legend, few) for key, chart in charts.items()
+        )
         if plots:
-            shown.append({"key": f"curves-{place}", "title": place + left_out, "legend": legend, "plots": plots})
+            shown.append(
+                {
+                    "key": f"curves-{place}",
+                    "title": place + left_out,
+                    "legend": legend,
+                    "plots": plots,
+                }
+            )
     return shown
 
 
@@ -88,7 +105,9 @@ def _charts(runs: SeedRuns, read: ReadRun, labels: Sequence[Label]) -> dict[Char
     """The charts of a place, dev scores first. Reads each result once."""
     points: dict[ChartKey, dict[Label, list[Points]]] = {}
     for label in labels:
-        for chart, curve in (each for result in map(read, runs[label]) if result for each in _curves(result)):
+        for chart, curve in (
+            each for result in map(read, runs[label]) if result for each in _curves(result)
+        ):
             points.setdefault(chart, {}).setdefault(label, []).append(curve)
     return dict(sorted(points.items(), key=lambda item: item[0][0] != ""))
 
@@ -103,7 +122,9 @@ def _curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
     for stream, measured in result.gradients.items():
         terms = dict.fromkeys(term for point in measured for term in point.shares)
         for term in terms if len(terms) > 1 else ():  # the share of the only one is 1
-            if points := _points([each.step for each in measured], [each.shares.get(term) for each in measured]):
+            if points := _points(
+                [each.step for each in measured], [each.shares.get(term) for each in measured]
+            ):
                 yield (f"{term} in {stream}, part of the gradient", "share of the gradient"), points
 
 
@@ -115,7 +136,11 @@ def _numbers(labels: Sequence[Label]) -> Numbers:
 
 
 def _points(steps: Sequence[float], values: Sequence[float | None]) -> Points:
-    return tuple((float(step), float(value)) for step, value in zip(steps, values, strict=True) if value is not None)
+    return tuple(
+        (float(step), float(value))
+        for step, value in zip(steps, values, strict=True)
+        if value is not None
+    )
 
 
 def run_curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
@@ -124,17 +149,26 @@ def run_curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
 
 
 def run_spec(variants: int = 1) -> look.ChartSpec:
-    """The specification of a curve of one run, or of the means and seeds of several variants, without its points."""
-    legend = [look.LegendEntry(at + 1, VariantName("", ""), look.of_variant(at), variants) for at in range(variants)]
+    """The specification of a curve of one run, or of the means and seeds of several variants,
+    without its points.
+    """
+    legend = [
+        look.LegendEntry(at + 1, VariantName("", ""), look.of_variant(at), variants)
+        for at in range(variants)
+    ]
     spec = _spec("", [{"s": 0}] if variants > 1 else [], legend, several=variants > 1)
     return {**spec, "data": {"values": []}}
 
 
 def _legend(charts: Collection[Chart], numbers: Numbers) -> tuple[look.LegendEntry, ...]:
-    """An entry for each variant of some charts, the baseline first. Variants of methods are hidden until a click."""
+    """An entry for each variant of some charts, the baseline first. Variants of methods are hidden
+    until a click.
+    """
     seeds = {label: len(curves) for chart in charts for label, curves in chart.items()}
     # a chart without methods shows variants at once: it would be empty otherwise
-    alone = {label for chart in charts if not any(each.is_method for each in chart) for label in chart}
+    alone = {
+        label for chart in charts if not any(each.is_method for each in chart) for label in chart
+    }
     return tuple(
         look.LegendEntry(
             numbers[label],
@@ -160,7 +194,9 @@ def _plot(
     several = {label: seeds for label, seeds in chart.items() if len(seeds) > 1}
     rows = [row for some in means.values() for row in some]
     if show_seeds and sum(map(len, several.values())) <= MOST_SEED_LINES:
-        rows += [row for label, seeds in several.items() for row in _seed_rows(numbers[label], seeds)]
+        rows += [
+            row for label, seeds in several.items() for row in _seed_rows(numbers[label], seeds)
+        ]
     alone = any(len(some) == 1 for some in means.values())
     spec = _spec(y_label, rows, legend, alone=alone, several=bool(several))
     title, unscripted = curve_title(term), "The values are in the result files."
@@ -175,7 +211,11 @@ def curve_title(term: str) -> str:
 def _means(number: int, seeds: Sequence[Points]) -> Iterator[Mapping[str, object]]:
     """The mean at each step that all seeds have, and the smallest and largest value of any seed."""
     tables = [dict(points) for points in seeds]
-    common = [(step, [table[step] for table in tables]) for step in tables[0] if all(step in one for one in tables)]
+    common = [
+        (step, [table[step] for table in tables])
+        for step in tables[0]
+        if all(step in one for one in tables)
+    ]
     for x, ys in _thinned(common):
         yield {"v": number, "x": x, "y": sum(ys) / len(ys), "lo": min(ys), "hi": max(ys)}
 
@@ -200,10 +240,18 @@ def _spec(
     several: bool,
     alone: bool = False,
 ) -> look.ChartSpec:
-    """The specification of a chart; `several` seeds have a mean, and a point `alone` is shown without a line."""
+    """The specification of a chart; `several` seeds have a mean, and a point `alone` is shown
+    without a line.
+    """
     by = look.by_variant(legend)
     params, transform = look.hiding(legend)
-    hover = {"type": "point", "on": "pointerover", "clear": "pointerout", "fields": ["v"], "nearest": True}
+    hover = {
+        "type": "point",
+        "on": "pointerover",
+        "clear": "pointerout",
+        "fields": ["v"],
+        "nearest": True,
+    }
     shown = {"condition": {"param": "near", "empty": False, "value": 1}, "value": 1 if alone else 0}
     whole = {"filter": "!isValid(datum.s)"}
     line = {"strokeDash": by["strokeDash"], "opacity": _when_near(1, 0.12)}
@@ -233,7 +281,10 @@ def _spec(
 
 def _seeds() -> look.ChartSpec:
     encoding = {"detail": look.nominal("s"), "opacity": _when_near(0.3, 0.04)}
-    return {"transform": [{"filter": "isValid(datum.s)"}], **look.layer("line", encoding, strokeWidth=1)}
+    return {
+        "transform": [{"filter": "isValid(datum.s)"}],
+        **look.layer("line", encoding, strokeWidth=1),
+    }
 
 
 def _when_near(value: float, otherwise: float) -> look.ChartSpec:
@@ -245,5 +296,10 @@ def _hovered(*, several: bool) -> look.ChartSpec:
     """The tooltip as an expression, since Vega-Lite 6.4 loses texts of the nearest point."""
     shown = [("step", "x", ","), ("mean over seeds" if several else "value", "y", ".4~g")]
     shown += [("smallest seed", "lo", ".4~g"), ("largest seed", "hi", ".4~g")] if several else []
-    numbers = (f"'{title}': format((datum.datum || datum).{field}, '{style}')" for title, field, style in shown)
-    return {"value": {"expr": f"{{'variant': (datum.datum || datum).variant, {', '.join(numbers)}}}"}}
+    numbers = (
+        f"'{title}': format((datum.datum || datum).{field}, '{style}')"
+        for title, field, style in shown
+    )
+    return {
+        "value": {"expr": f"{{'variant': (datum.datum || datum).variant, {', '.join(numbers)}}}"}
+    }

@@ -1,8 +1,9 @@
-"""Charts of a summary table at a glance: forests of gains, heat maps of tasks by variants, and curves of swept values.
+"""Charts of a summary table at a glance: forests of gains, heat maps of tasks by variants, and
+curves of swept values.
 
-A forest has the gain of each variant over the baseline with its 95 % interval, best first. A heat map has the scores of
-tasks by variants, coloured by the difference to the baseline. A sweep has scores against the values of one
-hyperparameter, for variants that differ in nothing else.
+A forest has the gain of each variant over the baseline with its 95 % interval, best first. A heat
+map has the scores of tasks by variants, coloured by the difference to the baseline. A sweep has
+scores against the values of one hyperparameter, for variants that differ in nothing else.
 """
 
 from __future__ import annotations
@@ -45,28 +46,49 @@ def forest_plot(forest: Forest) -> look.Plot:
     metric, base = forest.table.metric(forest.column), forest.base
     shown = forest.gains[:MOST_ROWS]
     unit = metric.title + ("" if metric.larger_is_better else ", lower is better: sign turned")
-    axis = [f"difference to {forest.baseline}" if base else f"{suite_title(forest.table.suite)} average", unit]
-    row, height, params = look.named_axis([f"{gain.name}{gain.row.weakness([forest.column]).marks}" for gain in shown])
+    axis = [
+        f"difference to {forest.baseline}"
+        if base
+        else f"{suite_title(forest.table.suite)} average",
+        unit,
+    ]
+    row, height, params = look.named_axis(
+        [f"{gain.name}{gain.row.weakness([forest.column]).marks}" for gain in shown]
+    )
     zero: look.ChartSpec = {"x": {"datum": 0, "type": "quantitative", "axis": None}, "y": None}
     spec: look.ChartSpec = {
-        **look.rows_of([_gain_row(forest, index, gain) for index, gain in enumerate(shown)], look.DIGITS),
+        **look.rows_of(
+            [_gain_row(forest, index, gain) for index, gain in enumerate(shown)], look.DIGITS
+        ),
         "params": params,
         "height": height,
         "description": f"{', '.join(axis)}, {forest.place}",
         "encoding": {"y": row},
-        "layer": [*([look.line_at(zero, strokeWidth=1)] if base else []), _interval(), _points(axis, forest)],
+        "layer": [
+            *([look.line_at(zero, strokeWidth=1)] if base else []),
+            _interval(),
+            _points(axis, forest),
+        ],
         "resolve": {"axis": {"x": "independent"}},
     }
     key = f"forest-{forest.table.profile}-{forest.table.suite}{forest.table.about}-{forest.place}"
-    title = f"{forest.place}, profile {forest.table.profile}: {suite_title(forest.table.suite)} average"
+    title = (
+        f"{forest.place}, profile {forest.table.profile}: {suite_title(forest.table.suite)} average"
+    )
     return look.Plot(
-        key, title, spec, _forest_text(forest), unscripted="The sentences and tables have the same numbers."
+        key,
+        title,
+        spec,
+        _forest_text(forest),
+        unscripted="The sentences and tables have the same numbers.",
     )
 
 
 def _gain_row(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
     digits, summary = forest.table.metric(forest.column).digits, gain.cell.summary
-    interval = interval_text(gain.low, gain.high, digits, signed) if gain.low < gain.high else "none"
+    interval = (
+        interval_text(gain.low, gain.high, digits, signed) if gain.low < gain.high else "none"
+    )
     return {
         "i": index,
         "x": gain.size,
@@ -78,9 +100,12 @@ def _gain_row(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
         "seeds": summary.n,
         "size": signed(gain.size, digits) if forest.base else "–",
         "interval": interval,
-        "test": "; ".join(filter(None, (_tested(gain, digits), str(gain.row.weakness([forest.column]))))),
+        "test": "; ".join(
+            filter(None, (_tested(gain, digits), str(gain.row.weakness([forest.column]))))
+        ),
         "kind": gain.kind,
-        "certain": (gain.row.is_trained and gain.cell.holds) or gain.kind in ("baseline", "untrained", "equal"),
+        "certain": (gain.row.is_trained and gain.cell.holds)
+        or gain.kind in ("baseline", "untrained", "equal"),
     }
 
 
@@ -117,13 +142,28 @@ def _forest_text(forest: Forest) -> str:
     more = f" The best {MOST_ROWS} of {len(forest.gains)} rows." if left_out > 0 else ""
     more = " ".join((more, *forest.notes)).rstrip()
     if forest.base is None:
-        return f"Means over seeds with 95 % intervals (t). There is no {forest.baseline} run to compare." + more
+        return (
+            f"Means over seeds with 95 % intervals (t). There is no {forest.baseline} run to compare."
+            + more
+        )
     alone = [gain for gain in forest.gains if gain.kind == "not tested"]
-    few = " Points without a bar have too few seeds to test." if any(row.low == row.high for row in alone) else ""
-    other = f" Not tested: {forest.baseline} with other values." if any(row.low < row.high for row in alone) else ""
+    few = (
+        " Points without a bar have too few seeds to test."
+        if any(row.low == row.high for row in alone)
+        else ""
+    )
+    other = (
+        f" Not tested: {forest.baseline} with other values."
+        if any(row.low < row.high for row in alone)
+        else ""
+    )
     kinds = {gain.kind for gain in forest.gains}
     untrained = " Pink: untrained." if "untrained" in kinds else ""
-    untrained += " Hollow pink: untrained, at another pooling than the trained." if "other pooling" in kinds else ""
+    untrained += (
+        " Hollow pink: untrained, at another pooling than the trained."
+        if "other pooling" in kinds
+        else ""
+    )
     return (
         f"Mean difference to {forest.baseline} with its 95 % interval (t-test). Green: better, red: worse, grey: no "
         "difference shown. Filled: also after Holm's correction, or equal; hollow: alone or open."
@@ -138,7 +178,9 @@ CELL = 46
 
 
 def heat_plots(table: SummaryTable) -> list[look.Plot]:
-    """A heat map for each judged metric with several tasks, setting and encoder; within a metric, most rows first."""
+    """A heat map for each judged metric with several tasks, setting and encoder; within a metric,
+    most rows first.
+    """
     plots = []
     for metric in table.metrics:
         columns = [column for column in table.columns if column.metric == metric]
@@ -152,11 +194,21 @@ def heat_plots(table: SummaryTable) -> list[look.Plot]:
 def _heat_plot(table: SummaryTable, block: Block, columns: Sequence[Column]) -> look.Plot:
     metric, place = table.metric(columns[0]), block.place
     rows = _best_first(block, columns, metric.larger_is_better)
-    values = [value for index, row in enumerate(rows) for value in _heat_values(table, block, columns, index, row)]
+    values = [
+        value
+        for index, row in enumerate(rows)
+        for value in _heat_values(table, block, columns, index, row)
+    ]
     most = max((abs(value["d"]) for value in values), default=0.0) or 1.0
-    row, height, params = look.named_axis([f"{row.label.name}{row.weakness(columns).marks}" for row in rows])
+    row, height, params = look.named_axis(
+        [f"{row.label.name}{row.weakness(columns).marks}" for row in rows]
+    )
     above = {"orient": "top", "labelAngle": -40, "domain": False, "ticks": False, "grid": False}
-    scale = {"type": "quantize", "domain": [-most, most], "range": [f"var(--d{n})" for n in range(CLASSES)]}
+    scale = {
+        "type": "quantize",
+        "domain": [-most, most],
+        "range": [f"var(--d{n})" for n in range(CLASSES)],
+    }
     colour = {"field": "d", "type": "quantitative", "legend": None, "scale": scale}
     lines = look.tooltip(
         ("name", "variant"),
@@ -175,7 +227,9 @@ def _heat_plot(table: SummaryTable, block: Block, columns: Sequence[Column]) -> 
         "encoding": {"x": look.nominal("task", sort=None, title=None, axis=above), "y": row},
         "layer": [
             look.layer("rect", {"color": colour, "tooltip": lines}),
-            look.layer("text", {"text": look.nominal("text")}, fontSize=12, color=look.INK, tooltip=None),
+            look.layer(
+                "text", {"text": look.nominal("text")}, fontSize=12, color=look.INK, tooltip=None
+            ),
         ],
     }
     key = f"heat-{table.profile}-{table.suite}{table.about}-{metric.name}-{place}"
@@ -194,7 +248,9 @@ def _best_first(block: Block, columns: Sequence[Column], larger_is_better: bool)
     """The rows with scores, by the average or else the first task."""
     by = next((column for column in columns if column.task == AVERAGE), columns[0])
     rows = [row for row in block.rows if by in row.cells]
-    return sorted(rows, key=lambda row: row.cells[by].summary.mean, reverse=larger_is_better)[:MOST_ROWS]
+    return sorted(rows, key=lambda row: row.cells[by].summary.mean, reverse=larger_is_better)[
+        :MOST_ROWS
+    ]
 
 
 def _heat_values(
@@ -205,13 +261,19 @@ def _heat_values(
         if cell is None:
             continue
         metric, base = table.metric(column), main_baseline(block, column)
-        middle = [row.cells[column].summary.mean for row in ([base] if base else block.rows) if column in row.cells]
+        middle = [
+            row.cells[column].summary.mean
+            for row in ([base] if base else block.rows)
+            if column in row.cells
+        ]
         gain = cell.summary.mean - sum(middle) / len(middle)
         about = f"{signed(gain, metric.digits)}, {judged(cell, metric.digits) or 'not tested'}"
         yield {
             "i": index,
             "task": column.task,
-            "text": fixed(cell.summary.mean, min(1, metric.digits) if metric.digits < 3 else metric.digits)
+            "text": fixed(
+                cell.summary.mean, min(1, metric.digits) if metric.digits < 3 else metric.digits
+            )
             + marks(cell),
             "d": gain if metric.larger_is_better else -gain,
             "name": str(row.label.name),
@@ -227,30 +289,44 @@ FEWEST = 3
 MOST_SWEEPS, MOST_LINES = 12, 20
 #: largest value over smallest from which the axis is logarithmic
 DECADES = 20.0
-#: label -> option -> its value in the label's runs, also of options that the name leaves at their default
+#: label -> option -> its value in the label's runs, also of options that the name leaves at their
+#: default
 UnnamedOptions = Mapping[Label, Mapping[str, object]]
 #: label without a swept option -> its scores at each value of the option
 SweptLines = Mapping[Label, Mapping[float, Cell]]
 
 
 def sweep_plots(table: SummaryTable, defaults: UnnamedOptions) -> list[look.Plot]:
-    """A chart for each option that was swept in a setting and encoder, in the first average of a table."""
+    """A chart for each option that was swept in a setting and encoder, in the first average of a
+    table.
+    """
     column = next((candidate for candidate in table.columns if candidate.task == AVERAGE), None)
     if column is None:
         return []
-    swept_in = [(block, *sweep) for block in table.blocks for sweep in _sweeps_of(block, column, defaults)]
+    swept_in = [
+        (block, *sweep) for block in table.blocks for sweep in _sweeps_of(block, column, defaults)
+    ]
     swept_in.sort(key=lambda sweep: -max(map(len, sweep[-1].values())))
-    return [_sweep_plot(table, block, column, option, lines) for block, option, lines in swept_in[:MOST_SWEEPS]]
+    return [
+        _sweep_plot(table, block, column, option, lines)
+        for block, option, lines in swept_in[:MOST_SWEEPS]
+    ]
 
 
-def _sweep_plot(table: SummaryTable, block: Block, column: Column, option: str, lines: SweptLines) -> look.Plot:
+def _sweep_plot(
+    table: SummaryTable, block: Block, column: Column, option: str, lines: SweptLines
+) -> look.Plot:
     metric, place = table.metric(column), block.place
     shown = list(lines.items())[:MOST_LINES]
     legend = tuple(
-        look.LegendEntry(at, label.name, look.of_variant(at), max(cell.summary.n for cell in cells.values()))
+        look.LegendEntry(
+            at, label.name, look.of_variant(at), max(cell.summary.n for cell in cells.values())
+        )
         for at, (label, cells) in enumerate(shown)
     )
-    rows = [row for at, (_, cells) in enumerate(shown) for row in _sweep_rows(at, cells, metric.digits)]
+    rows = [
+        row for at, (_, cells) in enumerate(shown) for row in _sweep_rows(at, cells, metric.digits)
+    ]
     key = f"sweep-{table.profile}-{table.suite}{table.about}-{option}-{place}"
     base = main_baseline(block, column)
     mean = base.cells[column].summary.mean if base else None
@@ -269,7 +345,11 @@ def swept(label: Label) -> Iterator[tuple[str, float, Label]]:
     for key, text in variant.options:
         if (value := look.number(text)) is not None:
             rest = {other: text for other, text in variant.options if other != key}
-            yield key, value, label._replace(variant=str(Variant.make(variant.name, rest, variant.reading)))
+            yield (
+                key,
+                value,
+                label._replace(variant=str(Variant.make(variant.name, rest, variant.reading))),
+            )
     pairs = [part.partition("=") for part in label.overrides.split(",") if part]
     for key, _, text in pairs:
         if (value := look.number(text)) is not None:
@@ -277,7 +357,9 @@ def swept(label: Label) -> Iterator[tuple[str, float, Label]]:
             yield key, value, label._replace(overrides=",".join(rest_of))
 
 
-def _sweeps_of(block: Block, column: Column, defaults: UnnamedOptions) -> Iterator[tuple[str, SweptLines]]:
+def _sweeps_of(
+    block: Block, column: Column, defaults: UnnamedOptions
+) -> Iterator[tuple[str, SweptLines]]:
     """The options that were swept in a block, each with the variants that differ in nothing else."""
     swept_cells: dict[str, dict[Label, dict[float, Cell]]] = {}
     for row in block.trained:
@@ -291,7 +373,9 @@ def _sweeps_of(block: Block, column: Column, defaults: UnnamedOptions) -> Iterat
             if plain and default is not None and column in plain.cells:
                 cells.setdefault(default, plain.cells[column])
         longest = sorted(by_label.items(), key=lambda line: -len(line[1]))
-        lines = {label: dict(sorted(cells.items())) for label, cells in longest if len(cells) >= FEWEST}
+        lines = {
+            label: dict(sorted(cells.items())) for label, cells in longest if len(cells) >= FEWEST
+        }
         if lines:
             yield option, lines
 
@@ -310,16 +394,24 @@ def _sweep_rows(at: int, cells: Mapping[float, Cell], digits: int) -> Iterator[d
 
 
 def scale_of(values: Sequence[float]) -> look.ChartSpec:
-    """A logarithmic axis, also with room for 0, if the positive values span a factor of DECADES; else a linear one."""
+    """A logarithmic axis, also with room for 0, if the positive values span a factor of DECADES;
+    else a linear one.
+    """
     above = [value for value in values if value > 0]
     if not above or max(above) / min(above) < DECADES or min(values) < 0:
         return {"type": "linear", "zero": False, "nice": False, "padding": 16}
-    kind: look.ChartSpec = {"type": "log"} if min(values) > 0 else {"type": "symlog", "constant": min(above)}
+    kind: look.ChartSpec = (
+        {"type": "log"} if min(values) > 0 else {"type": "symlog", "constant": min(above)}
+    )
     return kind | {"nice": False, "padding": 16}
 
 
 def _sweep_spec(
-    rows: Sequence[Mapping[str, object]], legend: Sequence[look.LegendEntry], name: str, score: str, mean: float | None
+    rows: Sequence[Mapping[str, object]],
+    legend: Sequence[look.LegendEntry],
+    name: str,
+    score: str,
+    mean: float | None,
 ) -> look.ChartSpec:
     by = look.by_variant(legend)
     params, transform = look.hiding(legend)

@@ -1,7 +1,7 @@
 """Figures from arrays stored beside results.
 
-Histograms of ranks and of similarities of images and captions (KDMCSE Figures 5 and 6), cosine against gold score
-(DALR 4) and planes of t-SNE (DALR 3, KDMCSE 8 to 12).
+Histograms of ranks and of similarities of images and captions (KDMCSE Figures 5 and 6), cosine
+against gold score (DALR 4) and planes of t-SNE (DALR 3, KDMCSE 8 to 12).
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ Clouds = tuple[Sequence[Iterable[np.ndarray]], str, Sequence[str]]
 
 
 def histogram(data: FigureData) -> Drawing | str:
-    """The ranks of each image's last true caption, or the similarities of images and captions, of the first run."""
+    """The ranks of each image's last true caption, or the similarities of images and captions, of
+    the first run.
+    """
     for space in SPACES:
         task, arrays = data.with_arrays("worst_rank", space)
         if arrays:
@@ -52,7 +54,9 @@ def _histogram(data: FigureData, run: FigureRun, task: str, space: str) -> Drawi
 
 def _ranks(run: FigureRun, task: str, space: str) -> Histograms:
     """Counts of whole ranks (m,), in at most BINS bins of equal width."""
-    ranks, true = (run.arrays[ArrayName(task, what, space)] for what in ("worst_rank", "similarity_true"))
+    ranks, true = (
+        run.arrays[ArrayName(task, what, space)] for what in ("worst_rank", "similarity_true")
+    )
     width = -(-int(ranks.max()) // BINS)
     bars = np.histogram(ranks, np.arange(0.5, ranks.max() + width + 0.5, width))
     ticks = {"values": [0, *(10**power for power in range(8))]}
@@ -62,13 +66,18 @@ def _ranks(run: FigureRun, task: str, space: str) -> Histograms:
 
 
 def _similarities(run: FigureRun, task: str, space: str) -> Histograms:
-    """Shares of true and other pairs by cosine: counts (n,) between edges (n + 1,), without empty bins at the ends."""
+    """Shares of true and other pairs by cosine: counts (n,) between edges (n + 1,), without empty
+    bins at the ends.
+    """
     whats = ("similarity_true", "similarity_other", "similarity_edges")
     true, other, edges = (run.arrays[ArrayName(task, what, space)] for what in whats)
     keep = np.flatnonzero(true + other)
     low, high = int(keep[0]), int(keep[-1]) + 1
     series = {
-        f"{name}, n = {int(counts.sum()):,}": (100 * counts[low:high] / max(1, counts.sum()), edges[low : high + 1])
+        f"{name}, n = {int(counts.sum()):,}": (
+            100 * counts[low:high] / max(1, counts.sum()),
+            edges[low : high + 1],
+        )
         for counts, name in ((other, "other pairs"), (true, "true pairs"))
     }
     unit = f"% of pairs, bins of {edges[1] - edges[0]:.2f}"
@@ -76,10 +85,17 @@ def _similarities(run: FigureRun, task: str, space: str) -> Histograms:
 
 
 def _steps(
-    name: str, heights: np.ndarray, edges: np.ndarray, x: look.ChartSpec, y: look.ChartSpec, colour: look.ChartSpec
+    name: str,
+    heights: np.ndarray,
+    edges: np.ndarray,
+    x: look.ChartSpec,
+    y: look.ChartSpec,
+    colour: look.ChartSpec,
 ) -> look.ChartSpec:
     bars = zip(heights.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-    values = [{"series": name, "height": height, "low": low, "high": high} for height, low, high in bars]
+    values = [
+        {"series": name, "height": height, "low": low, "high": high} for height, low, high in bars
+    ]
     encoding = {"x": x, "x2": {"field": "high"}, "y": y, "y2": {"datum": 0}, "color": colour}
     return {**look.rows_of(values), **look.layer("rect", encoding, opacity=0.55)}
 
@@ -97,21 +113,39 @@ def scatter(data: FigureData) -> Drawing | str:
         rank = ranks.by_seed.get(run.result.spec.seed) if ranks else None
         x, y = look.axis("x", f"gold score, 0 to 5 (n = {len(gold):,})"), look.axis("y", "cosine")
         title = run.label.name.text + ("" if rank is None else f", Spearman {rank:.2f}")
-        panels.append({"title": title, **_cloud(np.stack([gold, cosines], 1), look.of_series(at, ""), x, y, 3)})
+        panels.append(
+            {
+                "title": title,
+                **_cloud(np.stack([gold, cosines], 1), look.of_series(at, ""), x, y, 3),
+            }
+        )
     text = f"Cosine against gold score for all pairs of {task}, one seed for each panel."
     return Drawing(look.grid(panels, share=True), text, arrays)
 
 
-def _cloud(xy: np.ndarray, shown: look.Look, x: look.ChartSpec, y: look.ChartSpec, size: int) -> look.ChartSpec:
+def _cloud(
+    xy: np.ndarray, shown: look.Look, x: look.ChartSpec, y: look.ChartSpec, size: int
+) -> look.ChartSpec:
     """The layer of a cloud: points (n, 2) of one look."""
-    looks = {"filled": True, "strokeWidth": 0, "size": size, "color": shown.colour, "shape": shown.shape, "opacity": 1}
+    looks = {
+        "filled": True,
+        "strokeWidth": 0,
+        "size": size,
+        "color": shown.colour,
+        "shape": shown.shape,
+        "opacity": 1,
+    }
     values = [{"x": float(f"{x:.5g}"), "y": float(f"{y:.5g}")} for x, y in xy.tolist()]
     return {**look.rows_of(values), **look.layer("point", {"x": x, "y": y}, **looks)}
 
 
 def t_sne(data: FigureData) -> Drawing | str:
-    """Planes of t-SNE: repeated encodings of captions if the figure's metric is `views`, else clusters of captions."""
-    draw, what, size = (_views, "views", 8) if data.spec.metric == "views" else (_clusters, "tsne", 5)
+    """Planes of t-SNE: repeated encodings of captions if the figure's metric is `views`, else
+    clusters of captions.
+    """
+    draw, what, size = (
+        (_views, "views", 8) if data.spec.metric == "views" else (_clusters, "tsne", 5)
+    )
     task, runs = data.with_arrays(what)
     if not runs:
         return data.unevaluated
@@ -120,8 +154,14 @@ def t_sne(data: FigureData) -> Drawing | str:
 
 
 def _clusters(data: FigureData, task: str, runs: Sequence[FigureRun]) -> Clouds:
-    arrays = [(run.arrays[ArrayName(task, "tsne")], run.arrays[ArrayName(task, "clusters")]) for run in runs]
-    clouds = [[xy[cluster_of == cluster] for cluster in range(int(cluster_of.max()) + 1)] for xy, cluster_of in arrays]
+    arrays = [
+        (run.arrays[ArrayName(task, "tsne")], run.arrays[ArrayName(task, "clusters")])
+        for run in runs
+    ]
+    clouds = [
+        [xy[cluster_of == cluster] for cluster in range(int(cluster_of.max()) + 1)]
+        for xy, cluster_of in arrays
+    ]
     text = (
         f"t-SNE of {len(arrays[0][0]):,} captions of {task}, the same in every panel. Colours and marks: "
         f"{max(map(len, clouds))} clusters of K-means on the vectors; their order differs between panels."
@@ -140,11 +180,17 @@ def _views(data: FigureData, task: str, runs: Sequence[FigureRun]) -> Clouds:
 
 
 def _planes(
-    runs: Sequence[FigureRun], clouds: Sequence[Iterable[np.ndarray]], size: int, names: Sequence[str]
+    runs: Sequence[FigureRun],
+    clouds: Sequence[Iterable[np.ndarray]],
+    size: int,
+    names: Sequence[str],
 ) -> list[look.ChartSpec]:
-    """One panel for each run with its clouds of points, each (n, 2). `names` of the clouds go into a legend."""
+    """One panel for each run with its clouds of points, each (n, 2). `names` of the clouds go into
+    a legend.
+    """
     x, y = (
-        look.axis(field, f"{which} t-SNE dimension", axis=_BARE) for field, which in (("x", "first"), ("y", "second"))
+        look.axis(field, f"{which} t-SNE dimension", axis=_BARE)
+        for field, which in (("x", "first"), ("y", "second"))
     )
     panels: list[look.ChartSpec] = []
     for run, mine in zip(runs, clouds, strict=True):

@@ -1,4 +1,6 @@
-"""The figures of a report as SVG and PDF: the papers' figures from the runs of a profile, and training curves."""
+"""The figures of a report as SVG and PDF: the papers' figures from the runs of a profile, and
+training curves.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ from harness.spec import UNTRAINED
 class ReportFigure:
     """A figure of a paper, or of a section.
 
-    `picture` is empty if nothing is drawn; `empty` then says why. `commands` start the missing runs.
+    `picture` is empty if nothing is drawn; `empty` then says why. `commands` start the missing
+    runs.
     """
 
     key: str
@@ -70,7 +73,9 @@ class Material:
         blank = ReportFigure(key, paper.name, self.profile, title, spec.note)
         try:
             kind = get_instance("figure kind", spec.kind, FigureKind)
-            blank = replace(blank, commands=tuple(self._commands(f"{paper.name}:{name}", data, kind.suites)))
+            blank = replace(
+                blank, commands=tuple(self._commands(f"{paper.name}:{name}", data, kind.suites))
+            )
             if not data.runs:
                 return replace(blank, empty=f"no run of profile {self.profile} yet")
             with errors_of("figure kind", spec.kind, "cannot draw"):
@@ -84,7 +89,11 @@ class Material:
             f"{run.label.name} / {run.label.place} ({count_of(len(run.rows[spec.suite].seeds), 'seed')})"
             for run in drawing.runs
         )
-        end = spec.note if self.is_paper else f"Drawn like the paper's figure ({spec.title}); not comparable with it."
+        end = (
+            spec.note
+            if self.is_paper
+            else f"Drawn like the paper's figure ({spec.title}); not comparable with it."
+        )
         caption = f"{drawing.text} Runs of profile {self.profile}: {runs}. {end}"
         return replace(blank, caption=caption, picture=picture)
 
@@ -92,14 +101,20 @@ class Material:
         spec = paper.figures[name]
         runs = list(self._runs(spec))
         alike = [
-            other for other, figure in paper.figures.items() if (figure.kind, figure.metric) == (spec.kind, spec.metric)
+            other
+            for other, figure in paper.figures.items()
+            if (figure.kind, figure.metric) == (spec.kind, spec.metric)
         ]
         data = FigureData(spec, runs, self.contents.metrics, spec.task, index=alike.index(name))
         if not self.is_paper:
             tasks = (column.task for run in runs for column in run.rows[spec.suite].cells)
             return replace(data, task=next((task for task in tasks if task != AVERAGE), ""))
         published = self.contents.published
-        numbers = {key.task: number.value for key, number in published.items() if key[:2] == (paper.name, name)}
+        numbers = {
+            key.task: number.value
+            for key, number in published.items()
+            if key[:2] == (paper.name, name)
+        }
         printed = [(text, numbers[task]) for task, text in spec.printed.items() if task in numbers]
         return replace(data, is_paper=True, printed=printed)
 
@@ -118,14 +133,26 @@ class Material:
             yield run(profile=self.profile, figure=figure)
 
     def _labels(self, spec: FigureSpec) -> list[Label]:
-        """The labels of a figure's runs; in another profile, its variants in every setting and encoder with runs."""
+        """The labels of a figure's runs; in another profile, its variants in every setting and
+        encoder with runs.
+        """
         if self.is_paper:
-            return [Label(self.profile, *pair, encoder, "") for encoder in spec.encoders for pair in pairs_of(spec)]
-        pairs = sorted({(label.setting, label.encoder) for label in self._rows if label.setting != UNTRAINED})
-        return [Label(self.profile, variant, *where, "") for where in pairs for variant in spec.variants]
+            return [
+                Label(self.profile, *pair, encoder, "")
+                for encoder in spec.encoders
+                for pair in pairs_of(spec)
+            ]
+        pairs = sorted(
+            {(label.setting, label.encoder) for label in self._rows if label.setting != UNTRAINED}
+        )
+        return [
+            Label(self.profile, variant, *where, "") for where in pairs for variant in spec.variants
+        ]
 
     def _runs(self, spec: FigureSpec) -> Iterator[FigureRun]:
-        """The runs that a figure's suite has scores of; without those whose first result's file is damaged."""
+        """The runs that a figure's suite has scores of; without those whose first result's file is
+        damaged.
+        """
         for label in self._labels(spec):
             rows = self._rows.get(label, {})
             if spec.suite in rows and (result := self.contents.result_of(rows[spec.suite])):

@@ -1,7 +1,7 @@
 """Kinds of figures: the interface of the entry points in the group `harness.figures`.
 
-A kind draws one figure of a paper from the runs that the paper's file names. Imports no plotting library, so that a
-kind can be asked for its suites cheaply.
+A kind draws one figure of a paper from the runs that the paper's file names. Imports no plotting
+library, so that a kind can be asked for its suites cheaply.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FigureRun:
-    """Runs that differ only in their seed: their row in each suite, and the result of the lowest seed."""
+    """Runs that differ only in their seed: their row in each suite, and the result of the lowest
+    seed.
+    """
 
     label: Label
     rows: Mapping[str, Row]
@@ -60,10 +62,10 @@ class Drawing:
 class FigureData:
     """Everything a figure may be drawn from.
 
-    `runs` are in the order of the paper's file. `is_paper` says whether printed numbers may be shown: `printed` are
-    the named values that the file asks for as lines, empty otherwise.
-    `task` is the task of the file, or the suite's first task in another profile. `index` is the figure's place among
-    the paper's figures of the same kind and metric, from 0.
+    `runs` are in the order of the paper's file. `is_paper` says whether printed numbers may be
+    shown: `printed` are the named values that the file asks for as lines, empty otherwise. `task`
+    is the task of the file, or the suite's first task in another profile. `index` is the figure's
+    place among the paper's figures of the same kind and metric, from 0.
     """
 
     spec: FigureSpec
@@ -91,9 +93,15 @@ class FigureData:
     def with_arrays(self, what: str, space: str = "") -> tuple[str, list[FigureRun]]:
         """The runs that have an array, and the task it belongs to.
 
-        This is the task of the paper's file, or the first task with such an array in another profile.
+        This is the task of the paper's file, or the first task with such an array in another
+        profile.
         """
-        here = (name.task for run in self.runs for name in run.arrays if (name.what, name.space) == (what, space))
+        here = (
+            name.task
+            for run in self.runs
+            for name in run.arrays
+            if (name.what, name.space) == (what, space)
+        )
         task = self.spec.task if self.is_paper else next(here, self.spec.task)
         return task, [run for run in self.runs if ArrayName(task, what, space) in run.arrays]
 
@@ -102,8 +110,8 @@ class FigureData:
 class FigureKind:
     """A kind of figure, as an entry point of `harness.figures` names it.
 
-    `draw` returns a Drawing, or one line that says why there is nothing to draw. `suites` are evaluated in addition to
-    the suite that the paper's file names.
+    `draw` returns a Drawing, or one line that says why there is nothing to draw. `suites` are
+    evaluated in addition to the suite that the paper's file names.
     """
 
     draw: Callable[[FigureData], Drawing | str]

@@ -1,8 +1,9 @@
-"""Figures from scores: averages against an option, gains by subset, and alignment against uniformity.
+"""Figures from scores: averages against an option, gains by subset, and alignment against
+uniformity.
 
-The option is the setting's (MCSE Figure 3, NonLing Figures 2 and 3) or the method's (KDMCSE Figure 7); gains of one
-variant over another are those of MCSE's Figure 4; alignment stands against uniformity in MCSE's Figure 2 and NonLing's
-Figure 4.
+The option is the setting's (MCSE Figure 3, NonLing Figures 2 and 3) or the method's (KDMCSE Figure
+7); gains of one variant over another are those of MCSE's Figure 4; alignment stands against
+uniformity in MCSE's Figure 2 and NonLing's Figure 4.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from harness.reporting.seeds.wording import suite_title
 from harness.spec import Variant, parse_setting
 from harness.stats import Summary, summarise
 
-#: Options of a setting that take a part of its data; the setting without them comes last on the axis.
+#: Options of a setting that take a part of its data; the setting without them comes last on the
+#: axis.
 PARTS = {"shot": "training pairs", "size": "training triplets"}
 
 
@@ -33,24 +35,42 @@ def data_scale(data: FigureData) -> Drawing | str:
 
     A variant that was trained on a setting without options is a horizontal line.
     """
-    summaries = [(run, parse_setting(run.label.setting), run.summary(data.average)) for run in data.runs]
+    summaries = [
+        (run, parse_setting(run.label.setting), run.summary(data.average)) for run in data.runs
+    ]
     shown = [(run, setting, summary) for run, setting, summary in summaries if summary]
-    pairs = dict.fromkeys((setting.name, option) for _, setting, _ in shown for option, _ in setting.options)
+    pairs = dict.fromkeys(
+        (setting.name, option) for _, setting, _ in shown for option, _ in setting.options
+    )
     if not pairs:
         return "no run on a part or a noisy copy of a setting yet"
 
     varied = {name for name, _ in pairs}
-    constants = {f"{run.label.name} / {setting}": mean for run, setting, mean in shown if setting.name not in varied}
+    constants = {
+        f"{run.label.name} / {setting}": mean
+        for run, setting, mean in shown
+        if setting.name not in varied
+    }
     curves = [_curves(shown, *pair) for pair in pairs]
     entries = _entries(lines for _, lines in curves)
     panels = []
     for at, ((setting, option), (levels, lines)) in enumerate(zip(pairs, curves, strict=True)):
         places = {look.number(text): float(place) for place, text in enumerate(levels)}
         printed = [(name, value, places[value]) for name, value in data.printed if value in places]
-        labels = {"values": list(range(len(levels))), "labelExpr": f"levels{at}[datum.value]", "grid": False}
+        labels = {
+            "values": list(range(len(levels))),
+            "labelExpr": f"levels{at}[datum.value]",
+            "grid": False,
+        }
         x = look.axis("x", PARTS.get(option, option), axis=labels)
         layers = _layers(lines, constants, data, entries, x, printed)
-        panels.append({"title": setting, "params": [{"name": f"levels{at}", "value": levels}], "layer": layers})
+        panels.append(
+            {
+                "title": setting,
+                "params": [{"name": f"levels{at}", "value": levels}],
+                "layer": layers,
+            }
+        )
     text = f"{suite_title(data.spec.suite)} average, mean ± SD over seeds. The values on the axis are evenly spaced."
     return Drawing(look.grid(panels, share=True), text, [run for run, _, _ in shown])
 
@@ -59,7 +79,10 @@ def _entries(every: Iterable[LevelCurves]) -> dict[str, look.Look]:
     points: dict[str, list[Summary]] = {}
     for name, curve in (item for curves in every for item in curves.items()):
         points.setdefault(name, []).extend(curve.values())
-    return {name: look.of_series(at, f"{name} ({look.n_of(points[name])})") for at, name in enumerate(points)}
+    return {
+        name: look.of_series(at, f"{name} ({look.n_of(points[name])})")
+        for at, name in enumerate(points)
+    }
 
 
 def _layers(
@@ -79,8 +102,15 @@ def _layers(
     lines = [(f"{name} ({look.n_of([point])})", point.mean) for name, point in constants.items()]
     marks = [(f"printed: {name}, {value:g}", point) for name, value, point in printed]
     unit = data.metric(data.spec.suite, data.spec.metric).title
-    y, looks = look.axis("y", f"{suite_title(data.spec.suite)} average, {unit}"), look.by_series(list(entries.values()))
-    return [*look.lines_at("y", lines, look.BLACK), *look.lines_at("x", marks), look.curves(points, x, y, looks)]
+    y, looks = (
+        look.axis("y", f"{suite_title(data.spec.suite)} average, {unit}"),
+        look.by_series(list(entries.values())),
+    )
+    return [
+        *look.lines_at("y", lines, look.BLACK),
+        *look.lines_at("x", marks),
+        look.curves(points, x, y, looks),
+    ]
 
 
 def _curves(
@@ -88,11 +118,18 @@ def _curves(
 ) -> tuple[list[str], LevelCurves]:
     """The values of one option of one setting in order, as texts, and the curves over their places.
 
-    The setting without the option comes first as `none`, or last as `all` if the option takes a part of the data.
+    The setting without the option comes first as `none`, or last as `all` if the option takes a
+    part of the data.
     """
-    mine = [(run.label.name.text, setting, summary) for run, setting, summary in shown if setting.name == base]
+    mine = [
+        (run.label.name.text, setting, summary)
+        for run, setting, summary in shown
+        if setting.name == base
+    ]
     values = {value for _, setting, _ in mine for name, value in setting.options if name == option}
-    levels = sorted(values, key=lambda text: (look.number(text) is None, look.number(text) or 0.0, text))
+    levels = sorted(
+        values, key=lambda text: (look.number(text) is None, look.number(text) or 0.0, text)
+    )
     plain = "all" if option in PARTS else "none"
     if any(not setting.options for _, setting, _ in mine):
         levels = [*levels, plain] if option in PARTS else [plain, *levels]
@@ -106,7 +143,9 @@ def _curves(
 
 def margin_sweep(data: FigureData) -> Drawing | str:
     """The average against an option of the method, one curve for each setting and encoder."""
-    option = next((name for text in data.spec.variants for name, _ in Variant.parse(text).options), "")
+    option = next(
+        (name for text in data.spec.variants for name, _ in Variant.parse(text).options), ""
+    )
     curves: dict[str, dict[float, Summary]] = {}
     for run in data.runs:
         summary, x = run.summary(data.average), _value(run, option)
@@ -143,7 +182,9 @@ def subset_gain(data: FigureData) -> Drawing | str:
 
     metric = data.metric(data.spec.suite, data.spec.metric)
     panels = [
-        _bar_panel(f"names{at}", setting, bars, f"gain, {metric.title} ({look.n_of(bars.values())})")
+        _bar_panel(
+            f"names{at}", setting, bars, f"gain, {metric.title} ({look.n_of(bars.values())})"
+        )
         for at, (setting, bars) in enumerate(gains)
         if bars
     ]
@@ -163,7 +204,9 @@ def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[PartCo
 
 
 def _cells(data: FigureData, run: FigureRun) -> dict[PartColumn, Cell]:
-    """The scores of subsets and whole tasks in the figure's metric, without those of seen and unseen pairs."""
+    """The scores of subsets and whole tasks in the figure's metric, without those of seen and
+    unseen pairs.
+    """
     row = run.rows[data.spec.suite]
     subsets = {at: cell for at, cell in row.parts.items() if not is_by_training(at[0])}
     whole = {("", column): cell for column, cell in row.cells.items() if column.task != AVERAGE}
@@ -171,7 +214,9 @@ def _cells(data: FigureData, run: FigureRun) -> dict[PartColumn, Cell]:
     return {at: cell for at, cell in every if at[1].metric == data.spec.metric}
 
 
-def _bar_panel(param: str, setting: str, bars: Mapping[PartColumn, Summary], unit: str) -> look.ChartSpec:
+def _bar_panel(
+    param: str, setting: str, bars: Mapping[PartColumn, Summary], unit: str
+) -> look.ChartSpec:
     tasks = dict.fromkeys(column.task for _, column in bars)
     entries = [look.of_series(index, task) for index, task in enumerate(tasks)]
     names = [part or column.task for part, column in bars]
@@ -179,7 +224,13 @@ def _bar_panel(param: str, setting: str, bars: Mapping[PartColumn, Summary], uni
         {"part": names[place], **look.spread(column.task, place, gain)}
         for place, ((_, column), gain) in enumerate(bars.items())
     ]
-    labels = {"title": None, "labelExpr": f"{param}[datum.value]", "labelAngle": -50, "labelLimit": 0, "grid": False}
+    labels = {
+        "title": None,
+        "labelExpr": f"{param}[datum.value]",
+        "labelAngle": -50,
+        "labelLimit": 0,
+        "grid": False,
+    }
     x = {"field": "x", "type": "ordinal", "axis": labels}
     ends = {"y": look.axis("lo", unit), "y2": {"field": "hi"}}
     return {
@@ -189,7 +240,9 @@ def _bar_panel(param: str, setting: str, bars: Mapping[PartColumn, Summary], uni
         **look.rows_of(values),
         "encoding": {"x": x},
         "layer": [
-            look.layer("bar", {"y": look.axis("y", unit), "color": look.by_series(entries)["color"]}),
+            look.layer(
+                "bar", {"y": look.axis("y", unit), "color": look.by_series(entries)["color"]}
+            ),
             look.layer("rule", ends, color=look.BLACK),
             look.line_at({"x": None, "y": {"datum": 0}}, color=look.BLACK),
         ],
@@ -207,17 +260,26 @@ def alignment_uniformity(data: FigureData) -> Drawing | str:
     """One point for each variant and setting, coloured by the STS average."""
     points = []
     for run in data.runs:
-        x, y = (run.summary(Score(data.spec.suite, data.task, what)) for what in ("uniformity", "alignment"))
+        x, y = (
+            run.summary(Score(data.spec.suite, data.task, what))
+            for what in ("uniformity", "alignment")
+        )
         if x is not None and y is not None:
             points.append((run, x, y))
     if not points:
         return data.unevaluated
     shown = [run for run, _, _ in points]
     names = dict.fromkeys(run.label.variant for run in shown)
-    seeds = {name: look.n_of(x for run, x, _ in points if run.label.variant == name) for name in names}
-    entries = {name: look.of_series(index, f"{name_of(name)} ({seeds[name]})") for index, name in enumerate(names)}
+    seeds = {
+        name: look.n_of(x for run, x, _ in points if run.label.variant == name) for name in names
+    }
+    entries = {
+        name: look.of_series(index, f"{name_of(name)} ({seeds[name]})")
+        for index, name in enumerate(names)
+    }
     axes = {
-        field: look.axis(field, _axis_label(data, name)) for field, name in (("x", "uniformity"), ("y", "alignment"))
+        field: look.axis(field, _axis_label(data, name))
+        for field, name in (("x", "uniformity"), ("y", "alignment"))
     }
     unit = f"STS average, {data.metric(COLOUR.suite, COLOUR.metric).title}"
     layers = _geometry_layers(points, entries, unit, axes)
@@ -247,14 +309,24 @@ def _geometry_layers(
     shape["legend"] |= {"symbolFillColor": "white", "symbolStrokeColor": look.BLACK}
     fill: look.ChartSpec = {"value": look.PALETTE[0]}
     if all(row["score"] is not None for row in values):
-        legend = {"orient": "top", "title": unit, "gradientLength": 120, "gradientThickness": 6, "format": ".1f"}
+        legend = {
+            "orient": "top",
+            "title": unit,
+            "gradientLength": 120,
+            "gradientThickness": 6,
+            "format": ".1f",
+        }
         scale = {"scheme": "cividis", "zero": False}
         fill = {"field": "score", "type": "quantitative", "scale": scale, "legend": legend}
     x, y = axes["x"], axes["y"]
     filled, beside = {**axes, "shape": shape, "fill": fill}, {"y": {**y, "field": "name_y"}}
     layers = [
-        look.layer("rule", {"x": {**x, "field": "x1"}, "x2": {"field": "x2"}, "y": y}, color="#999999"),
-        look.layer("rule", {"x": x, "y": {**y, "field": "y1"}, "y2": {"field": "y2"}}, color="#999999"),
+        look.layer(
+            "rule", {"x": {**x, "field": "x1"}, "x2": {"field": "x2"}, "y": y}, color="#999999"
+        ),
+        look.layer(
+            "rule", {"x": x, "y": {**y, "field": "y1"}, "y2": {"field": "y2"}}, color="#999999"
+        ),
         look.layer("point", filled, size=35, opacity=1, strokeWidth=0.7, stroke=look.BLACK),
         look.layer("text", {**axes, **beside, "text": look.nominal("setting")}, **_NAMES),
     ]
@@ -262,7 +334,9 @@ def _geometry_layers(
 
 
 def _place_names(points: Sequence[dict[str, Any]]) -> None:
-    """Set `name_y`, the height of each point's name, so that names of points beside each other stand apart."""
+    """Set `name_y`, the height of each point's name, so that names of points beside each other
+    stand apart.
+    """
     xs, ys = ([point[axis] for point in points] for axis in "xy")
     wide, gap = 0.4 * (max(xs) - min(xs)), NAME_GAP * (max(ys) - min(ys))
     placed: list[dict[str, Any]] = []

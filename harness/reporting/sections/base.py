@@ -19,7 +19,9 @@ KIND = "report section"
 
 
 class Part(NamedTuple):
-    """Tables and figures under one heading. A part without a title shows only the titles of its tables."""
+    """Tables and figures under one heading. A part without a title shows only the titles of its
+    tables.
+    """
 
     key: str
     title: str
@@ -30,9 +32,10 @@ class Part(NamedTuple):
 class ReportSection:
     """A feature of a report, from its data to its page. It is made once for each report.
 
-    `order` is the place of a section on the overview, in the menu and in the files. `title` is the heading on the
-    overview, `about` a line below it, `menu` its entry in the menu of all pages, if it has one. The tables
-    of the parts stand on the overview; with a `lede`, on a page of their own, NAME.html, linked from the overview.
+    `order` is the place of a section on the overview, in the menu and in the files. `title` is the
+    heading on the overview, `about` a line below it, `menu` its entry in the menu of all pages, if
+    it has one. The tables of the parts stand on the overview; with a `lede`, on a page of their
+    own, NAME.html, linked from the overview.
     """
 
     order: ClassVar[int] = 1000
@@ -88,7 +91,11 @@ class ReportSection:
 
     def links(self, pages: Pages) -> Mapping[str, str]:
         """The links on the overview, from their text to their target: the parts of its page."""
-        return {part.title: f"{self.home}#{slug(part.key)}" for part in self.parts} if self.lede else {}
+        return (
+            {part.title: f"{self.home}#{slug(part.key)}" for part in self.parts}
+            if self.lede
+            else {}
+        )
 
     def of_profile(self, profile: str) -> Sequence[Grid]:
         """Its tables on the page of a profile, below the title of the section."""
@@ -101,7 +108,9 @@ class ReportSection:
 
 
 def report_sections(contents: Contents) -> list[ReportSection]:
-    """All registered sections in their order. One of another package that fails is left out, with a warning."""
+    """All registered sections in their order. One of another package that fails is left out, with a
+    warning.
+    """
     own = {name for name, (where, *_) in targets(KIND).items() if where.partition(".")[0] in OWN}
     made: list[ReportSection] = []
     for name in names(KIND):

@@ -1,4 +1,6 @@
-"""The papers' ablation claims with the verdicts of this store's own runs, and the audit of the printed numbers."""
+"""The papers' ablation claims with the verdicts of this store's own runs, and the audit of the
+printed numbers.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from harness.method.naming import name_of
 from harness.metrics import ClaimVerdict, Metric, Significance
 from harness.papers.audit import audit
 from harness.papers.printed import Finding, tally
-from harness.papers.published import ABLATION_SCORE, Ablation, PublishedNumbers, printed_difference, read_ablations
+from harness.papers.published import (
+    ABLATION_SCORE,
+    Ablation,
+    PublishedNumbers,
+    printed_difference,
+    read_ablations,
+)
 from harness.reporting.pages import Pages
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
@@ -44,15 +52,22 @@ VERDICTS = {
 }
 
 
-def claims_grid(claims: Sequence[Ablation], tables: Sequence[SummaryTable], published: PublishedNumbers) -> Grid | None:
-    """Tabulate the claims whose two variants were both run, setting by setting; None if there are none."""
+def claims_grid(
+    claims: Sequence[Ablation], tables: Sequence[SummaryTable], published: PublishedNumbers
+) -> Grid | None:
+    """Tabulate the claims whose two variants were both run, setting by setting; None if there are
+    none.
+    """
     column, sections, weak = ABLATION_SCORE.column, [], list[Weakness]()
     for table in tables:
         if table.suite != ABLATION_SCORE.suite or column not in table.columns:
             continue
         metric = table.metric(column)
         for block in table.blocks:
-            tests, rows = list(claim_tests(claims, block, metric)), {row.label: row for row in table.rows}
+            tests, rows = (
+                list(claim_tests(claims, block, metric)),
+                {row.label: row for row in table.rows},
+            )
             weak += [row.weakness([column]) for test in tests for row in (test.better, test.worse)]
             if tests:
                 lines = tuple(_line(test, metric, published, rows) for test in tests)
@@ -79,17 +94,23 @@ def claims_grid(claims: Sequence[Ablation], tables: Sequence[SummaryTable], publ
     )
 
 
-def _line(test: ClaimTest, metric: Metric, published: PublishedNumbers, rows: Mapping[Label, Row]) -> Line:
+def _line(
+    test: ClaimTest, metric: Metric, published: PublishedNumbers, rows: Mapping[Label, Row]
+) -> Line:
     claim, printed, worse = test.claim, printed_difference(test.claim, published), test.worse
     apart = trained_apart(test.better.training, worse.training)
-    where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})" + (f"; here {apart}" if apart else "")
+    where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})" + (
+        f"; here {apart}" if apart else ""
+    )
     where += f"; {shown}" if (shown := powerless(test.better, worse)) else ""
     stated = CellText(ABSENT if printed is None else signed(printed, metric.digits))
     cells = stated, *_measured(test, metric, rows)
     return Line((where, name_of(claim.better), name_of(claim.worse)), cells, "plain")
 
 
-def _measured(claim: ClaimTest, metric: Metric, rows: Mapping[Label, Row]) -> tuple[CellText, CellText]:
+def _measured(
+    claim: ClaimTest, metric: Metric, rows: Mapping[Label, Row]
+) -> tuple[CellText, CellText]:
     cell, worse, digits = claim.cell, claim.worse.cells[ABLATION_SCORE.column], metric.digits
     test, size = cell.test, signed(difference(cell, worse), digits)
     if test is None:
@@ -99,7 +120,9 @@ def _measured(claim: ClaimTest, metric: Metric, rows: Mapping[Label, Row]) -> tu
     verdict = ClaimVerdict.ALONE if cell.is_alone else VERDICTS[cell.verdict or Significance.NONE]
     said = certainty(cell) if cell.holds else judged(cell, digits).removeprefix(f"{verdict}, ")
     if verdict is ClaimVerdict.HOLDS:  # what both sides lack explains no difference between them
-        some = rivals(claim.better, rows, ABLATION_SCORE.column, metric, [*controls_of(claim.worse)])
+        some = rivals(
+            claim.better, rows, ABLATION_SCORE.column, metric, [*controls_of(claim.worse)]
+        )
         for rival in (rival for rival in some[:1] if rival.confounds):
             verdict, said = ClaimVerdict.CONFOUNDED, rival_text(rival, claim.better, metric)
     return CellText(size, extra=interval), CellText.judged(verdict, extra=said)

@@ -22,7 +22,11 @@ class LabsSection(ReportSection):
     @cached_property
     def parts(self) -> Sequence[Part]:
         profile = self.contents.profile
-        copies = [some for some in repeated(self.contents.store) if profile in (None, _shown(some).profile)]
+        copies = [
+            some
+            for some in repeated(self.contents.store)
+            if profile in (None, _shown(some).profile)
+        ]
         grid = labs_grid(copies)
         return [Part("", "", [grid])] if grid else []
 
@@ -34,13 +38,19 @@ _PACKAGES = ("torch", "transformers", "numpy")
 
 
 def labs_grid(repeated: Sequence[Mapping[str, Result]]) -> Grid | None:
-    """Tabulate runs that several labs have, first the lab whose result the other tables show; None if there are none.
+    """Tabulate runs that several labs have, first the lab whose result the other tables show; None
+    if there are none.
 
-    A cell is a suite's average, or its first task where it has none, and the difference from the first lab.
+    A cell is a suite's average, or its first task where it has none, and the difference from the
+    first lab.
     """
     if not repeated:
         return None
-    suites = list(dict.fromkeys(suite for copies in repeated for copy in copies.values() for suite in copy.suites))
+    suites = list(
+        dict.fromkeys(
+            suite for copies in repeated for copy in copies.values() for suite in copy.suites
+        )
+    )
     sections: dict[str, list[Line]] = {}
     for copies in sorted(repeated, key=lambda some: _shown(some).spec.key):
         sections.setdefault(_shown(copies).profile, []).extend(_lines(copies, suites))
@@ -75,7 +85,13 @@ def _lines(copies: Mapping[str, Result], suites: Sequence[str]) -> Iterator[Line
         facts = (_dev(result, other), _largest(result, first) if number else ABSENT)
         texts = map(CellText, (*facts, _hardware(result), _versions(result)))
         span = 0 if number else len(copies)
-        yield Line((name, lab), (*cells, *texts), "plain" if number else "baseline", span, first.fingerprint)
+        yield Line(
+            (name, lab),
+            (*cells, *texts),
+            "plain" if number else "baseline",
+            span,
+            first.fingerprint,
+        )
 
 
 def _suite(result: Result, first: Result | None, suite: str) -> CellText:
@@ -125,4 +141,6 @@ def _hardware(result: Result) -> str:
 
 def _versions(result: Result) -> str:
     packages = [f"{name} {result.packages[name]}" for name in _PACKAGES if name in result.packages]
-    return ", ".join([f"backend {result.backend}", *packages, f"code {(result.revision or 'unknown')[:12]}"])
+    return ", ".join(
+        [f"backend {result.backend}", *packages, f"code {(result.revision or 'unknown')[:12]}"]
+    )

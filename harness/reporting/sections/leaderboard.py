@@ -1,4 +1,6 @@
-"""The leaderboard that a report begins with: the methods of each profile, setting, encoder and metric, best first."""
+"""The leaderboard that a report begins with: the methods of each profile, setting, encoder and
+metric, best first.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,17 @@ from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Score, Significance
 from harness.papers.published import PAPER_PROFILE
 from harness.reporting.charts.curves import run_spec
-from harness.reporting.look import DIGITS, INK, ChartSpec, Plot, layer, nominal, quantity, rows_of, tooltip
+from harness.reporting.look import (
+    DIGITS,
+    INK,
+    ChartSpec,
+    Plot,
+    layer,
+    nominal,
+    quantity,
+    rows_of,
+    tooltip,
+)
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.sections.runs import in_order
 from harness.reporting.seeds.cells import Cell, Label, Row, ahead
@@ -51,22 +63,32 @@ def cost_plot(forest: Forest, key: str, what: str, rows: Sequence[tuple[Gain, fl
         "encoding": {"x": x, "y": y},
         "layer": [
             layer("point", {"tooltip": lines}, filled=True, size=70, color=INK),
-            layer("text", {"text": nominal("name")}, align="center", dy=-10, color=INK, fontSize=12),
+            layer(
+                "text", {"text": nominal("name")}, align="center", dy=-10, color=INK, fontSize=12
+            ),
         ],
     }
-    return Plot(f"cost-{key}-{what}", f"Score against {what}", spec, unscripted="report.csv has the numbers.")
+    return Plot(
+        f"cost-{key}-{what}",
+        f"Score against {what}",
+        spec,
+        unscripted="report.csv has the numbers.",
+    )
 
 
 #: the suite whose leaderboards come first, and the profile whose come last
 FIRST_SUITE, TOY_PROFILE = "sts", "tiny"
 #: longest reference, in characters, shown as a method's source if it names no authors and year
 LONGEST_SOURCE = 40
-#: leaderboards on the page, and rows of one that can be compared with each other; the tables have the rest
+#: leaderboards on the page, and rows of one that can be compared with each other; the tables have
+#: the rest
 MOST_BOARDS, MOST_COMPARED = 24, 40
 
 
 class BoardRow(NamedTuple):
-    """A row of a leaderboard: `number` is its place in the data, `also` are readings with equal scores."""
+    """A row of a leaderboard: `number` is its place in the data, `also` are readings with equal
+    scores.
+    """
 
     number: int
     gain: Gain
@@ -76,7 +98,9 @@ class BoardRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Board:
-    """The leaderboard of a profile, setting, encoder and metric. `pages` are the stems of pages of runs."""
+    """The leaderboard of a profile, setting, encoder and metric. `pages` are the stems of pages of
+    runs.
+    """
 
     forest: Forest
     commands: Commands
@@ -113,7 +137,9 @@ class Board:
     @property
     def budget(self) -> Sequence[str]:
         """The columns of what its rows spent."""
-        return [*dict.fromkeys(name for entry in self.entries for name in entry.gain.row.spent.texts())]
+        return [
+            *dict.fromkeys(name for entry in self.entries for name in entry.gain.row.spent.texts())
+        ]
 
     @cached_property
     def leaders(self) -> Sequence[Gain]:
@@ -127,13 +153,19 @@ class Board:
         for entry in self.entries:
             of_method.setdefault(entry.gain.row.label.method, []).append(entry)
         for entries in of_method.values():
-            like_trained = (each for each in entries if each.gain in self.leaders or each.gain.kind == "untrained")
+            like_trained = (
+                each
+                for each in entries
+                if each.gain in self.leaders or each.gain.kind == "untrained"
+            )
             own = next(like_trained, entries[0])
             entries.sort(key=lambda entry: entry is not own)
         return sorted(of_method.values(), key=lambda entries: -entries[0].gain.size)
 
     def rank(self, gain: Gain) -> str:
-        """One more than the number of significantly better methods; ABSENT with too few seeds or without training."""
+        """One more than the number of significantly better methods; ABSENT with too few seeds or
+        without training.
+        """
         if gain not in self.leaders or gain.cell.summary.n < FEWEST_SEEDS:
             return ABSENT
         tests = (self.forest.tested(leader.row, gain.row) for leader in self.leaders)
@@ -147,14 +179,19 @@ class Board:
 
     @cached_property
     def wins(self) -> Mapping[str, Sequence[int]]:
-        """On how many tasks each method has a better mean than each other; none for fewer than two methods or tasks."""
+        """On how many tasks each method has a better mean than each other; none for fewer than two
+        methods or tasks.
+        """
         rows, metric = [gain.row for gain in self.leaders], self.forest.metric
         if len(rows) < 2 or len(self.tasks) < 2:
             return {}
 
         def wins(first: Row, second: Row) -> int:
             both = (task for task in self.tasks if task in first.cells and task in second.cells)
-            return sum(ahead(first.cells[task].summary.mean, second.cells[task].summary.mean, metric) for task in both)
+            return sum(
+                ahead(first.cells[task].summary.mean, second.cells[task].summary.mean, metric)
+                for task in both
+            )
 
         return {first.label.name.text: [wins(first, second) for second in rows] for first in rows}
 
@@ -162,7 +199,9 @@ class Board:
     def costs(self) -> Mapping[str, Plot]:
         """Scores against each budget in words; none for fewer than two methods with a value."""
         plots = {}
-        for what in {name: None for entry in self.entries for name in entry.gain.row.spent.numbers()}:
+        for what in {
+            name: None for entry in self.entries for name in entry.gain.row.spent.numbers()
+        }:
             spent = ((gain, gain.row.spent.numbers().get(what, 0.0)) for gain in self.leaders)
             if len(rows := [(gain, number) for gain, number in spent if number > 0]) > 1:
                 plots[what] = cost_plot(self.forest, self.key, what, rows)
@@ -193,7 +232,10 @@ class Board:
             "digits": forest.metric.digits,
             "base": name_of(forest.block.base).text if forest.base else "",
             "gains": {name_of(variant).text: self._gains(variant) for variant in bases},
-            "pairs": {f"{a.number} {b.number}": self._pair(a, b) for a, b in combinations(entries[:MOST_COMPARED], 2)},
+            "pairs": {
+                f"{a.number} {b.number}": self._pair(a, b)
+                for a, b in combinations(entries[:MOST_COMPARED], 2)
+            },
         }
 
     @cached_property
@@ -216,7 +258,10 @@ class Board:
         by_label = {gain.row.label: gain for gain in forest.gains} if forest.base else {}
         gains = [by_label.get(entry.gain.row.label) for entry in self.entries]
         return [
-            [*(round(x, 6) for x in (gain.size, gain.low, gain.high)), *said(gain, forest.metric.digits)]
+            [
+                *(round(x, 6) for x in (gain.size, gain.low, gain.high)),
+                *said(gain, forest.metric.digits),
+            ]
             if gain
             else None
             for gain in gains
@@ -225,7 +270,10 @@ class Board:
     def _pair(self, a: BoardRow, b: BoardRow) -> Sequence[object]:
         """The conclusion on two rows, and each test that could be made: name, p-value or bound."""
         column, metric = self.forest.column, self.forest.metric
-        block, family = self.forest.block, self._of_methods.get(frozenset((a.gain.row.label, b.gain.row.label)))
+        block, family = (
+            self.forest.block,
+            self._of_methods.get(frozenset((a.gain.row.label, b.gain.row.label))),
+        )
         for first, second in ((a.gain, b.gain), (b.gain, a.gain)):
             base = block.baseline(first.row.label)
             family = first.cell if base and base.data == second.row.data else family
@@ -233,7 +281,10 @@ class Board:
         pair = Comparison(a.gain.row, b.gain.row, score, metric, family=family, points=block.points)
         if pair.one_sample or min(cell.summary.n for cell in pair.cells) < FEWEST_SEEDS:
             return [pair.conclusion(), []]
-        return [pair.conclusion(), [[name, p or interval or value] for name, value, interval, p in pair.rows()]]
+        return [
+            pair.conclusion(),
+            [[name, p or interval or value] for name, value, interval, p in pair.rows()],
+        ]
 
 
 def said(gain: Gain, digits: int) -> tuple[str, str]:
@@ -246,7 +297,9 @@ def said(gain: Gain, digits: int) -> tuple[str, str]:
 
 
 def _reading_mark(gain: Gain) -> str:
-    """Such as `@official` if the variant is its method in that reading without other changes, else its name."""
+    """Such as `@official` if the variant is its method in that reading without other changes, else
+    its name.
+    """
     variant = gain.row.label.parsed
     if variant is None or variant.options or gain.row.label.overrides:
         return gain.name.text
@@ -269,7 +322,9 @@ class LeaderboardSection(ReportSection):
 
     @cached_property
     def boards(self) -> Sequence[Board]:
-        """The leaderboards: the papers' profile, then other real texts, then the toy world; STS before other suites."""
+        """The leaderboards: the papers' profile, then other real texts, then the toy world; STS
+        before other suites.
+        """
         contents = self.contents
         stems = in_order(contents.frames)["page"]
         pages = dict(zip(stems.index.tolist(), stems.tolist(), strict=True))
@@ -278,7 +333,12 @@ class LeaderboardSection(ReportSection):
         def order(forest: Forest) -> tuple[object, ...]:
             profile, suite = forest.table.profile, forest.table.suite
             first = profile != PAPER_PROFILE, profile == TOY_PROFILE, -counts[profile], profile
-            return *first, suite != FIRST_SUITE, forest.table.averages.index(forest.column) > 0, *importance(forest)
+            return (
+                *first,
+                suite != FIRST_SUITE,
+                forest.table.averages.index(forest.column) > 0,
+                *importance(forest),
+            )
 
         shown = sorted(contents.forests, key=order)[:MOST_BOARDS]
         return [Board(forest, contents.commands, pages) for forest in shown]

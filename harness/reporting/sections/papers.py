@@ -36,7 +36,9 @@ DIGITS = 4
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of one model: n queries, their k nearest sentences, (n, k), and the cosines, (n, k)."""
+    """The answers of one model: n queries, their k nearest sentences, (n, k), and the cosines, (n,
+    k).
+    """
 
     queries: tuple[str, ...]
     sentences: np.ndarray
@@ -46,8 +48,8 @@ class Answers:
 def neighbour_grids(contents: Contents) -> Iterator[tuple[str, Grid]]:
     """Format the tables of nearest sentences, each with the name of its paper.
 
-    The paper profile's tables may be empty; those of other profiles with stand-ins are shown if all their models have
-    answers. Runs with overrides are left out.
+    The paper profile's tables may be empty; those of other profiles with stand-ins are shown if all
+    their models have answers. Runs with overrides are left out.
     """
     profiles = load_profile(PAPER_PROFILE), *contents.stand_in_profiles
     finders = [_Finder(contents, profile) for profile in profiles]
@@ -66,7 +68,9 @@ class _Finder:
     @cached_property
     def rows(self) -> Mapping[Label, Mapping[str, Row]]:
         frames = profile_runs(self.contents.frames, self.profile.name)
-        suites = {entry.suite for paper in self.contents.papers for entry in paper.neighbours.values()}
+        suites = {
+            entry.suite for paper in self.contents.papers for entry in paper.neighbours.values()
+        }
         here = frames.evaluations["suite"].isin(suites).to_numpy()
         return rows_by_label(frames, frames.scores[here[frames.scores["evaluation"].to_numpy()]])
 
@@ -80,14 +84,21 @@ class _Finder:
         The seed is the one that most models have been run with, in a tie the lowest.
         """
         names = StandIns.of(self.profile)
-        places = (names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry))
+        places = (
+            names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry)
+        )
         labels = [Label(self.profile.name, *place, "") for place in places if place]
         every = {label: self.rows.get(label, {}).get(entry.suite) for label in labels}
         counts = Counter(seed for row in every.values() if row for seed in row.seeds)
         seed = min(counts, key=lambda number: (-counts[number], number), default=None)
-        mine = {label: self._read(row, seed, entry) if row else None for label, row in every.items()}
+        mine = {
+            label: self._read(row, seed, entry) if row else None for label, row in every.items()
+        }
         queries = next((answer.queries for answer in mine.values() if answer), ())
-        same = {label: answer if answer and answer.queries == queries else None for label, answer in mine.items()}
+        same = {
+            label: answer if answer and answer.queries == queries else None
+            for label, answer in mine.items()
+        }
         return seed if queries else None, same
 
     def pool(self, entry: NeighbourTable) -> str:
@@ -95,17 +106,23 @@ class _Finder:
         rows = (suites[entry.suite] for suites in self.rows.values() if entry.suite in suites)
         cells = [row.cell(Column(entry.task, "n_texts")) for row in rows]
         size = max((int(value) for cell in cells if cell for value in cell.values), default=None)
-        return f"the {'' if size is None else f'{size:,} '}captions of the test images of {entry.task}"
+        return (
+            f"the {'' if size is None else f'{size:,} '}captions of the test images of {entry.task}"
+        )
 
     def _read(self, row: Row, seed: int | None, entry: NeighbourTable) -> Answers | None:
         """A run's answers on the table's task; under other profiles on the first task that has any."""
         result = self.contents.result_of(row, seed)
         arrays = self.contents.arrays(result) if result else {}
         tasks = [name.task for name in arrays if name.what == "neighbours"]
-        task = next((candidate for candidate in tasks if candidate == entry.task or not self.is_paper), None)
+        task = next(
+            (candidate for candidate in tasks if candidate == entry.task or not self.is_paper), None
+        )
         if task is None:
             return None
-        parts = (arrays[ArrayName(task, what)] for what in ("queries", "neighbours", "neighbour_cosines"))
+        parts = (
+            arrays[ArrayName(task, what)] for what in ("queries", "neighbours", "neighbour_cosines")
+        )
         queries, sentences, cosines = (part[: entry.queries] for part in parts)
         return Answers(tuple(map(str, queries)), sentences[:, : entry.top], cosines[:, : entry.top])
 
@@ -130,7 +147,9 @@ def _grid(paper: Paper, name: str, finder: _Finder) -> Grid | None:
             for at, query in enumerate(queries)
         ),
         tuple(_notes(paper, name, entry, finder, seed)),
-        () if full else (finder.contents.commands.run(profile=profile, table=f"{paper.name}:{name}"),),
+        ()
+        if full
+        else (finder.contents.commands.run(profile=profile, table=f"{paper.name}:{name}"),),
         "" if seed is not None else no_run_yet(profile),
     )
 
@@ -138,17 +157,31 @@ def _grid(paper: Paper, name: str, finder: _Finder) -> Grid | None:
 def _line(answers: Sequence[Answers | None], at: int, rank: int) -> Line:
     there = [answer if answer and rank < answer.sentences.shape[1] else None for answer in answers]
     heads = [str(answer.sentences[at, rank]) if answer else ABSENT for answer in there]
-    cells = [CellText(fixed(float(answer.cosines[at, rank]), DIGITS) if answer else ABSENT) for answer in there]
+    cells = [
+        CellText(fixed(float(answer.cosines[at, rank]), DIGITS) if answer else ABSENT)
+        for answer in there
+    ]
     return Line((str(rank + 1), *heads), tuple(cells), "sentences")
 
 
-def _notes(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder, seed: int | None) -> list[str]:
+def _notes(
+    paper: Paper, name: str, entry: NeighbourTable, finder: _Finder, seed: int | None
+) -> list[str]:
     runs = f"Runs of profile {finder.profile.name}, seed {seed}."
     queries = "Queries are drawn at random, the same for every run, since the paper's are not known"
     if not finder.is_paper:
-        return [f"Not comparable with the paper: other data. {runs}", f"{queries}. A query is not its own neighbour."]
-    searched = f"Searched in the paper ({paper.title}, Table {name.removeprefix('T')}): {entry.pool}."
-    mine = [f"{queries}. A query is not its own neighbour.", f"Searched here: {finder.pool(entry)}.", runs]
+        return [
+            f"Not comparable with the paper: other data. {runs}",
+            f"{queries}. A query is not its own neighbour.",
+        ]
+    searched = (
+        f"Searched in the paper ({paper.title}, Table {name.removeprefix('T')}): {entry.pool}."
+    )
+    mine = [
+        f"{queries}. A query is not its own neighbour.",
+        f"Searched here: {finder.pool(entry)}.",
+        runs,
+    ]
     return [*(mine if seed is not None else ()), searched, *filter(None, [entry.note])]
 
 
@@ -163,7 +196,10 @@ class PapersSection(ReportSection):
 
     @cached_property
     def tables(self) -> Sequence[FilledTable]:
-        contents, given = self.contents, (self.contents.papers, self.contents.frames, self.contents.commands)
+        contents, given = (
+            self.contents,
+            (self.contents.papers, self.contents.frames, self.contents.commands),
+        )
         stand_ins = (tables_of(profile, *given) for profile in contents.stand_in_profiles)
         return [*contents.filled, *chain.from_iterable(stand_ins)]
 
@@ -184,7 +220,11 @@ class PapersSection(ReportSection):
         figures: list[ReportFigure] = []
         for profile in dict.fromkeys([PAPER_PROFILE, *self.contents.profiles]):
             material = Material(profile, self.contents)
-            drawn = (material.figure(paper, name) for paper in self.contents.papers for name in paper.figures)
+            drawn = (
+                material.figure(paper, name)
+                for paper in self.contents.papers
+                for name in paper.figures
+            )
             figures += [figure for figure in drawn if figure.svg or material.is_paper]
         return figures
 
@@ -192,13 +232,20 @@ class PapersSection(ReportSection):
     def measured(self) -> Sequence[tuple[str, Grid]]:
         """The tables with runs, as pairs of a paper's name and a table."""
         grids = ((paper, grid) for paper, some in self.by_paper.items() for grid in some)
-        return [(paper, grid) for paper, grid in grids if not grid.coverage or grid.coverage.measured]
+        return [
+            (paper, grid) for paper, grid in grids if not grid.coverage or grid.coverage.measured
+        ]
 
     @cached_property
     def without_runs(self) -> Sequence[tuple[str, str]]:
-        """One line for each of the papers' tables without a run, with the command that starts its runs."""
+        """One line for each of the papers' tables without a run, with the command that starts its
+        runs.
+        """
         return [
-            (f"{count_of(len(table.planned_rows), 'row')} of {paper_grid(table).title}", table.command)
+            (
+                f"{count_of(len(table.planned_rows), 'row')} of {paper_grid(table).title}",
+                table.command,
+            )
             for table in self.contents.filled
             if table.command and not table.coverage.measured
         ]
@@ -227,11 +274,21 @@ def paper_rows(filled: FilledTable) -> Iterator[CsvFields]:
             cell = line.cells[column.name]
             score = cell.score or Score(column.suite, column.task, column.metric)
             yield {
-                **{"table": table, "command": filled.command if line.due else None, "part": line.part},
+                **{
+                    "table": table,
+                    "command": filled.command if line.due else None,
+                    "part": line.part,
+                },
                 **score._asdict(),
                 **line.label._asdict(),
-                **(measured_fields(cell.measured, line.against and line.against.variant) if cell.measured else {}),
-                "weakened_by": "; ".join(dict.fromkeys(filter(None, map(str, line.weaknesses([column.name]))))),
+                **(
+                    measured_fields(cell.measured, line.against and line.against.variant)
+                    if cell.measured
+                    else {}
+                ),
+                "weakened_by": "; ".join(
+                    dict.fromkeys(filter(None, map(str, line.weaknesses([column.name]))))
+                ),
                 **(_published(cell, cell.published, row.source) if cell.published else {}),
             }
 

@@ -56,7 +56,9 @@ class ProfilesSection(ReportSection):
                     profile, sorted({variant for table in tables for variant in table.lacking})
                 ),
                 curves=curve_places(runs, self.contents.result),
-                more_curves=max(0, len({(label.setting, label.encoder) for label in runs}) - MOST_PLACES),
+                more_curves=max(
+                    0, len({(label.setting, label.encoder) for label in runs}) - MOST_PLACES
+                ),
                 **_glance(tables, _defaults(self.contents.frames, runs)),
             )
 
@@ -64,7 +66,10 @@ class ProfilesSection(ReportSection):
 def _glance(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[str, list[Plot]]:
     """The charts of a profile's tables by template name, at most MOST_PLOTS of a kind."""
     plots = {
-        "forests": map(forest_plot, sorted((forest for table in tables for forest in forests(table)), key=importance)),
+        "forests": map(
+            forest_plot,
+            sorted((forest for table in tables for forest in forests(table)), key=importance),
+        ),
         "heats": (plot for table in tables for plot in heat_plots(table)),
         "sweeps": (plot for table in tables for plot in sweep_plots(table, defaults)),
     }
@@ -74,7 +79,10 @@ def _glance(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[st
 def _defaults(frames: Frames, runs: SeedRuns) -> UnnamedOptions:
     texts = frames.texts("hyperparameters")
     values = {label: json.loads(texts[rows[0]]) for label, rows in runs.items()}
-    return {label: {**groups.get("training", {}), **groups.get("method", {})} for label, groups in values.items()}
+    return {
+        label: {**groups.get("training", {}), **groups.get("method", {})}
+        for label, groups in values.items()
+    }
 
 
 class MethodsSection(ReportSection):

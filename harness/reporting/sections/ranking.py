@@ -52,7 +52,11 @@ class RankingSection(ReportSection):
         return bool(self.tables)
 
     def of_profile(self, profile: str) -> Sequence[Grid]:
-        return [grid for table, grid in zip(self.tables, self.grids, strict=True) if table.source.profile == profile]
+        return [
+            grid
+            for table, grid in zip(self.tables, self.grids, strict=True)
+            if table.source.profile == profile
+        ]
 
 
 def ranking_rows(table: RankingTable) -> Iterator[CsvFields]:
@@ -74,9 +78,11 @@ ByPlace = Mapping[VariantName, Row]
 
 @dataclass(frozen=True)
 class RankingTable:
-    """The variants of a summary table from best to worst in one average, over `places` that have all of them.
+    """The variants of a summary table from best to worst in one average, over `places` that have
+    all of them.
 
-    `rows` are those of each variant, one for each place. `notes` say what is not ranked, and what weakens the scores.
+    `rows` are those of each variant, one for each place. `notes` say what is not ranked, and what
+    weakens the scores.
     """
 
     source: SummaryTable
@@ -103,7 +109,9 @@ class RankingTable:
     def ranks(self) -> list[tuple[float, float, float]]:
         """The mean rank of each variant and the ends of its interval."""
         ranking = self.ranking
-        numbers = (some[ranking.order].tolist() for some in (ranking.mean_rank, ranking.low, ranking.high))
+        numbers = (
+            some[ranking.order].tolist() for some in (ranking.mean_rank, ranking.low, ranking.high)
+        )
         return list(zip(*numbers, strict=True))
 
     @property
@@ -121,8 +129,12 @@ class RankingTable:
 
 
 def ranking_tables(tables: Sequence[SummaryTable]) -> list[RankingTable]:
-    """A ranking for each judged average of each summary table with FEWEST_RANKED trained variants in two settings."""
-    return [ranking for table in tables for column in table.averages for ranking in _of(table, column)]
+    """A ranking for each judged average of each summary table with FEWEST_RANKED trained variants
+    in two settings.
+    """
+    return [
+        ranking for table in tables for column in table.averages for ranking in _of(table, column)
+    ]
 
 
 def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
@@ -139,7 +151,10 @@ def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
 
 
 def _notes(
-    table: RankingTable, blocks: Mapping[str, Block], by_place: Mapping[str, ByPlace], names: Sequence[VariantName]
+    table: RankingTable,
+    blocks: Mapping[str, Block],
+    by_place: Mapping[str, ByPlace],
+    names: Sequence[VariantName],
 ) -> Iterator[str]:
     """What is not ranked, and what weakens the scores of ranked variants; some notes are empty."""
     few = [(rows[0], table.seeds(rows)) for rows in table.rows if table.seeds(rows) < FEWEST_SEEDS]
@@ -149,13 +164,19 @@ def _notes(
     )
     untrained = ((block, row) for block in blocks.values() for row in block.untrained)
     pooled = {row.label.name for block, row in untrained if not has_trained_pooling(block, row)}
-    yield _note("Read by another pooling than most trained variants", [name for name in names if name in pooled])
+    yield _note(
+        "Read by another pooling than most trained variants",
+        [name for name in names if name in pooled],
+    )
     every = dict.fromkeys(name for rows in by_place.values() for name in rows)
     yield _note(
-        "Not ranked, not run in every pair of setting and encoder", [name for name in every if name not in names]
+        "Not ranked, not run in every pair of setting and encoder",
+        [name for name in every if name not in names],
     )
     kept = [rows for place, rows in by_place.items() if place in table.places]
-    yield from weakness_notes(rows[name].weakness([table.column]) for name in names for rows in kept)
+    yield from weakness_notes(
+        rows[name].weakness([table.column]) for name in names for rows in kept
+    )
     unused = [place for place in by_place if place not in table.places]
     yield _note("Pairs not used, without some of these variants", unused, "; ")
 
@@ -170,14 +191,19 @@ def _rows(block: Block, column: Column) -> ByPlace:
 
 
 def _common(by_place: Mapping[str, ByPlace]) -> tuple[list[str], list[VariantName]]:
-    """Two or more places and the variants that all of them have, with the largest product of the two numbers.
+    """Two or more places and the variants that all of them have, with the largest product of the
+    two numbers.
 
     Places are added in order of their number of variants, largest first.
     """
     best: tuple[int, list[str], list[VariantName]] = 0, [], []
     places = sorted(by_place, key=lambda place: -len(by_place[place]))
     for count in range(2, len(places) + 1):
-        names = [name for name in by_place[places[0]] if all(name in by_place[place] for place in places[:count])]
+        names = [
+            name
+            for name in by_place[places[0]]
+            if all(name in by_place[place] for place in places[:count])
+        ]
         if len(names) > 1 and len(names) * count > best[0]:
             best = len(names) * count, places[:count], names
     return sorted(best[1]), best[2]
@@ -205,11 +231,17 @@ LEGEND = (
     "the next variant in the same setting and encoder, ties half, averaged over these. Both have 95 % intervals by a "
     "bootstrap within each (Agarwal et al., NeurIPS 2021).",
 )
-SWAP, IQM, NEXT = "chance to swap with the next", "interquartile mean", "probability of improvement on the next"
+SWAP, IQM, NEXT = (
+    "chance to swap with the next",
+    "interquartile mean",
+    "probability of improvement on the next",
+)
 
 
 def ranking_grid(table: RankingTable) -> Grid:
-    """Tabulate a ranking: ranks with their intervals, the chance of another order, and the means in each place."""
+    """Tabulate a ranking: ranks with their intervals, the chance of another order, and the means in
+    each place.
+    """
     columns = ("mean rank", f"{table.ranking.level:.0%} interval", SWAP, IQM, NEXT, *table.places)
     places = f"{len(table.places)} pairs of setting and encoder"
     name = f"{suite_title(table.source.suite)} {table.title}"
@@ -219,28 +251,55 @@ def ranking_grid(table: RankingTable) -> Grid:
         ("variant", "seeds"),
         columns,
         (False,) * len(columns),
-        (Section("settings and encoders", tuple(map(partial(_line, table), range(len(table.rows))))),),
+        (
+            Section(
+                "settings and encoders", tuple(map(partial(_line, table), range(len(table.rows))))
+            ),
+        ),
         table.notes,
         legend=LEGEND,
     )
 
 
 def _line(table: RankingTable, at: int) -> Line:
-    rows, (mean, low, high), flip, digits = table.rows[at], table.ranks[at], table.flips[at], table.metric.digits
+    rows, (mean, low, high), flip, digits = (
+        table.rows[at],
+        table.ranks[at],
+        table.flips[at],
+        table.metric.digits,
+    )
     means = (CellText(fixed(row.cells[table.column].summary.mean, digits)) for row in rows)
-    mine, *after = ([np.array(row.cells[table.column].values) for row in some] for some in table.rows[at : at + 2])
+    mine, *after = (
+        [np.array(row.cells[table.column].values) for row in some]
+        for some in table.rows[at : at + 2]
+    )
     ends = stratified_interval(interquartile_mean, mine)
-    middle = fixed(float(interquartile_mean(mine)), digits), interval_text(ends.low, ends.high, digits)
-    shown = fixed(mean, DIGITS), interval_text(low, high, DIGITS), ABSENT if flip is None else f"{flip:.0%}"
-    more = CellText(middle[0], extra=middle[1]), _improvement(mine, *after, upward=table.metric.larger_is_better)
+    middle = (
+        fixed(float(interquartile_mean(mine)), digits),
+        interval_text(ends.low, ends.high, digits),
+    )
+    shown = (
+        fixed(mean, DIGITS),
+        interval_text(low, high, DIGITS),
+        ABSENT if flip is None else f"{flip:.0%}",
+    )
+    more = (
+        CellText(middle[0], extra=middle[1]),
+        _improvement(mine, *after, upward=table.metric.larger_is_better),
+    )
     heads = (rows[0].label.name, f"{table.seeds(rows)}{table.marks(rows)}")
     return Line(heads, (*map(CellText, shown), *more, *means), "plain")
 
 
-def _improvement(mine: Sequence[np.ndarray], *next_one: Sequence[np.ndarray], upward: bool) -> CellText:
+def _improvement(
+    mine: Sequence[np.ndarray], *next_one: Sequence[np.ndarray], upward: bool
+) -> CellText:
     """The probability that a seed is ahead of one of the next variant, with its interval."""
     if not next_one:
         return CellText(ABSENT)
     both = (mine, *next_one) if upward else (*next_one, mine)
     ends = stratified_interval(probability_of_improvement, *both)
-    return CellText(f"{float(probability_of_improvement(*both)):.0%}", extra=f"{ends.low:.0%} to {ends.high:.0%}")
+    return CellText(
+        f"{float(probability_of_improvement(*both)):.0%}",
+        extra=f"{ends.low:.0%} to {ends.high:.0%}",
+    )

@@ -1,4 +1,6 @@
-"""Runs, failures, the index of runs, and one page, run.html?KEY, that shows a whole result file from KEY.js."""
+"""Runs, failures, the index of runs, and one page, run.html?KEY, that shows a whole result file
+from KEY.js.
+"""
 
 from __future__ import annotations
 
@@ -87,18 +89,28 @@ class RunsSection(ReportSection):
                 pages.put(f"runs/{run.page}.js", f"showRun({plain_json(shown)});\n".encode())
 
     def _judged(self, result: Result, pages: Pages) -> list[Mapping[str, object]]:
-        """Of each task of the figures' data, what a run says of its pairs or captions, and the file that holds these.
+        """Of each task of the figures' data, what a run says of its pairs or captions, and the file
+        that holds these.
 
-        These are cosines of pairs, whose gold scores are in the file too, or ranks of captions' own images in the
-        method's space. Runs share such a file. Without the tests' data at hand, it has no texts. What are no such
-        arrays is left out.
+        These are cosines of pairs, whose gold scores are in the file too, or ranks of captions' own
+        images in the method's space. Runs share such a file. Without the tests' data at hand, it
+        has no texts. What are no such arrays is left out.
         """
-        contents, arrays, shown = self.contents, self.contents.arrays(result), list[Mapping[str, object]]()
+        contents, arrays, shown = (
+            self.contents,
+            self.contents.arrays(result),
+            list[Mapping[str, object]](),
+        )
         for name in (name for name in arrays if (name.what, name.space) in _JUDGED):
             gold = _numbers(arrays.get(ArrayName(name.task, "gold")))
             values = _numbers(arrays[name])
-            files = ((each, contents.store.arrays_path(result, each)) for each in reversed(result.evaluations))
-            read = next((each for each, path in files if name.task in each.scores and path.is_file()), None)
+            files = (
+                (each, contents.store.arrays_path(result, each))
+                for each in reversed(result.evaluations)
+            )
+            read = next(
+                (each for each, path in files if name.task in each.scores and path.is_file()), None
+            )
             if read is None or not values or len(gold) != len(values) * (name.what == "cosine"):
                 continue
             file = f"judged-{digest(result.profile, read.protocol.key, name.task)[:12]}"
@@ -110,22 +122,29 @@ class RunsSection(ReportSection):
         return shown
 
 
-#: arrays of what a run says of each pair or caption of a task: content and space -> their name on a page
+#: arrays of what a run says of each pair or caption of a task: content and space -> their name on a
+#: page
 _JUDGED = {("cosine", ""): "cosines", ("rank", "own"): "ranks"}
 
 
 def _numbers(values: np.ndarray | None) -> list[float]:
     """The numbers of an array (n,); none where others have put something else."""
-    if values is None or values.ndim != 1 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
+    if (
+        values is None
+        or values.ndim != 1
+        or values.dtype.kind not in "fiu"
+        or not np.isfinite(values).all()
+    ):
         return []
     return [float(f"{value:.6g}") for value in values.tolist()]
 
 
 def in_order(frames: Frames) -> pandas.DataFrame:
-    """The runs by profile, place and seed, with what the index says of them; the index is the row in `frames`.
+    """The runs by profile, place and seed, with what the index says of them; the index is the row
+    in `frames`.
 
-    `page` is the name of a run's page and `best` its best dev score as text; `suites` are those evaluated, and
-    `seconds` and `told`, a number of warnings, are of training and tests.
+    `page` is the name of a run's page and `best` its best dev score as text; `suites` are those
+    evaluated, and `seconds` and `told`, a number of warnings, are of training and tests.
     """
     runs, tests = frames.runs, frames.evaluations
     suites: list[Any] = [[] for _ in runs.index]
@@ -142,7 +161,9 @@ def in_order(frames: Frames) -> pandas.DataFrame:
         is_earlier=frames.earlier,
     )
     order = [*_PLACE, "variant", "overrides", "seed", "finished"]
-    told = told.astype({name: object for name in order if name != "seed"}).sort_values(order, kind="stable")
+    told = told.astype({name: object for name in order if name != "seed"}).sort_values(
+        order, kind="stable"
+    )
     return told.assign(page=run_names(zip(told["key"], told["fingerprint"], strict=True)))
 
 
@@ -160,9 +181,13 @@ def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
 
 
 def averages_of(frames: Frames) -> pandas.DataFrame:
-    """The averages in each suite's newest evaluation: `run` (a row of runs), suite, declared, metric, value."""
+    """The averages in each suite's newest evaluation: `run` (a row of runs), suite, declared,
+    metric, value.
+    """
     newest = frames.newest()[["run", "suite", "declared"]]
-    means = frames.scores[frames.scores["task"] == AVERAGE].join(newest, on="evaluation", how="inner")
+    means = frames.scores[frames.scores["task"] == AVERAGE].join(
+        newest, on="evaluation", how="inner"
+    )
     return means[["run", "suite", "declared", "metric", "value"]]
 
 
@@ -173,7 +198,9 @@ def _by_place(runs: pandas.DataFrame) -> dict[tuple[str, str, str], pandas.DataF
 
 
 def what_ran(runs: pandas.DataFrame) -> list[Mapping[str, object]]:
-    """The variants, seeds, suites and number of runs of each profile, setting and encoder, of runs in order."""
+    """The variants, seeds, suites and number of runs of each profile, setting and encoder, of runs
+    in order.
+    """
     return [
         {
             **dict(zip(_PLACE, place, strict=True)),
@@ -201,14 +228,23 @@ def _write_index(pages: Pages, runs: pandas.DataFrame, averages: pandas.DataFram
     def write(page: str, some: pandas.DataFrame) -> None:
         lines, shown = run_lines(some, averages)
         columns = {suite: f"{suite} {metric.name}" for suite, metric in shown.items()}
-        pages.write("runs.html", f"runs/{page}.html", lines=lines, columns=columns, places={}, runs=len(some))
+        pages.write(
+            "runs.html",
+            f"runs/{page}.html",
+            lines=lines,
+            columns=columns,
+            places={},
+            runs=len(some),
+        )
 
     if len(runs) <= MOST_LINES:
         write("index", runs)
         return
     by_place = _by_place(runs)
     stems = slugs("/".join(place) for place in by_place)
-    places = {f"index-{stems['/'.join(place)]}": (*place, len(some)) for place, some in by_place.items()}
+    places = {
+        f"index-{stems['/'.join(place)]}": (*place, len(some)) for place, some in by_place.items()
+    }
     pages.write("runs.html", "runs/index.html", lines=[], columns={}, places=places, runs=len(runs))
     for page, some in zip(places, by_place.values(), strict=True):
         write(page, some)
@@ -217,12 +253,15 @@ def _write_index(pages: Pages, runs: pandas.DataFrame, averages: pandas.DataFram
 def run_lines(
     runs: pandas.DataFrame, averages: pandas.DataFrame
 ) -> tuple[list[tuple[Any, dict[str, str]]], dict[str, Metric]]:
-    """The lines of a frame of runs, each with its averages as text by suite, and each suite's metric that is shown.
+    """The lines of a frame of runs, each with its averages as text by suite, and each suite's
+    metric that is shown.
 
     This is the first metric with an average, in the first run that has any average in the suite.
     """
     found: dict[int, dict[tuple[str, str], dict[str, float]]] = {}
-    for _, run, suite, declared, metric, value in lines_of(averages[averages["run"].isin(runs.index)]):
+    for _, run, suite, declared, metric, value in lines_of(
+        averages[averages["run"].isin(runs.index)]
+    ):
         found.setdefault(run, {}).setdefault((suite, declared), {})[metric] = value
     shown: dict[str, Metric] = {}
     lines = []
@@ -242,48 +281,87 @@ def run_names(runs: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def score_tables(result: Result) -> Iterator[dict[str, object]]:
-    """For the newest evaluation of each suite: its tasks, further metrics, and the parts of its tasks.
+    """For the newest evaluation of each suite: its tasks, further metrics, and the parts of its
+    tasks.
 
     The heads and cells of rows are texts. `folded` tables are details.
     """
     for evaluation in result.current:
-        suite, title = evaluation.suite, f"{evaluation.suite}, protocol {evaluation.protocol.version}"
+        suite, title = (
+            evaluation.suite,
+            f"{evaluation.suite}, protocol {evaluation.protocol.version}",
+        )
         tasks: Rows = {(task,): scores for task, scores in evaluation.scores.items()}
         main, others = _columns(evaluation.protocol.metrics, tasks)
         if main:
             yield _table(title, suite, ("task",), main, tasks)
         if others:
             yield _table("other metrics", suite, ("task",), others, tasks, folded=True)
-        parts: Rows = {(task, part): of for task, by_part in evaluation.parts.items() for part, of in by_part.items()}
+        parts: Rows = {
+            (task, part): of
+            for task, by_part in evaluation.parts.items()
+            for part, of in by_part.items()
+        }
         if parts:
             main, others = _columns(evaluation.protocol.metrics, parts)
             about = BY_TRAINING if any(is_by_training(part) for _, part in parts) else ""
-            yield _table(f"parts of the tasks{about}", suite, ("task", "part"), [*main, *others], parts, folded=True)
+            yield _table(
+                f"parts of the tasks{about}",
+                suite,
+                ("task", "part"),
+                [*main, *others],
+                parts,
+                folded=True,
+            )
 
 
 def _columns(metrics: Iterable[Metric], rows: Rows) -> tuple[list[Metric], list[Metric]]:
     """The metrics to show at once, first those that tables show, and the metrics to fold away."""
     names = dict.fromkeys(name for scores in rows.values() for name in scores)
     declared = {metric.name: metric for metric in metrics if metric.name in names}
-    metrics = [*declared.values(), *(_undeclared(name, rows) for name in names if name not in declared)]
+    metrics = [
+        *declared.values(),
+        *(_undeclared(name, rows) for name in names if name not in declared),
+    ]
     main = [metric for metric in metrics if metric.shown]
     rest = [metric for metric in metrics if not metric.shown]
     return ([*main, *rest], []) if len(metrics) <= MOST_COLUMNS or not main else (main, rest)
 
 
 def _undeclared(name: str, rows: Rows) -> Metric:
-    """A metric that the protocol does not declare: no decimals for counts, four if all are below 10, else two."""
+    """A metric that the protocol does not declare: no decimals for counts, four if all are below
+    10, else two.
+    """
     values = [scores[name] for scores in rows.values() if name in scores]
-    digits = 0 if all(map(float.is_integer, map(float, values))) else 2 if max(map(abs, values)) >= 10 else 4
+    digits = (
+        0
+        if all(map(float.is_integer, map(float, values)))
+        else 2
+        if max(map(abs, values)) >= 10
+        else 4
+    )
     return Metric(name, digits=digits, shown=False)
 
 
 def _table(
-    title: str, suite: str, heads: tuple[str, ...], columns: Sequence[Metric], rows: Rows, *, folded: bool = False
+    title: str,
+    suite: str,
+    heads: tuple[str, ...],
+    columns: Sequence[Metric],
+    rows: Rows,
+    *,
+    folded: bool = False,
 ) -> dict[str, object]:
     texts = [(at, [_cell(scores, metric) for metric in columns]) for at, scores in rows.items()]
     names = [metric.name for metric in columns]
-    return {"title": title, "suite": suite, "heads": heads, "columns": names, "rows": texts, "folded": folded}
+    return {
+        "title": title,
+        "suite": suite,
+        "heads": heads,
+        "columns": names,
+        "rows": texts,
+        "folded": folded,
+    }
 
 
 def _cell(scores: Mapping[str, float], metric: Metric) -> str:
@@ -299,7 +377,10 @@ def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str
     best, spec = result.dev.best_score, result.spec
     last = f"; {fixed(result.dev.scores[-1], 2)} at the last" if result.dev.scores else ""
     teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
-    values: dict[str, Mapping[str, object]] = {**result.hyperparameters, **({"teachers": teachers} if teachers else {})}
+    values: dict[str, Mapping[str, object]] = {
+        **result.hyperparameters,
+        **({"teachers": teachers} if teachers else {}),
+    }
     return {
         "name": name_of(str(spec.variant), overrides_text(result.overrides)).text,
         "key": spec.key,
@@ -308,7 +389,9 @@ def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str
         "warnings": result.all_warnings,
         "scores": [*score_tables(result)],
         "curves": [_curve(*curve) for curve in run_curves(result)],
-        "best": "" if best is None else f"Best {fixed(best, 2)} at step {result.dev.best_step}{last}.",
+        "best": ""
+        if best is None
+        else f"Best {fixed(best, 2)} at step {result.dev.best_step}{last}.",
         "values": {part: _texts(scores) for part, scores in values.items()},
         "command": commands.again(result),
         "facts": _texts(
@@ -323,7 +406,9 @@ def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str
                 "fingerprint of the training": result.fingerprint,
                 "group, equal for all seeds": result.group,
                 "code": result.revision or "unknown",
-                "backend": f"{result.backend}, an earlier one" if run.is_earlier else result.backend,
+                "backend": f"{result.backend}, an earlier one"
+                if run.is_earlier
+                else result.backend,
                 "started": result.started,
                 "finished": result.finished,
             }
@@ -336,7 +421,10 @@ def _machine(result: Result, spent: Spent) -> dict[str, Mapping[str, str]]:
     return {
         "Time": {
             "training": duration(result.train_seconds),
-            **{f"evaluation, {evaluation.suite}": duration(evaluation.seconds) for evaluation in result.current},
+            **{
+                f"evaluation, {evaluation.suite}": duration(evaluation.seconds)
+                for evaluation in result.current
+            },
             "total": duration(result.seconds),
         },
         "Budget": spent.texts(),
@@ -351,14 +439,21 @@ def _texts(values: Mapping[str, object]) -> dict[str, str]:
 
 def _curve(chart: ChartKey, points: Points) -> dict[str, object]:
     (term, label), numbers = chart, [(plain(x), plain(y)) for x, y in points]
-    return {"id": anchor(f"curve-{term or 'dev'}"), "title": curve_title(term), "label": label, "points": numbers}
+    return {
+        "id": anchor(f"curve-{term or 'dev'}"),
+        "title": curve_title(term),
+        "label": label,
+        "points": numbers,
+    }
 
 
 def _shortened(log: str) -> str:
     """A log; in a long one, a single line replaces the middle."""
     lines, half = log.splitlines(), LOG_LINES // 2
     omitted = len(lines) - 2 * half
-    return "\n".join(lines if omitted <= 0 else [*lines[:half], f"({omitted} lines omitted)", *lines[-half:]])
+    return "\n".join(
+        lines if omitted <= 0 else [*lines[:half], f"({omitted} lines omitted)", *lines[-half:]]
+    )
 
 
 class FailuresSection(ReportSection):

@@ -1,7 +1,8 @@
-"""Scores on test pairs that training has seen and on the others, and the gains over plain SimCSE on each.
+"""Scores on test pairs that training has seen and on the others, and the gains over plain SimCSE on
+each.
 
-Both kinds are parts of a task, as `harness.evaluation.sts` stores them. Gains are differences by seed; they are
-given if both runs have about as many seen pairs, so presumably the same.
+Both kinds are parts of a task, as `harness.evaluation.sts` stores them. Gains are differences by
+seed; they are given if both runs have about as many seen pairs, so presumably the same.
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ from harness.reporting.seeds.caveats import Weakness, joined_caveats, weakness_n
 from harness.reporting.seeds.cells import Cell, Label, Row
 from harness.reporting.seeds.choose import chosen, rows_of
 from harness.reporting.seeds.wording import suite_title
-from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, cell_text, seeds_text
+from harness.reporting.tables.grids import (
+    ABSENT,
+    CellText,
+    Grid,
+    Line,
+    Section,
+    cell_text,
+    seeds_text,
+)
 from harness.spec import BASELINE
 from harness.stats import ALPHA, paired_t_test
 from harness.store import Result, frames_of
@@ -51,7 +60,10 @@ class SeenSection(ReportSection):
     @cached_property
     def parts(self) -> Sequence[Part]:
         shown = [table for table in self.tables if table.has_seen]
-        return [Part(f"pairs-{table.key}", table.title, [seen_grid(table)], seen_figures(table)) for table in shown]
+        return [
+            Part(f"pairs-{table.key}", table.title, [seen_grid(table)], seen_figures(table))
+            for table in shown
+        ]
 
     def rows(self) -> Iterable[CsvFields]:
         return (fields for table in self.tables for fields in _csv(table))
@@ -64,7 +76,9 @@ class SeenSection(ReportSection):
             for table in self.tables
             if not table.has_seen
         ]
-        return [f"Training read no sentence of any test pair in {'; '.join(where)}."] if where else []
+        return (
+            [f"Training read no sentence of any test pair in {'; '.join(where)}."] if where else []
+        )
 
 
 def _csv(table: SeenTable) -> Iterator[CsvFields]:
@@ -73,14 +87,20 @@ def _csv(table: SeenTable) -> Iterator[CsvFields]:
         for part, task in table.cells_of(row):
             scores, gains = table.scores(row, part, task), table.gains.get((row.label, part, task))
             if scores:
-                place = {"suite": table.suite, "task": task, "part": part, "metric": table.metric.name}
+                place = {
+                    "suite": table.suite,
+                    "task": task,
+                    "part": part,
+                    "metric": table.metric.name,
+                }
                 fields = measured_fields(scores.tested(gains.test if gains else None), None)
                 gain = {"against": BASELINE, "difference": gains.summary.mean} if gains else {}
                 weak = {"weakened_by": str(table.weakness(row))}
                 yield {"table": "seen", **shared, **place, **fields, **gain, **weak}
 
 
-#: Two runs have seen the same pairs if their numbers of seen pairs differ by at most this share of the larger one.
+#: Two runs have seen the same pairs if their numbers of seen pairs differ by at most this share of
+#: the larger one.
 SHARE = 0.05
 #: with fewer seen pairs, the scores on them say nothing about a method
 FEWEST_PAIRS = 100
@@ -90,11 +110,13 @@ PAIRS = "n"
 
 @dataclass(frozen=True)
 class SeenTable:
-    """Scores on the parts of each task of a suite, of one profile, setting and encoder, the baseline first.
+    """Scores on the parts of each task of a suite, of one profile, setting and encoder, the
+    baseline first.
 
-    `metric` is the suite's main one. `averaged` are the tasks in which all compared rows have gains on both parts in
-    all seeds; `mean` is the name of the task that pools them, empty if there are none. `gains` over the baseline, by
-    row, part and task, are differences by seed with their paired t-test; `problems` says why a row has none.
+    `metric` is the suite's main one. `averaged` are the tasks in which all compared rows have gains
+    on both parts in all seeds; `mean` is the name of the task that pools them, empty if there are
+    none. `gains` over the baseline, by row, part and task, are differences by seed with their
+    paired t-test; `problems` says why a row has none.
     """
 
     key: str
@@ -130,7 +152,10 @@ class SeenTable:
     def tasks(self) -> list[str]:
         """All tasks in order, means last."""
         tasks = list(dict.fromkeys(task for row in self.rows for _, task in self.cells_of(row)))
-        return sorted(tasks, key=lambda task: (task == self.mean and task not in self.averaged, task == AVERAGE))
+        return sorted(
+            tasks,
+            key=lambda task: (task == self.mean and task not in self.averaged, task == AVERAGE),
+        )
 
     @property
     def title(self) -> str:
@@ -143,7 +168,9 @@ class SeenTable:
         return any(sum(_seen(row).values()) > 0 for row in self.rows)
 
     def fewest_seen(self, task: str) -> float:
-        """The smallest number of seen pairs of a task in any compared row with a score on them; 0 if no row has one."""
+        """The smallest number of seen pairs of a task in any compared row with a score on them; 0
+        if no row has one.
+        """
         compared = (row for row in self.rows if row.label not in self.problems)
         pairs = (self.pairs(row, SEEN, task) for row in compared if self.scores(row, SEEN, task))
         return min((cell.summary.mean for cell in pairs if cell), default=0.0)
@@ -165,7 +192,11 @@ class SeenTable:
         if len(self.averaged) > 1:
             listed = ", ".join(self.averaged)
             yield f"{self.mean}: those with scores on both kinds of pairs, weighted by their pairs: {listed}."
-        few = {task: pairs for task in self.tasks if 0 < (pairs := self.fewest_seen(task)) < FEWEST_PAIRS}
+        few = {
+            task: pairs
+            for task in self.tasks
+            if 0 < (pairs := self.fewest_seen(task)) < FEWEST_PAIRS
+        }
         if few:
             listed = "; ".join(f"{task} ({pairs:.0f})" for task, pairs in few.items())
             yield f"Fewer than {FEWEST_PAIRS} seen pairs say nothing about a method: {listed}."
@@ -176,13 +207,19 @@ class SeenTable:
 
 
 def seen_tables(results: Sequence[Result], metrics: Metrics) -> list[SeenTable]:
-    """Build a table for each profile, suite, setting and encoder with scores on seen or unseen pairs."""
+    """Build a table for each profile, suite, setting and encoder with scores on seen or unseen
+    pairs.
+    """
     kept: dict[tuple[str, str, str, str], list[Row]] = {}
     frames = frames_of(results)
     shown = {PAIRS, *(_main(metrics, suite).name for suite in frames.evaluations["suite"].unique())}
-    scores = frames.parts[frames.parts["part"].isin((SEEN, UNSEEN)) & frames.parts["metric"].isin(shown)]
+    scores = frames.parts[
+        frames.parts["part"].isin((SEEN, UNSEEN)) & frames.parts["metric"].isin(shown)
+    ]
     for row in rows_of(frames, chosen(frames, scores), scores):
-        kept.setdefault((row.label.profile, row.suite, row.label.setting, row.label.encoder), []).append(row)
+        kept.setdefault(
+            (row.label.profile, row.suite, row.label.setting, row.label.encoder), []
+        ).append(row)
     return [
         _table(anchor(f"seen {' '.join(place)}"), place, rows, _main(metrics, place[1]))
         for place, rows in sorted(kept.items())
@@ -191,19 +228,35 @@ def seen_tables(results: Sequence[Result], metrics: Metrics) -> list[SeenTable]:
 
 def _main(metrics: Metrics, suite: str) -> Metric:
     """The first metric that a suite's tables show."""
-    return next((metric for metric in metrics.get(suite, {}).values() if metric.shown), Metric("spearman"))
+    return next(
+        (metric for metric in metrics.get(suite, {}).values() if metric.shown), Metric("spearman")
+    )
 
 
-def _table(key: str, place: tuple[str, str, str, str], rows: Sequence[Row], metric: Metric) -> SeenTable:
-    rows = sorted(rows, key=lambda row: (row.label.overrides, row.label.variant != BASELINE, row.label.variant))
+def _table(
+    key: str, place: tuple[str, str, str, str], rows: Sequence[Row], metric: Metric
+) -> SeenTable:
+    rows = sorted(
+        rows,
+        key=lambda row: (row.label.overrides, row.label.variant != BASELINE, row.label.variant),
+    )
     by_label = {row.label: row for row in rows}
     bases = {label: label._replace(variant=BASELINE) for label in by_label}
     shared = {
-        row.label: _shared_seeds(row, by_label.get(bases[row.label])) for row in rows if row.label.variant != BASELINE
+        row.label: _shared_seeds(row, by_label.get(bases[row.label]))
+        for row in rows
+        if row.label.variant != BASELINE
     }
-    sides = [(by_label[side], seeds) for label, (seeds, _) in shared.items() if seeds for side in (label, bases[label])]
+    sides = [
+        (by_label[side], seeds)
+        for label, (seeds, _) in shared.items()
+        if seeds
+        for side in (label, bases[label])
+    ]
     averaged = tuple(
-        task for task in _tasks(rows) if sides and all(_has_both(row, task, metric, seeds) for row, seeds in sides)
+        task
+        for task in _tasks(rows)
+        if sides and all(_has_both(row, task, metric, seeds) for row, seeds in sides)
     )
     mean = f"{len(averaged)} tasks, pooled" if len(averaged) > 1 else "".join(averaged)
     if len(averaged) > 1:
@@ -236,7 +289,11 @@ def _shared_seeds(row: Row, base: Row | None) -> tuple[Sequence[int], str]:
         return (), f"no seed in common with {name}"
     mine, theirs = _seen(row), _seen(base)
     seeds = [at for at in common if abs(mine[at] - theirs[at]) <= SHARE * max(mine[at], theirs[at])]
-    problem = "" if seeds else f"the numbers of seen pairs differ from those of {name} by more than {SHARE:.0%}"
+    problem = (
+        ""
+        if seeds
+        else f"the numbers of seen pairs differ from those of {name} by more than {SHARE:.0%}"
+    )
     return seeds, problem
 
 
@@ -256,25 +313,46 @@ def _has_both(row: Row, task: str, metric: Metric, seeds: Sequence[int]) -> bool
 
 
 def _with_pooled(row: Row, name: str, tasks: Sequence[str], metric: Metric) -> Row:
-    """A row with a task more, which pools the pairs of `tasks`; its score is their mean, weighted by pairs.
+    """A row with a task more, which pools the pairs of `tasks`; its score is their mean, weighted
+    by pairs.
 
     It has only the seeds with a score in all of these tasks.
     """
     parts = {**row.parts}
     for part in (SEEN, UNSEEN):
-        pairs, scores = ([row.parts.get((part, Column(task, of))) for task in tasks] for of in (PAIRS, metric.name))
-        both = [(n.by_seed, cell.by_seed) for n, cell in zip(pairs, scores, strict=True) if n and cell]
-        seeds = set.intersection(*(set(values) for _, values in both)) if len(both) == len(tasks) else ()
+        pairs, scores = (
+            [row.parts.get((part, Column(task, of))) for task in tasks]
+            for of in (PAIRS, metric.name)
+        )
+        both = [
+            (n.by_seed, cell.by_seed) for n, cell in zip(pairs, scores, strict=True) if n and cell
+        ]
+        seeds = (
+            set.intersection(*(set(values) for _, values in both))
+            if len(both) == len(tasks)
+            else ()
+        )
         if seeds:
-            counts = {seed: sum(numbers[seed] for numbers, _ in both) for seed in both[0][1] if seed in seeds}
-            totals = {seed: sum(numbers[seed] * values[seed] for numbers, values in both) for seed in counts}
+            counts = {
+                seed: sum(numbers[seed] for numbers, _ in both)
+                for seed in both[0][1]
+                if seed in seeds
+            }
+            totals = {
+                seed: sum(numbers[seed] * values[seed] for numbers, values in both)
+                for seed in counts
+            }
             weak = joined_caveats(cell.caveats for cell in scores if cell)
             parts[part, Column(name, PAIRS)] = Cell.of(counts)
-            parts[part, Column(name, metric.name)] = Cell.of({at: totals[at] / n for at, n in counts.items()}, weak)
+            parts[part, Column(name, metric.name)] = Cell.of(
+                {at: totals[at] / n for at, n in counts.items()}, weak
+            )
     return replace(row, parts=parts)
 
 
-def _gains(row: Row, base: Row, seeds: Sequence[int], metric: Metric) -> Iterator[tuple[tuple[str, str], Cell]]:
+def _gains(
+    row: Row, base: Row, seeds: Sequence[int], metric: Metric
+) -> Iterator[tuple[tuple[str, str], Cell]]:
     """The differences by seed between a row and the baseline, by part and task."""
     for (part, column), cell in row.parts.items():
         if column.metric == metric.name and (other := base.parts.get((part, column))):
@@ -289,7 +367,8 @@ def seen_grid(table: SeenTable) -> Grid:
     """Format a table of scores by what training has seen, task by task."""
     columns = ("pairs", "score", f"gain over {name_of(BASELINE)}")
     sections = tuple(
-        Section("Avg, all tasks" if task == AVERAGE else task, tuple(_lines(table, task))) for task in table.tasks
+        Section("Avg, all tasks" if task == AVERAGE else task, tuple(_lines(table, task)))
+        for task in table.tasks
     )
     return Grid(
         table.key,
@@ -307,7 +386,9 @@ def seen_grid(table: SeenTable) -> Grid:
 def _lines(table: SeenTable, task: str) -> Iterator[Line]:
     for row in table.rows:
         if any(table.pairs(row, part, task) for part in (SEEN, UNSEEN)):
-            cells = tuple(text for part in (SEEN, UNSEEN) for text in _texts(table, row, part, task))
+            cells = tuple(
+                text for part in (SEEN, UNSEEN) for text in _texts(table, row, part, task)
+            )
             heads = (row.label.name, seeds_text(len(row.seeds), row.freshness.mark))
             yield Line(heads, cells, "baseline" if row.label.variant == BASELINE else "plain")
 
@@ -321,7 +402,9 @@ def _texts(table: SeenTable, row: Row, part: str, task: str) -> tuple[CellText, 
     gain = cell_text(gains, digits, seeds)
     if gains:
         gain = CellText(signed(gains.summary.mean, digits), gain.spread, extra=gain.extra)
-    counted = CellText(fixed(pairs.summary.mean, 0), fixed(pairs.summary.std, 0) if pairs.summary.std else "")
+    counted = CellText(
+        fixed(pairs.summary.mean, 0), fixed(pairs.summary.std, 0) if pairs.summary.std else ""
+    )
     return counted, cell_text(table.scores(row, part, task), digits, seeds), gain
 
 
@@ -330,7 +413,9 @@ def seen_figures(table: SeenTable) -> list[ReportFigure]:
     compared = [row for row in table.rows if (row.label, SEEN, table.mean) in table.gains]
     if not compared:
         return []
-    title = f"Gain over {name_of(BASELINE)} on seen and unseen pairs, {table.setting} / {table.encoder}"
+    title = (
+        f"Gain over {name_of(BASELINE)} on seen and unseen pairs, {table.setting} / {table.encoder}"
+    )
     text = (
         f"{', '.join(table.averaged)}, weighted by pairs. Bars are {1 - ALPHA:.0%} intervals (t) of the gain by seed; "
         "one seed has none."
@@ -338,7 +423,14 @@ def seen_figures(table: SeenTable) -> list[ReportFigure]:
     if table.fewest_seen(table.mean) < FEWEST_PAIRS:
         text += f" Fewer than {FEWEST_PAIRS} pairs are seen: the gain on them says nothing."
     return [
-        ReportFigure(f"gains-{table.key}", "", table.profile, title, text, look.drawn(title, _spec(table, compared)))
+        ReportFigure(
+            f"gains-{table.key}",
+            "",
+            table.profile,
+            title,
+            text,
+            look.drawn(title, _spec(table, compared)),
+        )
     ]
 
 
@@ -363,15 +455,23 @@ def _spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
         for at, name, cell in gains
     ]
     seeds = look.n_of(cell.summary for _, _, cell in gains)
-    looks, title = look.by_series(entries), f"gain over {name_of(BASELINE)}, {table.metric.title} ({seeds})"
+    looks, title = (
+        look.by_series(entries),
+        f"gain over {name_of(BASELINE)}, {table.metric.title} ({seeds})",
+    )
     y, height, params = look.named_axis([row.label.name.text for row in compared])
-    offset = look.nominal("series", sort=None, scale={"domain": [series.name for series in entries]})
+    offset = look.nominal(
+        "series", sort=None, scale={"domain": [series.name for series in entries]}
+    )
     points = {"x": look.axis("x", title), "shape": looks["shape"]}
     layers = [
         look.layer("rule", {"x": look.axis("lo", title), "x2": {"field": "hi"}}),
         look.layer("point", points, filled=True, size=30, opacity=1),
     ]
     encoding = {"y": y, "yOffset": offset, "color": looks["color"]}
-    zero, both = look.line_at({"x": {"datum": 0}}, color=look.BLACK), {"encoding": encoding, "layer": layers}
+    zero, both = (
+        look.line_at({"x": {"datum": 0}}, color=look.BLACK),
+        {"encoding": encoding, "layer": layers},
+    )
     panel = {"params": params, "layer": [zero, {**look.rows_of(values), **both}]}
     return look.grid([{"height": max(height, 20 * len(compared)) + 50, **panel}])

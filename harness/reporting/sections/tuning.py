@@ -1,4 +1,6 @@
-"""Methods tuned at equal budgets: each seed picks its trial with the best dev score, without any use of test scores."""
+"""Methods tuned at equal budgets: each seed picks its trial with the best dev score, without any
+use of test scores.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,18 @@ from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column
 from harness.reporting.csvfiles import CsvFields, summary_rows
 from harness.reporting.figures.drawn import ReportFigure
-from harness.reporting.look import ChartSpec, Look, axis, by_series, curves, drawn, grid, n_of, of_series, spread
+from harness.reporting.look import (
+    ChartSpec,
+    Look,
+    axis,
+    by_series,
+    curves,
+    drawn,
+    grid,
+    n_of,
+    of_series,
+    spread,
+)
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
 from harness.reporting.seeds.summary import SummaryTable
@@ -62,19 +75,29 @@ class TuningSection(ReportSection):
 def _csv(report: TunedReport) -> Iterator[CsvFields]:
     for table in report.tables:
         yield from summary_rows(table, f"tuned {report.tuning.key}")
-    shared = {"table": f"budget {report.tuning.key}", "profile": report.tuning.profile, "metric": "expected best dev"}
+    shared = {
+        "table": f"budget {report.tuning.key}",
+        "profile": report.tuning.profile,
+        "metric": "expected best dev",
+    }
     for line in report.lines:
         where = {"setting": line.setting, "encoder": line.encoder}
         seeds = {"variant": line.name, "seeds": " ".join(map(str, line.picks))}
         seeds["weakened_by"] = str(line.freshness)
         for trials, summary in enumerate(line.expected, start=1):
-            number = {"task": f"best of {trials}", "n": summary.n, "mean": summary.mean, "std": summary.std}
+            number = {
+                "task": f"best of {trials}",
+                "n": summary.n,
+                "mean": summary.mean,
+                "std": summary.std,
+            }
             yield {**shared, **where, **seeds, **number}
 
 
 #: decimals of dev scores
 DIGITS = 2
-#: most columns, one per number of trials, in the table of expected scores; the figure has all numbers
+#: most columns, one per number of trials, in the table of expected scores; the figure has all
+#: numbers
 MOST_COLUMNS = 10
 
 
@@ -84,13 +107,20 @@ def tuned_grids(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) -> l
 
 
 def expected_grid(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) -> Grid:
-    """Tabulate the expected best dev score against the number of trials, mean and deviation over seeds."""
+    """Tabulate the expected best dev score against the number of trials, mean and deviation over
+    seeds.
+    """
     counts = shown_counts(report.tuning.trials)
     sections = (
-        Section(f"{place[0].place}, {place[0].dev}", tuple(_expected(line, counts) for line in place))
+        Section(
+            f"{place[0].place}, {place[0].dev}", tuple(_expected(line, counts) for line in place)
+        )
         for place in report.places
     )
-    incomplete = ((place[0], sorted({seed for line in place for seed in line.lacking})) for place in report.places)
+    incomplete = (
+        (place[0], sorted({seed for line in place for seed in line.lacking}))
+        for place in report.places
+    )
     missing = (
         tune_command(report.tuning, first.setting, first.encoder, seeds, commands)
         for first, seeds in incomplete
@@ -109,7 +139,11 @@ def expected_grid(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) ->
 
 
 def tune_command(
-    tuning: Tuning, setting: str, encoder: str, seeds: Sequence[int], commands: Commands = DEFAULT_COMMANDS
+    tuning: Tuning,
+    setting: str,
+    encoder: str,
+    seeds: Sequence[int],
+    commands: Commands = DEFAULT_COMMANDS,
 ) -> str:
     """The command that runs all trials of some seeds in one place."""
     tune = [word for method in tuning.methods for word in ("--tune", method.typed)]
@@ -134,8 +168,15 @@ def shown_counts(trials: int) -> list[int]:
 
 
 def _expected(line: TunedLine, counts: Sequence[int]) -> Line:
-    cells = (summary_text(line.expected[n - 1], DIGITS) if line.expected else CellText(ABSENT) for n in counts)
-    return Line((name_of(line.method.base), seeds_text(len(line.picks), line.freshness.mark)), tuple(cells), "plain")
+    cells = (
+        summary_text(line.expected[n - 1], DIGITS) if line.expected else CellText(ABSENT)
+        for n in counts
+    )
+    return Line(
+        (name_of(line.method.base), seeds_text(len(line.picks), line.freshness.mark)),
+        tuple(cells),
+        "plain",
+    )
 
 
 def _notes(report: TunedReport) -> Iterator[str]:
@@ -163,7 +204,12 @@ def _notes(report: TunedReport) -> Iterator[str]:
 
 def picks_grid(report: TunedReport) -> Grid:
     """Tabulate the trial that each seed picked: its dev score and its test scores."""
-    averages = [(table, column) for table in report.tables for column in table.columns if column.task == AVERAGE]
+    averages = [
+        (table, column)
+        for table in report.tables
+        for column in table.columns
+        if column.task == AVERAGE
+    ]
     scores = (f"{suite_title(table.suite)} {table.title(column)}" for table, column in averages)
     columns = ("seed", "dev", "mean dev of trials", *scores)
     sections = (
@@ -188,8 +234,13 @@ def picks_grid(report: TunedReport) -> Grid:
 def _picks(line: TunedLine, averages: Sequence[tuple[SummaryTable, Column]]) -> Iterator[Line]:
     for index, (seed, trial) in enumerate(line.picks.items()):
         dev = line.scores[seed]
-        numbers = (CellText(fixed(number, DIGITS)) for number in (dev[trial], summarise([*dev.values()]).mean))
-        cells = ((table, column, line.rows[table.suite].cells.get(column)) for table, column in averages)
+        numbers = (
+            CellText(fixed(number, DIGITS))
+            for number in (dev[trial], summarise([*dev.values()]).mean)
+        )
+        cells = (
+            (table, column, line.rows[table.suite].cells.get(column)) for table, column in averages
+        )
         scores = (
             cell_text(cell.of_seed(seed) if cell else None, table.metric(column).digits, seeds=1)
             for table, column, cell in cells
@@ -204,13 +255,17 @@ def tuned_figures(report: TunedReport) -> list[ReportFigure]:
     places = [place for place in report.places if any(line.expected for line in place)]
     if not places:
         return []
-    key, title = f"budget-{report.tuning.key}", f"Expected best dev score against trials, {report.title}"
+    key, title = (
+        f"budget-{report.tuning.key}",
+        f"Expected best dev score against trials, {report.title}",
+    )
     text = (
         "Expected best of n trials, drawn from all trials of a seed: mean over seeds, and bars of one standard "
         "deviation. Methods are compared fairly at equal numbers of trials only."
     )
     entries = [
-        of_series(index, f"{name_of(line.method.base)} ({n_of(line.expected)})") for index, line in enumerate(places[0])
+        of_series(index, f"{name_of(line.method.base)} ({n_of(line.expected)})")
+        for index, line in enumerate(places[0])
     ]
     picture = drawn(title, grid([_panel(place, entries) for place in places]))
     return [ReportFigure(key, "", report.tuning.profile, title, text, picture)]

@@ -1,7 +1,9 @@
-"""Weaknesses of a score itself, whatever it is compared with; they are reported wherever the score is shown.
+"""Weaknesses of a score itself, whatever it is compared with; they are reported wherever the score
+is shown.
 
-A caveat is a mark at the score: a collapsed model, weights selected on a test. The freshness of a group of runs says
-how it relates to the present code, data and values, and to other runs of its label.
+A caveat is a mark at the score: a collapsed model, weights selected on a test. The freshness of a
+group of runs says how it relates to the present code, data and values, and to other runs of its
+label.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ _WORDS = {
     COLLAPSED: "collapsed in {}, the vectors of positive pairs or of all sentences coincide",
     SELECTED: "selected on {}, which is tested here: score too high",
 }
-#: a model has collapsed below these: mean squared distance of two sentences; that of positive pairs as a share of it
+#: a model has collapsed below these: mean squared distance of two sentences; that of positive pairs
+#: as a share of it
 SMALLEST_SPREAD, CLOSEST_POSITIVES = 0.02, 0.05
 
 
@@ -38,7 +41,8 @@ class Caveat(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupState:
-    """The number of seeds of a group of runs, and its state, a value of the frame's column `present`.
+    """The number of seeds of a group of runs, and its state, a value of the frame's column
+    `present`.
 
     `hidden` are the seeds and states of the other groups with the same label, which are not shown.
     """
@@ -57,15 +61,21 @@ class GroupState:
         """A word shown beside the number of seeds; empty if there is nothing to report."""
         if self.is_stale:
             return "stale"
-        return "incomplete" if self.seeds < max((seeds for seeds, _ in self.hidden), default=0) else ""
+        return (
+            "incomplete" if self.seeds < max((seeds for seeds, _ in self.hidden), default=0) else ""
+        )
 
     def __str__(self) -> str:
         """The warning to show wherever the numbers are shown; empty if there is none."""
         parts = [f"stale, changed since: {self.state}"] if self.is_stale else []
         if self.hidden and self.state == UNKNOWN:
-            parts.append("the newest of several groups of runs; which of them is the present one is not known")
+            parts.append(
+                "the newest of several groups of runs; which of them is the present one is not known"
+            )
         elif self.mark == "incomplete":
-            parts.append(f"incomplete, {count_of(self.seeds, 'seed')} with the present code, data and values")
+            parts.append(
+                f"incomplete, {count_of(self.seeds, 'seed')} with the present code, data and values"
+            )
         if self.hidden:
             parts.append(f"not shown: {' and '.join(_hidden(*group) for group in self.hidden)}")
         return "; ".join(parts)
@@ -77,16 +87,21 @@ def _hidden(seeds: int, state: str) -> str:
 
 
 def has_collapsed(alignment: float | None, uniformity: float) -> bool:
-    """Whether all vectors nearly coincide, or those of positive pairs do, relative to other distances.
+    """Whether all vectors nearly coincide, or those of positive pairs do, relative to other
+    distances.
 
     -uniformity / 2 is at most the mean squared distance of two sentences, by Jensen's inequality.
     """
     spread = -uniformity / 2
-    return spread < SMALLEST_SPREAD or (alignment is not None and alignment < CLOSEST_POSITIVES * spread)
+    return spread < SMALLEST_SPREAD or (
+        alignment is not None and alignment < CLOSEST_POSITIVES * spread
+    )
 
 
 def collapsed_runs(frames: Frames, groups: Collection[str]) -> Mapping[str, Collection[int]]:
-    """The seeds of collapsed runs of some groups, as far as results have their alignment and uniformity."""
+    """The seeds of collapsed runs of some groups, as far as results have their alignment and
+    uniformity.
+    """
     scores, evaluations, runs = frames.scores, frames.evaluations, frames.runs
     lines = scores[scores["metric"].isin(["alignment", "uniformity"]) & (scores["task"] != AVERAGE)]
     lines = lines.join(evaluations[["run", "suite"]], on="evaluation")
@@ -104,8 +119,12 @@ def collapsed_runs(frames: Frames, groups: Collection[str]) -> Mapping[str, Coll
     return collapsed
 
 
-def caveats(collapsed: Collection[int], dev: Collection[str], task: str, tasks: Collection[str]) -> tuple[Caveat, ...]:
-    """The caveats of a score in a task of a suite with these `tasks`, whose weights were selected on `dev`."""
+def caveats(
+    collapsed: Collection[int], dev: Collection[str], task: str, tasks: Collection[str]
+) -> tuple[Caveat, ...]:
+    """The caveats of a score in a task of a suite with these `tasks`, whose weights were selected
+    on `dev`.
+    """
     known = [Caveat(COLLAPSED, tuple(sorted(collapsed)))] if collapsed else []
     selected = sorted(set(dev) & (set(tasks) if task == AVERAGE else {task}))
     return (*known, *([Caveat(SELECTED, tuple(selected))] if selected else []))
@@ -129,7 +148,9 @@ class Weakness(NamedTuple):
 
     @property
     def marks(self) -> str:
-        """The marks to show beside the row's name if there are no cells and no number of seeds to carry them."""
+        """The marks to show beside the row's name if there are no cells and no number of seeds to
+        carry them.
+        """
         count = f" ({self.freshness.mark})" if self.freshness.mark else ""
         return "".join(dict.fromkeys(caveat.mark for caveat in self.caveats)) + count
 
@@ -153,11 +174,15 @@ def weakness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
 def freshness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
     """One note for each different warning about the freshness of rows."""
     said = ((str(row.freshness), row) for row in rows)
-    return notes_by_place((f"{text[0].upper()}{text[1:]}", row.where, row.name) for text, row in said if text)
+    return notes_by_place(
+        (f"{text[0].upper()}{text[1:]}", row.where, row.name) for text, row in said if text
+    )
 
 
 def notes_by_place(lines: Iterable[tuple[str, str, str]]) -> Iterator[str]:
-    """One note for each text, with the places and the names of the rows that it applies to. Names may have commas."""
+    """One note for each text, with the places and the names of the rows that it applies to. Names
+    may have commas.
+    """
     notes: dict[str, dict[str, dict[str, None]]] = {}
     for text, where, name in lines:
         notes.setdefault(text, {}).setdefault(where, {})[name] = None

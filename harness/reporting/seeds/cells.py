@@ -1,6 +1,8 @@
-"""Numbers over seeds: a label names the runs of a row, a cell has their scores in one column and its test.
+"""Numbers over seeds: a label names the runs of a row, a cell has their scores in one column and
+its test.
 
-A family is the comparisons that answer one question, and are therefore corrected together (docs/statistics.md).
+A family is the comparisons that answer one question, and are therefore corrected together
+(docs/statistics.md).
 """
 
 from __future__ import annotations
@@ -56,9 +58,15 @@ class Label(NamedTuple):
 
     @property
     def is_method(self) -> bool:
-        """Whether it is a method as its profile trains it: no option, the default reading and no `--set`."""
+        """Whether it is a method as its profile trains it: no option, the default reading and no
+        `--set`.
+        """
         variant = self.parsed
-        return variant is not None and not (variant.options or self.overrides) and variant.reading == DEFAULT_READING
+        return (
+            variant is not None
+            and not (variant.options or self.overrides)
+            and variant.reading == DEFAULT_READING
+        )
 
     def __str__(self) -> str:
         return self.name.code
@@ -73,7 +81,8 @@ def _parsed(variant: str) -> Variant | None:
 
 
 class Corrected(NamedTuple):
-    """A p-value after Holm's correction over a family of `tests`, and the level at which it is significant.
+    """A p-value after Holm's correction over a family of `tests`, and the level at which it is
+    significant.
 
     `step` is the level that the next test of the family has to pass before correction.
     """
@@ -91,7 +100,8 @@ class Corrected(NamedTuple):
         return [cls(p, len(ps), alpha, alpha / left) for p in adjusted]
 
 
-#: the margin of "equal" without another one: this many points, or this share of the deviation over seeds if larger
+#: the margin of "equal" without another one: this many points, or this share of the deviation over
+#: seeds if larger
 EQUAL_POINTS, EQUAL_SHARE = 0.1, 0.1
 
 
@@ -99,9 +109,9 @@ EQUAL_POINTS, EQUAL_SHARE = 0.1, 0.1
 class Cell:
     """Scores over seeds. `test` compares them with another cell; without it there is no `verdict`.
 
-    `equivalence` is the test for a difference within the margin of "equal", None if none was asked for. `corrected` is
-    the p-value of `test` after correction in its family, None if it is in none. Differences are a `verdict` before
-    correction, EQUAL only after it.
+    `equivalence` is the test for a difference within the margin of "equal", None if none was asked
+    for. `corrected` is the p-value of `test` after correction in its family, None if it is in none.
+    Differences are a `verdict` before correction, EQUAL only after it.
     """
 
     seeds: tuple[int, ...]
@@ -127,7 +137,16 @@ class Cell:
         equivalence: Equivalence | None = None,
     ) -> Cell:
         """The same scores with another test."""
-        return Cell(self.seeds, self.values, self.summary, self.caveats, test, verdict, corrected, equivalence)
+        return Cell(
+            self.seeds,
+            self.values,
+            self.summary,
+            self.caveats,
+            test,
+            verdict,
+            corrected,
+            equivalence,
+        )
 
     @property
     def by_seed(self) -> dict[int, float]:
@@ -141,8 +160,13 @@ class Cell:
 
     def of_seed(self, seed: int) -> Cell:
         """The cell of one of its seeds, with the caveats that are about it."""
-        about = (caveat for caveat in self.caveats if caveat.mark != COLLAPSED or seed in caveat.about)
-        mine = (caveat._replace(about=(seed,)) if caveat.mark == COLLAPSED else caveat for caveat in about)
+        about = (
+            caveat for caveat in self.caveats if caveat.mark != COLLAPSED or seed in caveat.about
+        )
+        mine = (
+            caveat._replace(about=(seed,)) if caveat.mark == COLLAPSED else caveat
+            for caveat in about
+        )
         return Cell.of({seed: self.by_seed[seed]}, tuple(mine))
 
     @property
@@ -170,11 +194,12 @@ PartColumn = tuple[str, Column]
 class Row:
     """The runs that stand for a label in a suite: their seeds, and a cell for each column.
 
-    `group` and `protocol` identify what they share, `freshness` says how that relates to the present code, data and
-    values. Rows of equal `batches` read the same ones with equal seeds; '' is unknown. `runs` are their rows in the
-    `frames` that they are from, in the order of `seeds`. `parts` are the cells of parts of tasks. `is_method` says
-    whether it is tested among the methods or among their variants. `teachers` are what the features of each teacher
-    describe, and its name. `asked` is the start of its group that a user gave.
+    `group` and `protocol` identify what they share, `freshness` says how that relates to the
+    present code, data and values. Rows of equal `batches` read the same ones with equal seeds; ''
+    is unknown. `runs` are their rows in the `frames` that they are from, in the order of `seeds`.
+    `parts` are the cells of parts of tasks. `is_method` says whether it is tested among the methods
+    or among their variants. `teachers` are what the features of each teacher describe, and its
+    name. `asked` is the start of its group that a user gave.
     """
 
     label: Label
@@ -201,15 +226,21 @@ class Row:
 
     @property
     def name(self) -> str:
-        """How a user names it: the variant, with its overrides and the group that was asked for, if there are any."""
+        """How a user names it: the variant, with its overrides and the group that was asked for, if
+        there are any.
+        """
         return f"{self.label}#{self.asked}" if self.asked else str(self.label)
 
     @cached_property
     def data(self) -> tuple[str, bytes]:
-        """Its seeds and all its scores, quickly compared; rows with equal data come from equal trainings."""
+        """Its seeds and all its scores, quickly compared; rows with equal data come from equal
+        trainings.
+        """
         cells = sorted(self.cells.items())
         values = array("d", chain.from_iterable(cell.values for _, cell in cells))
-        return repr((self.seeds, [(*column, len(cell.values)) for column, cell in cells])), values.tobytes()
+        return repr(
+            (self.seeds, [(*column, len(cell.values)) for column, cell in cells])
+        ), values.tobytes()
 
     def cell(self, column: Column, part: str = "") -> Cell | None:
         """The cell of a whole task, or of a part of one; None if no seed has it."""
@@ -236,12 +267,19 @@ def ahead(score: float, other: float, metric: Metric) -> bool:
 
 
 def compare(
-    cell: Cell, other: Cell, metric: Metric, alpha: float = ALPHA, *, paired: bool = False, margin: float | None = None
+    cell: Cell,
+    other: Cell,
+    metric: Metric,
+    alpha: float = ALPHA,
+    *,
+    paired: bool = False,
+    margin: float | None = None,
 ) -> Cell:
     """Return a cell with its t-test against another and the verdict at a level of significance.
 
-    With fewer than FEWEST_SEEDS on a side, or in a metric that is not judged, there is neither. A `paired` test is over
-    the common seeds, if there are enough. Only with a `margin`, in the metric's unit, is equivalence tested.
+    With fewer than FEWEST_SEEDS on a side, or in a metric that is not judged, there is neither. A
+    `paired` test is over the common seeds, if there are enough. Only with a `margin`, in the
+    metric's unit, is equivalence tested.
     """
     pairs = cell.pairs(other) if paired else ((), ())
     by_seed = stats.paired_t_test(*pairs) if len(pairs[0]) >= FEWEST_SEEDS else None
@@ -250,7 +288,12 @@ def compare(
 
 
 def _judged(
-    cell: Cell, test: TTest | None, seeds: int, metric: Metric, alpha: float = ALPHA, margin: float | None = None
+    cell: Cell,
+    test: TTest | None,
+    seeds: int,
+    metric: Metric,
+    alpha: float = ALPHA,
+    margin: float | None = None,
 ) -> Cell:
     if test is None or seeds < FEWEST_SEEDS or not metric.judged:
         return cell.tested()
@@ -262,20 +305,28 @@ def _judged(
 
 
 def contrast(
-    row: Row, other: Row, column: Column, metric: Metric, points: float | None = None, *, seed: int | None = None
+    row: Row,
+    other: Row,
+    column: Column,
+    metric: Metric,
+    points: float | None = None,
+    *,
+    seed: int | None = None,
 ) -> Cell:
     """A row's cell in a column, compared with another row's, as all rows of results are.
 
-    The t-test is paired by seed if their runs read the same batches, else independent. An untrained encoder is one
-    number without seeds, and so is the run of a `seed` of the other row: against them, the test is a one-sample test.
-    Equal are differences of less than `points`, by default EQUAL_POINTS or EQUAL_SHARE of the pooled deviation over
-    seeds, whichever is larger.
+    The t-test is paired by seed if their runs read the same batches, else independent. An untrained
+    encoder is one number without seeds, and so is the run of a `seed` of the other row: against
+    them, the test is a one-sample test. Equal are differences of less than `points`, by default
+    EQUAL_POINTS or EQUAL_SHARE of the pooled deviation over seeds, whichever is larger.
     """
     cell, against = row.cells[column], other.cells[column]
     against = against if seed is None else against.of_seed(seed)
     varied = [each.summary for each in (cell, against) if each.summary.std is not None]
     spread = stats.pooled_deviation(varied[0], varied[-1]) if varied else 0.0
-    point = 10.0 ** min(0, 2 - metric.digits)  # 1 for scores x 100, 0.01 for numbers with four digits
+    point = 10.0 ** min(
+        0, 2 - metric.digits
+    )  # 1 for scores x 100, 0.01 for numbers with four digits
     margin = max(EQUAL_POINTS * point, EQUAL_SHARE * spread) if points is None else points * point
     if seed is None and row.is_trained == other.is_trained:
         paired = bool(row.batches) and row.batches == other.batches
@@ -288,14 +339,18 @@ def contrast(
 
 
 def difference(cell: Cell, other: Cell) -> float:
-    """The difference of a cell from the one that it is tested against: of the means, or of pairs in a paired test."""
+    """The difference of a cell from the one that it is tested against: of the means, or of pairs in
+    a paired test.
+    """
     return cell.test.difference if cell.test else cell.summary.mean - other.summary.mean
 
 
 def trained_apart(training: Mapping[str, str], other: Mapping[str, str]) -> str:
-    """List the training values that differ between two sides of a comparison; empty if there are none.
+    """List the training values that differ between two sides of a comparison; empty if there are
+    none.
 
-    `epochs 1 against 3, precision fp16 against fp32`. A value that one side does not have is not compared.
+    `epochs 1 against 3, precision fp16 against fp32`. A value that one side does not have is not
+    compared.
     """
     return ", ".join(
         f"{name} {training[name]} against {other[name]}"
@@ -305,13 +360,17 @@ def trained_apart(training: Mapping[str, str], other: Mapping[str, str]) -> str:
 
 
 def corrected(
-    cells: Sequence[Cell], data: Sequence[Hashable], methods: Collection[Hashable], alpha: float = ALPHA
+    cells: Sequence[Cell],
+    data: Sequence[Hashable],
+    methods: Collection[Hashable],
+    alpha: float = ALPHA,
 ) -> list[Cell]:
-    """The tested cells of one column in one setting and encoder, with Holm's correction over each family.
+    """The tested cells of one column in one setting and encoder, with Holm's correction over each
+    family.
 
-    The tests for equivalence of a family are another family.
-    `data` are all scores of both sides of each test: tests of equal data are one test. Those in `methods` are the
-    family of methods, the others that of their variants.
+    The tests for equivalence of a family are another family. `data` are all scores of both sides of
+    each test: tests of equal data are one test. Those in `methods` are the family of methods, the
+    others that of their variants.
     """
     found = {key: cell for key, cell in zip(data, cells, strict=True) if cell.test}
     adjusted, equal = dict[Hashable, Corrected](), dict[Hashable, Corrected]()
@@ -332,13 +391,21 @@ def corrected(
 
 
 def compared(
-    pairs: Sequence[tuple[Row, Row]], column: Column, metric: Metric, points: float | None = None, *, one: bool = False
+    pairs: Sequence[tuple[Row, Row]],
+    column: Column,
+    metric: Metric,
+    points: float | None = None,
+    *,
+    one: bool = False,
 ) -> Iterator[tuple[Row, Row, Cell]]:
-    """Each pair with the first row's cell in a column, in `contrast` to the second's and corrected in its family.
+    """Each pair with the first row's cell in a column, in `contrast` to the second's and corrected
+    in its family.
 
     Methods are one family and their variants another, unless all are `one`.
     """
     cells = [contrast(row, other, column, metric, points) for row, other in pairs]
     data = [(row.data, other.data) for row, other in pairs]
     methods = {key for key, (row, _) in zip(data, pairs, strict=True) if row.is_method or one}
-    return ((*pair, cell) for pair, cell in zip(pairs, corrected(cells, data, methods), strict=True))
+    return (
+        (*pair, cell) for pair, cell in zip(pairs, corrected(cells, data, methods), strict=True)
+    )

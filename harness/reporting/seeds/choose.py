@@ -1,7 +1,8 @@
 """Which runs stand for a row of a table, and the row with its cells.
 
-One label may have been run more than once with something else changed: another data set, another version of a suite.
-One group of its runs is shown for each suite, of one training and one protocol; the others are counted, never mixed.
+One label may have been run more than once with something else changed: another data set, another
+version of a suite. One group of its runs is shown for each suite, of one training and one protocol;
+the others are counted, never mixed.
 """
 
 from __future__ import annotations
@@ -25,34 +26,42 @@ if TYPE_CHECKING:
     import pandas
 
 _LABEL = list(Label._fields)
-#: which group stands for a label: a present one before one of unknown state, and that before a stale one
+#: which group stands for a label: a present one before one of unknown state, and that before a
+#: stale one
 _RANKS = {PRESENT: 2, UNKNOWN: 1}
 
 
 def chosen(frames: Frames, *scores: pandas.DataFrame) -> pandas.DataFrame:
-    """The evaluations of one group of runs and one protocol for each label and suite, the present one if there is one.
+    """The evaluations of one group of runs and one protocol for each label and suite, the present
+    one if there is one.
 
-    Of present groups, the one with most seeds is chosen, of others the newest. Only evaluations with some of the
-    `scores` count. The lines are ordered by `row`, a number for each label and suite, and by seed; `evaluation` and
-    `run` are rows of the frames, `freshness` is the group's.
+    Of present groups, the one with most seeds is chosen, of others the newest. Only evaluations
+    with some of the `scores` count. The lines are ordered by `row`, a number for each label and
+    suite, and by seed; `evaluation` and `run` are rows of the frames, `freshness` is the group's.
     """
     import pandas
 
     with_scores = np.zeros(len(frames.evaluations), bool)
     for some in scores:
         with_scores[some["evaluation"].to_numpy()] = True
-    every = frames.evaluations[["run", "suite", "protocol", "finished"]].assign(state=frames.present)[with_scores]
+    every = frames.evaluations[["run", "suite", "protocol", "finished"]].assign(
+        state=frames.present
+    )[with_scores]
     every = every.rename_axis("evaluation").reset_index()
     every = every.join(frames.runs[[*_LABEL, "group", "seed"]], on="run")
     every["time"] = pandas.factorize(every["finished"], sort=True)[0]
     every["row"] = every.groupby([*_LABEL, "suite"], observed=True, sort=False).ngroup()
     grouped = every.groupby(["row", "group", "protocol"], observed=True, sort=False)
-    groups = grouped.agg(seeds=("seed", "nunique"), time=("time", "max"), state=("state", "first")).reset_index()
+    groups = grouped.agg(
+        seeds=("seed", "nunique"), time=("time", "max"), state=("state", "first")
+    ).reset_index()
     # texts, since categories would be sorted by first appearance
     groups = groups.astype({"group": str, "protocol": str, "state": object})
     groups["rank"] = groups["state"].map(_RANKS).fillna(0)
     groups["most"] = groups["seeds"].where(groups["state"] == PRESENT, 0)
-    groups = groups.sort_values(["row", "rank", "most", "time", "group", "protocol"], ascending=False)
+    groups = groups.sort_values(
+        ["row", "rank", "most", "time", "group", "protocol"], ascending=False
+    )
     best = groups.drop_duplicates("row").index
     kept = every[grouped.ngroup().isin(best)].sort_values(["row", "seed"])
     return kept.assign(freshness=kept["row"].map(_states(groups)))
@@ -61,28 +70,39 @@ def chosen(frames: Frames, *scores: pandas.DataFrame) -> pandas.DataFrame:
 def groups_of(kept: pandas.DataFrame) -> dict[Label, str]:
     """The chosen group of each label, in the first of its suites."""
     first = kept.drop_duplicates(_LABEL)
-    return {Label(*label): group for *label, group in first[[*_LABEL, "group"]].itertuples(index=False, name=None)}
+    return {
+        Label(*label): group
+        for *label, group in first[[*_LABEL, "group"]].itertuples(index=False, name=None)
+    }
 
 
 def _states(groups: pandas.DataFrame) -> dict[int, GroupState]:
     """The freshness of each row's first group; the others are hidden."""
     found: dict[int, list[tuple[int, str]]] = {}
-    for row, seeds, state in zip(*(groups[name].tolist() for name in ("row", "seeds", "state")), strict=True):
+    for row, seeds, state in zip(
+        *(groups[name].tolist() for name in ("row", "seeds", "state")), strict=True
+    ):
         found.setdefault(row, []).append((seeds, state))
     return {row: GroupState(*best, tuple(hidden)) for row, (best, *hidden) in found.items()}
 
 
 def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -> list[Row]:
-    """The rows of chosen evaluations, with the cells of all their `scores`, of whole tasks and of parts."""
+    """The rows of chosen evaluations, with the cells of all their `scores`, of whole tasks and of
+    parts.
+    """
     numbers, collapsed = _by_row(kept, scores), collapsed_runs(frames, kept["group"].unique())
     runs = frames.runs[["dev_task", "training", "pooling", "batches", "teachers"]]
     lines = kept[kept["row"].isin(numbers.keys())].join(runs, on="run")
     members: dict[int, list[tuple[Any, ...]]] = {}
-    columns = (lines[name].tolist() for name in ("row", "seed", "run", "group", "dev_task", "batches"))
+    columns = (
+        lines[name].tolist() for name in ("row", "seed", "run", "group", "dev_task", "batches")
+    )
     for row, *member in zip(*columns, strict=True):
         members.setdefault(row, []).append(tuple(member))
     firsts = lines_of(lines.drop_duplicates("row"))
-    return [_row(frames, first, members[first.row], numbers[first.row], collapsed) for first in firsts]
+    return [
+        _row(frames, first, members[first.row], numbers[first.row], collapsed) for first in firsts
+    ]
 
 
 #: the scores of a row: seeds and values, by part and column
@@ -95,16 +115,27 @@ def _by_row(kept: pandas.DataFrame, scores: Sequence[pandas.DataFrame]) -> Mappi
 
     of = ["row", "part", "task", "metric"]
     lines = pandas.concat([some.astype(dict.fromkeys(of[1:], object)) for some in scores])
-    lines = lines.merge(kept[["evaluation", "row", "seed"]], on="evaluation").sort_values(["row", "seed"])
-    lines["cell"] = pandas.factorize(lines.groupby(of, sort=False).ngroup())[0]  # in order of first appearance
+    lines = lines.merge(kept[["evaluation", "row", "seed"]], on="evaluation").sort_values(
+        ["row", "seed"]
+    )
+    lines["cell"] = pandas.factorize(lines.groupby(of, sort=False).ngroup())[
+        0
+    ]  # in order of first appearance
     lines = lines.drop_duplicates(["cell", "seed"]).sort_values("cell", kind="stable")
     starts = np.flatnonzero(np.diff(lines["cell"], prepend=-1))
     seeds, values, column_of = lines["seed"].tolist(), lines["value"].tolist(), cache(Column)
-    shared = cache(lambda *seeds: seeds)  # one tuple for the many cells of equal seeds, to save memory
+    shared = cache(
+        lambda *seeds: seeds
+    )  # one tuple for the many cells of equal seeds, to save memory
     places = pairwise([*starts.tolist(), len(lines)])
     found: dict[int, dict[PartColumn, tuple[tuple[int, ...], tuple[float, ...]]]] = {}
-    for (row, part, *column), (start, end) in zip(lines[of].iloc[starts].to_numpy(), places, strict=True):
-        found.setdefault(row, {})[part, column_of(*column)] = shared(*seeds[start:end]), tuple(values[start:end])
+    for (row, part, *column), (start, end) in zip(
+        lines[of].iloc[starts].to_numpy(), places, strict=True
+    ):
+        found.setdefault(row, {})[part, column_of(*column)] = (
+            shared(*seeds[start:end]),
+            tuple(values[start:end]),
+        )
     return found
 
 
@@ -115,15 +146,21 @@ def _row(
     numbers: RowScores,
     collapsed_of: Mapping[str, Collection[int]],
 ) -> Row:
-    """The row of evaluations in order of seeds, of one group or, where each seed picks its trial, of several.
+    """The row of evaluations in order of seeds, of one group or, where each seed picks its trial,
+    of several.
 
-    `first` is the line of the first one; each of the `members` has seed, run, group, dev task and batches.
+    `first` is the line of the first one; each of the `members` has seed, run, group, dev task and
+    batches.
     """
     seeds, rows, groups, dev_tasks, batches = zip(*members, strict=True)
     runs = dict[int, int]()
     for seed, run in zip(seeds, rows, strict=True):
         runs.setdefault(seed, run)
-    collapsed = {seed for seed, group in zip(seeds, groups, strict=True) if seed in collapsed_of.get(group, ())}
+    collapsed = {
+        seed
+        for seed, group in zip(seeds, groups, strict=True)
+        if seed in collapsed_of.get(group, ())
+    }
     dev, tasks = {*dev_tasks}, {column.task for _, column in numbers}
     free = unjudged(first.suite)
 
@@ -133,7 +170,8 @@ def _row(
         return caveats(collapsed, dev if judged else (), task, tasks)
 
     cells = {
-        at: Cell(*some, summarise(some[1]), weak(at[1].task, at[1].metric not in free)) for at, some in numbers.items()
+        at: Cell(*some, summarise(some[1]), weak(at[1].task, at[1].metric not in free))
+        for at, some in numbers.items()
     }
     label = Label(*(getattr(first, name) for name in _LABEL))
     return Row(
@@ -158,14 +196,16 @@ def _row(
 @cache
 def _training(text: str) -> Mapping[str, str]:
     """The values of a training by name."""
-    return {name: value for name, _, value in (pair.partition("=") for pair in text.split(",")) if name}
+    return {
+        name: value for name, _, value in (pair.partition("=") for pair in text.split(",")) if name
+    }
 
 
 def profile_runs(frames: Frames, profile: str, variants: Collection[str] | None = None) -> Frames:
     """The runs of a profile without `--set`, of all or of some variants.
 
-    Runs of the paper profile may be compared with printed numbers, so only those of the profile in this package
-    count, not those of a user's profile of the same name.
+    Runs of the paper profile may be compared with printed numbers, so only those of the profile in
+    this package count, not those of a user's profile of the same name.
     """
     wanted: dict[str, Collection[str]] = {"profile": [profile], "overrides": ["{}"]}
     wanted |= {"profile_origin": ["package"]} if profile == PAPER_PROFILE else {}

@@ -24,8 +24,9 @@ ORDERED = 0.2
 class Comparison:
     """Tests of row a against row b in one score. A test that needs more seeds is None.
 
-    `untrained` are the rows of the same encoders before training. `family` is the cell of the same test in a table,
-    corrected there, None if it is in no family. `points` is the margin of "equal", by default that of `contrast`.
+    `untrained` are the rows of the same encoders before training. `family` is the cell of the same
+    test in a table, corrected there, None if it is in no family. `points` is the margin of "equal",
+    by default that of `contrast`.
     """
 
     a: Row
@@ -62,12 +63,18 @@ class Comparison:
 
     @cached_property
     def tested(self) -> Cell:
-        """The cell of a compared with b's as in tables, not corrected, whether the metric is judged or not."""
-        return contrast(self.a, self.b, self.score.column, replace(self.metric, judged=True), self.points)
+        """The cell of a compared with b's as in tables, not corrected, whether the metric is judged
+        or not.
+        """
+        return contrast(
+            self.a, self.b, self.score.column, replace(self.metric, judged=True), self.points
+        )
 
     @property
     def deciding(self) -> TTest | None:
-        """The test that tables use: one-sample beside an untrained encoder, paired where both share their batches."""
+        """The test that tables use: one-sample beside an untrained encoder, paired where both share
+        their batches.
+        """
         return self.tested.test
 
     @property
@@ -76,7 +83,9 @@ class Comparison:
 
     @property
     def is_equal(self) -> bool:
-        """Whether no difference but equivalence is shown, in the family of the test if it is in one."""
+        """Whether no difference but equivalence is shown, in the family of the test if it is in
+        one.
+        """
         return (self.family or self.tested).verdict is Significance.EQUAL
 
     @property
@@ -101,7 +110,9 @@ class Comparison:
 
     @cached_property
     def permutation(self) -> Permutation:
-        """The permutation test of the deciding test's design: of the sides of pairs, else of values."""
+        """The permutation test of the deciding test's design: of the sides of pairs, else of
+        values.
+        """
         by_seed = self.paired_by_design
         return stats.permutation_test(*(self.pairs if by_seed else self.values), paired=by_seed)
 
@@ -127,17 +138,20 @@ class Comparison:
         )
 
     def decisions(self) -> dict[str, int]:
-        """The decision of each test, by its name: 1 if a has the larger mean, -1 if b has, 0 if it cannot tell.
+        """The decision of each test, by its name: 1 if a has the larger mean, -1 if b has, 0 if it
+        cannot tell.
 
-        A test that can never tell them apart with so few seeds is left out, and so are tests of another design than
-        pairs where the deciding test is paired.
+        A test that can never tell them apart with so few seeds is left out, and so are tests of
+        another design than pairs where the deciding test is paired.
         """
         if self.one_sample:
             return {}
         named = {"the paired t-test": self.paired} if len(self.pairs[0]) >= FEWEST_SEEDS else {}
         if not self.paired_by_design:
             named = {"the pooled t-test": self.pooled, "Welch's t-test": self.welch, **named}
-        decisions = {name: (test.difference, test.p < ALPHA) for name, test in named.items() if test}
+        decisions = {
+            name: (test.difference, test.p < ALPHA) for name, test in named.items() if test
+        }
         size = self.permutation.difference
         if self.permutation.smallest < ALPHA:
             decisions["the permutation test"] = size, self.permutation.p < ALPHA
@@ -145,16 +159,25 @@ class Comparison:
             decisions["the bootstrap"] = size, not self.bootstrap.low <= 0 <= self.bootstrap.high
         if self.dominance is not None and not self.paired_by_design:
             decisions["almost stochastic order"] = size, self.dominance < ORDERED
-        return {name: (1 if size > 0 else -1) if shown else 0 for name, (size, shown) in decisions.items()}
+        return {
+            name: (1 if size > 0 else -1) if shown else 0
+            for name, (size, shown) in decisions.items()
+        }
 
     def _is_better(self, first: Row, second: Row) -> bool:
         return ahead(self.cell(first).summary.mean, self.cell(second).summary.mean, self.metric)
 
     @property
     def lacking(self) -> list[str]:
-        """The encoders whose untrained run is missing; empty if any of the scores is an untrained encoder's."""
+        """The encoders whose untrained run is missing; empty if any of the scores is an untrained
+        encoder's.
+        """
         rows = (self.a, self.b, *self.untrained)
-        return sorted({row.label.encoder for row in rows}) if all(row.is_trained for row in rows) else []
+        return (
+            sorted({row.label.encoder for row in rows})
+            if all(row.is_trained for row in rows)
+            else []
+        )
 
     def warnings(self) -> Iterator[str]:
         """Yield what weakens the comparison."""
@@ -173,28 +196,45 @@ class Comparison:
         for row in self.untrained:
             behind = [other for other in (self.a, self.b) if self._is_better(row, other)]
             if behind:
-                name = row.name + ", at another pooling" * any(other.pooling != row.pooling for other in behind)
+                name = row.name + ", at another pooling" * any(
+                    other.pooling != row.pooling for other in behind
+                )
                 yield f"the untrained encoder, {name}, is ahead of {' and '.join(other.name for other in behind)}"
 
     def conclusion(self) -> str:
         """Return one sentence, by the deciding test; if other tests disagree, it says so."""
         test, digits, a, b = self.deciding, self.metric.digits, self.a, self.b
-        counts, stds = zip(*((cell.summary.n, cell.summary.std or 0.0) for cell in self.cells), strict=True)
+        counts, stds = zip(
+            *((cell.summary.n, cell.summary.std or 0.0) for cell in self.cells), strict=True
+        )
         if test is None or (max(counts) if self.one_sample else min(counts)) < FEWEST_SEEDS:
-            has = f"{counts[0]} and {count_of(counts[1], 'seed')}; {FEWEST_SEEDS} each are the fewest"
+            has = (
+                f"{counts[0]} and {count_of(counts[1], 'seed')}; {FEWEST_SEEDS} each are the fewest"
+            )
             return f"Too few seeds to compare {a.name} and {b.name} ({has})."
         size = f"{signed(test.difference, digits)}, 95% interval {interval_text(test.low, test.high, digits)}"
         if not any(stds):
             return f"No conclusion for {a.name} and {b.name}: the scores of neither vary over seeds ({size})."
         size += f", {p_value(test.p)}{self._by_pairs}"
-        decisions, within = self.decisions(), bound(self.tested.equivalence, digits, equal=self.is_equal)
-        other = f"; the tests disagree: {_disagreement(decisions)}" if len(set(decisions.values())) > 1 else ""
+        decisions, within = (
+            self.decisions(),
+            bound(self.tested.equivalence, digits, equal=self.is_equal),
+        )
+        other = (
+            f"; the tests disagree: {_disagreement(decisions)}"
+            if len(set(decisions.values())) > 1
+            else ""
+        )
         if test.p < ALPHA and not self.metric.judged:
             side = "higher" if test.difference > 0 else "lower"
             return f"{a.name} is {side} than {b.name} ({size}); {self.metric.name} alone does not say which is better."
         if test.p < ALPHA:
             side = "better" if ahead(test.difference, 0, self.metric) else "worse"
-            small = f", but {within}" if self.tested.equivalence and self.tested.equivalence.p < ALPHA else ""
+            small = (
+                f", but {within}"
+                if self.tested.equivalence and self.tested.equivalence.p < ALPHA
+                else ""
+            )
             return f"{a.name} is {side} than {b.name}{self._in_family(size)}{small}{other}."
         if self.is_equal:
             return f"{a.name} and {b.name} are {within} ({size}){other}."
@@ -220,14 +260,27 @@ class Comparison:
         return f" alone ({size}), not after correction over {tests} tests ({p_value(p)})"
 
     def _power(self, test: TTest) -> str:
-        """The seeds or pairs that would decide if the difference and the deviations are real; empty where none do."""
+        """The seeds or pairs that would decide if the difference and the deviations are real; empty
+        where none do.
+        """
         equal, sides = self.tested.equivalence, [cell.summary for cell in self.cells]
         std, there = test.error * (test.df + 1) ** 0.5, int(test.df) + 1
         if test.design == "independent":
-            std, there = (sum((side.std or 0.0) ** 2 for side in sides) / 2) ** 0.5, min(side.n for side in sides)
-        needed = stats.seeds_to_decide(test.difference, std, equal.margin if equal else None, other=test.design)
-        things = {"independent": "seeds each", "paired": "pairs", "one sample": "seeds"}[test.design]
-        return f"; if real, {max(needed, there + 1)} {things} would decide with 80% power" if needed else ""
+            std, there = (
+                (sum((side.std or 0.0) ** 2 for side in sides) / 2) ** 0.5,
+                min(side.n for side in sides),
+            )
+        needed = stats.seeds_to_decide(
+            test.difference, std, equal.margin if equal else None, other=test.design
+        )
+        things = {"independent": "seeds each", "paired": "pairs", "one sample": "seeds"}[
+            test.design
+        ]
+        return (
+            f"; if real, {max(needed, there + 1)} {things} would decide with 80% power"
+            if needed
+            else ""
+        )
 
     def rows(self) -> Iterator[tuple[str, str, str, str]]:
         """Each test, the deciding one first: its name, value, interval and p-value."""
@@ -235,15 +288,24 @@ class Comparison:
         independent = {"t-test (pooled)": self.pooled, "t-test (Welch)": self.welch}
         by_seed = {f"t-test, paired by {count_of(len(self.pairs[0]), 'seed')}": self.paired}
         tests = by_seed | independent if self.paired_by_design else independent | by_seed
-        for name, test in ({"t-test (one sample)": self.deciding} if self.one_sample else tests).items():
+        for name, test in (
+            {"t-test (one sample)": self.deciding} if self.one_sample else tests
+        ).items():
             size = signed(test.difference, digits) if test else ABSENT
-            yield f"difference, {name}", size, between(test, digits), p_value(test.p) if test else "too few seeds"
+            yield (
+                f"difference, {name}",
+                size,
+                between(test, digits),
+                p_value(test.p) if test else "too few seeds",
+            )
         if equal:
             within = f"within {at_most(equal.bound, digits)}, margin {equal.margin:.2g}"
             yield "equivalence (90% interval)", within, between(equal, digits), p_value(equal.p)
         if self.one_sample:
             return
-        how = f"{'exact' if permuted.exact else '20,000 draws'}{', by seed' * self.paired_by_design}"
+        how = (
+            f"{'exact' if permuted.exact else '20,000 draws'}{', by seed' * self.paired_by_design}"
+        )
         least = f"{p_value(permuted.p)} (smallest possible {permuted.smallest:.2g})"
         yield f"permutation test ({how})", signed(permuted.difference, digits), "", least
         yield "difference, bootstrap", "", between(self.bootstrap, digits), ""
@@ -261,5 +323,8 @@ def _disagreement(decisions: Mapping[str, int]) -> str:
     said = {1: "a difference up by", -1: "a difference down by", 0: "none by"}
     if {1, -1} - set(decisions.values()):
         said |= dict.fromkeys((1, -1), "a difference by")
-    names = {value: [name for name, decision in decisions.items() if decision == value] for value in (1, -1, 0)}
+    names = {
+        value: [name for name, decision in decisions.items() if decision == value]
+        for value in (1, -1, 0)
+    }
     return "; ".join(f"{said[value]} {', '.join(some)}" for value, some in names.items() if some)

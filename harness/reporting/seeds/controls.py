@@ -1,19 +1,26 @@
-"""Controls: rows that lack an ingredient of a row's training, and whether one of them explains its score.
+"""Controls: rows that lack an ingredient of a row's training, and whether one of them explains its
+score.
 
-Which rows are controls follows from what runs record (variant, setting, encoder, teachers) and from what methods
-declare, never from scores:
+Which rows are controls follows from what runs record (variant, setting, encoder, teachers) and from
+what methods declare, never from scores:
 
 - the untrained encoder, at each pooling;
-- each text teacher alone: the model whose features of captions the row learns from, evaluated as an encoder;
-- unmatched images: the variant with their features shuffled, drawn at random, replaced by noise, or permuted: these
-  last stay the same for all captions of an image, so that what they still gain is paraphrase, not sight;
-- text alone, on the same rows and steps: SimCSE in the same setting, and the variant with its method's `text_only`;
-- twice as much text in place of the images: SimCSE in the same setting with twice the steps or epochs.
+- each text teacher alone: the model whose features of captions the row learns from, evaluated as an
+  encoder;
+- unmatched images: the variant with their features shuffled, drawn at random, replaced by noise, or
+  permuted: these last stay the same for all captions of an image, so that what they still gain is
+  paraphrase, not sight;
+- text alone, on the same rows and steps: SimCSE in the same setting, and the variant with its
+  method's `text_only`;
+- twice as much text in place of the images: SimCSE in the same setting with twice the steps or
+  epochs.
 
-A row is confounded if one of its controls has an equal or better mean, or if the row is not significantly better than
-it. A row has to beat each of its controls (an intersection-union test), so these tests need no correction.
+A row is confounded if one of its controls has an equal or better mean, or if the row is not
+significantly better than it. A row has to beat each of its controls (an intersection-union test),
+so these tests need no correction.
 
-A row without some loss terms is a control too, which cannot show anything if these carry no part of the gradient.
+A row without some loss terms is a control too, which cannot show anything if these carry no part of
+the gradient.
 """
 
 from __future__ import annotations
@@ -33,7 +40,17 @@ from harness.method.naming import name_of
 from harness.metrics import Column, Metric, Significance
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.seeds.cells import Cell, Label, Row, ahead, contrast, trained_apart
-from harness.spec import BASELINE, CONTROLS, MEDIA, RUN, UNTRAINED, RunSpec, SpecError, Variant, split
+from harness.spec import (
+    BASELINE,
+    CONTROLS,
+    MEDIA,
+    RUN,
+    UNTRAINED,
+    RunSpec,
+    SpecError,
+    Variant,
+    split,
+)
 
 #: the method that is trained on the text of a stream alone
 TEXT_ONLY = {"sentences": BASELINE, "triplets": f"{BASELINE}-sup"}
@@ -43,7 +60,8 @@ LEAST_SHARE = 0.01
 
 
 class Control(NamedTuple):
-    """What a control is, and the label of its runs; `seed` is that of the one run that is the teacher.
+    """What a control is, and the label of its runs; `seed` is that of the one run that is the
+    teacher.
 
     One that is not `needed` counts if it was run, and is not missed otherwise.
     """
@@ -55,7 +73,9 @@ class Control(NamedTuple):
 
 
 class Rival(NamedTuple):
-    """A control with scores: its row and cell, and the cell of the row that it is a control of, tested against it."""
+    """A control with scores: its row and cell, and the cell of the row that it is a control of,
+    tested against it.
+    """
 
     control: Control
     row: Row
@@ -80,19 +100,33 @@ def controls_of(row: Row) -> Iterator[Control]:
     except UserError:  # a method that is not installed
         return
     images = {name for of, name in row.teachers if of == "image"}
-    for key in (key for key in declared.teacher_options if key.startswith("image") and not images & {*CONTROLS}):
+    for key in (
+        key
+        for key in declared.teacher_options
+        if key.startswith("image") and not images & {*CONTROLS}
+    ):
         for value in CONTROLS if images else ():
-            # only the profile's own image teacher can be shuffled; with one caption an image, that is to permute
-            telling = value == "shuffled" or (value == "permuted" and "captions=all" in label.setting)
+            # only the profile's own image teacher can be shuffled; with one caption an image, that
+            # is to permute
+            telling = value == "shuffled" or (
+                value == "permuted" and "captions=all" in label.setting
+            )
             needed = telling and profile is not None and images == {profile.images}
-            yield Control(UNMATCHED, label._replace(variant=_with(variant, {key: value})), needed=needed)
+            yield Control(
+                UNMATCHED, label._replace(variant=_with(variant, {key: value})), needed=needed
+            )
     if {"pairs", *MEDIA} & {*declared.streams}:
         texts = [TEXT_ONLY[stream] for stream in declared.streams if stream in TEXT_ONLY]
         others = [*texts, *([_with(variant, declared.text_only)] if declared.text_only else [])]
-        yield from (Control("training on the same text alone", label._replace(variant=other)) for other in others)
+        yield from (
+            Control("training on the same text alone", label._replace(variant=other))
+            for other in others
+        )
         for twice in _twice(row.training):
             longer = (label._replace(variant=f"{text}[{twice}]") for text in texts)
-            yield from (Control("training on twice as much text", other, needed=False) for other in longer)
+            yield from (
+                Control("training on twice as much text", other, needed=False) for other in longer
+            )
 
 
 def _twice(training: Mapping[str, str]) -> list[str]:
@@ -102,7 +136,9 @@ def _twice(training: Mapping[str, str]) -> list[str]:
 
 
 def _alone(name: str, profile: Profile | None, teacher: str) -> Iterator[Control]:
-    """The run of a text teacher of the profile `name`; none for a model that is no sentence encoder, such as CLIP's."""
+    """The run of a text teacher of the profile `name`; none for a model that is no sentence
+    encoder, such as CLIP's.
+    """
     table = profile.teachers.get(teacher) if profile else None
     if teacher.startswith(RUN):
         spec = RunSpec.parse(teacher.removeprefix(RUN))
@@ -112,7 +148,9 @@ def _alone(name: str, profile: Profile | None, teacher: str) -> Iterator[Control
     elif table and table.captions:
         yield from _alone(name, profile, table.captions)
     elif profile and table and table.kind == "text" and table.hub:
-        encoder = next((own for own, model in profile.encoders.items() if model.hub == table.hub), table.hub)
+        encoder = next(
+            (own for own, model in profile.encoders.items() if model.hub == table.hub), table.hub
+        )
         label = Label(name, f"{UNTRAINED}[pooling={table.pooling}]", UNTRAINED, encoder, "")
         yield Control("the text teacher alone", label)
 
@@ -128,14 +166,26 @@ def _with(variant: Variant, values: Mapping[str, object]) -> str:
 
 
 def rivals(
-    row: Row, rows: Mapping[Label, Row], column: Column, metric: Metric, shared: Collection[Control] = ()
+    row: Row,
+    rows: Mapping[Label, Row],
+    column: Column,
+    metric: Metric,
+    shared: Collection[Control] = (),
 ) -> list[Rival]:
-    """The controls of a row among `rows`, without `shared` ones: those that confound it first, the best mean first."""
+    """The controls of a row among `rows`, without `shared` ones: those that confound it first, the
+    best mean first.
+    """
     found = dict[tuple[Label, int | None], Rival]()
     for control in controls_of(row):
         other, at = rows.get(control.label), (control.label, control.seed)
         cell = other.cells.get(column) if other else None
-        if not other or not cell or other is row or control in shared or control.seed not in (None, *cell.seeds):
+        if (
+            not other
+            or not cell
+            or other is row
+            or control in shared
+            or control.seed not in (None, *cell.seeds)
+        ):
             continue
         cell = cell if control.seed is None else cell.of_seed(control.seed)
         tested = contrast(row, other, column, metric, seed=control.seed)
@@ -144,7 +194,9 @@ def rivals(
         what = f"{found[at].control.what}, also {control.what}" if at in found else control.what
         found[at] = Rival(control._replace(what=what), other, cell, tested, not beaten)
     sign = 1 if metric.larger_is_better else -1
-    return sorted(found.values(), key=lambda rival: (not rival.confounds, -sign * rival.cell.summary.mean))
+    return sorted(
+        found.values(), key=lambda rival: (not rival.confounds, -sign * rival.cell.summary.mean)
+    )
 
 
 def rival_text(rival: Rival, row: Row, metric: Metric) -> str:
@@ -152,7 +204,10 @@ def rival_text(rival: Rival, row: Row, metric: Metric) -> str:
     mean, test = rival.cell.summary.mean, rival.tested.test
     size = fixed(abs(mean - rival.tested.summary.mean), metric.digits)
     side = "below" if mean < rival.tested.summary.mean else "above"
-    sure, apart = p_value(test.p) if test else "too few seeds to test", trained_apart(row.training, rival.row.training)
+    sure, apart = (
+        p_value(test.p) if test else "too few seeds to test",
+        trained_apart(row.training, rival.row.training),
+    )
     sure += f", trained with {apart}" if apart else ""
     what = f"{rival.control.what} ({rival.row.label.name}) scores {fixed(mean, metric.digits)}"
     return f"{what}, {size} {side} {row.label.name} ({sure})"
@@ -161,28 +216,47 @@ def rival_text(rival: Rival, row: Row, metric: Metric) -> str:
 def control_text(some: Sequence[Rival], row: Row, metric: Metric) -> str:
     """Name the strongest of some controls in a sentence; empty without one."""
     said = rival_text(some[0], row, metric) if some else ""
-    return said and (f" Confounded: {said}." if some[0].confounds else f" The strongest control: {said}.")
+    return said and (
+        f" Confounded: {said}." if some[0].confounds else f" The strongest control: {said}."
+    )
 
 
 def missing_controls(
     row: Row, rows: Mapping[Label, Row], column: Column, commands: Commands
 ) -> Iterator[tuple[str, str]]:
     """Each kind of needed controls without a score in a column, and the command that adds them."""
-    absent = (one for one in controls_of(row) if one.needed and column not in getattr(rows.get(one.label), "cells", ()))
-    for (what, label), some in groupby(absent, lambda one: (one.what, one.label._replace(variant=""))):
+    absent = (
+        one
+        for one in controls_of(row)
+        if one.needed and column not in getattr(rows.get(one.label), "cells", ())
+    )
+    for (what, label), some in groupby(
+        absent, lambda one: (one.what, one.label._replace(variant=""))
+    ):
         variants = dict.fromkeys(one.label.variant for one in some)
-        seeds = None if label.setting == UNTRAINED else ",".join(map(str, row.seeds)) + "," * (len(row.seeds) == 1)
+        seeds = (
+            None
+            if label.setting == UNTRAINED
+            else ",".join(map(str, row.seeds)) + "," * (len(row.seeds) == 1)
+        )
         try:
             values = parse_overrides(split(label.overrides)) if label.overrides else {}
         except UserError:  # values that no command can name
             continue
-        place = {"methods": [*variants], "settings": label.setting, "encoders": label.encoder, "seeds": seeds}
+        place = {
+            "methods": [*variants],
+            "settings": label.setting,
+            "encoders": label.encoder,
+            "seeds": seeds,
+        }
         command = commands.run(profile=label.profile, **place, set=values)
         yield f"{what} ({'; '.join(str(name_of(each)) for each in variants)})", command
 
 
 def powerless(row: Row, other: Row) -> str:
-    """`cannot show anything: cons carries 0.1 % of the gradient`, of two rows one of which lacks only such terms."""
+    """`cannot show anything: cons carries 0.1 % of the gradient`, of two rows one of which lacks
+    only such terms.
+    """
     removed = removed_terms(row, other) or removed_terms(other, row)
     if not removed or max(removed.values()) >= LEAST_SHARE:
         return ""
@@ -191,7 +265,9 @@ def powerless(row: Row, other: Row) -> str:
 
 
 def removed_terms(full: Row, other: Row) -> dict[str, float]:
-    """The largest shares of the terms that another row lacks, if it differs in `without` and weights of 0 alone."""
+    """The largest shares of the terms that another row lacks, if it differs in `without` and
+    weights of 0 alone.
+    """
     mine, theirs = full.label.parsed, other.label.parsed
     if not (mine and theirs) or (mine.name, mine.reading) != (theirs.name, theirs.reading):
         return {}
@@ -201,4 +277,8 @@ def removed_terms(full: Row, other: Row) -> dict[str, float]:
     if not (whole and zeros) or full.label._replace(variant=other.label.variant) != other.label:
         return {}
     gone, left = changed.get("without", "").split("+"), other.spent.shares
-    return {term: most for term, most in full.spent.shares.items() if term in gone or (left and not left.get(term))}
+    return {
+        term: most
+        for term, most in full.spent.shares.items()
+        if term in gone or (left and not left.get(term))
+    }

@@ -1,4 +1,5 @@
-"""Each variant's gain over the baseline of its setting and encoder, best first, and the sentences on gains.
+"""Each variant's gain over the baseline of its setting and encoder, best first, and the sentences
+on gains.
 
 The untrained encoder is shown with the variants trained from it, preferably with their pooling.
 """
@@ -15,8 +16,22 @@ from harness.formatting import count_of, fixed, interval_text
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
-from harness.reporting.seeds.cells import Cell, Label, Row, compared, contrast, difference, trained_apart
-from harness.reporting.seeds.controls import UNMATCHED, control_text, missing_controls, rival_text, rivals
+from harness.reporting.seeds.cells import (
+    Cell,
+    Label,
+    Row,
+    compared,
+    contrast,
+    difference,
+    trained_apart,
+)
+from harness.reporting.seeds.controls import (
+    UNMATCHED,
+    control_text,
+    missing_controls,
+    rival_text,
+    rivals,
+)
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import Sentence, certainty, judged, suite_title
 from harness.reporting.tables.grids import summary_text
@@ -27,13 +42,19 @@ MOST_NAMES = 5
 
 
 def has_trained_pooling(block: Block, row: Row) -> bool:
-    """Whether a row has the pooling of most trained rows of a block; in a tie, the pooling of the first row counts."""
+    """Whether a row has the pooling of most trained rows of a block; in a tie, the pooling of the
+    first row counts.
+    """
     counts = Counter(row.pooling for row in block.trained)
     return not counts or row.pooling == counts.most_common(1)[0][0]
 
 
-def untrained_tests(block: Block, column: Column, metric: Metric, untrained: Row) -> Iterator[tuple[Row, Row, Cell]]:
-    """The trained rows of a block tested against an untrained one: methods are one family, variants another."""
+def untrained_tests(
+    block: Block, column: Column, metric: Metric, untrained: Row
+) -> Iterator[tuple[Row, Row, Cell]]:
+    """The trained rows of a block tested against an untrained one: methods are one family, variants
+    another.
+    """
     pairs = [(row, untrained) for row in block.trained if column in row.cells]
     return compared(pairs, column, metric, block.points)
 
@@ -41,15 +62,20 @@ def untrained_tests(block: Block, column: Column, metric: Metric, untrained: Row
 def untrained_texts(forest: Forest) -> Iterator[str]:
     """Compare the untrained encoder with the trained rows of a block on the suite's average.
 
-    The encoder is read at its best pooling. Yields nothing if the suite has several averages, or if smaller is better.
+    The encoder is read at its best pooling. Yields nothing if the suite has several averages, or if
+    smaller is better.
     """
     block, column = forest.block, forest.column
     if forest.table.averages != [column] or not forest.metric.larger_is_better:
         return
-    trained, untrained = ([row for row in rows if column in row.cells] for rows in (block.trained, block.untrained))
+    trained, untrained = (
+        [row for row in rows if column in row.cells] for rows in (block.trained, block.untrained)
+    )
     if not trained or not untrained:
         return
-    yield _untrained_text(forest, max(untrained, key=lambda row: row.cells[column].summary.mean), trained)
+    yield _untrained_text(
+        forest, max(untrained, key=lambda row: row.cells[column].summary.mean), trained
+    )
 
 
 def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row]) -> str:
@@ -62,7 +88,9 @@ def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row]) -> s
         return f"{summary_text(row.cells[column].summary, metric.digits)} ({row.label.name})"
 
     behind, top = [row for row in trained if mean(row) < mean(untrained)], max(trained, key=mean)
-    pooling = "" if has_trained_pooling(block, untrained) else ", at another pooling than the trained"
+    pooling = (
+        "" if has_trained_pooling(block, untrained) else ", at another pooling than the trained"
+    )
     where = f"{metric.title}, {suite_title(forest.table.suite)} average"
     scores = f"untrained {scored(untrained)}{pooling}, best trained {scored(top)}, {where}"
     if not behind:
@@ -73,8 +101,12 @@ def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row]) -> s
     count = count_of(len(trained), "trained variant")
     every = f"all {count}" if len(trained) > 1 else "the one trained variant"
     many = every if len(behind) == len(trained) else f"{len(behind)} of {count}"
-    names = f": {'; '.join(str(row.label.name) for row in behind)}" if len(behind) <= MOST_NAMES else ""
-    said = [f"{certain or 'none'} significantly, one-sample t-tests with Holm's correction"] * (few < len(trained))
+    names = (
+        f": {'; '.join(str(row.label.name) for row in behind)}" if len(behind) <= MOST_NAMES else ""
+    )
+    said = [f"{certain or 'none'} significantly, one-sample t-tests with Holm's correction"] * (
+        few < len(trained)
+    )
     said += [f"{few} with too few seeds to test"] * (few > 0)
     return f"The untrained encoder beats {many}{names} ({'; '.join(said)}): {scores}."
 
@@ -83,8 +115,8 @@ def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row]) -> s
 class Gain:
     """A row of a forest: a variant's gain over the baseline, positive if the variant is better.
 
-    `low` and `high` are the ends of the 95 % interval, equal to `size` where there is none. `kind` is the verdict
-    before correction, or why there is none.
+    `low` and `high` are the ends of the 95 % interval, equal to `size` where there is none. `kind`
+    is the verdict before correction, or why there is none.
     """
 
     row: Row
@@ -103,7 +135,8 @@ class Gain:
 class Forest:
     """The rows of one setting and encoder against their baseline in one column, best first.
 
-    Without a baseline, `base` is None and sizes are the scores themselves, with the sign of the better direction.
+    Without a baseline, `base` is None and sizes are the scores themselves, with the sign of the
+    better direction.
     """
 
     table: SummaryTable
@@ -147,7 +180,9 @@ def forests(table: SummaryTable, column: Column | None = None, fewest: int = 2) 
     column = column or next(iter(table.averages), None)
     if column is None:
         return []
-    every = (_forest(table, block, column) for block in table.blocks if block.trained or fewest == 1)
+    every = (
+        _forest(table, block, column) for block in table.blocks if block.trained or fewest == 1
+    )
     return [forest for forest in every if len(forest.gains) >= fewest]
 
 
@@ -158,7 +193,9 @@ def importance(forest: Forest) -> tuple[int, ...]:
 
 
 def methods(forest: Forest) -> list[Gain]:
-    """The methods themselves, best first, without their variants; where a method has variants only, its best one."""
+    """The methods themselves, best first, without their variants; where a method has variants only,
+    its best one.
+    """
     gains: dict[str, Gain] = {}
     for gain in forest.gains:
         if gain.row.is_trained:
@@ -174,7 +211,8 @@ def _forest(table: SummaryTable, block: Block, column: Column) -> Forest:
     base = main_baseline(block, column) if sum(row.is_trained for row in rows) > 1 else None
     gains = []
     for row in rows:
-        # rows of the baseline itself and of the untrained encoder are compared with the main baseline
+        # rows of the baseline itself and of the untrained encoder are compared with the main
+        # baseline
         other = base if block.is_baseline(row) or not row.is_trained else block.baseline(row.label)
         if base is None or (other and column in other.cells):
             gains.append(_gain(block, row, other if base else None, column, metric))
@@ -182,7 +220,9 @@ def _forest(table: SummaryTable, block: Block, column: Column) -> Forest:
 
 
 def main_baseline(block: Block, column: Column) -> Row | None:
-    """The baseline's row without overrides, or else its first one; None where it has no score in a column."""
+    """The baseline's row without overrides, or else its first one; None where it has no score in a
+    column.
+    """
     baselines = [row for row in block.rows if block.is_baseline(row) and column in row.cells]
     return min(baselines, key=lambda row: bool(row.label.overrides), default=None)
 
@@ -192,13 +232,22 @@ def _gain(block: Block, row: Row, base: Row | None, column: Column, metric: Metr
     cell, sign = row.cells[column], 1 if metric.larger_is_better else -1
     size = cell.summary.mean
     ends: TTest | Interval | None = None
-    kind = "not tested" if row.is_trained else "untrained" if has_trained_pooling(block, row) else "other pooling"
+    kind = (
+        "not tested"
+        if row.is_trained
+        else "untrained"
+        if has_trained_pooling(block, row)
+        else "other pooling"
+    )
     if base is None:
         ends = mean_interval(cell.summary)
     elif row.data == base.data:
         size, kind = difference(cell, base.cells[column]), "baseline"
     else:  # without a verdict, such as the baseline with `--set` values, there is an interval still
-        size, ends = difference(cell, base.cells[column]), cell.test or contrast(row, base, column, metric).test
+        size, ends = (
+            difference(cell, base.cells[column]),
+            cell.test or contrast(row, base, column, metric).test,
+        )
         kind = str(cell.verdict or Significance.NONE) if cell.test else kind
     low, high = sorted((sign * ends.low, sign * ends.high)) if ends else (sign * size, sign * size)
     return Gain(row, cell, sign * size, low, high, kind)
@@ -211,15 +260,21 @@ def lacking(forest: Forest, commands: Commands) -> Iterator[tuple[str, str]]:
 
 
 def headline(forest: Forest, commands: Commands = DEFAULT_COMMANDS) -> list[Sentence]:
-    """The sentences of a leaderboard: on the leader, the untrained encoder, controls, and stale or incomplete runs."""
+    """The sentences of a leaderboard: on the leader, the untrained encoder, controls, and stale or
+    incomplete runs.
+    """
     stale = freshness_notes(row.weakness() for row in forest.block.rows)
-    missing = [f"Control missing: {what}; run `{command}`." for what, command in lacking(forest, commands)]
+    missing = [
+        f"Control missing: {what}; run `{command}`." for what, command in lacking(forest, commands)
+    ]
     texts = (lead_text(forest), *missing, *untrained_texts(forest), *_unmatched(forest), *stale)
     return [Sentence(f"{forest.place}, profile {forest.table.profile}", text) for text in texts]
 
 
 def lead_text(forest: Forest) -> str:
-    """The leader against the next method, with the result of their test; fewer than three seeds support no claim."""
+    """The leader against the next method, with the result of their test; fewer than three seeds
+    support no claim.
+    """
     where = f"on {forest.place}, profile {forest.table.profile} ({suite_title(forest.table.suite)} average)"
     ranked = methods(forest)
     if not ranked:
@@ -238,7 +293,9 @@ def lead_text(forest: Forest) -> str:
         return f"{best.name} scores {score} {where}, {following.name} {_scored(forest, following)}: {few}.{weak}"
     if best.row.data == following.row.data:
         return f"{best.name} and {following.name} have the same scores {where}: {score}.{weak}"
-    base = next((entry for entry in ranked if entry.row == forest.block.baseline(best.row.label)), None)
+    base = next(
+        (entry for entry in ranked if entry.row == forest.block.baseline(best.row.label)), None
+    )
     cell = best.cell if base is following else forest.tested(best.row, following.row)
     said = _against(forest, best, following, cell)
     if base and base is not following:
@@ -280,7 +337,11 @@ def _unmatched(forest: Forest) -> Iterator[str]:
             meaning = "; no evidence that matching features matter" if rival.tested.test else ""
             if rival.tested.verdict is Significance.BETTER:
                 gained = gain.cell.verdict is Significance.BETTER
-                meaning = "; the gain depends on matching features" if gained else "; matching features matter"
+                meaning = (
+                    "; the gain depends on matching features"
+                    if gained
+                    else "; matching features matter"
+                )
             elif rival.tested.verdict is Significance.WORSE:
                 meaning = "; scrambled features do better than matching ones"
             yield f"Control: {rival_text(rival, gain.row, forest.metric)}{meaning}."

@@ -1,4 +1,6 @@
-"""Look up the runs that a user names: the two sides and the score of a comparison, and groups of runs in a folder."""
+"""Look up the runs that a user names: the two sides and the score of a comparison, and groups of
+runs in a folder.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,16 @@ from harness.reporting.seeds.gains import untrained_tests
 from harness.reporting.seeds.summary import Block, against_methods, claim_tests, summary_tables
 from harness.reporting.tables.filled import filled_tables
 from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
-from harness.store import PRESENT, UNKNOWN, Frames, Result, frames_of, lines_of, metrics_of, overrides_text
+from harness.store import (
+    PRESENT,
+    UNKNOWN,
+    Frames,
+    Result,
+    frames_of,
+    lines_of,
+    metrics_of,
+    overrides_text,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -44,10 +55,10 @@ def compare_variants(
 ) -> Comparison:
     """Compare two variants, or two VARIANT/SETTING/ENCODER, in SUITE.TASK[.METRIC].
 
-    `mcse#1a2b3c` is the group of runs whose name, or a fingerprint in it, begins with 1a2b3c. The keyword arguments
-    restrict the runs of both; without `overrides`, runs without any are preferred. `points` is the largest
-    difference that counts as equal. Raises UserError when no runs match, with what there is, or when several do,
-    with the option that tells them apart.
+    `mcse#1a2b3c` is the group of runs whose name, or a fingerprint in it, begins with 1a2b3c. The
+    keyword arguments restrict the runs of both; without `overrides`, runs without any are
+    preferred. `points` is the largest difference that counts as equal. Raises UserError when no
+    runs match, with what there is, or when several do, with the option that tells them apart.
     """
     frames, metrics = frames_of(results), metrics_of(results)
     score = find_score(metric, frames, metrics)
@@ -68,8 +79,12 @@ def compare_variants(
     found = (_rows(frames, side, [label]) for side, label in zip(sides, labels, strict=True))
     first, second = (replace(row, asked=group) for (row,), group in zip(found, asked, strict=True))
     encoders = {(label.profile, label.encoder) for label in labels}
-    others = (label for label in groups_of(kept) if label.setting == UNTRAINED and label not in labels)
-    untrained = _rows(frames, kept, [label for label in others if (label.profile, label.encoder) in encoders])
+    others = (
+        label for label in groups_of(kept) if label.setting == UNTRAINED and label not in labels
+    )
+    untrained = _rows(
+        frames, kept, [label for label in others if (label.profile, label.encoder) in encoders]
+    )
     mine = frames.where(profile={label.profile for label in labels})
     tables = summary_tables(mine, metrics, only=score.suite, points=points)
     blocks = [block for table in tables for block in table.blocks]
@@ -87,15 +102,29 @@ def _tested_pairs(
 ) -> Iterator[tuple[Label, Label, Cell | None]]:
     """The pairs that tables test in a score, each test corrected in its family.
 
-    They are rows against their baselines and against untrained encoders, the two sides of claims, variants against
-    their own methods, and rows of papers' tables against the rows that the paper compares them with.
+    They are rows against their baselines and against untrained encoders, the two sides of claims,
+    variants against their own methods, and rows of papers' tables against the rows that the paper
+    compares them with.
     """
     column, metric, claims = comparison.score.column, comparison.metric, read_ablations()
     for block in blocks:
-        bases = ((row, base, row.cells.get(column)) for row in block.trained if (base := block.baseline(row.label)))
-        untrained = (untrained_tests(block, column, metric, row) for row in block.untrained if column in row.cells)
+        bases = (
+            (row, base, row.cells.get(column))
+            for row in block.trained
+            if (base := block.baseline(row.label))
+        )
+        untrained = (
+            untrained_tests(block, column, metric, row)
+            for row in block.untrained
+            if column in row.cells
+        )
         claimed = claim_tests(claims, block, metric) if comparison.score == ABLATION_SCORE else ()
-        tests = chain(bases, *untrained, (test[1:] for test in claimed), against_methods(block, column, metric))
+        tests = chain(
+            bases,
+            *untrained,
+            (test[1:] for test in claimed),
+            against_methods(block, column, metric),
+        )
         yield from ((row.label, other.label, cell) for row, other, cell in tests)
     profile = comparison.a.label.profile
     for line in (line for table in filled_tables(profile, results) for line in table.lines):
@@ -105,13 +134,18 @@ def _tested_pairs(
 
 
 def of_group(text: str) -> tuple[str, str]:
-    """Split NAME#GROUP, where GROUP is the start of a fingerprint or of a group's name; empty if not given."""
+    """Split NAME#GROUP, where GROUP is the start of a fingerprint or of a group's name; empty if
+    not given.
+    """
     name, mark, group = text.rpartition("#")
-    return (name, group) if mark and group and not set(group) - set(hexdigits.lower()) else (text, "")
+    return (
+        (name, group) if mark and group and not set(group) - set(hexdigits.lower()) else (text, "")
+    )
 
 
 def _chosen(frames: Frames, score: Score, asked: str = "") -> pandas.DataFrame:
-    """The evaluations with a score, of the group that stands for each label among all or those found by `asked`.
+    """The evaluations with a score, of the group that stands for each label among all or those
+    found by `asked`.
 
     `asked` begins a group's name or a fingerprint in it. Raises UserError if none fits.
     """
@@ -124,7 +158,9 @@ def _chosen(frames: Frames, score: Score, asked: str = "") -> pandas.DataFrame:
     here = scores["evaluation"].isin(evaluations.index[wanted])
     here &= (scores["task"] == score.task) & (scores["metric"] == score.metric)
     if asked and not here.any():
-        raise UserError(f"no run with this score has a group or fingerprint that begins with {asked}")
+        raise UserError(
+            f"no run with this score has a group or fingerprint that begins with {asked}"
+        )
     return chosen(frames, scores[here])
 
 
@@ -136,7 +172,8 @@ def _rows(frames: Frames, kept: pandas.DataFrame, wanted: Collection[Label]) -> 
 
 
 def described(text: str, shared: LabelFields) -> dict[str, str]:
-    """Return the label fields that VARIANT or VARIANT/SETTING/ENCODER gives, beside those shared by both sides.
+    """Return the label fields that VARIANT or VARIANT/SETTING/ENCODER gives, beside those shared by
+    both sides.
 
     Raises UserError and SpecError.
     """
@@ -144,16 +181,23 @@ def described(text: str, shared: LabelFields) -> dict[str, str]:
     variant = Variant.parse(parts[0])
     if len(parts) == 1:
         # an untrained encoder has no setting
-        fixed = {name: value for name, value in shared.items() if name != "setting" or variant.name != UNTRAINED}
+        fixed = {
+            name: value
+            for name, value in shared.items()
+            if name != "setting" or variant.name != UNTRAINED
+        }
         return {**fixed, "variant": str(variant)}
     if len(parts) == 2 or parts[-1].startswith("seed-"):
-        raise UserError(f"'{text}' is neither a variant nor VARIANT/SETTING/ENCODER; write one of them, without a seed")
+        raise UserError(
+            f"'{text}' is neither a variant nor VARIANT/SETTING/ENCODER; write one of them, without a seed"
+        )
     given = {"setting": str(parse_setting(parts[1])), "encoder": parse_encoder("/".join(parts[2:]))}
     return {**shared, **given, "variant": str(variant)}
 
 
 def find_score(text: str, frames: Frames, metrics: Metrics) -> Score:
-    """Look up SUITE.TASK[.METRIC]; the metric defaults to the only one that the suite's tables show.
+    """Look up SUITE.TASK[.METRIC]; the metric defaults to the only one that the suite's tables
+    show.
 
     Raises UserError with what there is.
     """
@@ -165,7 +209,11 @@ def find_score(text: str, frames: Frames, metrics: Metrics) -> Score:
         known = sorted({f"{at.suite}.{at.task}" for at in there})
         raise UserError(f"no result has the metric '{text}'; {suggest(text, known)}")
     tasks = sorted({f"{at.suite}.{at.task}" for at in matching})
-    shown = [at for at in matching if at.metric in metrics.get(at.suite, {}) and metrics[at.suite][at.metric].shown]
+    shown = [
+        at
+        for at in matching
+        if at.metric in metrics.get(at.suite, {}) and metrics[at.suite][at.metric].shown
+    ]
     if len(tasks) > 1 or (len(matching) > 1 and len(shown) != 1):
         options = tasks if len(tasks) > 1 else [".".join(at) for at in matching]
         raise UserError(f"'{text}' may be {', '.join(options)}; choose with --metric")
@@ -175,7 +223,9 @@ def find_score(text: str, frames: Frames, metrics: Metrics) -> Score:
 def _choose(
     groups_of_each_side: Sequence[Mapping[Label, str]], first: LabelFields, second: LabelFields
 ) -> tuple[Label, Label]:
-    """The only pair of labels that match; fields that neither description gives must be equal in both."""
+    """The only pair of labels that match; fields that neither description gives must be equal in
+    both.
+    """
     described = list(zip(groups_of_each_side, (first, second), strict=True))
     sides = [[label for label in groups if _fits(label, fields)] for groups, fields in described]
     for (groups, fields), labels in zip(described, sides, strict=True):
@@ -201,20 +251,28 @@ def _fits(label: Label, fields: LabelFields) -> bool:
 
 
 def _comparable(a: Label, b: Label, free: set[str]) -> bool:
-    """Whether two labels agree in all fields but the variant and `free`; an untrained encoder matches any setting."""
+    """Whether two labels agree in all fields but the variant and `free`; an untrained encoder
+    matches any setting.
+    """
     ignored = {"variant", *free, *({"setting"} if UNTRAINED in (a.setting, b.setting) else ())}
-    return all(getattr(a, name) == getattr(b, name) for name in Label._fields if name not in ignored)
+    return all(
+        getattr(a, name) == getattr(b, name) for name in Label._fields if name not in ignored
+    )
 
 
 def _unknown(fields: LabelFields, groups: Mapping[Label, object]) -> str:
-    there = sorted({label.variant for label in groups if _fits(label, {**fields, "variant": label.variant})})
+    there = sorted(
+        {label.variant for label in groups if _fits(label, {**fields, "variant": label.variant})}
+    )
     if there:
         return f"no runs of '{fields['variant']}' have this metric; {suggest(fields['variant'], there)}"
     for name in (name for name in _OPTIONS if name in fields):
         values = sorted({getattr(label, name) for label in groups})
         if fields[name] not in values:
             return f"no runs with the {name} {fields[name]} have this metric; {suggest(fields[name], values)}"
-    where = ", ".join(sorted({f"{label.setting}/{label.encoder} ({label.profile})" for label in groups}))
+    where = ", ".join(
+        sorted({f"{label.setting}/{label.encoder} ({label.profile})" for label in groups})
+    )
     given = ", ".join(f"{name} {text}" for name, text in fields.items() if name != "variant")
     return f"no runs with {given} have this metric; known: {where}"
 
@@ -223,7 +281,9 @@ def _several(pairs: Sequence[tuple[Label, Label]]) -> str:
     for name in _OPTIONS:
         values = sorted({getattr(label, name) for pair in pairs for label in pair} - {UNTRAINED})
         if len(values) > 1:
-            return f"both have runs with several {name}s ({', '.join(values)}); choose with --{name}"
+            return (
+                f"both have runs with several {name}s ({', '.join(values)}); choose with --{name}"
+            )
     values = sorted({a.overrides or "none" for a, _ in pairs})
     return f"both have runs with several overrides ({' | '.join(values)}); choose with --set"
 
@@ -235,14 +295,16 @@ _DIGITS, _MINUTES = 8, 16
 def listed_groups(frames: Frames) -> list[tuple[str, ...]]:
     """The groups of runs with scores, those of one label together, the newest first.
 
-    As texts: how commands name it, its overrides, profile and seeds, when the last of its scores was made, and whether
-    it is present or what has changed since.
+    As texts: how commands name it, its overrides, profile and seeds, when the last of its scores
+    was made, and whether it is present or what has changed since.
     """
     evaluations = frames.evaluations.assign(state=frames.present)
     evaluations = evaluations[evaluations.index.isin(frames.scores["evaluation"])]
     evaluations = evaluations.join(frames.runs[[*Label._fields, "group", "seed"]], on="run")
     grouped = evaluations.groupby([*Label._fields, "group"], sort=False, observed=True)
-    groups = grouped.agg(seeds=("seed", "unique"), finished=("finished", "max"), states=("state", "unique"))
+    groups = grouped.agg(
+        seeds=("seed", "unique"), finished=("finished", "max"), states=("state", "unique")
+    )
     newest = groups.reset_index().sort_values("finished", ascending=False, kind="stable")
     return [
         (
@@ -260,7 +322,13 @@ def listed_groups(frames: Frames) -> list[tuple[str, ...]]:
 def _said(states: Sequence[str]) -> str:
     """Whether a group with these states is present, or what has changed since; unknown otherwise."""
     changed = [state for state in states if state not in (PRESENT, UNKNOWN)]
-    return f"changed since: {' and '.join(changed)}" if changed else "unknown" if UNKNOWN in states else PRESENT
+    return (
+        f"changed since: {' and '.join(changed)}"
+        if changed
+        else "unknown"
+        if UNKNOWN in states
+        else PRESENT
+    )
 
 
 def named_runs(results: Sequence[Result], text: str) -> list[Result]:
@@ -279,5 +347,7 @@ def named_runs(results: Sequence[Result], text: str) -> list[Result]:
         hint = suggest(text, known, "`harness results list` shows the groups of runs")
         raise UserError(f"no result is named {text}; {hint}")
     if len(groups) > 1:
-        raise UserError(f"{text} names several groups of runs: {', '.join(groups.values())}; choose one of them")
+        raise UserError(
+            f"{text} names several groups of runs: {', '.join(groups.values())}; choose one of them"
+        )
     return [*frames.taken(rows)]

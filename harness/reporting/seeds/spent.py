@@ -27,7 +27,8 @@ read_json = lru_cache(maxsize=4096)(json.loads)
 
 
 class Spent(NamedTuple):
-    """Medians over runs by name of BUDGET, without those that results of schema 4 lack, and each training's minutes.
+    """Medians over runs by name of BUDGET, without those that results of schema 4 lack, and each
+    training's minutes.
 
     `shares` has the largest share of the gradient that each loss term had in a batch of any run.
     """

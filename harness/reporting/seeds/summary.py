@@ -36,9 +36,11 @@ BOLD = "Bold: the best mean of each setting and encoder."
 
 @dataclass(frozen=True)
 class Block:
-    """The rows of one setting and encoder: the untrained encoder, then the `base` variant, then the others.
+    """The rows of one setting and encoder: the untrained encoder, then the `base` variant, then the
+    others.
 
-    `points` is the margin of "equal" in its tests, None for the default one. `about` follows the place in a title.
+    `points` is the margin of "equal" in its tests, None for the default one. `about` follows the
+    place in a title.
     """
 
     setting: str
@@ -56,8 +58,14 @@ class Block:
         return row.label.variant == self.base
 
     def baseline(self, label: Label) -> Row | None:
-        """Return the base variant's row with a label's overrides; None for that row itself or if there is none."""
-        return None if label.variant == self.base else self.by_label.get(label._replace(variant=self.base))
+        """Return the base variant's row with a label's overrides; None for that row itself or if
+        there is none.
+        """
+        return (
+            None
+            if label.variant == self.base
+            else self.by_label.get(label._replace(variant=self.base))
+        )
 
     @property
     def trained(self) -> list[Row]:
@@ -74,9 +82,11 @@ class Block:
 
 @dataclass(frozen=True)
 class SummaryTable:
-    """The scores of one profile's runs in one suite. `about` tells tables of one profile and suite apart.
+    """The scores of one profile's runs in one suite. `about` tells tables of one profile and suite
+    apart.
 
-    `legend` says how its numbers are read, `notes` what is missing; `lacking` are encoders without an untrained run.
+    `legend` says how its numbers are read, `notes` what is missing; `lacking` are encoders without
+    an untrained run.
     """
 
     profile: str
@@ -102,7 +112,10 @@ class SummaryTable:
         """Only the rows of these variants, in their order."""
         at = {variant: place for place, variant in enumerate(variants)}
         kept = self.where(lambda row: row.label.variant in at)
-        mine = ((block, sorted(block.rows, key=lambda row: at[row.label.variant])) for block in kept.blocks)
+        mine = (
+            (block, sorted(block.rows, key=lambda row: at[row.label.variant]))
+            for block in kept.blocks
+        )
         return replace(kept, blocks=tuple(replace(block, rows=tuple(rows)) for block, rows in mine))
 
     def metric(self, column: Column) -> Metric:
@@ -111,7 +124,11 @@ class SummaryTable:
     @property
     def averages(self) -> list[Column]:
         """The averages of metrics that are judged."""
-        return [column for column in self.columns if column.task == AVERAGE and self.metric(column).judged]
+        return [
+            column
+            for column in self.columns
+            if column.task == AVERAGE and self.metric(column).judged
+        ]
 
     def heading(self, column: Column) -> tuple[str, str]:
         """Return the heading of a column's group, "" where it is in none, and its own."""
@@ -130,12 +147,13 @@ def summary_tables(
     only: str | None = None,
     points: float | None = None,
 ) -> list[SummaryTable]:
-    """Build a table for each profile and suite of results, of the metrics that the suites declare as shown.
+    """Build a table for each profile and suite of results, of the metrics that the suites declare
+    as shown.
 
-    A suite without averages, such as `figures`, has no table. `unscored` are notes on runs that lack scores, by profile
-    and suite. All rows are tested together; with `shown`, only rows of these labels, the untrained encoders and the
-    rows that they are tested against are kept. `only` is the one suite whose tables are wanted, `points` the
-    largest difference that counts as equal.
+    A suite without averages, such as `figures`, has no table. `unscored` are notes on runs that
+    lack scores, by profile and suite. All rows are tested together; with `shown`, only rows of
+    these labels, the untrained encoders and the rows that they are tested against are kept. `only`
+    is the one suite whose tables are wanted, `points` the largest difference that counts as equal.
     """
     frames = frames_of(results)
     scores = shown_scores(frames, metrics, only)
@@ -145,7 +163,8 @@ def summary_tables(
         kept.setdefault((row.label.profile, row.suite), []).append(row)
         labels.setdefault(row.label.profile, set()).add(row.label)
     tables = [
-        _table(*place, rows, metrics.get(place[1], {}), labels[place[0]], shown, points) for place, rows in kept.items()
+        _table(*place, rows, metrics.get(place[1], {}), labels[place[0]], shown, points)
+        for place, rows in kept.items()
     ]
     return [
         replace(table, notes=(*table.notes, *unscored.get((table.profile, table.suite), ())))
@@ -155,7 +174,9 @@ def summary_tables(
 
 
 def shown_scores(frames: Frames, metrics: Metrics, only: str | None = None) -> pandas.DataFrame:
-    """The scores in metrics that tables show; in all metrics of a suite that declares none as shown."""
+    """The scores in metrics that tables show; in all metrics of a suite that declares none as
+    shown.
+    """
     scores = frames.scores
     suites = frames.evaluations["suite"].array.take(scores["evaluation"].to_numpy())
     kept = np.ones(len(scores), bool) if only is None else suites == only
@@ -175,12 +196,20 @@ def _table(
     points: float | None,
 ) -> SummaryTable:
     columns = _columns(rows, declared)
-    metrics = {column.metric: declared.get(column.metric, Metric(column.metric)) for column in columns}
-    in_order = ({column: row.cells[column] for column in columns if column in row.cells} for row in rows)
+    metrics = {
+        column.metric: declared.get(column.metric, Metric(column.metric)) for column in columns
+    }
+    in_order = (
+        {column: row.cells[column] for column in columns if column in row.cells} for row in rows
+    )
     rows = [replace(row, cells=cells) for row, cells in zip(rows, in_order, strict=True)]
     blocks = blocks_of(rows, metrics, points=points)
     if shown is not None:
-        blocks = tuple(_of_labels(block, shown) for block in blocks if any(row.label in shown for row in block.rows))
+        blocks = tuple(
+            _of_labels(block, shown)
+            for block in blocks
+            if any(row.label in shown for row in block.rows)
+        )
     untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
     lacking = {block.encoder for block in blocks if block.trained} - untrained
     made = table_of_blocks(profile, suite, columns, metrics, blocks, labels)
@@ -195,24 +224,39 @@ def table_of_blocks(
     blocks: tuple[Block, ...],
     labels: Collection[Label] = (),
 ) -> SummaryTable:
-    """A table with its legend, and with notes on rows that are not tested and runs that are not shown.
+    """A table with its legend, and with notes on rows that are not tested and runs that are not
+    shown.
 
     `labels` are those with runs in any suite.
     """
-    untested = _untested(blocks, suite, labels) if any(metric.judged for metric in metrics.values()) else ()
+    untested = (
+        _untested(blocks, suite, labels)
+        if any(metric.judged for metric in metrics.values())
+        else ()
+    )
     weak = weakness_notes(row.weakness() for block in blocks for row in block.rows)
     legend, found = _legend(columns, metrics, blocks), _findings(columns, metrics, blocks)
-    return SummaryTable(profile, suite, columns, metrics, blocks, legend, (*found, *untested, *weak))
+    return SummaryTable(
+        profile, suite, columns, metrics, blocks, legend, (*found, *untested, *weak)
+    )
 
 
 def _of_labels(block: Block, shown: Collection[Label]) -> Block:
     """A block with the rows of some labels, their baselines and the untrained encoders."""
     bases = {row.label._replace(variant=block.base) for row in block.rows if row.label in shown}
-    return replace(block, rows=tuple(row for row in block.rows if row.label in {*shown, *bases} or not row.is_trained))
+    return replace(
+        block,
+        rows=tuple(
+            row for row in block.rows if row.label in {*shown, *bases} or not row.is_trained
+        ),
+    )
 
 
 def blocks_of(
-    rows: Iterable[Row], metrics: Mapping[str, Metric], base: str = BASELINE, points: float | None = None
+    rows: Iterable[Row],
+    metrics: Mapping[str, Metric],
+    base: str = BASELINE,
+    points: float | None = None,
 ) -> tuple[Block, ...]:
     """Arrange rows by setting and encoder, and test each against the row of the variant `base`.
 
@@ -228,12 +272,17 @@ def blocks_of(
     trained = {encoder for _, encoder in places}
     places |= {(UNTRAINED, encoder): [] for encoder in untrained if encoder not in trained}
     order = sorted(places, key=lambda at: (at[0] != UNTRAINED, *at))
-    blocks = (Block(*at, _in_order([*places[at], *untrained.get(at[1], ())], base), base, points) for at in order)
+    blocks = (
+        Block(*at, _in_order([*places[at], *untrained.get(at[1], ())], base), base, points)
+        for at in order
+    )
     return tuple(_tested(block, metrics) for block in blocks)
 
 
 def _columns(rows: Iterable[Row], declared: Mapping[str, Metric]) -> tuple[Column, ...]:
-    """Tasks in order, the average last; a suite that declares no shown metrics has all metrics of its average."""
+    """Tasks in order, the average last; a suite that declares no shown metrics has all metrics of
+    its average.
+    """
     there = dict.fromkeys(column for row in rows for column in row.cells)
     metrics = [name for name, metric in declared.items() if metric.shown]
     metrics = metrics or [column.metric for column in there if column.task == AVERAGE]
@@ -253,7 +302,11 @@ def _in_order(rows: Iterable[Row], base: str) -> tuple[Row, ...]:
 
 def _tested(block: Block, metrics: Mapping[str, Metric]) -> Block:
     """A block whose rows are tested against the base variant's, unless their scores are the same."""
-    pairs = [(row, base) for row in block.rows if (base := block.baseline(row.label)) and row.data != base.data]
+    pairs = [
+        (row, base)
+        for row in block.rows
+        if (base := block.baseline(row.label)) and row.data != base.data
+    ]
     cells = {row.label: dict(row.cells) for row in block.rows}
     for column in dict.fromkeys(column for row in block.rows for column in row.cells):
         both = [(row, base) for row, base in pairs if column in row.cells and column in base.cells]
@@ -262,7 +315,9 @@ def _tested(block: Block, metrics: Mapping[str, Metric]) -> Block:
     return replace(block, rows=tuple(replace(row, cells=cells[row.label]) for row in block.rows))
 
 
-def _legend(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Sequence[Block]) -> tuple[str, ...]:
+def _legend(
+    columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Sequence[Block]
+) -> tuple[str, ...]:
     """Say how the numbers of blocks are made, and what their marks mean."""
     rows = [row for block in blocks for row in block.rows]
     counts = {len(row.seeds) for row in rows if row.is_trained}
@@ -271,10 +326,16 @@ def _legend(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Se
     lines += [BOLD] * any(metric.judged for metric in metrics.values())
     alone = [name for name, metric in metrics.items() if not metric.judged]
     if alone:
-        lines.append(f"Read {' and '.join(alone)} together: alone, none of them says which row is better.")
+        lines.append(
+            f"Read {' and '.join(alone)} together: alone, none of them says which row is better."
+        )
     lower = [name for name, metric in metrics.items() if not metric.larger_is_better]
     if lower:
-        lines.append("Lower is better." if len(lower) == len(metrics) else f"Lower is better for {', '.join(lower)}.")
+        lines.append(
+            "Lower is better."
+            if len(lower) == len(metrics)
+            else f"Lower is better for {', '.join(lower)}."
+        )
     families = [_sizes(rows, is_method=True), _sizes(rows, is_method=False)]
     if any(families):
         methods, variants = families
@@ -286,13 +347,17 @@ def _legend(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Se
         )
         over = [f"those of methods ({methods})"] * bool(methods)
         over += [f"those of their variants ({variants})"] * bool(variants)
-        lines.append(f"Tests corrected together: in each column, {' and apart '.join(over)}.{_secondary(columns)}")
+        lines.append(
+            f"Tests corrected together: in each column, {' and apart '.join(over)}.{_secondary(columns)}"
+        )
     return tuple(lines)
 
 
 def _design(rows: Sequence[Row]) -> str:
     """The designs of the t-tests of a table, in words."""
-    by_seed = "paired by seed for rows marked 'paired', which share its batches, else " * any(map(is_paired, rows))
+    by_seed = "paired by seed for rows marked 'paired', which share its batches, else " * any(
+        map(is_paired, rows)
+    )
     return f"two-sided t-test, {by_seed}independent with equal variances"
 
 
@@ -311,8 +376,12 @@ def margin_words(points: float | None) -> str:
 MOST_NOTED = 20
 
 
-def _findings(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Sequence[Block]) -> Iterator[str]:
-    """What tests on the primary column show of rows without a difference from the baseline, and of variants."""
+def _findings(
+    columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Sequence[Block]
+) -> Iterator[str]:
+    """What tests on the primary column show of rows without a difference from the baseline, and of
+    variants.
+    """
     primary = _primary(columns)
     if len(primary) != 1 or not blocks or not metrics[primary[0].metric].judged:
         return
@@ -323,34 +392,52 @@ def _findings(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: 
     ):
         lines = list[tuple[str, str, str]]()
         for block in blocks:
-            found = [(row.label.name.text, cell) for row, _, cell in tests(block, column, metric) if cell.test]
+            found = [
+                (row.label.name.text, cell)
+                for row, _, cell in tests(block, column, metric)
+                if cell.test
+            ]
             said = [f"{name}, {judged(cell, metric.digits)}" for name, cell in found[:MOST_NOTED]]
             said += [f"and {len(found) - MOST_NOTED} more"] * (len(found) > MOST_NOTED)
             lines += [(text, block.place, one) for one in said]
         yield from notes_by_place(lines)
 
 
-def _without_difference(block: Block, column: Column, metric: Metric) -> Iterator[tuple[Row, Row, Cell]]:
+def _without_difference(
+    block: Block, column: Column, metric: Metric
+) -> Iterator[tuple[Row, Row, Cell]]:
     for row in (row for row in block.trained if column in row.cells):
         base, open_ones = block.baseline(row.label), (Significance.EQUAL, Significance.NONE)
         if base and row.cells[column].verdict in open_ones:
             yield row, base, row.cells[column]
 
 
-def against_methods(block: Block, column: Column, metric: Metric) -> Iterator[tuple[Row, Row, Cell]]:
+def against_methods(
+    block: Block, column: Column, metric: Metric
+) -> Iterator[tuple[Row, Row, Cell]]:
     """The variants of a block with their methods as the profile trains them, tested in one family.
 
     The variants of the baseline's method are tested against that in its own family.
     """
-    rows = [(row, row.label._replace(variant=row.label.method, overrides="")) for row in block.trained]
-    found = [(row, own) for row, name in rows if column in row.cells and (own := block.by_label.get(name))]
-    pairs = [(row, own) for row, own in found if column in own.cells and own != block.baseline(row.label)]
+    rows = [
+        (row, row.label._replace(variant=row.label.method, overrides="")) for row in block.trained
+    ]
+    found = [
+        (row, own)
+        for row, name in rows
+        if column in row.cells and (own := block.by_label.get(name))
+    ]
+    pairs = [
+        (row, own) for row, own in found if column in own.cells and own != block.baseline(row.label)
+    ]
     pairs = [(row, own) for row, own in pairs if row.data != own.data]
     return compared(pairs, column, metric, block.points, one=True)
 
 
 class ClaimTest(NamedTuple):
-    """A claim with the rows that it is about and the test of the better one, corrected over the claims of its table."""
+    """A claim with the rows that it is about and the test of the better one, corrected over the
+    claims of its table.
+    """
 
     claim: Ablation
     better: Row
@@ -359,9 +446,15 @@ class ClaimTest(NamedTuple):
 
 
 def claim_tests(claims: Sequence[Ablation], block: Block, metric: Metric) -> Iterator[ClaimTest]:
-    """Test the claims whose two variants have runs in a setting and encoder. The claims of a table are a family."""
+    """Test the claims whose two variants have runs in a setting and encoder. The claims of a table
+    are a family.
+    """
     column = ABLATION_SCORE.column
-    rows = {row.label.variant: row for row in block.rows if not row.label.overrides and column in row.cells}
+    rows = {
+        row.label.variant: row
+        for row in block.rows
+        if not row.label.overrides and column in row.cells
+    }
     for _, of_table in groupby(claims, key=lambda claim: (claim.paper, claim.tables)):
         there = [claim for claim in of_table if {claim.better, claim.worse} <= {*rows}]
         pairs = [(rows[claim.better], rows[claim.worse]) for claim in there]
@@ -371,13 +464,17 @@ def claim_tests(claims: Sequence[Ablation], block: Block, metric: Metric) -> Ite
 
 def _sizes(rows: Sequence[Row], *, is_method: bool) -> str:
     """The number of tests in a family, in words, for the largest one; empty without tests."""
-    kept = [cell.corrected for row in rows if row.is_method == is_method for cell in row.cells.values()]
+    kept = [
+        cell.corrected for row in rows if row.is_method == is_method for cell in row.cells.values()
+    ]
     sizes = {family.tests for family in kept if family}
     return ("up to " if len(sizes) > 1 else "") + count_of(max(sizes), "test") if sizes else ""
 
 
 def _secondary(columns: Sequence[Column]) -> str:
-    """Which column is primary, the only average or else the only task; empty where there is only one number."""
+    """Which column is primary, the only average or else the only task; empty where there is only
+    one number.
+    """
     primary = _primary(columns)
     if len(primary) != 1:
         return " No column is primary." if len(columns) > 1 else ""
@@ -402,14 +499,24 @@ def _untested(blocks: Sequence[Block], suite: str, labels: Collection[Label]) ->
 
 
 def _reason(block: Block, row: Row, suite: str, labels: Collection[Label]) -> tuple[str, str]:
-    """Why a row is not tested, and its seeds if these are too few; empty if it is, or is the baseline itself."""
+    """Why a row is not tested, and its seeds if these are too few; empty if it is, or is the
+    baseline itself.
+    """
     base, name = block.baseline(row.label), name_of(block.base)
     if base is None and not block.is_baseline(row):
         if row.label._replace(variant=block.base) in labels:
             return f"{name} has no {suite} score", ""
-        same = " with the same --set values" if any(block.is_baseline(trained) for trained in block.trained) else ""
+        same = (
+            " with the same --set values"
+            if any(block.is_baseline(trained) for trained in block.trained)
+            else ""
+        )
         return f"no run of {name}{same}", ""
     if base and row.data == base.data:
         return f"the same scores as {name}", ""
     counts = [len(each.seeds) for each in (row, base) if each]
-    return (f"fewer than {FEWEST_SEEDS} seeds", f" ({len(row.seeds)})") if min(counts) < FEWEST_SEEDS else ("", "")
+    return (
+        (f"fewer than {FEWEST_SEEDS} seeds", f" ({len(row.seeds)})")
+        if min(counts) < FEWEST_SEEDS
+        else ("", "")
+    )

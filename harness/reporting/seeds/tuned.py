@@ -1,4 +1,6 @@
-"""Methods tuned at equal budgets: each seed picks its trial with the best dev score, without any use of test scores."""
+"""Methods tuned at equal budgets: each seed picks its trial with the best dev score, without any
+use of test scores.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TunedLine:
-    """A method in one setting with one encoder; its `rows`, one for each suite, have the test scores of its picks.
+    """A method in one setting with one encoder; its `rows`, one for each suite, have the test
+    scores of its picks.
 
-    `name` is that of the rows. `scores` are the dev scores, on the task and in the metric that `dev` names, of each
-    trial by seed. `freshness` is that of all trials. `lacking` maps each incomplete seed to its number of missing
-    trials; such a seed picks nothing and is in no other field.
+    `name` is that of the rows. `scores` are the dev scores, on the task and in the metric that
+    `dev` names, of each trial by seed. `freshness` is that of all trials. `lacking` maps each
+    incomplete seed to its number of missing trials; such a seed picks nothing and is in no other
+    field.
     """
 
     method: TunedMethod
@@ -58,13 +62,17 @@ class TunedLine:
 
     @property
     def weakness(self) -> Weakness:
-        caveats = joined_caveats(cell.caveats for row in self.rows.values() for cell in row.cells.values())
+        caveats = joined_caveats(
+            cell.caveats for row in self.rows.values() for cell in row.cells.values()
+        )
         return Weakness(self.place, name_of(self.method.base).text, caveats, self.freshness)
 
 
 @dataclass(frozen=True)
 class TunedReport:
-    """A tuning: its methods in each place where it was run, and the tables of the picked trials' test scores."""
+    """A tuning: its methods in each place where it was run, and the tables of the picked trials'
+    test scores.
+    """
 
     tuning: Tuning
     lines: tuple[TunedLine, ...]
@@ -87,22 +95,31 @@ def with_tuned(table: SummaryTable, reports: Sequence[TunedReport]) -> SummaryTa
     """A suite's table with the rows of tunings, in blocks of their own with their own tests."""
     same = table.profile, table.suite
     mine = [own for report in reports for own in report.tables if (own.profile, own.suite) == same]
-    blocks = (replace(block, rows=tuple(block.trained), about=f", {own.about}") for own in mine for block in own.blocks)
+    blocks = (
+        replace(block, rows=tuple(block.trained), about=f", {own.about}")
+        for own in mine
+        for block in own.blocks
+    )
     words = "tested among themselves, by seed where marked 'paired', against"
     legend = (f"Rows {own.about}: {words} {name_of(own.blocks[0].base)}." for own in mine)
     notes = dict.fromkeys([*table.notes, *(note for own in mine for note in own.notes)])
-    return replace(table, blocks=(*table.blocks, *blocks), legend=(*table.legend, *legend), notes=tuple(notes))
+    return replace(
+        table, blocks=(*table.blocks, *blocks), legend=(*table.legend, *legend), notes=tuple(notes)
+    )
 
 
 def tuned_reports(
     tunings: Sequence[Tuning], results: Sequence[Result], tables: Sequence[SummaryTable]
 ) -> list[TunedReport]:
-    """Evaluate each tuning that has been run. Untrained encoders are taken from the summary `tables`.
+    """Evaluate each tuning that has been run. Untrained encoders are taken from the summary
+    `tables`.
 
-    A tuning is left out of the places where only trials were run that another one has as well, which was run there
-    with more methods. A search is reported in its place alone.
+    A tuning is left out of the places where only trials were run that another one has as well,
+    which was run there with more methods. A search is reported in its place alone.
     """
-    methods = ((tuning.profile, tuning.sampler, method) for tuning in tunings for method in tuning.methods)
+    methods = (
+        (tuning.profile, tuning.sampler, method) for tuning in tunings for method in tuning.methods
+    )
     names = [f"{profile}: {method.named()}" for profile, _, method in dict.fromkeys(methods)]
     frames = [_trials(tuning, results) for tuning in tunings]
     ran = [_ran(mine) for mine in frames]
@@ -120,9 +137,13 @@ VariantsRun = Mapping[tuple[str, ...], set[str]]
 def _trials(tuning: Tuning, results: Sequence[Result]) -> Frames:
     """The runs of a tuning; of each trial those of one group, the same in all suites."""
     frames = frames_of(results).where(profile=[tuning.profile], variant=tuning.variants)
-    fits = (frames.runs["overrides"] == overrides_text(tuning.overrides)) & frames.runs["dev"].notna()
+    fits = (frames.runs["overrides"] == overrides_text(tuning.overrides)) & frames.runs[
+        "dev"
+    ].notna()
     frames = frames.taken(frames.runs.index[fits].tolist())
-    return frames.where(group={*chosen(frames, frames.scores).drop_duplicates([*Label._fields])["group"]})
+    return frames.where(
+        group={*chosen(frames, frames.scores).drop_duplicates([*Label._fields])["group"]}
+    )
 
 
 def _ran(frames: Frames) -> VariantsRun:
@@ -130,7 +151,9 @@ def _ran(frames: Frames) -> VariantsRun:
     return {tuple(map(str, at)): {*some} for at, some in runs}
 
 
-def _places(tuning: Tuning, mine: VariantsRun, every: Sequence[VariantsRun]) -> list[tuple[str, ...]]:
+def _places(
+    tuning: Tuning, mine: VariantsRun, every: Sequence[VariantsRun]
+) -> list[tuple[str, ...]]:
     """Where a tuning is reported, from what was run of it and of `every` tuning."""
     if tuning.place:
         return [at for at in mine if "/".join(at[2:]) == tuning.place]
@@ -148,37 +171,68 @@ def _report(
     for at, runs in frames.runs.astype(dict.fromkeys(_PLACE, str)).groupby(_PLACE):
         if at in places:
             here = kept[kept["run"].isin(runs.index)]
-            lines += [_tuned(tuning, method, names, frames, runs, here) for method in tuning.methods]
+            lines += [
+                _tuned(tuning, method, names, frames, runs, here) for method in tuning.methods
+            ]
     shown = (table for table in tables if table.profile == tuning.profile)
-    return TunedReport(tuning, tuple(lines), tuple(filter(None, (_table(tuning, lines, metric) for metric in shown))))
+    return TunedReport(
+        tuning,
+        tuple(lines),
+        tuple(filter(None, (_table(tuning, lines, metric) for metric in shown))),
+    )
 
 
 def _tuned(
-    tuning: Tuning, method: TunedMethod, rows: list[str], frames: Frames, runs: pandas.DataFrame, kept: pandas.DataFrame
+    tuning: Tuning,
+    method: TunedMethod,
+    rows: list[str],
+    frames: Frames,
+    runs: pandas.DataFrame,
+    kept: pandas.DataFrame,
 ) -> TunedLine:
-    """A method in one place, from the runs there and their chosen evaluations; `rows` are the names in all tunings."""
+    """A method in one place, from the runs there and their chosen evaluations; `rows` are the names
+    in all tunings.
+    """
     # where another tuning has the same short name, the values that were tried follow
     values = f"{method.space},sampler={tuning.sampler}" if tuning.sampler else method.space
-    name = method.named(f"[{values}]" if rows.count(f"{tuning.profile}: {method.named()}") > 1 else "")
+    name = method.named(
+        f"[{values}]" if rows.count(f"{tuning.profile}: {method.named()}") > 1 else ""
+    )
     devs, first = {(run.variant, run.seed): run.dev for run in lines_of(runs)}, runs.iloc[0]
     seeds = sorted({seed for _, seed in devs})
-    done = {seed: {trial: devs[trial, seed] for trial in method.trials if (trial, seed) in devs} for seed in seeds}
-    lacking = {seed: tuning.trials - len(some) for seed, some in done.items() if len(some) < tuning.trials}
+    done = {
+        seed: {trial: devs[trial, seed] for trial in method.trials if (trial, seed) in devs}
+        for seed in seeds
+    }
+    lacking = {
+        seed: tuning.trials - len(some) for seed, some in done.items() if len(some) < tuning.trials
+    }
     full = {seed: some for seed, some in done.items() if seed not in lacking}
-    every = (state for trial in method.trials for state in kept["freshness"][kept["variant"] == trial])
+    every = (
+        state for trial in method.trials for state in kept["freshness"][kept["variant"] == trial]
+    )
     stale = dict.fromkeys(freshness.state for freshness in every if freshness.is_stale)
-    dev, freshness = f"{first['dev_metric']} on {first['dev_task']}", GroupState(len(full), " and ".join(stale))
-    line = TunedLine(method, name, first["setting"], first["encoder"], dev, full, lacking, freshness, {})
+    dev, freshness = (
+        f"{first['dev_metric']} on {first['dev_task']}",
+        GroupState(len(full), " and ".join(stale)),
+    )
+    line = TunedLine(
+        method, name, first["setting"], first["encoder"], dev, full, lacking, freshness, {}
+    )
     return replace(line, rows=_picked(line, frames, kept))
 
 
 def _picked(line: TunedLine, frames: Frames, kept: pandas.DataFrame) -> Mapping[str, Row]:
     """The row of the picked trials in each suite, under the name of the tuned method."""
-    mine = kept[[trial in line.picks.items() for trial in zip(kept["seed"], kept["variant"], strict=True)]]
+    mine = kept[
+        [trial in line.picks.items() for trial in zip(kept["seed"], kept["variant"], strict=True)]
+    ]
     mine = mine.assign(variant=line.name, row=mine.groupby("suite", observed=True).ngroup())
     rows = rows_of(frames, mine.sort_values(["row", "seed"]), frames.scores)
     return {
-        row.suite: replace(row, group="", freshness=line.freshness, training={}, pooling="", is_method=True)
+        row.suite: replace(
+            row, group="", freshness=line.freshness, training={}, pooling="", is_method=True
+        )
         for row in rows
     }
 

@@ -1,4 +1,6 @@
-"""Words of a report: suites, metrics and verdicts as a reader calls them, and the sentences of its findings."""
+"""Words of a report: suites, metrics and verdicts as a reader calls them, and the sentences of its
+findings.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def judged(cell: Cell, digits: int) -> str:
 
 
 def bound(test: Equivalence | None, digits: int, *, equal: bool) -> str:
-    """How far two means are apart at most: `equal within 0.03 (90 %)` or `at most 0.41 apart (90 %)`."""
+    """How far two means are apart at most: `equal within 0.03 (90 %)` or `at most 0.41 apart (90
+    %)`.
+    """
     if test is None:
         return ""
     size, level = at_most(test.bound, digits), f"({100 * test.level:g} %)"
@@ -76,26 +80,38 @@ def certainty(cell: Cell) -> str:
     """The p-value that decides, with the number of tests in its family where there are several."""
     text = p_text(cell.test, cell.p) if cell.test else ""
     several = cell.corrected and cell.corrected.tests > 1
-    return f"{text} after Holm's correction over {cell.corrected.tests} tests" if cell.corrected and several else text
+    return (
+        f"{text} after Holm's correction over {cell.corrected.tests} tests"
+        if cell.corrected and several
+        else text
+    )
 
 
 def printed_name(paper: Paper, entry: str, title: str, profile: str) -> tuple[str, str]:
-    """The key and the title of a paper's table or figure (`T1`, `F2`), or of the same one on the data of a profile."""
+    """The key and the title of a paper's table or figure (`T1`, `F2`), or of the same one on the
+    data of a profile.
+    """
     kind = "Figure" if entry in paper.figures else "Table"
     name = f"{paper.heading} {kind} {entry.removeprefix(kind[0])}"
     if profile == PAPER_PROFILE:
         return f"{paper.name}-{entry}", f"{name}: {title}"
-    return f"{paper.name}-{entry}-{profile}", f"{name} on {'toy data' if profile == 'tiny' else f'profile {profile}'}"
+    return (
+        f"{paper.name}-{entry}-{profile}",
+        f"{name} on {'toy data' if profile == 'tiny' else f'profile {profile}'}",
+    )
 
 
 def by_way(metric: str) -> tuple[str, str]:
-    """The direction of retrieval in words and the rest of a name such as `i2t_R@1`; other metrics have no direction."""
+    """The direction of retrieval in words and the rest of a name such as `i2t_R@1`; other metrics
+    have no direction.
+    """
     way, _, rest = metric.partition("_")
     return (_WAYS[way], rest) if way in _WAYS and rest else ("", metric)
 
 
 def heading(column: Column, *, several: bool) -> tuple[str, str]:
-    """The heading of a column and of the group above it, which is empty unless the table has `several` metrics.
+    """The heading of a column and of the group above it, which is empty unless the table has
+    `several` metrics.
 
     The metrics of one task, and of one direction of retrieval, are a group.
     """

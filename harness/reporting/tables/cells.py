@@ -22,7 +22,8 @@ from harness.stats import ALPHA, FEWEST_SEEDS, Equivalence, Summary, TTest
 class Judgement(NamedTuple):
     """A verdict, with its reason where it is not the tests' own.
 
-    `seeds` measured seeds would decide an open verdict beside the same printed numbers; None where no number would.
+    `seeds` measured seeds would decide an open verdict beside the same printed numbers; None where
+    no number would.
     """
 
     verdict: Agreement
@@ -34,10 +35,11 @@ class Judgement(NamedTuple):
 class PaperCell:
     """A printed and a measured number, each None if there is none, and their comparison.
 
-    `measured.test` is the paper's own test, against the row that the paper compares with. `margin` is the largest
-    difference, in points, that counts as reproduced; None for a number that is not in points. `score` is the one of
-    runs that fills it, None if nothing is measured for it. `differs` and `equal` are its tests beside print
-    after the correction over the cells of its table; without them, the tests are alone.
+    `measured.test` is the paper's own test, against the row that the paper compares with. `margin`
+    is the largest difference, in points, that counts as reproduced; None for a number that is not
+    in points. `score` is the one of runs that fills it, None if nothing is measured for it.
+    `differs` and `equal` are its tests beside print after the correction over the cells of its
+    table; without them, the tests are alone.
     """
 
     published: Published | None = None
@@ -50,14 +52,19 @@ class PaperCell:
     @property
     def difference(self) -> float | None:
         """Measured - printed."""
-        return self.measured.summary.mean - self.published.value if self.measured and self.published else None
+        return (
+            self.measured.summary.mean - self.published.value
+            if self.measured and self.published
+            else None
+        )
 
     @property
     def sides(self) -> tuple[Summary, Summary] | None:
         """What is tested; None where a side has fewer than FEWEST_SEEDS, or print has no deviation.
 
-        The printed deviation is the largest one that rounds to it, as a population one, since no paper says whether
-        its deviations are sample or population ones. A verdict by it is one by all smaller deviations.
+        The printed deviation is the largest one that rounds to it, as a population one, since no
+        paper says whether its deviations are sample or population ones. A verdict by it is one by
+        all smaller deviations.
         """
         printed = self.published.summary if self.published else None
         if not self.measured or printed is None or printed.std is None:
@@ -65,26 +72,37 @@ class PaperCell:
         if min(self.measured.summary.n, printed.n) < FEWEST_SEEDS:
             return None
         largest = printed.std + 0.5 * 10 ** -len(str(printed.std).partition(".")[2])
-        return self.measured.summary, replace(printed, std=largest * math.sqrt(printed.n / (printed.n - 1)))
+        return self.measured.summary, replace(
+            printed, std=largest * math.sqrt(printed.n / (printed.n - 1))
+        )
 
     @cached_property
     def test(self) -> TTest | None:
-        """The independent two-sample t-test of the difference, pooled; None if either side has too few seeds."""
+        """The independent two-sample t-test of the difference, pooled; None if either side has too
+        few seeds.
+        """
         return stats.t_test_from_summaries(*self.sides) if self.sides else None
 
     @cached_property
     def equivalence(self) -> Equivalence | None:
-        """The two one-sided t-tests of a difference within the margin; None without a margin or a `test`."""
-        return stats.equivalence_test(self.test, self.margin) if self.test and self.margin is not None else None
+        """The two one-sided t-tests of a difference within the margin; None without a margin or a
+        `test`.
+        """
+        return (
+            stats.equivalence_test(self.test, self.margin)
+            if self.test and self.margin is not None
+            else None
+        )
 
     @cached_property
     def judgement(self) -> Judgement | None:
-        """Whether the measured mean reproduces the printed number, after the correction over the cells of its table.
+        """Whether the measured mean reproduces the printed number, after the correction over the
+        cells of its table.
 
-        It does if the two are equivalent within the margin, even if a smaller difference is significant. Otherwise it
-        differs if a t-test shows a difference; else the two are not distinguishable, with what one of the tests says
-        alone. There are too few seeds if a side has fewer than FEWEST_SEEDS, or the paper prints no number of seeds or
-        no deviation.
+        It does if the two are equivalent within the margin, even if a smaller difference is
+        significant. Otherwise it differs if a t-test shows a difference; else the two are not
+        distinguishable, with what one of the tests says alone. There are too few seeds if a side
+        has fewer than FEWEST_SEEDS, or the paper prints no number of seeds or no deviation.
         """
         if self.published is None or self.measured is None:
             return None
@@ -105,7 +123,9 @@ class PaperCell:
         if differs.p < ALPHA:
             return Judgement(Agreement.DIFFERS)
         alone = {Agreement.DIFFERS: self.test, Agreement.REPRODUCED: self.equivalence}
-        why = "".join(f"{verdict} alone" for verdict, test in alone.items() if test and test.p < ALPHA)
+        why = "".join(
+            f"{verdict} alone" for verdict, test in alone.items() if test and test.p < ALPHA
+        )
         # if the measured difference and deviation are true; never the seeds that have not decided
         (mine, printed), step = self.sides, min(test.step for test in (differs, equal) if test)
         effect, std = mine.mean - printed.mean, mine.std or 0.0
@@ -127,9 +147,9 @@ class LineOrigin(NamedTuple):
 class FilledLine:
     """Measured numbers of the runs of a label, with the printed ones beside them: cells by column.
 
-    `rows` are the runs by suite, and `part` the part of each task that is scored. `against` is the label of the runs
-    that they are tested against, `apart` says which values of the training the two do not share. It is `due` if it has
-    fewer seeds than the table asks for.
+    `rows` are the runs by suite, and `part` the part of each task that is scored. `against` is the
+    label of the runs that they are tested against, `apart` says which values of the training the
+    two do not share. It is `due` if it has fewer seeds than the table asks for.
     """
 
     label: Label
@@ -144,24 +164,34 @@ class FilledLine:
     @property
     def data(self) -> Hashable:
         """All its scores; lines with equal data come from equal trainings."""
-        return tuple((name, cell.measured.values) for name, cell in self.cells.items() if cell.measured)
+        return tuple(
+            (name, cell.measured.values) for name, cell in self.cells.items() if cell.measured
+        )
 
     @property
     def seeds(self) -> int:
-        return max((cell.measured.summary.n for cell in self.cells.values() if cell.measured), default=0)
+        return max(
+            (cell.measured.summary.n for cell in self.cells.values() if cell.measured), default=0
+        )
 
     def weaknesses(self, columns: Collection[str] | None = None) -> Iterator[Weakness]:
-        """Weaknesses of its measured numbers, by default in all columns. Each suite's runs have their own freshness."""
-        shown = (cell.measured for name, cell in self.cells.items() if columns is None or name in columns)
+        """Weaknesses of its measured numbers, by default in all columns. Each suite's runs have
+        their own freshness.
+        """
+        shown = (
+            cell.measured for name, cell in self.cells.items() if columns is None or name in columns
+        )
         cells = [cell for cell in shown if cell]
         return (row.weakness_in(cells) for row in self.rows.values())
 
 
 @dataclass(frozen=True)
 class FilledRow:
-    """A row and its measured lines: first its own, then one for each other reading and definition with numbers.
+    """A row and its measured lines: first its own, then one for each other reading and definition
+    with numbers.
 
-    `released` are the numbers of public weights that should reproduce the row. They are compared with print alone.
+    `released` are the numbers of public weights that should reproduce the row. They are compared
+    with print alone.
     """
 
     row: PaperRow
@@ -178,7 +208,9 @@ class FilledRow:
         return any(line.seeds for line in self.lines)
 
     def line_from(self, origin: LineOrigin) -> FilledLine | None:
-        """Its line to rank with those of an origin: the one in its reading, else its own, by the same definition."""
+        """Its line to rank with those of an origin: the one in its reading, else its own, by the
+        same definition.
+        """
         lines = {line.origin: line for line in self.lines}
         return lines.get(origin) or lines.get(LineOrigin(definition=origin.definition))
 
@@ -188,7 +220,8 @@ EncoderRows = tuple[str, tuple[FilledRow, ...]]
 
 
 class Coverage(NamedTuple):
-    """How many rows of a table are measured and how many lack seeds, and how many cells have each verdict.
+    """How many rows of a table are measured and how many lack seeds, and how many cells have each
+    verdict.
 
     `rows` counts those that the table asks for and any others that were run.
     """
@@ -203,8 +236,9 @@ class Coverage(NamedTuple):
 class FilledTable:
     """A paper's table, encoder by encoder, filled by the runs of a profile.
 
-    `columns` are the paper's, or those with a stand-in. `command` starts its missing runs, None where all are there;
-    `released` evaluates public weights of its rows, None where all have numbers.
+    `columns` are the paper's, or those with a stand-in. `command` starts its missing runs, None
+    where all are there; `released` evaluates public weights of its rows, None where all have
+    numbers.
     """
 
     paper: Paper
@@ -253,16 +287,25 @@ class FilledTable:
         rows = sum(row.row.planned or row.own.seeds > 0 for row in self.rows)
         measured = sum(row.own.seeds > 0 for row in self.rows)
         to_run = sum(row.own.due for row in self.rows)
-        return Coverage(rows, measured, to_run, {verdict: verdicts[verdict] for verdict in Agreement})
+        return Coverage(
+            rows, measured, to_run, {verdict: verdicts[verdict] for verdict in Agreement}
+        )
 
     def of(self, variants: Sequence[str]) -> FilledTable:
-        """Only the rows of these variants, within a setting in their order; tests remain those of the whole table."""
+        """Only the rows of these variants, within a setting in their order; tests remain those of
+        the whole table.
+        """
         at = {variant: place for place, variant in enumerate(variants)}
         settings = list(dict.fromkeys(row.setting for row in self.table.rows))
-        blocks = [(encoder, [row for row in rows if row.row.variant in at]) for encoder, rows in self.blocks]
+        blocks = [
+            (encoder, [row for row in rows if row.row.variant in at])
+            for encoder, rows in self.blocks
+        ]
         for _, rows in blocks:
             rows.sort(key=lambda row: (settings.index(row.row.setting), at[row.row.variant]))
-        return replace(self, blocks=tuple((encoder, tuple(rows)) for encoder, rows in blocks if rows))
+        return replace(
+            self, blocks=tuple((encoder, tuple(rows)) for encoder, rows in blocks if rows)
+        )
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -271,19 +314,27 @@ class FilledTable:
 
 
 def row_verdict(judgements: Sequence[Judgement], margin: float | None) -> str:
-    """Sum up the verdicts of a row, reached with a margin in points; empty if nothing is measured beside print."""
+    """Sum up the verdicts of a row, reached with a margin in points; empty if nothing is measured
+    beside print.
+    """
     if not judgements:
         return ""
     reached = [judgement for judgement in judgements if judgement.verdict is not Agreement.TOO_FEW]
     if not reached:
         return f"{Agreement.TOO_FEW}: {'; '.join(dict.fromkeys(judgement.why for judgement in judgements))}"
     counts = Counter(judgement.verdict for judgement in reached)
-    first, *others = [(_word(verdict, margin), counts[verdict]) for verdict in Agreement if counts[verdict]]
+    first, *others = [
+        (_word(verdict, margin), counts[verdict]) for verdict in Agreement if counts[verdict]
+    ]
     if others:
         text = f"{first[0]} in {first[1]} of {count_of(len(reached), 'cell')}"
         text += "".join(f", {word} in {number}" for word, number in others)
     else:
-        text = first[0] if len(reached) == len(judgements) else f"{first[0]} in {count_of(len(reached), 'cell')}"
+        text = (
+            first[0]
+            if len(reached) == len(judgements)
+            else f"{first[0]} in {count_of(len(reached), 'cell')}"
+        )
     seeds = [judgement.seeds for judgement in reached if judgement.verdict is Agreement.UNDECIDED]
     some = sorted(filter(None, seeds))
     many = f"{'up to ' * (len(some) > 1)}{some[-1]} seeds" if some else "no number of seeds"
@@ -292,11 +343,17 @@ def row_verdict(judgements: Sequence[Judgement], margin: float | None) -> str:
 
 def _word(verdict: Agreement, margin: float | None) -> str:
     """A verdict; if it is REPRODUCED, with the margin."""
-    return f"{verdict} (±{points(margin)})" if margin and verdict is Agreement.REPRODUCED else str(verdict)
+    return (
+        f"{verdict} (±{points(margin)})"
+        if margin and verdict is Agreement.REPRODUCED
+        else str(verdict)
+    )
 
 
 def correct_verdicts(lines: Sequence[FilledLine]) -> None:
-    """Correct the tests beside print, in place: all cells of a table's lines of one origin are a family."""
+    """Correct the tests beside print, in place: all cells of a table's lines of one origin are a
+    family.
+    """
     families: dict[LineOrigin, list[tuple[FilledLine, str]]] = {}
     for line in lines:
         for name in (name for name, cell in line.cells.items() if cell.test):
@@ -306,11 +363,15 @@ def correct_verdicts(lines: Sequence[FilledLine]) -> None:
         differs = Corrected.family([cell.test.p for cell in cells if cell.test])
         equal = iter(Corrected.family([cell.equivalence.p for cell in cells if cell.equivalence]))
         for (line, name), cell, test in zip(family, cells, differs, strict=True):
-            line.cells[name] = replace(cell, differs=test, equal=next(equal) if cell.equivalence else None)
+            line.cells[name] = replace(
+                cell, differs=test, equal=next(equal) if cell.equivalence else None
+            )
 
 
 def correct_tests(lines: Sequence[FilledLine], alpha: float) -> None:
-    """Correct the paper's own tests, in place: those of a column, encoder and setting against one row are a family."""
+    """Correct the paper's own tests, in place: those of a column, encoder and setting against one
+    row are a family.
+    """
     families: dict[tuple[str, Hashable], list[FilledLine]] = {}
     for line in lines:
         for name, cell in line.cells.items():

@@ -1,7 +1,8 @@
 """The papers' tables filled with measured numbers.
 
-Only runs of the project's own paper profile stand beside printed numbers. The runs of a profile with stand-ins for the
-papers' settings, encoders and tasks fill tables of the same rows without printed numbers.
+Only runs of the project's own paper profile stand beside printed numbers. The runs of a profile
+with stand-ins for the papers' settings, encoders and tasks fill tables of the same rows without
+printed numbers.
 """
 
 from __future__ import annotations
@@ -57,22 +58,28 @@ def tables_of(
     margin: float | None = None,
     partly: bool = False,
 ) -> list[FilledTable]:
-    """Fill all tables of the papers by the runs of the paper profile, or those with stand-ins by another one's.
+    """Fill all tables of the papers by the runs of the paper profile, or those with stand-ins by
+    another one's.
 
-    Only the first have printed numbers; `margin`, in points, is that of their verdicts, by default 1. The others are
-    there if they have at least two rows with a stand-in, and a run in each planned one, or in any if `partly`.
-    Raises UserError for a row whose printed number is not in published.csv.
+    Only the first have printed numbers; `margin`, in points, is that of their verdicts, by default
+    1. The others are there if they have at least two rows with a stand-in, and a run in each
+    planned one, or in any if `partly`. Raises UserError for a row whose printed number is not in
+    published.csv.
     """
     is_paper = profile.name == PAPER_PROFILE
     if not (is_paper or profile.stands_for):
         return []
     beside = (read_published(), margin or DEFAULT_MARGIN) if is_paper else (None, None)
-    filler = _Filler(profile, StandIns.of(profile), _rows(papers, results, profile), commands, *beside)
+    filler = _Filler(
+        profile, StandIns.of(profile), _rows(papers, results, profile), commands, *beside
+    )
     tables = [filler.table(paper, name) for paper in papers for name in paper.tables]
     if is_paper:
         return tables
     tables = [table for table in tables if len(table.rows) > 1 and table.is_measured]
-    return [table for table in tables if partly or all(row.is_measured for row in table.planned_rows)]
+    return [
+        table for table in tables if partly or all(row.is_measured for row in table.planned_rows)
+    ]
 
 
 def filled_tables(
@@ -82,18 +89,30 @@ def filled_tables(
     variants: Sequence[str] = (),
     margin: float | None = None,
 ) -> list[FilledTable]:
-    """Fill the papers' tables by one profile's results; rows of the given `variants`, if any, are added to them."""
+    """Fill the papers' tables by one profile's results; rows of the given `variants`, if any, are
+    added to them.
+    """
     if profile not in shipped_profiles():
         return []
     papers = [
-        paper.model_copy(update={"tables": {name: each.with_rows_of(variants) for name, each in paper.tables.items()}})
+        paper.model_copy(
+            update={
+                "tables": {name: each.with_rows_of(variants) for name, each in paper.tables.items()}
+            }
+        )
         for paper in read_papers()
     ]
-    return tables_of(load_profile(profile), papers, results, commands, margin=margin, partly=bool(variants))
+    return tables_of(
+        load_profile(profile), papers, results, commands, margin=margin, partly=bool(variants)
+    )
 
 
-def _rows(papers: Sequence[Paper], results: Sequence[Result], profile: Profile) -> Mapping[Label, SuiteRows]:
-    """The rows of a profile's runs, with the parts of tasks that papers define and the numbers of every run."""
+def _rows(
+    papers: Sequence[Paper], results: Sequence[Result], profile: Profile
+) -> Mapping[Label, SuiteRows]:
+    """The rows of a profile's runs, with the parts of tasks that papers define and the numbers of
+    every run.
+    """
     frames = profile_runs(frames_of(results), profile.name)
     tables = (table for paper in papers for table in paper.tables.values())
     wanted = {definition.part for table in tables for definition in table.definitions}
@@ -106,9 +125,15 @@ def _of_every_run(rows: SuiteRows, values: Mapping[str, Sequence[float]]) -> Sui
     """Rows for the dev score and the minutes of the runs in the suite with the most seeds."""
     row, found = max(rows.values(), key=lambda row: len(row.seeds)), {}
     for suite, of_run in values.items():
-        by_seed = {seed: of_run[run] for seed, run in zip(row.seeds, row.runs, strict=True) if not isnan(of_run[run])}
+        by_seed = {
+            seed: of_run[run]
+            for seed, run in zip(row.seeds, row.runs, strict=True)
+            if not isnan(of_run[run])
+        }
         if by_seed:
-            found[suite] = replace(row, suite=suite, cells={WITH_EVERY_RUN[suite][0]: Cell.of(by_seed)}, parts={})
+            found[suite] = replace(
+                row, suite=suite, cells={WITH_EVERY_RUN[suite][0]: Cell.of(by_seed)}, parts={}
+            )
     return found
 
 
@@ -118,7 +143,8 @@ def _cell(rows: SuiteRows, score: Score | None, part: str) -> Cell | None:
 
 @dataclass(frozen=True)
 class _Filler:
-    """Fills tables with the runs of a profile. `names` translates the papers' names into the profile's.
+    """Fills tables with the runs of a profile. `names` translates the papers' names into the
+    profile's.
 
     The paper profile alone has `published` numbers, and a `margin` of their verdicts.
     """
@@ -139,10 +165,14 @@ class _Filler:
     def released(self) -> Mapping[RowKey, Sequence[Label]]:
         """The labels of public weights by the rows that they should reproduce."""
         places = released_places(self.profile).items()
-        return {key: [Label(self.profile.name, *place, "") for place in some] for key, some in places}
+        return {
+            key: [Label(self.profile.name, *place, "") for place in some] for key, some in places
+        }
 
     def table(self, paper: Paper, name: str) -> FilledTable:
-        """Fill a table. Without print, rows of one label are one row, and quoted ones are kept if they were run."""
+        """Fill a table. Without print, rows of one label are one row, and quoted ones are kept if
+        they were run.
+        """
         table = paper.tables[name]
         blocks: list[EncoderRows] = []
         for encoder in table.encoders:
@@ -167,15 +197,28 @@ class _Filler:
         return FilledTable(paper, name, table, tuple(blocks), columns, self.profile.name, *commands)
 
     def _missing(self, table: str, lines: Sequence[FilledLine]) -> str | None:
-        """The command that runs what is due in a table's rows, in their own reading or in others that were run."""
+        """The command that runs what is due in a table's rows, in their own reading or in others
+        that were run.
+        """
         due = {line.origin.reading for line in lines if line.due}
         readings = [DEFAULT_READING, *sorted(filter(None, due))] if any(due) else None
-        return self.commands.run(profile=self.profile.name, table=table, readings=readings) if due else None
+        return (
+            self.commands.run(profile=self.profile.name, table=table, readings=readings)
+            if due
+            else None
+        )
 
     def _released(self, paper: Paper, name: str) -> str | None:
-        """The command that evaluates the table's public weights; None if all have every score, or there are none."""
-        table, mine = f"{paper.name}:{name}", set(filter(self.names.has_suite, paper.tables[name].suites))
-        labels = [label for key, some in self.released.items() if key.table == table for label in some]
+        """The command that evaluates the table's public weights; None if all have every score, or
+        there are none.
+        """
+        table, mine = (
+            f"{paper.name}:{name}",
+            set(filter(self.names.has_suite, paper.tables[name].suites)),
+        )
+        labels = [
+            label for key, some in self.released.items() if key.table == table for label in some
+        ]
         if all(mine <= self.rows.get(label, {}).keys() for label in labels):
             return None
         return self.commands.run("--released", profile=self.profile.name, table=table)
@@ -183,9 +226,15 @@ class _Filler:
     def _row(self, paper: Paper, name: str, index: int, encoder: str) -> FilledRow | None:
         """A filled row of the table `name`; None if it has no stand-in."""
         table, row = paper.tables[name], paper.tables[name].rows[index]
-        printed = _printed(paper, name, index, encoder, self.published) if self.published is not None else {}
+        printed = (
+            _printed(paper, name, index, encoder, self.published)
+            if self.published is not None
+            else {}
+        )
         label, other = self._label(row, encoder), table.compared(row)
-        if label is None or not any(self.names.score(row, column, label.setting) for column in table.columns):
+        if label is None or not any(
+            self.names.score(row, column, label.setting) for column in table.columns
+        ):
             return None
         fill = partial(self._lines, table, row, printed)
         lines = fill(label, self._label(other, encoder))
@@ -197,9 +246,13 @@ class _Filler:
         weights = (line for weights in public for line in fill(weights, trained_in=label.setting))
         return FilledRow(row, tuple(lines), tuple(line for line in weights if line.seeds))
 
-    def _label(self, row: PaperRow | None, encoder: str, reading: str = DEFAULT_READING) -> Label | None:
+    def _label(
+        self, row: PaperRow | None, encoder: str, reading: str = DEFAULT_READING
+    ) -> Label | None:
         """What a row's runs are called in a reading; None without a row or a stand-in."""
-        place = row and self.names.place(str(Variant.parse(row.variant).read_as(reading)), row.setting, encoder)
+        place = row and self.names.place(
+            str(Variant.parse(row.variant).read_as(reading)), row.setting, encoder
+        )
         return Label(self.profile.name, *place, "") if place else None
 
     def _lines(
@@ -212,9 +265,11 @@ class _Filler:
         reading: str = "",
         trained_in: str = "",
     ) -> list[FilledLine]:
-        """The lines of the runs of a label by each definition: the first, and any others with numbers.
+        """The lines of the runs of a label by each definition: the first, and any others with
+        numbers.
 
-        Public weights were `trained_in` a setting, which decides the tasks that fit; they lack no seeds.
+        Public weights were `trained_in` a setting, which decides the tasks that fit; they lack no
+        seeds.
         """
         rows = self.rows.get(label, {})
         mine = {} if row.published_only and not trained_in else rows
@@ -233,11 +288,21 @@ class _Filler:
                 if measured and other:
                     measured = compare(measured, other, column.measure, table.alpha)
                 shown = printed.get(column.name) if own or definition.compared else None
-                cells[column.name] = PaperCell(shown, measured, self.margin if column.points else None, score)
-            counts = [cell.measured.summary.n if cell.measured else 0 for cell in cells.values() if cell.score]
-            due = own and row.planned and not trained_in and min(counts) < (row.seeds or table.seeds)
+                cells[column.name] = PaperCell(
+                    shown, measured, self.margin if column.points else None, score
+                )
+            counts = [
+                cell.measured.summary.n if cell.measured else 0
+                for cell in cells.values()
+                if cell.score
+            ]
+            due = (
+                own and row.planned and not trained_in and min(counts) < (row.seeds or table.seeds)
+            )
             origin = LineOrigin(reading, definition.label)
-            lines.append(FilledLine(label, origin, rows, cells, definition.part, against, apart, due))
+            lines.append(
+                FilledLine(label, origin, rows, cells, definition.part, against, apart, due)
+            )
         return [line for line in lines if line is lines[0] or line.seeds]
 
 
@@ -246,7 +311,9 @@ def _training(rows: SuiteRows) -> Mapping[str, str]:
     return next((row.training for row in rows.values()), {})
 
 
-def _printed(paper: Paper, name: str, index: int, encoder: str, published: PublishedNumbers) -> dict[str, Published]:
+def _printed(
+    paper: Paper, name: str, index: int, encoder: str, published: PublishedNumbers
+) -> dict[str, Published]:
     table, numbers = paper.tables[name], {}
     for column in table.columns:
         if not table.rows[index].published:

@@ -31,15 +31,17 @@ MEANINGS = {
 #: a part of a cell beside its value -> the last word of that part's column in a file
 PARTS = {"spread": "deviation", "mark": "mark", "caveats": "caveat", "extra": "remark"}
 #: absent: a row without a run; sentences: its heads are long texts
-LineKind = Literal["plain", "baseline", "published", "measured", "absent", "difference", "verdict", "sentences"]
+LineKind = Literal[
+    "plain", "baseline", "published", "measured", "absent", "difference", "verdict", "sentences"
+]
 
 
 @dataclass(frozen=True, slots=True)
 class CellText:
     """The text of a cell in pieces that a page styles separately: `73.10 ± 0.42* (n = 2)`.
 
-    `caveats` are marks of what weakens the score itself. `bold` marks the best of a group; `verdict` is set where the
-    cell is a verdict, for its badge.
+    `caveats` are marks of what weakens the score itself. `bold` marks the best of a group;
+    `verdict` is set where the cell is a verdict, for its badge.
     """
 
     value: str
@@ -82,8 +84,8 @@ def code_of(head: LineHead) -> str:
 class Line:
     """One line: heads that name it, and cells.
 
-    All heads but the last are shared with the `span` - 1 lines below, whose own span is 0. Lines of one `group`
-    belong together; a rule may separate them from the next.
+    All heads but the last are shared with the `span` - 1 lines below, whose own span is 0. Lines of
+    one `group` belong together; a rule may separate them from the next.
     """
 
     heads: tuple[LineHead, ...]
@@ -103,12 +105,13 @@ class Section:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table to lay out. `key` is a short name for files and links, `commands` start the missing runs.
+    """A table to lay out. `key` is a short name for files and links, `commands` start the missing
+    runs.
 
-    `average` marks the columns of averages, `empty` says why nothing is measured yet, and `coverage` counts rows and
-    verdicts of a paper's table. `groups` are headings above columns, one per column, or empty.
-    `legend` says how the numbers are read; `notes` are all other remarks. `caption` sums up the legend for a paper's
-    caption, with the number of seeds and the test.
+    `average` marks the columns of averages, `empty` says why nothing is measured yet, and
+    `coverage` counts rows and verdicts of a paper's table. `groups` are headings above columns, one
+    per column, or empty. `legend` says how the numbers are read; `notes` are all other remarks.
+    `caption` sums up the legend for a paper's caption, with the number of seeds and the test.
     """
 
     key: str
@@ -127,13 +130,17 @@ class Grid:
 
     @property
     def titles(self) -> list[str]:
-        """The columns with the headings of their groups, for places without a second row of headings."""
+        """The columns with the headings of their groups, for places without a second row of
+        headings.
+        """
         pairs = zip(self.groups or [""] * len(self.columns), self.columns, strict=True)
         return [": ".join(filter(None, pair)) for pair in pairs]
 
     @property
     def spans(self) -> list[tuple[str, int]]:
-        """The headings above columns from left to right, and how many columns each has; none without groups."""
+        """The headings above columns from left to right, and how many columns each has; none
+        without groups.
+        """
         return [(group, len(list(some))) for group, some in groupby(self.groups)]
 
     @property
@@ -141,7 +148,10 @@ class Grid:
         """What any cell of each column has beside its value: of PARTS."""
         cells = [line.cells for section in self.sections for line in section.lines]
         columns = ([line[at] for line in cells] for at in range(len(self.columns)))
-        return [[part for part in PARTS if any(getattr(cell, part) for cell in column)] for column in columns]
+        return [
+            [part for part in PARTS if any(getattr(cell, part) for cell in column)]
+            for column in columns
+        ]
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -149,24 +159,35 @@ class Grid:
 
 
 def picked(grid: Grid, names: Sequence[str]) -> Grid:
-    """Only the columns that have these headings or tasks, in this order. Raises UserError for an unknown name."""
+    """Only the columns that have these headings or tasks, in this order. Raises UserError for an
+    unknown name.
+    """
     tasks = [group.partition(",")[0] for group in grid.groups] or grid.columns
     named = [{*texts} for texts in zip(grid.columns, grid.titles, tasks, strict=True)]
     known = {name.casefold(): name for texts in named for name in texts}
     for name in (name for name in names if name.casefold() not in known):
-        raise UserError(f"no column '{name}' in the table {grid.key}; {suggest(name, sorted(known.values()))}")
-    places = [at for name in names for at, texts in enumerate(named) if known[name.casefold()] in texts]
+        raise UserError(
+            f"no column '{name}' in the table {grid.key}; {suggest(name, sorted(known.values()))}"
+        )
+    places = [
+        at for name in names for at, texts in enumerate(named) if known[name.casefold()] in texts
+    ]
     columns, average = zip(*((grid.columns[at], grid.average[at]) for at in places), strict=True)
     lines = (
-        [replace(line, cells=tuple(line.cells[at] for at in places)) for line in one.lines] for one in grid.sections
+        [replace(line, cells=tuple(line.cells[at] for at in places)) for line in one.lines]
+        for one in grid.sections
     )
-    sections = tuple(replace(one, lines=tuple(some)) for one, some in zip(grid.sections, lines, strict=True))
+    sections = tuple(
+        replace(one, lines=tuple(some)) for one, some in zip(grid.sections, lines, strict=True)
+    )
     groups = tuple(grid.groups[at] for at in places) if grid.groups else ()
     return replace(grid, columns=columns, average=average, groups=groups, sections=sections)
 
 
 def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") -> Grid:
-    """Format a summary table, with a `note`; an average that repeats the only task is left out unless `whole`."""
+    """Format a summary table, with a `note`; an average that repeats the only task is left out
+    unless `whole`.
+    """
     shown = [column for column in table.columns if whole or not _repeats(table, column)]
     headings = [table.heading(column) for column in shown]
     title = ": ".join(filter(None, (suite_title(table.suite), metric_words(table.metrics))))
@@ -179,7 +200,10 @@ def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") ->
         ("variant", "seeds"),
         tuple(title for _, title in headings),
         tuple(column.task == AVERAGE for column in shown),
-        tuple(Section(block.place + block.about, (*_lines(table, block, shown, common),)) for block in table.blocks),
+        tuple(
+            Section(block.place + block.about, (*_lines(table, block, shown, common),))
+            for block in table.blocks
+        ),
         (*table.notes, *filter(None, [note])),
         groups=tuple(group for group, _ in headings) if any(group for group, _ in headings) else (),
         legend=table.legend,
@@ -191,7 +215,10 @@ def _caption(table: SummaryTable) -> str:
     """The number of seeds and the test of a table in brief."""
     counts = sorted({len(row.seeds) for row in table.rows if row.is_trained}) or [1]
     seeds = f"{counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else count_of(counts[0], "seed")
-    base, tested = table.blocks[0].base, any(cell.test for row in table.rows for cell in row.cells.values())
+    base, tested = (
+        table.blocks[0].base,
+        any(cell.test for row in table.rows for cell in row.cells.values()),
+    )
     test = f"; * better, † worse than {name_of(base)} (t-test, Holm, p < {ALPHA})" if tested else ""
     return f"Mean ± SD over {seeds}{test}."
 
@@ -200,28 +227,45 @@ def _repeats(table: SummaryTable, column: Column) -> bool:
     """Whether an average has the same numbers as the only task, in every row."""
     if not column.task.startswith(AVERAGE):
         return False
-    tasks = [other for other in table.columns if other.metric == column.metric and not other.task.startswith(AVERAGE)]
-    return len(tasks) == 1 and all(_values(row, tasks[0]) == _values(row, column) for row in table.rows)
+    tasks = [
+        other
+        for other in table.columns
+        if other.metric == column.metric and not other.task.startswith(AVERAGE)
+    ]
+    return len(tasks) == 1 and all(
+        _values(row, tasks[0]) == _values(row, column) for row in table.rows
+    )
 
 
 def _values(row: Row, column: Column) -> tuple[float, ...]:
     return row.cells[column].values if column in row.cells else ()
 
 
-def _lines(table: SummaryTable, block: Block, columns: Sequence[Column], common: str) -> Iterator[Line]:
+def _lines(
+    table: SummaryTable, block: Block, columns: Sequence[Column], common: str
+) -> Iterator[Line]:
     """The lines of a block; names do not repeat overrides that are `common` to all rows."""
     best = {column: _best(table, block, column) for column in columns}
     for row in block.rows:
         seeds, digits = len(row.seeds), {column: table.metric(column).digits for column in columns}
-        cells = tuple(cell_text(row.cells.get(column), digits[column], seeds, best[column]) for column in columns)
+        cells = tuple(
+            cell_text(row.cells.get(column), digits[column], seeds, best[column])
+            for column in columns
+        )
         name = row.label.name
-        short = VariantName(name_of(row.label.variant).text, name.code) if row.label.overrides == common else name
+        short = (
+            VariantName(name_of(row.label.variant).text, name.code)
+            if row.label.overrides == common
+            else name
+        )
         count = seeds_text(seeds, row.freshness.mark, "paired" * is_paired(row))
         yield Line((short, count), cells, "baseline" if block.is_baseline(row) else "plain")
 
 
 def _best(table: SummaryTable, block: Block, column: Column) -> str | None:
-    """The best mean of a column in a block, as printed; None if all print the same or the metric is not judged."""
+    """The best mean of a column in a block, as printed; None if all print the same or the metric is
+    not judged.
+    """
     metric = table.metric(column)
     if not metric.judged:
         return None
@@ -245,8 +289,13 @@ def cell_text(cell: Cell | None, digits: int, seeds: int, best: str | None = Non
     """
     if cell is None:
         return CellText(ABSENT)
-    text, extra = summary_text(cell.summary, digits), "" if cell.summary.n == seeds else f"n = {cell.summary.n}"
-    return CellText(text.value, text.spread, star(cell), extra, text.value == best, caveats=marks(cell))
+    text, extra = (
+        summary_text(cell.summary, digits),
+        "" if cell.summary.n == seeds else f"n = {cell.summary.n}",
+    )
+    return CellText(
+        text.value, text.spread, star(cell), extra, text.value == best, caveats=marks(cell)
+    )
 
 
 def seeds_text(seeds: int, *words: str) -> str:
@@ -260,6 +309,8 @@ def marks(cell: Cell) -> str:
 
 
 def star(cell: Cell) -> str:
-    """Return the mark of an equal or significant cell, in brackets if that is only before correction, or nothing."""
+    """Return the mark of an equal or significant cell, in brackets if that is only before
+    correction, or nothing.
+    """
     mark = STARS.get(cell.verdict, "") if cell.verdict else ""
     return f"({mark})" if cell.is_alone else mark

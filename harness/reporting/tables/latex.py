@@ -1,7 +1,9 @@
-"""Tables as LaTeX floats for a two-column document: booktabs, text of 8 or 7 pt, in one column or across both.
+"""Tables as LaTeX floats for a two-column document: booktabs, text of 8 or 7 pt, in one column or
+across both.
 
-Decimals are aligned by two plain columns, of numbers and of what follows them, which needs no package beside booktabs.
-A table that is wider than the page at 7 pt is split into parts below each other, and a taller one into several floats.
+Decimals are aligned by two plain columns, of numbers and of what follows them, which needs no
+package beside booktabs. A table that is wider than the page at 7 pt is split into parts below each
+other, and a taller one into several floats.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from harness.formatting import for_latex
 from harness.metrics import Agreement
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 
-#: in points: a column and the page of ACL's style (IEEE's are wider), the height of rows and notes, the gap of columns
+#: in points: a column and the page of ACL's style (IEEE's are wider), the height of rows and notes,
+#: the gap of columns
 COLUMN, PAGE, HEIGHT, GAP = 219.0, 455.0, 590.0, 6.0
-#: sizes of text in points; most characters of three lines of a caption; floats that LaTeX holds back at most
+#: sizes of text in points; most characters of three lines of a caption; floats that LaTeX holds
+#: back at most
 SIZES, CAPTION, HELD = (8, 7), {COLUMN: 128, PAGE: 275}, 8
 #: at least the widths of characters in em, in Computer Modern at 7 pt, which is wider than Times
 _EM = dict.fromkeys("ijl.,:;'!|", 0.33) | dict.fromkeys(" -()[]/ftrsI", 0.45)
@@ -35,7 +39,9 @@ _VERDICT_NOTE = f"Signs of verdicts: {_SIGNS} (with the seeds a side that would 
 
 
 class _Column(NamedTuple):
-    """A column: its number in the grid, heading in lines, width in em, alignment and, if folded, width in points."""
+    """A column: its number in the grid, heading in lines, width in em, alignment and, if folded,
+    width in points.
+    """
 
     at: int
     heading: list[str]
@@ -54,13 +60,17 @@ class _Column(NamedTuple):
 def latex(grids: Iterable[Grid], footer: str) -> Iterator[str]:
     """The text of report.tex, without tables that have no rows, piece by piece."""
     yield f"% {' '.join(footer.split())}\n% Needs \\usepackage{{booktabs}} in the preamble.\n\n"
-    for number, grid in enumerate(grid for grid in grids if any(section.lines for section in grid.sections)):
+    for number, grid in enumerate(
+        grid for grid in grids if any(section.lines for section in grid.sections)
+    ):
         yield ("\n" if number % HELD else "\n\\clearpage\n") * bool(number)
         yield latex_table(grid)
 
 
 def latex_table(grid: Grid) -> str:
-    """A table as one float or more, with a caption of at most three lines; the rest of its remarks stands below."""
+    """A table as one float or more, with a caption of at most three lines; the rest of its remarks
+    stands below.
+    """
     key, caption, names = re.sub("[^A-Za-z0-9]", "-", grid.key), f"{grid.title}.", len(grid.heads)
     grid = replace(
         grid,
@@ -71,17 +81,29 @@ def latex_table(grid: Grid) -> str:
     size, room, parts = _layout(grid, names)
     if _tall(grid.remarks, room) > HEIGHT / 3:
         room = PAGE
-    brief, below = [grid.caption] if grid.caption else [*grid.legend], [*grid.legend] if grid.caption else []
+    brief, below = (
+        [grid.caption] if grid.caption else [*grid.legend],
+        [*grid.legend] if grid.caption else [],
+    )
     while brief and len(f"{caption} {brief[0]}") <= CAPTION[room]:
         caption += f" {brief.pop(0)}"
-    shown = {cell.verdict for section in grid.sections for line in section.lines for cell in line.cells}
+    shown = {
+        cell.verdict for section in grid.sections for line in section.lines for cell in line.cells
+    }
     below = [note for note in (*brief, *below, *grid.notes) if "`harness " not in note]
     below += [_VERDICT_NOTE] * bool(shown & {*_VERDICTS})
     most = max(HEIGHT - _tall(below, room), HEIGHT / 2) / (1.2 * size * len(parts))
-    kind, floats = "table" if room == COLUMN else "table*", list(_split(grid.sections, size, parts, most))
+    kind, floats = (
+        "table" if room == COLUMN else "table*",
+        list(_split(grid.sections, size, parts, most)),
+    )
     return "".join(
         f"\\begin{{{kind}}}\n\\centering\n"
-        + (f"\\caption{{{_text(caption)}}}\n\\label{{tab:{key}}}\n" if not at else _CONTINUED.format(_text(grid.title)))
+        + (
+            f"\\caption{{{_text(caption)}}}\n\\label{{tab:{key}}}\n"
+            if not at
+            else _CONTINUED.format(_text(grid.title))
+        )
         + f"{_font(size)}\\setlength{{\\tabcolsep}}{{{GAP / 2:g}pt}}%\n"
         + "\\par\\medskip\n".join(_tabular(grid, sections, part) for part in parts)
         + (_below(below) if at == len(floats) - 1 else "")
@@ -108,12 +130,22 @@ def _below(notes: Sequence[str]) -> str:
 
 
 def _lines(section: Section) -> Iterator[Line]:
-    """Lines with their heads as cells, without p-values and verdicts of too few seeds, which only tables.csv has."""
+    """Lines with their heads as cells, without p-values and verdicts of too few seeds, which only
+    tables.csv has.
+    """
     for line in section.lines:
-        heads = [*map(str, line.heads)] if line.span else [*("" for _ in line.heads[1:]), str(line.heads[-1])]
+        heads = (
+            [*map(str, line.heads)]
+            if line.span
+            else [*("" for _ in line.heads[1:]), str(line.heads[-1])]
+        )
         if line.kind == "verdict" and any(cell.verdict in _VERDICTS for cell in line.cells):
-            heads[-1] = heads[-1].partition(":")[0]  # the signs already show what the row's verdict would say
-        cells = (replace(cell, extra="") if line.kind == "difference" else cell for cell in line.cells)
+            heads[-1] = heads[-1].partition(":")[
+                0
+            ]  # the signs already show what the row's verdict would say
+        cells = (
+            replace(cell, extra="") if line.kind == "difference" else cell for cell in line.cells
+        )
         if line.span or any(cell.value != ABSENT for cell in line.cells):
             yield replace(line, cells=(*map(CellText, heads), *map(_signed, cells)))
 
@@ -126,22 +158,36 @@ def _signed(cell: CellText) -> CellText:
 
 
 def _layout(grid: Grid, names: int) -> tuple[int, float, list[list[_Column]]]:
-    """The size of the text, the width of the float and the columns of each part, which begins with the `names`.
+    """The size of the text, the width of the float and the columns of each part, which begins with
+    the `names`.
 
-    A table is put into a column or else across the page, at 8 or else 7 pt. If it does not fit, texts are folded, and
-    other columns stand in several parts of about the same width.
+    A table is put into a column or else across the page, at 8 or else 7 pt. If it does not fit,
+    texts are folded, and other columns stand in several parts of about the same width.
     """
-    cells = [[line.cells[at] for section in grid.sections for line in section.lines] for at in range(len(grid.columns))]
-    columns = [_column(at, name, cells[at], is_name=at < names) for at, name in enumerate(grid.columns)]
+    cells = [
+        [line.cells[at] for section in grid.sections for line in section.lines]
+        for at in range(len(grid.columns))
+    ]
+    columns = [
+        _column(at, name, cells[at], is_name=at < names) for at, name in enumerate(grid.columns)
+    ]
     for room, size in ((room, size) for room in (COLUMN, PAGE) for size in SIZES):
         if sum(column.at_size(size) for column in columns) - GAP <= room:
             return size, room, [columns]
-    size, texts = SIZES[0], sorted(size * column.width + GAP for column in columns if column.align == "l")
-    left = max(PAGE - sum(column.at_size(size) for column in columns if column.align != "l"), 0.45 * PAGE)
+    size, texts = (
+        SIZES[0],
+        sorted(size * column.width + GAP for column in columns if column.align == "l"),
+    )
+    left = max(
+        PAGE - sum(column.at_size(size) for column in columns if column.align != "l"), 0.45 * PAGE
+    )
     while texts and texts[0] * len(texts) <= left:
         left -= texts.pop(0)
     most = left / len(texts) - GAP if texts else math.inf
-    columns = [one._replace(points=most) if one.align == "l" and size * one.width > most else one for one in columns]
+    columns = [
+        one._replace(points=most) if one.align == "l" and size * one.width > most else one
+        for one in columns
+    ]
     heads, rest = columns[:names], columns[names:]
     left, parts = PAGE + GAP - sum(head.at_size(size) for head in heads), [rest]
     for count in range(1, len(rest) + 1):
@@ -155,8 +201,12 @@ def _layout(grid: Grid, names: int) -> tuple[int, float, list[list[_Column]]]:
 def _column(at: int, name: str, cells: Sequence[CellText], *, is_name: bool) -> _Column:
     is_text = is_name or not all(_NUMBER.fullmatch(cell.value) for cell in cells)
     after = max((_width(_after(cell)) for cell in cells), default=0.0)
-    width = after + max((_width(cell.value) * (1.15 if cell.bold else 1) for cell in cells), default=0.0)
-    heading = textwrap.wrap(name, max(9, int(2 * width)), break_long_words=False, break_on_hyphens=False)
+    width = after + max(
+        (_width(cell.value) * (1.15 if cell.bold else 1) for cell in cells), default=0.0
+    )
+    heading = textwrap.wrap(
+        name, max(9, int(2 * width)), break_long_words=False, break_on_hyphens=False
+    )
     align = "l" if is_text else "r@{}l" if after else "r"
     return _Column(at, heading, max([width, *map(_width, heading)]), align)
 
@@ -169,10 +219,15 @@ def _width(text: str) -> float:
 def _split(
     sections: Sequence[Section], size: int, parts: Sequence[Sequence[_Column]], most: float
 ) -> Iterator[tuple[Section, ...]]:
-    """The sections of each float, of at most so many lines of text; lines of one span stay together."""
+    """The sections of each float, of at most so many lines of text; lines of one span stay
+    together.
+    """
     some, used, columns = list[Section](), 0.0, [column for part in parts for column in part]
     for section, line in ((one, line) for one in sections for line in one.lines):
-        tall = max(math.ceil(1.2 * size * _width(str(line.cells[one.at])) / one.points) or 1 for one in columns)
+        tall = max(
+            math.ceil(1.2 * size * _width(str(line.cells[one.at])) / one.points) or 1
+            for one in columns
+        )
         if some and line.span and used + tall * line.span > most:
             yield tuple(some)
             some, used = [], 0.0
@@ -185,14 +240,21 @@ def _split(
 
 
 def _tabular(grid: Grid, sections: Sequence[Section], part: Sequence[_Column]) -> str:
-    spec = "".join(one.align if math.isinf(one.points) else f"p{{{one.points:.0f}pt}}" for one in part)
+    spec = "".join(
+        one.align if math.isinf(one.points) else f"p{{{one.points:.0f}pt}}" for one in part
+    )
     rows = [f"\\begin{{tabular}}{{@{{}}{spec}@{{}}}}\n\\toprule\n{_header(grid, part)}"]
     for section in sections:
         width = sum(column.span for column in part)
-        rows.append(f"\\midrule\n\\multicolumn{{{width}}}{{@{{}}l@{{}}}}{{\\textit{{{_text(section.title)}}}}} \\\\\n")
+        rows.append(
+            f"\\midrule\n\\multicolumn{{{width}}}{{@{{}}l@{{}}}}{{\\textit{{{_text(section.title)}}}}} \\\\\n"
+        )
         for at, line in enumerate(section.lines):
             rows.append("\\midrule\n" * (at > 0 and line.group != section.lines[at - 1].group))
-            rows.append(" & ".join(_cell(line.cells[column.at], column) for column in part) + " \\tabularnewline\n")
+            rows.append(
+                " & ".join(_cell(line.cells[column.at], column) for column in part)
+                + " \\tabularnewline\n"
+            )
     return "".join([*rows, "\\bottomrule\n\\end{tabular}\n"])
 
 
@@ -202,9 +264,13 @@ def _header(grid: Grid, part: Sequence[_Column]) -> str:
     if not any(grid.groups):
         return row
     at, cells, rules = 0, [], ""
-    for group, some in ((group, list(some)) for group, some in groupby(part, key=lambda one: grid.groups[one.at])):
+    for group, some in (
+        (group, list(some)) for group, some in groupby(part, key=lambda one: grid.groups[one.at])
+    ):
         span, width = sum(column.span for column in some), sum(column.width for column in some)
-        lines = textwrap.wrap(group, max(9, int(1.8 * width)), break_long_words=False, break_on_hyphens=False)
+        lines = textwrap.wrap(
+            group, max(9, int(1.8 * width)), break_long_words=False, break_on_hyphens=False
+        )
         cells.append(_heading(lines, span) if group else " & " * (span - 1))
         rules += f"\\cmidrule(lr){{{at + 1}-{at + span}}}" * bool(group)
         at += span
@@ -232,6 +298,8 @@ def _after(cell: CellText) -> str:
 
 
 def _text(text: object) -> str:
-    r"""A text without commands and with minus signs; a letter with its value is one formula, `$\lambda = 0.1$`."""
+    r"""A text without commands and with minus signs; a letter with its value is one formula,
+    `$\lambda = 0.1$`.
+    """
     signed = for_latex(re.sub(r"(?<![\w)])-(?=\.?\d)", "−", str(text)))
     return re.sub(r"(\$\\[a-z]+)\$ = (?:\$(-)\$)?(\d+(?:\.\d+)?(?:e-?\d+)?)", r"\1 = \2\3$", signed)

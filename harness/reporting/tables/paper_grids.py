@@ -1,4 +1,6 @@
-"""A paper's filled table as text: printed and measured numbers, their difference and the verdict, and its notes."""
+"""A paper's filled table as text: printed and measured numbers, their difference and the verdict,
+and its notes.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def paper_grid(filled: FilledTable) -> Grid:
         ("variant", "setting", "what"),
         tuple(title for _, title in headings),
         tuple(column.task.startswith(AVERAGE) for column in filled.columns),
-        tuple(Section(encoder, tuple(_block_lines(filled, rows))) for encoder, rows in filled.blocks),
+        tuple(
+            Section(encoder, tuple(_block_lines(filled, rows))) for encoder, rows in filled.blocks
+        ),
         tuple(_notes(filled)),
         filled.commands,
         "" if filled.is_measured else no_run_yet(filled.profile),
@@ -67,7 +71,9 @@ def no_run_yet(profile: str) -> str:
 def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Line]:
     own = (row.own.cells.items() for row in rows)
     printed = _best(
-        filled, rows, [{name: cell.published.value for name, cell in some if cell.published} for some in own]
+        filled,
+        rows,
+        [{name: cell.published.value for name, cell in some if cell.published} for some in own],
     )
     measured = {
         origin: _best(filled, rows, [_means(row.line_from(origin)) for row in rows])
@@ -75,7 +81,11 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
     }
     for at, row in enumerate(rows):
         name = _named(row)
-        parts = [_printed_line(filled, row.own, printed[at])] if filled.is_paper and row.row.published else []
+        parts = (
+            [_printed_line(filled, row.own, printed[at])]
+            if filled.is_paper and row.row.published
+            else []
+        )
         for line in row.released:
             what = _public(row, line)
             parts += _compared_lines(filled, line, what, f", {what}")
@@ -83,7 +93,9 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
             parts += _measured_lines(filled, row, line, measured[line.origin][at])
         for index, (what, kind, cells) in enumerate(parts):
             span = 0 if index else len(parts)
-            yield Line((name, row.own.label.setting, what), tuple(cells), kind, span, _group(filled, row))
+            yield Line(
+                (name, row.own.label.setting, what), tuple(cells), kind, span, _group(filled, row)
+            )
 
 
 def _named(row: FilledRow) -> VariantName:
@@ -99,7 +111,9 @@ def _printed_line(filled: FilledTable, line: FilledLine, bold: Collection[str]) 
     return "printed" + (f", {count_of(seeds, 'seed')}" if seeds else ""), "published", texts
 
 
-def _measured_lines(filled: FilledTable, row: FilledRow, line: FilledLine, bold: Collection[str]) -> Iterator[LineText]:
+def _measured_lines(
+    filled: FilledTable, row: FilledRow, line: FilledLine, bold: Collection[str]
+) -> Iterator[LineText]:
     """The measured numbers of a line, and how they differ from print."""
     label = _label(row, line)
     if line.seeds:
@@ -111,15 +125,27 @@ def _measured_lines(filled: FilledTable, row: FilledRow, line: FilledLine, bold:
 def _compared_lines(
     filled: FilledTable, line: FilledLine, what: str, label: str, bold: Collection[str] = ()
 ) -> Iterator[LineText]:
-    """The numbers of a measured line, headed `what`, and how they differ from print, headed with its `label`."""
+    """The numbers of a measured line, headed `what`, and how they differ from print, headed with
+    its `label`.
+    """
     pairs = [(column, line.cells[column.name]) for column in filled.columns]
-    texts = ((column, cell_text(cell.measured, column.decimals, line.seeds)) for column, cell in pairs)
+    texts = (
+        (column, cell_text(cell.measured, column.decimals, line.seeds)) for column, cell in pairs
+    )
     yield what, "measured", [replace(text, bold=column.name in bold) for column, text in texts]
     judgements = [cell.judgement for _, cell in pairs]
     verdict = row_verdict([judgement for judgement in judgements if judgement], filled.margin)
     if verdict:
-        yield f"difference{label}", "difference", [_difference(column, cell) for column, cell in pairs]
-        yield f"verdict{label}: {verdict}", "verdict", [_verdict(judgement) for judgement in judgements]
+        yield (
+            f"difference{label}",
+            "difference",
+            [_difference(column, cell) for column, cell in pairs],
+        )
+        yield (
+            f"verdict{label}: {verdict}",
+            "verdict",
+            [_verdict(judgement) for judgement in judgements],
+        )
 
 
 def _seeds(line: FilledLine) -> str:
@@ -136,7 +162,9 @@ def _public(row: FilledRow, line: FilledLine) -> str:
 
 
 def _label(row: FilledRow, line: FilledLine) -> str:
-    """What tells a line from the others of its row: its reading, if there are several, and its definition."""
+    """What tells a line from the others of its row: its reading, if there are several, and its
+    definition.
+    """
     named = ""
     if any(line.origin.reading for line in row.lines):
         elsewhere = line.label.setting != row.own.label.setting
@@ -149,13 +177,17 @@ def _printed(column: PaperColumn, cell: PaperCell, bold: bool) -> CellText:
     if number is None:
         return CellText(ABSENT)
     spread = "" if number.std is None else fixed(number.std, column.decimals)
-    return CellText(fixed(number.value, column.decimals), spread, BETTER if number.star else "", bold=bold)
+    return CellText(
+        fixed(number.value, column.decimals), spread, BETTER if number.star else "", bold=bold
+    )
 
 
 def _difference(column: PaperColumn, cell: PaperCell) -> CellText:
     if cell.difference is None:
         return CellText(ABSENT)
-    return CellText(signed(cell.difference, column.decimals), extra=p_value(cell.test.p) if cell.test else "")
+    return CellText(
+        signed(cell.difference, column.decimals), extra=p_value(cell.test.p) if cell.test else ""
+    )
 
 
 def _verdict(judgement: Judgement | None) -> CellText:
@@ -177,13 +209,17 @@ def _means(line: FilledLine | None) -> Mapping[str, float]:
     return {name: cell.measured.summary.mean for name, cell in cells if cell.measured}
 
 
-def _best(filled: FilledTable, rows: Sequence[FilledRow], numbers: Sequence[Mapping[str, float]]) -> list[set[str]]:
+def _best(
+    filled: FilledTable, rows: Sequence[FilledRow], numbers: Sequence[Mapping[str, float]]
+) -> list[set[str]]:
     """For each row, the columns in which it has the best of its group's `numbers`.
 
     Tied values are all best, unless all values of the group are equal.
     """
     best: list[set[str]] = [set() for _ in rows]
-    for column in (column for column in filled.columns if column.measure.judged and not column.published_only):
+    for column in (
+        column for column in filled.columns if column.measure.judged and not column.published_only
+    ):
         groups: dict[str, dict[int, float]] = {}
         for at, (row, mine) in enumerate(zip(rows, numbers, strict=True)):
             if column.name in mine and not row.row.published_only:
@@ -220,7 +256,9 @@ def _legend(filled: FilledTable) -> Iterator[str]:
     number = filled.name.removeprefix("T")
     if filled.is_paper:
         stars = " Stars of printed numbers are the paper's." if filled.table.test else ""
-        ours = f" Measured: runs of profile {PAPER_PROFILE}, {measured}." if filled.is_measured else ""
+        ours = (
+            f" Measured: runs of profile {PAPER_PROFILE}, {measured}." if filled.is_measured else ""
+        )
         yield f"Printed: {filled.paper.title} ({filled.paper.reference}), Table {number}.{ours} {bold}{stars}"
     else:
         yield (
@@ -233,7 +271,11 @@ def _legend(filled: FilledTable) -> Iterator[str]:
 def _caption(filled: FilledTable) -> str:
     """How measured rows are computed and tested, in brief."""
     alpha = filled.table.test.alpha if filled.table.test and any(_tests(filled)) else None
-    test = f"; * better, † worse than the row compared with (t-test, Holm, p < {alpha})" if alpha else ""
+    test = (
+        f"; * better, † worse than the row compared with (t-test, Holm, p < {alpha})"
+        if alpha
+        else ""
+    )
     return f"Measured: mean ± SD over seeds{test}." if filled.is_measured else ""
 
 
@@ -307,7 +349,9 @@ def _comparisons(filled: FilledTable) -> Iterator[str]:
     if apart:
         yield f"Trained differently from the row they are compared with: {'; '.join(dict.fromkeys(apart))}."
     rows = {line.label: next(iter(line.rows.values())) for line in filled.lines if line.rows}
-    said = [(full.name, row.name, powerless(full, row)) for full, row in combinations(rows.values(), 2)]
+    said = [
+        (full.name, row.name, powerless(full, row)) for full, row in combinations(rows.values(), 2)
+    ]
     yield from dict.fromkeys(f"{row} beside {full} {shown}." for full, row, shown in said if shown)
     if any(cell.judgement for line in _all_lines(filled) for cell in line.cells.values()):
         yield verdict_note(filled.margin)

@@ -56,7 +56,9 @@ def _markdown_line(texts: Sequence[str]) -> str:
 
 
 def csv_table(grid: Grid) -> str:
-    """The table with a column for each number, and for the deviations, marks and remarks that any cell has."""
+    """The table with a column for each number, and for the deviations, marks and remarks that any
+    cell has.
+    """
     parts = grid.parts
     names = [
         name
@@ -66,10 +68,15 @@ def csv_table(grid: Grid) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(map(for_csv, ("where", "code", *grid.heads, *names)))
-    for title, line in ((section.title, line) for section in grid.sections for line in section.lines):
+    for title, line in (
+        (section.title, line) for section in grid.sections for line in section.lines
+    ):
         fields = [title, code_of(line.heads[0]), *map(str, line.heads)]
         for cell, some in zip(line.cells, parts, strict=True):
-            fields += ["" if cell.value == ABSENT else cell.value, *(getattr(cell, part) for part in some)]
+            fields += [
+                "" if cell.value == ABSENT else cell.value,
+                *(getattr(cell, part) for part in some),
+            ]
         writer.writerow(map(for_csv, fields))
     return stream.getvalue()
 

@@ -28,10 +28,12 @@ DISTRIBUTION = "sentence-harness"
 #: The packages that this distribution installs.
 PACKAGES = ("harness", "harness_methods", "harness_reports")
 
-#: Seconds in which a node must answer before anything runs; the first worker of a node has to be started for it.
+#: Seconds in which a node must answer before anything runs; the first worker of a node has to be
+#: started for it.
 ANSWER_S = 300.0
-#: Seconds between two checks of the head, and after which a silent head counts as gone. A head may restart with its
-#: state; a process that needs it meanwhile is ended by Ray after a minute, without a message from this project.
+#: Seconds between two checks of the head, and after which a silent head counts as gone. A head may
+#: restart with its state; a process that needs it meanwhile is ended by Ray after a minute, without
+#: a message from this project.
 LOOK_S, GONE_S = 2.0, 20.0
 
 
@@ -39,8 +41,8 @@ LOOK_S, GONE_S = 2.0, 20.0
 class Cluster:
     """The nodes at the start, of which others may come and go, and the head.
 
-    `cpus` and `memory`, in bytes, are those of the largest node. `card_mb` is the memory of the smallest GPU, in MB;
-    None where there is none.
+    `cpus` and `memory`, in bytes, are those of the largest node. `card_mb` is the memory of the
+    smallest GPU, in MB; None where there is none.
     """
 
     cpus: float
@@ -56,7 +58,9 @@ class Cluster:
         return max(1, int(ray.cluster_resources().get("CPU", 0) / cpus))
 
     def head_answers(self) -> bool:
-        """Whether it accepted connections at the last check. Raises UserError once it has not for GONE_S seconds."""
+        """Whether it accepted connections at the last check. Raises UserError once it has not for
+        GONE_S seconds.
+        """
         now = time.monotonic()
         if now - self._looked < LOOK_S:
             return self._here
@@ -83,7 +87,8 @@ def _takes_connections(address: str, seconds: float) -> bool:
 
 @contextmanager
 def joined(address: str | None, *, send_code: bool) -> Iterator[None]:
-    """Join the cluster at an address as a driver; default: RAY_ADDRESS, a cluster running here, or a new one.
+    """Join the cluster at an address as a driver; default: RAY_ADDRESS, a cluster running here, or
+    a new one.
 
     Raises UserError where there is no cluster. A program that has joined one already stays in it.
     """
@@ -100,13 +105,25 @@ def joined(address: str | None, *, send_code: bool) -> Iterator[None]:
             f"the head of a Ray cluster does not answer at {address}; start one with `ray start --head`, or correct "
             "--address"
         )
-    # otherwise, when others request fractions of GPUs, Ray warns of a coming change for tasks without a GPU
+    # otherwise, when others request fractions of GPUs, Ray warns of a coming change for tasks
+    # without a GPU
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "include_dashboard": False}
+    quiet: dict[str, Any] = {
+        "log_to_driver": False,
+        "logging_level": logging.ERROR,
+        "include_dashboard": False,
+    }
     with code_folders() if send_code else nullcontext() as folders:
         try:
-            with safe_path(), chdir(os.sep):  # Ray puts the working folder on the import path of its workers
-                ray.init(address=address, runtime_env={"py_modules": folders} if folders else None, **quiet)
+            with (
+                safe_path(),
+                chdir(os.sep),
+            ):  # Ray puts the working folder on the import path of its workers
+                ray.init(
+                    address=address,
+                    runtime_env={"py_modules": folders} if folders else None,
+                    **quiet,
+                )
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
             raise UserError(
                 f"the Ray cluster {address or 'of this machine'} cannot be joined: {first_line(error)}; start one "
@@ -120,10 +137,11 @@ def joined(address: str | None, *, send_code: bool) -> Iterator[None]:
 
 @contextmanager
 def code_folders() -> Iterator[list[str]]:
-    """Folders of the installed packages and of their entry points, copied under the names they are imported by.
+    """Folders of the installed packages and of their entry points, copied under the names they are
+    imported by.
 
-    Unlike a copy of the files tracked by git, they include the metadata of the installed project, in which entry points
-    are found. Dependencies are not included.
+    Unlike a copy of the files tracked by git, they include the metadata of the installed project,
+    in which entry points are found. Dependencies are not included.
     """
     with tempfile.TemporaryDirectory(prefix="harness-code-") as made:
         installed = distribution(DISTRIBUTION)
@@ -133,16 +151,21 @@ def code_folders() -> Iterator[list[str]]:
             (about / name).write_text(installed.read_text(name) or "", encoding="utf-8")
         for package in PACKAGES:
             for folder in import_module(package).__path__:
-                shutil.copytree(folder, Path(made) / package, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(
+                    folder, Path(made) / package, ignore=shutil.ignore_patterns("__pycache__")
+                )
         yield [str(about), *(str(Path(made) / package) for package in PACKAGES)]
 
 
 def worker_environment(threads: int, *, on_gpu: bool) -> dict[str, str]:
-    """The variables of a worker process: the driver's; the number of threads (else set by Ray); no GPU unless asked.
+    """The variables of a worker process: the driver's; the number of threads (else set by Ray); no
+    GPU unless asked.
 
     Ray hides no GPU from a task that asks for none.
     """
-    variables = {name: value for name, value in os.environ.items() if name.startswith(SHARED_VARIABLES)}
+    variables = {
+        name: value for name, value in os.environ.items() if name.startswith(SHARED_VARIABLES)
+    }
     variables["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY", "passive")
     variables["OMP_NUM_THREADS"] = str(threads)
     variables[SAFE_PATH] = "1"
@@ -150,24 +173,33 @@ def worker_environment(threads: int, *, on_gpu: bool) -> dict[str, str]:
 
 
 def inspect(seen: Sequence[Path], software: Software, threads: int) -> Cluster:
-    """Ask every node that can run jobs for its software and for folders that it must see, before anything runs.
+    """Ask every node that can run jobs for its software and for folders that it must see, before
+    anything runs.
 
     Later jobs with as many threads reuse the processes that answer, unless the jobs have a GPU.
     Raises UserError, one line, for the first node that differs or does not answer.
     """
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
     if not alive:
-        raise UserError("no node of the Ray cluster has a free core for jobs; add one with `ray start --address`")
+        raise UserError(
+            "no node of the Ray cluster has a free core for jobs; add one with `ray start --address`"
+        )
     ask = ray.remote(num_cpus=0, max_retries=0)(_describe)
     paths = [str(path) for path in seen]
     asked = [
         ask.options(
             scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
-            runtime_env={"env_vars": worker_environment(threads, on_gpu=node["Resources"].get("GPU", 0) > 0)},
+            runtime_env={
+                "env_vars": worker_environment(threads, on_gpu=node["Resources"].get("GPU", 0) > 0)
+            },
         ).remote(paths)
         for node in alive
     ]
-    cards = [size for node, answer in zip(alive, asked, strict=True) for size in _cards_of(node, answer, software)]
+    cards = [
+        size
+        for node, answer in zip(alive, asked, strict=True)
+        for size in _cards_of(node, answer, software)
+    ]
     return Cluster(
         cpus=max(node["Resources"]["CPU"] for node in alive),
         memory=max(node["Resources"].get("memory", 0) for node in alive),
@@ -186,7 +218,9 @@ def _describe(paths: list[str]) -> tuple[Software, list[str], tuple[float, ...]]
 
 
 def _cards_of(node: Mapping[str, Any], answer: Any, software: Software) -> tuple[float, ...]:
-    """The memory in MB of each GPU that Ray uses on a node. Raises UserError if it differs or does not answer."""
+    """The memory in MB of each GPU that Ray uses on a node. Raises UserError if it differs or does
+    not answer.
+    """
     host = node["NodeManagerHostname"]
     try:
         theirs, missing, cards = ray.get(answer, timeout=ANSWER_S)

@@ -21,7 +21,8 @@ from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.queue import RETRY_S, Queue
 from harness.work.report import Report
 
-# Ray reads these when it is imported. It prints about dead workers and nodes; this executor reports them itself.
+# Ray reads these when it is imported. It prints about dead workers and nodes; this executor reports
+# them itself.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated|marked dead|A worker died")
 try:
@@ -31,16 +32,20 @@ try:
     from harness.work.ray.cluster import Cluster, inspect, joined, worker_environment
     from harness.work.ray.node import RunFiles, deliver, outgoing, receive, serve
 except ImportError as error:
-    raise UserError(f"--executor ray: {error}; install it with `pip install 'sentence-harness[ray]'`") from error
+    raise UserError(
+        f"--executor ray: {error}; install it with `pip install 'sentence-harness[ray]'`"
+    ) from error
 
 #: Seconds until files written on another node are visible here.
 FILES_S = 30.0
 
 
 class Ray(Executor):
-    """Sends each job to a Ray cluster, again if its worker or node dies; the job then resumes from what it has saved.
+    """Sends each job to a Ray cluster, again if its worker or node dies; the job then resumes from
+    what it has saved.
 
-    Without a shared folder, files of runs travel with their tasks, and this process writes the results.
+    Without a shared folder, files of runs travel with their tasks, and this process writes the
+    results.
     """
 
     settings = {
@@ -58,7 +63,8 @@ class Ray(Executor):
         self.cpus = self.setting("cpus", "1", _positive, "a positive whole number")
         self.gpus = self.setting("gpus", "", _part, "a number above 0 and up to 1")
         self.cluster: Cluster | None = None
-        #: locks of runs whose files travel, when tasks ended, and what they sent besides their work folders
+        #: locks of runs whose files travel, when tasks ended, and what they sent besides their work
+        #: folders
         self._held: dict[Job, ExitStack] = {}
         self._over: dict[Job, float] = {}
         self._rest: dict[Job, dict[str, bytes]] = {}
@@ -92,7 +98,10 @@ class Ray(Executor):
             "_generator_backpressure_num_objects": 1,
         }
         # a process that used a GPU ends with its task, which frees its memory
-        self._serve = {False: ray.remote(**plain)(serve), True: ray.remote(max_calls=1, **plain)(serve)}
+        self._serve = {
+            False: ray.remote(**plain)(serve),
+            True: ray.remote(max_calls=1, **plain)(serve),
+        }
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         # a process that holds the event; all runs may wait for it at the same time
         flag = ray.remote(num_cpus=0, max_concurrency=100_000)(asyncio.Event)
@@ -102,7 +111,9 @@ class Ray(Executor):
     @property
     def _card_mb(self) -> float | None:
         """Memory of a GPU that runs can count on, in MB; None where runs use the CPU."""
-        return None if self.cluster is None or self.options.device == "cpu" else self.cluster.card_mb
+        return (
+            None if self.cluster is None or self.options.device == "cpu" else self.cluster.card_mb
+        )
 
     def part_of_gpu(self, gpu_memory_mb: int) -> float:
         """The part of a GPU for a job, in hundredths; 0 where it uses none."""
@@ -112,13 +123,19 @@ class Ray(Executor):
 
     def _check_room(self, cluster: Cluster) -> None:
         if self.cpus > cluster.cpus:
-            raise UserError(f"--executor-option cpus={self.cpus}: the largest node has {cluster.cpus:g}; give fewer")
+            raise UserError(
+                f"--executor-option cpus={self.cpus}: the largest node has {cluster.cpus:g}; give fewer"
+            )
         if self.options.device == "cuda" and cluster.card_mb is None:
-            raise UserError("--device cuda: no node of the Ray cluster has a GPU; add one, or use --device cpu")
+            raise UserError(
+                "--device cuda: no node of the Ray cluster has a GPU; add one, or use --device cpu"
+            )
 
     @contextmanager
     def _seen_by_nodes(self, jobs: Sequence[Job]) -> Iterator[list[Path]]:
-        """Paths that every node must see: the data, and a new file in the results folder where that is shared."""
+        """Paths that every node must see: the data, and a new file in the results folder where that
+        is shared.
+        """
         roots = sorted({job.inventory.root for job in jobs if job.inventory.root is not None})
         probes = [job.store.root / f".seen-{uuid.uuid4().hex}" for job in jobs[:1] if self.shared]
         for probe in probes:
@@ -178,7 +195,11 @@ class Ray(Executor):
             held.close()
             self.queue.end(job, job.fail(error))
             return
-        self.out[job], self._held[job], self._rest[job] = StartedJob(job, report, messages), held, {}
+        self.out[job], self._held[job], self._rest[job] = (
+            StartedJob(job, report, messages),
+            held,
+            {},
+        )
 
     def wait(self) -> None:
         self._ready = []
@@ -204,7 +225,11 @@ class Ray(Executor):
             return None
         except ray.exceptions.RayTaskError as error:
             why = getattr(error, "cause", error)
-            return Death(str(why) if isinstance(why, UserError) else f"{type(why).__name__}: {first_line(why)}")
+            return Death(
+                str(why)
+                if isinstance(why, UserError)
+                else f"{type(why).__name__}: {first_line(why)}"
+            )
         except ray.exceptions.RayError as error:
             more = f"; {SMALLER}" if isinstance(error, ray.exceptions.OutOfMemoryError) else ""
             return Death(first_line(error).partition(". ")[0] + more, again=True)
@@ -229,7 +254,9 @@ class Ray(Executor):
         self._rest.pop(started.job)
 
     def close(self, started: StartedJob, end: End | Again) -> None:
-        """Report the end of a job, which is stored here first where the node does not see the folder."""
+        """Report the end of a job, which is stored here first where the node does not see the
+        folder.
+        """
         if not self.shared and not isinstance(end, Again):
             end = deliver(end, RunFiles(self._rest[started.job]), started.job.store)
         super().close(started, end)

@@ -1,7 +1,8 @@
 """The work of a Ray worker: one job, which reports into the results folder, or sends files for it.
 
-Files of runs travel between the results folder and a machine that does not see it: to the node, the checkpoint,
-best model and teachers; back, these when they change, the job's report, and finally the result.
+Files of runs travel between the results folder and a machine that does not see it: to the node, the
+checkpoint, best model and teachers; back, these when they change, the job's report, and finally the
+result.
 """
 
 from __future__ import annotations
@@ -30,20 +31,25 @@ from harness.work.report import Report, perform
 
 #: The files of a teacher's work folder that its students need.
 _MODEL = ("best", "trained.json")
-#: Largest fraction of a run's time spent reading files for the driver, and least seconds between two readings.
+#: Largest fraction of a run's time spent reading files for the driver, and least seconds between
+#: two readings.
 READING, PAUSE_S = 0.05, 1.0
 
 
 @dataclass(frozen=True)
 class RunFiles:
-    """Contents of files by path below a results folder, in the order of writing; files in `gone` were removed."""
+    """Contents of files by path below a results folder, in the order of writing; files in `gone`
+    were removed.
+    """
 
     files: Mapping[str, bytes]
     gone: tuple[str, ...] = ()
 
 
 def outgoing(job: RunJob) -> RunFiles:
-    """The files a run resumes from: its working folder and result, if there are any, and its teachers' models."""
+    """The files a run resumes from: its working folder and result, if there are any, and its
+    teachers' models.
+    """
     store = job.store
     files = _files(store.work(job.id))
     for teacher in job.run.experiment.teachers:
@@ -81,7 +87,9 @@ class Changes:
         To be called while no file is being written.
         """
         before, self._seen = self._seen, self._state()
-        changed = sorted((stamp, name) for name, stamp in self._seen.items() if before.get(name) != stamp)
+        changed = sorted(
+            (stamp, name) for name, stamp in self._seen.items() if before.get(name) != stamp
+        )
         gone = tuple(name for name in before if name not in self._seen)
         if not changed and not gone:
             return None
@@ -112,15 +120,26 @@ class Changes:
 
 
 def receive(sent: RunFiles, store: Store) -> RunFiles:
-    """Write the files of working folders that were sent; return the others, which `deliver` needs when the run ends."""
+    """Write the files of working folders that were sent; return the others, which `deliver` needs
+    when the run ends.
+    """
     working = {name: content for name, content in sent.files.items() if name.startswith(".work/")}
     unpack(replace(sent, files=working), store)
     return RunFiles({name: content for name, content in sent.files.items() if name not in working})
 
 
 def deliver(end: End, rest: RunFiles, store: Store) -> End:
-    """Store the end of a run that was carried out elsewhere: arrays, log, and then its result or failure."""
-    log = next((content.decode(errors="replace") for name, content in rest.files.items() if name.endswith(".log")), "")
+    """Store the end of a run that was carried out elsewhere: arrays, log, and then its result or
+    failure.
+    """
+    log = next(
+        (
+            content.decode(errors="replace")
+            for name, content in rest.files.items()
+            if name.endswith(".log")
+        ),
+        "",
+    )
     if isinstance(end, Failure):
         store.save_failure(end, log)
     elif isinstance(end, Result):
@@ -134,7 +153,11 @@ def deliver(end: End, rest: RunFiles, store: Store) -> End:
 
 def _files(folder: Path) -> list[Path]:
     """The files below a folder, without those that are only half written."""
-    return sorted(path for path in folder.rglob("*") if path.is_file() and not _temporary(path.relative_to(folder)))
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and not _temporary(path.relative_to(folder))
+    )
 
 
 def _temporary(path: Path) -> bool:
@@ -144,18 +167,23 @@ def _temporary(path: Path) -> bool:
 def serve(
     job: Job, seat: Seat, software: Software, report: Report, files: RunFiles | None, stop_flag: Any
 ) -> Iterator[RunFiles]:
-    """Perform the job in a thread and yield files for the driver; the first is empty and shows that the job started.
+    """Perform the job in a thread and yield files for the driver; the first is empty and shows that
+    the job started.
 
-    `software` is the driver's. `files` is what the job continues from; None where this node sees the results folder.
-    Once the `stop_flag` (a handle of an `asyncio.Event`) is set, the job saves and stops. Raises UserError where the
-    software here is not the driver's.
+    `software` is the driver's. `files` is what the job continues from; None where this node sees
+    the results folder. Once the `stop_flag` (a handle of an `asyncio.Event`) is set, the job saves
+    and stops. Raises UserError where the software here is not the driver's.
     """
     if difference := software.difference(Software.here()):
-        raise UserError(f"the node {socket.gethostname()} has other software than the driver: {difference}")
+        raise UserError(
+            f"the node {socket.gethostname()} has other software than the driver: {difference}"
+        )
     outbox = Outbox()
     with _stops_at(stop_flag):
         yield RunFiles({})
-        threading.Thread(target=_perform, args=(job, seat, report, files, outbox), daemon=True).start()
+        threading.Thread(
+            target=_perform, args=(job, seat, report, files, outbox), daemon=True
+        ).start()
         while (sent := outbox.get()) is not None:
             if isinstance(sent, BaseException):
                 raise sent
@@ -173,7 +201,12 @@ def _perform(job: Job, seat: Seat, report: Report, files: RunFiles | None, outbo
                 own = replace(job, store=Store(Path(folder)))
                 unpack(files, own.store)
                 changes = Changes(own.store)
-                perform(own, seat, Report.of(own, report.path.stem), lambda event: changes.send_at_times(outbox))
+                perform(
+                    own,
+                    seat,
+                    Report.of(own, report.path.stem),
+                    lambda event: changes.send_at_times(outbox),
+                )
                 changes.send(outbox)
         outbox.put(None)
     except BaseException as error:  # the main thread raises it
@@ -182,7 +215,9 @@ def _perform(job: Job, seat: Seat, report: Report, files: RunFiles | None, outbo
 
 @contextmanager
 def _stops_at(stop_flag: Any) -> Iterator[None]:
-    """Ask this process to stop once the flag is set. No thread waits: one in `ray.get` would give back the cores."""
+    """Ask this process to stop once the flag is set. No thread waits: one in `ray.get` would give
+    back the cores.
+    """
     withdraw_stop()
     waiting = stop_flag.wait.remote()
 

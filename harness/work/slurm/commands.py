@@ -1,4 +1,5 @@
-"""SLURM without its Python packages: a user's options, the states of jobs, how they ended, cancelling them.
+"""SLURM without its Python packages: a user's options, the states of jobs, how they ended,
+cancelling them.
 
 This module imports none of the packages that the executor needs.
 """
@@ -21,7 +22,15 @@ from harness.tomlfiles import Name, Table, read_toml
 #: States in which a job has ended through no fault of its own.
 NOT_ITS_FAULT = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "TIMEOUT"})
 #: States after which a job does not restart by itself; UNKNOWN is a job that SLURM has forgotten.
-ENDED = NOT_ITS_FAULT | {"CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "REVOKED", "UNKNOWN"}
+ENDED = NOT_ITS_FAULT | {
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "OUT_OF_MEMORY",
+    "REVOKED",
+    "UNKNOWN",
+}
 #: Largest job array if SLURM does not report its limit: SLURM's default.
 ARRAY = 1001
 #: Ids in one command.
@@ -32,7 +41,9 @@ ANSWER_S = 60.0
 
 @dataclass(frozen=True)
 class SlurmState:
-    """Where a job is: its state in SLURM's words, why it waits, its node, and for how long it has been there."""
+    """Where a job is: its state in SLURM's words, why it waits, its node, and for how long it has
+    been there.
+    """
 
     state: str
     reason: str = ""
@@ -41,7 +52,14 @@ class SlurmState:
 
     @property
     def waits(self) -> bool:
-        return self.state in ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD")
+        return self.state in (
+            "PENDING",
+            "REQUEUED",
+            "REQUEUE_HOLD",
+            "REQUEUE_FED",
+            "SPECIAL_EXIT",
+            "RESV_DEL_HOLD",
+        )
 
     @property
     def ended(self) -> bool:
@@ -49,12 +67,18 @@ class SlurmState:
 
 
 def states() -> dict[str, SlurmState]:
-    """All jobs of this user by id, 12 or 12_3 in an array: those that wait, run, or ended minutes ago.
+    """All jobs of this user by id, 12 or 12_3 in an array: those that wait, run, or ended minutes
+    ago.
 
     Raises UserError where SLURM does not answer.
     """
     lines = _answer(
-        "squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}", "--format=%i|%T|%r|%N|%M"
+        "squeue",
+        "--noheader",
+        "--array",
+        "--states=all",
+        f"--user={os.getuid()}",
+        "--format=%i|%T|%r|%N|%M",
     )
     by_job = {}
     for line in lines:
@@ -66,7 +90,14 @@ def states() -> dict[str, SlurmState]:
 def last_state(number: str) -> str:
     """The state in which a job ended, by SLURM's accounting; empty where it keeps none."""
     try:
-        lines = _answer("sacct", "--allocations", "--noheader", "--parsable2", "--format=State", f"--jobs={number}")
+        lines = _answer(
+            "sacct",
+            "--allocations",
+            "--noheader",
+            "--parsable2",
+            "--format=State",
+            f"--jobs={number}",
+        )
     except UserError:
         return ""
     return lines[0].split()[0] if lines and lines[0].split() else ""
@@ -94,20 +125,31 @@ def _answer(*command: str) -> list[str]:
     done = _run(command)
     if done.returncode:
         why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[0]
-        raise UserError(f"SLURM does not answer: {why}; try again, or run this on a machine where `{command[0]}` works")
+        raise UserError(
+            f"SLURM does not answer: {why}; try again, or run this on a machine where `{command[0]}` works"
+        )
     return done.stdout.splitlines()
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S, check=False)
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=ANSWER_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
-        text = "is not installed here" if isinstance(error, OSError) else f"did not answer in {ANSWER_S:.0f} s"
+        text = (
+            "is not installed here"
+            if isinstance(error, OSError)
+            else f"did not answer in {ANSWER_S:.0f} s"
+        )
         raise UserError(f"`{command[0]}` {text}; run this where SLURM's commands work") from error
 
 
-#: The formats of sbatch's --time: minutes[:seconds], hours:minutes:seconds, days-hours[:minutes[:seconds]].
-_TIME = re.compile(r"(?:(?P<d>\d+)-(?P<dh>\d+)(?::(?P<dm>\d+))?(?::\d+)?|(?:(?P<h>\d+):(?=\d+:))?(?P<m>\d+)(?::\d+)?)")
+#: The formats of sbatch's --time: minutes[:seconds], hours:minutes:seconds,
+#: days-hours[:minutes[:seconds]].
+_TIME = re.compile(
+    r"(?:(?P<d>\d+)-(?P<dh>\d+)(?::(?P<dm>\d+))?(?::\d+)?|(?:(?P<h>\d+):(?=\d+:))?(?P<m>\d+)(?::\d+)?)"
+)
 
 
 class SlurmTable(Table):
@@ -118,14 +160,23 @@ class SlurmTable(Table):
     qos: Annotated[Name | None, Field(description="quality of service")] = None
     constraint: Annotated[Name | None, Field(description="features that a node must have")] = None
     time: Annotated[int, Field(ge=1, description="time limit, in minutes or as D-HH:MM:SS")] = 240
-    notice: Annotated[int, Field(ge=1, description="seconds before the time limit in which runs save")] = 120
-    gpus: Annotated[str, Field(pattern=r"^([\w.-]+:)?[01]$", description="0, 1, or a kind such as a100:1")] = "1"
+    notice: Annotated[
+        int, Field(ge=1, description="seconds before the time limit in which runs save")
+    ] = 120
+    gpus: Annotated[
+        str, Field(pattern=r"^([\w.-]+:)?[01]$", description="0, 1, or a kind such as a100:1")
+    ] = "1"
     cpus: Annotated[int, Field(ge=1, description="cores")] = 1
-    memory: Annotated[str | None, Field(pattern=r"^\d+[KMGT]?$", description="memory, such as 24G")] = None
+    memory: Annotated[
+        str | None, Field(pattern=r"^\d+[KMGT]?$", description="memory, such as 24G")
+    ] = None
     width: Annotated[int | None, Field(ge=1, description="runs at a time")] = None
-    setup: Annotated[tuple[str, ...], Field(description="lines of the batch script before the run")] = ()
+    setup: Annotated[
+        tuple[str, ...], Field(description="lines of the batch script before the run")
+    ] = ()
     sbatch: Annotated[
-        Mapping[Name, str | int | bool], Field(description="further options of sbatch by their long names")
+        Mapping[Name, str | int | bool],
+        Field(description="further options of sbatch by their long names"),
     ] = {}
 
     @field_validator("time", mode="before")
@@ -135,7 +186,9 @@ class SlurmTable(Table):
             return value
         if (match := _TIME.fullmatch(value)) is None:
             raise ValueError(f"'{value}' is not a SLURM time; write minutes, or D-HH:MM:SS")
-        days, hours, minutes = (match["d"], match["dh"], match["dm"]) if match["d"] else (0, match["h"], match["m"])
+        days, hours, minutes = (
+            (match["d"], match["dh"], match["dm"]) if match["d"] else (0, match["h"], match["m"])
+        )
         return (int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)
 
     @field_validator("gpus", mode="before")
@@ -152,13 +205,22 @@ class SlurmFile(Table):
 
 
 #: The keys that an option can override, with what they mean.
-OPTIONS = {name: str(about.description) for name, about in SlurmTable.model_fields.items() if name != "sbatch"}
+OPTIONS = {
+    name: str(about.description)
+    for name, about in SlurmTable.model_fields.items()
+    if name != "sbatch"
+}
 
 
 def slurm_table(file: str | None, options: Mapping[str, str]) -> SlurmTable:
-    """Read the table of a file, if one is given, with options in place of its keys. Raises UserError."""
+    """Read the table of a file, if one is given, with options in place of its keys. Raises
+    UserError.
+    """
     table = read_toml(Path(file), "SLURM file", SlurmFile).slurm if file else SlurmTable()
-    given: dict[str, Any] = {**options, **({"setup": [options["setup"]]} if "setup" in options else {})}
+    given: dict[str, Any] = {
+        **options,
+        **({"setup": [options["setup"]]} if "setup" in options else {}),
+    }
     try:
         return SlurmTable.model_validate({**table.model_dump(), **given})
     except ValidationError as error:

@@ -1,4 +1,6 @@
-"""Runs as jobs of SLURM, in arrays that submitit submits; submitted once, and followed by any later command."""
+"""Runs as jobs of SLURM, in arrays that submitit submits; submitted once, and followed by any later
+command.
+"""
 
 from __future__ import annotations
 
@@ -43,13 +45,17 @@ try:
 
     from harness.work.slurm.task import SlurmTask
 except ImportError as error:
-    raise UserError(f"--executor slurm: {error}; install it with `pip install 'sentence-harness[slurm]'`") from error
+    raise UserError(
+        f"--executor slurm: {error}; install it with `pip install 'sentence-harness[slurm]'`"
+    ) from error
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two queries to SLURM, which all users share, and between two reads of the files of running jobs.
+#: Seconds between two queries to SLURM, which all users share, and between two reads of the files
+#: of running jobs.
 ASK_S, LOOK_S = 10.0, 1.0
-#: Number of SLURM's answers that a job has ended before it counts as dead without a result: its files may come late.
+#: Number of SLURM's answers that a job has ended before it counts as dead without a result: its
+#: files may come late.
 ABSENT = 2
 #: The name of this batch system in notes on submitted jobs.
 SYSTEM = "SLURM"
@@ -58,10 +64,11 @@ TIMEOUTS = 100
 
 
 class Slurm(Executor):
-    """Submits each job to SLURM once, and leaves it there; a command that finds nothing to submit follows the jobs.
+    """Submits each job to SLURM once, and leaves it there; a command that finds nothing to submit
+    follows the jobs.
 
-    With `wait`, jobs belong to the command as with other executors: it follows them, and if it is stopped, they stop
-    too. All processes share the results folder.
+    With `wait`, jobs belong to the command as with other executors: it follows them, and if it is
+    stopped, they stop too. All processes share the results folder.
     """
 
     settings = {
@@ -90,18 +97,22 @@ class Slurm(Executor):
         self.store: Store
         #: the notes on all known jobs in SLURM, by the ids of the jobs
         self.submissions: dict[str, Submission] = {}
-        #: the last answer of SLURM on each job, by its id there, and in how many it had ended without a report
+        #: the last answer of SLURM on each job, by its id there, and in how many it had ended
+        #: without a report
         self._states: dict[str, SlurmState] = {}
         self._absent = Counter[Job]()
         self._asked = float("-inf")
 
     def check(self, job: Job) -> None:
-        """Refuse a job that cannot run on a CPU if no GPU is used; GPUs of nodes cannot be checked here."""
+        """Refuse a job that cannot run on a CPU if no GPU is used; GPUs of nodes cannot be checked
+        here.
+        """
         if self.table.gpus == "0":
             job.check("cpu")
 
     def execute(self, jobs: Sequence[Job], listen: Listener) -> list[End]:
-        """Submit the jobs that are not in SLURM. Wait for all if asked to, or if there were none to submit.
+        """Submit the jobs that are not in SLURM. Wait for all if asked to, or if there were none to
+        submit.
 
         Returns no ends if it does not wait. Raises UserError if SLURM refuses.
         """
@@ -115,12 +126,16 @@ class Slurm(Executor):
         if self.waits:
             return self.work_until_stopped(queue, listen)
         if not submitted:
-            log.warning("all runs are already submitted to SLURM; following them here (Ctrl-C stops only this command)")
+            log.warning(
+                "all runs are already submitted to SLURM; following them here (Ctrl-C stops only this command)"
+            )
             self.work(queue, listen)
         return queue.ends
 
     def _submit_new(self, jobs: Sequence[Job]) -> bool:
-        """Submit the jobs that are neither in SLURM nor in progress elsewhere; return whether there were any."""
+        """Submit the jobs that are neither in SLURM nor in progress elsewhere; return whether there
+        were any.
+        """
         there = states()
         for job in jobs:
             if (note := submission(self.store, job.id)) is None:
@@ -158,7 +173,9 @@ class Slurm(Executor):
 
     def _elsewhere(self, job: Job) -> End | Again | None:
         """The end of a job that is not in SLURM; None if it has not ended."""
-        if isinstance(job, Preparation) and job not in self.deaths:  # made earlier: no run needs it in SLURM
+        if (
+            isinstance(job, Preparation) and job not in self.deaths
+        ):  # made earlier: no run needs it in SLURM
             return Prepared(job.id)
         if isinstance(job, RunJob) and (result := job.finished()):
             return result
@@ -196,7 +213,9 @@ class Slurm(Executor):
     def stop(self) -> None:
         """Cancel the jobs that wait; ask running ones to save and end."""
         self._ask()
-        working = {job.id for job, started in self.out.items() if not self._states[started.handle.id].waits}
+        working = {
+            job.id for job, started in self.out.items() if not self._states[started.handle.id].waits
+        }
         cancel((self.submissions[name].id for name in working), signal="INT")
         self._take_back(self.submissions.keys() - working)
         for started in list(self.out.values()):
@@ -208,7 +227,9 @@ class Slurm(Executor):
             self._take_back(set(self.submissions))
 
     def close(self, started: StartedJob, end: End | Again) -> None:
-        """If a job is put back, cancel those that need it, for resubmission: they would start without its output."""
+        """If a job is put back, cancel those that need it, for resubmission: they would start
+        without its output.
+        """
         super().close(started, end)
         if isinstance(end, Again):
             lost = {started.job.id}
@@ -236,7 +257,9 @@ class Slurm(Executor):
         array_id = ""
         for on_gpu, array in self._arrays(jobs):
             after = {known[need] for job in array for need in job.needs if need in known}
-            if self.table.width and array_id:  # one array after the other, so that the limit holds for all together
+            if (
+                self.table.width and array_id
+            ):  # one array after the other, so that the limit holds for all together
                 after.add(array_id)
             notes = self._submit_array(array, sorted(after), on_gpu=on_gpu)
             self.submissions |= notes
@@ -244,7 +267,9 @@ class Slurm(Executor):
             known |= dict.fromkeys(notes, array_id)
 
     def _arrays(self, jobs: Sequence[Job]) -> Iterator[tuple[bool, list[Job]]]:
-        """Arrays of jobs of the same stage (a dependency is on a whole array) and with the same use of a GPU."""
+        """Arrays of jobs of the same stage (a dependency is on a whole array) and with the same use
+        of a GPU.
+        """
         stages: dict[str, int] = {}
         arrays: dict[tuple[int, bool], list[Job]] = {}
         for job in jobs:
@@ -256,10 +281,15 @@ class Slurm(Executor):
             for start in range(0, len(members), most):
                 yield on_gpu, members[start : start + most]
 
-    def _submit_array(self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool) -> dict[str, Submission]:
+    def _submit_array(
+        self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool
+    ) -> dict[str, Submission]:
         seat = Seat("cuda" if on_gpu else "cpu", self.table.cpus)
         software = Software.here()
-        tasks = [SlurmTask(replace(job, store=self.store), seat, software, self._needs(job)) for job in jobs]
+        tasks = [
+            SlurmTask(replace(job, store=self.store), seat, software, self._needs(job))
+            for job in jobs
+        ]
         folder = self.store.root / ".slurm" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}"
         try:
             with redirect_stderr(io.StringIO()):
@@ -280,10 +310,17 @@ class Slurm(Executor):
 
     def _needs(self, job: Job) -> list[tuple[str, Report]]:
         """The keys and reports of the jobs in SLURM that a job needs; others ended well before."""
-        submitted = ((need, self.submissions[need]) for need in sorted(job.needs) if need in self.submissions)
-        return [(note.key, Report(self.store.work(need) / f"{note.id}{REPORT}")) for need, note in submitted]
+        submitted = (
+            (need, self.submissions[need]) for need in sorted(job.needs) if need in self.submissions
+        )
+        return [
+            (note.key, Report(self.store.work(need) / f"{note.id}{REPORT}"))
+            for need, note in submitted
+        ]
 
-    def _parameters(self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool) -> dict[str, object]:
+    def _parameters(
+        self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool
+    ) -> dict[str, object]:
         """The parameters of an array for submitit; None is left to the site."""
         table = self.table
         further = {"requeue": True, **table.sbatch}
@@ -298,13 +335,17 @@ class Slurm(Executor):
             "signal_delay_s": table.notice,
             "gres": f"gpu:{table.gpus}" if on_gpu else None,
             "cpus_per_task": table.cpus,
-            "srun_args": [f"--cpus-per-task={table.cpus}"],  # srun has not inherited it since SLURM 22.05
+            "srun_args": [
+                f"--cpus-per-task={table.cpus}"
+            ],  # srun has not inherited it since SLURM 22.05
             "mem": memory,
             "array_parallelism": table.width or len(jobs),
             "dependency": f"afterany:{':'.join(after)}" if after else None,
             "setup": [*_exports(os.environ), *table.setup],
             "stderr_to_stdout": True,
-            "additional_parameters": {name: value for name, value in further.items() if value is not False},
+            "additional_parameters": {
+                name: value for name, value in further.items() if value is not False
+            },
         }
 
 
@@ -326,7 +367,9 @@ def _is_to_do(job: Job) -> bool:
 
 
 def _exports(environment: Mapping[str, str]) -> Iterable[str]:
-    """Lines that give a job the variables of this process, where the site does not pass them on; no secrets."""
+    """Lines that give a job the variables of this process, where the site does not pass them on; no
+    secrets.
+    """
     yield f"export {SAFE_PATH}=1"
     for name, value in sorted(environment.items()):
         if name.startswith(SHARED_VARIABLES) and not name.endswith("TOKEN"):

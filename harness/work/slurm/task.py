@@ -1,4 +1,6 @@
-"""One job of a plan inside a SLURM job, which saves and is queued again when SLURM reclaims the node."""
+"""One job of a plan inside a SLURM job, which saves and is queued again when SLURM reclaims the
+node.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +23,24 @@ from harness.work.failures import GRACE_S, TimeLimitError
 from harness.work.job import Again, End, Job, cause, error_of
 from harness.work.report import Report
 
-#: Seconds for which a job waits for another process to free its lock, and for files of another node to be seen.
+#: Seconds for which a job waits for another process to free its lock, and for files of another node
+#: to be seen.
 PATIENCE_S, FILES_S = 120.0, 30.0
 #: Seconds between two checks of the lock or the files.
 LOOK_S = 1.0
 #: Seconds within which the main thread notices a signal.
 SIGNAL_S = 0.2
-#: Seconds after SIGTERM within which SLURM kills the job or queues it again: the longest grace time we know of.
+#: Seconds after SIGTERM within which SLURM kills the job or queues it again: the longest grace time
+#: we know of.
 ENDED_S = 3600.0
 
 
 class SlurmTask(Checkpointable):
     """Performs the job in a thread, so that the idle main thread receives signals.
 
-    USR2, before the time limit and wherever SLURM is told to send it: the job saves, and is queued again (submitit's
-    `checkpoint`). TERM, before preemption: it saves, and waits for SLURM to queue it again or to kill it. INT, from the
-    command that waits for it: it saves, and ends.
+    USR2, before the time limit and wherever SLURM is told to send it: the job saves, and is queued
+    again (submitit's `checkpoint`). TERM, before preemption: it saves, and waits for SLURM to queue
+    it again or to kill it. INT, from the command that waits for it: it saves, and ends.
     """
 
     def __init__(
@@ -49,8 +53,8 @@ class SlurmTask(Checkpointable):
     ) -> None:
         """`software` is that of the command which submits the job.
 
-        `needs` are the keys and reports of the jobs in SLURM that must have ended well. `end` is given if the job
-        ended while it was being queued again.
+        `needs` are the keys and reports of the jobs in SLURM that must have ended well. `end` is
+        given if the job ended while it was being queued again.
         """
         self._given = job, seat, software, needs
         self.job, self.end = job, end
@@ -71,7 +75,9 @@ class SlurmTask(Checkpointable):
         try:
             self._thread.start()
             limit, started = job.limit_s, monotonic()
-            while self._thread.is_alive():  # a signal that another thread gets would not wake this one
+            while (
+                self._thread.is_alive()
+            ):  # a signal that another thread gets would not wake this one
                 self._thread.join(SIGNAL_S)
                 if limit is not None and monotonic() - started > limit + GRACE_S:
                     self._found = job.fail(TimeLimitError(limit))
@@ -79,7 +85,11 @@ class SlurmTask(Checkpointable):
             until = monotonic() + ENDED_S
             while self._terminated and self._found is Again.STOPPED and monotonic() < until:
                 sleep(SIGNAL_S)
-        except (UncompletedJobError, subprocess.SubprocessError, OSError) as error:  # from submitit, after USR2
+        except (
+            UncompletedJobError,
+            subprocess.SubprocessError,
+            OSError,
+        ) as error:  # from submitit, after USR2
             if isinstance(self._found, Again):
                 self._found = job.fail(f"saved, but could not be queued again: {error}")
         report.write_end(self._found)
@@ -91,7 +101,8 @@ class SlurmTask(Checkpointable):
     def checkpoint(self) -> DelayedSubmission:
         """Let the job save and stop; return what is to run once SLURM starts it again."""
         request_stop()
-        # a second join in a signal handler can wait for ever for a lock of the first, which the handler interrupted
+        # a second join in a signal handler can wait for ever for a lock of the first, which the
+        # handler interrupted
         while self._thread.is_alive() and not self._ended:  # it may not have started
             sleep(SIGNAL_S)
         end = None if isinstance(self._found, Again | BaseException) else self._found
@@ -116,7 +127,9 @@ def own_id() -> str:
     return f"{array}_{task}" if array else os.environ.get("SLURM_JOB_ID", "")
 
 
-def _perform(job: Job, seat: Seat, software: Software, needs: Sequence[tuple[str, Report]]) -> End | Again:
+def _perform(
+    job: Job, seat: Seat, software: Software, needs: Sequence[tuple[str, Report]]
+) -> End | Again:
     if difference := software.difference(Software.here()):
         where = f"the software of {socket.gethostname()} differs from that of the command that submitted the job"
         return job.fail(f"{where}: {difference}; run the same command to submit it again")
@@ -124,7 +137,9 @@ def _perform(job: Job, seat: Seat, software: Software, needs: Sequence[tuple[str
         if why := _lacks(key, report):
             return job.fail(why)
     until, write = monotonic() + PATIENCE_S, Report.of(job, own_id()).write
-    while (end := job.perform(seat, write)) is Again.HELD:  # such as its own process before a requeue
+    while (
+        end := job.perform(seat, write)
+    ) is Again.HELD:  # such as its own process before a requeue
         if stop_requested() or monotonic() >= until:
             break
         sleep(LOOK_S)

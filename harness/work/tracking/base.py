@@ -26,8 +26,9 @@ TrackedValues = Mapping[str, float]
 class TrackedRun:
     """A run as a tracker records it.
 
-    `id` (16 hex digits) depends on the profile and the run's fingerprint, so that a run that resumes has the same.
-    `place` is the key without its seed. `config` is flat: what the run is, its fingerprint and its hyperparameters.
+    `id` (16 hex digits) depends on the profile and the run's fingerprint, so that a run that
+    resumes has the same. `place` is the key without its seed. `config` is flat: what the run is,
+    its fingerprint and its hyperparameters.
     """
 
     key: str
@@ -39,8 +40,9 @@ class TrackedRun:
 class Tracker(ABC):
     """Records runs, several at a time. Registered as an entry point of `harness.trackers`.
 
-    It is made and used in a process of its own, so it may print, wait and fail: if it does, runs go on without it. The
-    library's own environment variables say where it records; without them, files lie below `folder`.
+    It is made and used in a process of its own, so it may print, wait and fail: if it does, runs go
+    on without it. The library's own environment variables say where it records; without them, files
+    lie below `folder`.
     """
 
     #: The module that it imports, on first use, and how to install that.
@@ -57,7 +59,9 @@ class Tracker(ABC):
 
     @abstractmethod
     def begin(self, run: TrackedRun) -> int:
-        """Start the record of a run, or continue the one with its id; return the last step that it holds, or 0."""
+        """Start the record of a run, or continue the one with its id; return the last step that it
+        holds, or 0.
+        """
 
     @abstractmethod
     def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
@@ -74,7 +78,9 @@ def installed_trackers(names: str | Sequence[str]) -> dict[str, type[Tracker]]:
     Raises UserError for an unknown one and for one whose library is not installed.
     """
     listed = names.split(",") if isinstance(names, str) else names
-    trackers = {name: get_class("tracker", name, Tracker) for name in map(str.strip, listed) if name}
+    trackers = {
+        name: get_class("tracker", name, Tracker) for name in map(str.strip, listed) if name
+    }
     for name, tracker in trackers.items():
         if tracker.module and not _is_installed(tracker.module):
             raise UserError(
@@ -84,20 +90,26 @@ def installed_trackers(names: str | Sequence[str]) -> dict[str, type[Tracker]]:
 
 
 def _is_installed(module: str) -> bool:
-    """Whether a package is there; a folder of its name, such as W&B's, is found as a package without a file."""
+    """Whether a package is there; a folder of its name, such as W&B's, is found as a package
+    without a file.
+    """
     spec = find_spec(module)
     return spec is not None and spec.origin is not None
 
 
 def tracker_places(names: str | Sequence[str], results: Path) -> dict[str, str]:
     """Where each tracker records, in a few words. Raises as `installed_trackers` does."""
-    return {name: tracker.place(results / name) for name, tracker in installed_trackers(names).items()}
+    return {
+        name: tracker.place(results / name) for name, tracker in installed_trackers(names).items()
+    }
 
 
 def serve(tracker: Tracker, lines: Iterable[str]) -> None:
-    """Pass on messages to a tracker; runs that have not ended by the last line are recorded as stopped.
+    """Pass on messages to a tracker; runs that have not ended by the last line are recorded as
+    stopped.
 
-    A run that resumes repeats the steps since its checkpoint; steps that its record already holds are left out.
+    A run that resumes repeats the steps since its checkpoint; steps that its record already holds
+    are left out.
     """
     runs: dict[str, TrackedRun] = {}
     reached: dict[str, int] = {}
@@ -121,5 +133,7 @@ def serve(tracker: Tracker, lines: Iterable[str]) -> None:
 
 
 def main(name: str, folder: str) -> None:
-    """Serve the tracker of a name, with the folder for its files, from standard input: one JSON list a line."""
+    """Serve the tracker of a name, with the folder for its files, from standard input: one JSON
+    list a line.
+    """
     serve(get_class("tracker", name, Tracker)(Path(folder)), sys.stdin)

@@ -55,7 +55,9 @@ class WandB(Tracker):
             config=dict(run.config),
             resume="allow",
             reinit="create_new",
-            settings=wandb.Settings(console="off", x_disable_stats=True),  # not those of the run's machine
+            settings=wandb.Settings(
+                console="off", x_disable_stats=True
+            ),  # not those of the run's machine
         )
 
     def reached(self, made: Any) -> int:
@@ -76,7 +78,9 @@ class Trackio(WandB):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        os.environ.setdefault("TRACKIO_DIR", str(folder.resolve()))  # read when the library is imported
+        os.environ.setdefault(
+            "TRACKIO_DIR", str(folder.resolve())
+        )  # read when the library is imported
 
     @staticmethod
     def place(folder: Path) -> str:
@@ -150,11 +154,15 @@ def _last_step(folder: Path) -> int:
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
     files = sorted(folder.glob("events.out.tfevents.*"))
-    return max((event.step for path in files for event in EventFileLoader(str(path)).Load()), default=0)
+    return max(
+        (event.step for path in files for event in EventFileLoader(str(path)).Load()), default=0
+    )
 
 
 class MLflow(Tracker):
-    """Records runs through MLflow's client, in the experiment `harness` or that of MLFLOW_EXPERIMENT_NAME."""
+    """Records runs through MLflow's client, in the experiment `harness` or that of
+    MLFLOW_EXPERIMENT_NAME.
+    """
 
     module, install = "mlflow", "pip install 'sentence-harness[mlflow]'"
 
@@ -166,7 +174,9 @@ class MLflow(Tracker):
         self._ids: dict[str, str] = {}
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "harness")
         experiment = self._client.get_experiment_by_name(name)
-        self._experiment = experiment.experiment_id if experiment else self._client.create_experiment(name)
+        self._experiment = (
+            experiment.experiment_id if experiment else self._client.create_experiment(name)
+        )
 
     @staticmethod
     def place(folder: Path) -> str:
@@ -175,23 +185,31 @@ class MLflow(Tracker):
 
     def begin(self, run: TrackedRun) -> int:
         """Find the run that has the id as a tag, or create it."""
-        runs = self._client.search_runs([self._experiment], f"tags.`{TAG}` = '{run.id}'", max_results=1)
+        runs = self._client.search_runs(
+            [self._experiment], f"tags.`{TAG}` = '{run.id}'", max_results=1
+        )
         if runs:
             id_ = self._ids[run.key] = runs[0].info.run_id
             self._client.update_run(id_, status="RUNNING")
-            histories = (self._client.get_metric_history(id_, name) for name in runs[0].data.metrics)
+            histories = (
+                self._client.get_metric_history(id_, name) for name in runs[0].data.metrics
+            )
             return max((int(each.step) for history in histories for each in history), default=0)
         tags = {TAG: run.id, "group": run.place}
         id_ = self._client.create_run(self._experiment, tags=tags, run_name=run.key).info.run_id
         self._ids[run.key] = id_
-        self._client.log_batch(id_, params=[_param(name, value) for name, value in run.config.items()])
+        self._client.log_batch(
+            id_, params=[_param(name, value) for name, value in run.config.items()]
+        )
         return 0
 
     def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
-        self._client.log_batch(self._ids[run.key], [Metric(name, value, now, step) for name, value in values.items()])
+        self._client.log_batch(
+            self._ids[run.key], [Metric(name, value, now, step) for name, value in values.items()]
+        )
 
     def end(self, run: TrackedRun, end: RunEnd, step: int, scores: TrackedValues) -> None:
         if scores:

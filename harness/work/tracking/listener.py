@@ -1,4 +1,6 @@
-"""Events of runs as messages to trackers; an error of a tracker causes one warning and fails no run."""
+"""Events of runs as messages to trackers; an error of a tracker causes one warning and fails no
+run.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from harness.processors import safe_path
 from harness.sources import digest
 from harness.store import BACKEND_VERSION, Store
 
-#: Seconds that a tracker gets to finish its records after the last run, once QUIET_S seconds have passed in silence.
+#: Seconds that a tracker gets to finish its records after the last run, once QUIET_S seconds have
+#: passed in silence.
 FINISH_S, QUIET_S = 120.0, 5.0
 
 COMMAND = "import sys; from harness.work.tracking.base import main; main(*sys.argv[1:])"
@@ -28,14 +31,18 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def tracking(trackers: Sequence[str], plan: Plan) -> Iterator[Listener]:
-    """Return a listener that records a plan's runs with trackers, and let the trackers finish at the end."""
+    """Return a listener that records a plan's runs with trackers, and let the trackers finish at
+    the end.
+    """
     runs = {run.key: run for run in plan.todo}
     processes = []
     for name in trackers:
         try:
             processes.append(_Process(name, plan.store))
         except OSError as error:
-            log.warning("the tracker '%s' cannot start; the runs continue without it: %s", name, error)
+            log.warning(
+                "the tracker '%s' cannot start; the runs continue without it: %s", name, error
+            )
 
     def listen(event: Event) -> None:
         if run := runs.get(event.run):
@@ -55,7 +62,9 @@ def tracking(trackers: Sequence[str], plan: Plan) -> Iterator[Listener]:
 
 
 class _Process:
-    """A tracker's process and the thread that writes to it, so that a slow tracker holds up nothing."""
+    """A tracker's process and the thread that writes to it, so that a slow tracker holds up
+    nothing.
+    """
 
     def __init__(self, name: str, store: Store) -> None:
         self.name = name
@@ -83,20 +92,27 @@ class _Process:
         self._messages.put(json.dumps(message))
 
     def finish(self, wait: bool) -> None:
-        """Wait until the tracker has recorded everything: QUIET_S seconds, and FINISH_S more with a message.
+        """Wait until the tracker has recorded everything: QUIET_S seconds, and FINISH_S more with a
+        message.
 
         Without `wait`, the tracker finishes by itself after the first.
         """
         self._messages.put(None)
         self._writer.join(QUIET_S)
         if wait and self._writer.is_alive():
-            log.warning("waiting for the tracker '%s' to finish (at most %.0f s)", self.name, FINISH_S)
+            log.warning(
+                "waiting for the tracker '%s' to finish (at most %.0f s)", self.name, FINISH_S
+            )
             self._writer.join(FINISH_S)
         if wait and self._writer.is_alive():
             self._given_up = True
             self.process.kill()
             self._writer.join()
-            log.warning("the tracker '%s' did not finish within %.0f s and was stopped", self.name, QUIET_S + FINISH_S)
+            log.warning(
+                "the tracker '%s' did not finish within %.0f s and was stopped",
+                self.name,
+                QUIET_S + FINISH_S,
+            )
 
     def _write(self) -> None:
         assert self.process.stdin is not None
@@ -109,23 +125,33 @@ class _Process:
             pass  # it ended early; its exit code shows why
         if self.process.wait() and not self._given_up:
             log.warning(
-                "the tracker '%s' failed; the runs continue without it: %s (%s)", self.name, self._reason(), self.log
+                "the tracker '%s' failed; the runs continue without it: %s (%s)",
+                self.name,
+                self._reason(),
+                self.log,
             )
 
     def _reason(self) -> str:
         lines = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+        return next(
+            (line.strip() for line in reversed(lines) if line.strip()), "it printed nothing"
+        )
 
 
 def _messages(event: Event, run: PlannedRun, profile: str) -> Iterator[list[object]]:
     if event.kind == "start":
         id_ = digest(profile, run.fingerprint)[:16]
         group = run.key.rpartition("/")[0]
-        yield ["begin", {"key": run.key, "id": id_, "place": group, "config": _config(run, profile)}]
+        yield [
+            "begin",
+            {"key": run.key, "id": id_, "place": group, "config": _config(run, profile)},
+        ]
     elif event.progress is not None:
         made = event.progress
         values = {f"loss/{name}": value for name, value in made.terms.items()}
-        values |= {f"dev/{run.resolved.dev}": made.dev} if made.scored and made.dev is not None else {}
+        values |= (
+            {f"dev/{run.resolved.dev}": made.dev} if made.scored and made.dev is not None else {}
+        )
         yield ["log", run.key, made.step, {**values, "steps_per_second": made.rate}]
     elif event.kind == "failed":
         yield ["end", run.key, "failed", {}]

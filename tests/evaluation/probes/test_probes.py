@@ -32,7 +32,8 @@ def made(n: int, width: int, classes: int, seed: int = 0) -> tuple[np.ndarray, n
 def one_at_a_time(
     x: np.ndarray, labels: np.ndarray, split: Split, l2: float, mode: Mode, last: int = 200
 ) -> tuple[np.ndarray, float, int]:
-    """The published algorithm with PyTorch's own layer, loss and optimizers, for one split and one l2 weight.
+    """The published algorithm with PyTorch's own layer, loss and optimizers, for one split and one
+    l2 weight.
 
     Returns weights (C, d + 1), dev accuracy and passes.
     """
@@ -56,7 +57,9 @@ def one_at_a_time(
                 optimizer.step()
         passes += mode.passes
         with torch.no_grad():
-            accuracy = (layer(features[split.dev]).argmax(1) == classes[split.dev]).double().mean().item()
+            accuracy = (
+                (layer(features[split.dev]).argmax(1) == classes[split.dev]).double().mean().item()
+            )
         if accuracy > best:
             best, kept = accuracy, copy.deepcopy(layer)
         else:
@@ -66,11 +69,17 @@ def one_at_a_time(
     return weights, best, passes
 
 
-def check(x: np.ndarray, labels: np.ndarray, splits: list[Split], l2: np.ndarray, mode: Mode) -> list[int]:
-    """Classifiers trained together are those trained one at a time, of which the passes are returned."""
+def check(
+    x: np.ndarray, labels: np.ndarray, splits: list[Split], l2: np.ndarray, mode: Mode
+) -> list[int]:
+    """Classifiers trained together are those trained one at a time, of which the passes are
+    returned.
+    """
     together = SentEvalProbe(mode, CPU).fit(x, labels, splits, l2)
     passes = []
-    for split, weights, accuracies, decays in zip(splits, together.weights, together.dev, l2, strict=True):
+    for split, weights, accuracies, decays in zip(
+        splits, together.weights, together.dev, l2, strict=True
+    ):
         for weight, accuracy, decay in zip(weights, accuracies, decays, strict=True):
             expected, best, count = one_at_a_time(x, labels, split, float(decay), mode)
             np.testing.assert_allclose(weight, expected, atol=1e-6)
@@ -81,11 +90,15 @@ def check(x: np.ndarray, labels: np.ndarray, splits: list[Split], l2: np.ndarray
 
 @pytest.mark.parametrize("mode", SHORT.values(), ids=SHORT)
 @pytest.mark.parametrize("classes", [2, 5])
-def test_classifiers_trained_together_equal_those_trained_one_at_a_time(mode: Mode, classes: int) -> None:
+def test_classifiers_trained_together_equal_those_trained_one_at_a_time(
+    mode: Mode, classes: int
+) -> None:
     x, labels = made(103, 6, classes)
     splits = stratified(np.arange(len(x)), labels, 3)
     passes = check(x, labels, splits, np.tile([1e-5, 1e-2, 0.3], (len(splits), 1)), mode)
-    assert len({len(split.train) for split in splits}) > 1, "splits of several sizes have batches of their own"
+    assert len({len(split.train) for split in splits}) > 1, (
+        "splits of several sizes have batches of their own"
+    )
     assert len(set(passes)) > 1, "some stop earlier than others"
 
 
@@ -103,7 +116,9 @@ def test_refits_hold_rows_out_and_go_on_with_the_same_random_numbers() -> None:
 
 @pytest.mark.parametrize("mode", SHORT.values(), ids=SHORT)
 @pytest.mark.parametrize("chunk", [3, 8])
-def test_splits_may_stop_in_any_order(monkeypatch: pytest.MonkeyPatch, mode: Mode, chunk: int) -> None:
+def test_splits_may_stop_in_any_order(
+    monkeypatch: pytest.MonkeyPatch, mode: Mode, chunk: int
+) -> None:
     monkeypatch.setattr(senteval, "CHUNK", chunk)
     x, labels = made(96, 4, 3)
     passes = check(x, labels, stratified(np.arange(len(x)), labels, 8), np.full((8, 1), 1e-3), mode)
@@ -178,7 +193,9 @@ def test_the_optimum_is_that_of_scikit_learn(classes: int) -> None:
         model.fit(rows[split.train], labels[split.train])
         expected = np.r_[-model.coef_ / 2, model.coef_ / 2] if classes == 2 else model.coef_
         np.testing.assert_allclose(fitted.weights[number, column], expected, atol=1e-4)
-        assert fitted.dev[number, column] == pytest.approx(model.score(rows[split.dev], labels[split.dev]))
+        assert fitted.dev[number, column] == pytest.approx(
+            model.score(rows[split.dev], labels[split.dev])
+        )
 
 
 def test_refits_at_the_optimum_use_all_rows_and_have_no_dev_accuracy() -> None:
@@ -207,17 +224,23 @@ def test_solving_in_parts_changes_nothing_and_what_does_not_reach_its_optimum_is
 
 
 def test_the_curvature_given_is_at_least_that_of_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checked at zero, where a softmax is steepest, with penalties from none to more than the rows' own."""
+    """Checked at zero, where a softmax is steepest, with penalties from none to more than the rows'
+    own.
+    """
     x, labels = made(30, 3, 2)
     bounds, penalties = [], [0.0, 1e-2, 3.0]
 
-    def noted(objective: lbfgs.Objective, start: torch.Tensor, curvature: torch.Tensor, _: torch.Tensor) -> tuple:
+    def noted(
+        objective: lbfgs.Objective, start: torch.Tensor, curvature: torch.Tensor, _: torch.Tensor
+    ) -> tuple:
         def loss(point: torch.Tensor) -> torch.Tensor:
             return objective(point.unsqueeze(0), which)[0].sum()
 
         for number, bound in enumerate(curvature):
             which = torch.tensor([number])
-            bounds.append((bound, torch.autograd.functional.hessian(loss, start[number]).diagonal()))
+            bounds.append(
+                (bound, torch.autograd.functional.hessian(loss, start[number]).diagonal())
+            )
         return start, 0
 
     monkeypatch.setattr(lbfgs, "minimise", noted)
@@ -238,15 +261,21 @@ def test_separate_problems_are_minimised_together_even_where_a_step_is_too_long(
         return values, scale.unsqueeze(1) * (away + 4 * away.pow(3))
 
     curvature = (scales.unsqueeze(1) / 10).expand(3, 2)
-    points, unfinished = lbfgs.minimise(objective, torch.zeros(3, 2, dtype=torch.float64), curvature, scales * 1e-8)
+    points, unfinished = lbfgs.minimise(
+        objective, torch.zeros(3, 2, dtype=torch.float64), curvature, scales * 1e-8
+    )
     assert unfinished == 0
     torch.testing.assert_close(points, targets, atol=1e-7, rtol=0)
 
 
 def test_far_fewer_evaluations_than_down_the_gradient_are_needed() -> None:
-    """A chain of springs whose curvatures differ a thousandfold; the given diagonal is ten times too large."""
+    """A chain of springs whose curvatures differ a thousandfold; the given diagonal is ten times
+    too large.
+    """
     springs = 2.002 * torch.eye(40, dtype=torch.float64)
-    springs -= torch.diag(torch.ones(39, dtype=torch.float64), 1) + torch.diag(torch.ones(39, dtype=torch.float64), -1)
+    springs -= torch.diag(torch.ones(39, dtype=torch.float64), 1) + torch.diag(
+        torch.ones(39, dtype=torch.float64), -1
+    )
     target = torch.linspace(-1, 1, 40, dtype=torch.float64)
     evaluations = []
 

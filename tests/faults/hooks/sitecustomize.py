@@ -1,6 +1,7 @@
 """Follow the file operations of a run, and kill one of its processes at one of them.
 
-Every Python process with this folder on its PYTHONPATH imports this file when it starts. FAULT is JSON:
+Every Python process with this folder on its PYTHONPATH imports this file when it starts. FAULT is
+JSON:
 
 {"root": FOLDER, "trace": FILE}                     append a line for each operation below a folder to a file
 {"root": FOLDER, "at": LINE, "nth": N, "who": ["worker", "driver"], "delay": SECONDS, "count": FILE}
@@ -37,7 +38,11 @@ def operation(root: str, event: str, given: tuple[Any, ...]) -> str | None:
     """What an event does to a file below a folder; None for anything else."""
     if event not in _EVENTS or (event == "open" and not (given[2] or 0) & _WRITING):
         return None
-    paths = [os.fsdecode(path) for path in given[: 2 if event == "os.rename" else 1] if not isinstance(path, int)]
+    paths = [
+        os.fsdecode(path)
+        for path in given[: 2 if event == "os.rename" else 1]
+        if not isinstance(path, int)
+    ]
     if not paths or not paths[-1].startswith(root):
         return None
     return f"{event.removeprefix('os.')} {named(paths[-1][len(root) + 1 :])}"
@@ -57,9 +62,9 @@ def arm(fault: dict[str, Any]) -> None:
                 _append(fault["trace"], f"{line}\n".encode())
             elif line and line == fault["at"] and _append(fault["count"], b".") == fault["nth"]:
                 # an operation that is half done is one that other threads go on with meanwhile
-                threading.Timer(fault["delay"], _kill, [fault["who"]]).start() if fault["delay"] else _kill(
-                    fault["who"]
-                )
+                threading.Timer(fault["delay"], _kill, [fault["who"]]).start() if fault[
+                    "delay"
+                ] else _kill(fault["who"])
         finally:
             inside.hook = False
 
@@ -93,7 +98,10 @@ def _of_head(session: int) -> Iterator[int]:
     """The processes of Ray's head in a session."""
     for entry in Path("/proc").iterdir():
         with suppress(OSError):
-            of_head = entry.name.isdigit() and (entry / "comm").read_text().strip() in ("gcs_server", "raylet")
+            of_head = entry.name.isdigit() and (entry / "comm").read_text().strip() in (
+                "gcs_server",
+                "raylet",
+            )
             if of_head and os.getsid(int(entry.name)) == session:
                 yield int(entry.name)
 

@@ -1,4 +1,6 @@
-"""Charts of pages: curves of training, forests of gains, heat maps of tasks by variants, and curves of swept values."""
+"""Charts of pages: curves of training, forests of gains, heat maps of tasks by variants, and curves
+of swept values.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ import scipy.stats
 from builders import error_tables, over_seeds, result, sts, tables
 
 from harness.reporting.charts import curves
-from harness.reporting.charts.curves import MOST_POINTS, MOST_SEEDS, MOST_VARIANTS, curve_places, shown_runs
+from harness.reporting.charts.curves import (
+    MOST_POINTS,
+    MOST_SEEDS,
+    MOST_VARIANTS,
+    curve_places,
+    shown_runs,
+)
 from harness.reporting.charts.glance import forest_plot, heat_plots, scale_of, sweep_plots
 from harness.reporting.look import LOOKS, Plot, of_variant
 from harness.reporting.seeds.cells import Label
@@ -23,10 +31,25 @@ UNTRAINED = over_seeds("none[pooling=mean]", [50.0], setting="none")
 
 
 def test_rows_are_gains_over_the_baseline_best_first_with_t_intervals() -> None:
-    runs = over_seeds("simcse", LOW) + over_seeds("dalr", [21.0, 24.0, 23.0]) + over_seeds("mcse", HIGH) + UNTRAINED
+    runs = (
+        over_seeds("simcse", LOW)
+        + over_seeds("dalr", [21.0, 24.0, 23.0])
+        + over_seeds("mcse", HIGH)
+        + UNTRAINED
+    )
     (forest,) = forests(tables(runs)[0])
-    assert [gain.row.label.variant for gain in forest.gains] == ["mcse", "none[pooling=mean]", "dalr", "simcse"]
-    assert [gain.kind for gain in forest.gains] == ["better", "untrained", "not significant", "baseline"]
+    assert [gain.row.label.variant for gain in forest.gains] == [
+        "mcse",
+        "none[pooling=mean]",
+        "dalr",
+        "simcse",
+    ]
+    assert [gain.kind for gain in forest.gains] == [
+        "better",
+        "untrained",
+        "not significant",
+        "baseline",
+    ]
     first, untrained, *_, base = forest.gains
     wanted = scipy.stats.ttest_ind(HIGH, LOW).confidence_interval(0.95)
     assert (first.low, first.high) == pytest.approx((wanted.low, wanted.high))
@@ -34,7 +57,12 @@ def test_rows_are_gains_over_the_baseline_best_first_with_t_intervals() -> None:
     assert (untrained.low, untrained.high) == pytest.approx((wanted.low, wanted.high))
     assert base.low == base.size == base.high == 0
     plot = forest_plot(forest)
-    assert [row["name"] for row in plot.spec["data"]["values"]] == ["MCSE", "untrained, mean", "DALR", "SimCSE"]
+    assert [row["name"] for row in plot.spec["data"]["values"]] == [
+        "MCSE",
+        "untrained, mean",
+        "DALR",
+        "SimCSE",
+    ]
 
 
 def test_the_baseline_with_other_values_has_an_interval_and_no_verdict() -> None:
@@ -63,28 +91,51 @@ def test_the_sign_is_turned_where_lower_is_better() -> None:
 def test_a_heat_map_has_scores_as_text_and_the_gain_as_colour() -> None:
     runs = [result("simcse", 0, sts(A=10.0, B=20.0)), result("mcse", 0, sts(A=13.0, B=19.0))]
     (plot,) = heat_plots(tables(runs)[0])
-    squares = [(row["i"], row["task"], row["text"], row["d"]) for row in plot.spec["data"]["values"]]
+    squares = [
+        (row["i"], row["task"], row["text"], row["d"]) for row in plot.spec["data"]["values"]
+    ]
     assert squares[:3] == [(0, "A", "13.0", 3.0), (0, "B", "19.0", -1.0), (0, "Avg", "16.0", 1.0)]
     assert "better than SimCSE" in plot.text
     assert plot.spec["layer"][0]["encoding"]["color"]["scale"]["domain"] == [-3.0, 3.0]
     no_average = [replace(table, columns=table.columns[:2]) for table in tables(runs)]
     (plot,) = heat_plots(no_average[0])
-    assert [row["name"] for row in plot.spec["data"]["values"] if row["task"] == "A"] == ["MCSE", "SimCSE"]
-    assert heat_plots(tables(over_seeds("mcse", LOW) + over_seeds("simcse", LOW))[0]) == [], "one task needs no map"
+    assert [row["name"] for row in plot.spec["data"]["values"] if row["task"] == "A"] == [
+        "MCSE",
+        "SimCSE",
+    ]
+    assert heat_plots(tables(over_seeds("mcse", LOW) + over_seeds("simcse", LOW))[0]) == [], (
+        "one task needs no map"
+    )
 
 
 def test_variants_or_overrides_that_differ_in_one_number_make_a_curve_with_their_default() -> None:
-    runs = [run for at, value in enumerate(("0.01", "10")) for run in over_seeds(f"mcse[lambda={value}]", [at + 1.0])]
-    runs += over_seeds("mcse", [5.0]) + over_seeds("simcse", LOW) + over_seeds("kdmcse[lambda=1]", [3.0])
+    runs = [
+        run
+        for at, value in enumerate(("0.01", "10"))
+        for run in over_seeds(f"mcse[lambda={value}]", [at + 1.0])
+    ]
+    runs += (
+        over_seeds("mcse", [5.0])
+        + over_seeds("simcse", LOW)
+        + over_seeds("kdmcse[lambda=1]", [3.0])
+    )
     (table,) = tables(runs)
     assert sweep_plots(table, {}) == [], "two values are no curve"
     label = next(row.label for row in table.rows if row.label.variant == "mcse")
     (plot,) = sweep_plots(table, {label: {"lambda": 1.0}})
-    assert {row["x"]: row["y"] for row in plot.spec["layer"][-1]["data"]["values"]} == {0.01: 1.0, 1.0: 5.0, 10.0: 2.0}
+    assert {row["x"]: row["y"] for row in plot.spec["layer"][-1]["data"]["values"]} == {
+        0.01: 1.0,
+        1.0: 5.0,
+        10.0: 2.0,
+    }
     assert [str(entry.name) for entry in plot.legend] == ["MCSE"]
     assert plot.title.startswith("λ: ")
     assert "Dashed: SimCSE" in plot.text
-    runs = [run for value in (1, 2, 3) for run in over_seeds("mcse", [value], overrides={"epochs": value, "steps": 9})]
+    runs = [
+        run
+        for value in (1, 2, 3)
+        for run in over_seeds("mcse", [value], overrides={"epochs": value, "steps": 9})
+    ]
     (plot,) = sweep_plots(tables(runs)[0], {})
     assert plot.title.startswith("epochs: ")
     assert [entry.name.code for entry in plot.legend] == ["mcse (steps=9)"]
@@ -123,7 +174,10 @@ def test_each_result_is_read_once_dev_scores_come_first_and_damaged_results_have
 
 
 def test_the_mean_is_over_the_steps_that_all_seeds_have() -> None:
-    results = [result(seed=0, dev=[10.0, 20.0, 30.0], losses={}), result(seed=1, dev=[20.0, 40.0], losses={})]
+    results = [
+        result(seed=0, dev=[10.0, 20.0, 30.0], losses={}),
+        result(seed=1, dev=[20.0, 40.0], losses={}),
+    ]
     (charts,) = places(results)
     (plot,) = charts["plots"]
     assert charts["title"] == "toy / toy-bert"
@@ -134,7 +188,9 @@ def test_the_mean_is_over_the_steps_that_all_seeds_have() -> None:
     _, text, info = charts["plots"]
     assert (means(text), means(info)) == ([(50.0, 3.0), (100.0, 2.0)], [(100.0, 5.0)])
     assert info.spec["encoding"]["y"]["title"] == "loss term info, unweighted"
-    assert places([result("none", dev=[50.0], losses={}, setting="none")]) == [], "nothing was trained"
+    assert places([result("none", dev=[50.0], losses={}, setting="none")]) == [], (
+        "nothing was trained"
+    )
 
 
 def test_only_the_groups_of_the_tables_are_drawn() -> None:
@@ -145,7 +201,11 @@ def test_only_the_groups_of_the_tables_are_drawn() -> None:
 
 
 def test_a_variant_has_one_colour_on_the_whole_page_and_the_baseline_its_own() -> None:
-    results = over_seeds("simcse", [1.0]) + over_seeds("mcse", [2.0]) + over_seeds("mcse", [2.0], setting="wiki")
+    results = (
+        over_seeds("simcse", [1.0])
+        + over_seeds("mcse", [2.0])
+        + over_seeds("mcse", [2.0], setting="wiki")
+    )
     entries = [entry for charts in places(results) for entry in charts["legend"]]
     assert len(entries) == 3
     colours = {(entry.name.code, entry.look.colour) for entry in entries}
@@ -154,7 +214,9 @@ def test_a_variant_has_one_colour_on_the_whole_page_and_the_baseline_its_own() -
 
 @pytest.mark.parametrize("variants", [MOST_SEEDS // 2, MOST_SEEDS // 2 + 1])
 def test_large_profiles_show_means_only(variants: int) -> None:
-    (charts,) = places([result(f"mcse[lambda={at}]", seed) for at in range(variants) for seed in (0, 1)])
+    (charts,) = places(
+        [result(f"mcse[lambda={at}]", seed) for at in range(variants) for seed in (0, 1)]
+    )
     assert any("s" in row for row in data(charts["plots"][0])) == (2 * variants <= MOST_SEEDS)
 
 
@@ -170,10 +232,16 @@ def test_long_curves_are_thinned_and_keep_their_end() -> None:
     assert {row["x"] for row in values if row["y"] == 999.0} == {50000.0}
 
 
-def test_a_chart_has_the_baseline_and_as_many_variants_as_can_be_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chart_has_the_baseline_and_as_many_variants_as_can_be_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(curves, "MOST_VARIANTS", 3)
     names = [f"mcse[lambda={number}]" for number in range(9)] + ["simcse"]
     runs = {Label("tiny", name, "toy", "toy-bert", ""): [row] for row, name in enumerate(names)}
     (charts,) = curve_places(runs, [*map(result, names)].__getitem__)
-    assert [entry.name.code for entry in charts["legend"]] == ["simcse", "mcse[lambda=0]", "mcse[lambda=1]"]
+    assert [entry.name.code for entry in charts["legend"]] == [
+        "simcse",
+        "mcse[lambda=0]",
+        "mcse[lambda=1]",
+    ]
     assert charts["title"] == "toy / toy-bert (3 of 10 variants)"

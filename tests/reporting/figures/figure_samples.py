@@ -37,7 +37,11 @@ class ArraysStore(Store):
 
 
 def _material(
-    name: str, results: Sequence[Result], arrays: Arrays | None, profile: str, figures: Mapping[str, FigureSpec]
+    name: str,
+    results: Sequence[Result],
+    arrays: Arrays | None,
+    profile: str,
+    figures: Mapping[str, FigureSpec],
 ) -> tuple[Material, Paper, str]:
     """The runs, the paper and the figure's own name of PAPER-FIGURE."""
     key, _, short = name.partition("-")
@@ -48,9 +52,15 @@ def _material(
 
 
 def figure(
-    name: str, results: Sequence[Result], arrays: Arrays | None = None, profile: str = "paper", **figures: FigureSpec
+    name: str,
+    results: Sequence[Result],
+    arrays: Arrays | None = None,
+    profile: str = "paper",
+    **figures: FigureSpec,
 ) -> ReportFigure:
-    """One figure by PAPER-FIGURE. Further `figures` are those of the paper by name instead of its own."""
+    """One figure by PAPER-FIGURE. Further `figures` are those of the paper by name instead of its
+    own.
+    """
     material, paper, short = _material(name, results, arrays, profile, figures)
     return material.figure(paper, short)
 
@@ -60,7 +70,9 @@ def drawn(
 ) -> tuple[ReportFigure, list[list[dict[str, Any]]]]:
     """A figure of the paper profile, and the data of each of its layers."""
     material, paper, short = _material(name, results, arrays, "paper", {})
-    drawing = get_instance("figure kind", paper.figures[short].kind, FigureKind).draw(material.data(paper, short))
+    drawing = get_instance("figure kind", paper.figures[short].kind, FigureKind).draw(
+        material.data(paper, short)
+    )
     assert isinstance(drawing, Drawing)
     return material.figure(paper, short), _rows_of(drawing.spec)
 
@@ -72,7 +84,9 @@ def _rows_of(spec: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
     return [*mine, *(rows for part in parts for rows in _rows_of(part))]
 
 
-def scored(variant: str, seed: int, suite: str, scores: dict[str, dict[str, float]], **more: Any) -> Result:
+def scored(
+    variant: str, seed: int, suite: str, scores: dict[str, dict[str, float]], **more: Any
+) -> Result:
     return result(variant, seed, {suite: scores}, **{**BERT, **more})
 
 
@@ -84,4 +98,6 @@ def averages(variant: str, setting: str, values: Sequence[float]) -> list[Result
 
 
 def texts(figure: ReportFigure) -> list[str]:
-    return [" ".join(element.itertext()) for element in Tree.fromstring(figure.svg).iter(f"{SVG}text")]
+    return [
+        " ".join(element.itertext()) for element in Tree.fromstring(figure.svg).iter(f"{SVG}text")
+    ]

@@ -1,4 +1,6 @@
-"""The papers' figures: where points, curves and bars stand, what stands beside them, and what an empty one says."""
+"""The papers' figures: where points, curves and bars stand, what stands beside them, and what an
+empty one says.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,20 @@ from harness.reporting.tables.latex import latex_table
 from harness.store import Result, Store
 
 
-def geometry(variant: str, setting: str, seed: int, uniformity: float, alignment: float, sts: float) -> Result:
-    tasks = {"STS-B-all": {"alignment": alignment, "uniformity": uniformity}, "STS-B": {"alignment": 9.0}}
-    return result(variant, seed, {"geometry": tasks, "sts": {AVERAGE: {"spearman": sts}}}, setting=setting, **BERT)
+def geometry(
+    variant: str, setting: str, seed: int, uniformity: float, alignment: float, sts: float
+) -> Result:
+    tasks = {
+        "STS-B-all": {"alignment": alignment, "uniformity": uniformity},
+        "STS-B": {"alignment": 9.0},
+    }
+    return result(
+        variant,
+        seed,
+        {"geometry": tasks, "sts": {AVERAGE: {"spearman": sts}}},
+        setting=setting,
+        **BERT,
+    )
 
 
 POINTS = [
@@ -48,7 +61,9 @@ def arrays(task: str = "Flickr30k") -> dict[ArrayName, np.ndarray]:
         ArrayName(task, "similarity_true", "teacher"): true,
         ArrayName(task, "similarity_other", "teacher"): other,
         ArrayName(task, "similarity_edges", "teacher"): np.linspace(-1, 1, 201),
-        ArrayName(task, "triples"): np.array([[f"{n} <b>first</b>", "second $x$", "third"] for n in range(5)]),
+        ArrayName(task, "triples"): np.array(
+            [[f"{n} <b>first</b>", "second $x$", "third"] for n in range(5)]
+        ),
         ArrayName(task, "views"): rng.standard_normal((5, 3, 6, 2)).astype(np.float32),
         ArrayName("COCO", "tsne"): rng.standard_normal((30, 2)).astype(np.float32),
         ArrayName("COCO", "clusters"): np.arange(30) % 4,
@@ -64,13 +79,18 @@ def with_arrays(variant: str) -> Result:
 
 
 def test_a_report_has_the_papers_figures_and_those_of_other_profiles() -> None:
-    toy = result("simcse", 0, {"geometry": {"ToySTS": {"alignment": 1.0, "uniformity": -2.0}}}, dev=(40, 55))
+    toy = result(
+        "simcse", 0, {"geometry": {"ToySTS": {"alignment": 1.0, "uniformity": -2.0}}}, dev=(40, 55)
+    )
     made = PapersSection("papers", Contents(Store(Path("nowhere")), [POINTS[-1], toy])).figures
     shown = [picture for picture in made if picture.svg]
     assert next(picture.key for picture in shown) == "mcse-F2"
     assert "mcse-F2-tiny" in [picture.key for picture in shown]
     empty = [picture for picture in made if not picture.svg]
-    assert all(picture.paper and picture.profile == "paper" and picture.empty and picture.commands for picture in empty)
+    assert all(
+        picture.paper and picture.profile == "paper" and picture.empty and picture.commands
+        for picture in empty
+    )
 
 
 def test_pictures_are_reproducible_with_text_and_a_title() -> None:
@@ -84,10 +104,16 @@ def test_pictures_are_reproducible_with_text_and_a_title() -> None:
 
 
 def test_a_picture_has_the_width_of_a_column_or_a_page_and_embedded_text_of_7_to_9_pt() -> None:
-    many = [subsets(variant, 0, *range(at, at + 3)) for at, variant in enumerate(("simcse", "mcse"))]
+    many = [
+        subsets(variant, 0, *range(at, at + 3)) for at, variant in enumerate(("simcse", "mcse"))
+    ]
     planes = [with_arrays("kdmcse"), with_arrays("mcse")]
     column, bars = figure("mcse-F2", POINTS), figure("mcse-F4", many)
-    for shown, width in ((column, "column"), (bars, "column"), (figure("kdmcse-F9", planes, arrays()), "page")):
+    for shown, width in (
+        (column, "column"),
+        (bars, "column"),
+        (figure("kdmcse-F9", planes, arrays()), "page"),
+    ):
         element = Tree.fromstring(shown.svg)
         assert float(element.get("width", 0)) == pytest.approx(WIDTHS[width], abs=1)
         streams = re.findall(rb"stream\r?\n(.*?)endstream", shown.picture.pdf, re.DOTALL)
@@ -98,7 +124,9 @@ def test_a_picture_has_the_width_of_a_column_or_a_page_and_embedded_text_of_7_to
         fonts = re.findall(rb"/FontName\s*/(\S+)", shown.picture.pdf)
         assert len(fonts) == len(re.findall(rb"/FontFile", shown.picture.pdf)) > 0
         assert shown.picture.png.startswith(b"\x89PNG")
-        assert int.from_bytes(shown.picture.png[16:20]) == pytest.approx(WIDTHS[width] * PNG_SCALE, abs=5)
+        assert int.from_bytes(shown.picture.png[16:20]) == pytest.approx(
+            WIDTHS[width] * PNG_SCALE, abs=5
+        )
 
 
 def test_three_tables_and_three_figures_stand_in_a_paper_as_they_are(tmp_path: Path) -> None:
@@ -109,7 +137,10 @@ def test_three_tables_and_three_figures_stand_in_a_paper_as_they_are(tmp_path: P
     }
     tasks = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
     ways = {f"{way}_R@{k}": 10.0 * k for way in ("i2t", "t2i") for k in (1, 5)}
-    shape = {"geometry": {"STS-B": {"alignment": 0.2, "uniformity": -2.5}}, "retrieval": {"Flickr30k": ways}}
+    shape = {
+        "geometry": {"STS-B": {"alignment": 0.2, "uniformity": -2.5}},
+        "retrieval": {"Flickr30k": ways},
+    }
     runs = [
         result(variant, seed, sts(**dict.fromkeys(tasks, 70.0 + 2 * at + seed)) | shape)
         for at, variant in enumerate(("simcse", "mcse", "kdmcse[margin=0.2]"))
@@ -120,11 +151,15 @@ def test_three_tables_and_three_figures_stand_in_a_paper_as_they_are(tmp_path: P
     for name, each in pictures.items():
         (tmp_path / f"{name}.pdf").write_bytes(each.picture.pdf)
         kind = "figure*" if name == "planes" else "figure"
-        floats.append(f"\\begin{{{kind}}}\\centering\\includegraphics{{{name}}}\\caption{{{name}}}\\end{{{kind}}}\n")
+        floats.append(
+            f"\\begin{{{kind}}}\\centering\\includegraphics{{{name}}}\\caption{{{name}}}\\end{{{kind}}}\n"
+        )
     pdf = typeset("Text.\n".join(floats), tmp_path)
     fonts, embedded = re.findall(rb"/FontName\s*/(\S+)", pdf), re.findall(rb"/FontFile", pdf)
     assert len({*fonts}) == len(embedded)
-    assert len([font for font in fonts if b"+CM" not in font]) >= len(pictures), "those of the figures are embedded too"
+    assert len([font for font in fonts if b"+CM" not in font]) >= len(pictures), (
+        "those of the figures are embedded too"
+    )
 
 
 def test_the_data_of_a_picture_are_a_table() -> None:
@@ -133,12 +168,19 @@ def test_the_data_of_a_picture_are_a_table() -> None:
         ("SimCSE (n = 2)", "flickr", pytest.approx(-2.1)),
         ("MCSE (n = 1)", "flickr", pytest.approx(-1.1)),
     ]
-    panels = csv.DictReader(io.StringIO(figure("dalr-F4", [with_arrays("dalr")], arrays()).picture.data))
+    panels = csv.DictReader(
+        io.StringIO(figure("dalr-F4", [with_arrays("dalr")], arrays()).picture.data)
+    )
     assert {row["panel"] for row in panels} == {"DALR, Spearman 77.70"}
 
 
 def test_names_of_points_beside_each_other_stand_apart() -> None:
-    points = [{"x": 0.0, "y": 0.3}, {"x": 0.1, "y": 0.31}, {"x": 0.2, "y": 0.3001}, {"x": 9.0, "y": 0.3}]
+    points = [
+        {"x": 0.0, "y": 0.3},
+        {"x": 0.1, "y": 0.31},
+        {"x": 0.2, "y": 0.3001},
+        {"x": 9.0, "y": 0.3},
+    ]
     _place_names(points)
     gap = NAME_GAP * 0.01
     assert [point["name_y"] for point in points] == [0.3, 0.31, 0.3 + gap, 0.3]
@@ -147,7 +189,12 @@ def test_names_of_points_beside_each_other_stand_apart() -> None:
 def test_hostile_names_are_escaped() -> None:
     evil = "simcse[x=<script>alert(1)</script>]"
     spec = PAPERS["mcse"].figures["F2"].model_copy(update={"variants": (evil,), "title": evil})
-    run = result(evil, 0, {"geometry": {"ToySTS": {"alignment": 0.3, "uniformity": -2.0}}}, setting='toy[x="><script>]')
+    run = result(
+        evil,
+        0,
+        {"geometry": {"ToySTS": {"alignment": 0.3, "uniformity": -2.0}}},
+        setting='toy[x="><script>]',
+    )
     shown = figure("mcse-F2", [run], profile="tiny", F2=spec)
     assert "<script" not in shown.svg
     assert "SimCSE, x = <script>alert(1)</script> (n = 1)" in texts(shown)
@@ -156,13 +203,18 @@ def test_hostile_names_are_escaped() -> None:
 def test_points_of_alignment_and_uniformity_are_at_their_means() -> None:
     shown, (points,) = drawn("mcse-F2", POINTS)
     placed = [(row["x"], row["y"], row["score"]) for row in points]
-    assert placed == [pytest.approx(wanted) for wanted in ((-2.1, 0.3, 71.0), (-1.1, 0.3, 75.0), (-3.1, 0.9, 74.0))]
+    assert placed == [
+        pytest.approx(wanted)
+        for wanted in ((-2.1, 0.3, 71.0), (-1.1, 0.3, 75.0), (-3.1, 0.9, 74.0))
+    ]
     assert points[0]["x2"] - points[0]["x1"] == pytest.approx(2 * 0.02**0.5)
     assert "uniformity, STS-B-all (lower is better)" in texts(shown)
     assert any(text.startswith("STS average") for text in texts(shown))
     assert "SimCSE / flickr / bert-base-uncased (2 seeds)" in shown.caption
     assert shown.commands == ("harness run --figure mcse:F2 --results nowhere",)
-    bare, layers = drawn("mcse-F2", [run.model_copy(update={"evaluations": run.evaluations[:1]}) for run in POINTS])
+    bare, layers = drawn(
+        "mcse-F2", [run.model_copy(update={"evaluations": run.evaluations[:1]}) for run in POINTS]
+    )
     assert [row["score"] for row in layers[0]] == [None] * 3
     assert not any(text.startswith("STS average") for text in texts(bare)), "no colours without STS"
 
@@ -185,7 +237,9 @@ def test_a_profile_s_figure_has_its_own_runs_alone() -> None:
 def test_curves_over_the_size_of_a_setting() -> None:
     sizes = ["flickr[shot=100]", "flickr[shot=1000]", "flickr"]
     runs = [run for at, size in enumerate(sizes) for run in averages("mcse", size, [60.0 + 5 * at])]
-    runs += averages("simcse", "flickr[shot=1000]", [50.0, 54.0]) + averages("simcse", "flickr", [58.0])
+    runs += averages("simcse", "flickr[shot=1000]", [50.0, 54.0]) + averages(
+        "simcse", "flickr", [58.0]
+    )
     shown, (points,) = drawn("mcse-F3", runs)
     curves = {(row["series"], row["x"]): (row["lo"], row["y"], row["hi"]) for row in points}
     assert {key: y for key, (_, y, _) in curves.items()} == {
@@ -194,30 +248,54 @@ def test_curves_over_the_size_of_a_setting() -> None:
     }
     low, _, high = curves["SimCSE (n = 1 to 2)", 1.0]
     assert (low + high, high - low) == pytest.approx((104.0, 2 * 8**0.5))
-    assert [text for text in texts(shown) if text in ("100", "1000", "all")] == ["100", "1000", "all"]
+    assert [text for text in texts(shown) if text in ("100", "1000", "all")] == [
+        "100",
+        "1000",
+        "all",
+    ]
     assert {"training pairs", "STS average, points of Spearman"} <= set(texts(shown))
     assert len(shown.commands) == 1
 
 
 def test_a_variant_without_the_option_is_a_line() -> None:
-    scores = {"nli[deletion=0.3]": 70.0, "nli[deletion=0.4]": 69.0, "nli[swap=2]": 72.0, "nli": 80.0}
-    runs = [run for setting, score in scores.items() for run in averages("simcse-sup", setting, [score])]
+    scores = {
+        "nli[deletion=0.3]": 70.0,
+        "nli[deletion=0.4]": 69.0,
+        "nli[swap=2]": 72.0,
+        "nli": 80.0,
+    }
+    runs = [
+        run for setting, score in scores.items() for run in averages("simcse-sup", setting, [score])
+    ]
     runs += averages("visualcse", "wiki+imagenet", [76.0])
     shown, layers = drawn("nonling-F3", runs)
-    assert [row["y"] for points in layers for row in points if "y" in row] == [80.0, 70.0, 69.0, 80.0, 72.0]
+    assert [row["y"] for points in layers for row in points if "y" in row] == [
+        80.0,
+        70.0,
+        69.0,
+        80.0,
+        72.0,
+    ]
     lines = [(row["line"], row["at"]) for points in layers for row in points if "line" in row]
     constant = ("VisualCSE / wiki+imagenet (n = 1)", 76.0)
     assert lines == [constant, ("printed: below the line from, 0.4", 2.0), constant]
-    assert [text for text in texts(shown) if text in ("none", "0.3", "0.4", "2", "deletion", "swap")] == [
+    assert [
+        text for text in texts(shown) if text in ("none", "0.3", "0.4", "2", "deletion", "swap")
+    ] == [
         *("none", "0.3", "0.4", "deletion"),
         *("none", "2", "swap"),
     ]
-    assert "part or a noisy copy" in figure("nonling-F3", averages("simcse-sup", "nli", [80.0])).empty
+    assert (
+        "part or a noisy copy" in figure("nonling-F3", averages("simcse-sup", "nli", [80.0])).empty
+    )
 
 
 def test_a_line_has_the_colour_of_its_name_in_the_legend() -> None:
     (line,) = lines_at("x", [("printed", 0.1)], "#123456")
-    assert (line["mark"]["color"], line["encoding"]["strokeDash"]["legend"]["symbolStrokeColor"]) == ("#123456",) * 2
+    assert (
+        line["mark"]["color"],
+        line["encoding"]["strokeDash"]["legend"]["symbolStrokeColor"],
+    ) == ("#123456",) * 2
 
 
 def test_a_sweep_places_the_plain_variant_at_its_default_and_shows_the_printed_optimum() -> None:
@@ -226,7 +304,9 @@ def test_a_sweep_places_the_plain_variant_at_its_default_and_shows_the_printed_o
         for variant, margin, value in (("kdmcse[margin=0.05]", 0.05, 70.0), ("kdmcse", 0.125, 76.0))
         for run in averages(variant, "wiki+flickr", [value])
     ]
-    _, (printed, points) = drawn("kdmcse-F7", [*runs, *averages("kdmcse[margin=0.2]", "wiki+flickr", [71.0])])
+    _, (printed, points) = drawn(
+        "kdmcse-F7", [*runs, *averages("kdmcse[margin=0.2]", "wiki+flickr", [71.0])]
+    )
     assert [(row["x"], row["y"]) for row in points] == [(0.05, 70.0), (0.125, 76.0), (0.2, 71.0)]
     assert printed == [{"line": "printed: best margin, 0.125", "at": 0.125}]
     assert "fewer than two values" in figure("kdmcse-F7", runs[:1]).empty, "one point is no sweep"
@@ -246,10 +326,22 @@ def subsets(variant: str, seed: int, *values: float) -> Result:
 
 def test_bars_are_gains_by_subset_over_common_seeds() -> None:
     runs = [subsets("simcse", 0, 70, 60, 50), subsets("simcse", 1, 72, 61, 50)]
-    runs += [subsets("mcse", 0, 80, 57, 52), subsets("mcse", 1, 82, 58, 50), subsets("mcse", 2, 0, 0, 0)]
+    runs += [
+        subsets("mcse", 0, 80, 57, 52),
+        subsets("mcse", 1, 82, 58, 50),
+        subsets("mcse", 2, 0, 0, 0),
+    ]
     shown, (bars, *_) = drawn("mcse-F4", runs)
-    assert [(row["series"], row["y"]) for row in bars] == [("STS12", 10.0), ("STS12", -3.0), ("STS15", 1.0)]
-    labels = [text for text in texts(shown) if text in ("MSRvid", "MSRpar", "images", "STS-B", "STS12", "STS15")]
+    assert [(row["series"], row["y"]) for row in bars] == [
+        ("STS12", 10.0),
+        ("STS12", -3.0),
+        ("STS15", 1.0),
+    ]
+    labels = [
+        text
+        for text in texts(shown)
+        if text in ("MSRvid", "MSRpar", "images", "STS-B", "STS12", "STS15")
+    ]
     assert sorted(labels) == ["MSRpar", "MSRvid", "STS12", "STS15", "images"], "each once"
 
 
@@ -259,7 +351,9 @@ def test_tasks_without_subsets_have_one_bar_each() -> None:
         for variant, value in (("simcse", 60.0), ("mcse", 62.0))
     ]
     assert [row["y"] for row in drawn("mcse-F4", runs)[1][0]] == [2.0, 2.0]
-    assert figure("mcse-F4", runs[:1]).empty == "no setting in which both simcse and mcse were run yet"
+    assert (
+        figure("mcse-F4", runs[:1]).empty == "no setting in which both simcse and mcse were run yet"
+    )
 
 
 def test_encodings_of_the_captions_of_the_figures_own_example() -> None:
@@ -272,36 +366,61 @@ def test_encodings_of_the_captions_of_the_figures_own_example() -> None:
 
 
 def test_clusters_of_captions_and_cosines_against_gold_scores() -> None:
-    shown, layers = drawn("dalr-F3", [with_arrays("dalr"), with_arrays("dalr[without=cma+cons]")], arrays())
+    shown, layers = drawn(
+        "dalr-F3", [with_arrays("dalr"), with_arrays("dalr[without=cma+cons]")], arrays()
+    )
     assert list(map(len, layers)) == [8, 8, 7, 7] * 2
     assert "t-SNE of 30 captions of COCO" in shown.caption
     shown, (points,) = drawn("dalr-F4", [with_arrays("dalr")], arrays())
     gold, cosines = (arrays()[ArrayName("STS-B", what)] for what in ("gold", "cosine"))
-    np.testing.assert_allclose([(row["x"], row["y"]) for row in points], np.stack([gold, cosines], 1), rtol=1e-4)
+    np.testing.assert_allclose(
+        [(row["x"], row["y"]) for row in points], np.stack([gold, cosines], 1), rtol=1e-4
+    )
     assert "DALR, Spearman 77.70" in texts(shown)
 
 
 def test_histograms_of_similarities_and_of_ranks() -> None:
     shown = figure("kdmcse-F6", [with_arrays("kdmcse")], arrays())
-    assert {"other pairs, n = 100", "true pairs, n = 4", "printed: few pairs above, 0.8"} <= set(texts(shown))
+    assert {"other pairs, n = 100", "true pairs, n = 4", "printed: few pairs above, 0.8"} <= set(
+        texts(shown)
+    )
     assert "the frozen teacher's space" in shown.caption
     shown, (bars, printed) = drawn("kdmcse-F5", [with_arrays("kdmcse")], arrays())
     assert "rank of the last true caption among 4 captions" in texts(shown)
     assert [row["height"] for row in bars if row["height"]] == [2, 1, 1]
     assert [row["low"] for row in bars if row["height"]] == [0.5, 2.5, 8.5]
     assert [row["at"] for row in printed] == [100, 200]
-    many = arrays() | {ArrayName("Flickr30k", "worst_rank", "teacher"): np.repeat([1, 3, 9], [5000, 40, 1])}
-    assert {"1,000", "100", "10", "1", "0"} <= set(texts(figure("kdmcse-F5", [with_arrays("kdmcse")], many)))
-    own = {name._replace(space="own") if name.space else name: values for name, values in arrays().items()}
-    assert "the method's own shared space" in figure("kdmcse-F6", [with_arrays("kdmcse")], own).caption
+    many = arrays() | {
+        ArrayName("Flickr30k", "worst_rank", "teacher"): np.repeat([1, 3, 9], [5000, 40, 1])
+    }
+    assert {"1,000", "100", "10", "1", "0"} <= set(
+        texts(figure("kdmcse-F5", [with_arrays("kdmcse")], many))
+    )
+    own = {
+        name._replace(space="own") if name.space else name: values
+        for name, values in arrays().items()
+    }
+    assert (
+        "the method's own shared space" in figure("kdmcse-F6", [with_arrays("kdmcse")], own).caption
+    )
 
 
 def test_runs_without_the_arrays_of_the_papers_task_are_named_and_asked_for() -> None:
-    assert figure("dalr-F4", [with_arrays("dalr")]).empty == "no run has been evaluated on figures yet"
+    assert (
+        figure("dalr-F4", [with_arrays("dalr")]).empty == "no run has been evaluated on figures yet"
+    )
     other = figure("kdmcse-F5", [with_arrays("kdmcse")], arrays("ToyRetrieval"))
     assert other.empty
     assert other.svg == ""
     runs = [with_arrays("simcse"), with_arrays("mcse")]
-    runs += [scored("kdmcse", seed, "sts", {"Avg": {"spearman": 70.0}}, setting="wiki+flickr") for seed in range(5)]
-    assert figure("dalr-F4", runs, arrays()).commands == ("harness run --figure dalr:F4 --results nowhere",)
-    assert figure("dalr-F4", [*runs, with_arrays("dalr"), with_arrays("kdmcse")], arrays()).commands == ()
+    runs += [
+        scored("kdmcse", seed, "sts", {"Avg": {"spearman": 70.0}}, setting="wiki+flickr")
+        for seed in range(5)
+    ]
+    assert figure("dalr-F4", runs, arrays()).commands == (
+        "harness run --figure dalr:F4 --results nowhere",
+    )
+    assert (
+        figure("dalr-F4", [*runs, with_arrays("dalr"), with_arrays("kdmcse")], arrays()).commands
+        == ()
+    )

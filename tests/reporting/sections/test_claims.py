@@ -43,7 +43,9 @@ def test_every_claim_names_variants_that_exist_and_numbers_that_are_printed_for_
 
 def test_dalr_without_its_ranking_loss_lost_what_tables_3_and_8_print() -> None:
     (claim,) = (claim for claim in CLAIMS if claim.worse == "dalr[without=rank]")
-    assert printed_difference(claim, PUBLISHED) == pytest.approx(((79.49 - 79.06) + (78.64 - 78.31)) / 2)
+    assert printed_difference(claim, PUBLISHED) == pytest.approx(
+        ((79.49 - 79.06) + (78.64 - 78.31)) / 2
+    )
 
 
 def test_verdicts_are_what_the_runs_say() -> None:
@@ -55,7 +57,9 @@ def test_verdicts_are_what_the_runs_say() -> None:
         + over_seeds("dalr[without=cons]", [90.0, 91.0, 92.0])
         + over_seeds("dalr[without=cma]", [60.0])
     )
-    assert {worse.removeprefix("dalr"): text.partition(" (")[0] for (_, worse), text in said.items()} == {
+    assert {
+        worse.removeprefix("dalr"): text.partition(" (")[0] for (_, worse), text in said.items()
+    } == {
         "[without=rank]": "holds",
         "[without=ima]": "not significant",
         "[without=cons]": "opposite",
@@ -74,15 +78,34 @@ def test_the_claims_of_a_table_are_a_family() -> None:
     assert verdicts(over_seeds("dalr", dalr)) == {}, "no table without both variants"
 
 
-def trained(variant: str, *values: float, epochs: int = 3, precision: str = "fp32", **where: str) -> list[Result]:
-    training = {"batch_size": 64, "learning_rate": 3e-05, "epochs": epochs, "precision": precision, "steps": None}
-    return over_seeds(variant, values, hyperparameters={"method": {}, "training": training, "encoder": {}}, **where)
+def trained(
+    variant: str, *values: float, epochs: int = 3, precision: str = "fp32", **where: str
+) -> list[Result]:
+    training = {
+        "batch_size": 64,
+        "learning_rate": 3e-05,
+        "epochs": epochs,
+        "precision": precision,
+        "steps": None,
+    }
+    return over_seeds(
+        variant,
+        values,
+        hyperparameters={"method": {}, "training": training, "encoder": {}},
+        **where,
+    )
 
 
 def test_values_that_both_sides_have_are_compared() -> None:
     (table,) = tables(trained("mcse", 1.0) + trained("simcse", 2.0, epochs=1))
     other, mine = (row.training for row in table.rows)
-    assert mine == {"batch_size": "64", "epochs": "3", "learning_rate": "3e-05", "precision": "fp32", "steps": "None"}
+    assert mine == {
+        "batch_size": "64",
+        "epochs": "3",
+        "learning_rate": "3e-05",
+        "precision": "fp32",
+        "steps": "None",
+    }
     assert trained_apart(mine, other) == "epochs 3 against 1"
     assert trained_apart(mine, {"epochs": "3", "unreached": "rest"}) == ""
     assert trained_apart(mine, {}) == trained_apart({}, mine) == ""

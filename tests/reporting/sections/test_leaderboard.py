@@ -1,4 +1,6 @@
-"""The leaderboard: order, ranks, what is folded, what counts as one row, and its data for the page's script."""
+"""The leaderboard: order, ranks, what is folded, what counts as one row, and its data for the
+page's script.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def boards(results: Sequence[Result]) -> Sequence[Board]:
 
 
 def board(**scores: list[float]) -> Board:
-    (leaderboard,) = boards([run for name, values in scores.items() for run in over_seeds(name, values)])
+    (leaderboard,) = boards(
+        [run for name, values in scores.items() for run in over_seeds(name, values)]
+    )
     return leaderboard
 
 
@@ -45,14 +49,22 @@ def test_a_rank_counts_the_methods_that_are_better_by_a_test() -> None:
     near = [value + 0.3 for value in MIDDLE]
     leaderboard = board(simcse=LOW, mcse=near, dalr=MIDDLE, kdmcse=[99.0, 99.0])
     assert ranks(leaderboard) == [("kdmcse", "–"), ("mcse", "1"), ("dalr", "1"), ("simcse", "3")]
-    (leaderboard,) = boards(over_seeds("simcse", LOW) + over_seeds("none[pooling=mean]", [99.0], setting="none"))
+    (leaderboard,) = boards(
+        over_seeds("simcse", LOW) + over_seeds("none[pooling=mean]", [99.0], setting="none")
+    )
     assert ranks(leaderboard) == [("none", "–"), ("simcse", "1")]
 
 
 def test_real_texts_come_before_the_toy_world_and_the_papers_profile_before_both() -> None:
-    pairs = [(name, profile) for profile in ("tiny", "small", "paper") for name in ("simcse", "mcse")]
+    pairs = [
+        (name, profile) for profile in ("tiny", "small", "paper") for name in ("simcse", "mcse")
+    ]
     runs = [run for name, profile in pairs for run in over_seeds(name, HIGH, profile=profile)]
-    assert [leaderboard.forest.table.profile for leaderboard in boards(runs)] == ["paper", "small", "tiny"]
+    assert [leaderboard.forest.table.profile for leaderboard in boards(runs)] == [
+        "paper",
+        "small",
+        "tiny",
+    ]
 
 
 def test_gains_over_another_baseline_are_tested_in_its_family() -> None:
@@ -66,7 +78,9 @@ def test_gains_over_another_baseline_are_tested_in_its_family() -> None:
 
 def test_runs_with_other_values_have_their_own_baseline() -> None:
     changed = {"overrides": {"steps": 20}}
-    (leaderboard,) = boards(over_seeds("simcse", LOW, **changed) + over_seeds("mcse", HIGH, **changed))
+    (leaderboard,) = boards(
+        over_seeds("simcse", LOW, **changed) + over_seeds("mcse", HIGH, **changed)
+    )
     gains = leaderboard.data["gains"]
     assert leaderboard.data["base"] == "SimCSE"
     assert gains["SimCSE"][0][4].startswith("better")
@@ -87,10 +101,14 @@ def test_any_two_rows_have_a_conclusion_and_their_tests() -> None:
 def test_wins_are_counted_task_by_task_in_the_better_direction() -> None:
     scores = {"simcse": (10.0, 90.0, 30.0), "mcse": (20.0, 80.0, 40.0)}
     tasks = {name: dict(zip("ABC", values, strict=True)) for name, values in scores.items()}
-    (first,) = boards([result(name, seed, sts(**tasks[name])) for name in tasks for seed in range(3)])
+    (first,) = boards(
+        [result(name, seed, sts(**tasks[name])) for name in tasks for seed in range(3)]
+    )
     assert (first.wins, len(first.tasks)) == ({"MCSE": [0, 2], "SimCSE": [1, 0]}, 3)
     for names, shown in (("AB", True), ("A", False)):
-        some = [result(name, 0, sts(**{task: tasks[name][task] for task in names})) for name in tasks]
+        some = [
+            result(name, 0, sts(**{task: tasks[name][task] for task in names})) for name in tasks
+        ]
         assert bool(boards(some)[0].wins) == shown
 
 

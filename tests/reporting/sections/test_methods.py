@@ -44,7 +44,9 @@ def test_facts_of_a_method() -> None:
     assert [path.name for path in notes if path] == ["mcse.md", "visualcse.md"]
     dalr = method_facts("dalr")
     assert {value.name: value.origin for value in dalr.values}["targets"] == "code, text silent"
-    assert {subject: origin for subject, origin, _ in dalr.decisions}["indices"] == "text, corrected"
+    assert {subject: origin for subject, origin, _ in dalr.decisions}[
+        "indices"
+    ] == "text, corrected"
 
 
 def described(folder: Path, code: str) -> list[str]:
@@ -54,7 +56,9 @@ def described(folder: Path, code: str) -> list[str]:
     info = folder / "broken-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[harness.methods]\nabsent = nowhere:Method\nraises = broken:Raises\n")
+    (info / "entry_points.txt").write_text(
+        "[harness.methods]\nabsent = nowhere:Method\nraises = broken:Raises\n"
+    )
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     command = [sys.executable, str(folder / "script.py")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -66,7 +70,10 @@ def test_methods_that_fail_cost_one_line_each(tmp_path: Path) -> None:
     *found, absent, raises = described(tmp_path, BROKEN)
     assert len(found) == 3
     assert "nowhere" in absent
-    assert "'raises' (package broken, broken:Raises) cannot be described: ZeroDivisionError: broken" in raises
+    assert (
+        "'raises' (package broken, broken:Raises) cannot be described: ZeroDivisionError: broken"
+        in raises
+    )
 
 
 def test_a_method_that_ends_its_process_costs_the_descriptions_alone(tmp_path: Path) -> None:

@@ -13,7 +13,11 @@ from harness.store import Result
 
 
 def runs(setting: str, encoder: str = "toy-bert", **values: Sequence[float]) -> list[Result]:
-    return [run for name, some in values.items() for run in over_seeds(name, some, setting=setting, encoder=encoder)]
+    return [
+        run
+        for name, some in values.items()
+        for run in over_seeds(name, some, setting=setting, encoder=encoder)
+    ]
 
 
 def ranking(results: Sequence[Result]) -> RankingTable:
@@ -34,7 +38,10 @@ def test_ranks_are_averaged_over_settings() -> None:
     assert 0 < (first or 0) < 1
     assert others == [0.0, None]
     grid = ranking_grid(table)
-    assert grid.title == "Ranking by STS Avg: spearman over 2 pairs of setting and encoder, profile tiny"
+    assert (
+        grid.title
+        == "Ranking by STS Avg: spearman over 2 pairs of setting and encoder, profile tiny"
+    )
     last = grid.sections[0].lines[2]
     assert (tuple(map(code_of, last.heads)), [str(cell) for cell in last.cells]) == (
         ("simcse", "3"),
@@ -59,8 +66,16 @@ def test_what_is_not_everywhere_is_named() -> None:
     notes = ranking_grid(table).notes
     assert "Not ranked, not run in every pair of setting and encoder: KDMCSE." in notes
     assert "Pairs not used, without some of these variants: flickr / toy-bert." in notes
-    few = ranking([run for where in "ab" for run in runs(where, simcse=[1.0, 2.0], mcse=[3.0], dalr=[1.0] * 3)])
-    assert "Unreliable intervals, fewer than 3 seeds: MCSE (1), SimCSE (2)." in ranking_grid(few).notes
+    few = ranking(
+        [
+            run
+            for where in "ab"
+            for run in runs(where, simcse=[1.0, 2.0], mcse=[3.0], dalr=[1.0] * 3)
+        ]
+    )
+    assert (
+        "Unreliable intervals, fewer than 3 seeds: MCSE (1), SimCSE (2)." in ranking_grid(few).notes
+    )
 
 
 TWO = [run for where in "ab" for run in runs(where, simcse=[1.0, 2.0], mcse=[3.0, 4.0])]

@@ -31,8 +31,14 @@ HEALTHY, COLLAPSED = (0.4, -2.5), (0.0, -0.6)
 def runs(variant: str, spearman: float, shapes: Sequence[tuple[float, float]]) -> list[Result]:
     results = []
     for seed, (alignment, uniformity) in enumerate(shapes):
-        shape, score = {"alignment": alignment, "uniformity": uniformity}, {"spearman": spearman + seed}
-        scores = {"sts": {"ToySTS": score, "Avg": score}, "geometry": {"ToySTS": shape, "Avg": shape}}
+        shape, score = (
+            {"alignment": alignment, "uniformity": uniformity},
+            {"spearman": spearman + seed},
+        )
+        scores = {
+            "sts": {"ToySTS": score, "Avg": score},
+            "geometry": {"ToySTS": shape, "Avg": shape},
+        }
         results.append(result(variant, seed, scores))
     return results
 
@@ -43,7 +49,9 @@ def test_positives_or_all_vectors_coincide() -> None:
 
 
 def test_a_collapsed_run_is_marked_wherever_its_score_stands() -> None:
-    results = runs("mcse", 80.0, [HEALTHY, COLLAPSED, COLLAPSED]) + runs("simcse", 20.0, [HEALTHY] * 3)
+    results = runs("mcse", 80.0, [HEALTHY, COLLAPSED, COLLAPSED]) + runs(
+        "simcse", 20.0, [HEALTHY] * 3
+    )
     sts, shape = tables(results)
     said = "MCSE: collapsed in seeds 1, 2"
     for table in (sts, shape):
@@ -92,7 +100,11 @@ def test_tasks_that_selected_the_weights_and_stale_runs_are_marked_in_maps_ranki
     (table,) = tables(results)
     plot, _ = heat_plots(table)
     assert ["MCSE§ (stale)"] in plot.spec["params"][0]["value"]
-    assert [value["text"] for value in plot.spec["data"]["values"][:3]] == ["70.0§", "70.0", "70.0§"]
+    assert [value["text"] for value in plot.spec["data"]["values"][:3]] == [
+        "70.0§",
+        "70.0",
+        "70.0§",
+    ]
     assert "changed since: method code" in plot.text
     (ranking,) = ranking_tables([table])
     grid = ranking_grid(ranking)
@@ -110,7 +122,11 @@ def test_tasks_that_selected_the_weights_and_stale_runs_are_marked_in_maps_ranki
 def test_tuned_methods_have_the_marks_of_what_was_picked(stale_frame: None) -> None:
     tuning = make_tuning("tiny", {}, ["mcse:lambda=1|2", "simcse:temperature=1|2"], 2)
     results = [
-        result(trial, seed, {"sts": {"ToySTS-dev": {"spearman": 70.0 + at}, "Avg": {"spearman": 70.0 + at}}})
+        result(
+            trial,
+            seed,
+            {"sts": {"ToySTS-dev": {"spearman": 70.0 + at}, "Avg": {"spearman": 70.0 + at}}},
+        )
         for method in tuning.methods
         for at, trial in enumerate(method.trials)
         for seed in range(3)
@@ -118,9 +134,15 @@ def test_tuned_methods_have_the_marks_of_what_was_picked(stale_frame: None) -> N
     (report,) = tuned_reports([tuning], results, tables(results))
     for grid in tuned_grids(report):
         lines = {str(line.heads[0]): line for line in grid.sections[0].lines if line.span}
-        seeds = [(line.heads[1], str(line.cells[0])) for name, line in lines.items() if name.startswith("MCSE")]
+        seeds = [
+            (line.heads[1], str(line.cells[0]))
+            for name, line in lines.items()
+            if name.startswith("MCSE")
+        ]
         assert seeds
-        assert all(any(str(text).endswith("(stale)") for text in texts) for texts in seeds), grid.title
+        assert all(any(str(text).endswith("(stale)") for text in texts) for texts in seeds), (
+            grid.title
+        )
         assert any("changed since: method code" in note for note in grid.notes), grid.title
     assert all(marks(cell) == "§" for row in report.tables[0].rows for cell in row.cells.values())
 
@@ -132,7 +154,9 @@ def test_scores_on_seen_pairs_have_the_marks_of_their_runs() -> None:
         scores = {"sts": {"ToySTS-dev": score}, "geometry": {"ToySTS": shape}}
         return result(variant, seed, scores, parts={"sts": parts})
 
-    results = [run("mcse", seed, *shape) for seed, shape in enumerate([COLLAPSED, HEALTHY, COLLAPSED])]
+    results = [
+        run("mcse", seed, *shape) for seed, shape in enumerate([COLLAPSED, HEALTHY, COLLAPSED])
+    ]
     results += [run("simcse", seed, *HEALTHY) for seed in range(3)]
     (table,) = seen_tables(results, metrics_of(results))
     base, mine = seen_grid(table).sections[0].lines
@@ -148,13 +172,26 @@ ON_DEV = {"sts": {task: {"spearman": 70.0} for task in ("ToySTS-dev", "Other", "
 @pytest.mark.parametrize(
     ("run", "marked"),
     [
-        (result("none", scores={"sts": {"Avg": {"spearman": 1.0}}, "geometry": {"ToySTS": FLAT}}, setting="none"), ""),
+        (
+            result(
+                "none",
+                scores={"sts": {"Avg": {"spearman": 1.0}}, "geometry": {"ToySTS": FLAT}},
+                setting="none",
+            ),
+            "",
+        ),
         (result("mcse", scores=ON_DEV), "ToySTS-dev Avg"),
         (result("mcse", scores={"geometry": {"ToySTS-dev": SPREAD, "Avg": SPREAD}}), ""),
     ],
-    ids=["an untrained encoder does not collapse", "a dev task and its average", "alignment is no selection"],
+    ids=[
+        "an untrained encoder does not collapse",
+        "a dev task and its average",
+        "alignment is no selection",
+    ],
 )
-def test_only_scores_that_are_too_high_or_of_collapsed_training_are_marked(run: Result, marked: str) -> None:
+def test_only_scores_that_are_too_high_or_of_collapsed_training_are_marked(
+    run: Result, marked: str
+) -> None:
     table = tables([run])[0]
     cells = {column.task: cell for column, cell in table.rows[0].cells.items()}
     assert " ".join(task for task, cell in cells.items() if cell.caveats) == marked

@@ -31,8 +31,13 @@ def test_protocols_of_one_training_are_never_mixed() -> None:
 
 
 def test_each_suite_has_its_own_group() -> None:
-    both = [result("mcse", seed, {**sts(A=70.0), "geometry": {"Avg": {"alignment": 0.2}}}) for seed in (0, 1)]
-    later = over_seeds("mcse", [60.0, 61.0, 62.0], data="other", finished="2027-01-01T00:00:00+00:00")
+    both = [
+        result("mcse", seed, {**sts(A=70.0), "geometry": {"Avg": {"alignment": 0.2}}})
+        for seed in (0, 1)
+    ]
+    later = over_seeds(
+        "mcse", [60.0, 61.0, 62.0], data="other", finished="2027-01-01T00:00:00+00:00"
+    )
     kept = rows(both + later)
     assert kept["sts"].seeds == (0, 1, 2)
     assert kept["geometry"].seeds == (0, 1)
@@ -55,7 +60,9 @@ def test_the_present_group_stands_for_a_label_and_else_the_newest(
 ) -> None:
     old = over_seeds("mcse", [1.0, 2.0, 3.0], data="old", finished="2026-01-01T00:00:00+00:00")
     new = over_seeds("mcse", [9.0], data="new", finished="2026-02-01T00:00:00+00:00")
-    kept = rows(frames_of(old + new).judged(lambda _: [states[run in new] for run in old + new]))["sts"]
+    kept = rows(frames_of(old + new).judged(lambda _: [states[run in new] for run in old + new]))[
+        "sts"
+    ]
     assert kept.group == {"old": old, "new": new}[shown][0].group
     assert kept.freshness.mark == mark
     assert ("changed since: method code" in str(kept.freshness)) == ("method code" in states)
@@ -70,7 +77,9 @@ def test_parts_of_tasks_are_no_columns() -> None:
 
 def test_the_direction_of_a_metric_comes_from_its_protocol() -> None:
     """A suite that nothing here knows, with a metric that is better when smaller."""
-    protocol = Protocol(version=1, data="d" * 64, metrics=(Metric("error", larger_is_better=False, digits=1),))
+    protocol = Protocol(
+        version=1, data="d" * 64, metrics=(Metric("error", larger_is_better=False, digits=1),)
+    )
     results = []
     for name, values in (("mcse", [1.0, 1.1, 1.2]), ("simcse", [3.0, 3.1, 3.2])):
         for seed, value in enumerate(values):

@@ -21,15 +21,31 @@ from harness.reporting.seeds.gains import forests, headline
 from harness.store import Result, TeacherUse
 
 AVG, SPEARMAN = Column("Avg", "spearman"), Metric("spearman")
-OF = {"image": "image", "teacher1": "caption", "teacher2": "caption", "tokens1": "tokens", "caption": "caption"}
+OF = {
+    "image": "image",
+    "teacher1": "caption",
+    "teacher2": "caption",
+    "tokens1": "tokens",
+    "caption": "caption",
+}
 MINILM = "run:none[pooling=mean]/none/all-minilm-l6-v2/seed-0"
-SMALL: dict[str, Any] = {"profile": "small", "setting": "wiki+flickr8k", "encoder": "all-minilm-l6-v2"}
+SMALL: dict[str, Any] = {
+    "profile": "small",
+    "setting": "wiki+flickr8k",
+    "encoder": "all-minilm-l6-v2",
+}
 GROUNDING: dict[str, Any] = {"profile": "grounding", "setting": "flickr8k", "encoder": "text-bert"}
-PAPER: dict[str, Any] = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
+PAPER: dict[str, Any] = {
+    "profile": "paper",
+    "setting": "wiki+flickr",
+    "encoder": "bert-base-uncased",
+}
 ALIKE, BEHIND, AHEAD = [70.1, 71.0, 72.0], [20.0, 24.0, 22.5], [80.0, 83.0, 82.2]
 
 
-def runs(variant: str, *values: float, teachers: dict[str, str] | None = None, **where: Any) -> list[Result]:
+def runs(
+    variant: str, *values: float, teachers: dict[str, str] | None = None, **where: Any
+) -> list[Result]:
     uses = {role: TeacherUse(teacher=name, of=OF[role]) for role, name in (teachers or {}).items()}
     return over_seeds(variant, values, teachers=uses, **where)
 
@@ -42,12 +58,18 @@ def rows_of(results: list[Result]) -> dict[Label, Row]:
     return {row.label: row for table in tables(results) for row in table.rows}
 
 
-def wanted(variant: str, teachers: dict[str, str], where: dict[str, Any], *, needed: bool = True) -> set[str]:
-    """The variants of a row's controls; with the setting and the encoder where these differ from the row's."""
+def wanted(
+    variant: str, teachers: dict[str, str], where: dict[str, Any], *, needed: bool = True
+) -> set[str]:
+    """The variants of a row's controls; with the setting and the encoder where these differ from
+    the row's.
+    """
     (row,) = rows_of(runs(variant, 1.0, teachers=teachers, **where)).values()
     found = [one.label for one in controls_of(row) if one.needed is needed]
     own = where["encoder"]
-    return {label.variant + ("" if label.encoder == own else f"/{label.encoder}") for label in found}
+    return {
+        label.variant + ("" if label.encoder == own else f"/{label.encoder}") for label in found
+    }
 
 
 @pytest.mark.parametrize(
@@ -56,14 +78,24 @@ def wanted(variant: str, teachers: dict[str, str], where: dict[str, Any], *, nee
         ("simcse", {}, PAPER, set()),
         ("simcse-sup", {}, PAPER, set()),
         ("mcse", {"image": "resnet"}, PAPER, {"mcse[images=shuffled]", "simcse"}),
-        ("mcse[lambda=1]@official", {"image": "resnet"}, PAPER, {"mcse[images=shuffled,lambda=1]@official", "simcse"}),
+        (
+            "mcse[lambda=1]@official",
+            {"image": "resnet"},
+            PAPER,
+            {"mcse[images=shuffled,lambda=1]@official", "simcse"},
+        ),
         ("mcse[images=shuffled]", {"image": "shuffled"}, PAPER, {"simcse"}),
         ("mcse[images=clip]", {"image": "clip"}, PAPER, {"simcse"}),
         ("kdmcse", {"image": "clip", "caption": "clip"}, PAPER, {"simcse"}),
         ("kdmcse", {"image": "lit", "caption": "lit"}, SMALL, {"simcse"}),
         ("visualcse", {}, PAPER | {"setting": "wiki+imagenet"}, {"simcse"}),
         ("visualcse-sup", {}, PAPER | {"setting": "nli+imagenet"}, {"simcse-sup"}),
-        ("dalr", {"image": "lit", "teacher1": MINILM}, SMALL, {"simcse", "dalr[info_weight=0,lambda=0]"}),
+        (
+            "dalr",
+            {"image": "lit", "teacher1": MINILM},
+            SMALL,
+            {"simcse", "dalr[info_weight=0,lambda=0]"},
+        ),
         (
             "dalr",
             {"image": "clip", "teacher1": "simcse", "tokens1": "simcse", "teacher2": "diffcse"},
@@ -79,13 +111,19 @@ def wanted(variant: str, teachers: dict[str, str], where: dict[str, Any], *, nee
 def test_controls_follow_from_what_a_run_records(
     variant: str, teachers: dict[str, str], where: dict[str, Any], controls: set[str]
 ) -> None:
-    assert wanted(variant, teachers, where) == {*controls, "none[pooling=cls]", "none[pooling=mean]"}
+    assert wanted(variant, teachers, where) == {
+        *controls,
+        "none[pooling=cls]",
+        "none[pooling=mean]",
+    }
 
 
 def test_the_untrained_encoder_has_no_controls_and_what_cannot_be_shuffled_is_not_missed() -> None:
     (row,) = rows_of(untrained(1.0, encoder="toy-bert")).values()
     assert not [*controls_of(row)]
-    assert "mcse[images=shuffled]" in wanted("mcse[images=clip]", {"image": "clip"}, PAPER, needed=False)
+    assert "mcse[images=shuffled]" in wanted(
+        "mcse[images=clip]", {"image": "clip"}, PAPER, needed=False
+    )
 
 
 def test_twice_the_text_and_pictures_permuted_among_several_captions_are_controls() -> None:
@@ -93,14 +131,20 @@ def test_twice_the_text_and_pictures_permuted_among_several_captions_are_control
     several = {**one, "setting": "flickr8k[captions=all]"}
     assert "mcse[images=permuted]" in wanted("mcse", image, several) - wanted("mcse", image, one)
     assert "mcse[images=permuted]" in wanted("mcse", image, one, needed=False)
-    for training, longer in (({"steps": 300, "epochs": 1}, "simcse[steps=600]"), ({"epochs": 3}, "simcse[epochs=6]")):
+    for training, longer in (
+        ({"steps": 300, "epochs": 1}, "simcse[steps=600]"),
+        ({"epochs": 3}, "simcse[epochs=6]"),
+    ):
         given = {"method": {}, "training": training, "encoder": {}}
         rows = rows_of(
             runs("mcse", *AHEAD, hyperparameters=given, teachers=image, **one)
             + runs(longer, *ALIKE, hyperparameters=given, **one)
         )
         (rival,) = rivals(rows[Label(variant="mcse", overrides="", **one)], rows, AVG, SPEARMAN)
-        assert (rival.control.what, rival.row.label.variant) == ("training on twice as much text", longer)
+        assert (rival.control.what, rival.row.label.variant) == (
+            "training on twice as much text",
+            longer,
+        )
 
 
 @pytest.mark.parametrize("where", [SMALL, PAPER, GROUNDING], ids=["small", "paper", "grounding"])
@@ -108,13 +152,19 @@ def test_default_grids_have_the_controls_of_their_methods(where: dict[str, Any])
     profile = load_profile(where["profile"])
     grid = {*profile.defaults.methods}
     for variant in grid:
-        teachers = {"image": "shuffled" if "shuffled" in variant else profile.images or ""} if "mcse" in variant else {}
+        teachers = (
+            {"image": "shuffled" if "shuffled" in variant else profile.images or ""}
+            if "mcse" in variant
+            else {}
+        )
         if not variant.startswith("none"):
             assert wanted(variant, teachers, where) <= grid
 
 
 @pytest.mark.parametrize(("control", "confounds"), [(ALIKE, True), (AHEAD, True), (BEHIND, False)])
-def test_a_row_is_confounded_unless_it_beats_each_control(control: list[float], confounds: bool) -> None:
+def test_a_row_is_confounded_unless_it_beats_each_control(
+    control: list[float], confounds: bool
+) -> None:
     rows = rows_of(
         runs("mcse", 70.0, 71.2, 72.2, teachers={"image": "toy-clip"})
         + runs("mcse[images=shuffled]", *control, teachers={"image": "shuffled"})
@@ -124,7 +174,9 @@ def test_a_row_is_confounded_unless_it_beats_each_control(control: list[float], 
     (row,) = (row for row in rows.values() if row.label.variant == "mcse")
     first, *others = rivals(row, rows, AVG, SPEARMAN)
     assert first.confounds is confounds
-    assert first.row.label.variant == ("mcse[images=shuffled]" if confounds else "none[pooling=mean]")
+    assert first.row.label.variant == (
+        "mcse[images=shuffled]" if confounds else "none[pooling=mean]"
+    )
     assert [rival.confounds for rival in others] == [False, False]
     assert rivals(row, rows, AVG, SPEARMAN, [*controls_of(row)]) == []
 
@@ -138,15 +190,27 @@ def test_too_few_seeds_confound_by_their_mean_alone() -> None:
 
 def test_a_trained_teacher_is_the_one_seed_that_taught() -> None:
     teacher = {"image": "toy-clip", "teacher1": "run:mcse/toy/toy-bert/seed-1"}
-    rows = rows_of(runs("dalr", 70.0, 71.0, 72.0, teachers=teacher) + runs("mcse", 10.0, 90.0, 20.0))
+    rows = rows_of(
+        runs("dalr", 70.0, 71.0, 72.0, teachers=teacher) + runs("mcse", 10.0, 90.0, 20.0)
+    )
     (row,) = (row for row in rows.values() if row.label.variant == "dalr")
     (rival,) = rivals(row, rows, AVG, SPEARMAN)
-    assert (rival.control.what, rival.cell.values, rival.confounds) == ("the text teacher alone", (90.0,), True)
+    assert (rival.control.what, rival.cell.values, rival.confounds) == (
+        "the text teacher alone",
+        (90.0,),
+        True,
+    )
 
 
 def test_records_that_no_command_made_have_what_controls_they_can() -> None:
     where = {"profile": "../mine.toml", "setting": "toy", "encoder": "toy-bert"}
-    odd = runs("dalr", 70.0, teachers={"image": "x", "teacher1": "run:no/run"}, overrides={"a": "x,[=,y"}, **where)
+    odd = runs(
+        "dalr",
+        70.0,
+        teachers={"image": "x", "teacher1": "run:no/run"},
+        overrides={"a": "x,[=,y"},
+        **where,
+    )
     rows = rows_of(odd)
     (row,) = rows.values()
     assert "the text teacher alone" not in {one.what for one in controls_of(row)}
@@ -157,7 +221,9 @@ def test_records_that_no_command_made_have_what_controls_they_can() -> None:
 def dalr_and_its_teacher() -> list[Result]:
     """DALR ahead of SimCSE and MCSE, and behind its teacher."""
     dalr = runs("dalr", *AHEAD, teachers={"image": "lit", "teacher1": MINILM}, **SMALL)
-    others = runs("simcse", *BEHIND, **SMALL) + runs("kdmcse", *ALIKE, teachers={"image": "lit"}, **SMALL)
+    others = runs("simcse", *BEHIND, **SMALL) + runs(
+        "kdmcse", *ALIKE, teachers={"image": "lit"}, **SMALL
+    )
     return dalr + others + untrained(90.0, **SMALL)
 
 
@@ -166,7 +232,8 @@ def test_a_leader_whose_teacher_scores_more_does_not_lead() -> None:
     lead, *others = [sentence.text for sentence in headline(forest)]
     assert lead.startswith("DALR has the best mean on wiki+flickr8k")
     told = (
-        "Confounded: the untrained encoder, also the text teacher alone (untrained, mean) scores 90.00, 8.27 above DALR"
+        "Confounded: the untrained encoder, also the text teacher alone (untrained, mean) "
+        "scores 90.00, 8.27 above DALR"
     )
     assert told in lead
     assert sum(text.startswith("Control missing: ") for text in others) == 2
@@ -182,17 +249,28 @@ def claim(results: list[Result], better: str, worse: str) -> str:
 def test_a_claim_is_confounded_by_what_the_other_side_does_not_share() -> None:
     runs_of_all = dalr_and_its_teacher()
     text = claim(runs_of_all, "dalr", "kdmcse")
-    assert text.startswith("confounded (the text teacher alone (untrained, mean) scores 90.00, 8.27 above DALR")
+    assert text.startswith(
+        "confounded (the text teacher alone (untrained, mean) scores 90.00, 8.27 above DALR"
+    )
     mcse = runs("mcse", 70.0, 71.2, 72.2, teachers={"image": "squeezenet"}, **SMALL)
-    assert claim(runs_of_all + mcse, "mcse", "simcse").startswith("holds"), "neither side beats the untrained encoder"
+    assert claim(runs_of_all + mcse, "mcse", "simcse").startswith("holds"), (
+        "neither side beats the untrained encoder"
+    )
     shuffled = runs("mcse[images=shuffled]", *ALIKE, teachers={"image": "shuffled"}, **SMALL)
-    assert claim(runs_of_all + mcse + shuffled, "mcse", "simcse").startswith("confounded (training on unmatched images")
+    assert claim(runs_of_all + mcse + shuffled, "mcse", "simcse").startswith(
+        "confounded (training on unmatched images"
+    )
 
 
 @pytest.mark.parametrize(
     ("variant", "teachers", "where", "commands"),
     [
-        ("mcse", {"image": "toy-clip"}, {"profile": "tiny", "setting": "toy", "encoder": "toy-bert"}, 3),
+        (
+            "mcse",
+            {"image": "toy-clip"},
+            {"profile": "tiny", "setting": "toy", "encoder": "toy-bert"},
+            3,
+        ),
         ("dalr", {"image": "clip", "teacher1": "simcse", "teacher2": "diffcse"}, PAPER, 4),
         ("dalr", {"image": "lit", "teacher1": MINILM}, SMALL | {"overrides": {"steps": 30}}, 3),
     ],
@@ -209,7 +287,9 @@ def test_missing_controls_are_named_with_commands_that_select_them(
         _, _, *words = shlex.split(command)
         options = dict(zip(words[::2], words[1::2], strict=True))
         sets = [value] if (value := options.pop("--set", "")) else ()
-        request = make_request(Selection(**{name.strip("-"): value for name, value in options.items()}, set=sets))
+        request = make_request(
+            Selection(**{name.strip("-"): value for name, value in options.items()}, set=sets)
+        )
         assert dict(request.overrides) == ({} if "none[" in command else where.get("overrides", {}))
         made |= {(str(spec.variant), str(spec.setting), spec.encoder) for spec in request.wanted}
     assert made == {tuple(one.label[1:4]) for one in controls_of(row) if one.needed}

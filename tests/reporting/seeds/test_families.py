@@ -35,7 +35,9 @@ def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable]) -> N
             word = {"*": "better", "†": "worse"}.get(mark.strip("()"))
             where = {"profile": label.profile, "setting": label.setting, "encoder": label.encoder}
             pairs = dict(pair.split("=") for pair in label.overrides.split(",") if pair)
-            compared = results.compare(label.variant, base, "sts.Avg", set=pairs, **where).conclusion()
+            compared = results.compare(
+                label.variant, base, "sts.Avg", set=pairs, **where
+            ).conclusion()
             assert (f" is {word} than " in compared) == bool(word), compared
             assert (f"than {base} alone" in compared) == mark.startswith("("), compared
             assert (" are equal within " in compared) == (mark == "≈"), compared
@@ -46,15 +48,25 @@ def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable]) -> N
             assert (" alone " in shown) == mark.startswith("("), shown
             if label.profile == "small" and not label.overrides:
                 verdict = f"{word} than" if word else "no difference from"
-                lines = [line for line in page.splitlines() if line.startswith(f"- `{label.setting}`: {verdict}")]
+                lines = [
+                    line
+                    for line in page.splitlines()
+                    if line.startswith(f"- `{label.setting}`: {verdict}")
+                ]
                 assert any(f"`{label.variant}`" in line for line in lines)
             checked += 1
     assert checked > 30
 
 
-@pytest.mark.parametrize("names", [("dalr[without=rank]", "dalr[without=ima]"), ("dalr[without=ima]", "dalr")])
+@pytest.mark.parametrize(
+    "names", [("dalr[without=rank]", "dalr[without=ima]"), ("dalr[without=ima]", "dalr")]
+)
 def test_a_pair_of_a_claim_is_compared_in_the_family_of_its_table(names: tuple[str, str]) -> None:
-    values = {"": [70.0, 72.0, 74.0], "[without=rank]": [66.0, 68.0, 70.0], "[without=ima]": [65.5, 67.0, 69.5]}
+    values = {
+        "": [70.0, 72.0, 74.0],
+        "[without=rank]": [66.0, 68.0, 70.0],
+        "[without=ima]": [65.5, 67.0, 69.5],
+    }
     runs = [run for name, scores in values.items() for run in over_seeds(f"dalr{name}", scores)]
     comparison = Results(Store(Path()), runs).compare(*names)
     assert (comparison.corrected is None) == (names[1] != "dalr")
@@ -65,7 +77,10 @@ def test_a_pair_of_a_claim_is_compared_in_the_family_of_its_table(names: tuple[s
 
 def test_a_pair_of_a_papers_table_is_compared_in_the_family_of_its_row() -> None:
     """Here one row is in another setting than the row that the paper compares it with."""
-    sides = {"visualcse/wiki+imagenet/bert-base-uncased": 74.0, "simcse@official/wiki/bert-base-uncased": 71.0}
+    sides = {
+        "visualcse/wiki+imagenet/bert-base-uncased": 74.0,
+        "simcse@official/wiki/bert-base-uncased": 71.0,
+    }
     runs = []
     for name, top in sides.items():
         variant, setting, encoder = name.split("/")
@@ -73,7 +88,10 @@ def test_a_pair_of_a_papers_table_is_compared_in_the_family_of_its_row() -> None
         runs += over_seeds(variant, [top, top - 1, top - 2], **where)
     lines = [line for table in filled_tables("paper", runs) for line in table.lines if line.against]
     (tested,) = (
-        cell.measured for line in lines for cell in line.cells.values() if cell.measured and cell.measured.test
+        cell.measured
+        for line in lines
+        for cell in line.cells.values()
+        if cell.measured and cell.measured.test
     )
     assert tested.corrected is not None
     assert Results(Store(Path()), runs).compare(*sides).corrected == tested.corrected

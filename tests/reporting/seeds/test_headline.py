@@ -18,7 +18,10 @@ BAR = over_seeds("none[pooling=mean]", [50.0], setting="none")
 def say(results: list[Result], *begins: str) -> list[str]:
     """The sentences that begin so."""
     every = (
-        sentence for table in tables(results) for forest in forests(table, fewest=1) for sentence in headline(forest)
+        sentence
+        for table in tables(results)
+        for forest in forests(table, fewest=1)
+        for sentence in headline(forest)
     )
     return [sentence.text for sentence in every if sentence.text.startswith(begins or "")]
 
@@ -35,7 +38,9 @@ def lead(**scores: list[float]) -> str:
 
 def test_the_leader_is_compared_with_the_next_method_and_with_the_baseline() -> None:
     said = lead(simcse=LOW, mcse=HIGHER, dalr=HIGH)
-    assert said.startswith("MCSE leads on toy / toy-bert, profile tiny (STS average) with 81.73 ± 1.55 points")
+    assert said.startswith(
+        "MCSE leads on toy / toy-bert, profile tiny (STS average) with 81.73 ± 1.55 points"
+    )
     assert (
         "10.00 better than DALR, the next method (95 % interval 6.48 to 13.52, p = 0.0014 in a test of the two alone)"
         in said
@@ -44,7 +49,11 @@ def test_the_leader_is_compared_with_the_next_method_and_with_the_baseline() -> 
 
 
 def test_variants_of_the_leader_are_not_the_next_method() -> None:
-    runs = over_seeds("mcse", HIGHER) + over_seeds("mcse[lambda=1]", HIGHER[::-1]) + over_seeds("simcse", LOW)
+    runs = (
+        over_seeds("mcse", HIGHER)
+        + over_seeds("mcse[lambda=1]", HIGHER[::-1])
+        + over_seeds("simcse", LOW)
+    )
     first, *_ = say(runs)
     assert "better than SimCSE, the baseline (" in first
     assert "λ" not in first
@@ -57,7 +66,9 @@ def test_a_mean_that_may_be_ahead_by_chance_does_not_lead() -> None:
     assert "not significant" in said
 
 
-@pytest.mark.parametrize("scores", [{"simcse": LOW[:2], "mcse": HIGH[:2]}, {"simcse": LOW, "mcse": HIGH[:1]}])
+@pytest.mark.parametrize(
+    "scores", [{"simcse": LOW[:2], "mcse": HIGH[:2]}, {"simcse": LOW, "mcse": HIGH[:1]}]
+)
 def test_fewer_than_three_seeds_claim_nothing(scores: dict[str, list[float]]) -> None:
     said = lead(**scores)
     assert "MCSE scores 7" in said
@@ -81,7 +92,11 @@ def test_one_method_alone_is_only_told() -> None:
     ],
 )
 def test_controls_are_compared_with_their_own_method(control: list[float], meaning: str) -> None:
-    results = over_seeds("mcse[images=shuffled]", control) + over_seeds("mcse", HIGH) + over_seeds("simcse", LOW)
+    results = (
+        over_seeds("mcse[images=shuffled]", control)
+        + over_seeds("mcse", HIGH)
+        + over_seeds("simcse", LOW)
+    )
     (text,) = say(results, "Control: ")
     assert text.startswith("Control: training on unmatched images (MCSE, shuffled images) ")
     assert text.endswith(meaning)
@@ -97,7 +112,12 @@ def test_a_control_keeps_the_other_options() -> None:
 
 
 def test_the_untrained_encoder_is_said_to_be_ahead_or_behind_and_how_certainly() -> None:
-    runs = over_seeds("simcse", LOW) + over_seeds("mcse", HIGH) + over_seeds("kdmcse", [49.0, 50.5]) + BAR
+    runs = (
+        over_seeds("simcse", LOW)
+        + over_seeds("mcse", HIGH)
+        + over_seeds("kdmcse", [49.0, 50.5])
+        + BAR
+    )
     other = over_seeds("simcse", [1.0, 2.0, 3.0], setting="a")
     first, second = on_untrained(other + runs)
     assert "beats the one trained variant: SimCSE (1 significantly" in first
@@ -107,26 +127,50 @@ def test_the_untrained_encoder_is_said_to_be_ahead_or_behind_and_how_certainly()
         "trained 71.73 ± 1.55 (MCSE), points of Spearman, STS average."
     )
     (chance,) = on_untrained(over_seeds("simcse", [49.9, 50.3, 49.5]) + BAR)
-    assert chance.startswith("The untrained encoder beats the one trained variant: SimCSE (none significantly, one-")
+    assert chance.startswith(
+        "The untrained encoder beats the one trained variant: SimCSE (none significantly, one-"
+    )
     (behind,) = on_untrained(over_seeds("simcse", HIGH) + BAR)
     assert behind.startswith("Every trained variant beats the untrained encoder: untrained 50.00 (")
     assert max(scipy.stats.ttest_1samp(values, 50.0).pvalue for values in (LOW, HIGH)) < 0.025
 
 
-def test_the_untrained_encoder_is_read_at_its_best_pooling_and_another_than_the_trained_is_named() -> None:
+def test_the_untrained_encoder_is_read_at_its_best_pooling_and_another_than_the_trained_is_named() -> (
+    None
+):
     def untrained(pooling: str, score: float) -> list[Result]:
         values = {"method": {"pooling": pooling}, "training": {}, "encoder": {"pooling": pooling}}
-        return over_seeds(f"none[pooling={pooling}]", [score], setting="none", hyperparameters=values)
+        return over_seeds(
+            f"none[pooling={pooling}]", [score], setting="none", hyperparameters=values
+        )
 
-    runs = over_seeds("simcse", LOW) + over_seeds("mcse", HIGH) + untrained("cls", 10.0) + untrained("mean", 90.0)
+    runs = (
+        over_seeds("simcse", LOW)
+        + over_seeds("mcse", HIGH)
+        + untrained("cls", 10.0)
+        + untrained("mean", 90.0)
+    )
     (table,) = tables(runs)
     (text,) = on_untrained(runs)
-    assert text.startswith("The untrained encoder beats all 2 trained variants: SimCSE; MCSE (2 significantly, ")
-    assert "untrained 90.00 (untrained, mean), at another pooling than the trained, best trained 71.73" in text
+    assert text.startswith(
+        "The untrained encoder beats all 2 trained variants: SimCSE; MCSE (2 significantly, "
+    )
+    assert (
+        "untrained 90.00 (untrained, mean), at another pooling than the trained, best trained 71.73"
+        in text
+    )
     (forest,) = forests(table)
     assert lead_text(forest).startswith("MCSE has the best mean on toy / toy-bert")
-    assert "Confounded: the untrained encoder (untrained, mean) scores 90.00, 18.27 above MCSE" in lead_text(forest)
-    assert [gain.kind for gain in forest.gains] == ["other pooling", "better", "baseline", "untrained"]
+    assert (
+        "Confounded: the untrained encoder (untrained, mean) scores 90.00, 18.27 above MCSE"
+        in lead_text(forest)
+    )
+    assert [gain.kind for gain in forest.gains] == [
+        "other pooling",
+        "better",
+        "baseline",
+        "untrained",
+    ]
     more = over_seeds("simcse", LOW, setting="wiki") + over_seeds("mcse", HIGH, setting="wiki")
     third = [run for place in ("toy", "wiki") for run in over_seeds("dalr", LOW, setting=place)]
     (ranking,) = ranking_tables(tables(runs + more + third))

@@ -1,4 +1,6 @@
-"""What runs spent, and which comparisons a term without a part in the gradient decides nothing about."""
+"""What runs spent, and which comparisons a term without a part in the gradient decides nothing
+about.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ def row(*runs: Result) -> Row:
 def measured(variant: str, *shares: Mapping[str, float], **changes: Any) -> Row:
     """A row of one seed for each of the shares."""
     return row(
-        *(result(variant, seed, gradients={"pairs": [point(each)]}, **changes) for seed, each in enumerate(shares))
+        *(
+            result(variant, seed, gradients={"pairs": [point(each)]}, **changes)
+            for seed, each in enumerate(shares)
+        )
     )
 
 
@@ -62,7 +67,10 @@ def test_a_removed_term_without_a_part_in_the_gradient_shows_nothing(
 
 def test_the_largest_share_of_any_batch_and_seed_counts() -> None:
     once = {"info": 0.4, "cons": 0.02, "rank": 0.58}
-    full, other = measured("dalr", FULL, once), measured("dalr[without=cons]", {"info": 0.4, "rank": 0.6})
+    full, other = (
+        measured("dalr", FULL, once),
+        measured("dalr[without=cons]", {"info": 0.4, "rank": 0.6}),
+    )
     assert removed_terms(full, other) == {"cons": 0.02}
     assert not powerless(full, other)
     elsewhere = measured("dalr[without=cons]", {"info": 1.0}, overrides={"steps": 9})
@@ -70,8 +78,13 @@ def test_the_largest_share_of_any_batch_and_seed_counts() -> None:
 
 
 def test_what_runs_spent_is_a_median_and_minutes_have_their_range() -> None:
-    budgets = [Budget(steps=400, text_rows=25_600, other_rows=rows, flops=3e12) for rows in (90, 100, 5000)]
-    runs = [result("mcse", n, budget=budget, train_seconds=60.0 * (n + 1)) for n, budget in enumerate(budgets)]
+    budgets = [
+        Budget(steps=400, text_rows=25_600, other_rows=rows, flops=3e12) for rows in (90, 100, 5000)
+    ]
+    runs = [
+        result("mcse", n, budget=budget, train_seconds=60.0 * (n + 1))
+        for n, budget in enumerate(budgets)
+    ]
     assert row(*runs).spent.texts() == {
         "steps": "400",
         "rows of text": "25,600",
@@ -80,18 +93,28 @@ def test_what_runs_spent_is_a_median_and_minutes_have_their_range() -> None:
         "peak MB": "812",
         "minutes (this machine)": "2 (1 to 3)",
     }
-    assert row(result("mcse")).spent.budget == {"steps": 100, "peak_memory_mb": 812}, "of the last dev score"
+    assert row(result("mcse")).spent.budget == {"steps": 100, "peak_memory_mb": 812}, (
+        "of the last dev score"
+    )
 
 
 def test_ablations_of_a_papers_table_and_claims_say_what_they_cannot_show() -> None:
     place = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
-    shares = {"dalr": FULL, "dalr[without=cons]": {"info": 0.4, "rank": 0.6}, "dalr[without=rank]": {"info": 1.0}}
+    shares = {
+        "dalr": FULL,
+        "dalr[without=cons]": {"info": 0.4, "rank": 0.6},
+        "dalr[without=rank]": {"info": 1.0},
+    }
     runs = [
         result(variant, seed, sts(STS12=70.0), gradients={"pairs": [point(some)]}, **place)
         for variant, some in shares.items()
         for seed in range(3)
     ]
-    (table,) = (each for each in filled_tables("paper", runs) if (each.paper.name, each.name) == ("dalr", "T3"))
+    (table,) = (
+        each
+        for each in filled_tables("paper", runs)
+        if (each.paper.name, each.name) == ("dalr", "T3")
+    )
     said = [note for note in paper_grid(table).notes if "cannot show" in note]
     assert said == [f"dalr[without=cons] beside dalr {SAID}."]
     grid = claims_grid(read_ablations(), summary_tables(runs, metrics_of(runs)), read_published())

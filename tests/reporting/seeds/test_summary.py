@@ -1,4 +1,6 @@
-"""Tables over seeds: means, tests in their families, and work that grows with the number of runs, not its square."""
+"""Tables over seeds: means, tests in their families, and work that grows with the number of runs,
+not its square.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,12 @@ def test_alignment_and_uniformity_have_no_star_bold_rank_sentence_or_plot() -> N
     (table,) = tables(low + high)
     titles = [table.title(column) for column in table.columns]
     assert titles == ["Dev: alignment", "Dev: uniformity", "Avg: alignment", "Avg: uniformity"]
-    texts = [cell for section in summary_grid(table).sections for line in section.lines for cell in line.cells]
+    texts = [
+        cell
+        for section in summary_grid(table).sections
+        for line in section.lines
+        for cell in line.cells
+    ]
     assert not any(cell.mark or cell.bold for cell in texts)
     assert not ranking_tables([table]) + forests(table) + heat_plots(table)
     assert "Lower is better." in table.legend
@@ -67,20 +74,34 @@ def test_metrics_of_earlier_results_are_judged_as_their_suite_says_now() -> None
     run = result(scores={"geometry": {"Dev": {"alignment": 0.1}}})
     (evaluation,) = run.evaluations
     earlier = evaluation.protocol.model_copy(update={"metrics": (Metric("alignment"),)})
-    old = run.model_copy(update={"evaluations": [evaluation.model_copy(update={"protocol": earlier})]})
+    old = run.model_copy(
+        update={"evaluations": [evaluation.model_copy(update={"protocol": earlier})]}
+    )
     assert not metrics_of([old])["geometry"]["alignment"].judged
 
 
-def test_columns_are_tasks_in_their_order_then_the_average_in_every_metric_of_an_unknown_suite() -> None:
+def test_columns_are_tasks_in_their_order_then_the_average_in_every_metric_of_an_unknown_suite() -> (
+    None
+):
     (table,) = tables([result(scores=sts(STS12=1.0, STS13=2.0, B=3.0, A=4.0))])
     assert [column.task for column in table.columns] == ["STS12", "STS13", "B", "A", "Avg"]
-    scores = {"probing": {"T": {"accuracy": 50.0, "f1": 40.0, "n": 9}, "Avg": {"accuracy": 50.0, "f1": 40.0}}}
+    scores = {
+        "probing": {
+            "T": {"accuracy": 50.0, "f1": 40.0, "n": 9},
+            "Avg": {"accuracy": 50.0, "f1": 40.0},
+        }
+    }
     (table,) = tables([result(scores=scores)])
     assert [column.metric for column in table.columns] == ["accuracy", "f1", "accuracy", "f1"]
 
 
 def test_nothing_is_compared_across_settings_encoders_profiles_or_overrides() -> None:
-    others: dict[str, Any] = {"setting": "wiki", "encoder": "other", "profile": "paper", "overrides": {"weight": 2}}
+    others: dict[str, Any] = {
+        "setting": "wiki",
+        "encoder": "other",
+        "profile": "paper",
+        "overrides": {"weight": 2},
+    }
     for changed in ({name: value} for name, value in others.items()):
         made = tables(over_seeds("mcse", MCSE) + over_seeds("simcse", SIMCSE, **changed))
         mcse = next(row for table in made for row in table.rows if row.label.variant == "mcse")
@@ -92,7 +113,11 @@ def test_nothing_is_compared_across_settings_encoders_profiles_or_overrides() ->
 
 def test_overrides_are_compared_with_the_baseline_under_the_same_ones() -> None:
     same = {"overrides": {"learning_rate": 0.001}}
-    runs = over_seeds("mcse", MCSE, **same) + over_seeds("simcse", SIMCSE, **same) + over_seeds("simcse", MCSE)
+    runs = (
+        over_seeds("mcse", MCSE, **same)
+        + over_seeds("simcse", SIMCSE, **same)
+        + over_seeds("simcse", MCSE)
+    )
     (table,) = tables(runs)
     mcse = next(row for row in table.rows if row.label.variant == "mcse")
     assert str(mcse.label) == "mcse (learning_rate=0.001)"
@@ -100,12 +125,16 @@ def test_overrides_are_compared_with_the_baseline_under_the_same_ones() -> None:
 
 
 @pytest.mark.parametrize(("scores", "text"), [([70.0], "70.00"), ([90.0, 90.1], "90.05 ± 0.07")])
-def test_fewer_than_three_seeds_have_no_test_and_one_has_no_spread(scores: list[float], text: str) -> None:
+def test_fewer_than_three_seeds_have_no_test_and_one_has_no_spread(
+    scores: list[float], text: str
+) -> None:
     (table,) = tables(over_seeds("mcse", scores) + over_seeds("simcse", SIMCSE))
     cell = table.rows[1].cells[AVG]
     assert (cell.test, cell.verdict) == (None, None)
     assert str(cell_text(cell, 2, len(scores))) == text
-    assert f"Not tested, fewer than 3 seeds. In toy / toy-bert: MCSE ({len(scores)})." in table.notes
+    assert (
+        f"Not tested, fewer than 3 seeds. In toy / toy-bert: MCSE ({len(scores)})." in table.notes
+    )
 
 
 def test_a_seed_that_lacks_a_task_is_counted_in_the_cell() -> None:
@@ -117,14 +146,25 @@ def test_a_seed_that_lacks_a_task_is_counted_in_the_cell() -> None:
 
 @pytest.mark.parametrize(
     ("value", "digits", "text"),
-    [(0.05, 1, "0.1"), (73.25, 1, "73.2"), (73.35, 1, "73.3"), (-0.004, 2, "0.00"), (-2.4, 3, "-2.400")],
+    [
+        (0.05, 1, "0.1"),
+        (73.25, 1, "73.2"),
+        (73.35, 1, "73.3"),
+        (-0.004, 2, "0.00"),
+        (-2.4, 3, "-2.400"),
+    ],
 )
 def test_rounding(value: float, digits: int, text: str) -> None:
     assert fixed(value, digits) == text
 
 
 def test_small_texts() -> None:
-    assert [p_value(p) for p in (0.42, 0.0235, 0.00003, 1.0)] == ["p = 0.42", "p = 0.0235", "p < 0.0001", "p = 1.00"]
+    assert [p_value(p) for p in (0.42, 0.0235, 0.00003, 1.0)] == [
+        "p = 0.42",
+        "p = 0.0235",
+        "p < 0.0001",
+        "p = 1.00",
+    ]
     assert [signed(value, 1) for value in (1.26, -1.26, 0.01)] == ["+1.3", "-1.3", "0.0"]
     assert [duration(s) for s in (12.1, 200.0, 18120.0)] == ["12.1 s", "3 min 20 s", "5 h 02 min"]
 
@@ -143,7 +183,9 @@ def test_methods_are_one_family_and_their_variants_another() -> None:
     assert (variant := cell_of("mcse[lambda=2]", runs).corrected)
     assert variant.tests == 5
     # the only task is its own average: three comparisons, not six
-    runs += over_seeds("dalr", [value + 1 for value in SIMCSE]) + over_seeds("kdmcse", [value + 2 for value in SIMCSE])
+    runs += over_seeds("dalr", [value + 1 for value in SIMCSE]) + over_seeds(
+        "kdmcse", [value + 2 for value in SIMCSE]
+    )
     cell = cell_of("mcse", runs)
     assert cell.corrected[:3] == (pytest.approx(3 * p), 3, 0.05)
     assert p < 0.05 < 3 * p
@@ -155,7 +197,11 @@ def test_methods_are_one_family_and_their_variants_another() -> None:
 
 def test_equal_runs_are_one_test_and_those_of_the_baseline_none() -> None:
     near = [value + 5 for value in SIMCSE]
-    runs = over_seeds("simcse", SIMCSE) + over_seeds("mcse", near) + over_seeds("mcse[lambda=2]", SIMCSE[::-1])
+    runs = (
+        over_seeds("simcse", SIMCSE)
+        + over_seeds("mcse", near)
+        + over_seeds("mcse[lambda=2]", SIMCSE[::-1])
+    )
     before = cell_of("mcse", runs), cell_of("mcse[lambda=2]", runs)
     runs += over_seeds("mcse@official", near) + over_seeds("simcse@official", SIMCSE)
     assert (cell_of("mcse", runs), cell_of("mcse[lambda=2]", runs)) == before
@@ -174,9 +220,15 @@ def test_runs_in_another_place_change_no_verdict(
     elsewhere: dict[str, str], values: list[list[float]], names: list[str]
 ) -> None:
     runs = over_seeds("simcse", SIMCSE) + over_seeds("mcse", [value + 5 for value in SIMCSE])
-    runs += over_seeds("mcse[lambda=2]", [value + 3 for value in SIMCSE]) + over_seeds("dalr", [22.0, 23.0, 26.0])
+    runs += over_seeds("mcse[lambda=2]", [value + 3 for value in SIMCSE]) + over_seeds(
+        "dalr", [22.0, 23.0, 26.0]
+    )
     (before,) = tables(runs)
-    other = [run for name, some in zip(names, values, strict=False) for run in over_seeds(name, some, **elsewhere)]
+    other = [
+        run
+        for name, some in zip(names, values, strict=False)
+        for run in over_seeds(name, some, **elsewhere)
+    ]
     after = {row.label: row for table in tables(runs + other) for row in table.rows}
     assert all(after[row.label].cells == row.cells for row in before.rows)
 
@@ -192,9 +244,16 @@ def test_the_untrained_encoder_stands_in_every_block_of_its_encoder() -> None:
     other = over_seeds("none[pooling=mean]", [60.0], setting="none", encoder="other")
     places = [over_seeds("simcse", SIMCSE, setting=name) for name in ("wiki", "nli")]
     (table,) = tables([*untrained, *other, *places[0], *places[1]])
-    shown = {(block.setting, block.encoder): [str(row.label) for row in block.rows] for block in table.blocks}
+    shown = {
+        (block.setting, block.encoder): [str(row.label) for row in block.rows]
+        for block in table.blocks
+    }
     both = ["none[pooling=mean]", "simcse"]
-    assert shown == {("none", "other"): both[:1], ("nli", "toy-bert"): both, ("wiki", "toy-bert"): both}
+    assert shown == {
+        ("none", "other"): both[:1],
+        ("nli", "toy-bert"): both,
+        ("wiki", "toy-bert"): both,
+    }
     assert len(table.rows) == 4
     assert table.lacking == ()
     (table,) = tables(over_seeds("simcse", SIMCSE))
@@ -206,7 +265,9 @@ def test_the_untrained_encoder_stands_in_every_block_of_its_encoder() -> None:
 def test_a_selection_is_tested_in_the_families_of_the_folder() -> None:
     near = [value + 5 for value in SIMCSE]
     runs = over_seeds("simcse", SIMCSE) + over_seeds("mcse", near)
-    runs += over_seeds("dalr", [22.0, 23.0, 26.0]) + over_seeds("none[pooling=cls]", [1.0], setting="none")
+    runs += over_seeds("dalr", [22.0, 23.0, 26.0]) + over_seeds(
+        "none[pooling=cls]", [1.0], setting="none"
+    )
     (whole,) = tables(runs)
     wanted = {row.label for row in whole.rows if row.label.variant == "mcse"}
     (part,) = summary_tables(runs, metrics_of(runs), shown=wanted)
@@ -217,7 +278,12 @@ def test_a_selection_is_tested_in_the_families_of_the_folder() -> None:
 def made_up(variants: int) -> list[Result]:
     """Two settings with the baseline and other variants, two seeds each."""
     names = ["simcse", *(f"mcse[lambda={number}]" for number in range(1, variants))]
-    return [result(name, seed, setting=where) for where in ("a", "b") for name in names for seed in (0, 1)]
+    return [
+        result(name, seed, setting=where)
+        for where in ("a", "b")
+        for name in names
+        for seed in (0, 1)
+    ]
 
 
 def calls(work: Callable[[], object]) -> int:
@@ -235,7 +301,9 @@ def calls(work: Callable[[], object]) -> int:
     ],
     ids=["tables and sentences", "comparison"],
 )
-def test_four_times_the_variants_are_four_times_the_work(work: Callable[[list[Result]], object]) -> None:
+def test_four_times_the_variants_are_four_times_the_work(
+    work: Callable[[list[Result]], object],
+) -> None:
     work(made_up(3))  # imports
     few, many = made_up(25), made_up(100)
     assert calls(lambda: work(many)) < 4.6 * calls(lambda: work(few))

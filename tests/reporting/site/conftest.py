@@ -11,7 +11,9 @@ from site_samples import every_kind, rendered, report_with_pairs
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a report with every kind of page."""
-    return rendered(tmp_path_factory.mktemp("site") / "deep" / "out", every_kind(), everything=True).parent
+    return rendered(
+        tmp_path_factory.mktemp("site") / "deep" / "out", every_kind(), everything=True
+    ).parent
 
 
 @pytest.fixture(scope="session")

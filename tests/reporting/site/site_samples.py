@@ -23,7 +23,12 @@ from harness.store import Evaluation, Failure, Result, Store
 from harness.store.tunings import make_tuning
 from harness.toy.tasks import TOY_RETRIEVAL, TOY_STS
 
-EVIL = ("<script>alert(1)</script>", "../../evil", "\"'><img src=x onerror=alert(2)>", "дальше 文 🙂")
+EVIL = (
+    "<script>alert(1)</script>",
+    "../../evil",
+    "\"'><img src=x onerror=alert(2)>",
+    "дальше 文 🙂",
+)
 TUNING = make_tuning("tiny", {}, ["mcse:lambda=2|3", "kdmcse:margin=1|2"], 2)
 LONG = "wiki+" + "x" * 300
 
@@ -41,7 +46,12 @@ def hostile() -> list[Result]:
             hardware={"processor": EVIL[0]},
             packages={EVIL[0]: EVIL[1]},
         ),
-        result(f"mcse[images={'x' * 300}]", setting=LONG, encoder="toy/bert", losses={EVIL[0]: [1.0, 2.0]}),
+        result(
+            f"mcse[images={'x' * 300}]",
+            setting=LONG,
+            encoder="toy/bert",
+            losses={EVIL[0]: [1.0, 2.0]},
+        ),
         result("mcse", 5, profile="../<b>up</b>"),
     ]
 
@@ -65,7 +75,9 @@ def described() -> list[MethodFacts]:
     evil = (OptionFacts(EVIL[0], (EVIL[2],), EVIL[1], LONG),)
     return [
         MethodFacts("mcse", "Zhang et al., MCSE, NAACL 2022", *parts),
-        MethodFacts(EVIL[1], EVIL[0], (EVIL[0],), (EVIL[2],), (EVIL[3],), {EVIL[0]: EVIL[2]}, evil, attack),
+        MethodFacts(
+            EVIL[1], EVIL[0], (EVIL[0],), (EVIL[2],), (EVIL[3],), {EVIL[0]: EVIL[2]}, evil, attack
+        ),
     ]
 
 
@@ -87,7 +99,13 @@ def every_kind() -> list[Result]:
     return [
         *over_seeds("mcse", [70.0, 73.0, 72.2], losses={"text": [3.0, 2.0], "info": [None, 5.0]}),
         *over_seeds("simcse", [20.0, 124.0, 22.5]),
-        *over_seeds("mcse", [61.7, 60.9], profile="paper", setting="wiki+flickr", encoder="bert-base-uncased"),
+        *over_seeds(
+            "mcse",
+            [61.7, 60.9],
+            profile="paper",
+            setting="wiki+flickr",
+            encoder="bert-base-uncased",
+        ),
         *seen,
         *hostile(),
         *tuned(),
@@ -95,7 +113,8 @@ def every_kind() -> list[Result]:
 
 
 def report_with_pairs(folder: Path) -> Path:
-    """A report of runs whose cosines of ToySTS are its gold scores, save of one pair; those of dalr had other data.
+    """A report of runs whose cosines of ToySTS are its gold scores, save of one pair; those of dalr
+    had other data.
 
     Every caption of ToyRetrieval ranks its own image first, save one of each method.
     """
@@ -103,7 +122,11 @@ def report_with_pairs(folder: Path) -> Path:
     gold = np.array([score for *_, score in pairs], dtype=np.float32)
     protocol = Inventory(load_profile("tiny"), None, {}).protocol("figures")
     captions = len(TOY_RETRIEVAL.load(None).texts)
-    wrong = {"simcse": (gold.argmax(), -1.0), "mcse": (gold.argmin(), 1.0), "dalr": (gold.argmin(), 1.0)}
+    wrong = {
+        "simcse": (gold.argmax(), -1.0),
+        "mcse": (gold.argmin(), 1.0),
+        "dalr": (gold.argmin(), 1.0),
+    }
     for caption, (variant, (at, cosine)) in enumerate(wrong.items()):
         cosines, ranks = gold / 5, np.ones(captions, dtype=np.int32)
         cosines[at], ranks[caption] = cosine, 20 + caption
@@ -111,13 +134,19 @@ def report_with_pairs(folder: Path) -> Path:
         scored = Evaluation(
             suite="figures",
             protocol=protocol.model_copy(update=data),
-            scores={"ToySTS": {"n": 1000.0}, "ToyRetrieval": {"n_texts": float(captions)}, "Avg": {}},
+            scores={
+                "ToySTS": {"n": 1000.0},
+                "ToyRetrieval": {"n_texts": float(captions)},
+                "Avg": {},
+            },
             finished="2026-01-02T03:04:05+00:00",
         )
         for run in over_seeds(variant, [70.0, 71.0, 72.0]):
             run = run.model_copy(update={"evaluations": [*run.evaluations, scored]})
             arrays = {ArrayName("ToySTS", "gold"): gold, ArrayName("ToySTS", "cosine"): cosines}
-            arrays |= {ArrayName("ToyRetrieval", "rank", space): ranks for space in ("own", "teacher")}
+            arrays |= {
+                ArrayName("ToyRetrieval", "rank", space): ranks for space in ("own", "teacher")
+            }
             Store(results).save_arrays(run, scored, arrays)
             Store(results).save(run)
     return harness.report(results, folder / "out").page.parent
@@ -126,7 +155,9 @@ def report_with_pairs(folder: Path) -> Path:
 def shown_run(out: Path, run: Result) -> dict[str, Any]:
     """What the page of a run shows."""
     (path,) = (out / "runs").glob(f"*{run.fingerprint[:12]}.js")
-    shown: dict[str, Any] = json.loads(path.read_text("utf-8").removeprefix("showRun(").removesuffix(");\n"))
+    shown: dict[str, Any] = json.loads(
+        path.read_text("utf-8").removeprefix("showRun(").removesuffix(");\n")
+    )
     return shown
 
 
@@ -135,4 +166,8 @@ def rendered(out: Path, results: Sequence[Result], *, everything: bool = False) 
     store = Store(out.parent / "nowhere")
     if not everything:
         return render(Contents(store, results), out)
-    return render(Contents(store, results, failures(), methods=described(), tunings=[TUNING]), out, one_file=True)
+    return render(
+        Contents(store, results, failures(), methods=described(), tunings=[TUNING]),
+        out,
+        one_file=True,
+    )

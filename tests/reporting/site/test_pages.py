@@ -1,4 +1,5 @@
-"""The report as a folder of pages: links, names, unique ids, nothing loaded from elsewhere, and the first page.
+"""The report as a folder of pages: links, names, unique ids, nothing loaded from elsewhere, and the
+first page.
 
 Names of pages are plain and unique; notes on methods become safe HTML.
 """
@@ -86,19 +87,29 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_may_be(site: Path) -> Non
             for _, attributes in tags
             if attributes.get("http-equiv") == "Content-Security-Policy"
         ]
-        assert policies == ["default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"]
+        assert policies == [
+            "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
+        ]
         assert not {tag for tag, _ in tags} & {"iframe", "object", "embed", "base", "form"}
         assert not [name for _, attributes in tags for name in attributes if name.startswith("on")]
-        scripts = [attributes.get("src") for tag, attributes in tags if tag == "script" and "type" not in attributes]
+        scripts = [
+            attributes.get("src")
+            for tag, attributes in tags
+            if tag == "script" and "type" not in attributes
+        ]
         root = "../" * (len(page.relative_to(site).parts) - 1)
         own = ["run.js"] if page.name == "run.html" else []
         assert scripts == [f"{root}site.js", f"{root}charts.js", *own], page
-        assert {attributes.get("type") for tag, attributes in tags if tag == "script"} <= {None, "application/json"}
+        assert {attributes.get("type") for tag, attributes in tags if tag == "script"} <= {
+            None,
+            "application/json",
+        }
         pictures = [str(attributes.get("src")) for tag, attributes in tags if tag == "img"]
         assert all(picture.removeprefix("../").startswith("figures/") for picture in pictures), page
     for name in ("style.css", "site.js", "runs/run.js"):
         assert not re.search(
-            r"url\(|@import|https?:(?!//www\.w3\.org)|fetch\(|innerHTML", (site / name).read_text("utf-8")
+            r"url\(|@import|https?:(?!//www\.w3\.org)|fetch\(|innerHTML",
+            (site / name).read_text("utf-8"),
         ), name
 
 
@@ -107,21 +118,26 @@ def test_no_name_leaves_the_folder_or_is_hidden(site: Path) -> None:
     for path in site.rglob("*"):
         assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*|\.harness-report", path.name), path
         assert len(path.name) < 140
-    assert len(list((site / "runs").iterdir())) == len(("index.html", "run.html", "run.js")) + len(every_kind())
-    expected = "profiles papers methods runs figures report.md report.tex report.csv tables.csv index.html audit.html"
-    expected += (
-        " seen.html tuned.html report.html style.css site.js charts.css charts.js vega.js search.js .harness-report"
+    assert len(list((site / "runs").iterdir())) == len(("index.html", "run.html", "run.js")) + len(
+        every_kind()
     )
+    expected = "profiles papers methods runs figures report.md report.tex report.csv tables.csv index.html audit.html"
+    expected += " seen.html tuned.html report.html style.css site.js charts.css charts.js vega.js"
+    expected += " search.js .harness-report"
     assert {path.name for path in site.iterdir()} == set(expected.split())
 
 
 def test_pages_show_scores_facts_and_commands(site: Path) -> None:
-    pages = {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in site.rglob("*.html")}
+    pages = {
+        path.relative_to(site).as_posix(): path.read_text("utf-8") for path in site.rglob("*.html")
+    }
     assert f"harness {__version__}, written 20" in pages["index.html"]
     assert f"from {len(every_kind())} results" in pages["index.html"]
     assert "RuntimeError: &#34;&#39;&gt;&lt;img src=x onerror=alert(2)&gt;" in pages["index.html"]
     result = every_kind()[0]
-    (run,) = (path.read_text("utf-8") for path in (site / "runs").glob(f"*{result.fingerprint[:12]}.js"))
+    (run,) = (
+        path.read_text("utf-8") for path in (site / "runs").glob(f"*{result.fingerprint[:12]}.js")
+    )
     command = '"harness run --profile tiny --methods mcse --settings toy --encoders toy-bert --seeds 0, --results '
     for text in (
         result.fingerprint,
@@ -137,28 +153,51 @@ def test_pages_show_scores_facts_and_commands(site: Path) -> None:
 
 
 def test_the_mark_of_an_equal_row_is_explained(tmp_path: Path) -> None:
-    equal = [*over_seeds("simcse", [70.0, 70.01, 70.02]), *over_seeds("mcse", [70.001, 70.012, 70.019])]
+    equal = [
+        *over_seeds("simcse", [70.0, 70.01, 70.02]),
+        *over_seeds("mcse", [70.001, 70.012, 70.019]),
+    ]
     rendered(tmp_path / "out", equal)
     mark = '<b class="mark" title="equal within the margin">≈</b>'
-    assert all(mark in (tmp_path / "out" / page).read_text("utf-8") for page in ("index.html", "profiles/tiny.html"))
+    assert all(
+        mark in (tmp_path / "out" / page).read_text("utf-8")
+        for page in ("index.html", "profiles/tiny.html")
+    )
 
 
-@pytest.mark.parametrize(("seeds", "text"), [([0], "0"), ([2, 1, 0, 7], "0–2, 7"), ([4, 4, 6], "4, 6"), ([], "")])
+@pytest.mark.parametrize(
+    ("seeds", "text"), [([0], "0"), ([2, 1, 0, 7], "0–2, 7"), ([4, 4, 6], "4, 6"), ([], "")]
+)
 def test_seeds_are_shown_as_spans(seeds: list[int], text: str) -> None:
     assert spans(iter(seeds)) == text
 
 
 def test_runs_are_grouped_by_profile_setting_and_encoder() -> None:
-    results = [*over_seeds("mcse", [1.0, 2.0]), *over_seeds("simcse", [1.0]), result(setting="wiki", profile="small")]
+    results = [
+        *over_seeds("mcse", [1.0, 2.0]),
+        *over_seeds("simcse", [1.0]),
+        result(setting="wiki", profile="small"),
+    ]
     small, tiny = what_ran(in_order(frames_of(results)))
     where = {"profile": "small", "setting": "wiki", "encoder": "toy-bert"}
     assert small == {**where, "variants": ["simcse"], "seeds": "0", "suites": ["sts"], "runs": 1}
     where = {"profile": "tiny", "setting": "toy", "encoder": "toy-bert"}
-    assert tiny == {**where, "variants": ["mcse", "simcse"], "seeds": "0–1", "suites": ["sts"], "runs": 3}
+    assert tiny == {
+        **where,
+        "variants": ["mcse", "simcse"],
+        "seeds": "0–1",
+        "suites": ["sts"],
+        "runs": 3,
+    }
 
 
 def test_audit_counts_are_those_of_the_findings(site: Path) -> None:
-    section = (site / "index.html").read_text().partition('<section id="audit">')[2].partition("</section>")[0]
+    section = (
+        (site / "index.html")
+        .read_text()
+        .partition('<section id="audit">')[2]
+        .partition("</section>")[0]
+    )
     counts = [int(text) for text in re.findall(r'<td class="num">(\d+)</td>', section)]
     assert sum(counts) == len(audit(read_published())) > 0
 
@@ -169,9 +208,14 @@ def test_a_papers_table_is_counted_by_its_verdicts(tmp_path: Path) -> None:
     rendered(out, [result("mcse", 0, scores, profile="paper", **where)])
     row = (out / "index.html").read_text().partition('#mcse-t1">')[2].partition("</tr>")[0]
     cells = [cell.partition("</td>")[0] for cell in row.split('<td class="num">')[1:]]
-    assert cells[:6] == ["1 of 12", "–", "–", "–", "2", "12"], "one seed is too few to judge, and each row has too few"
+    assert cells[:6] == ["1 of 12", "–", "–", "–", "2", "12"], (
+        "one seed is too few to judge, and each row has too few"
+    )
     page = (out / "papers" / "mcse.html").read_text()
-    places = [page.index(f'id="{name}"') for name in ("tables", "mcse-t1", "printed", "mcse-t2", "mcse-t6")]
+    places = [
+        page.index(f'id="{name}"')
+        for name in ("tables", "mcse-t1", "printed", "mcse-t2", "mcse-t6")
+    ]
     assert places == sorted(places), "tables with runs come before those that are printed only"
     printed = page[page.index('id="mcse-t6"') :].partition("</section>")[0]
     assert "definition" not in printed, "no note on rows that are not there"
@@ -179,7 +223,9 @@ def test_a_papers_table_is_counted_by_its_verdicts(tmp_path: Path) -> None:
         assert not re.search(r"\b[1-9]\d* of 0\b", path.read_text("utf-8")), path
 
 
-@pytest.mark.parametrize("text", [*EVIL, LONG, "", "..", "/", ".hidden", "CON", "a/b\\c:d", "\x00\n"])
+@pytest.mark.parametrize(
+    "text", [*EVIL, LONG, "", "..", "/", ".hidden", "CON", "a/b\\c:d", "\x00\n"]
+)
 def test_a_slug_is_a_plain_name(text: str) -> None:
     assert re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", slug(text))
     assert len(slug(text)) <= LONGEST

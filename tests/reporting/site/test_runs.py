@@ -25,7 +25,9 @@ from harness.toy.tasks import TOY_RETRIEVAL, TOY_STS
 
 
 def test_the_command_of_a_run_names_that_run() -> None:
-    run = result("mcse[images=shuffled,lambda=1]", 3, overrides={"learning_rate": 0.001, "compile": True})
+    run = result(
+        "mcse[images=shuffled,lambda=1]", 3, overrides={"learning_rate": 0.001, "compile": True}
+    )
     words = shlex.split(DEFAULT_COMMANDS.again(run))
     assert words[:4] == ["harness", "run", "--profile", "tiny"]
     assert split(words[words.index("--methods") + 1]) == ["mcse[images=shuffled,lambda=1]"]
@@ -47,7 +49,9 @@ def test_parts_have_a_table_of_their_own_and_digits_come_from_the_metric() -> No
 
 def evaluated(metrics: tuple[Metric, ...], scores: dict[str, dict[str, float]]) -> Result:
     protocol = Protocol(version=3, data="d", metrics=metrics)
-    evaluation = Evaluation(suite="plugged", protocol=protocol, scores=scores, finished="2026-01-02T03:04:05+00:00")
+    evaluation = Evaluation(
+        suite="plugged", protocol=protocol, scores=scores, finished="2026-01-02T03:04:05+00:00"
+    )
     return result().model_copy(update={"evaluations": [evaluation]})
 
 
@@ -66,7 +70,10 @@ def test_the_index_shows_the_main_average_of_every_suite() -> None:
     results = [evaluated(metrics, {"Avg": {"hidden": 1.0, "good": 12.34}}), result()]
     frames = frames_of(results)
     lines, columns = run_lines(in_order(frames), averages_of(frames))
-    assert [(suite, metric.name) for suite, metric in columns.items()] == [("plugged", "good"), ("sts", "spearman")]
+    assert [(suite, metric.name) for suite, metric in columns.items()] == [
+        ("plugged", "good"),
+        ("sts", "spearman"),
+    ]
     assert [averages for _, averages in lines] == [{"plugged": "12"}, {"sts": "70.00"}]
 
 
@@ -77,7 +84,9 @@ def test_warnings_overrides_and_teachers_are_shown(tmp_path: Path) -> None:
         "text": {"teacher": "simcse", "of": "caption", "source": "computed"},
         "guide": {"teacher": "bert", "of": "model", "source": "org/bert@abc"},
     }
-    saved = result(overrides={"learning_rate": 0.001}, warnings=["the <dev> task has ties"], teachers=teachers)
+    saved = result(
+        overrides={"learning_rate": 0.001}, warnings=["the <dev> task has ties"], teachers=teachers
+    )
     rendered(tmp_path / "out", [saved])
     run = shown_run(tmp_path / "out", saved)
     assert run["facts"]["changed with --set"] == "learning_rate=0.001"
@@ -100,19 +109,25 @@ def test_the_cosines_of_pairs_are_a_runs_and_their_texts_shared_where_the_tests_
 
     every = [read(path)["judged"] for path in sorted(folder.glob("*-seed-*.js"))]
     assert [[one["task"] for one in of] for of in every] == [["ToySTS", "ToyRetrieval"]] * 9
-    assert len({one["file"] for of in every for one in of}) == len([*folder.glob("judged-*.js")]) == 4
+    assert (
+        len({one["file"] for of in every for one in of}) == len([*folder.glob("judged-*.js")]) == 4
+    )
     shown = [of[:1] for of in every]
     other, simcse = (read(folder / f"{shown[at][0]['file']}.js") for at in (0, -1))
     assert simcse["texts"] == [[first, second] for first, second, _ in pairs]
     assert simcse["gold"] == pytest.approx([score for *_, score in pairs], abs=1e-4)
     assert other == {"gold": simcse["gold"], "texts": []}, "of other data, no texts"
     cosines = shown[-1][0]["cosines"]
-    assert [at for at, (cosine, gold) in enumerate(zip(cosines, simcse["gold"], strict=True)) if cosine < gold / 6] == [
-        simcse["gold"].index(max(simcse["gold"]))
-    ]
+    assert [
+        at
+        for at, (cosine, gold) in enumerate(zip(cosines, simcse["gold"], strict=True))
+        if cosine < gold / 6
+    ] == [simcse["gold"].index(max(simcse["gold"]))]
     captions = read(folder / f"{every[-1][1]['file']}.js")
     assert captions == {"gold": [], "texts": [[text] for text in TOY_RETRIEVAL.load(None).texts]}
-    assert every[-1][1]["ranks"] == [20.0, *[1.0] * (len(captions["texts"]) - 1)], "in the method's own space"
+    assert every[-1][1]["ranks"] == [20.0, *[1.0] * (len(captions["texts"]) - 1)], (
+        "in the method's own space"
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,9 +141,14 @@ def test_the_cosines_of_pairs_are_a_runs_and_their_texts_shared_where_the_tests_
         {"cosine": 0.5, "gold": 5.0},
     ],
 )
-def test_arrays_that_are_no_scores_of_pairs_are_left_out(tmp_path: Path, arrays: dict[str, Any]) -> None:
+def test_arrays_that_are_no_scores_of_pairs_are_left_out(
+    tmp_path: Path, arrays: dict[str, Any]
+) -> None:
     store, run = Store(tmp_path / "results"), result("mcse")
-    named = {ArrayName("ToySTS", what, "own" * (what == "rank")): np.array(values) for what, values in arrays.items()}
+    named = {
+        ArrayName("ToySTS", what, "own" * (what == "rank")): np.array(values)
+        for what, values in arrays.items()
+    }
     store.save_arrays(run, run.evaluations[0], named)
     contents = Contents(store, [store.save(run)])
     render(contents, tmp_path / "out")
@@ -139,11 +159,17 @@ def test_a_log_is_shown_as_text_and_the_middle_of_a_long_one_is_omitted(tmp_path
     store, out = Store(tmp_path / "results"), tmp_path / "out"
     long, short, none = (store.save(result("mcse", seed)) for seed in range(3))
     store.save_log(long, "".join(f"line {index}\n" for index in range(1000)))
-    store.save_log(short, "2026-01-01T00:00:00Z  \x1b[2J\u202egnp\n2026-01-01T00:00:01Z  done & gone\n")
+    store.save_log(
+        short, "2026-01-01T00:00:00Z  \x1b[2J\u202egnp\n2026-01-01T00:00:01Z  done & gone\n"
+    )
     render(Contents(store, [long, short, none]), out)
     logs = [shown_run(out, run)["log"] for run in (long, short, none)]
     ends = [*range(150)], [*range(850, 1000)]
-    lines = [*(f"line {n}" for n in ends[0]), "(700 lines omitted)", *(f"line {n}" for n in ends[1])]
+    lines = [
+        *(f"line {n}" for n in ends[0]),
+        "(700 lines omitted)",
+        *(f"line {n}" for n in ends[1]),
+    ]
     assert logs[0].splitlines() == lines
     assert logs[1] == "2026-01-01T00:00:00Z  \\x1b[2J\\u202egnp\n2026-01-01T00:00:01Z  done & gone"
     assert logs[2] == ""
@@ -151,7 +177,11 @@ def test_a_log_is_shown_as_text_and_the_middle_of_a_long_one_is_omitted(tmp_path
 
 def test_a_long_index_is_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "MOST_LINES", 5)
-    results = [*over_seeds("mcse", [1.0, 2.0, 3.0]), *over_seeds("simcse", [1.0, 2.0, 3.0]), result(setting="wiki")]
+    results = [
+        *over_seeds("mcse", [1.0, 2.0, 3.0]),
+        *over_seeds("simcse", [1.0, 2.0, 3.0]),
+        result(setting="wiki"),
+    ]
     folder = rendered(tmp_path / "out", results).parent / "runs"
     index = (folder / "index.html").read_text()
     assert 'href="index-tiny-toy-toy-bert.html"' in index

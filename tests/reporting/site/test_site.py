@@ -1,4 +1,6 @@
-"""The report in a real browser: every kind of page opens from disk, sorts, filters, copies and fits a phone."""
+"""The report in a real browser: every kind of page opens from disk, sorts, filters, copies and fits
+a phone.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,15 @@ from site_samples import EVIL, rendered
 from harness.evaluation.suites import pairs_of
 from harness.toy.tasks import TOY_RETRIEVAL, TOY_STS
 
-playwright = pytest.importorskip("playwright.sync_api", reason="no page is opened; install the extra dev")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no page is opened; install chromium, such as by apt-get")
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="no page is opened; install the extra dev"
+)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no page is opened; install chromium, such as by apt-get"
+)
 
 KINDS = [f"{name}.html" for name in ("index", "audit", "seen", "tuned", "runs/index")]
 KINDS += [f"{name}.html" for name in ("profiles/tiny", "papers/mcse", "methods/mcse")]
@@ -39,8 +47,14 @@ class Watched:
         page.on("console", lambda message: self.wrong.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
         page.on("requestfailed", self._failed)
-        page.on("request", lambda request: request.url.startswith("file:") or self.wrong.append(request.url))
-        page.on("dialog", lambda dialog: (self.wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on(
+            "request",
+            lambda request: request.url.startswith("file:") or self.wrong.append(request.url),
+        )
+        page.on(
+            "dialog",
+            lambda dialog: (self.wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()),
+        )
 
     def _failed(self, request: Any) -> None:
         if request.failure != "net::ERR_ABORTED":  # by leaving the page
@@ -78,11 +92,19 @@ TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 
 @pytest.fixture(scope="module")
 def board_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of two settings with a heat map each, and gains of which one is significant only alone."""
-    scores = {"simcse": [70.0, 70.4, 70.8], "mcse": [71.2, 71.6, 72.0], "mcse[lambda=1]": [60.0, 60.2, 60.3]}
+    """A report of two settings with a heat map each, and gains of which one is significant only
+    alone.
+    """
+    scores = {
+        "simcse": [70.0, 70.4, 70.8],
+        "mcse": [71.2, 71.6, 72.0],
+        "mcse[lambda=1]": [60.0, 60.2, 60.3],
+    }
     scores |= {"dalr": [70.1, 70.4, 70.7], "kdmcse": [70.1, 70.4, 70.8]}
     results = [
-        result(name, seed, sts(**{task: value + at for at, task in enumerate(TASKS)}), setting=setting)
+        result(
+            name, seed, sts(**{task: value + at for at, task in enumerate(TASKS)}), setting=setting
+        )
         for setting in ("toy", "wiki")
         for name, values in scores.items()
         for seed, value in enumerate(values)
@@ -90,7 +112,9 @@ def board_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return rendered(tmp_path_factory.mktemp("boards") / "out", results).parent
 
 
-def test_every_page_opens_without_a_complaint_and_fits_a_phone(watched: Watched, site: Path, board_site: Path) -> None:
+def test_every_page_opens_without_a_complaint_and_fits_a_phone(
+    watched: Watched, site: Path, board_site: Path
+) -> None:
     runs = [f"runs/run.html?{path.stem}" for path in sorted((site / "runs").glob("*-*.js"))]
     assert len(runs) > 10
     boards = ((board_site, width, ("index.html", "profiles/tiny.html")) for width in (390, 768))
@@ -101,16 +125,23 @@ def test_every_page_opens_without_a_complaint_and_fits_a_phone(watched: Watched,
             page = watched.open(name)
             if page.locator("figure.plot").count():
                 page.wait_for_selector("html[data-charts=drawn]")
-                assert page.locator(".view svg.marks").count() == page.locator("figure.plot").count(), name
+                assert (
+                    page.locator(".view svg.marks").count() == page.locator("figure.plot").count()
+                ), name
             assert page.locator("h1").count() == 1, name
             assert page.locator("main").inner_text().strip(), name
-            ids = page.evaluate("[...document.querySelectorAll('main [id]:not(svg *)')].map((one) => one.id)")
+            ids = page.evaluate(
+                "[...document.querySelectorAll('main [id]:not(svg *)')].map((one) => one.id)"
+            )
             assert len(set(ids)) == len(ids), name
-            page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+            page.evaluate(
+                "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+            )
             assert page.evaluate("document.documentElement.scrollWidth") <= width, name
 
 
-#: texts whose colour has less than 4.5 to 1 on what is behind them (WCAG 2.2, level AA; 3 to 1 if large), as lines
+#: texts whose colour has less than 4.5 to 1 on what is behind them (WCAG 2.2, level AA; 3 to 1 if
+#: large), as lines
 FAINT = """() => {
   const context = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
   const layers = (one) => one ? [...layers(one.parentElement), getComputedStyle(one).backgroundColor] : ["white"];
@@ -135,7 +166,9 @@ FAINT = """() => {
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_texts_can_be_read_in_both_themes(watched: Watched, board_site: Path, site: Path, theme: str) -> None:
+def test_texts_can_be_read_in_both_themes(
+    watched: Watched, board_site: Path, site: Path, theme: str
+) -> None:
     watched.page.emulate_media(color_scheme=theme)
     for where, names in (
         (board_site, ("index.html", "profiles/tiny.html")),
@@ -144,11 +177,17 @@ def test_texts_can_be_read_in_both_themes(watched: Watched, board_site: Path, si
         watched.site = where
         for name in names:
             assert watched.open(name).evaluate(FAINT) == [], (name, theme)
-    watched.page.evaluate("document.querySelector('h1').style.color = '#888'; document.body.style.background = '#777'")
-    assert any(line.startswith("H1") for line in watched.page.evaluate(FAINT)), "what is faint is found"
+    watched.page.evaluate(
+        "document.querySelector('h1').style.color = '#888'; document.body.style.background = '#777'"
+    )
+    assert any(line.startswith("H1") for line in watched.page.evaluate(FAINT)), (
+        "what is faint is found"
+    )
 
 
-def test_a_printed_page_has_its_headings_marks_plots_and_columns(watched: Watched, board_site: Path) -> None:
+def test_a_printed_page_has_its_headings_marks_plots_and_columns(
+    watched: Watched, board_site: Path
+) -> None:
     watched.site = board_site
     watched.page.set_viewport_size({"width": 1000, "height": 700})
     for name in ("index.html", "profiles/tiny.html"):
@@ -158,7 +197,9 @@ def test_a_printed_page_has_its_headings_marks_plots_and_columns(watched: Watche
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert page.locator(".view svg.marks").first.is_visible()
         for text in ("STS12", "Avg") if name != "index.html" else ("rank", "minutes"):
-            assert page.locator("thead th", has_text=text).first.inner_text().strip().startswith(text), name
+            assert (
+                page.locator("thead th", has_text=text).first.inner_text().strip().startswith(text)
+            ), name
         cut = "(all) => all.filter((one) => one.getBoundingClientRect().right > innerWidth + 1).length"
         assert page.locator("td, svg.marks").evaluate_all(cut) == 0, name
         page.emulate_media(media="screen")
@@ -170,7 +211,9 @@ def test_a_printed_page_has_its_headings_marks_plots_and_columns(watched: Watche
     assert max(over) <= 0, "a mark has its place within its cell"
 
 
-def test_the_leaderboard_unfolds_and_its_choices_are_kept_in_the_address(watched: Watched, board_site: Path) -> None:
+def test_the_leaderboard_unfolds_and_its_choices_are_kept_in_the_address(
+    watched: Watched, board_site: Path
+) -> None:
     watched.site = board_site
     page = watched.open("index.html")
     assert page.locator(".board:visible").count() == 1
@@ -183,16 +226,24 @@ def test_the_leaderboard_unfolds_and_its_choices_are_kept_in_the_address(watched
     row = page.locator(".board:visible tr.method", has_text="DALR")
     assert "worse" in row.inner_text()
     row.get_by_role("button", name="Compare").click()
-    page.locator(".board:visible tr.method", has_text="KDMCSE").get_by_role("button", name="Compare").click()
+    page.locator(".board:visible tr.method", has_text="KDMCSE").get_by_role(
+        "button", name="Compare"
+    ).click()
     pair = page.locator(".board:visible .pair")
     playwright.expect(pair.locator("figure.plot svg.marks").first).to_be_visible()
     said = pair.inner_text()
     assert "No significant difference between kdmcse and dalr" in said
     assert "permutation test" in said
-    differ = pair.locator("h5", has_text="Values that differ").locator("+ .scroll tbody th").all_inner_texts()
+    differ = (
+        pair.locator("h5", has_text="Values that differ")
+        .locator("+ .scroll tbody th")
+        .all_inner_texts()
+    )
     assert "variant" in differ
     assert "encoder" not in differ, "values that both share are left out"
-    assert pair.bounding_box()["y"] < page.locator(".board:visible table.leaders").bounding_box()["y"]
+    assert (
+        pair.bounding_box()["y"] < page.locator(".board:visible table.leaders").bounding_box()["y"]
+    )
     address = page.url
     assert address.endswith("&open=mcse&compare=dalr&compare=kdmcse"), "rows stand in it by name"
     link = page.locator(".board:visible > h3 .anchor").get_attribute("href")
@@ -207,7 +258,9 @@ def test_the_leaderboard_unfolds_and_its_choices_are_kept_in_the_address(watched
     assert variant.is_visible()
     board = page.locator(".board:visible")
     board.get_by_role("searchbox").fill("lambda")
-    assert board.locator(".leaders tbody tr:visible th").all_inner_texts() == ["MCSE, λ = 1"], "codes are searched too"
+    assert board.locator(".leaders tbody tr:visible th").all_inner_texts() == ["MCSE, λ = 1"], (
+        "codes are searched too"
+    )
     board.get_by_text("Columns", exact=True).click()
     board.get_by_role("checkbox", name="minutes").uncheck()
     assert not board.locator("thead th", has_text="minutes").is_visible()
@@ -245,13 +298,18 @@ def test_a_runs_worst_pairs_and_captions_and_those_that_two_rows_judge_most_diff
     page = watched.open("index.html")
     for row in page.locator(".board:visible tr.method", has_text=re.compile("SimCSE|MCSE")).all():
         row.get_by_role("button", name="Compare").click()
-    both = page.locator(".board:visible .pair h5", has_text="judge most differently").locator("+ p + .scroll")
+    both = page.locator(".board:visible .pair h5", has_text="judge most differently").locator(
+        "+ p + .scroll"
+    )
     shown, queries = both.first, both.last
     first, second, *_ = lines(shown)
     assert {first[0], second[0]} == {least, most}
     assert shown.locator("thead th").all_inner_texts()[1:3] == ["gold", "rank of gold"]
     assert {first[4], second[4], first[3], second[3]} >= {"1"}
-    assert {tuple(line) for line in lines(queries)} == {(captions[0], "20", "1"), (captions[1], "1", "21")}
+    assert {tuple(line) for line in lines(queries)} == {
+        (captions[0], "20", "1"),
+        (captions[1], "1", "21"),
+    }
 
 
 def test_hostile_texts_are_shown_as_text(watched: Watched, site: Path) -> None:
@@ -276,7 +334,9 @@ def test_rows_sort_by_number_and_by_name_and_say_so(watched: Watched) -> None:
     assert head.get_attribute("aria-sort") == "ascending"
     page.locator("th", has_text="variant").get_by_role("button").click()
     names = shown(page, "table.runs", 0)
-    assert [name.casefold() for name in names if name in ("mcse", "simcse")] == ["mcse"] * 7 + ["simcse"] * 4
+    assert [name.casefold() for name in names if name in ("mcse", "simcse")] == ["mcse"] * 7 + [
+        "simcse"
+    ] * 4
     assert head.get_attribute("aria-sort") == "none"
 
 
@@ -299,8 +359,12 @@ def test_rows_of_one_heading_stay_together_when_sorted_over_all_sections(watched
     assert all(kinds[at - 1] == "published" for at, kind in enumerate(kinds) if kind == "measured")
     assert all(kinds[at - 1] == "measured" for at, kind in enumerate(kinds) if kind == "difference")
     first = [name for kind, _, name in after if kind == "published"]
-    assert all("bert-base-uncased" in name or "roberta-base" in name for name in first), "each row names its section"
-    assert any("roberta-base" in name for name in first[: len(first) // 2]), "rows of both sections are ranked together"
+    assert all("bert-base-uncased" in name or "roberta-base" in name for name in first), (
+        "each row names its section"
+    )
+    assert any("roberta-base" in name for name in first[: len(first) // 2]), (
+        "rows of both sections are ranked together"
+    )
     head.get_by_role("button").click()
     assert head.get_attribute("aria-sort") == "ascending"
     head.get_by_role("button").click()
@@ -331,10 +395,14 @@ def test_the_filter_hides_what_does_not_match(watched: Watched) -> None:
     assert f"2 of {everything} rows" in page.locator(".tools").inner_text()
     box.fill("")
     assert len(shown(page, "table.runs", 0)) == everything
-    assert shown(watched.open("runs/index.html", "?filter=simcse+toy-bert"), "table.runs", 0)[0].startswith("simcse")
+    assert shown(watched.open("runs/index.html", "?filter=simcse+toy-bert"), "table.runs", 0)[
+        0
+    ].startswith("simcse")
 
 
-def test_a_filter_and_hidden_columns_stay_in_the_link_and_hide_bold_print(watched: Watched, board_site: Path) -> None:
+def test_a_filter_and_hidden_columns_stay_in_the_link_and_hide_bold_print(
+    watched: Watched, board_site: Path
+) -> None:
     watched.site = board_site
     page = watched.open("profiles/tiny.html")
     table, grid = page.locator("#tiny-sts table"), page.locator("#tiny-sts")
@@ -352,25 +420,34 @@ def test_a_filter_and_hidden_columns_stay_in_the_link_and_hide_bold_print(watche
     page = watched.open("index.html")
     page = watched.open("profiles/tiny.html", link)
     assert not table.locator("th", has_text="STS13").is_visible()
-    assert len(table.locator("tbody tr.first:visible").first.locator("td:visible").all()) == columns - 1
+    assert (
+        len(table.locator("tbody tr.first:visible").first.locator("td:visible").all())
+        == columns - 1
+    )
     assert table.locator("[aria-sort=descending]").inner_text().startswith("STS14")
     assert {*shown(page, "#tiny-sts table", 0)} == {"DALR\ntoy / toy-bert", "DALR\nwiki / toy-bert"}
 
 
-def test_the_search_finds_headings_and_rows_of_all_pages(watched: Watched, board_site: Path) -> None:
+def test_the_search_finds_headings_and_rows_of_all_pages(
+    watched: Watched, board_site: Path
+) -> None:
     watched.site = board_site
     page = watched.open("methods/mcse.html")
     box = page.get_by_role("searchbox", name="Search all pages")
     box.fill("sts correlation profile kdmcse")
     page.locator(".search a", has_text="Profile tiny").first.click()
-    assert page.url.endswith("profiles/tiny.html#tiny-sts"), "a table is found by its title and its rows"
+    assert page.url.endswith("profiles/tiny.html#tiny-sts"), (
+        "a table is found by its title and its rows"
+    )
     box.fill("no such thing")
     playwright.expect(page.locator(".search li")).to_have_text(["Runs with “no such thing”"])
     box.press("Escape")
     assert not page.locator(".search li").is_visible()
 
 
-def test_targets_are_24_pixels_high_and_pictures_have_names(watched: Watched, board_site: Path) -> None:
+def test_targets_are_24_pixels_high_and_pictures_have_names(
+    watched: Watched, board_site: Path
+) -> None:
     watched.site = board_site
     small = """(all) => all.map((one) => [one.textContent.trim() || one.name, one.getBoundingClientRect()])
       .filter(([, box]) => box.height && (box.height < 24 || box.width < 24)).map(([text]) => text)"""
@@ -378,10 +455,19 @@ def test_targets_are_24_pixels_high_and_pictures_have_names(watched: Watched, bo
         page = watched.open(name)
         page.wait_for_selector("html[data-charts=drawn]")
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        assert page.locator("button, select, summary, nav a, .anchor, .leaders th a").evaluate_all(small) == [], name
+        assert (
+            page.locator("button, select, summary, nav a, .anchor, .leaders th a").evaluate_all(
+                small
+            )
+            == []
+        ), name
         assert page.locator(".view:not([aria-label])").count() == 0
         marks = page.locator(".view [role^=graphics-symbol]")
-        assert marks.count() == page.locator(".view [aria-hidden=true] [role^=graphics-symbol]").count() > 0
+        assert (
+            marks.count()
+            == page.locator(".view [aria-hidden=true] [role^=graphics-symbol]").count()
+            > 0
+        )
 
 
 def test_a_chart_is_saved_as_picture_and_data(watched: Watched, board_site: Path) -> None:
@@ -401,7 +487,9 @@ def test_a_chart_is_saved_as_picture_and_data(watched: Watched, board_site: Path
     assert any(row.startswith("MCSE,") for row in rows), head
 
 
-def test_commands_and_tables_are_copied_with_and_without_a_clipboard(watched: Watched, site: Path) -> None:
+def test_commands_and_tables_are_copied_with_and_without_a_clipboard(
+    watched: Watched, site: Path
+) -> None:
     page = watched.page
     page.add_init_script(
         "Object.defineProperty(navigator, 'clipboard',"
@@ -409,7 +497,10 @@ def test_commands_and_tables_are_copied_with_and_without_a_clipboard(watched: Wa
     )
     watched.open(run_page(site, "mcse-toy"))
     assert page.locator("h1").inner_text() == "MCSE"
-    for place, start in ((".key", "mcse/toy/toy-bert/seed-0"), (".commands", "harness run --profile ")):
+    for place, start in (
+        (".key", "mcse/toy/toy-bert/seed-0"),
+        (".commands", "harness run --profile "),
+    ):
         page.locator(place).get_by_role("button", name="Copy").click()
         page.locator(place).get_by_text("Copied").wait_for()
         assert page.evaluate("window.copied") == page.locator(f"{place} code").inner_text()
@@ -446,7 +537,9 @@ def test_the_theme_changes_and_is_remembered(watched: Watched) -> None:
 def test_charts_follow_the_theme_and_their_legend(watched: Watched) -> None:
     page = watched.open("profiles/tiny.html")
     page.wait_for_selector("html[data-charts=drawn]")
-    section = page.locator("#curves section").filter(has=page.locator("button", has_text="MCSE")).first
+    section = (
+        page.locator("#curves section").filter(has=page.locator("button", has_text="MCSE")).first
+    )
     drawn = section.locator("figure.plot").first.locator("svg .mark-line path")
     line = drawn.first
     ink = "(one) => getComputedStyle(one).stroke"
@@ -473,10 +566,14 @@ def test_one_file_opens_alone_and_its_links_lead_into_it(watched: Watched, tmp_p
     page.wait_for_selector("html[data-charts=drawn]")
     assert page.locator(".view svg.marks").count() == page.locator("figure.plot").count() > 5
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    links = page.evaluate("[...document.querySelectorAll('a[href]')].map((one) => one.getAttribute('href'))")
+    links = page.evaluate(
+        "[...document.querySelectorAll('a[href]')].map((one) => one.getAttribute('href'))"
+    )
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map((one) => one.id)")
     assert len(ids) == len(set(ids))
-    away = {link for link in links if not link.startswith("#") or link[1:].partition("?")[0] not in ids}
+    away = {
+        link for link in links if not link.startswith("#") or link[1:].partition("?")[0] not in ids
+    }
     assert away <= {"https://example.org/x.png"}
     assert "<script>alert(1)</script>" in page.locator("main").inner_text()
     pages = page.locator("section.page:visible")
@@ -497,7 +594,9 @@ def test_one_file_opens_alone_and_its_links_lead_into_it(watched: Watched, tmp_p
     assert not page.locator(".bar").is_visible()
 
 
-def test_without_scripts_the_pages_are_whole_and_the_data_of_runs_are_linked(browser: Any, site: Path) -> None:
+def test_without_scripts_the_pages_are_whole_and_the_data_of_runs_are_linked(
+    browser: Any, site: Path
+) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto((site / "runs/index.html").as_uri())

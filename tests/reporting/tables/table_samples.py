@@ -19,7 +19,11 @@ from harness.store import Result
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 PAPERS = read_papers()
 NASTY = r"a_b&c%d#e[f]{g}$h~i^j\k|l<m>n*"
-PLACE: dict[str, Any] = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
+PLACE: dict[str, Any] = {
+    "profile": "paper",
+    "setting": "wiki+flickr",
+    "encoder": "bert-base-uncased",
+}
 
 
 def runs(variant: str, values: Sequence[float], **given: Any) -> list[Result]:
@@ -32,14 +36,24 @@ def runs(variant: str, values: Sequence[float], **given: Any) -> list[Result]:
 
 def weights(name: str, value: float, pooling: str = "cls", **given: Any) -> Result:
     """Public weights, with their score on every task."""
-    (run,) = runs(f"none[pooling={pooling}]", [value], setting="none", encoder=name, dev=(), losses={}, **given)
+    (run,) = runs(
+        f"none[pooling={pooling}]",
+        [value],
+        setting="none",
+        encoder=name,
+        dev=(),
+        losses={},
+        **given,
+    )
     return run
 
 
 def table(results: Sequence[Result], name: str = "mcse:T1") -> FilledTable:
     """A paper's table from the runs of the paper profile."""
     filled = tables_of(load_profile("paper"), PAPERS, results)
-    return next(candidate for candidate in filled if f"{candidate.paper.name}:{candidate.name}" == name)
+    return next(
+        candidate for candidate in filled if f"{candidate.paper.name}:{candidate.name}" == name
+    )
 
 
 def stand_ins(results: Sequence[Result], profile: Profile | None = None) -> dict[str, FilledTable]:
@@ -49,18 +63,27 @@ def stand_ins(results: Sequence[Result], profile: Profile | None = None) -> dict
 
 
 def row(
-    filled: FilledTable, variant: str, setting: str = "wiki+flickr", encoder: str = "bert-base-uncased"
+    filled: FilledTable,
+    variant: str,
+    setting: str = "wiki+flickr",
+    encoder: str = "bert-base-uncased",
 ) -> FilledRow:
     """The row of a variant, not a quoted one."""
     key = (variant, setting, encoder)
     return next(
-        candidate for candidate in filled.rows if candidate.own.label[1:4] == key and not candidate.row.published_only
+        candidate
+        for candidate in filled.rows
+        if candidate.own.label[1:4] == key and not candidate.row.published_only
     )
 
 
 def lines(grid: Grid, variant: str, setting: str = "wiki+flickr") -> list[Line]:
     """The lines of a variant in the first section of a grid."""
-    return [line for line in grid.sections[0].lines if tuple(map(code_of, line.heads[:2])) == (variant, setting)]
+    return [
+        line
+        for line in grid.sections[0].lines
+        if tuple(map(code_of, line.heads[:2])) == (variant, setting)
+    ]
 
 
 def nasty(name: str = NASTY) -> Grid:
@@ -71,7 +94,15 @@ def nasty(name: str = NASTY) -> Grid:
         Line((name, "4"), (CellText("–"), CellText("1.00")), "plain", 0),
     )
     where = (Section(name, lines),)
-    return Grid("n/1", f"sts, {name}", ("variant", "seeds"), (name, "Avg"), (False, True), where, (name, "± † – -1"))
+    return Grid(
+        "n/1",
+        f"sts, {name}",
+        ("variant", "seeds"),
+        (name, "Avg"),
+        (False, True),
+        where,
+        (name, "± † – -1"),
+    )
 
 
 @cache
@@ -80,7 +111,16 @@ def measured_grids() -> dict[str, Grid]:
     results = runs("simcse", [70.0, 71.0, 72.0]) + runs("mcse", [72.6, 73.6, 74.6])
     results += runs("simcse", [75.0, 75.3, 75.6], setting="wiki+coco")
     results += runs("mcse", [70.0, 70.3, 70.6], setting="wiki+coco")
-    results += runs("simcse", [75.0, 76.0, 77.0], setting="flickr") + runs("mcse", [72.3, 73.3, 74.3], setting="flickr")
-    results += [result(variant, seed) for variant in ("mcse[text_teacher=clip]", "kdmcse") for seed in range(2)]
-    every = map(paper_grid, (*tables_of(load_profile("paper"), PAPERS, results), *stand_ins(results).values()))
+    results += runs("simcse", [75.0, 76.0, 77.0], setting="flickr") + runs(
+        "mcse", [72.3, 73.3, 74.3], setting="flickr"
+    )
+    results += [
+        result(variant, seed)
+        for variant in ("mcse[text_teacher=clip]", "kdmcse")
+        for seed in range(2)
+    ]
+    every = map(
+        paper_grid,
+        (*tables_of(load_profile("paper"), PAPERS, results), *stand_ins(results).values()),
+    )
     return {grid.key: grid for grid in every}

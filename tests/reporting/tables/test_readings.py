@@ -1,4 +1,6 @@
-"""A paper's table in several readings and by several definitions: each has a measured line of its own below print."""
+"""A paper's table in several readings and by several definitions: each has a measured line of its
+own below print.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,12 @@ def test_each_reading_has_its_line_below_print(both: list[Result]) -> None:
     assert differences == [f"{mean - printed.value:+.1f}" for mean in (73.3, 71.5)]
 
 
-def test_a_reading_is_tested_against_the_same_reading_and_changes_no_star_of_another(both: list[Result]) -> None:
-    """Holm's correction is over the tests of one reading: here one test each, which it leaves as it is."""
+def test_a_reading_is_tested_against_the_same_reading_and_changes_no_star_of_another(
+    both: list[Result],
+) -> None:
+    """Holm's correction is over the tests of one reading: here one test each, which it leaves as it
+    is.
+    """
     own, code = row(table(both), "mcse").lines
     assert (own.against.variant, code.against.variant) == ("simcse", "simcse@official")
     for line, values, rival in ((own, MCSE, SIMCSE), (code, MCSE_CODE, SIMCSE_CODE)):
@@ -61,13 +67,21 @@ def test_a_reading_is_tested_against_the_same_reading_and_changes_no_star_of_ano
         assert cell.test.p == cell.p == pytest.approx(scipy.stats.ttest_ind(values, rival).pvalue)
     alone = row(table(runs("simcse", SIMCSE) + runs("mcse", MCSE)), "mcse").own.cells["Avg"]
     assert own.cells["Avg"].measured == alone.measured
-    marks = [line.cells[0].mark.strip("()") for line in lines(table(both), "mcse") if line.kind == "measured"]
+    marks = [
+        line.cells[0].mark.strip("()")
+        for line in lines(table(both), "mcse")
+        if line.kind == "measured"
+    ]
     assert marks == ["*", "†"]
 
 
 def test_a_reading_without_its_own_baseline_is_not_tested() -> None:
     filled = table(runs("simcse", SIMCSE) + runs("mcse@official", MCSE_CODE))
-    assert not any(cell.measured and cell.measured.test for line in filled.lines for cell in line.cells.values())
+    assert not any(
+        cell.measured and cell.measured.test
+        for line in filled.lines
+        for cell in line.cells.values()
+    )
 
 
 def test_bold_print_ranks_lines_of_one_reading(both: list[Result]) -> None:
@@ -94,18 +108,28 @@ def test_rows_are_counted_by_their_own_reading(both: list[Result]) -> None:
 def test_a_reading_that_was_not_run_in_the_row_is_not_shown() -> None:
     filled = table(runs("mcse", MCSE) + runs("mcse@official", MCSE_CODE, setting="wiki+flickr"))
     assert [line.label.reading for line in row(filled, "mcse").lines] == ["paper"]
-    assert [line.heads[2] for line in lines(filled, "mcse")][:2] == ["printed, 5 seeds", "measured, 3 seeds"]
+    assert [line.heads[2] for line in lines(filled, "mcse")][:2] == [
+        "printed, 5 seeds",
+        "measured, 3 seeds",
+    ]
     filled = table(runs("mcse[images=shuffled]@official", MCSE_CODE))
-    assert [line.label.reading for line in row(filled, "mcse[images=shuffled]").lines] == ["paper", "official"]
+    assert [line.label.reading for line in row(filled, "mcse[images=shuffled]").lines] == [
+        "paper",
+        "official",
+    ]
     assert [line.label.reading for line in row(filled, "mcse").lines] == ["paper"]
 
 
 def test_a_row_that_names_its_reading_keeps_it() -> None:
-    results = runs("simcse", SIMCSE, setting="wiki") + runs("simcse@official", SIMCSE_CODE, setting="wiki")
+    results = runs("simcse", SIMCSE, setting="wiki") + runs(
+        "simcse@official", SIMCSE_CODE, setting="wiki"
+    )
     filled = table(results, name="nonling:T1")
     named = [named_row for named_row in filled.rows if named_row.row.variant == "simcse@official"]
     assert any(named_row.is_measured for named_row in named)
-    assert [line.label.variant for named_row in named for line in named_row.lines] == ["simcse@official"] * len(named)
+    assert [line.label.variant for named_row in named for line in named_row.lines] == [
+        "simcse@official"
+    ] * len(named)
 
 
 def test_an_incomplete_reading_comes_with_its_command(both: list[Result]) -> None:
@@ -146,10 +170,22 @@ FIVE, ONE = "up to five captions an image", "one caption an image"
 
 
 def geometry(variant: str, split: float = 0.2, batches: float = 1.2) -> list[Result]:
-    """Two runs with an alignment by the whole split and one by batches, the second run 0.01 above the first."""
-    scores = {"alignment": split, "uniformity": -split, "alignment_batch128": batches, "uniformity_batch128": -batches}
+    """Two runs with an alignment by the whole split and one by batches, the second run 0.01 above
+    the first.
+    """
+    scores = {
+        "alignment": split,
+        "uniformity": -split,
+        "alignment_batch128": batches,
+        "uniformity_batch128": -batches,
+    }
     return [
-        result(variant, seed, {"geometry": {"STS-B-dev": {k: v + seed / 100 for k, v in scores.items()}}}, **PLACE)
+        result(
+            variant,
+            seed,
+            {"geometry": {"STS-B-dev": {k: v + seed / 100 for k, v in scores.items()}}},
+            **PLACE,
+        )
         for seed in (0, 1)
     ]
 
@@ -176,7 +212,11 @@ def said(filled: FilledTable, variant: str) -> dict[str, Line]:
 @pytest.mark.parametrize(
     ("name", "variant", "own", "other"),
     [
-        *((name, variant, BATCHES, SPLIT) for name in ("kdmcse:T2", "dalr:T6") for variant in ("mcse", "kdmcse")),
+        *(
+            (name, variant, BATCHES, SPLIT)
+            for name in ("kdmcse:T2", "dalr:T6")
+            for variant in ("mcse", "kdmcse")
+        ),
         ("dalr:T6", "dalr", SPLIT, BATCHES),
     ],
 )
@@ -191,7 +231,11 @@ def test_alignment_stands_beside_print_by_the_program_that_made_the_row(
         assert cell.measured.summary.mean == pytest.approx(0.205 + (label == BATCHES))
         assert (cell.published is not None) is (label == own)
     texts = said(filled, variant)
-    assert {f"measured, {own}, 2 seeds", f"measured, {other}, 2 seeds", f"difference, {own}"} <= set(texts)
+    assert {
+        f"measured, {own}, 2 seeds",
+        f"measured, {other}, 2 seeds",
+        f"difference, {own}",
+    } <= set(texts)
     assert f"difference, {other}" not in texts
     assert filled.coverage.measured == 1
     assert not by_definition[other].due
@@ -200,31 +244,48 @@ def test_alignment_stands_beside_print_by_the_program_that_made_the_row(
 TEST, DEV = "test accuracy", "dev accuracy"
 
 
-@pytest.mark.parametrize(("name", "column"), [("dalr:T2", "TREC"), ("dalr:T3", "TR Avg"), ("dalr:T9", "TR Avg")])
-def test_dalr_s_transfer_scores_stand_beside_dev_accuracy_which_its_program_prints(name: str, column: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "column"), [("dalr:T2", "TREC"), ("dalr:T3", "TR Avg"), ("dalr:T9", "TR Avg")]
+)
+def test_dalr_s_transfer_scores_stand_beside_dev_accuracy_which_its_program_prints(
+    name: str, column: str
+) -> None:
     transfer = {task: {"acc": 86.0, "devacc": 80.0} for task in ("TREC", AVERAGE)}
     scores = {"transfer": transfer, "sts": {AVERAGE: {"spearman": 79.0}}}
     filled = table_samples.table([result("dalr", seed, scores, **PLACE) for seed in (0, 1)], name)
     by_definition = lines_of(filled, "dalr")
     measured = {label: line.cells[column].measured for label, line in by_definition.items()}
-    assert {label: cell.summary.mean for label, cell in measured.items() if cell} == {TEST: 86.0, DEV: 80.0}
-    assert {f"difference, {TEST}", f"difference, {DEV}"} <= set(said(filled, "dalr")), "print may be either"
+    assert {label: cell.summary.mean for label, cell in measured.items() if cell} == {
+        TEST: 86.0,
+        DEV: 80.0,
+    }
+    assert {f"difference, {TEST}", f"difference, {DEV}"} <= set(said(filled, "dalr")), (
+        "print may be either"
+    )
     others = [cell.measured for at, cell in by_definition[DEV].cells.items() if at == "STS Avg"]
     assert others in ([], [None]), "the other column is in the first line alone"
 
 
 @pytest.mark.parametrize(("name", "variant"), [("mcse:T6", "mcse"), ("dalr:T4", "kdmcse")])
-def test_recall_with_one_caption_an_image_stands_beside_that_with_five(name: str, variant: str) -> None:
+def test_recall_with_one_caption_an_image_stands_beside_that_with_five(
+    name: str, variant: str
+) -> None:
     filled = table_samples.table(retrieval(variant), name)
     by_definition = lines_of(filled, variant)
-    assert {label: line.cells["i2t_R@1"].measured.summary.mean for label, line in by_definition.items()} == {  # type: ignore[union-attr]
+    assert {
+        label: line.cells["i2t_R@1"].measured.summary.mean for label, line in by_definition.items()
+    } == {  # type: ignore[union-attr]
         FIVE: 30.5,
         ONE: 20.5,
     }
     texts = said(filled, variant)
-    assert {f"difference, {FIVE}", f"difference, {ONE}"} <= set(texts), "the paper does not say which of them it prints"
+    assert {f"difference, {FIVE}", f"difference, {ONE}"} <= set(texts), (
+        "the paper does not say which of them it prints"
+    )
     csv = [text.split(",") for text in tidy(paper_rows(filled)).splitlines()]
     part = csv[0].index("part")
     assert {line[part] for line in csv[1:]} == {"", "one"}
     for without in (retrieval(variant, parts=False), []):
-        assert list(lines_of(table_samples.table(without, name), variant)) == [FIVE], "a definition without numbers"
+        assert list(lines_of(table_samples.table(without, name), variant)) == [FIVE], (
+            "a definition without numbers"
+        )
