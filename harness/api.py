@@ -158,8 +158,12 @@ def run(selection: SelectionToExecute) -> Results:
     Finished runs are read from the folder of results, interrupted runs resume. Failed runs are in
     `.failures`; the others continue. How runs are executed is explained at `execute`.
 
-    >>> import harness >>> finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=1,
-    suites="sts", set={"steps": 4}) >>> len(finished), finished.failures (2, ())
+    >>> import harness
+    >>> finished = harness.run(
+    ...     "tiny", methods=["simcse", "mcse"], seeds=1, suites="sts", set={"steps": 4}
+    ... )
+    >>> len(finished), finished.failures
+    (2, ())
 
     Raises UserError for an unknown name and if every run is skipped, and MissingData for missing
     inputs, before anything is trained.
@@ -276,8 +280,9 @@ def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) ->
     since the others. `profile` may be the file of one of the results' profiles, if that is not
     NAME.toml in the working folder.
 
-    >>> import harness >>> harness.results("results").frame[["variant", "seed", "suite", "task",
-    "metric", "value"]]  # doctest: +SKIP
+    >>> import harness
+    >>> frame = harness.results("results").frame  # doctest: +SKIP
+    >>> frame[["variant", "seed", "suite", "task", "metric", "value"]]  # doctest: +SKIP
     """
     store = Store(Path(folder))
     return Results.read(store, judge=Present(store.root, profile))
