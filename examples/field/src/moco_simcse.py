@@ -15,16 +15,7 @@ from torch import Tensor
 
 from harness.encoders.heads import TanhHead
 from harness.losses.contrastive import cosine_matrix, cross_entropy_diagonal
-from harness.method import (
-    Batch,
-    Dimensions,
-    Encode,
-    Hyperparameters,
-    Method,
-    Student,
-    Vocabulary,
-    hyper,
-)
+from harness.method import Batch, Dimensions, Encode, Hyperparameters, Method, Student, Vocabulary, hyper
 
 
 @dataclass(frozen=True)

@@ -19,16 +19,7 @@ from harness.encoders.heads import TanhHead
 from harness.encoders.poolings import Pooling
 from harness.errors import UserError
 from harness.losses.contrastive import info_nce
-from harness.method import (
-    Batch,
-    Dimensions,
-    Encode,
-    Hyperparameters,
-    Method,
-    Student,
-    Vocabulary,
-    hyper,
-)
+from harness.method import Batch, Dimensions, Encode, Hyperparameters, Method, Student, Vocabulary, hyper
 
 #: the templates of the two views, up to the sentence, and from there to the mask; a period follows the mask
 TEMPLATES = ('This sentence of "', '" means'), ('This sentence : "', '" means')

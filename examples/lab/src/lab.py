@@ -14,16 +14,7 @@ from torch.nn.functional import mse_loss, normalize
 
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.contrastive import info_nce
-from harness.method import (
-    Batch,
-    Dimensions,
-    Encode,
-    Feature,
-    Hyperparameters,
-    Method,
-    PairBatch,
-    hyper,
-)
+from harness.method import Batch, Dimensions, Encode, Feature, Hyperparameters, Method, PairBatch, hyper
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.tables.grids import CellText, Grid, Line, Section
 

@@ -12,16 +12,7 @@ from torch import Tensor
 
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.contrastive import info_nce
-from harness.method import (
-    Batch,
-    Dimensions,
-    Encode,
-    Feature,
-    Hyperparameters,
-    Method,
-    PairBatch,
-    hyper,
-)
+from harness.method import Batch, Dimensions, Encode, Feature, Hyperparameters, Method, PairBatch, hyper
 
 
 @dataclass(frozen=True)
