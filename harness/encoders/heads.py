@@ -61,7 +61,10 @@ class WordHead(nn.Module):
                 "head for masked words in", model, "name a model that predicts masked words"
             ):
                 read, about = auto.from_pretrained(
-                    transformer_folder(model), output_loading_info=True
+                    transformer_folder(model),
+                    output_loading_info=True,
+                    local_files_only=True,
+                    trust_remote_code=False,
                 )
                 if not fresh and (missing := sorted(about["missing_keys"])):
                     raise ValueError(f"it lacks {missing[0]}")

@@ -133,6 +133,7 @@ class Student(nn.Module):
             what,
             folder,
             "it needs config.json, weights and a tokenizer, as transformers saves them",
+            trusted=trusted,
         ):
             model, tokenizer = load_encoder(
                 folder, pooler=with_pooler, trusted=trusted, rates=rates
@@ -453,7 +454,7 @@ class SentenceModules(nn.Module):
             "sentence-transformers model",
             "correct the folder, or read the encoder alone with --pooling",
         )
-        with reading(what, folder, remedy):
+        with reading(what, folder, remedy, trusted=trusted):
             model = _loaded(folder, trusted)
         return tried(
             TrialKey(folder, MODULES, trusted=trusted), what, lambda known: cls(model, known)

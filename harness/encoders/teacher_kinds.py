@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from harness.encoders.features import Stacked
 from harness.encoders.media import worked
+from harness.encoders.modules import read_settings
 from harness.encoders.student import Student
 from harness.encoders.teachers import ImageArrays, Teacher, in_batches
 from harness.encoders.weights import reading
@@ -69,6 +70,19 @@ class _Preparation:
         return self.scaled(np.stack(list(worked(images, self.resized))), device).contiguous()
 
 
+def _refuse_trust(folder: Path) -> None:
+    """Raise ValueError for a folder of open_clip whose settings ask for its code to be executed.
+
+    `get_tokenizer` passes them on, and takes no setting of the caller's for CLIP's own tokenizer.
+    """
+    text = read_settings(folder / "open_clip_config.json").get("model_cfg", {}).get("text_cfg", {})
+    if text.get("tokenizer_kwargs", {}).get("trust_remote_code"):
+        raise ValueError(
+            "its open_clip_config.json asks for trust_remote_code, and code of a model is not "
+            "executed; remove that key"
+        )
+
+
 def _batch_size(device: str) -> int:
     return BATCH if device == "cpu" else DEVICE_BATCH
 
@@ -88,8 +102,13 @@ class ClipTeacher(Teacher):
 
         needs = "it needs open_clip_config.json, weights and a tokenizer (unless CLIP's own), as open_clip saves them"
         with reading("teacher folder", folder, needs):
+            _refuse_trust(folder)
             model, chain = open_clip.create_model_from_pretrained(
-                f"local-dir:{folder}", device=device, precision="fp32", return_transform=True
+                f"local-dir:{folder}",
+                device=device,
+                precision="fp32",
+                return_transform=True,
+                weights_only=True,
             )
             self._tokenizer = open_clip.get_tokenizer(f"local-dir:{folder}")
             self._preparation = _Preparation(chain)

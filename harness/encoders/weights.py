@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -22,6 +22,7 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 
 from harness.encoders.contents import FULL, account_for
+from harness.encoders.foreign_code import without_foreign_code
 from harness.encoders.modules import listed_modules, read_settings, transformer_folder
 from harness.errors import UserError, first_line
 from harness.files import open_regular, read_regular
@@ -97,10 +98,14 @@ _BUFFERS = (
 
 
 @contextmanager
-def reading(what: str, folder: Path, remedy: str) -> Iterator[None]:
-    """Convert a library's errors for an unreadable model folder into a UserError."""
+def reading(what: str, folder: Path, remedy: str, *, trusted: bool = False) -> Iterator[None]:
+    """Convert a library's errors for an unreadable model folder into a UserError.
+
+    The library executes code of the folder only if that is `trusted`.
+    """
     try:
-        yield
+        with nullcontext() if trusted else without_foreign_code():
+            yield
     except UNREADABLE as error:
         why = first_line(error) if folder.is_dir() else "the folder does not exist"
         raise UserError(f"the {what} {folder} cannot be read: {why}; {remedy}") from error

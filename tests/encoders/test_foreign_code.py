@@ -8,14 +8,17 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import mteb
 import pytest
 import torch
 from made_files import Payload
 from model_folders import edit
+from transformers import AutoTokenizer
 
 from harness.encoders.locate import FolderModel
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.encoders.teachers import open_teacher
+from harness.encoders.weights import reading
 from harness.errors import UserError
 from harness.toy import clip_folder, student_folder
 
@@ -161,3 +164,81 @@ def test_pickled_weights_execute_nothing(
     assert not mark.exists()
     torch.load(folder / name, weights_only=False)
     assert mark.exists(), "the payload works"
+
+
+def own_tokenizer(folder: Path, mark: Path) -> None:
+    """A tokenizer of the folder's own."""
+    edit(
+        folder / "tokenizer_config.json",
+        tokenizer_class="Strange",
+        auto_map={"AutoTokenizer": ["strange.Strange", "strange.Strange"]},
+    )
+    (folder / "strange.py").write_text(
+        "from pathlib import Path\n"
+        "from transformers import PreTrainedTokenizerFast\n"
+        f"Path({str(mark)!r}).touch()\n"
+        "class Strange(PreTrainedTokenizerFast):\n"
+        "    pass\n"
+    )
+
+
+def test_settings_of_a_clip_cannot_trust_its_own_code(mark: Path, tmp_path: Path) -> None:
+    clip = Path(shutil.copytree(clip_folder(), tmp_path / "clip"))
+    own_tokenizer(clip, mark)
+    settings = json.loads((clip / "open_clip_config.json").read_text())
+    settings["model_cfg"]["text_cfg"]["tokenizer_kwargs"] = {"trust_remote_code": True}
+    (clip / "open_clip_config.json").write_text(json.dumps(settings))
+    with pytest.raises(UserError, match="asks for trust_remote_code"):
+        open_teacher("open-clip", clip)
+    assert not mark.exists()
+
+
+def test_no_library_executes_code_where_a_folder_is_read(folder: Path, mark: Path) -> None:
+    """Whatever the library passes on to transformers."""
+    own_tokenizer(folder, mark)
+    with pytest.raises(UserError, match="cannot be read"), reading("folder", folder, "repair it"):
+        AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+    assert not mark.exists()
+    with reading("folder", folder, "repair it", trusted=True):
+        AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+    assert mark.exists()
+
+
+def test_a_text_tower_of_a_clip_brings_no_code(folder: Path, mark: Path, tmp_path: Path) -> None:
+    own_architecture(folder, mark)
+    clip = Path(shutil.copytree(clip_folder(), tmp_path / "clip"))
+    settings = json.loads((clip / "open_clip_config.json").read_text())
+    settings["model_cfg"]["text_cfg"] |= {
+        "hf_model_name": str(folder),
+        "hf_model_pretrained": False,
+    }
+    (clip / "open_clip_config.json").write_text(json.dumps(settings))
+    with pytest.raises(UserError, match="cannot be read"):
+        open_teacher("open-clip", clip)
+    assert not mark.exists()
+
+
+def test_a_network_of_timm_brings_no_code(folder: Path, mark: Path) -> None:
+    own_architecture(folder, mark)
+    described = {"architecture": "strange", "pretrained_cfg": {"custom_load": True}}
+    edit(folder / "config.json", **described)
+    with pytest.raises(UserError, match="cannot be read"):
+        open_teacher("timm", folder)
+    assert not mark.exists()
+
+
+def test_a_data_set_of_mteb_executes_no_script(
+    mark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A data set of the hub may hold a script of its name, and a task may say that it is trusted."""
+    script = tmp_path / "scripted" / "scripted.py"
+    script.parent.mkdir()
+    script.write_text(f"from pathlib import Path\nPath({str(mark)!r}).touch()\n")
+    task = mteb.get_task("STSBenchmark")
+    dataset = {"path": str(script.parent), "revision": "main", "trust_remote_code": True}
+    monkeypatch.setattr(
+        type(task), "metadata", task.metadata.model_copy(update={"dataset": dataset})
+    )
+    with pytest.raises(Exception, match=r"scripts are no longer supported|No .* found|doesn't"):
+        task.load_data()
+    assert not mark.exists()
