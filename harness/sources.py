@@ -22,9 +22,9 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from harness.caches import cached_note, known_hash
+from harness.caches import cache_folder, cached_note, keep_text, known_hash
 from harness.errors import MissingData, UserError
-from harness.files import expand, open_regular, text_hash
+from harness.files import expand, open_regular, read_note, sealed, text_hash
 from harness.formatting import duration, fixed
 from harness.tables import parts_of
 
@@ -265,9 +265,50 @@ def file_hash(path: Path) -> str:
         key = text_hash(f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ctime_ns}")
         return known_hash(f"hashes/{key}", lambda: _HASHING.file(path, stat.st_size))
     except OSError as error:
-        raise UserError(
-            f"{path} cannot be read ({error.strerror}); put a readable file in its place"
-        ) from error
+        raise _unreadable(path, error) from error
+
+
+def hashes_within(folder: Path, files: Sequence[Path]) -> list[str]:
+    """SHA-256 (hex) of the bytes of files below a folder, in order, each computed once.
+
+    A file is known again by its size and both times, as by `file_hash`; since a folder may have
+    100,000 images, one note holds those of all its files. Raises UserError if one is not a regular
+    file or cannot be read.
+    """
+    note = f"hashes/folder-{text_hash(str(folder.resolve()))}.json"
+    known = dict(read_note(cache_folder() / note, "the files will be hashed again") or {})
+    hashes = []
+    is_new = False
+
+    for path in files:
+        try:
+            stat = path.stat()
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+        name = path.relative_to(folder).as_posix()
+        state = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+        *known_state, content = known.get(name, [""])
+        if known_state != state:
+            content = _hash_bytes(path, stat.st_size)
+            known[name] = [*state, content]
+            is_new = True
+        hashes.append(content)
+
+    if is_new:
+        keep_text(note, sealed(json.dumps(known)))
+    return hashes
+
+
+def _hash_bytes(path: Path, size: int) -> str:
+    try:
+        return _HASHING.file(path, size)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> UserError:
+    return UserError(f"{path} cannot be read ({error.strerror}); put a readable file in its place")
 
 
 class Hashing:

@@ -19,7 +19,7 @@ from harness.arrays import check_features, read_features
 from harness.encoders.media import Encoded, Pixels
 from harness.errors import RESTORE, UserError
 from harness.formatting import first_of
-from harness.sources import OWN_FILE, FileSource, Missing, Source, digest, placed
+from harness.sources import OWN_FILE, FileSource, Missing, Source, digest, hashes_within, placed
 from harness.tables import read_columns
 
 log = logging.getLogger(__name__)
@@ -33,9 +33,6 @@ COLUMN = "jpeg"
 class CaptionImages(Source):
     """The images of a captions file: files of a folder named by image_id, or the column `jpeg` of
     the file.
-
-    The fingerprint covers names and sizes: hashing 80,000 files before every command would take
-    minutes.
     """
 
     def __init__(
@@ -47,6 +44,7 @@ class CaptionImages(Source):
         named: Source | None = None,
     ) -> None:
         """`named` is the file with the ids, if the captions file has none."""
+        self.files = (images,)
         self.captions, self.images, self.how, self._ids, self._named = (
             captions,
             images,
@@ -62,33 +60,20 @@ class CaptionImages(Source):
         return [*absent, Missing(self.images, f"{self.how}; this teacher needs the image files")]
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of names and sizes of the images; the column is covered by the fingerprint of the
+        """Hash of names and contents of the images; the column is covered by the fingerprint of the
         captions.
         """
         if self.images == COLUMN:
             return digest("images", COLUMN)
-        return digest(
-            "images",
-            [
-                [path.relative_to(placed(root, self.images)).as_posix(), path.stat().st_size]
-                for path in self._files(root)
-            ],
-        )
+
+        folder, files = placed(root, self.images), self._files(root)
+        names = [path.relative_to(folder).as_posix() for path in files]
+        contents = hashes_within(folder, files)
+        return digest("images", [list(pair) for pair in zip(names, contents, strict=True)])
 
     def pixels(self, root: Path | None, count: int) -> Pixels:
         names = cache(lambda: self._names(root))
-        return Pixels(
-            self._reader(root),
-            lambda number: names()[number],
-            count,
-            lambda: digest(self.fingerprint(root), *self._times(root)),
-        )
-
-    def _times(self, root: Path | None) -> list[int]:
-        """The modification times of the image files: one that was replaced may have the same size."""
-        return (
-            [] if self.images == COLUMN else [file.stat().st_mtime_ns for file in self._files(root)]
-        )
+        return Pixels(self._reader(root), lambda number: names()[number], count)
 
     def _names(self, root: Path | None) -> list[str]:
         """The ids of the images. Raises UserError if the captions file has none."""

@@ -34,6 +34,7 @@ from harness.sources import (
     absent,
     digest,
     file_hash,
+    hashes_within,
     installed,
     placed,
     reading_code,
@@ -333,9 +334,9 @@ class LabelledAudio(CorpusSource):
             if path.is_file()
             else sorted(item for item in path.rglob("*.*") if item.is_file())
         )
-        return digest(
-            [[file.relative_to(path.parent).as_posix(), file_hash(file)] for file in files]
-        )
+        names = [file.relative_to(path.parent).as_posix() for file in files]
+        hashes = hashes_within(path.parent, files)
+        return digest([list(pair) for pair in zip(names, hashes, strict=True)])
 
 
 def _samples_of(files: Sequence[tuple[str, Path]], row: int) -> tuple[int, np.ndarray]:

@@ -34,7 +34,7 @@ from harness.sources import (
     Missing,
     absent,
     digest,
-    file_hash,
+    hashes_within,
     installed,
     placed,
 )
@@ -123,7 +123,9 @@ class LabelledImages(CorpusSource):
         """
         path = placed(self.require(root), self.path)
         files = _listed(path)
-        content = [[file.relative_to(path.parent).as_posix(), file_hash(file)] for file in files]
+        names = [file.relative_to(path.parent).as_posix() for file in files]
+        hashes = hashes_within(path.parent, files)
+        content = [list(pair) for pair in zip(names, hashes, strict=True)]
         return digest(
             VIEWS_VERSION, content, self.size, self.labelled, self.per_class, self.sample_seed
         )

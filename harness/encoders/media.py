@@ -181,14 +181,9 @@ class Pixels(Sequence[np.ndarray]):
         read: Callable[[int], Encoded],
         name: Callable[[int], str],
         count: int,
-        content: Callable[[], str] = str,
     ) -> None:
-        """`read` and `name` return the encoded file and the name of an image number below `count`.
-
-        `content` returns the fingerprint of images that the fingerprint of their captions does not
-        cover.
-        """
-        self._read, self._name, self.content = read, name, content
+        """`read` and `name` return the encoded file and the name of an image number below `count`."""
+        self._read, self._name = read, name
         self._every = self._numbers = range(count)
         #: of all slices: one thread per core, since Pillow releases the interpreter's lock, and
         #: what they are to make

@@ -23,7 +23,7 @@ from harness.code import code_of
 from harness.corpora.base import Pairs
 from harness.encoders.features import ComputeRows, Stacked, cached_features
 from harness.encoders.locate import HubModel, MissingModel, ModelSource
-from harness.encoders.media import DECODING, Pixels
+from harness.encoders.media import DECODING
 from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
 from harness.errors import UnavailableError, UserError
 from harness.evaluation.retrieval import RetrievalTask
@@ -182,14 +182,11 @@ class NamedTeacher:
         stored = (
             self.of == "image" and self.name in pairs.features if of_task else self.is_stored(owner)
         )
-        # files of images that were replaced, which planning does not read
-        files = (
-            pairs.images.content()
-            if self.of == "image" and isinstance(pairs.images, Pixels) and not stored
-            else ""
-        )
+        reads_pixels = self.of == "image" and not stored
+        if isinstance(owner, UsedCorpus) and owner.pixels is not None and reads_pixels:
+            owner.pixels.current()
         return cached_features(
-            digest(self.key(owner), files),
+            self.key(owner),
             pairs.image_count if self.of == "image" else len(pairs),
             self._from_file(owner, pairs)
             if stored

@@ -1,4 +1,4 @@
-"""The table of right values: every trial of every `*_trials.py` beside this file."""
+"""The table of right values: every trial of every `trials_*.py` beside this file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from trial import Trial
 
 TRIALS: list[Trial] = []
-for path in sorted(Path(__file__).parent.glob("*_trials.py")):
+for path in sorted(Path(__file__).parent.glob("trials_*.py")):
     TRIALS += import_module(path.stem).TRIALS
 
 

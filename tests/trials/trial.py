@@ -1,6 +1,6 @@
 """A trial: small inputs that somebody had, and what is right of them.
 
-A module `*_trials.py` in this folder holds a list `TRIALS`. A row that was wrong once is added with
+A module `trials_*.py` in this folder holds a list `TRIALS`. A row that was wrong once is added with
 its right value, which was computed or read without the harness, and is never removed.
 """
 
