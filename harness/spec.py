@@ -34,10 +34,12 @@ DEFAULT_READING = "paper"
 UNTRAINED = "none"
 #: the method that others are tested against
 BASELINE = "simcse"
+#: the control that gives each image the features of the image network before it was trained
+UNTRAINED_IMAGES = "untrained"
 #: image teachers of control experiments: features of the rows in another order, of rows drawn at
 #: random with replacement, or noise; 'permuted' gives each image the features of another one, which
 #: all its captions share
-CONTROLS = ("shuffled", "random", "noise", "permuted")
+CONTROLS = ("shuffled", "random", "noise", "permuted", UNTRAINED_IMAGES)
 #: values of a teacher option that name no teacher of a profile
 NO_TEACHER = ("default", "none", *CONTROLS)
 #: more seeds than this are a mistake, such as a single seed typed without its comma

@@ -28,7 +28,15 @@ from harness.planning.teachers import (
 from harness.registry import suggest
 from harness.setting import kept_rows
 from harness.sources import Checkable, Missing, digest
-from harness.spec import CONTROLS, RUN, FeatureKind, RunSpec, Stream, fresh_size
+from harness.spec import (
+    CONTROLS,
+    RUN,
+    UNTRAINED_IMAGES,
+    FeatureKind,
+    RunSpec,
+    Stream,
+    fresh_size,
+)
 from harness.store import BACKEND_VERSION
 from harness.training.batching import batch_counts
 
@@ -196,7 +204,7 @@ class Experiment:
             return identity | ({"heads": heads} if heads else {}) | ({"code": code} if code else {})
         identity |= {
             "backend": BACKEND_VERSION,
-            "training": run.training.model_dump(),
+            "training": run.training.recorded,
             "setting": run.spec.setting.name,
             "corpora": [corpus.read.fingerprint for corpus in self.corpora],
             "features": {role: features.identity for role, features in self.features.items()},
@@ -314,7 +322,16 @@ class Experiments:
     ) -> RoleFeatures:
         """The features that a method asks for, over these pair corpora. Raises UserError."""
         name = asked.teacher
-        if name in (*CONTROLS, "default"):
+        if name == UNTRAINED_IMAGES:
+            untrained = self.inventory.profile.untrained_images
+            if untrained is None:
+                raise UnavailableError(
+                    f"{run.spec.variant} needs features of an untrained image network; give the profile a top-level "
+                    "key untrained_images = TEACHER"
+                )
+            name = untrained
+            asked = Feature(untrained, asked.of)
+        elif name in (*CONTROLS, "default"):
             default = self.inventory.profile.images
             if default is None:
                 raise UnavailableError(

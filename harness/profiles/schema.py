@@ -114,6 +114,21 @@ class Training(Table):
         ),
     ] = "fp32"
     compile: Annotated[bool, Field(description="torch.compile the encoder")] = False
+    checkpoint: Annotated[
+        Literal["best", "last"],
+        Field(description="the weights that are scored: of the best dev score, or of the last step"),
+    ] = "best"
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The values that identify a run and that its result records.
+
+        `checkpoint` is left out where it is `best`, which all runs had before it was a value.
+        """
+        values = self.model_dump()
+        if self.checkpoint == "best":
+            del values["checkpoint"]
+        return values
 
     @model_validator(mode="after")
     def _warm_up_ends(self) -> Self:
@@ -429,6 +444,10 @@ class Profile(Table):
     ] = None
     description: Annotated[str, Field(description="one line for `harness list profiles`")]
     images: Annotated[str | None, Field(description="the default image teacher")] = None
+    untrained_images: Annotated[
+        str | None,
+        Field(description="the default image teacher before training, for images=untrained"),
+    ] = None
     dev: Annotated[Name, Field(description="the similarity task that selects the best checkpoint")]
     defaults: Annotated[Defaults, Field(description="what a command without further options runs")]
     corpora: Annotated[dict[str, Corpus], Field(description="training data, by name")]

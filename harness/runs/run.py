@@ -69,7 +69,7 @@ def result_of(
         group=run.group,
         hyperparameters={
             "method": dict(resolved.hyperparameters.named()),
-            "training": resolved.training.model_dump() if resolved.trains else {},
+            "training": resolved.training.recorded if resolved.trains else {},
             "encoder": {"pooling": resolved.pooling},
         },
         teachers={
@@ -82,8 +82,8 @@ def result_of(
             metric="spearman",
             steps=record.dev_steps,
             scores=record.dev_scores,
-            best_step=record.best_step,
-            best_score=record.best,
+            best_step=record.kept_step,
+            best_score=record.kept_score,
         ),
         losses=LossCurves(steps=record.loss_steps, terms=record.losses),
         train_seconds=record.seconds,

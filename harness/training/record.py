@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +22,8 @@ class TrainingRecord:
     `losses[term][i]` is the mean of a term up to step `loss_steps[i]`, None where it did not occur.
     `gradients` has, by stream, the steps at which they were measured, with each term's share and
     cosine (`harness.training.gradients`). `flops` (`harness.encoders.flops`) are None where an
-    earlier version has begun the training.
+    earlier version has begun the training. `checkpoint` says whose weights are kept: those of the
+    best dev score, or of the last one.
     """
 
     loss_steps: list[int] = field(default_factory=list)
@@ -34,16 +35,27 @@ class TrainingRecord:
         field(default_factory=dict)
     )
     flops: int | None = None
+    checkpoint: Literal["best", "last"] = "best"
 
     @property
-    def best(self) -> float | None:
-        return max(self.dev_scores, default=None)
+    def kept_step(self) -> int | None:
+        """The step whose weights are kept: of the first best dev score, or of the last one."""
+        point = self._kept_point
+        return None if point is None else self.dev_steps[point]
 
     @property
-    def best_step(self) -> int | None:
-        return (
-            self.dev_steps[self.dev_scores.index(max(self.dev_scores))] if self.dev_scores else None
-        )
+    def kept_score(self) -> float | None:
+        """The dev score of the weights that are kept."""
+        point = self._kept_point
+        return None if point is None else self.dev_scores[point]
+
+    @property
+    def _kept_point(self) -> int | None:
+        if not self.dev_scores:
+            return None
+        if self.checkpoint == "last":
+            return len(self.dev_scores) - 1
+        return self.dev_scores.index(max(self.dev_scores))
 
     def add_losses(self, step: int, means: Mapping[str, float]) -> None:
         """Add a point to the loss curve. Raises TrainingError for a term that is not finite."""
@@ -57,9 +69,11 @@ class TrainingRecord:
         for name, values in self.losses.items():
             values.append(means.get(name))
 
-    def add_dev(self, step: int, score: float) -> None:
+    def add_dev(self, step: int, score: float) -> bool:
+        """Add a dev score; return whether the weights of this step are now those to keep."""
         self.dev_steps.append(step)
         self.dev_scores.append(score)
+        return self.kept_step == step
 
 
 class LossWindow:

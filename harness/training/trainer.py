@@ -95,7 +95,7 @@ class Trainer:
             cast(Encode, torch.compile(student, dynamic=True)) if training.compile else student
         )
         self.encode = Chunked(whole, chunk)
-        self.record = TrainingRecord(flops=0)
+        self.record = TrainingRecord(flops=0, checkpoint=training.checkpoint)
         self._vectors: list[Tensor] = []
         self._weights = layer_weights(student)
         self.window = LossWindow()
@@ -252,19 +252,18 @@ class Trainer:
             raise TrainingError(
                 f"no loss of {self.method.origin} up to step {done} depends on the encoder, so it learns nothing"
             )
-        better = False
+        keep = False
         if due:
             score = float(self.dev(self.student.embed))
-            better = self.record.best is None or score > self.record.best
-            self.record.add_dev(done, score)
+            keep = self.record.add_dev(done, score)
         stopping = stop_requested()
         late = time.monotonic() - self._saved_at >= SAVE_EVERY_S and self.window.is_finite
-        if better or late or stopping or done == self.steps:
+        if keep or late or stopping or done == self.steps:
             for why in self.method.misfits(self._built):
                 raise TrainingError(f"{self.method.origin} cannot be saved and loaded: {why}")
             self.folder.save(self._state(done))
             self._saved_at = time.monotonic()
-        if better:  # after the checkpoint, from which a lost best model can be saved again
+        if keep:  # after the checkpoint, from which a lost model can be saved again
             self.folder.keep_best(self.student, self.method, done)
         if terms or due:
             last = self.record.dev_scores[-1] if self.record.dev_scores else None
@@ -352,22 +351,22 @@ class Trainer:
         return 0
 
     def _restore_best(self, step: int, then: str) -> bool:
-        """Whether the best model up to a checkpoint's step exists; it is saved again if the
-        checkpoint is the best.
+        """Whether the model kept up to a checkpoint's step exists; it is saved again if it is
+        that of the checkpoint.
         """
-        best = self.record.best_step
-        if best is None or self.folder.restore_best(best, "saved again" if best == step else then):
+        kept = self.record.kept_step
+        if kept is None or self.folder.restore_best(kept, "saved again" if kept == step else then):
             return True
-        if best == step:
+        if kept == step:
             self.folder.keep_best(self.student, self.method, step)
-        return best == step
+        return kept == step
 
     def _load_best(self) -> None:
         """Load the best model. Raises TrainingError if it is damaged or not that of the record."""
         try:
             step = self.folder.load_best(self.student, self.method)
-            if step != self.record.best_step:
-                raise DamagedError(f"it is of step {step}, not of step {self.record.best_step}")
+            if step != self.record.kept_step:
+                raise DamagedError(f"it is of step {step}, not of step {self.record.kept_step}")
         except DamagedError as error:
             raise TrainingError(
                 f"the best model in {self.folder.path} is damaged: {error}; run the same command to train it again"

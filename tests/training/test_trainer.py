@@ -365,7 +365,7 @@ def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_befo
     flip(TrainingFolder(tmp_path).checkpoints()[0], 0.5)
     again = scored({4: 1.0, 5: 1.0, 6: 1.0})
     record = again.run()
-    assert (again.first, record.best, record.best_step) == (3, 2.0, 2)
+    assert (again.first, record.kept_score, record.kept_step) == (3, 2.0, 2)
     torch.testing.assert_close(weights(again), second[0], rtol=0, atol=0)
     assert TrainingFolder(tmp_path).has_ended
     assert {path.name for path in tmp_path.iterdir() if path.suffix != ".damaged"} == {
@@ -445,10 +445,10 @@ def test_a_term_that_appears_later_or_not_again_leaves_gaps_and_the_best_step_is
     record.add_losses(30, {"info": 2.0})
     assert record.loss_steps == [10, 20, 30]
     assert record.losses == {"text": [1.0, 0.5, None], "info": [None, 3.0, 2.0]}
-    assert (record.best, record.best_step) == (None, None)
+    assert (record.kept_score, record.kept_step) == (None, None)
     for step, score in ((5, 1.0), (10, 3.0), (15, 3.0), (20, 2.0)):
         record.add_dev(step, score)
-    assert (record.best, record.best_step) == (3.0, 10)
+    assert (record.kept_score, record.kept_step) == (3.0, 10)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
