@@ -42,6 +42,9 @@ UNTRAINED_IMAGES = "untrained"
 CONTROLS = ("shuffled", "random", "noise", "permuted", UNTRAINED_IMAGES)
 #: values of a teacher option that name no teacher of a profile
 NO_TEACHER = ("default", "none", *CONTROLS)
+#: values of a training that were added later, and what all trainings before had; with these a run
+#: keeps the identity that it had without them
+LATER_VALUES: dict[str, OptionValue] = {"checkpoint": "best"}
 #: more seeds than this are a mistake, such as a single seed typed without its comma
 MOST_SEEDS = 10_000
 #: a name with more levels of brackets is a mistake

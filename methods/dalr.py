@@ -202,7 +202,7 @@ class DALRHyperparameters(Hyperparameters):
         "default",
         origin="text",
         source="section 4.1",
-        unit="image teacher, or a control: shuffled, random, noise, permuted",
+        unit="image teacher, or a control: shuffled, random, noise, permuted, untrained",
         teacher=True,
     )
     text: str = hyper(

@@ -130,7 +130,7 @@ class KDMCSEHyperparameters(Hyperparameters):
         "default",
         origin="text",
         source="section 4.2",
-        unit="image teacher, or a control: shuffled, random, noise, permuted",
+        unit="image teacher, or a control: shuffled, random, noise, permuted, untrained",
         teacher=True,
     )
     text: str = hyper(

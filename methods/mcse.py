@@ -48,7 +48,7 @@ class MCSEHyperparameters(Hyperparameters):
         "default",
         origin="text",
         source="section 4.1, Tables 2 and 7",
-        unit="image teacher, or a control: shuffled, random, noise, permuted",
+        unit="image teacher, or a control: shuffled, random, noise, permuted, untrained",
         teacher=True,
     )
     text_teacher: str = hyper(

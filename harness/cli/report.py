@@ -23,10 +23,16 @@ from harness.cli.options import (
     results_option,
 )
 from harness.cli.output import echo, plain_table, read_results, waiting, warn
-from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, TableFormat
+from harness.command_line import (
+    DEFAULT_MARGIN,
+    DEFAULT_REPORT,
+    TABLE_FORMATS,
+    TableFormat,
+    parse_overrides,
+)
 from harness.errors import PlugInError, UserError
 from harness.formatting import count_of, fixed, from_markdown
-from harness.spec import MOST_SEEDS, Variant
+from harness.spec import MOST_SEEDS, Variant, split
 
 if TYPE_CHECKING:
     from harness.commands import Commands
@@ -37,6 +43,8 @@ F = TypeVar("F", bound=Callable[..., object])
 
 #: seconds between two reports of runs in progress
 FOLLOW_S = 60.0
+#: budgets whose ratio is at most this are equal
+SAME_BUDGET = 1.01
 _POSITIVE = click.FloatRange(0.0, 1e6, True)
 
 
@@ -228,8 +236,8 @@ def compare(
 
 
 def _check_budgets(comparison: Comparison, name: str, commands: Commands) -> None:
-    """Raise UserError where the two sides differ by more than 1 %, with the command that makes them
-    equal.
+    """Raise UserError where the two sides differ by more than 1 %, in what was spent or up to the
+    weights that are scored, with the command that makes them equal.
     """
     from harness.reporting.seeds.spent import BUDGET
 
@@ -239,16 +247,46 @@ def _check_budgets(comparison: Comparison, name: str, commands: Commands) -> Non
         raise UserError(
             f"{less.name} has no count of {BUDGET[name]}: it trains nothing, or its results are older"
         )
-    if (ratio := numbers[1] / numbers[0]) <= 1.01:
+    ratio = numbers[1] / numbers[0]
+    if ratio <= SAME_BUDGET:
+        _check_scored(comparison, name, commands)
         return
     label, known = less.label, Variant.parse(less.label.variant)
     steps = {**dict(known.options), "steps": round(less.spent.budget["steps"] * ratio)}
     longer = str(Variant.make(known.name, steps, known.reading))
     command = commands.run(
-        profile=label.profile, methods=longer, settings=label.setting, encoders=label.encoder
+        profile=label.profile,
+        methods=longer,
+        settings=label.setting,
+        encoders=label.encoder,
+        set=parse_overrides(split(label.overrides)) if label.overrides else {},
     )
     said = f"{more.name} has {ratio:.2f} times as many {BUDGET[name]} as {less.name}"
     raise UserError(f"{said}; `{command}` makes them equal, then compare {longer}")
+
+
+def _check_scored(comparison: Comparison, name: str, commands: Commands) -> None:
+    """Raise UserError where trainings of equal budgets are scored by weights of unequal ones."""
+    from harness.reporting.seeds.spent import BUDGET
+
+    rows = (comparison.a, comparison.b)
+    less, more = sorted(rows, key=lambda row: row.spent.compared(name))
+    ratio = more.spent.compared(name) / less.spent.compared(name)
+    if ratio <= SAME_BUDGET:
+        return
+    label = less.label
+    command = commands.run(
+        profile=label.profile,
+        methods=[row.label.variant for row in rows],
+        settings=label.setting,
+        encoders=label.encoder,
+        set={"checkpoint": "last"},
+    )
+    raise UserError(
+        f"the trainings are equal, but the weights that are scored are not: those of {more.name} have seen "
+        f"{ratio:.2f} times as many {BUDGET[name]} as those of {less.name} ({more.spent.texts()['steps']} steps against "
+        f"{less.spent.texts()['steps']}); `{command}` scores the last weights, then compare with --set checkpoint=last"
+    )
 
 
 def _show_comparison(comparison: Comparison, commands: Commands) -> None:

@@ -157,8 +157,9 @@ def _show_run(result: Result) -> None:
             if result.dev.scores
             else ""
         )
+        checkpoint = result.training.get("checkpoint", "best")
         echo(
-            f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}{last}"
+            f"{checkpoint} {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}{last}"
         )
     spent = Spent.of(frames, [0]).texts()
     echo(f"budget: {', '.join(f'{value} {what}' for what, value in spent.items())}")

@@ -15,7 +15,15 @@ from harness.code import declarations
 from harness.errors import UserError
 from harness.formatting import count_of
 from harness.method.declared import declared_method
-from harness.spec import CONTROLS, DEFAULT_READING, UNTRAINED, SpecError, Variant, split_teachers
+from harness.spec import (
+    CONTROLS,
+    DEFAULT_READING,
+    UNTRAINED,
+    UNTRAINED_IMAGES,
+    SpecError,
+    Variant,
+    split_teachers,
+)
 
 #: readings in words, in brackets after the method's title
 _READINGS = {"official": "public code", "fixed": "corrected"}
@@ -113,6 +121,8 @@ def _option(method: str, key: str, value: str) -> str:
         return f"tuned ({count_of(int(number), 'trial')}{tried and f': {tried}'})"
     if value in CONTROLS:
         things = "images" if key == "image" else option_title(key)
+        if value == UNTRAINED_IMAGES:
+            return f"{things} through an untrained network"
         return f"noise as {things}" if value == "noise" else f"{value} {things}"
     if value.startswith("run:"):
         try:

@@ -204,7 +204,7 @@ class Experiment:
             return identity | ({"heads": heads} if heads else {}) | ({"code": code} if code else {})
         identity |= {
             "backend": BACKEND_VERSION,
-            "training": run.training.recorded,
+            "training": run.training.identity,
             "setting": run.spec.setting.name,
             "corpora": [corpus.read.fingerprint for corpus in self.corpora],
             "features": {role: features.identity for role, features in self.features.items()},

@@ -203,7 +203,7 @@ def _values(run: Resolved) -> list[Any]:
 def _stored(result: Result, run: Resolved) -> list[Any]:
     """A result's values under the names that the run has now."""
     method: Mapping[str, OptionValue] = result.hyperparameters["method"]  # type: ignore[assignment]
-    training = result.hyperparameters["training"]
+    training = result.training
     return [
         result.spec.variant.reading,
         {name: method.get(name) for name in run.identity},

@@ -9,7 +9,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from harness import registry
-from harness.spec import MOST_SEEDS, OptionValue, Variant, parse_encoder, parse_setting
+from harness.spec import (
+    LATER_VALUES,
+    MOST_SEEDS,
+    OptionValue,
+    Variant,
+    parse_encoder,
+    parse_setting,
+)
 from harness.tomlfiles import Commit, Name, Table
 
 #: a number of rows, steps or tokens; a larger one is a mistake
@@ -116,18 +123,18 @@ class Training(Table):
     compile: Annotated[bool, Field(description="torch.compile the encoder")] = False
     checkpoint: Annotated[
         Literal["best", "last"],
-        Field(description="the weights that are scored: of the best dev score, or of the last step"),
+        Field(
+            description="the weights that are scored: of the best dev score, or of the last step"
+        ),
     ] = "best"
 
     @property
-    def recorded(self) -> dict[str, Any]:
-        """The values that identify a run and that its result records.
-
-        `checkpoint` is left out where it is `best`, which all runs had before it was a value.
-        """
+    def identity(self) -> dict[str, Any]:
+        """The values that identify a run: all but those that change nothing of earlier runs."""
         values = self.model_dump()
-        if self.checkpoint == "best":
-            del values["checkpoint"]
+        for name, earlier in LATER_VALUES.items():
+            if values[name] == earlier:
+                del values[name]
         return values
 
     @model_validator(mode="after")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 from harness.formatting import for_csv
 from harness.method.naming import name_of
 from harness.reporting.seeds.cells import Cell, Label
-from harness.reporting.seeds.spent import BUDGET
+from harness.reporting.seeds.spent import BUDGET, SCORED
 from harness.reporting.seeds.summary import SummaryTable, shown_scores
 from harness.store import Frames, Result, frames_of, lines_of, metrics_of
 
@@ -58,7 +58,7 @@ COLUMNS = (
         "seeds_to_decide",
         "command",
     ),
-    *("flip", *BUDGET, "minutes"),
+    *("flip", *SCORED, *BUDGET, "minutes"),
 )
 #: column -> value; None or no value is an empty field
 CsvFields = dict[str, object]
@@ -83,6 +83,7 @@ def summary_rows(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFiel
                 "group": row.group,
                 "seeds": " ".join(map(str, row.seeds)),
             }
+            shared |= {f"scored_{name}": value for name, value in row.spent.scored.items()}
             shared |= {**row.spent.budget, "minutes": median(row.spent.minutes)}
             for column, cell in (
                 (column, row.cells[column]) for column in table.columns if column in row.cells
@@ -122,7 +123,7 @@ def measured_fields(cell: Cell, against: str | None) -> CsvFields:
 #: (SUITE.TASK.METRIC) follow, empty where a run has none
 RUN_COLUMNS = (
     *("profile", "variant", "name", "method", "setting", "encoder", "seed", "overrides"),
-    *("fingerprint", "group", "backend", "dev", "last_dev", *BUDGET, "minutes"),
+    *("fingerprint", "group", "backend", "dev", "last_dev", *SCORED, *BUDGET, "minutes"),
 )
 
 

@@ -69,7 +69,7 @@ def result_of(
         group=run.group,
         hyperparameters={
             "method": dict(resolved.hyperparameters.named()),
-            "training": resolved.training.recorded if resolved.trains else {},
+            "training": resolved.training.model_dump() if resolved.trains else {},
             "encoder": {"pooling": resolved.pooling},
         },
         teachers={

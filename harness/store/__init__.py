@@ -4,6 +4,7 @@ of all scores.
 
 from harness.store.files import Store as Store
 from harness.store.files import find_results as find_results
+from harness.store.frames import COUNTED as COUNTED
 from harness.store.frames import FRAME_COLUMNS as FRAME_COLUMNS
 from harness.store.frames import PRESENT as PRESENT
 from harness.store.frames import UNKNOWN as UNKNOWN

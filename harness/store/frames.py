@@ -30,6 +30,7 @@ from harness.store.schema import (
     Protocol,
     Result,
     differences,
+    training_values,
     unscored_tasks,
 )
 
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
 #: judgements of an evaluation: a plan would use the same code, data and values of run and suite
 #: now; or unknown
 PRESENT, UNKNOWN = "present", ""
+
+#: what is counted of a training: columns of the frame, which has each of them up to the weights that
+#: are scored too, as `scored_NAME`
+COUNTED = ("steps", "text_rows", "other_rows", "flops")
 
 #: column of `Frames.flat` -> what it holds
 FRAME_COLUMNS: Mapping[str, str] = {
@@ -63,13 +68,17 @@ FRAME_COLUMNS: Mapping[str, str] = {
     "value": "the score; correlations are x 100",
     "finished": "when the suite was evaluated, ISO 8601 in UTC",
     "present": "'present', or what has changed since in code, data or values; empty where that is not known",
-    "dev": "best dev score of the run; missing for an untrained encoder",
+    "dev": "dev score of the weights that are scored; missing for an untrained encoder",
     "dev_task": "task that selected the run's weights; empty for an untrained encoder",
     "last_dev": "dev score at the last step",
     "steps": "steps of the training; missing for an untrained encoder",
     "text_rows": "rows of text that the training read, repeated ones counted; missing in results of schema 4",
     "other_rows": "images or recordings that it read, repeated ones counted; missing in results of schema 4",
     "flops": "operations of the encoder in training, counted by formula; missing in results of schema 4",
+    "scored_steps": "steps up to the weights that are scored",
+    "scored_text_rows": "rows of text up to these, in proportion to the steps",
+    "scored_other_rows": "images or recordings up to these, in proportion to the steps",
+    "scored_flops": "operations up to these, in proportion to the steps",
     "peak_memory_mb": "most memory in use, in MB: of the GPU, or of the process",
     "minutes": "training time in minutes, of this machine and its load",
 }
@@ -229,13 +238,12 @@ class Frames(Sequence[Result]):
         values = runs["hyperparameters"]
         return runs.assign(
             overrides=_named(runs["overrides_json"], lambda text: overrides_text(json.loads(text))),
-            training=_named(
-                values, lambda text: overrides_text(json.loads(text).get("training", {}))
-            ),
+            training=_named(values, lambda text: overrides_text(training_values(json.loads(text)))),
             pooling=_named(
                 values, lambda text: str(json.loads(text).get("encoder", {}).get("pooling", ""))
             ),
             minutes=runs["train_seconds"] / 60,
+            **_scored(runs),
         )
 
     @cached_property
@@ -432,6 +440,12 @@ def unscored(results: Sequence[Result]) -> dict[tuple[str, str], list[str]]:
 def overrides_text(overrides: Mapping[str, object]) -> str:
     """Overrides, or values of the training, as the frame's column holds them."""
     return ",".join(f"{key}={value}" for key, value in sorted(overrides.items()))
+
+
+def _scored(runs: pandas.DataFrame) -> Mapping[str, pandas.Series]:
+    """What trainings had read and computed when the weights that are scored were kept."""
+    share = runs["kept_step"] / runs["steps"]
+    return {f"scored_{name}": runs[name] * share for name in COUNTED}
 
 
 def earlier_backends(results: Sequence[Result]) -> str:

@@ -40,7 +40,7 @@ from harness.store.batches import batches_of
 from harness.store.schema import SCHEMA_VERSION, Evaluation, Result
 
 #: Increased when the columns change; each schema of results has indexes of its own.
-INDEX_VERSION: Final = 5
+INDEX_VERSION: Final = 6
 #: Folders with fewer files than this have no index: reading the files takes a few hundredths of a
 #: second.
 WORTH_FILES: Final = 200
@@ -70,8 +70,8 @@ _FIELDS = ("profile", "profile_origin", "fingerprint", "group", "started", "fini
 _NUMBERS = ("backend", "train_seconds", "peak_memory_mb")
 #: columns that tell whether a file has changed, as `_status` returns them
 _STATUS = ("size", "mtime", "ctime")
-#: `problem` is what is wrong with a file that cannot be used, `dev` the best dev score, `shares` of
-#: terms in JSON, and `batches` as `batches_of` gives them
+#: `problem` is what is wrong with a file that cannot be used, `dev` the dev score at the
+#: `kept_step`, `shares` of terms in JSON, and `batches` as `batches_of` gives them
 SCHEMA = pa.schema(
     {
         **dict.fromkeys(("path", "problem", "fingerprint", "started", "finished", "shares"), _OWN),
@@ -82,7 +82,8 @@ SCHEMA = pa.schema(
         "batches": _SHARED,
         **dict.fromkeys(("dev_task", "dev_metric", *JSON), _SHARED),
         **dict.fromkeys(
-            ("seed", "backend", "steps", "text_rows", "other_rows", *_STATUS), pa.int64()
+            ("seed", "backend", "steps", "text_rows", "other_rows", "kept_step", *_STATUS),
+            pa.int64(),
         ),
         **dict.fromkeys(
             ("dev", "last_dev", "flops", "train_seconds", "peak_memory_mb"), pa.float64()
@@ -147,6 +148,7 @@ def row_of(result: Result) -> dict[str, object]:
             name: getattr(result.budget, name, None)
             for name in ("text_rows", "other_rows", "flops")
         },
+        "kept_step": result.dev.best_step,
         "dev": result.dev.best_score,
         "last_dev": next(reversed(result.dev.scores), None),
         "dev_task": "" if result.dev.best_step is None else result.dev.task,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -19,7 +19,7 @@ from pydantic import (
 
 from harness.metrics import NO_SCORE, Metric
 from harness.sources import digest
-from harness.spec import NAMES, FeatureKind, OptionValue, RunSpec
+from harness.spec import LATER_VALUES, NAMES, FeatureKind, OptionValue, RunSpec
 
 SCHEMA_VERSION: Final = 5
 #: the schema of a record; those of 3 and 4 are read as they are, since later fields have defaults
@@ -201,6 +201,17 @@ class EncoderTrial(Record):
     views: Number
 
 
+def training_values(hyperparameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The training values of recorded hyperparameters, with those that were added later.
+
+    Empty for a method that does not train.
+    """
+    recorded = hyperparameters.get("training")
+    if not recorded:
+        return {}
+    return {**LATER_VALUES, **recorded}
+
+
 class Result(Record):
     """A finished run.
 
@@ -239,6 +250,11 @@ class Result(Record):
     trial: EncoderTrial | None = None
     gradients: dict[str, list[GradientPoint]] = {}
     budget: Budget | None = None
+
+    @property
+    def training(self) -> dict[str, JsonValue]:
+        """The values of the training, with those that were added later; empty without training."""
+        return training_values(self.hyperparameters)
 
     @property
     def shares(self) -> dict[str, float]:

@@ -58,7 +58,7 @@ def test_equal_budgets_are_compared_and_others_name_the_command_that_makes_them_
 ) -> None:
     store = Store(tmp_path / "results")
     for variant, text in (("simcse", 100), ("mcse", 200)):
-        budget = Budget(steps=50, text_rows=text, other_rows=0, flops=1e9 * text)
+        budget = Budget(steps=100, text_rows=text, other_rows=0, flops=1e9 * text)
         for seed in range(3):
             store.save(result(variant, seed, sts(ToySTS=70.0 + seed), budget=budget))
     store.save(result("none", 0, sts(ToySTS=60.0), setting="none", dev=(), losses={}))
@@ -68,11 +68,26 @@ def test_equal_budgets_are_compared_and_others_name_the_command_that_makes_them_
         code, out, error = typed(*compared, what)
         assert (code, out) == (2, "")
         assert f"mcse has 2.00 times as many {words} as simcse; `harness run" in error
-        assert "--methods 'simcse[steps=100]'" in error
-        assert "then compare simcse[steps=100]" in error
+        assert "--methods 'simcse[steps=200]'" in error
+        assert "then compare simcse[steps=200]" in error
     code, _, error = typed("compare", "mcse", "none", "--metric", "sts.Avg", "--equal", "steps")
     assert code == 2
     assert "none has no count of steps: it trains nothing" in error
+
+
+def test_trainings_of_equal_budgets_whose_scored_weights_have_seen_less_are_not_equal(
+    typed: Typed, tmp_path: Path
+) -> None:
+    store = Store(tmp_path / "results")
+    budget = Budget(steps=100, text_rows=6400, other_rows=0, flops=1e12)
+    for variant, dev in (("simcse", (60.0, 50.0)), ("mcse", (50.0, 60.0))):
+        for seed in range(3):
+            store.save(result(variant, seed, sts(ToySTS=70.0 + seed), dev=dev, budget=budget))
+    code, out, error = typed("compare", "mcse", "simcse", "--metric", "sts.Avg", "--equal", "rows")
+    assert (code, out) == (2, "")
+    assert "those of mcse have seen 2.00 times as many rows of text as those of simcse" in error
+    assert "(100 steps against 50 of 100)" in error
+    assert "--set checkpoint=last" in error
 
 
 def test_all_tests_in_one_table_and_one_sentence(put: Callable[..., None], typed: Typed) -> None:

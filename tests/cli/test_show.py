@@ -103,7 +103,8 @@ def test_a_run_is_shown_with_its_budget_the_parts_of_its_gradient_and_its_last_d
     out = typed("show", "mcse/toy/toy-bert/seed-0")[1]
     assert "best ToySTS-dev 60.00 at step 50; 40.00 at the last, 100\n" in out
     assert (
-        "budget: 100 steps, 6,400 rows of text, 3,200 rows of images or audio, 812 peak MB" in out
+        "budget: 50 of 100 steps, 3,200 of 6,400 rows of text, 1,600 of 3,200 rows of images or audio, 812 peak MB"
+        in out
     )
     lines = [line.split() for line in out.splitlines()]
     assert ["pairs", "text", "0.25", "0.75", "0.75", "0.50"] in lines

@@ -52,7 +52,7 @@ OTHER = {
     "batch_size": 32, "learning_rate": 5e-3, "epochs": 2, "steps": 10, "eval_every": 7, "max_length": 16,
     "warmup_steps": 5, "weight_decay": 0.1, "adam_epsilon": 1e-6, "unreached": "rest", "max_grad_norm": 0.5,
     "precision": "bf16",
-    "compile": True, "temperature": 0.1, "temperature_multimodal": 0.1, "lambda": 0.5, "projection_dim": 128,
+    "compile": True, "checkpoint": "last", "temperature": 0.1, "temperature_multimodal": 0.1, "lambda": 0.5, "projection_dim": 128,
     "view_reduction": "mean", "images": "shuffled", "without": "info", "text_teacher": "toy-clip",
     "pooling": "mean", "dropout": 0.2, "attention_dropout": 0.0,
 }  # fmt: skip
@@ -80,6 +80,15 @@ def test_every_hyperparameter_and_every_axis_change_the_fingerprint(
     tmp_path: Path, changes: dict[str, object]
 ) -> None:
     assert fingerprint(tmp_path, **changes) != fingerprint(tmp_path)
+
+
+def test_a_value_that_was_added_later_leaves_the_identity_of_earlier_runs_as_it_was(
+    tmp_path: Path,
+) -> None:
+    (run,) = plan(tmp_path).runs
+    assert run.experiment.resolved.training.checkpoint == "best"
+    assert "checkpoint" not in run.experiment.identity["training"]
+    assert fingerprint(tmp_path, overrides={"checkpoint": "best"}) == run.fingerprint
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,31 @@ def test_a_training_that_is_asked_to_stop_saves_its_step_and_ends_the_same(
     assert_same(stopped_and_resumed(lambda: trainer(tmp_path / "parts"), after), whole)
 
 
+def test_the_weights_of_the_last_step_are_scored_where_these_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dev score falls from the first, so that the best weights are others; also after a stop."""
+    monkeypatch.setitem(globals(), "TRAINING", TRAINING.model_copy(update={"checkpoint": "last"}))
+    last: list[dict[str, torch.Tensor]] = []
+
+    def falling(folder: str) -> Trainer:
+        training = text_trainer(tmp_path / folder)
+
+        def dev(embed: object) -> float:
+            last.append({name: value.clone() for name, value in weights(training).items()})
+            return -float(len(training.record.dev_steps))
+
+        training.dev = dev
+        return training
+
+    whole = falling("whole")
+    record = whole.run()
+    assert (record.kept_step, record.kept_score) == (TRAINING.steps, record.dev_scores[-1])
+    assert record.kept_score < record.dev_scores[0]
+    torch.testing.assert_close(weights(whole), last[-1], rtol=0, atol=0)
+    assert_same(stopped_and_resumed(lambda: falling("parts"), 4), whole)
+
+
 @pytest.mark.long  # compiling takes a minute
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 def test_a_compiled_training_computes_the_same_and_resumes_bit_for_bit(

@@ -391,7 +391,7 @@ def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str
         "curves": [_curve(*curve) for curve in run_curves(result)],
         "best": ""
         if best is None
-        else f"Best {fixed(best, 2)} at step {result.dev.best_step}{last}.",
+        else f"{str(result.training.get('checkpoint', 'best')).capitalize()} {fixed(best, 2)} at step {result.dev.best_step}{last}.",
         "values": {part: _texts(scores) for part, scores in values.items()},
         "command": commands.again(result),
         "facts": _texts(

@@ -10,6 +10,8 @@ what methods declare, never from scores:
 - unmatched images: the variant with their features shuffled, drawn at random, replaced by noise, or
   permuted: these last stay the same for all captions of an image, so that what they still gain is
   paraphrase, not sight;
+- images through the same image network with untrained weights, of which the profile names the
+  features: what the row gains beyond it comes from what the network was trained on;
 - text alone, on the same rows and steps: SimCSE in the same setting, and the variant with its
   method's `text_only`;
 - twice as much text in place of the images: SimCSE in the same setting with twice the steps or
@@ -46,6 +48,7 @@ from harness.spec import (
     MEDIA,
     RUN,
     UNTRAINED,
+    UNTRAINED_IMAGES,
     RunSpec,
     SpecError,
     Variant,
@@ -55,6 +58,7 @@ from harness.spec import (
 #: the method that is trained on the text of a stream alone
 TEXT_ONLY = {"sentences": BASELINE, "triplets": f"{BASELINE}-sup"}
 UNMATCHED = "training on unmatched images"
+UNTRAINED_NETWORK = "training on images through an untrained network"
 #: a loss term with a smaller share of the gradient in every batch cannot explain a difference
 LEAST_SHARE = 0.01
 
@@ -105,16 +109,19 @@ def controls_of(row: Row) -> Iterator[Control]:
         for key in declared.teacher_options
         if key.startswith("image") and not images & {*CONTROLS}
     ):
+        # only the profile's own image teacher can be shuffled or replaced by an untrained network
+        own = profile is not None and images == {profile.images}
         for value in CONTROLS if images else ():
-            # only the profile's own image teacher can be shuffled; with one caption an image, that
-            # is to permute
+            other = label._replace(variant=_with(variant, {key: value}))
+            if value == UNTRAINED_IMAGES:
+                at_hand = own and profile is not None and profile.untrained_images is not None
+                yield Control(UNTRAINED_NETWORK, other, needed=at_hand)
+                continue
+            # with one caption an image, to shuffle is to permute
             telling = value == "shuffled" or (
                 value == "permuted" and "captions=all" in label.setting
             )
-            needed = telling and profile is not None and images == {profile.images}
-            yield Control(
-                UNMATCHED, label._replace(variant=_with(variant, {key: value})), needed=needed
-            )
+            yield Control(UNMATCHED, other, needed=telling and own)
     if {"pairs", *MEDIA} & {*declared.streams}:
         texts = [TEXT_ONLY[stream] for stream in declared.streams if stream in TEXT_ONLY]
         others = [*texts, *([_with(variant, declared.text_only)] if declared.text_only else [])]
@@ -209,8 +216,28 @@ def rival_text(rival: Rival, row: Row, metric: Metric) -> str:
         trained_apart(row.training, rival.row.training),
     )
     sure += f", trained with {apart}" if apart else ""
+    if short := short_of_budget(rival.row, row):
+        sure += f", {short}"
     what = f"{rival.control.what} ({rival.row.label.name}) scores {fixed(mean, metric.digits)}"
     return f"{what}, {size} {side} {row.label.name} ({sure})"
+
+
+def short_of_budget(control: Row, row: Row) -> str:
+    """`not trained to its budget: scored at step 50 of 600, MCSE at 150 of 300`; empty for others.
+
+    A control is to be trained as far as the row, or further where its budget is larger: its weights
+    are those of an earlier step than the same share of its budget.
+    """
+    steps, row_steps = control.spent.budget.get("steps"), row.spent.budget.get("steps")
+    if not steps or not row_steps:
+        return ""
+    kept, row_kept = control.spent.compared("steps"), row.spent.compared("steps")
+    if kept / steps >= row_kept / row_steps:
+        return ""
+    return (
+        f"not trained to its budget: scored at step {kept:,.0f} of {steps:,.0f}, {row.label.name} at "
+        f"{row_kept:,.0f} of {row_steps:,.0f}"
+    )
 
 
 def control_text(some: Sequence[Rival], row: Row, metric: Metric) -> str:

@@ -1,4 +1,6 @@
-"""What the runs of a row read and computed, and the parts of their loss terms in gradients."""
+"""What the runs of a row read and computed, up to the weights that are scored and in all, and the
+parts of their loss terms in gradients.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from math import nan
 from statistics import median
 from typing import NamedTuple
 
-from harness.store import Frames
+from harness.store import COUNTED, Frames
 
 #: numbers of a budget: column of the frame of runs -> its words
 BUDGET = {
@@ -19,6 +21,8 @@ BUDGET = {
     "flops": "FLOPs",
     "peak_memory_mb": "peak MB",
 }
+#: the columns of what is counted up to the weights that are scored
+SCORED = tuple(f"scored_{name}" for name in COUNTED)
 MINUTES = "minutes (this machine)"
 
 
@@ -30,30 +34,57 @@ class Spent(NamedTuple):
     """Medians over runs by name of BUDGET, without those that results of schema 4 lack, and each
     training's minutes.
 
+    `scored` has what is counted of a training up to the weights that are scored, by the same names.
     `shares` has the largest share of the gradient that each loss term had in a batch of any run.
     """
 
     budget: Mapping[str, float] = {}
     minutes: tuple[float, ...] = ()
     shares: Mapping[str, float] = {}
+    scored: Mapping[str, float] = {}
 
     @classmethod
     def of(cls, frames: Frames, runs: Sequence[int]) -> Spent:
         """What runs have spent, which are rows of frames."""
-        numbers = {name: frames.numbers[name][[*runs]].tolist() for name in (*BUDGET, "minutes")}
-        columns = {name: [number for number in numbers[name] if number >= 0] for name in BUDGET}
-        budget = {name: float(median(values)) for name, values in columns.items() if values}
+        budget = _medians(frames, runs, {name: name for name in BUDGET})
+        scored = _medians(frames, runs, dict(zip(SCORED, COUNTED, strict=True)))
+        minutes = frames.numbers["minutes"][[*runs]].tolist()
         shares = [read_json(frames.table["shares"][row].as_py()) for row in runs]
         most = {term: max(one.get(term, 0.0) for one in shares) for each in shares for term in each}
-        return cls(budget, tuple(numbers["minutes"]), most)
+        return cls(budget, tuple(minutes), most, scored)
+
+    def compared(self, name: str) -> float:
+        """A number of the budget that stands beside scores: up to the weights that are scored."""
+        return self.scored.get(name, self.budget.get(name, 0.0))
 
     def numbers(self) -> dict[str, float]:
-        """The budget and the median of minutes, by their words."""
+        """The budget up to the weights that are scored and the median of minutes, by their words."""
         minutes = {MINUTES: median(self.minutes)} if self.minutes else {}
-        return {BUDGET[name]: value for name, value in self.budget.items()} | minutes
+        return {BUDGET[name]: self.compared(name) for name in self.budget} | minutes
 
     def texts(self) -> dict[str, str]:
-        """The budget in words, and the median and range of minutes."""
-        texts = {BUDGET[n]: f"{v:,.0f}" if v < 1e9 else f"{v:.3g}" for n, v in self.budget.items()}
+        """The budget in words, `50 of 300` where the weights that are scored had less than all, and
+        the median and range of minutes.
+        """
+        texts = {}
+        for name, spent in self.budget.items():
+            scored, whole = _amount(self.compared(name)), _amount(spent)
+            texts[BUDGET[name]] = whole if scored == whole else f"{scored} of {whole}"
         middle, low, high = (f"{of(self.minutes or [nan]):.2g}" for of in (median, min, max))
         return {**texts, MINUTES: middle if low == high else f"{middle} ({low} to {high})"}
+
+
+def _medians(frames: Frames, runs: Sequence[int], columns: Mapping[str, str]) -> dict[str, float]:
+    """The medians over runs of columns of frames, by a name for each, without numbers that are
+    missing in all of them.
+    """
+    medians = {}
+    for column, name in columns.items():
+        known = [number for number in frames.numbers[column][[*runs]].tolist() if number >= 0]
+        if known:
+            medians[name] = float(median(known))
+    return medians
+
+
+def _amount(number: float) -> str:
+    return f"{number:,.0f}" if number < 1e9 else f"{number:.3g}"

@@ -131,6 +131,8 @@ def test_twice_the_text_and_pictures_permuted_among_several_captions_are_control
     several = {**one, "setting": "flickr8k[captions=all]"}
     assert "mcse[images=permuted]" in wanted("mcse", image, several) - wanted("mcse", image, one)
     assert "mcse[images=permuted]" in wanted("mcse", image, one, needed=False)
+    assert "mcse[images=untrained]" in wanted("mcse", image, one), "its profile names the features"
+    assert "mcse[images=untrained]" not in wanted("mcse", {"image": "resnet"}, PAPER)
     for training, longer in (
         ({"steps": 300, "epochs": 1}, "simcse[steps=600]"),
         ({"epochs": 3}, "simcse[epochs=6]"),

@@ -14,7 +14,7 @@ from harness.papers.published import read_ablations, read_published
 from harness.reporting.sections.claims import claims_grid
 from harness.reporting.seeds.cells import Row
 from harness.reporting.seeds.choose import rows_by_label
-from harness.reporting.seeds.controls import powerless, removed_terms
+from harness.reporting.seeds.controls import powerless, removed_terms, short_of_budget
 from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.filled import filled_tables
 from harness.reporting.tables.paper_grids import paper_grid
@@ -77,6 +77,25 @@ def test_the_largest_share_of_any_batch_and_seed_counts() -> None:
     assert not removed_terms(full, elsewhere)
 
 
+def test_a_control_that_was_kept_early_in_its_budget_says_so() -> None:
+    budget = Budget(steps=600, text_rows=38_400, other_rows=0, flops=1e12)
+    longer = row(
+        *(
+            result("simcse[steps=600]", n, dev=(60.0, *[50.0] * 11), losses={}, budget=budget)
+            for n in range(3)
+        )
+    )
+    half = budget.model_copy(update={"steps": 300})
+    own = row(
+        *(result("mcse", n, dev=(50.0, 55.0, 60.0), losses={}, budget=half) for n in range(3))
+    )
+    said = "not trained to its budget: scored at step 50 of 600, MCSE at 150 of 300"
+    assert short_of_budget(longer, own) == said
+    assert short_of_budget(own, longer) == short_of_budget(own, own) == ""
+    last = row(*(result("simcse", n, dev=(50.0, 60.0), budget=budget) for n in range(3)))
+    assert short_of_budget(row(result("none", setting="none", dev=(), losses={})), last) == ""
+
+
 def test_what_runs_spent_is_a_median_and_minutes_have_their_range() -> None:
     budgets = [
         Budget(steps=400, text_rows=25_600, other_rows=rows, flops=3e12) for rows in (90, 100, 5000)
@@ -86,10 +105,10 @@ def test_what_runs_spent_is_a_median_and_minutes_have_their_range() -> None:
         for n, budget in enumerate(budgets)
     ]
     assert row(*runs).spent.texts() == {
-        "steps": "400",
-        "rows of text": "25,600",
-        "rows of images or audio": "100",
-        "FLOPs": "3e+12",
+        "steps": "100 of 400",
+        "rows of text": "6,400 of 25,600",
+        "rows of images or audio": "25 of 100",
+        "FLOPs": "7.5e+11 of 3e+12",
         "peak MB": "812",
         "minutes (this machine)": "2 (1 to 3)",
     }
