@@ -275,6 +275,7 @@ def _check_scored(comparison: Comparison, name: str, commands: Commands) -> None
     if ratio <= SAME_BUDGET:
         return
     label = less.label
+    steps = [row.spent.texts()["steps"] for row in (less, more)]
     command = commands.run(
         profile=label.profile,
         methods=[row.label.variant for row in rows],
@@ -284,8 +285,8 @@ def _check_scored(comparison: Comparison, name: str, commands: Commands) -> None
     )
     raise UserError(
         f"the trainings are equal, but the weights that are scored are not: those of {more.name} have seen "
-        f"{ratio:.2f} times as many {BUDGET[name]} as those of {less.name} ({more.spent.texts()['steps']} steps against "
-        f"{less.spent.texts()['steps']}); `{command}` scores the last weights, then compare with --set checkpoint=last"
+        f"{ratio:.2f} times as many {BUDGET[name]} as those of {less.name} ({steps[1]} steps against {steps[0]}); "
+        f"`{command}` scores the last weights, then compare with --set checkpoint=last"
     )
 
 

@@ -52,7 +52,8 @@ OTHER = {
     "batch_size": 32, "learning_rate": 5e-3, "epochs": 2, "steps": 10, "eval_every": 7, "max_length": 16,
     "warmup_steps": 5, "weight_decay": 0.1, "adam_epsilon": 1e-6, "unreached": "rest", "max_grad_norm": 0.5,
     "precision": "bf16",
-    "compile": True, "checkpoint": "last", "temperature": 0.1, "temperature_multimodal": 0.1, "lambda": 0.5, "projection_dim": 128,
+    "compile": True, "checkpoint": "last",
+    "temperature": 0.1, "temperature_multimodal": 0.1, "lambda": 0.5, "projection_dim": 128,
     "view_reduction": "mean", "images": "shuffled", "without": "info", "text_teacher": "toy-clip",
     "pooling": "mean", "dropout": 0.2, "attention_dropout": 0.0,
 }  # fmt: skip

@@ -376,6 +376,7 @@ def _teacher_text(use: TeacherUse) -> str:
 def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str, object]:
     best, spec = result.dev.best_score, result.spec
     last = f"; {fixed(result.dev.scores[-1], 2)} at the last" if result.dev.scores else ""
+    checkpoint = str(result.training.get("checkpoint", "best"))
     teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
     values: dict[str, Mapping[str, object]] = {
         **result.hyperparameters,
@@ -391,7 +392,7 @@ def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str
         "curves": [_curve(*curve) for curve in run_curves(result)],
         "best": ""
         if best is None
-        else f"{str(result.training.get('checkpoint', 'best')).capitalize()} {fixed(best, 2)} at step {result.dev.best_step}{last}.",
+        else f"{checkpoint.capitalize()} {fixed(best, 2)} at step {result.dev.best_step}{last}.",
         "values": {part: _texts(scores) for part, scores in values.items()},
         "command": commands.again(result),
         "facts": _texts(
