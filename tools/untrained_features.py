@@ -36,13 +36,15 @@ def read_pixels(jpeg: bytes) -> np.ndarray:
     picture = Image.open(io.BytesIO(jpeg)).convert("RGB")
     resized = picture.resize((SIZE, SIZE), Image.Resampling.BICUBIC)
     blue_first = np.asarray(resized, dtype=np.float32)[:, :, ::-1]
-    return np.moveaxis(blue_first - np.float32(CAFFE_MEANS), -1, 0)
+    means = np.asarray(CAFFE_MEANS, dtype=np.float32)
+    return np.moveaxis(blue_first - means, -1, 0)
 
 
 def untrained_network() -> torch.nn.Module:
     """The layers of SqueezeNet 1.1 up to its last fire module, with weights drawn by SEED."""
     torch.manual_seed(SEED)
-    return squeezenet1_1(weights=None).features.eval()
+    network: torch.nn.Module = squeezenet1_1(weights=None).features
+    return network.eval()
 
 
 def compute_features(jpegs: Iterable[bytes], network: torch.nn.Module) -> Iterator[np.ndarray]:
