@@ -16,6 +16,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
@@ -104,8 +105,8 @@ class Look(NamedTuple):
 
 
 class LegendEntry(NamedTuple):
-    """An entry of a legend: a variant's number in the specification, its name, look and number of
-    seeds.
+    """An entry of a legend: a variant's number in the specification, its name, its look, and the
+    seeds of its points in words.
 
     A `hidden` one is drawn only after a click.
     """
@@ -113,7 +114,7 @@ class LegendEntry(NamedTuple):
     number: int
     name: VariantName
     look: Look
-    seeds: int
+    seeds: str
     hidden: bool = False
 
 
@@ -306,8 +307,10 @@ def tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[ChartSpec]:
     return [{**dict(zip(keys, line, strict=False)), "type": kinds[len(line)]} for line in fields]
 
 
-def spread(series: str, x: float, summary: Summary) -> dict[str, object]:
-    """A mean over seeds as a row of `curves`, with its deviation."""
+def spread(
+    series: str, x: float, summary: Summary, source: Mapping[str, object]
+) -> dict[str, object]:
+    """A mean over seeds as a row of `curves`, with its deviation, its seeds and what it is from."""
     std = summary.std or 0.0
     return {
         "series": series,
@@ -315,21 +318,29 @@ def spread(series: str, x: float, summary: Summary) -> dict[str, object]:
         "y": summary.mean,
         "lo": summary.mean - std,
         "hi": summary.mean + std,
+        "n": summary.n,
+        **source,
     }
 
 
-def lines_at(
-    channel: str, lines: Sequence[tuple[str, float]], colour: str = PRINTED
-) -> list[ChartSpec]:
-    """Straight lines across a panel at places on the axis `channel`, with a legend of their names;
-    none without any.
+class LineAcross(NamedTuple):
+    """A straight line across a panel, at a place on an axis; a measured one is from a `source`."""
+
+    name: str
+    at: float
+    source: Mapping[str, object] = MappingProxyType({})
+
+
+def lines_at(channel: str, lines: Sequence[LineAcross], colour: str = PRINTED) -> list[ChartSpec]:
+    """Lines across a panel at places on the axis `channel`, with a legend of their names; none
+    without any.
     """
-    names = list(dict.fromkeys(visible(name) for name, _ in lines))
+    names = list(dict.fromkeys(visible(line.name) for line in lines))
     dashes = [[4 + 3 * at, 2 + at] for at in range(len(names))]
     stroke = {"symbolType": "stroke", "symbolStrokeColor": colour, "symbolSize": 200}
     dash = by_name("line", names, dashes, {"columns": _columns(names), "title": None, **stroke})
     encoding = {channel: {"field": "at", "type": "quantitative"}, "strokeDash": dash}
-    rows = rows_of({"at": at, "line": name} for name, at in lines)
+    rows = rows_of({"at": line.at, "line": line.name, **line.source} for line in lines)
     return [{**rows, **layer("rule", encoding, color=colour)}] if lines else []
 
 
@@ -365,8 +376,13 @@ def grid(panels: Sequence[ChartSpec], *, share: bool = False) -> ChartSpec:
 
 def n_of(summaries: Iterable[Summary]) -> str:
     """The number of seeds of some means: `n = 5`, or `n = 2 to 5` if it differs."""
-    counts = sorted({summary.n for summary in summaries})
-    return f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
+    return seeds_of(summary.n for summary in summaries)
+
+
+def seeds_of(counts: Iterable[int]) -> str:
+    """Some numbers of seeds in words: `n = 5`, or `n = 2 to 5` if they differ."""
+    fewest, *others = sorted(set(counts))
+    return f"n = {fewest} to {others[-1]}" if others else f"n = {fewest}"
 
 
 class Picture(NamedTuple):
@@ -399,10 +415,10 @@ def drawn(title: str, spec: ChartSpec) -> Picture:
     head, end, rest = _numbered(svg).partition(">")
     titled = f'{head} role="img"{end}<title>{escape(visible(title))}</title>{rest}'
     png = vl_convert.svg_to_png(svg, scale=PNG_SCALE)
-    return Picture(_ARIA.sub("", titled), vl_convert.svg_to_pdf(svg), png, _table(spec))
+    return Picture(_ARIA.sub("", titled), vl_convert.svg_to_pdf(svg), png, data_table(spec))
 
 
-def _table(spec: ChartSpec) -> str:
+def data_table(spec: ChartSpec) -> str:
     """The data of a figure as CSV, row by row of its panels and layers."""
     import pandas
 

@@ -153,7 +153,7 @@ def run_spec(variants: int = 1) -> look.ChartSpec:
     without its points.
     """
     legend = [
-        look.LegendEntry(at + 1, VariantName("", ""), look.of_variant(at), variants)
+        look.LegendEntry(at + 1, VariantName("", ""), look.of_variant(at), "")
         for at in range(variants)
     ]
     spec = _spec("", [{"s": 0}] if variants > 1 else [], legend, several=variants > 1)
@@ -164,7 +164,10 @@ def _legend(charts: Collection[Chart], numbers: Numbers) -> tuple[look.LegendEnt
     """An entry for each variant of some charts, the baseline first. Variants of methods are hidden
     until a click.
     """
-    seeds = {label: len(curves) for chart in charts for label, curves in chart.items()}
+    seeds: dict[Label, list[int]] = {}
+    for chart in charts:
+        for label, curves in chart.items():
+            seeds.setdefault(label, []).append(len(curves))
     # a chart without methods shows variants at once: it would be empty otherwise
     alone = {
         label for chart in charts if not any(each.is_method for each in chart) for label in chart
@@ -174,7 +177,7 @@ def _legend(charts: Collection[Chart], numbers: Numbers) -> tuple[look.LegendEnt
             numbers[label],
             label.name,
             look.of_variant(numbers[label] - 1),
-            seeds[label],
+            look.seeds_of(seeds[label]),
             not label.is_method and label not in alone,
         )
         for label in sorted(seeds, key=numbers.__getitem__)

@@ -320,7 +320,7 @@ def _sweep_plot(
     shown = list(lines.items())[:MOST_LINES]
     legend = tuple(
         look.LegendEntry(
-            at, label.name, look.of_variant(at), max(cell.summary.n for cell in cells.values())
+            at, label.name, look.of_variant(at), look.n_of(cell.summary for cell in cells.values())
         )
         for at, (label, cells) in enumerate(shown)
     )

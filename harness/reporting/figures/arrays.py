@@ -12,7 +12,13 @@ import numpy as np
 
 from harness.metrics import ArrayName, Score
 from harness.reporting import look
-from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
+from harness.reporting.figures.kinds import (
+    Drawing,
+    FigureData,
+    FigureKind,
+    FigureRun,
+    distinct_names,
+)
 
 #: Largest number of bins of a histogram of ranks.
 BINS = 50
@@ -42,7 +48,7 @@ def histogram(data: FigureData) -> Drawing | str:
 def _histogram(data: FigureData, run: FigureRun, task: str, space: str) -> Drawing:
     ranks = run.arrays[ArrayName(task, "worst_rank", space)]
 
-    lines = [(f"printed: {name}, {value:g}", value) for name, value in data.printed]
+    lines = [look.LineAcross(f"printed: {name}, {value:g}", value) for name, value in data.printed]
     draw = _ranks if data.spec.metric == "worst_rank" else _similarities
     series, x, y = draw(run, task, space)
     looks = look.by_series([look.of_series(at, name) for at, name in enumerate(series)])
@@ -107,12 +113,13 @@ def scatter(data: FigureData) -> Drawing | str:
         return data.unevaluated
 
     panels = []
-    for at, run in enumerate(arrays):
+    names = distinct_names([run.label for run in arrays])
+    for at, (run, name) in enumerate(zip(arrays, names, strict=True)):
         gold, cosines = (run.arrays[ArrayName(task, what)] for what in ("gold", "cosine"))
         ranks = run.cell(Score(data.spec.suite, task, "spearman"))
         rank = ranks.by_seed.get(run.result.spec.seed) if ranks else None
         x, y = look.axis("x", f"gold score, 0 to 5 (n = {len(gold):,})"), look.axis("y", "cosine")
-        title = run.label.name.text + ("" if rank is None else f", Spearman {rank:.2f}")
+        title = name if rank is None else f"{name}, Spearman {rank:.2f}"
         panels.append(
             {
                 "title": title,
@@ -193,9 +200,12 @@ def _planes(
         for field, which in (("x", "first"), ("y", "second"))
     )
     panels: list[look.ChartSpec] = []
-    for run, mine in zip(runs, clouds, strict=True):
-        layers = [_cloud(xy, look.of_series(at, ""), x, y, size) for at, xy in enumerate(mine)]
-        panels.append({"title": run.label.name.text, "layer": layers})
+    titles = distinct_names([run.label for run in runs])
+    for title, own_clouds in zip(titles, clouds, strict=True):
+        layers = [
+            _cloud(xy, look.of_series(at, ""), x, y, size) for at, xy in enumerate(own_clouds)
+        ]
+        panels.append({"title": title, "layer": layers})
     if names:
         looks = look.by_series([look.of_series(at, name) for at, name in enumerate(names)])
         shown = {"color": looks["color"], "shape": looks["shape"], "opacity": {"value": 0}}

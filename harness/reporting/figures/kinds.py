@@ -48,6 +48,40 @@ class FigureRun:
         cell = self.cell(score)
         return cell.summary if cell else None
 
+    def source(self, score: Score, part: str = "") -> dict[str, object]:
+        """The row and the column of a table that a point is from, for the data of the figure."""
+        return {**self.label._asdict(), **score._asdict(), "part": part}
+
+
+def distinct_names(labels: Sequence[Label]) -> list[str]:
+    """A name for each label: its variant's, and its setting and encoder where the labels differ in
+    these.
+
+    Variants that are named alike have their codes.
+    """
+    settings = {label.setting for label in labels}
+    encoders = {label.encoder for label in labels}
+    codes: dict[str, set[str]] = {}
+    for label in labels:
+        codes.setdefault(label.name.text, set()).add(label.name.code)
+
+    names = []
+    for label in labels:
+        is_unique = len(codes[label.name.text]) == 1
+        parts = [label.name.text if is_unique else label.name.code]
+        if len(settings) > 1:
+            parts.append(label.setting)
+        if len(encoders) > 1:
+            parts.append(label.encoder)
+        names.append(" / ".join(parts))
+    return names
+
+
+def distinct_places(labels: Sequence[Label]) -> list[str]:
+    """A title for each label: its setting, and its encoder where the labels differ in it."""
+    several_encoders = len({label.encoder for label in labels}) > 1
+    return [label.place if several_encoders else label.setting for label in labels]
+
 
 @dataclass(frozen=True)
 class Drawing:

@@ -10,13 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import sub
-from typing import Any
+from typing import Any, NamedTuple
 
-from harness.method.naming import name_of
+from harness.method.naming import name_of, option_title
 from harness.metrics import AVERAGE, Score, is_by_training
 from harness.reporting import look
-from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.seeds.cells import Cell, PartColumn
+from harness.reporting.figures.kinds import (
+    Drawing,
+    FigureData,
+    FigureKind,
+    FigureRun,
+    distinct_names,
+    distinct_places,
+)
+from harness.reporting.seeds.cells import Cell, Label, PartColumn
 from harness.reporting.seeds.wording import suite_title
 from harness.spec import Variant, parse_setting
 from harness.stats import Summary, summarise
@@ -26,68 +33,216 @@ from harness.stats import Summary, summarise
 PARTS = {"shot": "training pairs", "size": "training triplets"}
 
 
-#: name of a curve -> place on the axis -> mean over seeds
-LevelCurves = Mapping[str, Mapping[float, Summary]]
+class CurvePoint(NamedTuple):
+    """A mean over seeds at a place on an axis, and the run that it is of."""
+
+    x: float
+    run: FigureRun
+    summary: Summary
+
+
+#: name of a curve -> its points
+Curves = Mapping[str, Sequence[CurvePoint]]
+
+
+class ScaleAxis(NamedTuple):
+    """An axis of a setting's options: the setting's name, the encoder, and the options by name."""
+
+    setting: str
+    encoder: str
+    options: tuple[str, ...]
+
+
+class ScalePanel(NamedTuple):
+    """The curves over one axis. `levels` are the texts of its places; `fixed` are the options that
+    have one value at all of them.
+    """
+
+    axis: ScaleAxis
+    fixed: Mapping[str, str]
+    levels: Sequence[str]
+    #: the first option's number at each place that has one
+    numbers: Mapping[float, float]
+    curves: Mapping[Label, Sequence[CurvePoint]]
+
+    @property
+    def label(self) -> Label:
+        """The setting that all its curves have in common, and their encoder."""
+        setting = str(Variant.make(self.axis.setting, self.fixed))
+        return Label("", "", setting, self.axis.encoder, "")
+
+    @property
+    def options(self) -> list[str]:
+        """The options that differ between its levels."""
+        return [option for option in self.axis.options if option not in self.fixed]
+
+    @property
+    def axis_title(self) -> str:
+        return ", ".join(PARTS.get(option, option) for option in self.options)
 
 
 def data_scale(data: FigureData) -> Drawing | str:
-    """The average against an option of the setting, one panel for each setting and option.
+    """The average against the options of the setting, one panel for each setting, encoder and set
+    of options.
 
-    A variant that was trained on a setting without options is a horizontal line.
+    A variant that was trained on another setting is a horizontal line in the panels of its encoder.
     """
-    summaries = [
-        (run, parse_setting(run.label.setting), run.summary(data.average)) for run in data.runs
-    ]
-    shown = [(run, setting, summary) for run, setting, summary in summaries if summary]
-    pairs = dict.fromkeys(
-        (setting.name, option) for _, setting, _ in shown for option, _ in setting.options
-    )
-    if not pairs:
+    runs = [run for run in data.runs if run.summary(data.average)]
+    axes = dict.fromkeys(filter(None, map(_axis_of, runs)))
+    if not axes:
         return "no run on a part or a noisy copy of a setting yet"
 
-    varied = {name for name, _ in pairs}
-    constants = {
-        f"{run.label.name} / {setting}": mean
-        for run, setting, mean in shown
-        if setting.name not in varied
+    panels = [_scale_panel(axis, runs, data) for axis in axes]
+    varied = {axis.setting for axis in axes}
+    constants = [run for run in runs if parse_setting(run.label.setting).name not in varied]
+    drawn_labels = list(dict.fromkeys(label for panel in panels for label in panel.curves))
+    names = dict(zip(drawn_labels, _curve_names(drawn_labels), strict=True))
+    entries = _entries(
+        [(names[label], points) for panel in panels for label, points in panel.curves.items()]
+    )
+    titles = _panel_titles(panels)
+    specs = [
+        _scale_spec(at, title, panel, names, entries, constants, data)
+        for at, (title, panel) in enumerate(zip(titles, panels, strict=True))
+    ]
+    text = (
+        f"{suite_title(data.spec.suite)} average, mean ± SD over seeds. "
+        "The values on the axis are evenly spaced."
+    )
+    on_curves = [
+        point.run for panel in panels for points in panel.curves.values() for point in points
+    ]
+    encoders = {panel.axis.encoder for panel in panels}
+    across = [run for run in constants if run.label.encoder in encoders]
+    drawn_runs = {run.label: run for run in (*on_curves, *across)}
+    return Drawing(look.grid(specs, share=True), text, list(drawn_runs.values()))
+
+
+def _panel_titles(panels: Sequence[ScalePanel]) -> list[str]:
+    """The place of each panel, and its options where several panels have one place."""
+    places = distinct_places([panel.label for panel in panels])
+    titles = []
+    for panel, place in zip(panels, places, strict=True):
+        is_alone = places.count(place) == 1
+        titles.append(place if is_alone else f"{place}: {panel.axis_title}")
+    return titles
+
+
+def _axis_of(run: FigureRun) -> ScaleAxis | None:
+    """The axis on which a run is a point; None for a run on a setting without options."""
+    setting = parse_setting(run.label.setting)
+    options = tuple(name for name, _ in setting.options)
+    return ScaleAxis(setting.name, run.label.encoder, options) if options else None
+
+
+def _scale_panel(axis: ScaleAxis, runs: Sequence[FigureRun], data: FigureData) -> ScalePanel:
+    """The panel of an axis, with the runs on it and those on its setting without any option.
+
+    The setting without options comes first as `unchanged`, or last as `all` if an option takes a part of
+    the data.
+    """
+    on_axis = [run for run in runs if _axis_of(run) == axis]
+    values = {run.label.setting: dict(parse_setting(run.label.setting).options) for run in on_axis}
+    fixed = _fixed_options(axis, list(values.values()))
+    varying = [option for option in axis.options if option not in fixed]
+    settings = sorted(values, key=lambda setting: _level_key(values[setting], varying))
+    texts = [", ".join(values[setting][option] for option in varying) for setting in settings]
+
+    whole = str(Variant.make(axis.setting, fixed))
+    is_run_whole = any(
+        run.label.setting == whole and run.label.encoder == axis.encoder for run in runs
+    )
+    if is_run_whole and any(option in PARTS for option in varying):
+        settings.append(whole)
+        texts.append("all")
+    elif is_run_whole:
+        settings.insert(0, whole)
+        texts.insert(0, "unchanged")
+
+    curves: dict[Label, list[CurvePoint]] = {}
+    for place, setting in enumerate(settings):
+        for run in runs:
+            summary = run.summary(data.average)
+            if summary and (run.label.setting, run.label.encoder) == (setting, axis.encoder):
+                line = run.label._replace(setting="", encoder="")
+                curves.setdefault(line, []).append(CurvePoint(float(place), run, summary))
+    numbers = {
+        value: float(place)
+        for place, text in enumerate(texts)
+        if (value := look.number(text.partition(",")[0])) is not None
     }
-    curves = [_curves(shown, *pair) for pair in pairs]
-    entries = _entries(lines for _, lines in curves)
-    panels = []
-    for at, ((setting, option), (levels, lines)) in enumerate(zip(pairs, curves, strict=True)):
-        places = {look.number(text): float(place) for place, text in enumerate(levels)}
-        printed = [(name, value, places[value]) for name, value in data.printed if value in places]
-        labels = {
-            "values": list(range(len(levels))),
-            "labelExpr": f"levels{at}[datum.value]",
-            "grid": False,
-        }
-        x = look.axis("x", PARTS.get(option, option), axis=labels)
-        layers = _layers(lines, constants, data, entries, x, printed)
-        panels.append(
-            {
-                "title": setting,
-                "params": [{"name": f"levels{at}", "value": levels}],
-                "layer": layers,
-            }
-        )
-    text = f"{suite_title(data.spec.suite)} average, mean ± SD over seeds. The values on the axis are evenly spaced."
-    return Drawing(look.grid(panels, share=True), text, [run for run, _, _ in shown])
+    return ScalePanel(axis, fixed, texts, numbers, curves)
 
 
-def _entries(every: Iterable[LevelCurves]) -> dict[str, look.Look]:
-    points: dict[str, list[Summary]] = {}
-    for name, curve in (item for curves in every for item in curves.items()):
-        points.setdefault(name, []).extend(curve.values())
+def _fixed_options(axis: ScaleAxis, levels: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The options with one value at all levels, of which there are several."""
+    if len(levels) == 1:
+        return {}
+    first = levels[0]
     return {
-        name: look.of_series(at, f"{name} ({look.n_of(points[name])})")
-        for at, name in enumerate(points)
+        option: first[option]
+        for option in axis.options
+        if all(level[option] == first[option] for level in levels)
+    }
+
+
+def _level_key(options: Mapping[str, str], varying: Sequence[str]) -> list[tuple[object, ...]]:
+    """The order of a level: numbers by size before other texts, option by option."""
+    numbers = {option: look.number(options[option]) for option in varying}
+    return [
+        (numbers[option] is None, numbers[option] or 0.0, options[option]) for option in varying
+    ]
+
+
+def _curve_names(labels: Sequence[Label]) -> list[str]:
+    """The names of curves that their panel's title does not tell apart."""
+    return distinct_names([label._replace(setting="", encoder="") for label in labels])
+
+
+def _entries(curves: Iterable[tuple[str, Sequence[CurvePoint]]]) -> dict[str, look.Look]:
+    """The look of each curve, whose name in the legend has the seeds of all its points."""
+    summaries: dict[str, list[Summary]] = {}
+    for name, points in curves:
+        summaries.setdefault(name, []).extend(point.summary for point in points)
+    return {
+        name: look.of_series(at, f"{name} ({look.n_of(summaries[name])})")
+        for at, name in enumerate(summaries)
+    }
+
+
+def _scale_spec(
+    at: int,
+    title: str,
+    panel: ScalePanel,
+    names: Mapping[Label, str],
+    entries: Mapping[str, look.Look],
+    constants: Sequence[FigureRun],
+    data: FigureData,
+) -> look.ChartSpec:
+    """One panel, whose places on the axis have the texts of its levels."""
+    labels = {
+        "values": list(range(len(panel.levels))),
+        "labelExpr": f"levels{at}[datum.value]",
+        "grid": False,
+    }
+    x = look.axis("x", panel.axis_title, axis=labels)
+    printed = [
+        (name, value, panel.numbers[value])
+        for name, value in data.printed
+        if value in panel.numbers
+    ]
+    curves = {names[label]: points for label, points in panel.curves.items()}
+    across = [run for run in constants if run.label.encoder == panel.axis.encoder]
+    return {
+        "title": title,
+        "params": [{"name": f"levels{at}", "value": list(panel.levels)}],
+        "layer": _layers(curves, across, data, entries, x, printed),
     }
 
 
 def _layers(
-    curves: LevelCurves,
-    constants: Mapping[str, Summary],
+    curves: Curves,
+    constants: Sequence[FigureRun],
     data: FigureData,
     entries: Mapping[str, look.Look],
     x: look.ChartSpec,
@@ -95,17 +250,22 @@ def _layers(
 ) -> list[look.ChartSpec]:
     """Curves, constants as horizontal lines, and printed values as vertical ones at their places."""
     points = [
-        look.spread(entries[name].name, place, point)
+        look.spread(
+            entries[name].name, point.x, point.summary, source=point.run.source(data.average)
+        )
         for name, curve in curves.items()
-        for place, point in sorted(curve.items())
+        for point in curve
     ]
-    lines = [(f"{name} ({look.n_of([point])})", point.mean) for name, point in constants.items()]
-    marks = [(f"printed: {name}, {value:g}", point) for name, value, point in printed]
+    lines = []
+    for run, name in zip(constants, _constant_names(constants), strict=True):
+        if summary := run.summary(data.average):
+            source = {"n": summary.n, **run.source(data.average)}
+            text = f"{name} ({look.n_of([summary])})"
+            lines.append(look.LineAcross(text, summary.mean, source))
+    marks = [look.LineAcross(f"printed: {name}, {value:g}", at) for name, value, at in printed]
     unit = data.metric(data.spec.suite, data.spec.metric).title
-    y, looks = (
-        look.axis("y", f"{suite_title(data.spec.suite)} average, {unit}"),
-        look.by_series(list(entries.values())),
-    )
+    y = look.axis("y", f"{suite_title(data.spec.suite)} average, {unit}")
+    looks = look.by_series(list(entries.values()))
     return [
         *look.lines_at("y", lines, look.BLACK),
         *look.lines_at("x", marks),
@@ -113,52 +273,49 @@ def _layers(
     ]
 
 
-def _curves(
-    shown: Sequence[tuple[FigureRun, Variant, Summary]], base: str, option: str
-) -> tuple[list[str], LevelCurves]:
-    """The values of one option of one setting in order, as texts, and the curves over their places.
-
-    The setting without the option comes first as `none`, or last as `all` if the option takes a
-    part of the data.
-    """
-    mine = [
-        (run.label.name.text, setting, summary)
-        for run, setting, summary in shown
-        if setting.name == base
-    ]
-    values = {value for _, setting, _ in mine for name, value in setting.options if name == option}
-    levels = sorted(
-        values, key=lambda text: (look.number(text) is None, look.number(text) or 0.0, text)
-    )
-    plain = "all" if option in PARTS else "none"
-    if any(not setting.options for _, setting, _ in mine):
-        levels = [*levels, plain] if option in PARTS else [plain, *levels]
-    curves: dict[str, dict[float, Summary]] = {}
-    for name, setting, summary in mine:
-        level = dict(setting.options).get(option, "" if setting.options else plain)
-        if level in levels:
-            curves.setdefault(name, {})[float(levels.index(level))] = summary
-    return levels, curves
+def _constant_names(runs: Sequence[FigureRun]) -> list[str]:
+    """The names of horizontal lines, with their settings, which are not those of the panel."""
+    labels = [run.label for run in runs]
+    variants = distinct_names([label._replace(setting="", encoder="") for label in labels])
+    return [f"{name} / {label.setting}" for name, label in zip(variants, labels, strict=True)]
 
 
 def margin_sweep(data: FigureData) -> Drawing | str:
-    """The average against an option of the method, one curve for each setting and encoder."""
+    """The average against an option of the method, one curve for each method, setting and encoder.
+
+    A curve's method has the options that its variants share.
+    """
     option = next(
         (name for text in data.spec.variants for name, _ in Variant.parse(text).options), ""
     )
-    curves: dict[str, dict[float, Summary]] = {}
+    by_label: dict[Label, list[CurvePoint]] = {}
     for run in data.runs:
         summary, x = run.summary(data.average), _value(run, option)
         if summary is not None and x is not None:
-            curves.setdefault(run.label.place, {})[x] = summary
-    if not any(len(points) > 1 for points in curves.values()):
+            by_label.setdefault(_without(run.label, option), []).append(CurvePoint(x, run, summary))
+    if not any(len(points) > 1 for points in by_label.values()):
         return f"fewer than two values of {option} run in any setting yet"
 
+    curves = {
+        name: sorted(points, key=lambda point: point.x)
+        for name, points in zip(distinct_names([*by_label]), by_label.values(), strict=True)
+    }
     printed = [(name, value, value) for name, value in data.printed]
-    x_axis = look.axis("x", option, axis={"grid": False})
-    layers = _layers(curves, {}, data, _entries([curves]), x_axis, printed)
-    text = f"{suite_title(data.spec.suite)} average against the {option}, mean ± SD over seeds."
-    return Drawing(look.grid([{"height": 145 + 9 * len(curves), "layer": layers}]), text, data.runs)
+    x_axis = look.axis("x", option_title(option), axis={"grid": False})
+    layers = _layers(curves, [], data, _entries(curves.items()), x_axis, printed)
+    text = (
+        f"{suite_title(data.spec.suite)} average against the {option_title(option)}, "
+        "mean ± SD over seeds."
+    )
+    height = 145 + 9 * len(curves)
+    return Drawing(look.grid([{"height": height, "layer": layers}]), text, data.runs)
+
+
+def _without(label: Label, option: str) -> Label:
+    """A label whose variant lacks an option."""
+    variant = Variant.parse(label.variant)
+    rest = {name: value for name, value in variant.options if name != option}
+    return label._replace(variant=str(Variant.make(variant.name, rest, variant.reading)))
 
 
 def _value(run: FigureRun, option: str) -> float | None:
@@ -167,32 +324,39 @@ def _value(run: FigureRun, option: str) -> float | None:
     return look.number(dict(Variant.parse(run.label.variant).options).get(option, str(used)))
 
 
+class SubsetPair(NamedTuple):
+    """The runs of two variants in one place, and the gains of the second over the first."""
+
+    worse: FigureRun
+    better: FigureRun
+    gains: Mapping[PartColumn, Summary]
+
+
 def subset_gain(data: FigureData) -> Drawing | str:
-    """The gain of the second variant over the first on each subset, one panel for each setting."""
+    """The gain of the second variant over the first on each subset, one panel for each place."""
     worse, better = data.spec.variants[:2]
     by_label = {run.label: run for run in data.runs}
-    pairs = [
-        (by_label[other], run)
-        for run in data.runs
-        if run.label.variant == better and (other := run.label._replace(variant=worse)) in by_label
-    ]
-    gains = [(second.label.setting, _gains(data, first, second)) for first, second in pairs]
-    if not any(bars for _, bars in gains):
+    pairs = []
+    for run in data.runs:
+        other = by_label.get(run.label._replace(variant=worse))
+        if run.label.variant == better and other:
+            pairs.append(SubsetPair(other, run, _gains(data, other, run)))
+    pairs = [pair for pair in pairs if pair.gains]
+    if not pairs:
         return f"no setting in which both {worse} and {better} were run yet"
 
     metric = data.metric(data.spec.suite, data.spec.metric)
+    titles = distinct_places([pair.better.label for pair in pairs])
     panels = [
-        _bar_panel(
-            f"names{at}", setting, bars, f"gain, {metric.title} ({look.n_of(bars.values())})"
-        )
-        for at, (setting, bars) in enumerate(gains)
-        if bars
+        _bar_panel(f"names{at}", title, pair, data.spec.suite, metric.title)
+        for at, (title, pair) in enumerate(zip(titles, pairs, strict=True))
     ]
     text = (
         f"{name_of(better)} minus {name_of(worse)} in {metric.title} on each subset, mean ± SD of the differences by "
         "seed, over the seeds of both."
     )
-    return Drawing(look.grid(panels, share=True), text, [run for pair in pairs for run in pair])
+    runs = [run for pair in pairs for run in (pair.worse, pair.better)]
+    return Drawing(look.grid(panels, share=True), text, runs)
 
 
 def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[PartColumn, Summary]:
@@ -214,16 +378,17 @@ def _cells(data: FigureData, run: FigureRun) -> dict[PartColumn, Cell]:
     return {at: cell for at, cell in every if at[1].metric == data.spec.metric}
 
 
-def _bar_panel(
-    param: str, setting: str, bars: Mapping[PartColumn, Summary], unit: str
-) -> look.ChartSpec:
+def _bar_panel(param: str, title: str, pair: SubsetPair, suite: str, metric: str) -> look.ChartSpec:
+    bars = pair.gains
+    unit = f"gain, {metric} ({look.n_of(bars.values())})"
     tasks = dict.fromkeys(column.task for _, column in bars)
     entries = [look.of_series(index, task) for index, task in enumerate(tasks)]
     names = [part or column.task for part, column in bars]
-    values = [
-        {"part": names[place], **look.spread(column.task, place, gain)}
-        for place, ((_, column), gain) in enumerate(bars.items())
-    ]
+    values = []
+    for place, ((part, column), gain) in enumerate(bars.items()):
+        source = pair.better.source(Score(suite, *column), part)
+        source["against"] = pair.worse.label.variant
+        values.append(look.spread(column.task, place, gain, source))
     labels = {
         "title": None,
         "labelExpr": f"{param}[datum.value]",
@@ -234,7 +399,7 @@ def _bar_panel(
     x = {"field": "x", "type": "ordinal", "axis": labels}
     ends = {"y": look.axis("lo", unit), "y2": {"field": "hi"}}
     return {
-        "title": setting,
+        "title": title,
         **{"width": look.WIDTHS["column" if len(bars) < 9 else "page"], "height": 190},
         "params": [{"name": param, "value": names}],
         **look.rows_of(values),
@@ -256,62 +421,86 @@ NAME_GAP = 0.12
 _NAMES = {"align": "left", "dx": 5, "dy": -5, "fontSize": look.TEXT, "color": look.BLACK}
 
 
+class GeometryPoint(NamedTuple):
+    """The two losses of a run."""
+
+    run: FigureRun
+    uniformity: Summary
+    alignment: Summary
+
+
 def alignment_uniformity(data: FigureData) -> Drawing | str:
-    """One point for each variant and setting, coloured by the STS average."""
+    """One point for each variant, setting and encoder, coloured by the STS average."""
     points = []
     for run in data.runs:
-        x, y = (
-            run.summary(Score(data.spec.suite, data.task, what))
-            for what in ("uniformity", "alignment")
-        )
-        if x is not None and y is not None:
-            points.append((run, x, y))
+        uniformity = run.summary(Score(data.spec.suite, data.task, "uniformity"))
+        alignment = run.summary(Score(data.spec.suite, data.task, "alignment"))
+        if uniformity is not None and alignment is not None:
+            points.append(GeometryPoint(run, uniformity, alignment))
     if not points:
         return data.unevaluated
-    shown = [run for run, _, _ in points]
-    names = dict.fromkeys(run.label.variant for run in shown)
-    seeds = {
-        name: look.n_of(x for run, x, _ in points if run.label.variant == name) for name in names
-    }
-    entries = {
-        name: look.of_series(index, f"{name_of(name)} ({seeds[name]})")
-        for index, name in enumerate(names)
-    }
+
+    entries = _geometry_entries(points)
     axes = {
         field: look.axis(field, _axis_label(data, name))
         for field, name in (("x", "uniformity"), ("y", "alignment"))
     }
-    unit = f"STS average, {data.metric(COLOUR.suite, COLOUR.metric).title}"
-    layers = _geometry_layers(points, entries, unit, axes)
+    layers = _geometry_layers(data, points, entries, axes)
     text = f"Alignment against uniformity on {data.task}, mean ± SD over seeds; the colour is the STS average."
-    return Drawing(look.grid([{"height": 190 + 9 * len(entries), "layer": layers}]), text, shown)
+    height = 190 + 9 * len(entries)
+    runs = [point.run for point in points]
+    return Drawing(look.grid([{"height": height, "layer": layers}]), text, runs)
+
+
+def _geometry_entries(points: Sequence[GeometryPoint]) -> Mapping[Label, look.Look]:
+    """The look of each variant, by its label without a place."""
+    summaries: dict[Label, list[Summary]] = {}
+    for point in points:
+        summaries.setdefault(_variant_label(point.run), []).append(point.uniformity)
+    names = distinct_names([*summaries])
+    return {
+        label: look.of_series(at, f"{name} ({look.n_of(summaries[label])})")
+        for at, (label, name) in enumerate(zip(summaries, names, strict=True))
+    }
+
+
+def _variant_label(run: FigureRun) -> Label:
+    return run.label._replace(setting="", encoder="")
 
 
 def _geometry_layers(
-    points: Sequence[tuple[FigureRun, Summary, Summary]],
-    entries: Mapping[str, look.Look],
-    unit: str,
+    data: FigureData,
+    points: Sequence[GeometryPoint],
+    entries: Mapping[Label, look.Look],
     axes: dict[str, look.ChartSpec],
 ) -> list[look.ChartSpec]:
-    """Deviations, and points with their settings."""
-    values: list[dict[str, Any]] = [
-        {
-            "series": entries[run.label.variant].name,
-            "setting": run.label.setting,
-            **{"x": x.mean, "x1": x.mean - (x.std or 0.0), "x2": x.mean + (x.std or 0.0)},
-            **{"y": y.mean, "y1": y.mean - (y.std or 0.0), "y2": y.mean + (y.std or 0.0)},
-            "score": score.mean if (score := run.summary(COLOUR)) else None,
-        }
-        for run, x, y in points
-    ]
+    """Deviations, and points with their places."""
+    values: list[dict[str, Any]] = []
+    places = distinct_places([point.run.label for point in points])
+    for (run, x, y), place in zip(points, places, strict=True):
+        score = run.summary(COLOUR)
+        values.append(
+            {
+                "series": entries[_variant_label(run)].name,
+                "place": place,
+                **{"x": x.mean, "x1": x.mean - (x.std or 0.0), "x2": x.mean + (x.std or 0.0)},
+                **{"y": y.mean, "y1": y.mean - (y.std or 0.0), "y2": y.mean + (y.std or 0.0)},
+                "score": score.mean if score else None,
+                "n": x.n,
+                **run.label._asdict(),
+                "suite": data.spec.suite,
+                "task": data.task,
+            }
+        )
     _place_names(values)
     shape = look.by_series(list(entries.values()))["shape"]
     shape["legend"] |= {"symbolFillColor": "white", "symbolStrokeColor": look.BLACK}
     fill: look.ChartSpec = {"value": look.PALETTE[0]}
     if all(row["score"] is not None for row in values):
+        unit = data.metric(COLOUR.suite, COLOUR.metric).title
         legend = {
             "orient": "top",
-            "title": unit,
+            "title": f"STS average, {unit}",
             "gradientLength": 120,
             "gradientThickness": 6,
             "format": ".1f",
@@ -328,7 +517,7 @@ def _geometry_layers(
             "rule", {"x": x, "y": {**y, "field": "y1"}, "y2": {"field": "y2"}}, color="#999999"
         ),
         look.layer("point", filled, size=35, opacity=1, strokeWidth=0.7, stroke=look.BLACK),
-        look.layer("text", {**axes, **beside, "text": look.nominal("setting")}, **_NAMES),
+        look.layer("text", {**axes, **beside, "text": look.nominal("place")}, **_NAMES),
     ]
     return [{**look.rows_of(values), "layer": layers}]
 

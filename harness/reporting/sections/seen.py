@@ -438,23 +438,29 @@ def _spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
     """The mean gains with their intervals, seen above unseen pairs in each row."""
     parts = (SEEN, UNSEEN)
     entries = [look.of_series(at, f"{part.strip('[]')} pairs") for at, part in enumerate(parts)]
-    gains = [
-        (at, series.name, table.gains[row.label, part, table.mean])
-        for at, row in enumerate(compared)
-        for part, series in zip(parts, entries, strict=True)
-    ]
-    values = [
-        {
-            "i": at,
-            "variant": compared[at].label.name.text,
-            "series": name,
-            "x": cell.summary.mean,
-            "lo": cell.test.low if cell.test else cell.summary.mean,
-            "hi": cell.test.high if cell.test else cell.summary.mean,
-        }
-        for at, name, cell in gains
-    ]
-    seeds = look.n_of(cell.summary for _, _, cell in gains)
+    values: list[dict[str, object]] = []
+    summaries = []
+    for at, row in enumerate(compared):
+        for part, series in zip(parts, entries, strict=True):
+            cell = table.gains[row.label, part, table.mean]
+            summaries.append(cell.summary)
+            values.append(
+                {
+                    "i": at,
+                    "series": series.name,
+                    "x": cell.summary.mean,
+                    "lo": cell.test.low if cell.test else cell.summary.mean,
+                    "hi": cell.test.high if cell.test else cell.summary.mean,
+                    "n": cell.summary.n,
+                    **row.label._asdict(),
+                    "suite": table.suite,
+                    "task": table.mean,
+                    "metric": table.metric.name,
+                    "part": part,
+                    "against": BASELINE,
+                }
+            )
+    seeds = look.n_of(summaries)
     looks, title = (
         look.by_series(entries),
         f"gain over {name_of(BASELINE)}, {table.metric.title} ({seeds})",

@@ -4,7 +4,8 @@ use of test scores.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from harness.commands import DEFAULT_COMMANDS, Commands
@@ -41,7 +42,7 @@ from harness.reporting.tables.grids import (
     summary_grid,
     summary_text,
 )
-from harness.stats import summarise
+from harness.stats import Summary, summarise
 from harness.store.tunings import FIRST_TRIALS, Tuning
 
 
@@ -263,22 +264,41 @@ def tuned_figures(report: TunedReport) -> list[ReportFigure]:
         "Expected best of n trials, drawn from all trials of a seed: mean over seeds, and bars of one standard "
         "deviation. Methods are compared fairly at equal numbers of trials only."
     )
-    entries = [
-        of_series(index, f"{name_of(line.method.base)} ({n_of(line.expected)})")
-        for index, line in enumerate(places[0])
-    ]
-    picture = drawn(title, grid([_panel(place, entries) for place in places]))
+    entries = _entries([line for place in places for line in place if line.expected])
+    panels = [_panel(place, entries, report.tuning.profile) for place in places]
+    picture = drawn(title, grid(panels))
     return [ReportFigure(key, "", report.tuning.profile, title, text, picture)]
 
 
-def _panel(place: Sequence[TunedLine], entries: Sequence[Look]) -> ChartSpec:
-    values = [
-        spread(series.name, trials, best)
-        for line, series in zip(place, entries, strict=True)
-        for trials, best in enumerate(line.expected, start=1)
-    ]
+def _entries(lines: Sequence[TunedLine]) -> Mapping[str, Look]:
+    """The look of each tuned method, by the name of its rows, with the seeds of all its points."""
+    points: dict[str, list[Summary]] = {}
+    bases: dict[str, str] = {}
+    for line in lines:
+        points.setdefault(line.name, []).extend(line.expected)
+        bases[line.name] = line.method.base
+
+    named = Counter(bases.values())
+    entries = {}
+    for index, (name, base) in enumerate(bases.items()):
+        text = name_of(base) if named[base] == 1 else name_of(name)
+        entries[name] = of_series(index, f"{text} ({n_of(points[name])})")
+    return entries
+
+
+def _panel(place: Sequence[TunedLine], entries: Mapping[str, Look], profile: str) -> ChartSpec:
+    values = []
+    for line in place:
+        source = {
+            "profile": profile,
+            "variant": line.name,
+            "setting": line.setting,
+            "encoder": line.encoder,
+        }
+        for trials, best in enumerate(line.expected, start=1):
+            values.append(spread(entries[line.name].name, trials, best, source))
     most = max(len(line.expected) for line in place)
     counts = {"values": list(range(1, most + 1, max(1, most // 10))), "format": "d", "grid": False}
-    x = axis("x", "trials", axis=counts)
-    layer = curves(values, x, axis("y", f"best dev score, {place[0].dev}"), by_series(entries))
+    x, y = axis("x", "trials", axis=counts), axis("y", f"best dev score, {place[0].dev}")
+    layer = curves(values, x, y, by_series([*entries.values()]))
     return {"title": place[0].place, "layer": [layer]}

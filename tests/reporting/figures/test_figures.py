@@ -20,7 +20,7 @@ from two_columns import typeset
 from harness.metrics import AVERAGE, ArrayName
 from harness.reporting.contents import Contents
 from harness.reporting.figures.scores import NAME_GAP, _place_names
-from harness.reporting.look import PNG_SCALE, WIDTHS, lines_at
+from harness.reporting.look import PNG_SCALE, WIDTHS, LineAcross, lines_at
 from harness.reporting.sections.papers import PapersSection
 from harness.reporting.tables.grids import summary_grid
 from harness.reporting.tables.latex import latex_table
@@ -280,10 +280,12 @@ def test_a_variant_without_the_option_is_a_line() -> None:
     constant = ("VisualCSE / wiki+imagenet (n = 1)", 76.0)
     assert lines == [constant, ("printed: below the line from, 0.4", 2.0), constant]
     assert [
-        text for text in texts(shown) if text in ("none", "0.3", "0.4", "2", "deletion", "swap")
+        text
+        for text in texts(shown)
+        if text in ("unchanged", "0.3", "0.4", "2", "deletion", "swap")
     ] == [
-        *("none", "0.3", "0.4", "deletion"),
-        *("none", "2", "swap"),
+        *("unchanged", "0.3", "0.4", "deletion"),
+        *("unchanged", "2", "swap"),
     ]
     assert (
         "part or a noisy copy" in figure("nonling-F3", averages("simcse-sup", "nli", [80.0])).empty
@@ -291,7 +293,7 @@ def test_a_variant_without_the_option_is_a_line() -> None:
 
 
 def test_a_line_has_the_colour_of_its_name_in_the_legend() -> None:
-    (line,) = lines_at("x", [("printed", 0.1)], "#123456")
+    (line,) = lines_at("x", [LineAcross("printed", 0.1)], "#123456")
     assert (
         line["mark"]["color"],
         line["encoding"]["strokeDash"]["legend"]["symbolStrokeColor"],
