@@ -3,7 +3,7 @@
 RESULTS/.last-places/PROFILE.json records the places that the runs of a profile last used: the
 profile's file, the data root, and encoder folders. It is written when runs are executed, and
 results are compared with the present content of these places. It stays on its machine: `results
-merge` and `push` leave it out.
+merge` leaves it out.
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, unquote
 
+import pytest
+
 COMMIT = "c" * 40
 #: the content of a file, or where it is on disk
 Content = bytes | Path
@@ -125,6 +127,20 @@ def client_variables(standin: StandIn, home: Path) -> dict[str, str]:
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "OMP_NUM_THREADS": "1",
     }
+
+
+def use_client(standin: StandIn, home: Path, patch: pytest.MonkeyPatch) -> None:
+    """Let this process's hub client use the stand-in and a cache below `home`."""
+    from huggingface_hub import constants
+
+    patch.setattr(constants, "ENDPOINT", standin.address)
+    template = standin.address + "/{repo_id}/resolve/{revision}/{filename}"
+    patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    patch.setattr(constants, "HF_HUB_OFFLINE", False)
+    patch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
+    patch.setattr(constants, "HF_HUB_CACHE", str(home / "hub"))
+    patch.setattr(constants, "HF_TOKEN_PATH", str(home / "token"))
+    patch.setenv("NO_PROXY", "127.0.0.1")
 
 
 def read(content: Content) -> memoryview:

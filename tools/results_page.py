@@ -34,7 +34,6 @@ it with any program.
 | `tunings/DIGEST.json` | a tuning: its methods, their trials and their values; of a search, sampler and place |
 | `.work/FINGERPRINT/` | the best model of a run, and checkpoints while it is in progress |
 | `.superseded/` | old results that `harness run --redo` or `results drop` moved away, each a folder of results |
-| `.labs/LAB/` | results of other groups, from `harness results merge` |
 | `.last-places/PROFILE.json` | where its runs were last found here: profile file, data root, encoder folders |
 | `.cache/`, `.locks/` | expendable: an index of all results, and locks of runs in progress |
 
@@ -45,6 +44,20 @@ is reported and left out.
 
 **As a table.** `harness.results("results").frame` is a pandas frame with one row per score; its columns are
 [at the end of this page](#the-frame).
+
+**Results of others.** The folder is shared like any other, as a data set of the hub for instance, without what is
+of this machine alone (names that begin with a dot) and without logs. `hf download` brings it back, and a merge checks
+each result before it is taken:
+
+```sh
+hf upload OWNER/NAME results . --repo-type dataset --private --exclude '.*' --exclude '*.log'
+hf download OWNER/NAME --repo-type dataset --local-dir theirs
+harness results merge theirs --into results
+```
+
+Of one training, the result that came first stays, and evaluations that only the other one has are added. A second
+training of the same run is named and left out. What an earlier version kept of each lab in `.labs/NAME` is a folder of
+results as well.
 """
 #: record -> heading; the record's keys are described in `_MEANINGS`
 _RECORDS: dict[type[Any], str] = {

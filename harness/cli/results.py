@@ -1,4 +1,4 @@
-"""`harness results`: groups of runs, and the results of several labs."""
+"""`harness results`: groups of runs, and results of several folders in one."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from harness.cli.options import (
     results_option,
 )
 from harness.cli.output import echo, plain_table, read_results, warn
-from harness.command_line import DEFAULT_RESULTS, harness_command
+from harness.command_line import DEFAULT_RESULTS
 from harness.errors import UserError
 from harness.formatting import count_of
 
 if TYPE_CHECKING:
-    from harness.store import Store
-    from harness.store.labs import Merged
+    from harness.store.merging import MergeOutcome
 
 
 @click.group("results", cls=CommandGroup)
 def results_command() -> None:
-    """List, drop and share results."""
+    """List, drop and merge results."""
 
 
 @results_command.command("list")
@@ -80,104 +79,43 @@ def drop_command(runs: tuple[str, ...], results: Path) -> None:
     type=FOLDER,
     help="Folder of results.",
 )
-@click.option(
-    "--contributor",
-    "contributors",
-    multiple=True,
-    metavar="NAME",
-    help="Name of the lab that made A; repeat for B, ... (default: the folders' names).",
-)
-def merge_command(folders: tuple[Path, ...], results: Path, contributors: tuple[str, ...]) -> int:
-    """Merge the results of several labs into one folder.
+def merge_command(folders: tuple[Path, ...], results: Path) -> int:
+    """Merge the results of several folders into one.
 
-    Existing results do not change, and new ones are checked first. For a run that several labs
-    have, tables show the result that was added first, and the report compares all of them. An
-    interrupted merge can be repeated. Exit code 1: something was left out.
+    Existing results do not change, and new ones are checked first. Of two trainings of one run, the
+    one that was added first stays. An interrupted merge can be repeated. Exit code 1: something was
+    left out.
     """
+    from harness.files import expand
     from harness.store import Store
-    from harness.store.labs import merge, named_stores
+    from harness.store.merging import merge
 
-    into = Store(results)
-    if not contributors and results.resolve() in [folder.resolve() for folder in folders]:
+    if results.resolve() in [folder.resolve() for folder in folders]:
         raise UserError(
-            f"{results} is the folder that results are merged into; name its own with --contributor"
+            f"{results} is the folder that results are merged into; give other folders of results"
         )
-    return tell_merged(into, merge(into, named_stores(folders, contributors)))
+    return report_merge(merge(Store(results), [Store(expand(folder)) for folder in folders]))
 
 
-@results_command.command("push")
-@click.argument("repository", metavar="OWNER/NAME")
-@click.option(
-    "--contributor", required=True, metavar="NAME", help="Name of the lab that made these results."
-)
-@results_option
-def push_command(repository: str, results: Path, contributor: str) -> int:
-    """Add results to a data set repository of the hub.
-
-    Nothing there is overwritten. A missing repository is created, as a private one. Results that
-    came from other labs keep their names. The token is that of `hf auth login` or HF_TOKEN.
-    """
-    from harness.runs.hub import push
-    from harness.store import Store
-
-    done, commit, files = push(Store(results), repository, contributor)
-    code = tell_left_out(done)
-    echo(
-        f"{count_of(files, 'file')} added to {repository}, commit {commit}"
-        if files
-        else f"nothing to push: {repository} already has all of these results"
-    )
-    return code
-
-
-@results_command.command("pull")
-@click.argument("repository", metavar="OWNER/NAME")
-@click.option(
-    "--revision",
-    metavar="COMMIT",
-    help="A commit, branch or tag of the repository (default: main).",
-)
-@results_option
-def pull_command(repository: str, revision: str | None, results: Path) -> int:
-    """Merge results from a data set repository of the hub.
-
-    They are merged into the folder of results as by `harness results merge`.
-    """
-    from harness.runs.hub import pull
-    from harness.store import Store
-
-    into = Store(results)
-    done, commit = pull(into, repository, revision)
-    echo(f"{repository} at {commit}")
-    return tell_merged(into, done)
-
-
-def tell_left_out(done: Merged) -> int:
-    """Print what a merge left out; return the exit code, 1 if anything was left out."""
-    for line in done.conflicts:
-        echo(f"conflict: {line}", err=True)
-    warn(done.problems)
-    return 1 if done.conflicts or done.problems else 0
-
-
-def tell_merged(into: Store, done: Merged) -> int:
+def report_merge(outcome: MergeOutcome) -> int:
     """Print the outcome of a merge; return the exit code, 1 if anything was left out."""
-    from harness.store.labs import repeated
+    for line in outcome.conflicts:
+        echo(f"conflict: {line}", err=True)
+    warn(outcome.problems)
 
-    code = tell_left_out(done)
-    for lab in sorted({lab for lab, _ in done.states}):
-        new, extended, there = (done.count(lab, state) for state in ("new", "extended", "there"))
+    for folder, count in outcome.standings.items():
+        new = count_of(count["new"], "new result")
         echo(
-            f"{lab}: {count_of(new, 'new result')}, {extended} with more evaluations, {there} already there"
+            f"{folder}: {new}, {count['extended']} with more evaluations, {count['there']} already there"
         )
-    if done.unchecked:
+    if outcome.unchecked:
         what = "too old to recompute the fingerprint; only the digest was checked"
-        echo(f"{count_of(done.unchecked, 'result')} {what}")
-    if done.in_use:
+        echo(f"{count_of(outcome.unchecked, 'result')} {what}")
+    if outcome.in_use:
         echo(
-            f"{count_of(done.in_use, 'result')} in use by a running command; run this command again when it ends"
+            f"{count_of(outcome.in_use, 'result')} in use by a running command; run this command again when it ends"
         )
-    if several := sum(1 for _ in repeated(into)):
-        report = harness_command("report", results=str(into.root))
-        echo(f"{count_of(several, 'run')} with results of several labs; `{report}` compares them")
-    return code
+
+    if outcome.conflicts or outcome.problems:
+        return 1
+    return 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
@@ -247,37 +247,19 @@ def _records(root: Path) -> dict[str, str]:
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
-def check_repository(name: str) -> str:
-    """Return the name of a repository. Raises UserError unless it is OWNER/NAME."""
-    if not _REPOSITORY.fullmatch(name):
-        raise UserError(f"'{name}' is not the name of a repository; give OWNER/NAME")
-    return name
+def find_or_make(name: str) -> HubRepository:
+    """Look up the repository of a model; create it, as a private one, if it does not exist.
 
-
-def find_or_make(name: str, kind: RepositoryKind) -> HubRepository:
-    """Look up a repository to write to; create it, as a private one, if it does not exist."""
+    Raises UserError unless the name is OWNER/NAME.
+    """
     from huggingface_hub import HfApi
 
-    with plain_errors(name, kind, name):
-        HfApi().create_repo(check_repository(name), repo_type=kind, private=True, exist_ok=True)
-    return look_up(name, kind, None)
+    if not _REPOSITORY.fullmatch(name):
+        raise UserError(f"'{name}' is not the name of a repository; give OWNER/NAME")
 
-
-def download(
-    remote: HubRepository, patterns: list[str], folder: Path, without: Iterable[HubFile] = ()
-) -> None:
-    """Download the matching files of a repository at its commit, except some."""
-    from huggingface_hub import snapshot_download
-
-    with plain_errors(remote.hub, remote.kind, f"{remote.hub} at {remote.commit}"):
-        snapshot_download(
-            remote.hub,
-            repo_type=remote.kind,
-            revision=remote.commit,
-            local_dir=folder,
-            allow_patterns=patterns,
-            ignore_patterns=[escape(file.name) for file in without],
-        )
+    with plain_errors(name, "model", name):
+        HfApi().create_repo(name, repo_type="model", private=True, exist_ok=True)
+    return look_up(name, "model", None)
 
 
 def upload(remote: HubRepository, files: Mapping[str, Path], message: str) -> str:

@@ -301,7 +301,7 @@ def push_model(folder: Path, repository: str, run: str) -> str:
     Raises UserError for a repository that already has files (none is overwritten) or cannot be
     written to.
     """
-    remote = find_or_make(repository, "model")
+    remote = find_or_make(repository)
     if held := remote.names - {".gitattributes"}:
         raise UserError(
             f"{repository} has {count_of(len(held), 'file')} already; give a new repository"

@@ -9,7 +9,6 @@ RESULTS/.superseded/                                        old results: dropped
 RESULTS/.work/FINGERPRINT/                          checkpoints and best model; where it was submitted (folder.py)
 RESULTS/.slurm/                                     what SLURM keeps of the jobs that it was given
 RESULTS/.locks/                                                             one lock per training
-RESULTS/.labs/LAB/                                  what a lab contributed, a store of its own (`harness.store.labs`)
 
 The files of results and failures hold a digest of themselves, which is checked whenever they are
 read. A change of the schema raises its number and comes with an upgrade of records with the

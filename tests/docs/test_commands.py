@@ -8,6 +8,7 @@ What trains on toy data does so for two steps; what needs data, a GPU or a clust
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import tomllib
 import types
@@ -53,7 +54,7 @@ PLACEHOLDER = re.compile(r"(?<![A-Za-z])([A-Z]|[A-Z_]{2,})(?![A-Za-z])")
 OTHERS = ("fish_source", "head", "hf", "mkdir", "pytest", "ray", "scontrol", "source", "srun")
 #: commands that use the network or downloaded files, and one that takes seconds and has tests of
 #: its own
-PARSED = ("doctor", "data fetch", "data import", "data verify", "results push", "results pull")
+PARSED = ("doctor", "data fetch", "data import", "data verify")
 #: what takes seconds is carried out with the first options that are found, and then parsed
 ONCE = ("report",)
 #: more runs than these are planned
@@ -68,12 +69,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("pages")
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
-        for name in ("data", "DATA", "LAB_A", "LAB_B"):
+        for name in ("data", "DATA"):
             Path(name).mkdir()
         patched.setenv("HARNESS_DATA", str(folder / "data"))
         patched.setenv("COLUMNS", "100")
         patched.setattr(api, "run", _short(api.run))
         typed(["run", "--profile", "tiny", "--methods", "simcse,mcse", *FEW])
+        shutil.copytree("results", "theirs")
         yield folder
 
 

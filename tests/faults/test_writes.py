@@ -39,7 +39,7 @@ from harness.runs.log import RunLog
 from harness.store import Store
 from harness.store.folder import Submission, note_submission
 from harness.store.index import row_of, table_of, write_table
-from harness.store.labs import merge
+from harness.store.merging import merge
 from harness.training.folder import TrainingFolder
 from harness.work.ray.node import RunFiles, unpack
 from harness.work.report import Report
@@ -263,7 +263,7 @@ def test_a_full_disk_costs_a_line_and_the_same_command_ends_as_if_nothing_had_be
         for write in (
             lambda: harness.report(results, disk.path / ("r" * 250)),
             lambda: export(results, disk.path / ("e" * 250)),
-            lambda: merge(Store(disk.path / "merged"), {"lab": Store(results)}),
+            lambda: merge(Store(disk.path / "merged"), [Store(results)]),
         ):
             with pytest.raises(UserError, match="cannot be written"):
                 write()

@@ -6,15 +6,12 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
 
 from harness.errors import UserError
 from harness.fetching import repositories, transfer
-from harness.runs.hub import pull
-from harness.store import Store
 
 
 def answered(
@@ -91,17 +88,15 @@ def hub(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 @pytest.mark.parametrize("hub", ANSWERS, indirect=True)
-@pytest.mark.parametrize("ask", ["pull", "look_up", "resolve"])
+@pytest.mark.parametrize("ask", ["look_up", "resolve"])
 def test_an_answer_that_is_none_is_one_line(
     hub: str,
     ask: str,
-    tmp_path: Path,
     request: pytest.FixtureRequest,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     origin = transfer.Origin(file="*.txt", hub="a/b", revision="c" * 40, pick=1)
     asked = {
-        "pull": lambda: pull(Store(tmp_path / "results"), "a/b"),
         "look_up": lambda: repositories.look_up("a/b", "model", "main"),
         "resolve": lambda: transfer.resolve(origin, "words"),
     }
@@ -114,4 +109,3 @@ def test_an_answer_that_is_none_is_one_line(
     if request.node.callspec.params["hub"] == "silence":
         assert f"waiting for the hub at {hub}" in caplog.text
         assert hub in str(refused.value)
-    assert not (tmp_path / "results").exists()

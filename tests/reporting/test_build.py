@@ -16,16 +16,13 @@ from harness.errors import UserError
 from harness.reporting.build import new_folder, write_report
 from harness.reporting.contents import Contents
 from harness.store import BACKEND_VERSION, Store
-from harness.store.labs import lab_store
 
 FILES = ("index.html", "report.md", "report.tex", "report.csv", "tables.csv")
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """Results of two profiles, two of an earlier backend, one of another lab, and one that no
-    backend made.
-    """
+    """Results of two profiles, two of an earlier backend, and one that no backend made."""
     store = Store(tmp_path_factory.mktemp("store") / "results")
     for saved in (
         *over_seeds("mcse", [70.0, 73.0, 72.2]),
@@ -45,17 +42,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     ):
         store.save(saved)
     store.save_failure(failure(result("mcse", 7), "RuntimeError: <img src=x onerror=alert(1)>"))
-    (again,) = over_seeds(
-        "mcse", [70.5], started="2026-02-03", hardware={"processor": "CPU of <b>lab-b</b>"}
-    )
-    lab_store(store, "lab-b").save(again)
     return store
 
 
 @pytest.mark.parametrize(
     ("profile", "here", "absent"), [("tiny", "toy-bert", "61.7"), ("paper", "61.7", "toy-bert")]
 )
-def test_a_report_of_one_profile_has_no_other_results_and_prints_margin_labs_and_backend(
+def test_a_report_of_one_profile_has_no_other_results_and_prints_margin_and_backend(
     store: Store, tmp_path: Path, profile: str, here: str, absent: str
 ) -> None:
     written = write_report(store, tmp_path / "out", profile, margin=0.25)
@@ -75,8 +68,6 @@ def test_a_report_of_one_profile_has_no_other_results_and_prints_margin_labs_and
     if profile == "tiny":
         assert (written.results, len(written.warnings)) == (6, 1)
         text, page = texts["report.md"], texts["index.html"]
-        assert text.count("| lab-b | 70.50 (+0.50) |") == 1
-        assert "CPU of &lt;b&gt;lab-b&lt;/b&gt;" in page
         assert "mcse/<wbr>toy/<wbr>toy-bert/<wbr>seed-7" in page, "what failed is named"
         assert "Eq." in (tmp_path / "out/methods/mcse.html").read_text("utf-8"), (
             "the installed methods are described"

@@ -28,7 +28,7 @@ from harness.runs.export import export
 from harness.runs.inputs import training_inputs
 from harness.runs.train import train
 from harness.store import Result, Store
-from harness.store.labs import check_identity
+from harness.store.merging import check_identity
 from harness.toy import student_folder
 from harness.work.base import execute
 

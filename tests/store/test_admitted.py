@@ -23,7 +23,7 @@ from harness.files import LARGEST
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.store import Result, Store
-from harness.store.labs import merge
+from harness.store.merging import merge
 
 Content = dict[str, Any]
 
@@ -80,10 +80,10 @@ def test_odd_content_with_a_valid_digest_is_refused_by_the_name_of_its_file(
         store.read(path)
     assert [str(path) in line for line in store.frames().problems] == [True]
     into = Store(tmp_path / "all")
-    done = merge(into, {"lab": store})
+    done = merge(into, [store])
     assert [str(path) in line for line in done.problems] == [True]
     assert not into.files()
-    assert not list(into.root.rglob("seed-*")), "not even as the lab's copy"
+    assert not list(into.root.rglob("seed-*"))
 
 
 def test_a_file_larger_than_any_result_is_refused(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from harness.cli.main import cli
 from harness.metrics import ArrayName
 from harness.store import Store
-from harness.store.labs import merge
+from harness.store.merging import merge
 from harness.store.tunings import read_tunings
 
 RUN = result("mcse", 0, sts(ToySTS=70.0))
@@ -106,7 +106,7 @@ def linked(path: Path) -> None:
 
 def merged(store: Store) -> tuple[Store, str]:
     into = Store(store.root.parent / "all")
-    return into, " ".join(merge(into, {"lab": store}).problems)
+    return into, " ".join(merge(into, [store]).problems)
 
 
 @pytest.mark.parametrize(
