@@ -6,15 +6,18 @@ from __future__ import annotations
 
 import json
 import struct
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from plugin_packages import Install
 
 from harness.registry import get_class
-from harness.work.tracking.base import Tracker, serve
+from harness.work.tracking.base import TrackedRun, Tracker, serve
 
+ROOT = Path(__file__).resolve().parents[2]
 KEY, OTHER = "mcse[lambda=0.05]/toy/toy-bert/seed-0", "mcse[lambda=0.05]/toy/toy-bert/seed-1"
 IDS = {KEY: "0123456789abcdef", OTHER: "fedcba9876543210"}
 SCORE = {"sts/Avg/spearman": 70.5}
@@ -56,13 +59,31 @@ def sessions(name: str, folder: Path) -> None:
 
 @pytest.mark.parametrize(("next_step", "reached"), [(0, 0), (1, 0), (21, 20)])
 def test_wandb_has_reached_the_step_before_the_one_that_it_would_log(
-    next_step: int, reached: int, tmp_path: Path
+    next_step: int, reached: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("wandb", reason="wandb is not installed; its tracker was not tested")
-    assert (
-        get_class("tracker", "wandb", Tracker)(tmp_path).reached(SimpleNamespace(step=next_step))
-        == reached
-    )
+    monkeypatch.setattr("wandb.init", lambda **_: SimpleNamespace(step=next_step))
+    run = TrackedRun(KEY, IDS[KEY], "mcse/toy/toy-bert", {})
+    assert get_class("tracker", "wandb", Tracker)(tmp_path).begin(run) == reached
+
+
+@pytest.fixture
+def examples(install: Install) -> None:
+    """The trackers of examples/trackers."""
+    folder = ROOT / "examples" / "trackers"
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    trackers = project["entry-points"]["harness.trackers"]
+    points = {name: target.partition(":")[2] for name, target in trackers.items()}
+    code = (folder / "src" / "more_trackers.py").read_text()
+    install("more_trackers", code, {"trackers": points})
+
+
+@pytest.mark.usefixtures("examples")
+@pytest.mark.parametrize("name", ["mlflow", "trackio"])
+def test_an_example_is_a_tracker_and_says_how_its_library_is_installed(name: str) -> None:
+    tracker = get_class("tracker", name, Tracker)
+    assert (tracker.module, tracker.install) == (name, "pip install -e examples/trackers")
+    assert (ROOT / tracker.install.split()[-1] / "pyproject.toml").is_file()
 
 
 def test_tensorboard(tmp_path: Path) -> None:
@@ -87,6 +108,7 @@ def test_tensorboard(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.usefixtures("examples")
 def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     pytest.importorskip(
@@ -110,6 +132,7 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert mine.data.tags["harness.id"] == IDS[KEY]
 
 
+@pytest.mark.usefixtures("examples")
 def test_trackio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path))
     sessions("trackio", tmp_path)
