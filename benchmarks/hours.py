@@ -1,4 +1,4 @@
-"""Hours of the papers' runs on known cards by arithmetic, as docs/reproduce.md prints them.
+"""Hours of the papers' runs on one H200 by arithmetic, as docs/reproduce.md prints them.
 
 The arithmetic is that of `harness run --dry-run` (harness/planning/estimate.py).
 """
@@ -13,7 +13,7 @@ import click
 
 import harness
 from harness.grid import resolve
-from harness.planning.estimate import CARDS, estimate, training_steps
+from harness.planning.estimate import H200, estimate, training_steps
 from harness.profiles import load_profile
 from harness.spec import RunSpec
 
@@ -35,11 +35,11 @@ def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def minutes(key: str) -> list[float]:
+def minutes(key: str) -> float:
     run = resolve(load_profile("paper"), RunSpec.parse(key), {})
     steps = training_steps(run)
     assert steps is not None
-    return [card.training(run, steps) / 60 for card in CARDS]
+    return H200.training(run, steps) / 60
 
 
 def one_run() -> Iterator[list[str]]:
@@ -48,8 +48,8 @@ def one_run() -> Iterator[list[str]]:
         for setting in SETTINGS:
             for encoder in ENCODERS:
                 for name in (method, f"{method}@official"):
-                    found = minutes(f"{name}/{setting}/{encoder}/seed-0")
-                    yield [f"`{name}`", setting, encoder, *(f"{value:.0f}" for value in found)]
+                    training = minutes(f"{name}/{setting}/{encoder}/seed-0")
+                    yield [f"`{name}`", setting, encoder, f"{training:.0f}"]
 
 
 def sums() -> Iterator[list[str]]:
@@ -57,23 +57,19 @@ def sums() -> Iterator[list[str]]:
     with tempfile.TemporaryDirectory() as empty:
         for name, options in SUMS.items():
             plan = harness.plan(results=empty, **options)
-            found = estimate(plan)
-            assert found is not None
-            yield [
-                name,
-                str(len(plan.runs)),
-                *(f"{seconds / 3600:.1f}" for seconds in found.cards.values()),
-            ]
+            expected = estimate(plan)
+            assert expected is not None
+            assert expected.h200 is not None
+            yield [name, str(len(plan.runs)), f"{expected.h200 / 3600:.1f}"]
 
 
 def tables() -> str:
-    names = [card.name for card in CARDS]
     return "\n".join(
         (
             "Minutes of one training:\n\n"
-            + table(["method", "setting", "encoder", *names], one_run()),
+            + table(["method", "setting", "encoder", "H200"], one_run()),
             "Hours of all runs of a selection, one at a time, with the suites:\n\n"
-            + table(["`harness run ...`", "runs", *names], sums()),
+            + table(["`harness run ...`", "runs", "H200"], sums()),
         )
     )
 

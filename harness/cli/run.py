@@ -320,11 +320,11 @@ def _estimate(plan: Plan) -> Iterator[str]:
     if expected.here is not None:
         each = f" ({fixed(expected.here / 3600, 1)} device-hours)" if plan.request.entries else ""
         yield f"estimate  about {duration(expected.here)}{each}, one run at a time; from finished runs of this profile"
-    elif any(run.resolved.trains for run in plan.todo):
-        hours = ", ".join(
-            f"{_hours(seconds)} on one {name}" for name, seconds in expected.cards.items()
+    elif expected.h200 is not None and any(run.resolved.trains for run in plan.todo):
+        yield (
+            f"estimate  about {_hours(expected.h200)} on one H200, one run at a time; by arithmetic "
+            "(docs/reproduce.md), not measured"
         )
-        yield f"estimate  about {hours}, one run at a time; by arithmetic (docs/reproduce.md), not measured"
 
 
 def _hours(seconds: float) -> str:

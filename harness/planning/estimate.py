@@ -1,5 +1,5 @@
-"""Estimates of how long a plan takes: from the times of finished runs, else by arithmetic for known
-GPUs.
+"""Estimates of how long a plan takes: from the times of finished runs, else by arithmetic for the
+one GPU that was measured.
 
 A training step takes 6 operations per weight and token (2 forward, 4 backward) at the GPU's rate,
 or the time that the host needs to launch them if that is longer. Weights are those of the encoder's
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
@@ -127,25 +127,18 @@ class Card:
         return seconds + checkpoints * SAVED * (shape.weights + shape.vectors) / DISK
 
 
-#: NVIDIA's data sheets and white papers: H200, H100 Tensor Core GPU (SXM5), A100, and the Ada
-#: and Ampere GA102 white papers.
-CARDS = (
-    Card("H200", 989.4e12, 494.7e12, 66.9e12),
-    Card("H100", 989.4e12, 494.7e12, 66.9e12),
-    Card("A100", 312e12, 156e12, 19.5e12),
-    Card("RTX 4090", 165.2e12, 82.6e12, 82.6e12),
-    Card("RTX 3090", 71.2e12, 35.6e12, 35.6e12),
-)
+#: the one GPU whose steps were timed; its rates are those of NVIDIA's data sheet
+H200 = Card("H200", half=989.4e12, tf32=494.7e12, single=66.9e12)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of all runs one after another: `here` from finished runs, otherwise `cards`, by the
-    card's name.
+    """Seconds of all runs one after another: `here` from finished runs, otherwise on one H200 by
+    arithmetic.
     """
 
     here: float | None = None
-    cards: Mapping[str, float] = field(default_factory=dict)
+    h200: float | None = None
 
 
 def estimate(plan: Plan) -> Estimate | None:
@@ -159,17 +152,15 @@ def estimate(plan: Plan) -> Estimate | None:
         for what, seconds in (item for times in same.values() for item in times.items()):
             every.setdefault(what, []).extend(seconds)
         return Estimate(here=sum(_expected(run, same, every) for run in plan.todo))
-    cards = dict.fromkeys((card.name for card in CARDS), 0.0)
+    seconds = 0.0
     for run in plan.todo:
         steps = [] if run.result else training_steps(run.resolved)
         if steps is None:
             return None
         tokens = sum(SENTENCES.get(suite, 0.0) for suite in run.todo)
-        for card in CARDS:
-            cards[card.name] += card.training(run.resolved, steps) + card.embedding(
-                shape_of(run.resolved), tokens
-            )
-    return Estimate(cards=cards)
+        seconds += H200.training(run.resolved, steps)
+        seconds += H200.embedding(shape_of(run.resolved), tokens)
+    return Estimate(h200=seconds)
 
 
 def shape_of(run: Resolved) -> Shape:

@@ -15,7 +15,7 @@ from transformers import BertConfig, BertModel
 from harness.grid import Resolved, resolve
 from harness.planning.estimate import (
     BASE,
-    CARDS,
+    H200,
     HOST,
     LARGE,
     UTILISATION,
@@ -133,17 +133,14 @@ def test_a_step_takes_as_long_as_the_card_or_the_host_and_scores_and_checkpoints
     assert scored > slow.training(resolved, [Steps(1000, tokens)])
 
 
-def test_without_finished_runs_the_times_of_cards_are_estimated(tmp_path: Path) -> None:
+def test_without_finished_runs_the_time_of_the_measured_card_is_estimated(tmp_path: Path) -> None:
     wanted = {
         RunSpec(Variant("simcse"), Variant("wiki"), "bert-base-uncased", seed): ()
         for seed in (0, 1)
     }
     expected = estimate(make_plan(Request(PAPER, wanted), Store(tmp_path)))
     assert expected.here is None
-    for card in CARDS:
-        assert expected.cards[card.name] == pytest.approx(
-            2 * card.training(run(SIMCSE), steps(SIMCSE))
-        )
+    assert expected.h200 == pytest.approx(2 * H200.training(run(SIMCSE), steps(SIMCSE)))
 
 
 def test_runs_take_as_long_as_those_of_their_method_did(tmp_path: Path) -> None:
@@ -157,7 +154,7 @@ def test_runs_take_as_long_as_those_of_their_method_did(tmp_path: Path) -> None:
         )
     (evaluation,) = other.evaluations
     expected = estimate(plan(tmp_path, "simcse", seeds=(0, 1)))
-    assert expected.cards == {}
+    assert expected.h200 is None
     assert expected.here == pytest.approx(2 * (90 + evaluation.seconds)), (
         "not the mean: one run may have had to wait"
     )
