@@ -36,19 +36,15 @@ filled = contents.filled
 boards = LeaderboardSection("leaderboard", contents)
 print(len(boards.sentences), "sentences,", len(SeenSection("seen", contents).tables), "of seen pairs")
 """
-#: 500 variants x 10 settings: the newest against plain SimCSE by every test, and the audit of the
-#: papers
+#: 500 variants x 10 settings: the newest against plain SimCSE by every test
 COMPARISON = """
 import sys
 import harness
-from harness.papers.audit import audit
-from harness.papers.published import read_published
 results = harness.results(sys.argv[1])
 variants = sorted({str(run.spec.variant) for run in results.runs} - {"simcse"})
 where = {"setting": "corpus-0", "encoder": "encoder-0"}
 tasks = any("sts" in run.suites for run in results.runs)
 print(results.compare(variants[-1], "simcse", "sts.Avg.spearman", **where).conclusion() if tasks else "no sts")
-print(len(audit(read_published())), "findings")
 """
 SITE = """
 import sys
@@ -94,7 +90,7 @@ def main(results: tuple[int, ...]) -> None:
             step("status, first", STATUS, folder)
             step("status", STATUS, folder)
             step("tables", TABLES, folder)
-            step("comparison and audit", COMPARISON, folder)
+            step("comparison", COMPARISON, folder)
             step("site", SITE, folder, out)
 
 

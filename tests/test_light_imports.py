@@ -29,7 +29,7 @@ LIGHT: dict[str, set[str]] = {
         "scipy",
     },
     "import harness.reporting.seeds.summary": {"pandas", "scipy", "torch", "jinja2"},
-    "import harness.papers.needed, harness.papers.audit as a; a.audit": {"torch"},
+    "import harness.papers.needed, harness.papers.audit": {"torch"},
     # what a report asks a figure for
     "from harness.registry import get, names\n"
     "found = {name: get('figure kind', name).suites for name in names('figure kind')}\n"

@@ -41,7 +41,7 @@ SECTIONS = {
         "table": ("report:table", "Print one table as Markdown, LaTeX or CSV."),
         "compare": ("report:compare", "Compare variant A with variant B over their seeds."),
         "power": ("report:power", "Show how many seeds a difference needs."),
-        "audit": ("audit:audit", "Check the papers' printed numbers and claims."),
+        "audit": ("audit:audit", "Compare tests with training data."),
         "cite": ("report:cite", "Print BibTeX for everything that the results used."),
         "results": ("results:results_command", "List, drop and share results."),
     },

@@ -246,8 +246,6 @@ MISTAKES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("run", "--sede", "3"), "--seeds"),
     (("run", "--zzz"), "see `harness run --help`"),
     (("audit", "--profile", "paper"), "add --seen"),
-    (("audit", "--seen", "--paper", "mcse"), "give one of them"),
-    (("audit", "--paper", "mces"), "unknown paper 'mces'; did you mean mcse"),
     (("power", "--effect", "1", "--std", "1", "--seeds", "100000000"), "2<=x<=10000"),
     (("show", "mcse", "--profile", "tiny", "--encoder", "nope"), "no encoder 'nope'"),
     *(

@@ -122,15 +122,7 @@ def test_list_and_doctor(finished: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     )
 
 
-def test_audit_counts_its_verdicts_and_what_training_has_seen(tmp_path: Path) -> None:
-    out = harness("audit", cwd=tmp_path).stdout
-    for name in ("mcse", "kdmcse", "dalr", "nonling", "between papers"):
-        assert f"\n{name}: " in "\n" + out
-    assert "7 of 22, 1 within rounding" in out
-    assert "roberta-base wiki+coco Avg" not in out
-    out = harness("audit", "--paper", "kdmcse", cwd=tmp_path).stdout
-    assert "kdmcse roberta-base wiki+coco Avg 78.0±0.7 against 77.6±0.8, p = 0.42" in out
-    assert "dalr: " not in out
+def test_audit_counts_what_training_has_seen(tmp_path: Path) -> None:
     rows = harness(
         "audit", "--seen", "--profile", "tiny", "--settings", "toy", cwd=tmp_path
     ).stdout.splitlines()

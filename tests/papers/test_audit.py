@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import scipy.stats
+from audit_papers import Claim, audit, main, read_claims
+from printed_numbers import Finding, contrast, printed_numbers, significance
 
 from harness.errors import UserError
-from harness.papers.audit import Claim, audit, read_claims
-from harness.papers.printed import Finding, contrast, printed_numbers, significance, tally
-from harness.papers.published import Published, PublishedKey, read_published
+from harness.papers.audit import read_findings, tally
+from harness.papers.published import REPORTS, Published, PublishedKey, read_published
 
 
 @pytest.fixture(scope="module")
@@ -175,13 +176,27 @@ def test_what_a_paper_does_not_say_is_counted_apart(findings: list[Finding]) -> 
         ("mcse", "T6", "usual"),
     )
     for key in unsaid:
-        unsaid_finding = of(findings, *key)
-        assert (unsaid_finding.claimed, unsaid_finding.word) == (False, "not claimed, fails")
-        mine = [finding for finding in findings if finding.paper == unsaid_finding.paper]
-        counts = tally(mine)
-        assert sum(counts.values()) == len(mine)
-        assert counts["not claimed"] == sum(not finding.claimed for finding in mine) > 0
-        assert counts["fails"] == sum(finding.claimed and finding.failed > 0 for finding in mine)
+        assert not of(findings, *key).claimed
+
+    for paper in {finding.paper for finding in findings}:
+        of_paper = [finding for finding in read_findings() if finding.paper == paper]
+        counts = tally(of_paper)
+        assert sum(counts.values()) == len(of_paper)
+        assert counts["not claimed"] == sum(not finding.claimed for finding in of_paper)
+        assert counts["fails"] == sum(
+            finding.claimed and finding.failed > 0 for finding in of_paper
+        )
+
+
+def test_the_table_of_the_report_is_what_the_tool_writes(
+    findings: list[Finding], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main()
+    assert (REPORTS / "audit.csv").read_text() == capsys.readouterr().out
+    shown = [(finding.claim, finding.verdict, finding.exceptions) for finding in read_findings()]
+    assert shown == [
+        (finding.claim, finding.verdict, tuple(finding.details)) for finding in findings
+    ]
 
 
 def test_details_have_the_known_numbers(findings: list[Finding]) -> None:

@@ -1,18 +1,13 @@
-"""The papers' ablation claims with the verdicts of this store's own runs, and the audit of the
-printed numbers.
-"""
+"""The papers' ablation claims with the verdicts of this store's own runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import groupby
 
 from harness.formatting import count_of, interval_text, signed
 from harness.method.naming import name_of
 from harness.metrics import ClaimVerdict, Metric, Significance
-from harness.papers.audit import audit
-from harness.papers.printed import Finding, tally
 from harness.papers.published import (
     ABLATION_SCORE,
     Ablation,
@@ -20,7 +15,6 @@ from harness.papers.published import (
     printed_difference,
     read_ablations,
 )
-from harness.reporting.pages import Pages
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
 from harness.reporting.seeds.cells import Label, Row, difference, trained_apart
@@ -126,26 +120,3 @@ def _measured(
         for rival in (rival for rival in some[:1] if rival.confounds):
             verdict, said = ClaimVerdict.CONFOUNDED, rival_text(rival, claim.better, metric)
     return CellText(size, extra=interval), CellText.judged(verdict, extra=said)
-
-
-class AuditSection(ReportSection):
-    """What the papers state, recomputed from their printed numbers."""
-
-    order = 900
-    title = "Audit of the printed numbers"
-    menu = "Audit"
-    overview = "overview/audit.html"
-    home = "audit.html"
-    is_shown = True
-
-    @cached_property
-    def findings(self) -> Mapping[str, Sequence[Finding]]:
-        by_paper = groupby(audit(self.contents.published), key=lambda finding: finding.paper)
-        return {paper: list(some) for paper, some in by_paper}
-
-    @property
-    def counts(self) -> Mapping[str, Mapping[str, int]]:
-        return {paper: tally(some) for paper, some in self.findings.items()}
-
-    def write(self, pages: Pages) -> None:
-        pages.write("audit.html", self.home, findings=self.findings)

@@ -7,21 +7,20 @@ Every table is checked for its averages, its stars and the numbers that it quote
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import mean
 from typing import NamedTuple
 
 from harness.formatting import fixed, p_value
 from harness.metrics import AVERAGE, AuditVerdict
+from harness.papers.audit import verdict_of
 from harness.papers.published import OWN, Paper, Published, PublishedKey, PublishedNumbers
 from harness.stats import ALPHA, Summary, holm, t_test_from_summaries
 
 #: Smaller differences come from binary arithmetic, not from the printed decimals.
 EPSILON = 1e-9
-#: the word for a statement that its paper does not make
-NOT_CLAIMED = "not claimed"
 #: paper -> the starred method and the one that it is tested against
 STARRED = {"mcse": ("mcse", "simcse"), "kdmcse": ("kdmcse", "mcse")}
 
@@ -102,21 +101,7 @@ class Finding:
 
     @property
     def verdict(self) -> AuditVerdict:
-        if self.failed:
-            return AuditVerdict.FAILS
-        return AuditVerdict.ROUNDING if self.flaws else AuditVerdict.HOLDS
-
-    @property
-    def word(self) -> str:
-        return str(self.verdict) if self.claimed else f"{NOT_CLAIMED}, {self.verdict}"
-
-
-def tally(findings: Iterable[Finding]) -> dict[str, int]:
-    """Count the claims by verdict, and apart from them the statements that no paper claims."""
-    counts = Counter(
-        str(finding.verdict) if finding.claimed else NOT_CLAIMED for finding in findings
-    )
-    return {name: counts[name] for name in (*map(str, AuditVerdict), NOT_CLAIMED)}
+        return verdict_of(self.failed, self.within)
 
 
 class Contrast(NamedTuple):
