@@ -8,7 +8,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from harness.api import (
-        SentenceModel,
+        compare,
         evaluate,
         execute,
         fetch,
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
         report,
         results,
         run,
+        table,
         to_fetch,
     )
+    from harness.encoders.sentence_model import SentenceModel
     from harness.errors import UserError
     from harness.reporting.results import Results
 
@@ -28,6 +30,7 @@ __all__ = [
     "Results",
     "SentenceModel",
     "UserError",
+    "compare",
     "evaluate",
     "execute",
     "fetch",
@@ -38,6 +41,7 @@ __all__ = [
     "report",
     "results",
     "run",
+    "table",
     "to_fetch",
 ]
 
@@ -48,7 +52,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'harness' has no attribute '{name}'")
     from importlib import import_module
 
-    homes = {"Results": "harness.reporting.results", "UserError": "harness.errors"}
+    homes = {
+        "Results": "harness.reporting.results",
+        "SentenceModel": "harness.encoders.sentence_model",
+        "UserError": "harness.errors",
+    }
     return getattr(import_module(homes.get(name, "harness.api")), name)
 
 

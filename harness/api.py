@@ -15,7 +15,7 @@ first function that needs them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import wraps
@@ -33,7 +33,9 @@ from harness.command_line import (
     Names,
     Selection,
 )
+from harness.commands import no_results
 from harness.encoders.modules import declared_pooling
+from harness.encoders.sentence_model import SentenceModel
 from harness.errors import MissingData, UserError
 from harness.events import Listener, both
 from harness.fetching import shown
@@ -68,7 +70,7 @@ from harness.work.tracking.listener import tracking
 if TYPE_CHECKING:
     import pandas
 
-    from harness.encoders.student import SentenceModules, Student
+    from harness.reporting.seeds.comparison import Comparison
 
 #: n sentences -> n rows of floats, (n, d)
 SentenceFunction = Callable[[Sequence[str]], np.ndarray]
@@ -283,9 +285,69 @@ def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) ->
     >>> import harness
     >>> frame = harness.results("results").frame  # doctest: +SKIP
     >>> frame[["variant", "seed", "suite", "task", "metric", "value"]]  # doctest: +SKIP
+
+    Raises UserError for a folder that does not exist.
     """
     store = Store(Path(folder))
+    if not store.root.is_dir():
+        raise no_results(store.root, ())
     return Results.read(store, judge=Present(store.root, profile))
+
+
+@checked
+def compare(
+    a: str,
+    b: str,
+    metric: str = "sts.Avg",
+    *,
+    profile: str | None = None,
+    setting: str | None = None,
+    encoder: str | None = None,
+    set: str | Mapping[str, object] | Sequence[str] = (),  # noqa: A002
+    results: str | Path = DEFAULT_RESULTS,
+) -> Comparison:
+    """Compare two variants of a folder of results, with every test over their seeds.
+
+    `a` and `b` are variants or VARIANT/SETTING/ENCODER, the metric is SUITE.TASK[.METRIC]; the
+    other arguments restrict the runs of both. `print(comparison.conclusion())` gives the result in
+    one sentence.
+
+    >>> import harness
+    >>> _ = harness.run("tiny", methods="simcse,mcse", seeds=3, suites="sts", set="steps=2")
+    >>> print(harness.compare("mcse", "simcse").a.n)
+    3
+
+    Raises UserError when no runs or several groups of runs match.
+    """
+    read = _read_results(results, profile)
+    return read.compare(a, b, metric, profile=profile, setting=setting, encoder=encoder, set=set)
+
+
+@checked
+def table(
+    name: str,
+    *,
+    profile: str | None = None,
+    rows: Names = (),
+    results: str | Path = DEFAULT_RESULTS,
+) -> pandas.DataFrame:
+    """A suite's summary ("sts") or a paper's table ("mcse:T1") of a folder of results, as texts.
+
+    The arguments are those of `Results.table`.
+
+    >>> import harness
+    >>> _ = harness.run("tiny", methods="simcse,mcse", seeds=1, suites="sts", set="steps=2")
+    >>> harness.table("sts")["variant"].tolist()
+    ['simcse (steps=2)', 'mcse (steps=2)']
+
+    Raises UserError for a name that has no table.
+    """
+    return _read_results(results, profile).table(name, profile, rows)
+
+
+def _read_results(folder: str | Path, profile: str | None) -> Results:
+    """`results`, for functions with an argument of that name."""
+    return results(folder, profile)
 
 
 @checked
@@ -309,20 +371,6 @@ def report(
     return write_report(
         store, Path(out), profile, margin, Present(store.root, profile), one_file=one_file
     )
-
-
-@dataclass(frozen=True)
-class SentenceModel:
-    """A model that embeds sentences. It can be called instead of `encode`."""
-
-    name: str
-    student: Student | SentenceModules
-
-    def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        """Embed n sentences: float32 (n, d), in their order."""
-        return self.student.embed(sentences)
-
-    __call__ = encode
 
 
 @checked

@@ -86,10 +86,10 @@ class Selection:
         False,
         "Instead of training: evaluate the profile's public weights, or those of a --table or --paper.",
     )
-    set: Mapping[str, object] | Sequence[str] = option(
+    set: str | Mapping[str, object] | Sequence[str] = option(
         (), "Set a hyperparameter in all runs; KEY=A,B makes a variant for each value.", "KEY=VALUE"
     )
-    tune: str | Sequence[str] = option(
+    tune: str | Sequence[str] | Mapping[str, Mapping[str, object]] = option(
         (),
         "Tune a method, with as many trials as the others: values V|W, or a range LOW..HIGH.",
         "METHOD:KEY=V|W,...",
@@ -126,12 +126,12 @@ def harness_command(*words: str, **options: Option) -> str:
     return shlex.join(typed)
 
 
-def parse_set(pairs: Sequence[str]) -> dict[str, str]:
+def parse_set(pairs: str | Sequence[str]) -> dict[str, str]:
     """Read the pairs KEY=VALUE of --set, several of them in one text too: steps=300,eval_every=20.
     Raises UserError.
     """
     listed: list[str] = []
-    for pair in pairs:
+    for pair in [pairs] if isinstance(pairs, str) else pairs:
         first, *more = split(pair)
         listed.append(first)
         for part in more:  # a further value, or the next key
@@ -143,7 +143,7 @@ def parse_set(pairs: Sequence[str]) -> dict[str, str]:
     return parse_texts(listed, "--set", "learning_rate=1e-4")
 
 
-def parse_overrides(pairs: Sequence[str]) -> dict[str, OptionValue]:
+def parse_overrides(pairs: str | Sequence[str]) -> dict[str, OptionValue]:
     """Read the pairs KEY=VALUE of --set into numbers, true/false and texts. Raises UserError."""
     texts = parse_set(pairs)
     overrides = {key: _value(canonical(text)) for key, text in texts.items()}

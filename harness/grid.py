@@ -338,7 +338,7 @@ MOST_VARIANTS = 1_000
 Lists = Mapping[str, Sequence[str]]
 
 
-def listed_values(values: Mapping[str, object] | Sequence[str]) -> tuple[Overrides, Lists]:
+def listed_values(values: str | Mapping[str, object] | Sequence[str]) -> tuple[Overrides, Lists]:
     """Split the values of `--set` (KEY=VALUE or a mapping) into single values and lists. Raises
     UserError.
     """
@@ -353,7 +353,7 @@ def listed_values(values: Mapping[str, object] | Sequence[str]) -> tuple[Overrid
     return parse_overrides(single), {key: parts for key, parts in lists.items() if len(parts) > 1}
 
 
-def one_value_each(values: Mapping[str, object] | Sequence[str], where: str) -> Overrides:
+def one_value_each(values: str | Mapping[str, object] | Sequence[str], where: str) -> Overrides:
     """Values of `--set` where there is no grid. Raises UserError for a list."""
     overrides, lists = listed_values(values)
     for key, parts in lists.items():

@@ -56,17 +56,27 @@ OWN_SIGNALS: Final = (KeyboardInterrupt, GeneratorExit, Stopped)
 
 
 def suggest(word: str, known: Collection[str], otherwise: str = "") -> str:
-    """The end of an error line: names with this part (sts.Avg for Avg) and the closest ones.
+    """The end of an error line: names with this part (sts.Avg for Avg) or these initials
+    (learning_rate for lr), and the closest ones.
 
     If none is close, it is `otherwise`, by default the list of all.
     """
     known = [name for name in known if name != word]
     folded = {name.casefold(): name for name in reversed(known)}
     parts = [name for name in folded if word.casefold() in re.split(r"[.:/]", name)]
-    near = [*parts, *(_near(word, folded, 0.75) or _near(word, folded, 0.5))]
+    abbreviated = [name for name in folded if _initials_of(name) == word.casefold()]
+    near = [*parts, *abbreviated]
+    if not abbreviated:
+        near += _near(word, folded, 0.75) or _near(word, folded, 0.5)
     if near:
         return f"did you mean {' or '.join(folded[name] for name in [*dict.fromkeys(near)][:3])}?"
     return otherwise or f"known: {', '.join(name for name in known if name != word) or 'none'}"
+
+
+def _initials_of(name: str) -> str:
+    """`lr` of learning_rate; empty for a name of one word."""
+    words = [word for word in name.split("_") if word]
+    return "".join(word[0] for word in words) if len(words) > 1 else ""
 
 
 def _near(word: str, folded: Collection[str], cutoff: float) -> list[str]:

@@ -197,7 +197,10 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         raise SpecError(f"seeds '{text}': a seed has at most 9 digits")
     numbers = [int(part[:10]) for part in parts]  # more digits are too many in any case
     if listed:
-        return tuple(dict.fromkeys(numbers))
+        distinct = dict.fromkeys(numbers)
+        if len(distinct) < len(numbers):
+            raise SpecError(f"seeds '{text}' name a seed twice; name each once")
+        return tuple(distinct)
     if numbers[0] < 1:
         raise SpecError(
             "seeds '0' asks for no run; write --seeds 1 for seed 0, or --seeds 0, for the seed itself"

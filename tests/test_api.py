@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import doctest
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import harness
@@ -91,6 +94,13 @@ WRONG = {
         profil="tiny"
     ),
     "report(), argument 'margin': it must be a number, not 'x'": lambda: harness.report(margin="x"),
+    "none has no results; run `harness run --profile tiny --results none` first": lambda: (
+        harness.results("none")
+    ),
+    "--set lr: no such hyperparameter; did you mean learning_rate?": lambda: harness.plan(
+        "tiny", set={"lr": 1e-4}
+    ),
+    "seeds '0,0,' name a seed twice; name each once": lambda: harness.plan("tiny", seeds=[0, 0]),
     "load_model(), argument 'model': it must be a text or a Path, not None": lambda: (
         harness.load_model(None)
     ),
@@ -102,10 +112,10 @@ WRONG = {
         "x", poling="cls"
     ),
     "Results.text(), argument 'text_format': it must be 'markdown', 'latex' or 'csv', not 'html'": lambda: (
-        harness.results("none").text("sts", "html")
+        harness.results(".").text("sts", "html")
     ),
     "Results.compare() has no argument 'metrics'; did you mean metric?": lambda: harness.results(
-        "none"
+        "."
     ).compare("mcse", "simcse", metrics="sts.Avg"),
 }
 
@@ -191,6 +201,62 @@ def test_a_loaded_model_scores_as_its_run_did(finished: harness.Results) -> None
         "variant == 'mcse' and seed == 0 and task == 'Avg' and metric == 'spearman'"
     )
     assert mine.item() == pytest.approx(run.query("part == ''")["value"].item(), abs=1e-6)
+
+
+def test_a_model_encodes_what_people_type(finished: harness.Results) -> None:
+    model = harness.load_model("mcse/toy/toy-bert/seed-0", results=finished.folder, device="cpu")
+    texts = ["a red circle", "a blue ring", "a red circle"]
+    rows = model.encode(texts)
+    assert model.encode("a red circle").tolist() == pytest.approx(rows[0].tolist(), abs=1e-6)
+    for given in (tuple(texts), np.array(texts), pd.Series(texts), pd.Series(texts).values):
+        assert np.array_equal(model.encode(given), rows)
+    assert np.allclose(model.encode(texts, batch_size=1), rows, atol=1e-6)
+    unit = model.encode(texts, normalize_embeddings=True, show_progress_bar=True)
+    assert np.allclose(np.linalg.norm(unit, axis=1), 1)
+    tensor = model.encode(texts, convert_to_tensor=True)
+    assert tensor.shape == (3, 64)
+    cosines = model.similarity(tensor, unit[0])
+    assert cosines.ravel().tolist() == pytest.approx((unit @ unit[0]).tolist(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda model: model.encode([None]), "item 0 is None"),
+        (lambda model: model.encode({"a": 1}), "takes a text or a list of texts, not dict"),
+        (lambda model: model.encode("a", batch_size=0), "argument 'batch_size': 0 is below 1"),
+        (lambda model: model.similarity(np.ones(3), np.ones(4)), "one width, not of 3 and 4"),
+    ],
+)
+def test_a_model_refuses_what_is_not_text(
+    finished: harness.Results, call: Callable[[harness.SentenceModel], object], line: str
+) -> None:
+    model = harness.load_model("mcse/toy/toy-bert/seed-0", results=finished.folder, device="cpu")
+    with pytest.raises(harness.UserError, match=re.escape(line)):
+        call(model)
+
+
+def test_results_are_iterated_and_indexed(finished: harness.Results) -> None:
+    assert [run.key for run in finished] == [run.key for run in finished.runs]
+    assert finished[0].key == finished.runs[0].key
+
+
+def test_values_and_spaces_are_texts_or_mappings(tmp_path: Path) -> None:
+    def keys(**words: object) -> list[str]:
+        return [run.key for run in harness.plan("tiny", seeds=1, results=tmp_path, **words).runs]
+
+    by_text = keys(methods="mcse", set="steps=4,eval_every=2")
+    assert by_text == keys(methods="mcse", set={"steps": 4, "eval_every": 2})
+    space = {"mcse": {"lambda": [0.1, 1], "temperature": "0.02..0.1"}}
+    drawn = keys(tune=space, trials=2)
+    assert drawn == keys(tune="mcse:lambda=0.1|1,temperature=0.02..0.1", trials=2)
+    assert len(drawn) == 2
+
+
+def test_functions_read_a_folder_of_results(finished: harness.Results) -> None:
+    by_function = harness.compare("mcse", "simcse", results=finished.folder)
+    assert by_function.conclusion() == finished.compare("mcse", "simcse").conclusion()
+    assert harness.table("sts", results=finished.folder).equals(finished.table("sts"))
 
 
 def test_any_callable_is_evaluated() -> None:

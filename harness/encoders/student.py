@@ -464,8 +464,10 @@ class SentenceModules(nn.Module):
     def device(self) -> torch.device:
         return torch.device(self.model.device)
 
-    def _embedded(self, sentences: Sequence[str], rows: RowsOfBatch) -> np.ndarray:
-        size = 1 if rows == "equal lengths" else BATCH
+    def _embedded(
+        self, sentences: Sequence[str], rows: RowsOfBatch, size: int | None = None
+    ) -> np.ndarray:
+        size = 1 if rows == "equal lengths" else size or BATCH
         vectors = self.model.encode(
             sentences, batch_size=size, show_progress_bar=False, convert_to_numpy=True
         )
@@ -495,16 +497,21 @@ class SentenceModules(nn.Module):
         self,
         sentences: Sequence[str],
         report: Callable[[int, int], None] = lambda done, total: None,
+        *,
+        rows: int | None = None,
     ) -> np.ndarray:
         """Embed n sentences by `encode`: float32 (n, d). `report` gets (done, n), at first and
         after each COUNTED.
+
+        A batch has `rows` sentences where they are given, but one where the model cannot mix
+        lengths.
         """
         report(0, len(sentences))
         order = sorted(range(len(sentences)), key=lambda row: -len(sentences[row]))
         parts = []
         for start in range(0, max(1, len(order)), COUNTED):
             some = [sentences[row] for row in order[start : start + COUNTED]]
-            parts.append(self._embedded(some, self.found.rows))
+            parts.append(self._embedded(some, self.found.rows, rows))
             report(min(start + COUNTED, len(order)), len(order))
         vectors = np.concatenate(parts).astype(np.float32)
         return vectors[np.argsort(order)]

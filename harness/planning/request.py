@@ -28,6 +28,7 @@ from harness.spec import (
     RunSpec,
     SpecError,
     Variant,
+    canonical,
     parse_encoder,
     parse_seeds,
     parse_setting,
@@ -240,7 +241,7 @@ def _of_grid(request: Request, tuning: Tuning | None) -> Request:
 
 
 def _tuning(selection: Selection, profile: Profile, places: Sequence[str]) -> Tuning | None:
-    texts = [selection.tune] if isinstance(selection.tune, str) else list(selection.tune)
+    texts = _list_tunings(selection.tune)
     if not texts and selection.trials is None and selection.sampler is None:
         return None
     if not texts or selection.trials is None:
@@ -261,6 +262,23 @@ def _tuning(selection: Selection, profile: Profile, places: Sequence[str]) -> Tu
     if selection.sampler is None:
         return tuning
     return resumed(Store(Path(selection.results)), search_of(tuning, selection.sampler, places[0]))
+
+
+def _list_tunings(tune: str | Sequence[str] | Mapping[str, Mapping[str, object]]) -> list[str]:
+    """The texts METHOD:KEY=V|W,... of `--tune`, or of {METHOD: {KEY: [V, W]}}."""
+    if isinstance(tune, str):
+        return [tune]
+    if not isinstance(tune, Mapping):
+        return list(tune)
+
+    texts = []
+    for method, spaces in tune.items():
+        keys = []
+        for key, values in spaces.items():
+            listed = values if isinstance(values, list | tuple) else [values]
+            keys.append(f"{key}={'|'.join(canonical(value) for value in listed)}")
+        texts.append(f"{method}:{','.join(keys)}")
+    return texts
 
 
 def _other_runs(selection: Selection) -> str:

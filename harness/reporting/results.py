@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Results:
-    """Finished runs in one folder, and failures. Its length is the number of runs.
+    """Finished runs in one folder, and failures. It has a length, and is iterated and indexed as
+    a list of its runs is.
 
     `problems` has one line for each result file that cannot be read, and for each wrong input of a
     plan. `profile` is set if the runs are those of one profile only. Tables are computed once, and
@@ -81,6 +82,12 @@ class Results:
 
     def __len__(self) -> int:
         return len(self.runs)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self.runs)
+
+    def __getitem__(self, place: int) -> Result:
+        return self.runs[place]
 
     def __repr__(self) -> str:
         return f"<{len(self)} runs and {len(self.failures)} failures in {self.folder}>"
@@ -196,7 +203,7 @@ class Results:
         profile: str | None = None,
         setting: str | None = None,
         encoder: str | None = None,
-        set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
+        set: str | Mapping[str, object] | Sequence[str] = (),  # noqa: A002
     ) -> Comparison:
         """Compare two variants, or two VARIANT/SETTING/ENCODER, in SUITE.TASK[.METRIC], with every
         test over seeds.
