@@ -314,8 +314,8 @@ def compare(
 
     >>> import harness
     >>> _ = harness.run("tiny", methods="simcse,mcse", seeds=3, suites="sts", set="steps=2")
-    >>> print(harness.compare("mcse", "simcse").a.n)
-    3
+    >>> harness.compare("mcse", "simcse").a.seeds
+    (0, 1, 2)
 
     Raises UserError when no runs or several groups of runs match.
     """

@@ -237,8 +237,8 @@ def test_a_model_refuses_what_is_not_text(
 
 
 def test_results_are_iterated_and_indexed(finished: harness.Results) -> None:
-    assert [run.key for run in finished] == [run.key for run in finished.runs]
-    assert finished[0].key == finished.runs[0].key
+    assert [run.fingerprint for run in finished] == [run.fingerprint for run in finished.runs]
+    assert finished[0].fingerprint == finished.runs[0].fingerprint
 
 
 def test_values_and_spaces_are_texts_or_mappings(tmp_path: Path) -> None:

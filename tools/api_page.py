@@ -49,7 +49,7 @@ first function that needs them. `dir(harness)` has what is on this page and noth
 #: heading -> a line below it, and the package of its objects with their names
 SECTIONS: dict[str, tuple[str, Any, Sequence[str]]] = {
     "Run": ("", harness, ("plan", "run", "execute")),
-    "Read results": ("", harness, ("results", "Results", "report")),
+    "Read results": ("", harness, ("results", "Results", "compare", "table", "report")),
     "Use a model": ("", harness, ("load_model", "SentenceModel", "evaluate", "plan_model")),
     "Data": ("", harness, ("to_fetch", "fetch", "overlaps", "UserError")),
     "Write a method": (
@@ -95,7 +95,10 @@ _MORE: dict[str, Sequence[Any]] = {
     ),
 }
 #: members of classes that are on the page; of other classes, all public ones
-_MEMBERS = {"Results": ("frame", "table", "text", "compare"), "SentenceModel": ("encode",)}
+_MEMBERS = {
+    "Results": ("frame", "table", "text", "compare"),
+    "SentenceModel": ("encode", "similarity"),
+}
 #: object -> its example; the first group shares a folder of results
 EXAMPLES = {
     "execute": """
