@@ -26,6 +26,12 @@ from harness.stopping import Interrupted, stop_at_sigterm
 #: section of the help -> its commands, each with its module in harness.cli and its name there, and
 #: its line of the help, which is printed without importing the module
 SECTIONS = {
+    "Start": {
+        "demo": (
+            "demo:demo",
+            "Train two methods on toy data and write a report: a first answer.",
+        ),
+    },
     "Train": {
         "run": ("run:run", "Train and evaluate a grid of runs."),
         "status": ("run:status", "Show the state of each run of a grid."),
@@ -43,7 +49,7 @@ SECTIONS = {
         "power": ("report:power", "Show how many seeds a difference needs."),
         "audit": ("audit:audit", "Compare tests with training data."),
         "cite": ("report:cite", "Print BibTeX for everything that the results used."),
-        "results": ("results:results_command", "List, drop and share results."),
+        "results": ("results:results_command", "List, drop and merge results."),
     },
     "Data and models": {
         "list": (
@@ -98,9 +104,10 @@ class _Commands(CommandGroup):
 def cli() -> None:
     """Train, evaluate and compare multimodal sentence embeddings.
 
-    A first example, on toy data that is part of the package:
+    A first answer, on toy data that is part of the package, and the same in steps:
 
     \b
+      harness demo
       harness run --profile tiny --methods simcse,mcse --seeds 3
       harness report --profile tiny --open
 
