@@ -1,9 +1,9 @@
 """Stored features: files with one row of numbers per image or caption, read by what they contain,
 not by their names.
 
-Parquet has the columns `feature` (a list of numbers) and `image_id` or `caption`. HDF5, .npz and
-safetensors have `features`, (rows, width), and `image_id`, `caption` or `ids`, one a row; .npy has
-features alone.
+Parquet has the columns `feature` (a list of numbers) and `image_id` or `caption`. HDF5, .npz, .pt
+and safetensors have `features`, (rows, width), and `image_id`, `caption` or `ids`, one a row; or one
+array for each image, under its id. .npy has features alone.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from harness.caches import cached_note
+from harness.census import Account, account_for
 from harness.errors import RESTORE, UserError, first_line
 from harness.sources import digest, file_hash
 from harness.tables import container_of, lines_of
@@ -88,6 +89,9 @@ def _opened(path: Path, of: str, beside: Path | None) -> Iterator[tuple[list[str
         try:
             arrays = _arrays(path, stack)
             found = [name for name in FEATURES if name in arrays]
+            if not found and (rows := _rows_by_name(path, arrays, beside)) is not None:
+                yield list(rows), _stacked(rows)
+                return
             if len(found) != 1:
                 raise ValueError(
                     f"no '{FEATURES[0]}' among {', '.join(sorted(arrays)) or 'no entries'}"
@@ -107,6 +111,45 @@ def _opened(path: Path, of: str, beside: Path | None) -> Iterator[tuple[list[str
             raise UserError(f"the feature file {path} cannot be read: {advice}") from error
 
 
+def _rows_by_name(
+    path: Path, arrays: Mapping[str, Any], beside: Path | None
+) -> Mapping[str, Any] | None:
+    """The arrays of a file that has one for each image or caption, by its id; None for any other.
+
+    Each has one dimension, or a first one of 1. Raises UserError for ids beside those.
+    """
+    widths = {values.shape[1:] if values.ndim == 2 else values.shape for values in arrays.values()}
+    rows = {values.shape[0] if values.ndim == 2 else 1 for values in arrays.values()}
+    are_numbers = all(values.dtype.kind in "fiu" for values in arrays.values())
+    if len(widths) != 1 or rows != {1} or len(next(iter(widths))) != 1 or not are_numbers:
+        return None
+    if beside is not None:
+        raise UserError(f"{path} has an array for each id, beside those of {beside}; remove ids")
+    return arrays
+
+
+def _stacked(rows: Mapping[str, Any]) -> np.ndarray:
+    return np.stack([np.asarray(values).reshape(-1) for values in rows.values()])
+
+
+def account_for_arrays(path: Path, of: str) -> list[Account]:
+    """What became of the arrays of a file of features. Raises UserError."""
+    with ExitStack() as stack:
+        try:
+            arrays = _arrays(path, stack)
+        except _ERRORS as error:
+            raise UserError(
+                f"the feature file {path} cannot be read: {first_line(error)}; {RESTORE}"
+            ) from error
+        if not any(name in arrays for name in FEATURES):
+            return account_for("arrays", arrays, "read")
+        read = [name for name in arrays if name in (*FEATURES, *IDS[of])]
+        others = [name for name in arrays if name not in read]
+    return account_for("arrays", read, "read") + account_for(
+        "arrays", others, "left out", "neither features nor ids"
+    )
+
+
 def _arrays(path: Path, stack: ExitStack) -> dict[str, Any]:
     """The arrays of a file by name. Raises UserError for another kind of file, and one of _ERRORS."""
     kind = container_of(path)
@@ -120,6 +163,9 @@ def _arrays(path: Path, stack: ExitStack) -> dict[str, Any]:
     if kind == "zip":
         with zipfile.ZipFile(path) as archive:
             _check_size(path, sum(member.file_size for member in archive.infolist()))
+            is_of_torch = any(name.endswith("/data.pkl") for name in archive.namelist())
+        if is_of_torch:
+            return _tensors(path)
         with np.load(path, allow_pickle=False) as members:
             return {
                 name: members[name] for name in members if isinstance(members[name], np.ndarray)
@@ -128,11 +174,7 @@ def _arrays(path: Path, stack: ExitStack) -> dict[str, Any]:
         import h5py
 
         file = stack.enter_context(h5py.File(path))
-        # what lies in another file is not this file's content
-        own = [
-            name for name in file if not isinstance(file.get(name, getlink=True), h5py.ExternalLink)
-        ]
-        sets = {name: file[name] for name in own if isinstance(file[name], h5py.Dataset)}
+        sets = _data_sets(file)
         _check_size(path, sum(values.nbytes for values in sets.values()))
         return {
             name: values
@@ -150,8 +192,51 @@ def _arrays(path: Path, stack: ExitStack) -> dict[str, Any]:
     if kind == "parquet":
         return _columns(path)
     raise UserError(
-        f"{path} is not a feature file; convert it to .npy, .npz, .h5, .parquet or .safetensors"
+        f"{path} is not a feature file; convert it to .npy, .npz, .h5, .pt, .parquet or .safetensors"
     )
+
+
+def _data_sets(group: Any) -> dict[str, Any]:
+    """The arrays of an HDF5 file by their paths, as image ids with folders have become groups."""
+    import h5py
+
+    sets = {}
+    for name in group:
+        link = group.get(name, getlink=True)
+        # what lies in another file is not this file's content
+        if isinstance(link, h5py.ExternalLink):
+            continue
+        value = group[name]
+        if isinstance(value, h5py.Dataset):
+            sets[f"{group.name}/{name}".lstrip("/")] = value
+        elif isinstance(link, h5py.HardLink):
+            sets |= _data_sets(value)
+    return sets
+
+
+def _tensors(path: Path) -> dict[str, Any]:
+    """The tensors of a file of torch, which unpickles nothing but tensors and plain containers."""
+    import pickle
+
+    import torch
+
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise UserError(
+            f"{path} holds Python objects, which are not read; save the features alone: "
+            "np.save('features.npy', features.numpy())"
+        ) from error
+
+    entries = loaded if isinstance(loaded, dict) else {FEATURES[0]: loaded}
+    arrays = {}
+    for name, values in entries.items():
+        if isinstance(values, torch.Tensor):
+            number = values.float() if values.is_floating_point() else values
+            arrays[str(name)] = number.numpy()
+        elif isinstance(values, list | tuple):
+            arrays[str(name)] = np.array(values, dtype=object)
+    return arrays
 
 
 def _check_size(path: Path, unpacked: int) -> None:

@@ -14,6 +14,8 @@ AVERAGE = "Avg"
 #: Stands between the names of suite and task and the reason, in the warning on a task without its
 #: main metric.
 NO_SCORE = "no score"
+#: Ends the warning on a run whose steps are all paired, so that the setting's text is not read.
+NEVER_READ = "is never read"
 #: The parts of a task by training: pairs with at least one sentence read in training, and pairs
 #: with none.
 SEEN, UNSEEN = "[seen]", "[unseen]"

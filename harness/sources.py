@@ -15,14 +15,15 @@ import os
 import re
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from harness.caches import cache_folder, cached_note, keep_text, known_hash
+from harness.census import Account
 from harness.errors import MissingData, UserError
 from harness.files import expand, open_regular, read_note, sealed, text_hash
 from harness.formatting import duration, fixed
@@ -46,7 +47,7 @@ _ADDRESS = re.compile(
 )
 
 #: Increased with every change of what is found in files.
-EXAMINED_VERSION = 1
+EXAMINED_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -109,12 +110,31 @@ class Findings:
     """What reading a source shows: its rows and images, if counted, and a line for each thing that
     a user should know.
 
-    Remarks do not name the file, since they are cached by its content.
+    `equal_rows` are rows whose text an earlier row has, `accounts` say what became of all that lies
+    in the source, and `sample` has some of its texts. Neither these nor remarks name the file,
+    since they are cached by its content.
     """
 
     rows: int | None = None
     remarks: Sequence[str] = ()
     images: int | None = None
+    equal_rows: int | None = None
+    accounts: Sequence[Account] = ()
+    sample: Sequence[str] = ()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out the sample, which only planning reads: findings travel with each job."""
+        return {**vars(self), "sample": ()}
+
+    def as_note(self) -> dict[str, object]:
+        """JSON values, for `from_note`."""
+        return {**vars(self), "accounts": [account.model_dump() for account in self.accounts]}
+
+    @classmethod
+    def from_note(cls, note: Mapping[str, Any]) -> Findings:
+        """The findings that a note holds."""
+        accounts = [Account(**account) for account in note["accounts"]]
+        return cls(**{**note, "accounts": accounts})
 
 
 class Generated(Source):
@@ -158,6 +178,8 @@ def absent(root: Path | None, name: str, how: str, *, folder: bool = False) -> l
         if (folder and path.is_dir()) or all(part.is_file() for part in parts_of(path)):
             return []
         why = how
+        if how == OWN_FILE and not Path(name).is_absolute():
+            why = _where_looked_for(root, name)
     except UserError as error:
         why = str(error)
     if not name.startswith(HUB):
@@ -167,10 +189,20 @@ def absent(root: Path | None, name: str, how: str, *, folder: bool = False) -> l
     return [MissingHubFile(name, how, hub, commit, file)]
 
 
+def _where_looked_for(root: Path | None, name: str) -> str:
+    where = "no data root is set (--data-root or HARNESS_DATA)"
+    if root is not None:
+        where = f"it was looked for below the data root {root}"
+    return f"{where}; a file beside the profile is written './{name}'"
+
+
 class FileSource(Source):
     """Files below the data root, at absolute paths, or of data sets of the hub; a table may be in
     several files.
     """
+
+    #: patterns of the names of what may be left out unread
+    ignore: Sequence[str] = ()
 
     def __init__(self, files: Iterable[str], how: str = OWN_FILE) -> None:
         """`files` are paths below the data root, absolute, or HUB; `how` says how to get them.
@@ -197,18 +229,25 @@ class FileSource(Source):
         """Read the whole content, for `examined`. Raises UserError naming file and line."""
         return Findings()
 
+    def file_fingerprint(self, root: Path | None) -> str:
+        """A hash of all that `examine` depends on."""
+        return self.fingerprint(root)
+
     def examined(self, root: Path | None) -> Findings:
-        """What `examine` finds, cached by class and fingerprint; errors are not cached."""
+        """What `examine` finds, cached by class and content; errors are not cached."""
         key = digest(
             "examined",
             EXAMINED_VERSION,
             f"{type(self).__module__}.{type(self).__qualname__}",
-            self.fingerprint(root),
+            self.file_fingerprint(root),
+            *self.ignore,
         )
         note = cached_note(
-            f"examined/{key}.json", "the file will be read again", lambda: vars(self.examine(root))
+            f"examined/{key}.json",
+            "the file will be read again",
+            lambda: self.examine(root).as_note(),
         )
-        return Findings(**note)
+        return Findings.from_note(note)
 
 
 def digest(*parts: object) -> str:

@@ -17,8 +17,10 @@ import json
 import math
 import re
 import unicodedata
+import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from glob import escape
@@ -26,6 +28,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
+from harness.census import Account, account_for, is_ignored
 from harness.errors import RESTORE, UserError, first_line
 from harness.files import open_regular, read_regular
 from harness.formatting import first_of
@@ -49,6 +52,22 @@ _CONTAINERS = {
     b"\x93NUMPY": "npy",
     b"PK\x03\x04": "zip",
     b"\x1f\x8b": "gzip",
+    b"\xd0\xcf\x11\xe0": "ole",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"(\xb5/\xfd": "zstd",
+}
+#: what is done with files of formats that are not read, by the format or by a member of the archive
+_REMEDIES = {
+    "xl/workbook.xml": "an Excel workbook; save its sheet as CSV in UTF-8, and name that file",
+    "word/document.xml": "a Word document; save its text as plain text in UTF-8, and name that file",
+    "content.xml": "an OpenDocument file; save its sheet as CSV in UTF-8, and name that file",
+    "ole": "a file of an old Office program; save it as CSV or plain text in UTF-8, and name that file",
+    "zip": "an archive; unpack it, and name the file in it",
+    **{
+        kind: f"compressed by {kind}; unpack it, and name the file"
+        for kind in ("bzip2", "xz", "zstd")
+    },
 }
 #: files that hold typed columns
 COLUMNAR = ("parquet", "arrow")
@@ -75,7 +94,33 @@ _JSON = re.compile(rf"\s*(?:[\[\s]*\{{\s*{_STRING}\s*:|\[[\[\s]*{_STRING}\s*[,\]
 IMAGE_FILE = re.compile(r"\s*[^\t,;|]*\.(jpe?g|png|gif|bmp|webp|tiff?)(#\d+)?\s*", re.IGNORECASE)
 #: a name in a header, and headers of one column
 _NAME = re.compile(r'"?[^\W\d](?:.{0,38}[^\s.!?])?"?')
-_LONE = ("text", "sentence", "sentences", "caption", "captions")
+_LONE = (
+    *("text", "texts", "sentence", "sentences", "caption", "captions", "premise", "hypothesis"),
+    *(
+        "sentence1",
+        "sentence2",
+        "sent0",
+        "sent1",
+        "question",
+        "query",
+        "title",
+        "content",
+        "review",
+    ),
+    *("document", "passage", "utterance", "comment", "description", "article", "abstract", "body"),
+)
+#: names of columns that part a table, and what such columns hold under any name
+_PARTING = re.compile(r"splits?|folds?|partition|(is|in)_?(train|dev|val|test)\w*", re.IGNORECASE)
+_PART = re.compile(
+    r"(train(ing)?|dev(el(opment)?)?|val(id(ation)?)?|test(ing)?|trial|restval|eval(uation)?|hold-?out)"
+    r"([\W_\d].*)?",
+    re.IGNORECASE,
+)
+#: the most parts of a table
+MOST_PARTS = 20
+#: a whole field in quotes, and a header of one word
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_WORD = re.compile(r"[^\W\d]\w*")
 #: how a missing value is written as text
 _ABSENT = ("nan", "none", "null")
 
@@ -98,6 +143,25 @@ def parts_of(path: Path) -> list[Path]:
     if counts and counts != {len(parts)}:
         raise UserError(f"{len(parts)} of {max(counts)} files of {path} are there; {RESTORE}")
     return parts or [path]
+
+
+def order_in_doubt(path: Path) -> str:
+    """How the order of several files is in doubt: '10 stands before 2'; empty if it is not.
+
+    Their names hold numbers, by which they would be in another order than by letters.
+    """
+    names = [part.name for part in parts_of(path)]
+    by_number = sorted(names, key=_number_key)
+    for name, numbered in zip(names, by_number, strict=True):
+        if name != numbered:
+            return f"by letters {name} comes before {numbered}, by numbers after it"
+    return ""
+
+
+def _number_key(name: str) -> list[tuple[int, str]]:
+    """Texts and numbers of a name in turn, numbers compared as such."""
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _saved(folder: Path) -> list[Path]:
@@ -143,6 +207,8 @@ def container_of(path: Path) -> str:
 def _opened(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a text, plain or gzip. Raises UserError where they cannot be read or decoded."""
     kind = container_of(path)
+    if remedy := _remedy_for(path, kind):
+        raise UserError(f"{path} is {remedy}")
     if kind not in ("text", "gzip"):
         raise UserError(
             f"{path} is no text but a file of the format {kind}; name its columns in the profile if it is a table"
@@ -155,6 +221,15 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
             yield stream
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read as UTF-8 text: {error}; {RESTORE}") from error
+
+
+def _remedy_for(path: Path, kind: str) -> str:
+    """What a file of a format that is not read is, and what to do; empty for others."""
+    if kind == "zip":
+        with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+            members = archive.namelist()
+            return next((_REMEDIES[name] for name in members if name in _REMEDIES), _REMEDIES[kind])
+    return _REMEDIES.get(kind, "")
 
 
 def lines_of(path: Path) -> Iterator[str]:
@@ -227,23 +302,139 @@ class TableRow(NamedTuple):
     values: tuple[str, ...]
 
 
-def read_rows(path: Path, *columns: str) -> Iterator[TableRow]:
-    """Yield the rows of a table, read lazily. Empty lines are skipped.
+class TablePart(NamedTuple):
+    """The part of a table that is read: the rows with one of these values in a column."""
+
+    column: str
+    values: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str | None) -> TablePart | None:
+        """Read a profile's key `split`: 'train', 'train+dev', or of another column 'fold=0+1'."""
+        if text is None:
+            return None
+        column, _, values = text.rpartition("=")
+        return cls(column or "split", tuple(values.split("+")))
+
+
+def read_rows(path: Path, *columns: str, split: TablePart | None = None) -> Iterator[TableRow]:
+    """Yield the rows of a table, or of a part of it, read lazily. Empty lines are skipped.
 
     Raises UserError naming the line: for a missing column, a row of another length than the header,
     a missing value, and if there are no rows.
     """
-    empty = True
+    wanted = columns if split is None else (*columns, split.column)
+    counts = Counter[str]()
     for part in parts_of(path):
         if container_of(part) in COLUMNAR:
-            rows = _records(part, columns)
+            rows = _records(part, wanted)
         else:
-            rows = _objects(part, columns) if is_json(part) else _delimited(part, columns)
+            rows = _objects(part, wanted) if is_json(part) else _delimited(part, wanted)
         for row in rows:
-            empty = False
-            yield row
-    if empty:
+            if split is None:
+                counts[""] += 1
+                yield row
+                continue
+
+            *values, value = row.values
+            counts[value.strip()] += 1
+            if value.strip() in split.values:
+                yield TableRow(row.where, tuple(values))
+
+    if not counts:
         raise UserError(f"{path} has no rows; give a table with a header and rows")
+    if split is not None:
+        check_parts(path, split, counts)
+
+
+def check_parts(path: Path, split: TablePart, counts: Mapping[str, int]) -> None:
+    """Raise UserError for a part that a table does not have; `counts` are the rows of its parts."""
+    for value in split.values:
+        # data sets without it are published with the advice to read 'train+restval' too
+        if value not in counts and (value != "restval" or len(split.values) == 1):
+            raise UserError(
+                f"{path} has no rows of the split '{value}'; its column '{split.column}' has "
+                f"{describe_parts(counts)}; choose among these"
+            )
+
+
+def describe_parts(counts: Mapping[str, int]) -> str:
+    """The parts of a table with their rows: 'train (64), test (8)'."""
+    return first_of([f"{name} ({count})" for name, count in counts.items()], 10)
+
+
+def account_for_columns(
+    path: Path, used: Sequence[str], ignore: Sequence[str] = ()
+) -> list[Account]:
+    """What became of the columns of a table, of which `used` are read.
+
+    Raises UserError for a column that parts the rows, such as `split`, and that neither the used
+    columns nor the patterns of `ignore` name: whether all parts are meant cannot be known.
+    """
+    check_file_names(path, ignore)
+    others = [name for name in map(str.strip, column_names(path)) if name not in used]
+    for name in others:
+        counts = {} if is_ignored(name, ignore) else _count_parts(path, name)
+        if len(counts) > 1:
+            first, second, *_ = counts
+            prefix = "" if name == "split" else f"{name}="
+            raise UserError(
+                f"{path}: the column '{name}' parts its rows, {describe_parts(counts)}, and no key "
+                f"says which are read; write split = '{prefix}{first}' in the profile, several "
+                f"parts as '{prefix}{first}+{second}', or ignore = ['{name}'] to read all rows"
+            )
+    return account_for("columns", used, "read") + account_for(
+        "columns", others, "left out", "no key names them"
+    )
+
+
+def part_named(name: str) -> str:
+    """The part of a data set that the name of a file or folder states, such as train; else empty."""
+    for word in re.split(r"[\W_\d]+", name):
+        if _PART.fullmatch(word):
+            return word.lower()
+    return ""
+
+
+def check_file_names(path: Path, ignore: Sequence[str] = ()) -> None:
+    """Raise UserError for a pattern that fits files of several parts, unless `ignore` names it."""
+    parts = {part_named(file.name): file.name for file in parts_of(path)}
+    if len(parts) > 1 and "" not in parts and not is_ignored(path.name, ignore):
+        raise UserError(
+            f"{path} fits files of several parts, {first_of(list(parts.values()), 5)}; name those of one part, or "
+            f"write ignore = ['{path.name}'] to read all of them"
+        )
+
+
+def _count_parts(path: Path, name: str) -> dict[str, int]:
+    """The rows of each part, if a column parts a table; else nothing."""
+    counts = Counter[str]()
+    with suppress(UserError):  # values that are no texts are no names of parts
+        values = _column_values(path, name)
+        head = [value.strip() for value in islice(values, HEAD)]
+        if not _PARTING.fullmatch(name) and not all(map(_PART.fullmatch, head)):
+            return {}
+        counts.update(head)
+        for value in values:
+            counts[value.strip()] += 1
+            if len(counts) > MOST_PARTS:
+                return {}
+    return counts if len(counts) <= MOST_PARTS else {}
+
+
+def _column_values(path: Path, name: str) -> Iterator[str]:
+    """The values of one column as texts; none of a Parquet column of another type."""
+    from pyarrow import types
+
+    for part in parts_of(path):
+        if container_of(part) not in COLUMNAR:
+            yield from (row.values[0] for row in read_rows(part, name))
+            continue
+        kind = _footer(part)[0].field(name).type
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        is_text = types.is_string(kind) or types.is_large_string(kind)
+        if is_text or types.is_integer(kind) or types.is_boolean(kind):
+            yield from (str(value.as_py()) for value in read_columns(part, name).column(0))
 
 
 def finite_number(where: str, text: str) -> float:
@@ -280,8 +471,8 @@ def table_in(path: Path) -> list[str] | None:
     """The columns of a file that is a table or JSON rather than one text a line; None if it is
     text.
 
-    In text, a first line of names, a first field that names an image, or as many tabs in every line
-    tell a table.
+    In text, a first line of names, a first field that names an image, as many tabs in every line,
+    or a field in quotes in each tell a table; a lone name tells one in a file named .csv or .tsv.
     """
     path = parts_of(path)[0]
     if container_of(path) in COLUMNAR or is_json(path):
@@ -291,7 +482,19 @@ def table_in(path: Path) -> list[str] | None:
         rows = [_fields(line, separator) for line in lines]
         if len(rows[0]) > 1 and _is_regular(rows, separator):
             return [name.strip() for name in rows[0]]
-    return lines[:1] if len(lines) > 1 and lines[0].strip('"\r') in _LONE else None
+    return _lone_column(path, lines)
+
+
+def _lone_column(path: Path, lines: Sequence[str]) -> list[str] | None:
+    """The name of the only column of a table, by its first lines; None if they are text."""
+    if len(lines) < 2:
+        return None
+
+    header = lines[0].strip().strip('"')
+    is_quoted = all(_QUOTED.fullmatch(line.strip()) for line in lines[1:])
+    is_named = path.name.removesuffix(".gz").endswith((".csv", ".tsv"))
+    is_name = header.lower() in _LONE or (is_named and bool(_WORD.fullmatch(header)))
+    return [header] if is_quoted or is_name else None
 
 
 def _is_regular(rows: Sequence[Sequence[str]], separator: str) -> bool:
@@ -374,6 +577,23 @@ def _check_names(where: str, there: Sequence[str], columns: Sequence[str]) -> No
 
 
 def _objects(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
+    for where, values in read_objects(path, *columns):
+        for name, value in zip(columns, values, strict=True):
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
+                what = "a list" if isinstance(value, list) else f"the value {json.dumps(value)}"
+                raise UserError(
+                    f"{where}: '{name}' has {what}, neither a text nor a number; correct the line"
+                )
+        texts = tuple(map(str, values))
+        _check_surrogates(where, texts)
+        yield TableRow(where, texts)
+
+
+def read_objects(path: Path, *columns: str) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the values of some keys of each object of JSON lines, with its place: 'FILE, line 3'.
+
+    Raises UserError naming the line.
+    """
     for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
@@ -387,16 +607,12 @@ def _objects(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
         if not isinstance(row, dict):
             raise UserError(f"{where}: not a JSON object; write one object a line")
         _check_names(where, list(row), columns)
-        values = [row[name] for name in columns]
-        for name, value in zip(columns, values, strict=True):
-            if isinstance(value, bool) or not isinstance(value, str | int | float):
-                raise UserError(
-                    f"{where}: '{name}' is neither a text nor a number; correct the line"
-                )
-        texts = tuple(map(str, values))
-        if not "".join(texts).isascii() and any(map(_SURROGATE.search, texts)):
-            raise UserError(f"{where}: a text has half of a surrogate pair; correct the line")
-        yield TableRow(where, texts)
+        yield where, [row[name] for name in columns]
+
+
+def _check_surrogates(where: str, texts: Sequence[str]) -> None:
+    if not "".join(texts).isascii() and any(map(_SURROGATE.search, texts)):
+        raise UserError(f"{where}: a text has half of a surrogate pair; correct the line")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -468,6 +684,25 @@ def label_remarks(labels: Iterable[object]) -> list[str]:
     return lines + text_remarks(
         [label for several in spellings.values() for label in several], "labels"
     )
+
+
+def check_no_label(path: Path, labels: Iterable[object], no_label: str | None) -> None:
+    """Raise UserError if labels hold -1 beside 0, which may stand for none, and no key decides."""
+    counts = Counter(map(str, labels))
+    numbers: dict[float, str] = {}
+    for label in counts:
+        try:
+            numbers[float(label)] = label
+        except ValueError:
+            return
+
+    is_counted = 0 in numbers and all(number >= 0 or number == -1 for number in numbers)
+    if no_label is None and -1 in numbers and is_counted:
+        name = numbers[-1]
+        raise UserError(
+            f"{path}: {counts[name]} rows have the label {name}, which in data sets of the hub stands for "
+            f"no label; write no_label = '{name}' to leave them out, or no_label = '' if it is a class"
+        )
 
 
 def _meaning(label: str) -> object:

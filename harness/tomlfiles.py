@@ -74,8 +74,7 @@ def read_toml(path: Path, what: str, model: type[Model], **given: str) -> Model:
 def toml_content(path: Path, what: str, given: Collection[str] = ()) -> dict[str, Any]:
     """Read the tables of a file. Raises UserError, also if the file sets one of the `given` keys."""
     try:
-        with path.open("rb") as stream:
-            content = tomllib.load(stream)
+        content = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
         raise UserError(
             f"the {what} {path} cannot be read: {error.strerror}; check the path"
@@ -84,7 +83,11 @@ def toml_content(path: Path, what: str, given: Collection[str] = ()) -> dict[str
         raise UserError(
             f"the {what} {path} is nested too deeply to be read; remove brackets"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"the {what} {path} is not UTF-8 text: {error}; save it as UTF-8"
+        ) from error
+    except tomllib.TOMLDecodeError as error:
         raise UserError(
             f"the {what} {path} is not valid TOML: {error}; correct that line"
         ) from error

@@ -24,7 +24,7 @@ SHARED = (
         "locks",
         "registry",
     ),
-    *("tomlfiles", "files", "tables", "caches", "sources", "arrays", "code"),
+    *("tomlfiles", "files", "census", "tables", "caches", "sources", "arrays", "code"),
 )
 FLOORS = {
     **{name: (number - len(SHARED)) for number, name in enumerate(SHARED)},

@@ -37,8 +37,9 @@ one object per line, Parquet or Arrow, in one file or several (`train-*.parquet`
 Text is UTF-8, plain or gzip. The content tells the format, not the file's name; only a table of one column needs the
 name `.tsv` to be read without quoting. [Captions](your-data.md#captions) may have the layouts in which they are
 published. Every file is read when a run is planned: an error names file and line, and odd rows are counted in warnings
-of the plan and of the result. The content read from a file is part of a run's fingerprint, and for a task of the
-protocol of its scores; the location of the file is not.
+of the plan and of the result; what is left out is [counted too](your-data.md#what-is-read-and-what-is-not). The content
+read from a file is part of a run's fingerprint, and for a task of the protocol of its scores; the location of the file
+is not.
 """
 #: options of corpora and suites whose meaning depends on the kind, and those of all kinds
 _MEANINGS = {
@@ -54,12 +55,18 @@ _MEANINGS = {
     "caption_features": "[stored features](your-data.md#stored-features) of captions, with the same keys",
     "images": "the folder of the image files, or 'jpeg' for that column of a Parquet file",
     "matched": "text file: file and how of the Parquet file with image and captions of each line",
-    "image": "table: the column of the images' file names",
-    "caption": "table: the column of the captions",
+    "image": "table: the column of the images' file names, or its number where there is no header",
+    "caption": "table: the column of the captions, or its number",
+    "image_list": "text file with one caption a line: a file with the image of each line",
+    "missing_images": "'refuse' captions whose image has no file, or 'skip' them",
+    "ignore": "patterns of the names of columns and files that may be left out unread",
+    "split": "table: the rows with this value in the column split, several as 'train+dev'; or 'COLUMN=VALUE'",
+    "nested": "whether images in folders within the folder of a class belong to it",
+    "no_label": "table: a label whose rows have none and are left out, such as -1; '': none",
     "captions-file.split": "file with splits: the images to read, several as 'train+restval'",
     "index": "a tab-separated list of the recordings, with the column file; without it, LibriSpeech's folders",
     "labelled-audio.label": "the index's column of labels",
-    "labelled-audio.split": "rows of the index with this value in the column split",
+    "labelled-audio.split": "rows of the index with this value in the column split; or 'COLUMN=VALUE'",
     "top": "use only the classes with the most recordings",
     "bins": "mel bins",
     "frames": "frames that a recording is cut or padded to",

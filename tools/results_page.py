@@ -12,6 +12,7 @@ import click
 from pydantic import BaseModel
 from schema_words import key_table, type_in_words
 
+from harness.census import Account, InputCensus
 from harness.metrics import Metric
 from harness.spec import RunSpec
 from harness.store import FRAME_COLUMNS
@@ -65,6 +66,8 @@ _RECORDS: dict[type[Any], str] = {
     TeacherUse: "`teachers`",
     Protocol: "`evaluations`: `protocol`",
     Metric: "`evaluations`: `protocol`: `metrics`",
+    InputCensus: "`inputs`",
+    Account: "`inputs`: `accounts`",
     Failure: "The file of a failure",
 }
 #: RECORD.key, or a key that means the same in every record
@@ -138,6 +141,19 @@ _MEANINGS = {
     "text_rows": "rows of text read, repeated ones counted; a triplet is one",
     "other_rows": "recordings, images, and images of captions read, repeated ones counted",
     "flops": "operations of the encoder, both passes, by formula; without heads, losses and cached features",
+    "inputs": "the census of what the run read, one table for each input; empty in files of schema 5 and before",
+    "InputCensus.what": "kind and name of the input, such as `corpus wiki`",
+    "InputCensus.files": "its files, as the profile names them",
+    "InputCensus.rows": "its rows; null where they are not counted before the run",
+    "InputCensus.images": "its pictures; null where it has none",
+    "equal_rows": "rows whose text an earlier row has",
+    "unknown_tokens": "share of tokens that the encoder's vocabulary lacks, in a sample of the rows, by encoder",
+    "accounts": "what lies in it, by sort and by what became of it",
+    "sort": "what these things are, in the plural: columns, files, rows",
+    "use": "`read`, `used otherwise` or `left out`",
+    "count": "how many there are",
+    "names": "the first ten of them",
+    "why": "why they were left out, or what else they are used for",
     "error": "what failed, in one line",
     "traceback": "Python's traceback",
     "when": "when it failed, ISO 8601 in UTC",

@@ -78,6 +78,12 @@ _STATE_LINES = [f"{name:9} {text}" for name, text in _STATES.items()]
 )
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
+@click.option(
+    "--inputs",
+    "all_inputs",
+    is_flag=True,
+    help="Print all that lies in each input, and what was read of it.",
+)
 @click.pass_context
 def run(
     context: click.Context,
@@ -85,6 +91,7 @@ def run(
     fetch: bool,
     accept_licences: list[str],
     dry_run: bool,
+    all_inputs: bool,
     track: str,
     **options: Any,
 ) -> None:
@@ -112,7 +119,7 @@ def run(
 
         bring(api.to_fetch(api.plan(**options)), accept_licences, dry_run)
     plan = with_tried_encoders(api.plan(**options))
-    _describe(plan, places)
+    _describe(plan, places, all_inputs=all_inputs)
     if plan.todo and how["executor"] in (None, "local"):
         describe_cards(len(plan.todo), how["jobs"], how["device"])
     if dry_run:
@@ -194,14 +201,26 @@ def status(context: click.Context, /, **grid: Any) -> None:
     _refuse(context, plan)
 
 
-def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Print the number of runs, how many are done, what is skipped or missing, an estimate, and
-    trackers.
+def _describe(
+    plan: Plan, trackers: Mapping[str, str] = MappingProxyType({}), *, all_inputs: bool = False
+) -> None:
+    """Print the number of runs, how many are done, their inputs, what is skipped or missing, an
+    estimate, and trackers.
     """
     echo(plan.counts)
+    inputs = _inputs(plan, all_inputs=all_inputs)
     recorded = (f"tracker   {name}: {address}" for name, address in trackers.items())
-    for line in (*_axes(plan), *_problems(plan), *_estimate(plan), *recorded):
+    for line in (*_axes(plan), *inputs, *_problems(plan), *_estimate(plan), *recorded):
         echo(f"  {line}")
+
+
+def _inputs(plan: Plan, *, all_inputs: bool) -> Iterator[str]:
+    """A line for each input whose rows are counted; or for each input, and for all that lies in it."""
+    for census in plan.inputs:
+        if all_inputs or census.rows is not None or census.images is not None:
+            yield f"input     {census.line}"
+        if all_inputs:
+            yield from (f"            {line}" for line in census.details)
 
 
 def describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
@@ -266,7 +285,9 @@ def _problems(plan: Plan) -> Iterator[str]:
         what = f" ({one_line(*changed)})" if len(changed) == 1 and changed != {""} else ""
         yield f"{state:9} {len(runs)}: {note}{what}"
     for item in plan.missing:
-        yield f"missing   {item.what}"
+        # where a file of the user's own was looked for
+        is_own = f"'./{item.what}'" in item.how
+        yield f"missing   {f'{item.what}: {item.how}' if is_own else item.what}"
     for encoder in missing_encoders(plan):
         yield f"or        --encoders {encoder}=FOLDER, where the model is already on this machine"
     listed = fetch_list(lacking(plan), plan.inventory.root, ask=False)

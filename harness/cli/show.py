@@ -189,6 +189,8 @@ def _show_run(result: Result) -> None:
         ("machine", ""),
         [*((k, str(v)) for k, v in result.hardware.items()), *result.packages.items()],
     )
+    for census in result.inputs:
+        echo(f"input: {census.line}")
     for line in result.all_warnings:
         echo(f"warning: {line}")
 

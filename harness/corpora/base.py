@@ -169,6 +169,10 @@ class CorpusSource(Registered, Source):
         """
         return None
 
+    def image_contents(self, root: Path | None) -> Sequence[str] | None:
+        """Hashes of the bytes of the images of pairs, in order; None if there are no such bytes."""
+        return None
+
     def with_captions(self, which: Literal["one", "all"]) -> CorpusSource:
         """The same corpus with one or all captions of each image as rows; itself if each image has
         one caption.

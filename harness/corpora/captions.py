@@ -5,7 +5,9 @@
 - any table (`harness.tables`) with an image and one of its captions in each row, found by the names
   of columns;
 - two columns without a header, image and caption, as in the token files of Flickr8k and Flickr30k,
-  where a number follows the image's name (`10815824.jpg#0`);
+  where a number follows the image's name (`10815824.jpg#0`); or any two columns by their numbers;
+- JSON lines whose objects have one caption, or a list of them;
+- one caption a line beside a list with the image of each line, as Multi30k is published;
 - Flickr30k's results.csv, whose fields are separated by bars;
 - COCO's captions_*.json, and the dataset_*.json of Karpathy and Fei-Fei (2015) with their splits.
 
@@ -15,6 +17,7 @@ in that of the list.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,31 +26,42 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
+from harness.census import Account, account_for, account_for_number
 from harness.errors import RESTORE, UserError
 from harness.formatting import first_of
 from harness.tables import (
     COLUMNAR,
     IMAGE_FILE,
+    TablePart,
     TableRow,
+    account_for_columns,
     cells_of,
+    check_parts,
     column_names,
     container_of,
+    describe_parts,
     has_lists,
     is_json,
     lines_of,
+    parts_of,
     read_columns,
     read_json,
+    read_objects,
     read_rows,
     table_in,
     text_remarks,
     texts_of,
 )
 
-Layout = Literal["lines", "lists", "rows", "document"]
+Layout = Literal["lines", "lists", "objects", "rows", "document"]
 #: default names of the columns of a table of captions: the image's file name and the caption
 COLUMNS = ("image", "caption")
+#: names of both columns, or their numbers, from 1, in a table without a header
+Columns = tuple[str | int, str | int]
 #: names in published tables; numbered images have no ids
 _HEADERS = (COLUMNS, ("image_id", "caption"), ("image_no", "caption"), ("image_name", "comment"))
+#: names of the keys of objects with a list of captions each
+_LISTS = (COLUMNS, ("image", "captions"), ("image_id", "captions"), ("image_id", "caption"))
 _NUMBERED = "image_no"
 _SPLIT = "split"
 _NUMBER = re.compile(r"(?<=.)#\d+$")
@@ -60,54 +74,138 @@ _BARRED = re.compile(r"([^|]+)\|\s*\d+(?:\s*\||\s)\s*([^|]+)")
 class ReadCaptions:
     """Captions of each image with the images' ids, None if there are none, and what a user should
     know of them.
+
+    `places` are the paths of images, by id, that a file states beside their names.
     """
 
     ids: list[str] | None
     texts: list[list[str]]
     remarks: list[str] = field(default_factory=list)
+    places: dict[str, str] = field(default_factory=dict)
+    accounts: list[Account] = field(default_factory=list)
 
 
-def layout_of(path: Path, columns: tuple[str, str] = COLUMNS) -> Layout:
+@dataclass(frozen=True)
+class CaptionsLayout:
+    """How a profile says that captions are read.
+
+    `columns` are those of a table, of images and of captions; `split` selects a part; `image_list`
+    is a file with the image of each line; `ignore` are patterns of the names of columns that may be
+    left out.
+    """
+
+    columns: Columns = COLUMNS
+    split: str | None = None
+    image_list: str | None = None
+    ignore: tuple[str, ...] = ()
+
+    @property
+    def has_default_columns(self) -> bool:
+        return self.columns == COLUMNS
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of both columns."""
+        image, caption = self.columns
+        return str(image), str(caption)
+
+
+DEFAULT_LAYOUT = CaptionsLayout()
+
+
+def layout_of(path: Path, columns: Columns = COLUMNS) -> Layout:
     """How a file holds captions; a file of other named columns is a table. Raises UserError."""
+    names = (str(columns[0]), str(columns[1]))
     if container_of(path) in COLUMNAR:
         return (
-            "lists" if has_lists(path, "captions" if columns == COLUMNS else columns[1]) else "rows"
+            "lists" if has_lists(path, "captions" if columns == COLUMNS else names[1]) else "rows"
         )
+    if is_json(path):
+        if object_names := _object_names(path, columns):
+            return "objects" if _has_lists_in_objects(path, object_names) else "rows"
+        return "document" if columns == COLUMNS else "rows"
     if columns != COLUMNS:
         return "rows"
-    if is_json(path):
-        return "rows" if {*COLUMNS} <= {*column_names(path)} else "document"
     return "rows" if table_in(path) or _header(_first_cells(path)) else "lines"
 
 
+def _object_names(path: Path, columns: Columns) -> tuple[str, str] | None:
+    """The keys of images and of captions in JSON lines, if these have them."""
+    there = {*column_names(path)}
+    known = _LISTS if columns == COLUMNS else [(str(columns[0]), str(columns[1]))]
+    return next((names for names in known if {*names} <= there), None)
+
+
+def _has_lists_in_objects(path: Path, names: tuple[str, str]) -> bool:
+    _, (value,) = next(read_objects(path, names[1]))
+    return isinstance(value, list)
+
+
 def read_captions(
-    path: Path, columns: tuple[str, str] = COLUMNS, split: str | None = None
+    path: Path, layout: CaptionsLayout = DEFAULT_LAYOUT, images: Path | None = None
 ) -> ReadCaptions:
-    """Read the captions of each image; `split` selects rows of a table, or images of Karpathy's
-    JSON.
+    """Read the captions of each image; `images` is the path of the layout's list of images.
 
     Raises UserError naming file and line, and the option that would read a file of another layout.
     """
-    layout = layout_of(path, columns)
-    if split is not None and layout in ("lines", "lists"):
+    if images is not None:
+        return _add_remarks(_read_parallel(path, images))
+
+    columns, split = layout.columns, layout.split
+    kind = layout_of(path, columns)
+    if split is not None and kind == "lines":
         raise UserError(f"{path} has no splits; remove split = '{split}' from the profile")
-    if layout == "lines":
+    if kind == "lines":
         return _by_line(path)
-    if layout == "lists":
-        return _lists(path, ("image_id", "captions") if columns == COLUMNS else columns)
-    remarks: list[str] = []
-    if layout == "document":
-        by_image, numbered = _document(path, split, remarks), False
+    if kind == "lists":
+        names = ("image_id", "captions") if layout.has_default_columns else layout.names
+        return _add_remarks(_lists(path, names, TablePart.parse(split)))
+    if kind == "objects":
+        return _add_remarks(_object_lists(path, columns, TablePart.parse(split)))
+    if kind == "document":
+        read = _document(path, split)
     else:
-        rows, numbered = _rows(path, columns, split, remarks)
+        rows, is_numbered = _rows(path, columns, split)
         by_image = _by_image(rows, tidy=split is None)
-    if not by_image:
+        read = ReadCaptions(None if is_numbered else list(by_image), list(by_image.values()))
+    if not read.texts:
         raise UserError(
             f"{path} has no captions of the split '{split}'; choose another, or {RESTORE}"
         )
-    return _told(
-        ReadCaptions(None if numbered else list(by_image), list(by_image.values()), remarks)
-    )
+    return _add_remarks(read)
+
+
+def account_for_captions(path: Path, layout: CaptionsLayout) -> list[Account]:
+    """What became of the columns of a table of captions. Raises UserError for one that parts it."""
+    columns = layout.columns
+    kind = layout_of(path, columns)
+    if layout.image_list is not None or kind in ("lines", "document"):
+        return []
+    if container_of(path) not in COLUMNAR and not is_json(path):
+        first = next(lines_of(path), "")
+        if _BARS.fullmatch(first):
+            return account_for("columns", ["image_name", "comment"], "read")
+        if isinstance(columns[0], int) or isinstance(columns[1], int):
+            _, cells = next(cells_of(path))
+            numbers = [str(number) for number in range(1, len(cells) + 1)]
+            others = [number for number in numbers if number not in layout.names]
+            return account_for("columns", layout.names, "read") + account_for(
+                "columns", others, "left out", "no key gives their numbers"
+            )
+
+    names = layout.names
+    if kind == "objects":
+        names = _object_names(path, columns) or names
+    elif layout.has_default_columns and kind == "lists":
+        names = ("image_id", "captions")
+    elif layout.has_default_columns:
+        header = _header(column_names(path))
+        if header is None:
+            return []
+        names = header
+    split = TablePart.parse(layout.split)
+    used = names if split is None else (*names, split.column)
+    return account_for_columns(path, used, layout.ignore)
 
 
 def _by_image(rows: Iterator[TableRow], *, tidy: bool) -> dict[str, list[str]]:
@@ -125,7 +223,7 @@ def _by_image(rows: Iterator[TableRow], *, tidy: bool) -> dict[str, list[str]]:
     return by_image
 
 
-def _told(captions: ReadCaptions) -> ReadCaptions:
+def _add_remarks(captions: ReadCaptions) -> ReadCaptions:
     """The captions, with remarks on repeated ones and on missing values spelled as texts."""
     repeated = sum(len(texts) - len({*texts}) for texts in captions.texts)
     if repeated:
@@ -142,19 +240,71 @@ def _by_line(path: Path) -> ReadCaptions:
     return ReadCaptions(None, [[line] for line in lines], remarks + text_remarks(lines, "captions"))
 
 
-def _lists(path: Path, names: tuple[str, str]) -> ReadCaptions:
-    table = read_columns(path, *names)
-    ids, captions = (
-        texts_of(path, names[0], table.column(0), numbers=False),
-        table.column(1).to_pylist(),
-    )
-    for name, texts in zip(ids, captions, strict=True):
-        if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
+def _read_parallel(path: Path, images: Path) -> ReadCaptions:
+    """Captions whose image stands in the same line of a list; of several files, each is parallel
+    to the list.
+    """
+    names = [line.strip() for line in lines_of(images)]
+    rows = []
+    for part in parts_of(path):
+        captions = list(lines_of(part))
+        if len(captions) != len(names):
             raise UserError(
-                f"{path}: the image {name} has no list of captions that are not empty; correct its row"
+                f"{images} has {len(names)} lines for the {len(captions)} of {part}; line k of "
+                "both must be of one image: give the list that was made with these captions"
             )
+        for number, pair in enumerate(zip(names, captions, strict=True), 1):
+            rows.append(TableRow(f"{part}, line {number}", pair))
+
+    by_image = _by_image(iter(rows), tidy=True)
+    return ReadCaptions(list(by_image), list(by_image.values()))
+
+
+def _lists(path: Path, names: tuple[str, str], split: TablePart | None) -> ReadCaptions:
+    columns = names if split is None else (*names, split.column)
+    table = read_columns(path, *columns)
+    ids = texts_of(path, names[0], table.column(0), numbers=False)
+    captions = table.column(1).to_pylist()
+    if split is not None:
+        parts = texts_of(path, split.column, table.column(2))
+        check_parts(path, split, Counter(parts))
+        kept = [row for row, part in enumerate(parts) if part in split.values]
+        ids = [ids[row] for row in kept]
+        captions = [captions[row] for row in kept]
+
+    for name, texts in zip(ids, captions, strict=True):
+        _check_list(f"{path}: the image {name}", texts)
     _refuse_twice(path, ids)
-    return _told(ReadCaptions(ids, captions))
+    return ReadCaptions(ids, captions)
+
+
+def _check_list(where: str, texts: object) -> None:
+    is_list = isinstance(texts, list) and bool(texts)
+    if not is_list or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise UserError(f"{where} has no list of captions that are not empty; correct its row")
+
+
+def _object_lists(path: Path, columns: Columns, split: TablePart | None) -> ReadCaptions:
+    """Captions of JSON lines, whose objects have a list of captions each."""
+    names = _object_names(path, columns)
+    assert names is not None
+    wanted = names if split is None else (*names, split.column)
+    by_image: dict[str, list[str]] = {}
+    counts = Counter[str]()
+    for where, (image, texts, *part) in read_objects(path, *wanted):
+        if split is not None:
+            counts[str(part[0])] += 1
+            if str(part[0]) not in split.values:
+                continue
+        if isinstance(image, bool) or not isinstance(image, str | int) or not str(image).strip():
+            raise UserError(f"{where}: '{names[0]}' names no image; correct the line")
+        _check_list(f"{where}: the image {image}", texts)
+        tidy = [" ".join(text.split()) for text in texts]
+        by_image.setdefault(str(image).strip(), []).extend(tidy)
+
+    if split is not None:
+        check_parts(path, split, counts)
+    return ReadCaptions(list(by_image), list(by_image.values()))
 
 
 def _refuse_twice(path: Path, ids: Sequence[str]) -> None:
@@ -175,37 +325,50 @@ def _first_cells(path: Path) -> list[str]:
     return re.split(r"[\t,;|]", next(lines_of(path), ""))
 
 
-def _rows(
-    path: Path, columns: tuple[str, str], split: str | None, remarks: list[str]
-) -> tuple[Iterator[TableRow], bool]:
+def _rows(path: Path, columns: Columns, split: str | None) -> tuple[Iterator[TableRow], bool]:
     """File name and caption of each row, and whether images are numbered instead. Raises UserError."""
-    columnar = container_of(path) in COLUMNAR
-    if not columnar and _BARS.fullmatch(next(lines_of(path), "")):
+    image, caption = columns
+    if isinstance(image, int) and isinstance(caption, int):
+        return _by_number(path, image, caption), False
+    if isinstance(image, int) or isinstance(caption, int):
+        raise UserError(
+            f"{path}: image = {image!r} and caption = {caption!r} are a name and a number; give "
+            "both as names of columns, or both as numbers of columns in a file without a header"
+        )
+
+    is_columnar = container_of(path) in COLUMNAR
+    if not is_columnar and _BARS.fullmatch(next(lines_of(path), "")):
         return _barred(path), False
     there = column_names(path)
-    names = columns if columns != COLUMNS else _header(there)
+    names = (image, caption) if columns != COLUMNS else _header(there)
     if names is None:
-        if columnar or len(there) != 2 or not IMAGE_FILE.fullmatch(there[0]):
+        if is_columnar or len(there) != 2 or not IMAGE_FILE.fullmatch(there[0]):
             raise UserError(
                 f"{path}, line 1: neither a header with the columns '{COLUMNS[0]}' and '{COLUMNS[1]}' nor an image's "
                 f"file name and its caption, but {first_of([name.strip() for name in there], 10)}; name the columns in "
-                "the profile: image = '...', caption = '...'"
+                "the profile: image = '...', caption = '...', or without a header by their numbers: image = 2, "
+                "caption = 1"
             )
         return _without_header(path), False
-    numbered = names[0] == _NUMBERED
-    if split is not None:
-        rows, wanted = read_rows(path, _SPLIT, *names), split.split("+")
-        return (
-            TableRow(where, (name, text)) for where, (which, name, text) in rows if which in wanted
-        ), numbered
-    splits = Counter(row.values[0] for row in read_rows(path, _SPLIT)) if _SPLIT in there else {}
-    if len(splits) > 1:
-        remarks.append(f"all splits are read, {_counted(splits)}; split = '...' chooses one")
-    return read_rows(path, *names), numbered
+    return read_rows(path, *names, split=TablePart.parse(split)), names[0] == _NUMBERED
 
 
-def _counted(splits: Mapping[str, int]) -> str:
-    return first_of([f"{name} ({count})" for name, count in splits.items()], 10)
+def _by_number(path: Path, image: int, caption: int) -> Iterator[TableRow]:
+    """Image and caption of each line of a table without a header, by numbers of columns from 1."""
+    fields = 0
+    for number, cells in cells_of(path):
+        where = f"{path}, line {number}"
+        fields = fields or len(cells)
+        if len(cells) != fields:
+            raise UserError(
+                f"{where}: {len(cells)} fields, the lines above have {fields}; correct the line"
+            )
+        if not 1 <= min(image, caption) <= max(image, caption) <= fields:
+            raise UserError(
+                f"{where}: image = {image} and caption = {caption} are not both columns of the "
+                f"{fields} that it has; count from 1"
+            )
+        yield TableRow(where, (cells[image - 1], cells[caption - 1]))
 
 
 def _barred(path: Path) -> Iterator[TableRow]:
@@ -228,15 +391,12 @@ def _without_header(path: Path) -> Iterator[TableRow]:
         yield TableRow(f"{path}, line {number}", (cells[0], cells[1]))
 
 
-def _document(path: Path, split: str | None, remarks: list[str]) -> dict[str, list[str]]:
+def _document(path: Path, split: str | None) -> ReadCaptions:
     """The captions of each image in COCO's or Karpathy's JSON. Raises UserError."""
     known = read_json(path)
     try:
-        listed = known["images"]
-        read = (
-            _coco(path, known, split) if "annotations" in known else _karpathy(path, listed, split)
-        )
-        _refuse_twice(path, [name for name, _ in read])
+        is_coco = "annotations" in known
+        read = _coco(path, known, split) if is_coco else _karpathy(path, known["images"], split)
     except (TypeError, KeyError, AttributeError) as error:
         keys = f"the keys {first_of([*known], 10)}" if isinstance(known, dict) else "no keys"
         raise UserError(
@@ -244,45 +404,71 @@ def _document(path: Path, split: str | None, remarks: list[str]) -> dict[str, li
             "(images with sentences); give an object a line, and name its keys in the profile: image = '...', "
             "caption = '...'"
         ) from error
-    by_image = {name: [text for text in texts if text] for name, texts in read}
-    empty = sum(len(texts) for _, texts in read) - sum(map(len, by_image.values()))
-    bare = sum(not texts for texts in by_image.values())
-    lines = {
-        f"{empty} empty captions are left out": empty,
-        f"{bare} images have no caption and are left out": bare,
+
+    ids = read.ids or []
+    _refuse_twice(path, ids)
+    by_image = {
+        name: [text for text in texts if text] for name, texts in zip(ids, read.texts, strict=True)
     }
-    remarks += [line for line, count in lines.items() if count]
-    return {name: texts for name, texts in by_image.items() if texts}
+    empty = sum(map(len, read.texts)) - sum(map(len, by_image.values()))
+    bare = sum(not texts for texts in by_image.values())
+    if empty:
+        read.remarks.append(f"{empty} empty captions are left out")
+    if bare:
+        read.remarks.append(f"{bare} images have no caption and are left out")
+    read.accounts += account_for_number("captions", empty, "empty")
+    read.accounts += account_for_number("images", bare, "without a caption")
+    read.ids = [name for name, texts in by_image.items() if texts]
+    read.texts = [texts for texts in by_image.values() if texts]
+    return read
 
 
-def _coco(path: Path, known: Mapping[str, Any], split: str | None) -> list[tuple[str, list[str]]]:
+def _coco(path: Path, known: Mapping[str, Any], split: str | None) -> ReadCaptions:
     if split is not None:
         raise UserError(
             f"{path} is COCO's and has no splits; remove split = '{split}' from the profile"
         )
+    names = [str(image["file_name"]) for image in known["images"]]
     texts: dict[Any, list[str]] = {image["id"]: [] for image in known["images"]}
     astray = [each["image_id"] for each in known["annotations"] if each["image_id"] not in texts]
     if astray:
         raise UserError(
             f"{path}: {len(astray)} captions name no image of the file, such as {astray[0]}; {RESTORE}"
         )
-    for each in known["annotations"]:
-        texts[each["image_id"]].append(" ".join(each["caption"].split()))
-    return [(str(image["file_name"]), texts[image["id"]]) for image in known["images"]]
+    for annotation in known["annotations"]:
+        if "caption" not in annotation:
+            raise UserError(
+                f"{path}: its annotations have no caption, but {first_of([*annotation], 10)}; give the file of "
+                "captions, such as captions_val2014.json"
+            )
+        caption = annotation["caption"]
+        if not isinstance(caption, str):
+            number = annotation.get("id", "without an id")
+            raise UserError(
+                f"{path}: the caption of the annotation {number} is {json.dumps(caption)[:40]}, "
+                "not a text; remove the annotation, or give it a caption"
+            )
+        texts[annotation["image_id"]].append(" ".join(caption.split()))
+    return ReadCaptions(names, [texts[image["id"]] for image in known["images"]])
 
 
-def _karpathy(path: Path, listed: Sequence[Any], split: str | None) -> list[tuple[str, list[str]]]:
-    splits = Counter(str(image[_SPLIT]) for image in listed)
-    if split is None and len(splits) > 1:
+def _karpathy(path: Path, listed: Sequence[Any], split: str | None) -> ReadCaptions:
+    counts = Counter(str(image[_SPLIT]) for image in listed)
+    if split is None and len(counts) > 1:
         raise UserError(
-            f"{path} has the splits {_counted(splits)}; choose one in the profile: split = '...'"
+            f"{path} has the splits {describe_parts(counts)}; choose one in the profile: split = '...'"
         )
-    wanted = splits if split is None else split.split("+")
-    return [
-        (
-            str(image["filename"]),
-            [" ".join(sentence["raw"].split()) for sentence in image["sentences"]],
-        )
-        for image in listed
-        if image[_SPLIT] in wanted
+    wanted = {*counts} if split is None else {*split.split("+")}
+    images = [image for image in listed if image[_SPLIT] in wanted]
+    names = [str(image["filename"]) for image in images]
+    places = [
+        f"{image['filepath']}/{name}" if image.get("filepath") else name
+        for image, name in zip(images, names, strict=True)
     ]
+    # images of two folders may have one name
+    ids = names if len({*names}) == len(names) else places
+    texts = [[" ".join(each["raw"].split()) for each in image["sentences"]] for image in images]
+    others = {name: count for name, count in counts.items() if name not in wanted}
+    why = f"of other splits: {describe_parts(others)}"
+    accounts = account_for_number("images", len(listed) - len(images), why)
+    return ReadCaptions(ids, texts, [], dict(zip(ids, places, strict=True)), accounts)

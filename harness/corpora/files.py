@@ -12,14 +12,38 @@ from typing import Literal
 
 import numpy as np
 
+from harness.census import Account, TextSurvey, account_for_number
 from harness.corpora.base import CorpusSource, Pairs, Sentences, Triplets, check_positive
-from harness.corpora.captions import COLUMNS, ReadCaptions, layout_of, read_captions
-from harness.corpora.images import CaptionImages, FeatureFile, StoredFeatures
+from harness.corpora.captions import (
+    COLUMNS,
+    DEFAULT_LAYOUT,
+    CaptionsLayout,
+    ReadCaptions,
+    account_for_captions,
+    layout_of,
+    read_captions,
+)
+from harness.corpora.images import (
+    CaptionImages,
+    FeatureFile,
+    StoredFeatures,
+    check_missing_images,
+)
 from harness.errors import RESTORE, UnavailableError, UserError
 from harness.formatting import first_of
 from harness.seeds import generator
 from harness.sources import OWN_FILE, FileSource, Findings, Missing, digest
-from harness.tables import lines_of, read_columns, read_rows, table_in, text_remarks
+from harness.tables import (
+    TablePart,
+    account_for_columns,
+    check_file_names,
+    lines_of,
+    order_in_doubt,
+    read_columns,
+    read_rows,
+    table_in,
+    text_remarks,
+)
 
 #: columns of triplets
 TRIPLET = ("sent0", "sent1", "hard_neg")
@@ -28,17 +52,33 @@ TRIPLET = ("sent0", "sent1", "hard_neg")
 class LimitedFile(FileSource, CorpusSource):
     """A text file or a table; only the first `limit` rows if set. `columns` is empty unless it is a
     table.
+
+    `split` selects rows of a table that has such a column: 'train', 'train+dev', or of another
+    column 'fold=0+1'; `ignore` are patterns of the names of columns that may be left out.
     """
 
     def __init__(
-        self, file: str, how: str = OWN_FILE, limit: int | None = None, columns: Sequence[str] = ()
+        self,
+        file: str,
+        how: str = OWN_FILE,
+        limit: int | None = None,
+        columns: Sequence[str] = (),
+        split: str | None = None,
+        ignore: Sequence[str] = (),
     ) -> None:
         super().__init__([file], how)
         check_positive("limit", limit)
         self.limit, self.columns = limit, tuple(columns)
+        self.split, self.ignore = split, tuple(ignore)
 
     def fingerprint(self, root: Path | None) -> str:
-        return digest(super().fingerprint(root), self.limit, *self.columns)
+        split = [] if self.split is None else ["split", self.split]
+        return digest(super().fingerprint(root), self.limit, *self.columns, *split)
+
+    def _account_for_columns(self, root: Path | None, columns: Sequence[str]) -> list[Account]:
+        split = TablePart.parse(self.split)
+        used = columns if split is None else (*columns, split.column)
+        return account_for_columns(self.paths(root)[0], used, self.ignore)
 
     def _check_limit(self, path: Path, count: int) -> None:
         if not count:
@@ -57,18 +97,40 @@ class SentencesFile(LimitedFile):
     stream = "sentences"
 
     def __init__(
-        self, file: str, how: str = OWN_FILE, limit: int | None = None, column: str | None = None
+        self,
+        file: str,
+        how: str = OWN_FILE,
+        limit: int | None = None,
+        column: str | None = None,
+        split: str | None = None,
+        ignore: Sequence[str] = (),
     ) -> None:
-        super().__init__(file, how, limit, () if column is None else (column,))
+        super().__init__(file, how, limit, () if column is None else (column,), split, ignore)
+        if split is not None and column is None:
+            raise UserError(
+                f"{file} is read as one sentence a line, which has no splits; name a column in the "
+                f"profile: column = '...', or remove split = '{split}'"
+            )
 
     def load(self, root: Path | None) -> Sentences:
         return Sentences(list(self.texts(root)))
 
     def examine(self, root: Path | None) -> Findings:
-        counts = Counter[bool]()
-        spelled = text_remarks(self._counted(root, counts), "sentences")
-        empty = f"{counts[False]} empty {'rows' if self.columns else 'lines'} are left out"
-        return Findings(counts[True], ([empty] if counts[False] else []) + spelled)
+        check_file_names(self.paths(root)[0], self.ignore)
+        accounts = self._account_for_columns(root, self.columns) if self.columns else []
+        counts, survey = Counter[bool](), TextSurvey()
+        remarks = text_remarks(survey.passing(self._counted(root, counts)), "sentences")
+
+        sort = "empty rows" if self.columns else "empty lines"
+        remarks = ([f"{counts[False]} {sort} are left out"] if counts[False] else []) + remarks
+        accounts += account_for_number(sort, counts[False], "no text")
+        return Findings(
+            counts[True],
+            remarks,
+            equal_rows=survey.equal,
+            accounts=accounts,
+            sample=survey.sample,
+        )
 
     def texts(self, root: Path | None) -> Iterator[str]:
         return filter(None, self._counted(root, Counter()))
@@ -87,7 +149,8 @@ class SentencesFile(LimitedFile):
 
     def _lines(self, path: Path) -> Iterator[str]:
         if self.columns:
-            return (" ".join(row.values[0].split()) for row in read_rows(path, *self.columns))
+            rows = read_rows(path, *self.columns, split=TablePart.parse(self.split))
+            return (" ".join(row.values[0].split()) for row in rows)
         columns = table_in(path)
         if columns is not None:
             has = f"a table with the columns {first_of(columns, 10)}" if columns else "JSON"
@@ -108,9 +171,15 @@ class TripletsFile(LimitedFile):
     stream = "triplets"
 
     def __init__(
-        self, file: str, how: str = OWN_FILE, limit: int | None = None, columns: Sequence[str] = ()
+        self,
+        file: str,
+        how: str = OWN_FILE,
+        limit: int | None = None,
+        columns: Sequence[str] = (),
+        split: str | None = None,
+        ignore: Sequence[str] = (),
     ) -> None:
-        super().__init__(file, how, limit, columns)
+        super().__init__(file, how, limit, columns, split, ignore)
         if self.columns and len(self.columns) != len(TRIPLET):
             raise UserError(
                 f"columns = {list(columns)}: a triplet has three texts; name three columns in the profile"
@@ -121,14 +190,23 @@ class TripletsFile(LimitedFile):
             )
 
     def examine(self, root: Path | None) -> Findings:
+        accounts = self._account_for_columns(root, self.columns or TRIPLET)
         rows = self.load(root)
         texts = [*rows.premises, *rows.entailed, *rows.contradicted]
-        return Findings(len(rows), text_remarks(texts, "texts"))
+        distinct = {*zip(rows.premises, rows.entailed, rows.contradicted, strict=True)}
+        return Findings(
+            len(rows),
+            text_remarks(texts, "texts"),
+            equal_rows=len(rows) - len(distinct),
+            accounts=accounts,
+            sample=TextSurvey.of(texts).sample,
+        )
 
     def load(self, root: Path | None) -> Triplets:
         path = self.paths(root)[0]
         rows = []
-        for where, values in read_rows(path, *(self.columns or TRIPLET)):
+        split = TablePart.parse(self.split)
+        for where, values in read_rows(path, *(self.columns or TRIPLET), split=split):
             # published texts keep their blanks, on which fingerprints do not depend
             texts = [" ".join(text.split()) if self.columns else text.strip() for text in values]
             if not all(texts):
@@ -144,14 +222,17 @@ class CaptionsFile(FileSource, CorpusSource):
     """Captions with stored image features, with images, or with both.
 
     The file has a layout of `harness.corpora.captions`. `image` and `caption` are the columns of a
-    table with other names, and `split` chooses images of a file with splits, several by
-    'train+restval'. `captions` is 'one' for one caption of each image, drawn once by `caption_seed`
+    table with other names, or their numbers in a table without a header, `image_list` is a file
+    with the image of each line of a text, and `split` chooses images of a file with splits, several
+    by 'train+restval'. `captions` is 'one' for one caption of each image, drawn once by `caption_seed`
     as MCSE does, or 'all' for every caption. `features` maps teacher -> [file, how, transform, ids]
     of stored image features, matched by image_id if the file has ids and by line otherwise, and
     `caption_features` those of captions, matched by caption. `images` is a folder below the data
-    root with files named by image_id (with or without .jpg, .jpeg or .png; Flickr30k:
+    root with files named by image_id (with or without their suffix; Flickr30k:
     'flickr/images', COCO: 'coco/train2014'), or 'jpeg' for that column of the Parquet file. Images
-    are needed only by teachers without stored features, and decoded on access.
+    are needed only by teachers without stored features, and decoded on access. With
+    `missing_images = 'skip'` images without a file are left out with their captions, and counted.
+    `ignore` are patterns of the names of columns that may be left out.
 
     `matched` is, for a text file, file and how of the Parquet file with the image and all captions
     of each line (columns image_id, caption and captions). It is needed for 'all' captions and for
@@ -170,13 +251,18 @@ class CaptionsFile(FileSource, CorpusSource):
         features: Mapping[str, Mapping[str, str]] | None = None,
         images: str | None = None,
         matched: Mapping[str, str] | None = None,
-        image: str = COLUMNS[0],
-        caption: str = COLUMNS[1],
+        image: str | int = COLUMNS[0],
+        caption: str | int = COLUMNS[1],
         split: str | None = None,
         caption_features: Mapping[str, Mapping[str, str]] | None = None,
+        image_list: str | None = None,
+        missing_images: Literal["refuse", "skip"] = "refuse",
+        ignore: Sequence[str] = (),
     ) -> None:
-        super().__init__([file], how)
-        self.columns, self.split = (image, caption), split
+        super().__init__([file, image_list] if image_list else [file], how)
+        self.ignore = tuple(ignore)
+        self.layout = CaptionsLayout((image, caption), split, image_list, self.ignore)
+        self.missing_images = check_missing_images(missing_images, images)
         if captions not in ("one", "all"):
             raise UserError(
                 f"captions = '{captions}' is neither 'one' nor 'all'; write one of them in the profile"
@@ -184,7 +270,7 @@ class CaptionsFile(FileSource, CorpusSource):
         self.captions, self.caption_seed = captions, caption_seed
         self._matched = FileSource([matched["file"]], matched["how"]) if matched else None
         if images:
-            self.pixels = CaptionImages(file, images, how, self._ids, self._matched)
+            self.pixels = CaptionImages(file, images, how, self._names_and_places, self._matched)
         self.stored = FeatureFile.of_tables(features)
         self.stored_captions = FeatureFile.of_tables(caption_features, "caption")
 
@@ -207,7 +293,9 @@ class CaptionsFile(FileSource, CorpusSource):
         )
 
     def _stored(self, root: Path | None, images: int) -> StoredFeatures:
-        return StoredFeatures(self.stored, root, lambda: self._ids(root), images)
+        # a list of images has an order of its own
+        doubt = "" if self.layout.image_list else order_in_doubt(self.paths(root)[0])
+        return StoredFeatures(self.stored, root, lambda: self._ids(root), images, doubt)
 
     def _stored_captions(self, root: Path | None) -> StoredFeatures:
         return StoredFeatures(self.stored_captions, root, lambda: list(self.texts(root)))
@@ -235,7 +323,10 @@ class CaptionsFile(FileSource, CorpusSource):
         if self.captions == "all" and rows == images:
             why = f"captions = all, but {self.files[0]} has only one caption per image"
             raise UserError(f"{why}; change the option, corpus or setting")
-        return Findings(rows, read.remarks, images)
+        check_file_names(self.paths(root)[0], self.ignore)
+        survey = TextSurvey.of(self._drawn(read.texts))
+        accounts = [*account_for_captions(self._file(root), self._layout), *read.accounts]
+        return Findings(rows, read.remarks, images, survey.equal, accounts, survey.sample)
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the captions and of how they are drawn; each feature file has its own
@@ -245,16 +336,29 @@ class CaptionsFile(FileSource, CorpusSource):
         return digest(self.images_fingerprint(root), self.captions, self.caption_seed, *matched)
 
     def images_fingerprint(self, root: Path | None) -> str:
-        content, split = super().fingerprint(root), [] if self.split is None else [self.split]
+        content = super().fingerprint(root)
+        options = [*self.layout.columns]
+        if self.layout.split is not None:
+            options.append(self.layout.split)
+        if self.missing_images == "skip" and self.pixels is not None:
+            options.append(digest("with images", self._captions(root).ids))
         plain = (
-            not split
-            and self.columns == COLUMNS
-            and layout_of(self.paths(root)[0]) in ("lines", "lists")
+            len(options) == 2
+            and self.layout.has_default_columns
+            and (
+                self.layout.image_list is not None
+                or layout_of(self.paths(root)[0]) in ("lines", "lists")
+            )
         )
-        return content if plain else digest(content, *self.columns, *split)
+        return content if plain else digest(content, *options)
 
     def image_ids(self, root: Path | None) -> list[str] | None:
         return self._ids(root)
+
+    def image_contents(self, root: Path | None) -> list[str] | None:
+        if self.pixels is None or self.pixels.missing(root):
+            return None
+        return self.pixels.contents(root)
 
     def with_captions(self, which: Literal["one", "all"]) -> CaptionsFile:
         other = copy.copy(self)
@@ -291,13 +395,32 @@ class CaptionsFile(FileSource, CorpusSource):
     def _file(self, root: Path | None) -> Path:
         return self._file_of_lines(root) if self._all else self.paths(root)[0]
 
+    @property
+    def _layout(self) -> CaptionsLayout:
+        """The layout of the file that is read: the matched one has the default columns."""
+        return DEFAULT_LAYOUT if self._all else self.layout
+
     def _captions(self, root: Path | None) -> ReadCaptions:
-        return read_captions(self._file(root), self.columns, self.split)
+        read = self._all_captions(root)
+        if self.missing_images == "refuse" or self.pixels is None or self.pixels.missing(root):
+            return read
+        return self.pixels.leave_out_missing(root, read)
+
+    def _all_captions(self, root: Path | None) -> ReadCaptions:
+        paths = FileSource.paths(self, root)
+        image_list = paths[1] if self._layout.image_list else None
+        return read_captions(self._file(root), self._layout, image_list)
 
     def _ids(self, root: Path | None) -> list[str] | None:
         if self._all or self._matched is None or self._matched.missing(root):
             return self._captions(root).ids
         return read_captions(self._file_of_lines(root)).ids
+
+    def _names_and_places(self, root: Path | None) -> ReadCaptions:
+        """The images by name, with the places that the file states."""
+        if self._all or self._matched is None or self._matched.missing(root):
+            return self._captions(root)
+        return read_captions(self._file_of_lines(root))
 
     def _file_of_lines(self, root: Path | None) -> Path:
         """The path of the matched file. Raises UserError if it was matched to other lines."""

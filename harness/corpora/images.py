@@ -4,27 +4,42 @@ publishes.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 from unicodedata import normalize
 
 import numpy as np
 
-from harness.arrays import check_features, read_features
-from harness.encoders.media import Encoded, Pixels
+from harness.arrays import account_for_arrays, check_features, read_features
+from harness.caches import cached_note
+from harness.census import account_for
+from harness.corpora.captions import ReadCaptions
+from harness.encoders.media import IMAGE_SUFFIXES, Encoded, Pixels
 from harness.errors import RESTORE, UserError
 from harness.formatting import first_of
-from harness.sources import OWN_FILE, FileSource, Missing, Source, digest, hashes_within, placed
-from harness.tables import read_columns
+from harness.sources import (
+    OWN_FILE,
+    FileSource,
+    Findings,
+    Missing,
+    Source,
+    digest,
+    file_hash,
+    hashes_within,
+    placed,
+)
+from harness.tables import parts_of, read_columns
 
 log = logging.getLogger(__name__)
 #: endings tried after an image id
-ENDINGS = ("", ".jpg", ".jpeg", ".png")
+ENDINGS = ("", *IMAGE_SUFFIXES)
 #: value of the option `images` for images inside the captions' Parquet file, and the name of that
 #: column
 COLUMN = "jpeg"
@@ -40,18 +55,15 @@ class CaptionImages(Source):
         captions: str,
         images: str,
         how: str,
-        ids: Callable[[Path | None], list[str] | None],
+        read: Callable[[Path | None], ReadCaptions],
         named: Source | None = None,
     ) -> None:
-        """`named` is the file with the ids, if the captions file has none."""
+        """`read` reads the captions with the ids of their images; `named` is the file with the ids,
+        if the captions file has none.
+        """
         self.files = (images,)
-        self.captions, self.images, self.how, self._ids, self._named = (
-            captions,
-            images,
-            how,
-            ids,
-            named,
-        )
+        self.captions, self.images, self.how = captions, images, how
+        self._read, self._named = read, named
 
     def missing(self, root: Path | None) -> list[Missing]:
         absent = self._named.missing(root) if self._named else []
@@ -71,19 +83,68 @@ class CaptionImages(Source):
         contents = hashes_within(folder, files)
         return digest("images", [list(pair) for pair in zip(names, contents, strict=True)])
 
+    def examined(self, root: Path | None) -> Findings:
+        """Count the images, and the other files of their folder."""
+        if self.images == COLUMN:
+            return Findings()
+
+        folder, files = placed(root, self.images), self._files(root)
+        read = {path.relative_to(folder).as_posix() for path in files}
+        others = sorted(name for name in _listed(folder, deep=True) if name not in read)
+        accounts = account_for("files", sorted(read), "read")
+        accounts += account_for("files", others, "left out", "no caption names them")
+        return Findings(images=len(files), accounts=accounts)
+
+    def contents(self, root: Path | None) -> list[str]:
+        """SHA-256 (hex) of the bytes of each image."""
+        if self.images != COLUMN:
+            return hashes_within(placed(root, self.images), self._files(root))
+
+        path = placed(root, self.captions)
+        key = digest("contents of images", *map(file_hash, parts_of(path)))
+
+        def compute() -> dict[str, list[str]]:
+            cells = read_columns(path, COLUMN).column(COLUMN)
+            return {"sha256": [hashlib.sha256(cell.as_py() or b"").hexdigest() for cell in cells]}
+
+        note = cached_note(f"images/{key}.json", "the images will be hashed again", compute)
+        return list(note["sha256"])
+
     def pixels(self, root: Path | None, count: int) -> Pixels:
-        names = cache(lambda: self._names(root))
+        names = cache(lambda: self._ids(self._read(root)))
         return Pixels(self._reader(root), lambda number: names()[number], count)
 
-    def _names(self, root: Path | None) -> list[str]:
+    def leave_out_missing(self, root: Path | None, read: ReadCaptions) -> ReadCaptions:
+        """The captions whose images are there; the others are counted. Raises UserError."""
+        ids = self._ids(read)
+        if self.images == COLUMN:
+            return read
+        files = find_files(placed(root, self.images), ids, read.places)
+        kept = [row for row, file in enumerate(files) if file is not None]
+        absent = [name for name, file in zip(ids, files, strict=True) if file is None]
+        if not kept:
+            raise UserError(
+                f"{placed(root, self.images)} has none of the {len(ids)} images that {self.captions} "
+                f"names, such as {ids[0]}; correct the folder, or the column of the images"
+            )
+        accounts = account_for(
+            "images", absent, "left out", "no such file, missing_images = 'skip'"
+        )
+        return replace(
+            read,
+            ids=[ids[row] for row in kept],
+            texts=[read.texts[row] for row in kept],
+            accounts=[*read.accounts, *accounts],
+        )
+
+    def _ids(self, read: ReadCaptions) -> list[str]:
         """The ids of the images. Raises UserError if the captions file has none."""
-        ids = self._ids(root)
-        if ids is None:
+        if read.ids is None:
             raise UserError(
                 f"{self.captions} has no image_id to find images by; use a Parquet file with image_id, a table with "
-                "the images' file names, or a matched file"
+                "the images' file names, a matched file, or a list of the images, one for each line: image_list = '...'"
             )
-        return ids
+        return read.ids
 
     def _reader(self, root: Path | None) -> Callable[[int], Encoded]:
         if self.images != COLUMN:
@@ -93,8 +154,9 @@ class CaptionImages(Source):
         return lambda number: column()[number].as_py() or b""
 
     def _files(self, root: Path | None) -> list[Path]:
-        folder, names = self.require(root) / self.images, self._names(root)
-        files = _named(folder, names)
+        folder, read = self.require(root) / self.images, self._read(root)
+        names = self._ids(read)
+        files = find_files(folder, names, read.places)
         if absent := [name for name, file in zip(names, files, strict=True) if file is None]:
             stem = _folded(Path(absent[0]).stem)
             similar = [
@@ -103,37 +165,92 @@ class CaptionImages(Source):
             others = f" and {len(absent) - 1} others of {len(names)}" if absent[1:] else ""
             raise UserError(
                 f"{folder} has no image {absent[0]} ({', '.join(ENDINGS[1:])}){others}, which {self.captions} names; "
-                f"{f'it has {first_of(similar, 3)}; ' if similar else ''}add the image, or remove its captions"
+                f"{f'it has {first_of(similar, 3)}; ' if similar else ''}add the image, remove its captions, or leave "
+                "out what is missing: missing_images = 'skip'"
             )
         return [folder / file for file in files if file is not None]
 
 
-def _named(folder: Path, names: Sequence[str]) -> list[str | None]:
+def check_missing_images(how: str, images: str | None) -> str:
+    """Return the value of a profile's key `missing_images`. Raises UserError."""
+    if how not in ("refuse", "skip"):
+        raise UserError(f"missing_images = '{how}' is unknown; write 'refuse' or 'skip'")
+    if how == "skip" and images is None:
+        raise UserError("missing_images = 'skip' needs the folder of the images; name it: images")
+    return how
+
+
+def find_files(folder: Path, names: Sequence[str], places: Mapping[str, str]) -> list[str | None]:
     """The file of each image, relative to the folder; None if none fits. Raises UserError if
     several do.
 
-    Names may differ in the normal form of Unicode and in capitals.
+    A file at the place that is stated for an image comes first. Names may differ from those of
+    files in the normal form of Unicode and in capitals, and an address stands for the file at its
+    end. A file has one name: what fits another name better is no file of this one.
     """
-    files = list(_listed(folder, deep=any("/" in name for name in names)))
-    grouped = cache(lambda form: _grouped(files, form))
+    is_deep = any("/" in name for name in (*names, *places.values()))
+    finder = _Finder(folder, list(_listed(folder, deep=is_deep)))
+    matches = [finder.find(name, places.get(name, name)) for name in names]
 
-    def found(name: str) -> str | None:
-        for form in (str, _composed, _folded):
-            for endings in (ENDINGS[:1], ENDINGS[1:]):
-                fits = [
-                    file
-                    for ending in endings
-                    for file in grouped(form).get(form(name + ending), ())
-                ]
-                if len(fits) > 1:
-                    raise UserError(
-                        f"{folder} has {' and '.join(fits)} for the image {name}; remove or rename one"
-                    )
-                if fits:
-                    return fits[0]
+    best: dict[str, list[tuple[int, str]]] = {}
+    for name, match in zip(names, matches, strict=True):
+        if match is not None:
+            best.setdefault(match.file, []).append((match.distance, name))
+    for file, rivals in best.items():
+        rivals.sort()
+        if len(rivals) > 1 and rivals[0][0] == rivals[1][0]:
+            raise UserError(
+                f"{folder}: the file {file} fits the images {rivals[0][1]} and {rivals[1][1]} alike; "
+                "give each image a file of its name"
+            )
+
+    files: list[str | None] = []
+    for name, match in zip(names, matches, strict=True):
+        is_own = match is not None and best[match.file][0][1] == name
+        files.append(match.file if match is not None and is_own else None)
+    return files
+
+
+class _Match(NamedTuple):
+    """A file that fits a name, and how far its name is from it: 0 for the same."""
+
+    file: str
+    distance: int
+
+
+class _Finder:
+    """Looks for files of a folder by names that may be spelled otherwise."""
+
+    def __init__(self, folder: Path, files: Sequence[str]) -> None:
+        self.folder, self.files = folder, files
+        self._by_form: dict[Callable[[str], str], dict[str, list[str]]] = {}
+
+    def find(self, name: str, place: str) -> _Match | None:
+        """The nearest file. Raises UserError if several are equally near."""
+        distance = 0
+        for wanted in dict.fromkeys((place, name, _end_of_address(name))):
+            for form in (str, _composed, _folded):
+                for endings in (ENDINGS[:1], ENDINGS[1:]):
+                    fits = self._fits(wanted, form, endings)
+                    if len(fits) > 1:
+                        raise UserError(
+                            f"{self.folder} has {' and '.join(fits)} for the image {name}; remove or rename one"
+                        )
+                    if fits:
+                        return _Match(fits[0], distance)
+                    distance += 1
         return None
 
-    return [found(name) for name in names]
+    def _fits(self, name: str, form: Callable[[str], str], endings: Sequence[str]) -> list[str]:
+        if form not in self._by_form:
+            self._by_form[form] = _grouped(self.files, form)
+        groups = self._by_form[form]
+        return [file for ending in endings for file in groups.get(form(name + ending), ())]
+
+
+def _end_of_address(name: str) -> str:
+    """The file's name at the end of an address of the web; any other name as it is."""
+    return name.partition("?")[0].rpartition("/")[2] if "://" in name else name
 
 
 def _grouped(names: Sequence[str], form: Callable[[str], str]) -> dict[str, list[str]]:
@@ -211,6 +328,11 @@ class FeatureFile(FileSource):
     def fingerprint(self, root: Path | None) -> str:
         return digest(super().fingerprint(root), self.transform)
 
+    def examine(self, root: Path | None) -> Findings:
+        _, count = self.rows(root)
+        accounts = account_for_arrays(self.paths(root)[0], self.of)
+        return Findings(count, accounts=accounts)
+
     def rows(self, root: Path | None) -> tuple[list[str] | None, int]:
         """Ids and number of the rows of a sound file. Raises UserError."""
         return check_features(self.paths(root)[0], self.of, *self.paths(root)[1:])
@@ -231,9 +353,13 @@ class StoredFeatures(Mapping[str, np.ndarray]):
         root: Path | None,
         ids: Callable[[], Sequence[str] | None],
         images: int = 0,
+        doubt: str = "",
     ) -> None:
-        """`ids` returns the ids of the images in order, or None if they have none; or the captions."""
-        self.files, self.root, self.ids, self.images = files, root, ids, images
+        """`ids` returns the ids of the images in order, or None if they have none; or the captions.
+
+        `doubt` says how the order of the images is in doubt, if it is.
+        """
+        self.files, self.root, self.ids, self.images, self.doubt = files, root, ids, images, doubt
 
     def __getitem__(self, teacher: str) -> np.ndarray:
         """Features of the images, (m, f). Raises KeyError, or UserError if the file does not match
@@ -266,15 +392,21 @@ class StoredFeatures(Mapping[str, np.ndarray]):
                     f"{name} has {count} rows for {self.images} captioned images; "
                     "use files made from the same list of images"
                 )
+            if self.doubt:
+                raise UserError(
+                    f"{name} has no ids, and the order of the captions' files is in doubt: {self.doubt}; "
+                    "give ids = '...', a text file with the image of each row of features"
+                )
             return None
         if ids is None or wanted is None:
-            lacks, other = (
-                (name, "a file with the caption of each row")
-                if wanted
-                else ("their captions file", "it")
-            )
+            if wanted is not None:
+                raise UserError(
+                    f"rows of {name} are matched by {what}, which it does not name; give ids = '...', a text file "
+                    f"with the {what} of each row"
+                )
             raise UserError(
-                f"rows of {name} are matched by {what}, which {lacks} does not name; give ids = {other}"
+                f"rows of {name} are matched by {what}, which their captions file does not name; give the captions "
+                "image_list = '...', a text file with the image of each line, or remove the ids of the features"
             )
         return _rows_of(file, ids, wanted)
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.caches import cached_note, in_cache, is_unusable
+from harness.census import Account, account_for, is_ignored
 from harness.corpora.base import PLANNED_BYTES, CorpusSource, Media, check_positive
 from harness.encoders.features import Ragged, cached_ragged
 from harness.encoders.media import WINDOW_MS, energies, filterbank, masked, mixed, padded
@@ -39,7 +40,7 @@ from harness.sources import (
     placed,
     reading_code,
 )
-from harness.tables import column_names, label_remarks, read_rows
+from harness.tables import TablePart, account_for_columns, label_remarks, read_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -73,6 +74,12 @@ def samples(path: Path, name: str) -> tuple[int, np.ndarray]:
     raise UserError(f"the recording {name} {why}; remove or replace it")
 
 
+#: suffixes of the names of recordings
+SOUND_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".aac", ".aiff", ".sph")
+#: sizes of data from which a header was written into a pipe, before the size was known
+_STREAMED = 0x7FFFF000
+
+
 def _wav(path: Path) -> tuple[int, np.ndarray]:
     try:
         with wave.open(str(path)) as file:
@@ -80,8 +87,10 @@ def _wav(path: Path) -> tuple[int, np.ndarray]:
             if bits != 16:
                 raise ValueError(f"its samples have {bits} bits; convert it to 16-bit PCM")
             values = np.frombuffer(file.readframes(frames), dtype="<i2")
-            _check_whole(len(values) // channels, frames)
-            return file.getframerate(), values.reshape(-1, channels).mean(axis=1) / 2**15
+            if 2 * channels * frames < _STREAMED - 2 * channels:
+                _check_whole(len(values) // channels, frames)
+            whole = len(values) - len(values) % channels
+            return file.getframerate(), values[:whole].reshape(-1, channels).mean(axis=1) / 2**15
     except wave.Error as error:
         raise ValueError(f"{error}; convert it to 16-bit PCM") from error
 
@@ -240,7 +249,8 @@ class LabelledAudio(CorpusSource):
 
     Without an index, the folder is LibriSpeech's, SPEAKER/CHAPTER/*.flac, read by the package
     soundfile. `label` names the label's column, `split` selects rows of the index, and `top` keeps
-    the classes with most recordings. Filterbanks are computed once and cached as float16; waves are
+    the classes with most recordings. `ignore` are patterns of the names of columns and files that
+    may be left out. Filterbanks are computed once and cached as float16; waves are
     not kept in memory.
     """
 
@@ -256,8 +266,10 @@ class LabelledAudio(CorpusSource):
         top: int | None = None,
         bins: int = 128,
         frames: int = 1024,
+        ignore: Sequence[str] = (),
     ) -> None:
         check_positive("top", top)
+        self.ignore = tuple(ignore)
         self.path, self.how, self.index, self.label, self.split = path, how, index, label, split
         self.top, self.bins, self.frames = top, bins, frames
 
@@ -274,7 +286,7 @@ class LabelledAudio(CorpusSource):
         """Look for all recordings, and decode those of a corpus of at most PLANNED_BYTES, once for
         its content.
         """
-        _, files = self._files(root)
+        names, files = self._files(root)
         if sum(file.stat().st_size for file in files.values()) <= PLANNED_BYTES:
             note = f"recordings/{digest('note on recordings', 1, self._content(root), sorted(files))}.json"
             read = cached_note(
@@ -284,7 +296,42 @@ class LabelledAudio(CorpusSource):
                 raise UserError(
                     f"{self.path}: {len(faults)} of {len(files)} recordings cannot be used: {first_of(faults, 5, '; ')}"
                 )
-        return Findings(remarks=label_remarks(self._labels(root).values()))
+        classes = sorted({*names.values()})
+        if len(classes) < 2:
+            raise UserError(
+                f"{self.path} has one class only, {classes[0]}; give recordings of two classes"
+            )
+        remarks = label_remarks(self._labels(root).values())
+        return Findings(len(names), remarks, accounts=self._accounts(root, names))
+
+    def _accounts(self, root: Path | None, names: Mapping[str, str]) -> list[Account]:
+        """What became of the columns of the index, and of all files. Raises UserError."""
+        path = placed(self.require(root), self.path)
+        accounts = account_for("recordings", names, "read")
+        listed = self._labels(root)
+        dropped = [name for name in listed if name not in names]
+        accounts += account_for("recordings", dropped, "left out", f"top = {self.top}")
+        if self.index:
+            part = TablePart.parse(self.split)
+            used = ("file", self.label, *([] if part is None else [part.column]))
+            index = placed(self.require(root), self.index)
+            accounts += account_for_columns(index, used, self.ignore)
+
+        there = _members(path) if path.is_file() else _files_within(path)
+        index_path = placed(self.require(root), self.index) if self.index else None
+        others = [
+            name for name in there if not _is_listed(name, listed) and path / name != index_path
+        ]
+        why = "not in the index" if self.index else "no recordings of LibriSpeech's folders"
+        for name in others:
+            is_sound = Path(name).suffix.lower() in SOUND_SUFFIXES
+            if not self.index and is_sound and not is_ignored(name, self.ignore):
+                raise UserError(
+                    f"{path} has {name}, which is no SPEAKER/CHAPTER/*.flac; name the recordings in an index: "
+                    f"index = '...', or leave such files out: ignore = ['*{Path(name).suffix}']"
+                )
+        sort = "members" if path.is_file() else "files"
+        return accounts + account_for(sort, others, "left out", why)
 
     def _labels(self, root: Path | None) -> dict[str, str]:
         """Label by file. Raises UserError."""
@@ -365,31 +412,52 @@ def _faults(files: Mapping[str, Path]) -> list[str]:
 def _indexed(path: Path, label: str, split: str | None) -> dict[str, str]:
     """Label by file, in the order of the index. Raises UserError."""
     labels: dict[str, str] = {}
-    columns = (
-        "file",
-        label,
-        *(["split"] if split is not None and "split" in column_names(path) else []),
-    )
-    for where, (file, named, *of_split) in read_rows(path, *columns):
+    part = TablePart.parse(split)
+    for where, (file, named) in read_rows(path, "file", label, split=part):
         if not file or not named:
             raise UserError(
                 f"{where}: the columns file and {label} are not both filled; correct the line"
             )
-        if split is None or of_split == [split]:
-            if file in labels:
-                raise UserError(
-                    f"{where} lists the recording {file} twice; remove one of the lines"
-                )
-            labels[file] = named
-    if not labels:
-        raise UserError(f"{path} has no rows of the split '{split}'; choose one of its splits")
+        if file in labels:
+            raise UserError(f"{where} lists the recording {file} twice; remove one of the lines")
+        labels[file] = named
     return labels
 
 
 def _speakers(path: Path) -> dict[str, str]:
-    files = sorted(path.glob("*/*/*.flac"))
+    files = sorted(file for file in path.glob("*/*/*.flac") if _is_shown(path, file))
     if not files:
         raise UserError(
             f"{path} has no files SPEAKER/CHAPTER/*.flac; use the folder of a part of LibriSpeech"
         )
     return {file.relative_to(path).as_posix(): file.parts[-3] for file in files}
+
+
+def _is_shown(folder: Path, file: Path) -> bool:
+    """Whether no part of a path within a folder is hidden."""
+    return not any(part.startswith(".") for part in file.relative_to(folder).parts)
+
+
+def _files_within(folder: Path) -> list[str]:
+    """The files below a folder that are not hidden, by paths within it."""
+    files = (path for path in folder.rglob("*") if path.is_file() and _is_shown(folder, path))
+    return sorted(path.relative_to(folder).as_posix() for path in files)
+
+
+def _members(archive: Path) -> list[str]:
+    """The files of an archive. Raises UserError."""
+    note = f"members/{file_hash(archive)}.json"
+
+    def read() -> dict[str, list[str]]:
+        try:
+            with tarfile.open(archive) as opened:
+                return {"names": [member.name for member in opened if member.isfile()]}
+        except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+            raise UserError(f"the archive {archive} cannot be read: {error}; {RESTORE}") from error
+
+    return list(cached_note(note, "the archive will be read again", read)["names"])
+
+
+def _is_listed(name: str, listed: Mapping[str, str]) -> bool:
+    """Whether an index lists a file, by its path or by its name alone."""
+    return name.removeprefix("./") in listed or name.rpartition("/")[2] in listed

@@ -5,23 +5,29 @@ class.
 from __future__ import annotations
 
 import logging
+import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from harness.caches import cached_note
+from harness.census import Account, account_for, account_for_number, is_ignored
 from harness.corpora.base import PLANNED_BYTES, CorpusSource, Media, check_positive
 from harness.encoders.media import (
     DECODING,
+    IMAGE_SUFFIXES,
     UNREADABLE,
     VIEWS_VERSION,
     Encoded,
     decoded,
     described,
+    is_image_file,
     opened,
 )
 from harness.errors import UserError
@@ -38,7 +44,17 @@ from harness.sources import (
     installed,
     placed,
 )
-from harness.tables import column_names, label_remarks, parts_of, read_columns
+from harness.tables import (
+    TablePart,
+    account_for_columns,
+    check_no_label,
+    check_parts,
+    column_names,
+    label_remarks,
+    part_named,
+    parts_of,
+    read_columns,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,7 +62,8 @@ if TYPE_CHECKING:
     from harness.encoders.vision import Augmentation
 
 log = logging.getLogger(__name__)
-SUFFIXES = (".jpg", ".jpeg", ".png")
+#: what systems keep in folders for themselves: archives of macOS, previews of network disks
+_SYSTEM = ("__MACOSX", "@eaDir", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN")
 
 
 class AugmentedImages(Media):
@@ -94,6 +111,11 @@ class LabelledImages(CorpusSource):
     false` every image has a class of its own, and SupCon becomes SimCLR. All images are decoded
     once when first loaded. Up to `bad` unreadable ones are replaced, with their labels, by the next
     readable image, and listed in the run's warnings.
+
+    In folders, hidden files and folders are left out, and so is what is no image. Images beside the
+    folders of the classes, or in folders within them, are refused unless `ignore` names them, by
+    patterns of paths such as 'cat/thumbs/*'; `nested = true` adds the latter to the class. Of a
+    table, `split` selects rows, and rows with the label `no_label` are left out.
     """
 
     stream = "images"
@@ -107,10 +129,16 @@ class LabelledImages(CorpusSource):
         per_class: int | None = None,
         sample_seed: int = 0,
         bad: int = 0,
+        nested: bool = False,
+        split: str | None = None,
+        no_label: str | None = None,
+        ignore: Sequence[str] = (),
     ) -> None:
         check_positive("per_class", per_class)
         self.path, self.how, self.size, self.labelled = path, how, size, labelled
         self.per_class, self.sample_seed, self.bad = per_class, sample_seed, bad
+        self.nested, self.ignore = nested, tuple(ignore)
+        self.split, self.no_label = split, no_label
 
     def missing(self, root: Path | None) -> list[Missing]:
         return absent(root, self.path, self.how, folder=True)
@@ -122,27 +150,47 @@ class LabelledImages(CorpusSource):
         `bad` is left out, since it does not change results.
         """
         path = placed(self.require(root), self.path)
-        files = _listed(path)
+        files = self._files(path)
         names = [file.relative_to(path.parent).as_posix() for file in files]
         hashes = hashes_within(path.parent, files)
         content = [list(pair) for pair in zip(names, hashes, strict=True)]
-        return digest(
-            VIEWS_VERSION, content, self.size, self.labelled, self.per_class, self.sample_seed
-        )
+        parts = [] if self.split is None else ["split", self.split]
+        parts += ["no label", self.no_label] if self.no_label else []
+        options = self.size, self.labelled, self.per_class, self.sample_seed
+        return digest(VIEWS_VERSION, content, *options, *parts)
 
     def examined(self, root: Path | None) -> Findings:
         """Decode the images of a corpus of at most PLANNED_BYTES; of a larger one, check the
         folders of its classes.
         """
         path = placed(self.require(root), self.path)
-        if sum(file.stat().st_size for file in _listed(path)) <= PLANNED_BYTES:
+        if path.is_dir():
+            folder = read_class_folders(path, nested=self.nested)
+            accounts = folder.accounts(self.ignore)
+            labels = _folder(path, nested=self.nested)[1].tolist()
+        else:
+            table = _read_labels(path, self.split, self.no_label)
+            accounts = _account_for_table(path, self.split, self.ignore)
+            accounts += account_for_number(
+                "rows", table.unlabelled, f"no_label = '{self.no_label}'"
+            )
+            labels = table.labels
+        if sum(file.stat().st_size for file in self._files(path)) <= PLANNED_BYTES:
             self._rows(root)
-        labels = (
-            _folder(path)[1]
-            if path.is_dir()
-            else read_columns(path, _columns(path)[1]).column(0).to_pylist()
-        )
-        return Findings(remarks=label_remarks(labels) if self.labelled else ())
+
+        names = {str(label) for label in labels}
+        if self.labelled and len(names) < 2:
+            raise UserError(
+                f"{path} has one class only, {first_of(sorted(names), 1)}; give two classes, or write "
+                "labelled = false, which makes each image a class of its own"
+            )
+        remarks = label_remarks(labels) if self.labelled else ()
+        return Findings(len(labels), remarks, len(labels), accounts=accounts)
+
+    def _files(self, path: Path) -> list[Path]:
+        if path.is_dir():
+            return read_class_folders(path, nested=self.nested).images
+        return parts_of(path)
 
     def load(self, root: Path | None) -> AugmentedImages:
         from harness.encoders.vision import (
@@ -155,7 +203,10 @@ class LabelledImages(CorpusSource):
     def _rows(self, root: Path | None) -> tuple[list[Encoded], np.ndarray, list[str]]:
         """Readable images with their labels, and a warning about the others. Raises UserError."""
         path = placed(self.require(root), self.path)
-        items, classes = _folder(path) if path.is_dir() else _parquet(path)
+        if path.is_dir():
+            items, classes = _folder(path, nested=self.nested)
+        else:
+            items, classes = _read_table(path, self.split, self.no_label)
         rows = self._sampled(classes)
         labels = (
             np.unique(classes[rows], return_inverse=True)[1]
@@ -229,15 +280,57 @@ def _why_not(item: Encoded) -> str:
     return ""
 
 
-def _parquet(path: Path) -> tuple[Sequence[Encoded], np.ndarray]:
-    images, labels = (column.to_pylist() for column in read_columns(path, *_columns(path)).columns)
+class _Labels(NamedTuple):
+    """The rows of a table that are read, with their labels, and how many rows have none."""
+
+    rows: list[int]
+    labels: list[Any]
+    unlabelled: int
+
+
+def _read_labels(path: Path, split: str | None, no_label: str | None) -> _Labels:
+    """Read the labels of a table, without its images. Raises UserError."""
+    part = TablePart.parse(split)
+    _, label_column = _columns(path)
+    columns = [label_column] if part is None else [label_column, part.column]
+    table = read_columns(path, *columns)
+    labels = table.column(0).to_pylist()
+    rows = list(range(len(labels)))
+    if part is not None:
+        values = [str(value) for value in table.column(1).to_pylist()]
+        check_parts(path, part, Counter(values))
+        rows = [row for row in rows if values[row] in part.values]
+
+    _check_filled(path, labels, rows)
+    check_no_label(path, [labels[row] for row in rows], no_label)
+    kept = [row for row in rows if not no_label or str(labels[row]) != no_label]
+    return _Labels(kept, [labels[row] for row in kept], len(rows) - len(kept))
+
+
+def _read_table(
+    path: Path, split: str | None, no_label: str | None
+) -> tuple[list[Encoded], np.ndarray]:
+    """Encoded images and their labels. Raises UserError."""
+    read = _read_labels(path, split, no_label)
+    column = read_columns(path, _columns(path)[0]).column(0)
+    images = [column[row].as_py() for row in read.rows]
     items = [image["bytes"] if isinstance(image, dict) else image for image in images]
-    empty = next(
-        (row for row, pair in enumerate(zip(items, labels, strict=True), 1) if None in pair), None
-    )
+    _check_filled(path, dict(zip(read.rows, items, strict=True)), read.rows)
+    return items, np.array(read.labels)
+
+
+def _check_filled(path: Path, values: Sequence[Any] | Mapping[int, Any], rows: list[int]) -> None:
+    empty = next((row for row in rows if values[row] is None), None)
     if empty is not None:
-        raise UserError(f"{path}, row {empty}: the image has no bytes or no label; remove the row")
-    return items, np.array(labels)
+        raise UserError(
+            f"{path}, row {empty + 1}: the image has no bytes or no label; remove the row"
+        )
+
+
+def _account_for_table(path: Path, split: str | None, ignore: Sequence[str]) -> list[Account]:
+    part = TablePart.parse(split)
+    used = _columns(path) if part is None else (*_columns(path), part.column)
+    return account_for_columns(path, used, ignore)
 
 
 def _columns(path: Path) -> tuple[str, str]:
@@ -246,31 +339,108 @@ def _columns(path: Path) -> tuple[str, str]:
     return "image" if "image" in there else "jpeg", "label" if "label" in there else "label_name"
 
 
-def _folder(path: Path) -> tuple[Sequence[Encoded], np.ndarray]:
-    files = _listed(path)
+@dataclass(frozen=True)
+class ClassFolders:
+    """What lies in a folder of one folder per class: the images that are read, in order, and all
+    else, by paths within the folder.
+    """
+
+    folder: Path
+    images: list[Path]
+    hidden: list[str]
+    others: list[str]
+    #: images whose class is in doubt: beside the folders of classes, or in folders within them
+    astray: list[str]
+
+    def accounts(self, ignore: Sequence[str]) -> list[Account]:
+        """What became of all files. Raises UserError for images in doubt that are not ignored."""
+        images = [path.relative_to(self.folder).as_posix() for path in self.images]
+        deep = [name for name in (*images, *self.astray) if name.count("/") > 1]
+        tops = sorted({name.partition("/")[0] for name in deep})
+        if tops and all(map(part_named, tops)):
+            raise UserError(
+                f"{self.folder} has the parts {first_of(tops, 5)} of a data set, not folders of classes; name one of "
+                f"them: {self.folder / tops[0]}"
+            )
+        for name in self.astray:
+            if is_ignored(name, ignore):
+                continue
+            is_nested = "/" in name
+            where = "lies in a folder within that of a class" if is_nested else "lies in no class"
+            way = "write nested = true to add it to the class, or " if is_nested else ""
+            pattern = f"{name.rpartition('/')[0]}/*" if is_nested else name
+            raise UserError(
+                f"{self.folder}: the image {name} {where}, one of {len(self.astray)}; {way}leave it out: "
+                f"ignore = ['{pattern}']"
+            )
+        return [
+            *account_for("images", images, "read"),
+            *account_for("images", self.astray, "left out", "ignored"),
+            *account_for("hidden files and folders", self.hidden, "left out"),
+            *account_for("files", self.others, "left out", "no images"),
+        ]
+
+
+def read_class_folders(folder: Path, *, nested: bool = False) -> ClassFolders:
+    """List a folder of one folder per class; `nested` reads the folders within these too."""
+    listing = ClassFolders(folder, [], [], [], [])
+    classes = []
+    for path in sorted(folder.iterdir()):
+        if _is_hidden(path.name):
+            listing.hidden.append(path.name)
+        elif path.is_dir():
+            classes.append(path)
+        elif is_image_file(path):
+            listing.astray.append(path.name)
+        else:
+            listing.others.append(path.name)
+
+    # the folder of a class may be a link; links within it are not followed
+    for class_folder in classes:
+        for parent, folders, names in os.walk(class_folder):
+            place = Path(parent)
+            is_read = nested or place == class_folder
+            _list_files(listing, place, names, is_read=is_read)
+            listing.hidden.extend(
+                (place / name).relative_to(folder).as_posix()
+                for name in folders
+                if _is_hidden(name)
+            )
+            folders[:] = sorted(name for name in folders if not _is_hidden(name))
+    return listing
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether a file or folder is hidden, or kept by a system for itself."""
+    return name.startswith(".") or name in _SYSTEM
+
+
+def _list_files(listing: ClassFolders, place: Path, names: Sequence[str], *, is_read: bool) -> None:
+    """Add the files of one folder to a listing."""
+    for name in sorted(names):
+        path = place / name
+        short = path.relative_to(listing.folder).as_posix()
+        if _is_hidden(name):
+            listing.hidden.append(short)
+        elif not is_image_file(path):
+            listing.others.append(short)
+        elif is_read:
+            listing.images.append(path)
+        else:
+            listing.astray.append(short)
+
+
+def _folder(path: Path, *, nested: bool) -> tuple[Sequence[Encoded], np.ndarray]:
+    files = read_class_folders(path, nested=nested).images
     if not files:
         raise UserError(
-            f"{path} has no folders with images ({', '.join(SUFFIXES)}); put one folder per class there"
+            f"{path} has no folders with images ({', '.join(IMAGE_SUFFIXES)}); put one folder per class there"
         )
-    classes = [file.parent.name for file in files]
-    shown = [
-        item.name for item in path.iterdir() if item.is_dir() and not item.name.startswith(".")
-    ]
+    classes = [file.relative_to(path).parts[0] for file in files]
+    shown = [item.name for item in path.iterdir() if item.is_dir() and not _is_hidden(item.name)]
     if empty := sorted({*shown} - {*classes}):
         raise UserError(
-            f"{path}: {len(empty)} of {len(shown)} folders of classes have no images ({', '.join(SUFFIXES)}): "
+            f"{path}: {len(empty)} of {len(shown)} folders of classes have no images ({', '.join(IMAGE_SUFFIXES)}): "
             f"{first_of(empty, 5)}; put images there, or remove them"
         )
     return files, np.array(classes)
-
-
-def _listed(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return parts_of(path)
-    folders = sorted(item for item in path.iterdir() if item.is_dir())
-    return [
-        file
-        for folder in folders
-        for file in sorted(folder.iterdir())
-        if file.suffix.lower() in SUFFIXES
-    ]

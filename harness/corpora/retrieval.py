@@ -17,31 +17,42 @@ matched by image_id if both files have it and by the order of images otherwise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from harness.census import TextSurvey
 from harness.corpora.base import Pairs
-from harness.corpora.captions import COLUMNS, ReadCaptions, layout_of, read_captions
+from harness.corpora.captions import (
+    DEFAULT_LAYOUT,
+    CaptionsLayout,
+    ReadCaptions,
+    account_for_captions,
+    layout_of,
+    read_captions,
+)
 from harness.corpora.images import (
     CaptionImages,
     FeatureFile,
     IdsAndFeatures,
     StoredFeatures,
+    check_missing_images,
     standardised,
 )
 from harness.errors import RESTORE, UserError
 from harness.sources import FileSource, Findings, Missing, digest
-from harness.tables import finite_number, read_json, read_rows
+from harness.tables import finite_number, order_in_doubt, read_json, read_rows
 
 
 @dataclass(frozen=True)
 class CaptionedImages:
     """n captions, the row of the image of each, (n,) int64, and m images with their first captions.
 
-    `ids` are those of the m images, as other data sets use them; None if the file has none. A task
+    `ids` are those of the m images, as other data sets use them; None if the file has none.
+    `contents` are hashes of the bytes of the images; None without these. A task
     of ratings has no captions of its images, and so no recalls, but `pairs`: a caption or an
     image's id, an image's id, and their score.
     """
@@ -51,6 +62,7 @@ class CaptionedImages:
     images: Pairs
     ids: Sequence[str] | None = None
     pairs: Sequence[tuple[str, str, float]] = ()
+    contents: Sequence[str] | None = None
 
 
 class LikeTraining(FeatureFile):
@@ -89,16 +101,20 @@ class CaptionedFile(FileSource):
         features: Mapping[str, FeatureFile],
         split: str | None = None,
         images: str | None = None,
-        columns: tuple[str, str] = COLUMNS,
+        layout: CaptionsLayout = DEFAULT_LAYOUT,
+        missing_images: str = "refuse",
     ) -> None:
         """`features` are stored image features by teacher, `split` selects images.
 
         `images` is a folder of image files named by image_id, for teachers without stored features.
-        `columns` are those of a user's table.
+        `layout` and `missing_images` are those of a user's file, as for a captions-file.
         """
-        super().__init__([file], how)
-        self.name, self.features, self.split, self.columns = name, features, split, columns
-        self.pixels = CaptionImages(file, images, how, self._ids) if images else None
+        super().__init__([file, layout.image_list] if layout.image_list else [file], how)
+        self.name, self.features = name, features
+        self.layout = replace(layout, split=split)
+        self.ignore = layout.ignore
+        self.missing_images = check_missing_images(missing_images, images)
+        self.pixels = CaptionImages(file, images, how, self._captions) if images else None
 
     def missing(self, root: Path | None) -> list[Missing]:
         """The captions if missing; and if neither images nor any features exist: the images, or
@@ -124,15 +140,28 @@ class CaptionedFile(FileSource):
         }
         if pixels := self._pixels(root):
             present["images"] = pixels.fingerprint(root)
-        plain = self.columns == COLUMNS and (
-            self.split or layout_of(self._path(root)) in ("lines", "lists")
+        plain = self.layout.has_default_columns and (
+            self.layout.split
+            or self.layout.image_list is not None
+            or layout_of(self._path(root)) in ("lines", "lists")
         )
-        columns = () if plain else self.columns
-        return digest(super().fingerprint(root), self.split, present, *columns)
+        columns = () if plain else self.layout.columns
+        kept = []
+        if self.missing_images == "skip":
+            kept.append(digest("with images", self._captions(root).ids))
+        return digest(super().fingerprint(root), self.layout.split, present, *columns, *kept)
 
     def examine(self, root: Path | None) -> Findings:
         read = self._captions(root)
-        return Findings(sum(map(len, read.texts)), read.remarks, len(read.texts))
+        stored = self.load(root).images.features
+        if isinstance(stored, StoredFeatures):
+            for teacher in stored:
+                stored.check(teacher)
+
+        survey = TextSurvey.of(chain.from_iterable(read.texts))
+        accounts = [*account_for_captions(self._path(root), self.layout), *read.accounts]
+        images = len(read.texts)
+        return Findings(survey.count, read.remarks, images, survey.equal, accounts, survey.sample)
 
     def load(self, root: Path | None) -> CaptionedImages:
         read = self._captions(root)
@@ -147,17 +176,19 @@ class CaptionedFile(FileSource):
         images = Pairs(
             [texts[0] for texts in captions],
             pixels.pixels(root, count) if pixels else None,
-            StoredFeatures(stored, root, lambda: ids, count),
+            StoredFeatures(stored, root, lambda: ids, count, order_in_doubt(self._path(root))),
         )
         texts = [text for each in captions for text in each]
         image_of = np.repeat(np.arange(count), [len(each) for each in captions])
-        return CaptionedImages(texts, image_of, images, ids)
-
-    def _ids(self, root: Path | None) -> list[str] | None:
-        return self._captions(root).ids
+        contents = pixels.contents(root) if pixels else None
+        return CaptionedImages(texts, image_of, images, ids, contents=contents)
 
     def _captions(self, root: Path | None) -> ReadCaptions:
-        return read_captions(self._path(root), self.columns, self.split)
+        paths = FileSource(self.files, self.how).paths(root)
+        read = read_captions(paths[0], self.layout, *paths[1:])
+        if self.missing_images == "refuse" or self.pixels is None or self.pixels.missing(root):
+            return read
+        return self.pixels.leave_out_missing(root, read)
 
     def _path(self, root: Path | None) -> Path:
         return FileSource(self.files, self.how).paths(root)[
@@ -182,7 +213,7 @@ class RatedFile(FileSource):
         super().__init__([file, *([captions] if captions else [])], _HOW_RATED)
         self.name, self.columns = name, columns
         self.pixels = CaptionImages(
-            file, "coco/val2014", "run `harness data fetch coco-val-images`", self._ids
+            file, "coco/val2014", "run `harness data fetch coco-val-images`", self._read_ids
         )
 
     def missing(self, root: Path | None) -> list[Missing]:
@@ -208,6 +239,9 @@ class RatedFile(FileSource):
             )
         images = Pairs(ids, self.pixels.pixels(root, len(ids)))
         return CaptionedImages([], np.zeros(0, np.int64), images, ids, pairs)
+
+    def _read_ids(self, root: Path | None) -> ReadCaptions:
+        return ReadCaptions(self._ids(root), [])
 
     def _ids(self, root: Path | None) -> list[str]:
         images = [column for column in self.columns if column.startswith("image")]

@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import logging
 import tarfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.caches import cached_note
+from harness.census import TextSurvey, account_for_number
 from harness.corpora.base import CorpusSource, Pairs, check_positive
 from harness.encoders.media import Pixels
 from harness.errors import UserError
 from harness.files import open_regular
 from harness.formatting import first_of
-from harness.sources import HUB, OWN_FILE, Missing, absent, digest, file_hash, placed
-from harness.tables import parts_of
+from harness.sources import HUB, OWN_FILE, Findings, Missing, absent, digest, file_hash, placed
+from harness.tables import check_file_names, parts_of
 
 log = logging.getLogger(__name__)
 
-#: version of the index
+#: version of the rows, part of the fingerprint
 VERSION = 1
+#: version of what a note on a shard holds
+INDEX_VERSION = 2
 IMAGES, CAPTION = ("jpg", "jpeg", "png"), "txt"
 
 
@@ -41,9 +45,15 @@ class ShardPairs(CorpusSource):
     stream = "pairs"
 
     def __init__(
-        self, path: str, how: str = OWN_FILE, limit: int | None = None, bad: int = 0
+        self,
+        path: str,
+        how: str = OWN_FILE,
+        limit: int | None = None,
+        bad: int = 0,
+        ignore: Sequence[str] = (),
     ) -> None:
         check_positive("limit", limit)
+        self.ignore = tuple(ignore)
         self.path, self.how, self.limit, self.bad = path, how, limit, bad
 
     def missing(self, root: Path | None) -> list[Missing]:
@@ -59,12 +69,31 @@ class ShardPairs(CorpusSource):
             "shards", VERSION, [file_hash(shard) for shard in self._shards(root)], self.limit
         )
 
+    def examined(self, root: Path | None) -> Findings:
+        """Count pairs, flaws and other members, by the indexes of the shards."""
+        path = placed(self.require(root), self.path)
+        check_file_names(path if self.path.startswith(HUB) else path / "*.tar", self.ignore)
+        survey, pairs, flaws, others = TextSurvey(), 0, 0, Counter[str]()
+        for index in map(_read_index, self._shards(root)):
+            wanted = None if self.limit is None else max(0, self.limit - pairs)
+            survey.add([caption for _, caption, *_ in index["pairs"][:wanted]])
+            pairs += len(index["pairs"])
+            flaws += len(index["flaws"])
+            others.update(dict(index["others"]))
+            if self.limit is not None and pairs >= self.limit:
+                break
+        rows = pairs if self.limit is None else min(pairs, self.limit)
+        accounts = account_for_number("keys", flaws, f"flaws, bad = {self.bad}")
+        accounts += account_for_number("pairs", pairs - rows, f"limit = {self.limit}")
+        for ending, count in others.items():
+            accounts += account_for_number(f"members .{ending}", count, "neither image nor caption")
+        return Findings(rows, (), rows, survey.equal, accounts, survey.sample)
+
     def load(self, root: Path | None) -> Pairs:
         pairs: list[tuple[Path, str, str, int, int]] = []
         flaws: list[str] = []
         for shard in self._shards(root):
-            note = f"shards/{digest('note on a shard', VERSION, file_hash(shard))}.json"
-            index = cached_note(note, "the shard will be read again", partial(_index, shard))
+            index = _read_index(shard)
             flaws += [f"{shard.name}: {flaw}" for flaw in index["flaws"]]
             pairs += [(shard, *pair) for pair in index["pairs"]]
             if self.limit and len(pairs) >= self.limit:
@@ -111,14 +140,21 @@ def _bytes(shard: Path, start: int, size: int) -> bytes:
         return stream.read(size)
 
 
+def _read_index(shard: Path) -> Mapping[str, list[Any]]:
+    """The index of a shard, cached by its content."""
+    note = f"shards/{digest('note on a shard', INDEX_VERSION, file_hash(shard))}.json"
+    return cached_note(note, "the shard will be read again", partial(_index, shard))
+
+
 def _index(shard: Path) -> dict[str, list[Any]]:
-    """The pairs of a shard, each with key, caption, and start and size of its image; and a
-    description of each flaw.
+    """The pairs of a shard, each with key, caption, and start and size of its image; a description
+    of each flaw; and the number of other members by their endings.
     """
     images: dict[str, tuple[int, int]] = {}
     captions: dict[str, str] = {}
     flaws: list[str] = []
-    for key, members in _members(shard, flaws):
+    others = Counter[str]()
+    for key, members in _members(shard, flaws, others):
         if key in (captions if isinstance(members, str) else images):
             flaws.append(f"{key} has two files of one kind, only the first is read")
         elif isinstance(members, str):
@@ -132,12 +168,15 @@ def _index(shard: Path) -> dict[str, list[Any]]:
     return {
         "pairs": [(key, captions[key], *images[key]) for key in both if captions[key]],
         "flaws": flaws,
+        "others": list(others.items()),
     }
 
 
-def _members(shard: Path, flaws: list[str]) -> Iterator[tuple[str, str | tuple[int, int]]]:
+def _members(
+    shard: Path, flaws: list[str], others: Counter[str]
+) -> Iterator[tuple[str, str | tuple[int, int]]]:
     """Yield keys with captions, or with start and size of images; a key ends at the first full stop
-    of the name.
+    of the name. `others` counts the other members.
     """
     try:
         with tarfile.open(shard, "r:") as archive:
@@ -161,6 +200,8 @@ def _members(shard: Path, flaws: list[str]) -> Iterator[tuple[str, str | tuple[i
                         key,
                         " ".join(_bytes(shard, *span).decode("utf-8", errors="replace").split()),
                     )
+                else:
+                    others[ending] += 1
             # tarfile mistakes a truncated or missing header for the end of the archive, which is a
             # block of zeros
             if _bytes(shard, archive.offset, tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):

@@ -71,10 +71,8 @@ class FolderModel(Source):
         """Hash weights, configurations and tokenizer files by name, and the files of
         sentence-transformers' modules.
         """
-        patterns = (*_PATTERNS, "*.py") if self.trusted else _PATTERNS
-        files = {path for pattern in patterns for path in self.folder.glob(pattern)} | {
-            *module_files(self.folder)
-        }
+        files = {*files_of_model(self.folder)}
+        files |= {*self.folder.glob("*.py")} if self.trusted else set()
         files |= {self.folder / self.beside} if self.has_beside else set()
         return digest(
             *([path.relative_to(self.folder).as_posix(), file_hash(path)] for path in sorted(files))
@@ -163,6 +161,12 @@ class HubModel(Source):
 
 
 ModelSource = FolderModel | HubModel
+
+
+def files_of_model(folder: Path) -> list[Path]:
+    """Weights, configurations and tokenizer files of a model, and the files of its modules."""
+    files = {path for pattern in _PATTERNS for path in folder.glob(pattern)}
+    return sorted({*files, *module_files(folder)})
 
 
 def noted_model(typed: str) -> FolderModel:

@@ -30,6 +30,7 @@ from PIL.TiffImagePlugin import (
 )
 
 from harness.errors import UserError, first_line
+from harness.files import open_regular
 from harness.processors import cores
 
 #: version of the pixels of `harness.encoders.vision`, part of the fingerprint of labelled images
@@ -40,6 +41,10 @@ DECODING = 2
 OneImage = Callable[[np.ndarray], np.ndarray]
 #: bytes or path of an image file
 Encoded = bytes | Path
+#: suffixes of the names of image files
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+#: how image files begin
+_IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 #: errors of Pillow for a file that cannot be decoded
 UNREADABLE = (
     *(OSError, EOFError, SyntaxError, ValueError, LookupError, ArithmeticError),
@@ -51,6 +56,19 @@ AHEAD = 512
 _END = b"\xff\xd9"
 #: pixels of the largest image that is decoded: 267 MB of RGB
 LARGEST = 89_478_485
+
+
+def is_image_file(path: Path) -> bool:
+    """Whether a file is an image, by its name or else by its first bytes."""
+    if path.suffix.lower() in IMAGE_SUFFIXES:
+        return True
+    try:
+        with open_regular(path) as stream:
+            start = stream.read(12)
+    except OSError:
+        return False
+    is_webp = start[:4] == b"RIFF" and start[8:] == b"WEBP"
+    return is_webp or start.startswith(_IMAGE_STARTS)
 
 
 def opened(item: Encoded) -> Image.Image:

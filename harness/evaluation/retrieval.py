@@ -141,7 +141,8 @@ class RetrievalSuite(Suite):
 
 def seen_images(data: ImagesWithCaptions, trained_on: TrainedOn) -> np.ndarray:
     """Whether training read each of the m images of a task: (m,) bool."""
-    return trained_on.images(data.texts, data.image_of, getattr(data, "ids", None))
+    ids, contents = getattr(data, "ids", None), getattr(data, "contents", None)
+    return trained_on.images(data.texts, data.image_of, ids, contents)
 
 
 def _ranked(

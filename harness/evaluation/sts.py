@@ -23,6 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from harness.census import TextSurvey
 from harness.errors import UserError
 from harness.evaluation.suites import (
     SIMILARITY,
@@ -43,7 +44,13 @@ from harness.evaluation.suites import (
 )
 from harness.metrics import AVERAGE, NO_SCORE, SEEN, UNSEEN, Metric
 from harness.sources import FileSource, Findings, digest
-from harness.tables import finite_number, read_rows, text_remarks
+from harness.tables import (
+    TablePart,
+    account_for_columns,
+    finite_number,
+    read_rows,
+    text_remarks,
+)
 
 _HOW = (
     "put the STS files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "
@@ -84,19 +91,15 @@ class SimilarityFile(FileSource):
         return self.read(self.paths(root))
 
     def read(self, paths: Sequence[Path]) -> dict[str, list[SentencePair]]:
-        columns = [
-            self._score,
-            "sentence1",
-            "sentence2",
-            self._subset,
-            "split" if self._split else "",
-        ]
-        rows = (row for path in paths for row in read_rows(path, *filter(None, columns)))
+        columns = [self._score, "sentence1", "sentence2"]
+        if self._subset:
+            columns.append(self._subset)
+        split = TablePart.parse(self._split or None)
         subsets: dict[str, list[SentencePair]] = {}
-        for where, (score, one, other, *more) in rows:
-            if not self._split or more[-1] == self._split:
+        for path in paths:
+            for where, (score, one, other, *subset) in read_rows(path, *columns, split=split):
                 pair = (" ".join(one.split()), " ".join(other.split()), finite_number(where, score))
-                subsets.setdefault(more[0] if self._subset else "", []).append(pair)
+                subsets.setdefault(subset[0] if subset else "", []).append(pair)
         return subsets
 
 
@@ -112,18 +115,22 @@ class OwnPairs(OwnTables):
         columns: tuple[str, str, str],
         scale: tuple[float, float],
         subset: str | None,
+        split: str | None = None,
+        ignore: Sequence[str] = (),
     ) -> None:
         """`columns` are those of both sentences and the score; without the column `subset` the task
-        is one set.
+        is one set. `split` selects rows (`harness.tables.TablePart`).
         """
         self._columns = (*columns, *([subset] if subset else []))
         self._scale = scale
-        super().__init__(name, [file], self._columns, scale)
+        self._split = TablePart.parse(split)
+        super().__init__(name, [file], self._columns, scale, split, ignore=ignore)
 
     def load(self, root: Path | None) -> dict[str, list[SentencePair]]:
         (path,) = self.paths(root)
         subsets: dict[str, list[SentencePair]] = {}
-        for where, (first, second, score, *subset) in read_rows(path, *self._columns):
+        rows = read_rows(path, *self._columns, split=self._split)
+        for where, (first, second, score, *subset) in rows:
             pairs = subsets.setdefault(subset[0] if subset else "", [])
             pairs.append(
                 (_sentence(where, first), _sentence(where, second), self._number(where, score))
@@ -131,8 +138,19 @@ class OwnPairs(OwnTables):
         return subsets
 
     def examine(self, root: Path | None) -> Findings:
+        (path,) = self.paths(root)
+        used = self._columns if self._split is None else (*self._columns, self._split.column)
+        accounts = account_for_columns(path, used, self.ignore)
         subsets = self.load(root)
-        return Findings(len(pairs_of(subsets)), text_remarks(sentences_of(subsets), "sentences"))
+        pairs = pairs_of(subsets)
+        equal = len(pairs) - len({(first, second) for first, second, _ in pairs})
+        return Findings(
+            len(pairs),
+            text_remarks(sentences_of(subsets), "sentences"),
+            equal_rows=equal,
+            accounts=accounts,
+            sample=TextSurvey.of(sentences_of(subsets)).sample,
+        )
 
     def content(self, root: Path | None) -> object:
         return list(self.load(root).items())

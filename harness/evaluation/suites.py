@@ -92,10 +92,17 @@ class TrainedOn(Protocol):
         """Whether training read each of n sentences, compared by words: (n,) bool."""
 
     def images(
-        self, texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None, /
+        self,
+        texts: Sequence[str],
+        image_of: np.ndarray,
+        ids: Sequence[str] | None,
+        contents: Sequence[str] | None = None,
+        /,
     ) -> np.ndarray:
-        """Whether training read each of m images, judged by its captions, (n,), and its id if
-        known: (m,) bool.
+        """Whether training read each of m images: (m,) bool.
+
+        An image is judged by the hash of its bytes, `contents`, else by its id, and without either
+        by its captions, (n,).
         """
 
 
@@ -204,16 +211,23 @@ class OwnTables(FileSource):
     task, and planning a run finds mistakes in the files before anything is trained.
     """
 
-    def __init__(self, name: str, files: Sequence[str], *options: object) -> None:
-        """`options` are settings that change what is read from the files."""
+    def __init__(
+        self, name: str, files: Sequence[str], *options: object, ignore: Sequence[str] = ()
+    ) -> None:
+        """`options` are settings that change what is read from the files, `ignore` patterns of the
+        names of columns that may be left out.
+        """
         super().__init__(files)
         self.name, self._options = name, options
+        self.ignore = tuple(ignore)
 
     def fingerprint(self, root: Path | None) -> str:
-        key = digest(
-            "task", reading_code(), type(self).__name__, super().fingerprint(root), self._options
-        )
+        key = digest("task", reading_code(), type(self).__name__, self.file_fingerprint(root))
         return known_hash(f"tasks/{key}", lambda: digest(self.content(root)))
+
+    def file_fingerprint(self, root: Path | None) -> str:
+        """A hash of the files' bytes and the options, unlike that of the rows that are read."""
+        return digest(super().fingerprint(root), self._options)
 
     @abstractmethod
     def content(self, root: Path | None) -> object:

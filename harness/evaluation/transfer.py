@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.census import Account, TextSurvey, account_for_number
 from harness.errors import UserError
 from harness.evaluation.probes import L2, MODES, Mode, Probe, Split, stratified
 from harness.evaluation.suites import (
@@ -36,7 +37,14 @@ from harness.evaluation.suites import (
 )
 from harness.metrics import Metric
 from harness.sources import FileSource, Findings, digest
-from harness.tables import label_remarks, read_rows, text_remarks
+from harness.tables import (
+    TablePart,
+    account_for_columns,
+    check_no_label,
+    label_remarks,
+    read_rows,
+    text_remarks,
+)
 
 _HOW = (
     "put the transfer files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "
@@ -108,24 +116,43 @@ class OwnClasses(OwnTables):
     kind = TRANSFER
 
     def __init__(
-        self, name: str, files: Mapping[str, str], texts: tuple[str, ...], label: str
+        self,
+        name: str,
+        files: Mapping[str, str],
+        texts: tuple[str, ...],
+        label: str,
+        splits: Mapping[str, str] | None = None,
+        no_label: str | None = None,
+        ignore: Sequence[str] = (),
     ) -> None:
         """`files` by split: 'all', or 'train', 'test' and optionally 'dev'; `texts` and `label` are
         columns.
+
+        `splits` selects the rows of each file (`harness.tables.TablePart`), by the same keys. Rows with
+        the label `no_label` are left out; with '' there are none.
         """
-        super().__init__(name, list(files.values()), list(files), texts, label)
-        self._splits, self._columns = tuple(files), (label, *texts)
+        parts = splits or {}
+        options = (list(files), texts, label, dict(parts), no_label)
+        super().__init__(name, list(files.values()), *options, ignore=ignore)
+        self._splits, self._columns, self._no_label = tuple(files), (label, *texts), no_label
+        self._parts = {split: TablePart.parse(part) for split, part in parts.items()}
 
     def load(self, root: Path | None) -> dict[str, Labelled]:
         paths = dict(zip(self._splits, self.paths(root), strict=True))
-        rows = {split: self._rows(path) for split, path in paths.items()}
+        rows = {split: self._rows(split, path) for split, path in paths.items()}
+        labels = [label for samples in rows.values() for label, _ in samples.values()]
+        check_no_label(paths[self._splits[-1]], labels, self._no_label)
+        rows = {split: self._labelled(samples) for split, samples in rows.items()}
         classes = sorted({label for label, _ in rows[self._splits[0]].values()})
         if len(classes) < 2:
-            raise UserError(
-                f"{paths[self._splits[0]]} has one label only, '{classes[0]}'; a task needs two classes"
-            )
+            has = f"one label only, '{classes[0]}'" if classes else "no labels"
+            raise UserError(f"{paths[self._splits[0]]} has {has}; a task needs two classes")
         splits = {}
-        for split in paths:
+        for split, path in paths.items():
+            if not rows[split]:
+                raise UserError(
+                    f"{path} has no labels, but '{self._no_label}', which stands for none; give a labelled file"
+                )
             for where, (label, _) in rows[split].items():
                 if label not in classes:
                     raise UserError(
@@ -136,23 +163,43 @@ class OwnClasses(OwnTables):
             )
         return splits
 
-    def _rows(self, path: Path) -> dict[str, tuple[str, list[list[str]]]]:
+    def _labelled(
+        self, samples: dict[str, tuple[str, list[list[str]]]]
+    ) -> dict[str, tuple[str, list[list[str]]]]:
+        """The samples that have a label."""
+        if not self._no_label:
+            return samples
+        return {where: row for where, row in samples.items() if row[0] != self._no_label}
+
+    def _rows(self, split: str, path: Path) -> dict[str, tuple[str, list[list[str]]]]:
         samples = {}
-        for where, (label, *texts) in read_rows(path, *self._columns):
+        for where, (label, *texts) in read_rows(path, *self._columns, split=self._parts.get(split)):
             if not label.strip():
                 raise UserError(f"{where}: no label; correct or remove the line")
             samples[where] = (label.strip(), [text.split() for text in texts])
         return samples
 
     def examine(self, root: Path | None) -> Findings:
+        accounts, samples, unlabelled = list[Account](), list[tuple[str, list[list[str]]]](), 0
+        for split, path in zip(self._splits, self.paths(root), strict=True):
+            part = self._parts.get(split)
+            used = self._columns if part is None else (*self._columns, part.column)
+            accounts += account_for_columns(path, used, self.ignore)
+            rows = self._rows(split, path)
+            labelled = self._labelled(rows)
+            samples += labelled.values()
+            unlabelled += len(rows) - len(labelled)
         self.load(root)
-        samples = [sample for path in self.paths(root) for sample in self._rows(path).values()]
+
+        accounts += account_for_number("rows", unlabelled, f"no_label = '{self._no_label}'")
         texts = [" ".join(words) for _, sides in samples for words in sides]
         empty = [f"{texts.count('')} of {len(texts)} texts are empty"] if "" in texts else []
         remarks = (
             label_remarks(label for label, _ in samples) + empty + text_remarks(texts, "texts")
         )
-        return Findings(len(samples), remarks)
+        distinct = {tuple(" ".join(words) for words in sides) for _, sides in samples}
+        equal, sample = len(samples) - len(distinct), TextSurvey.of(texts).sample
+        return Findings(len(samples), remarks, equal_rows=equal, accounts=accounts, sample=sample)
 
     def content(self, root: Path | None) -> object:
         return [

@@ -8,7 +8,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.code import code_of
+from harness.census import InputCensus
+from harness.code import code_of, declarations
 from harness.encoders.contents import remarks_on
 from harness.encoders.locate import ModelSource
 from harness.encoders.teachers import declared_teacher
@@ -16,6 +17,14 @@ from harness.errors import UnavailableError, UserError
 from harness.evaluation.suites import SimilarityTask, Suite
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
 from harness.method import Feature
+from harness.metrics import NEVER_READ
+from harness.planning.census import (
+    census_of_corpus,
+    census_of_model,
+    census_of_need,
+    merge_censuses,
+    warn_of_unknown,
+)
 from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
 from harness.planning.teachers import (
     FrozenModel,
@@ -38,7 +47,7 @@ from harness.spec import (
     fresh_size,
 )
 from harness.store import BACKEND_VERSION
-from harness.training.batching import batch_counts
+from harness.training.batching import batch_counts, mixed
 
 #: the kind of teacher that the harness fits, and the features that it computes
 LIT = "lit"
@@ -155,6 +164,9 @@ class Experiment:
         lines += [
             f"{corpus.name}: {line}" for corpus in self.corpora for line in corpus.found.remarks
         ]
+        lines += warn_of_unknown(self.census)
+        if self._leaves_out_text():
+            lines.append(self.unread_text)
         for stream, all_rows in self._rows.items():
             kept = kept_rows(self.resolved.options, stream)
             rows = all_rows if kept is None else kept.rows
@@ -166,6 +178,58 @@ class Experiment:
         return tuple(lines)
 
     @property
+    def named_encoder(self) -> tuple[str, Path] | None:
+        """The name and the folder of the encoder; None while it is missing."""
+        if self.encoder.missing:
+            return None
+        return self.resolved.spec.encoder, self.encoder.source.path()
+
+    @cached_property
+    def census(self) -> tuple[InputCensus, ...]:
+        """What was read of each input of the training that is there, and what else lies in it."""
+        encoder = self.named_encoder
+        censuses = []
+        if encoder is not None:
+            censuses.append(census_of_model(f"encoder {encoder[0]}", self.encoder))
+        there = [corpus for corpus in self.corpora if not corpus.read.missing]
+        censuses += [census_of_corpus(corpus, encoder) for corpus in there]
+        for features in self.features.values():
+            for need in features.needs:
+                if not need.missing:
+                    censuses += census_of_need(features.teacher.name, need)
+        return tuple(merge_censuses(censuses))
+
+    @property
+    def unread_text(self) -> str:
+        """What is said where every step is paired."""
+        run = self.resolved
+        names = [
+            name for name, stream in run.streams.items() if stream in ("sentences", "triplets")
+        ]
+        return (
+            f"{run.spec.variant} uses pairs in every step of {run.spec.setting}: the text "
+            f"({', '.join(names)}) {NEVER_READ}"
+        )
+
+    def _leaves_out_text(self) -> bool:
+        """Whether the mixing of the steps never reads the setting's text, as far as rows are
+        counted.
+        """
+        run, rows = self.resolved, self._used_rows
+        text, pairs = rows.get("sentences", 0) + rows.get("triplets", 0), rows.get("pairs", 0)
+        text_batches, paired_batches = batch_counts(text, pairs, run.training.batch_size)
+        # with more text, no published rule pairs every step, and the method need not be imported
+        if not (text and pairs) or text_batches >= 2 * paired_batches:
+            return False
+
+        def is_left_out() -> bool:
+            rule = run.method.mixing(run.hyperparameters)
+            return mixed(text, pairs, run.training.batch_size, rule).leaves_out_text
+
+        question = ["leaves out text", dict(run.identity), text, pairs, run.training.batch_size]
+        return bool(declarations().ask("method", run.spec.variant.name, question, is_left_out))
+
+    @property
     def _rows(self) -> dict[Stream, int]:
         """All rows of each stream whose corpora are there and counted."""
         counts: dict[Stream, list[int | None]] = {}
@@ -175,12 +239,18 @@ class Experiment:
             stream: sum(filter(None, some)) for stream, some in counts.items() if None not in some
         }
 
-    def check_mixing(self) -> None:
-        """Raise UserError if there are more batches of pairs than of text."""
+    @property
+    def _used_rows(self) -> dict[Stream, int]:
+        """The rows of each stream that decide the number of its batches."""
         rows = self._rows
         for stream, all_rows in rows.items():
             kept = kept_rows(self.resolved.options, stream)
             rows[stream] = all_rows if kept is None or kept.steps_of_all else kept.rows
+        return rows
+
+    def check_mixing(self) -> None:
+        """Raise UserError if there are more batches of pairs than of text."""
+        rows = self._used_rows
         text = rows.get("sentences", 0) + rows.get("triplets", 0)
         batch_counts(text, rows.get("pairs", 0), self.resolved.training.batch_size)
 

@@ -11,9 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
+from harness.census import InputCensus
 from harness.code import code_of, code_of_module
 from harness.commands import LastPlaces
 from harness.corpora.base import CorpusSource
+from harness.corpora.captions import CaptionsLayout
 from harness.corpora.images import FeatureFile
 from harness.corpora.retrieval import CaptionedFile
 from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource, noted_model
@@ -75,6 +77,12 @@ class Ingredient(Generic[S]):
             self.source.fingerprint(self.root), code_of_module(type(self.source).__module__)
         )
 
+    @cached_property
+    def examined(self) -> Findings:
+        """What reading it shows; nothing while an input is missing. Raises UserError."""
+        examined = getattr(self.source, "examined", None)
+        return Findings() if self.missing or examined is None else examined(self.root)
+
     def current(self) -> S:
         """The source, to be read now. Raises UserError if its content has changed since the run was
         planned.
@@ -124,7 +132,12 @@ class UsedCorpus:
     @cached_property
     def found(self) -> Findings:
         """What reading it shows; nothing while an input is missing. Raises UserError."""
-        return Findings() if self.read.missing else self.read.source.examined(self.read.root)
+        return self.read.examined
+
+    @cached_property
+    def censuses(self) -> dict[tuple[str, Path] | None, InputCensus]:
+        """Its censuses by the name and folder of the encoder that reads it."""
+        return {}
 
     @cached_property
     def _checked(self) -> set[tuple[FeatureKind, str]]:
@@ -411,6 +424,15 @@ class OwnImages(CaptionedFile):
 
     kind = RETRIEVAL
 
+    def computes(self, teacher: str, root: Path | None) -> bool:
+        """Whether a teacher must compute its features. Raises UserError if it has nothing to."""
+        if self.pixels is None and teacher not in self.features:
+            raise UserError(
+                f"the task '{self.name}' has no images, and no features of the teacher '{teacher}'; name a file of "
+                f"them in [tasks.{self.name}.features.{teacher}], or the folder of the images"
+            )
+        return super().computes(teacher, root)
+
 
 def check_name(name: str) -> None:
     """Raise UserError for an invalid name, and for one under which scores could be taken for
@@ -430,13 +452,32 @@ def own_task(name: str, table: SimilarityTable | ClassificationTable | Retrieval
     check_name(name)
     if isinstance(table, SimilarityTable):
         pair = (table.sentence1, table.sentence2, table.score)
-        return OwnPairs(name, table.file, pair, table.scale, table.subset)
-    if isinstance(table, ClassificationTable):
-        files = {"all": table.file, "train": table.train, "dev": table.dev, "test": table.test}
-        texts = (table.text, table.text2) if table.text2 else (table.text,)
-        return OwnClasses(
-            name, {split: file for split, file in files.items() if file}, texts, table.label
+        return OwnPairs(
+            name, table.file, pair, table.scale, table.subset, table.split, table.ignore
         )
+    if isinstance(table, ClassificationTable):
+        texts = (table.text, table.text2) if table.text2 else (table.text,)
+        files, parts = _files_of_classes(table)
+        return OwnClasses(name, files, texts, table.label, parts, table.no_label, table.ignore)
+    layout = CaptionsLayout((table.image, table.caption), None, table.image_list, table.ignore)
+    features = FeatureFile.of_tables(table.features)
     return OwnImages(
-        name, table.captions, OWN_FILE, {}, table.split, table.images, (table.image, table.caption)
+        name,
+        table.captions,
+        OWN_FILE,
+        features,
+        table.split,
+        table.images,
+        layout,
+        table.missing_images,
     )
+
+
+def _files_of_classes(table: ClassificationTable) -> tuple[dict[str, str], dict[str, str]]:
+    """The file of each split of a task, and the part of it that is read, where it is not all."""
+    if table.file is not None and table.splits:
+        return dict.fromkeys(table.splits, table.file), dict(table.splits)
+
+    files = {"all": table.file, "train": table.train, "dev": table.dev, "test": table.test}
+    given = {split: file for split, file in files.items() if file}
+    return given, dict.fromkeys(given, table.split) if table.split else {}

@@ -11,10 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from harness.census import InputCensus
 from harness.code import declarations
 from harness.errors import MissingData, NewerError, PlugInError, UnavailableError, UserError
 from harness.formatting import count_of, first_of, one_line
 from harness.grid import Resolved, Skipped, UnfitSettingError, resolve_all
+from harness.planning.census import census_of_tasks, merge_censuses
 from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.present import changes
@@ -158,6 +160,21 @@ class Plan:
         return list(dict.fromkeys((*of_runs, *(self.remarks if self.todo else ()))))
 
     @property
+    def inputs(self) -> list[InputCensus]:
+        """What the runs to do read of each of their inputs, and what else lies in it."""
+        censuses = []
+        tests: dict[tuple[object, tuple[str, ...]], list[InputCensus]] = {}
+        for run in self.todo:
+            censuses += run.experiment.census
+            encoder = run.experiment.named_encoder
+            if (encoder, run.todo) not in tests:
+                found = census_of_tasks(self.inventory, run.todo, encoder)
+                tests[encoder, run.todo] = found
+        for listed in tests.values():
+            censuses += listed
+        return merge_censuses(censuses)
+
+    @property
     def errors(self) -> list[str]:
         """What is wrong with the user's inputs, one line each, with the runs or the suite that need
         it.
@@ -202,6 +219,7 @@ def make_plan(request: Request, store: Store) -> Plan:
         for what, item in absent
         if item.how == OWN_FILE and Path(item.what).is_absolute()
     }
+    refused |= _missing_own_tasks(request.suites, inventory)
     for run in runs:
         what = str(run.spec).rpartition("/")[0]
         if what in refused:
@@ -211,6 +229,7 @@ def make_plan(request: Request, store: Store) -> Plan:
             _ = experiment.fingerprint
             for needed in (*experiment.teachers, experiment):
                 needed.check_mixing()
+                _ = needed.census
         except (UnfitSettingError, UnavailableError, PlugInError, MissingData) as error:
             if request.strict and not isinstance(error, UnfitSettingError):
                 raise
@@ -321,6 +340,20 @@ def _compare_with_older_results(
         return STALE, changes(others[-1], experiment)
     known = [changes(result, experiment) for result in reversed(others)]
     return (STALE, min(known, key=len)) if all(known) else (UNSURE, ())
+
+
+def _missing_own_tasks(names: Collection[str], inventory: Inventory) -> dict[str, str]:
+    """What is said of each suite with a task of the profile whose file is nowhere."""
+    refused = {}
+    for name in names:
+        for task in inventory.part(name) or inventory.suites[name].tasks:
+            own = inventory.tasks.get(task)
+            missing = own.missing(inventory.root) if own is not None else []
+            # files of the hub are merely not fetched
+            nowhere = [item for item in missing if type(item) is Missing]
+            if nowhere:
+                refused[f"suite {name}"] = f"the task '{task}': {nowhere[0]}"
+    return refused
 
 
 def suites_without_data(

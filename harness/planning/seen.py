@@ -5,9 +5,11 @@ Texts are compared after lower-casing, with every run of characters that are nei
 digits as one blank. A text is kept as 64 bits of a hash, so that a million sentences take 8 MB; the
 hashes of a corpus are computed once, in the order of its texts, and kept in the cache folder.
 
-An image is known by its id where its corpus has ids. Photographs of Flickr are numbered alike in
-Flickr8k and Flickr30k (`1000268201_693b08cb0e.jpg` is `1000268201.jpg`). Where a corpus names no
-images, an image counts as read if one of its captions was.
+An image is known by its bytes where both sides have them: other pictures may have the same name.
+Without bytes it is known by its path, where its corpus has ids. Photographs of Flickr are numbered
+alike in Flickr8k and Flickr30k (`1000268201_693b08cb0e.jpg` is `1000268201.jpg`), so that such a
+number tells a photograph that was saved again. Where a corpus names no images, an image counts as
+read if one of its captions was.
 """
 
 from __future__ import annotations
@@ -84,6 +86,30 @@ def image_name(image_id: str) -> str:
 
 
 @dataclass(frozen=True)
+class NamedImages:
+    """Images of a corpus: their names, and hashes of their bytes, None without these.
+
+    `photographs` are the numbers of those with the name of a file of Flickr.
+    """
+
+    names: frozenset[str]
+    contents: frozenset[str] | None
+    photographs: frozenset[str]
+
+    def has(self, image_id: str, content: str | None) -> bool:
+        """Whether an image is among them."""
+        name = image_name(image_id)
+        if content is None or self.contents is None:
+            return name in self.names
+        is_photograph = name in self.photographs or _is_of_flickr(image_id)
+        return content in self.contents or (is_photograph and name in self.names)
+
+
+def _is_of_flickr(image_id: str) -> bool:
+    return bool(_FLICKR.fullmatch(_EXTENSION.sub("", image_id)))
+
+
+@dataclass(frozen=True)
 class SeenRows:
     """What a training read (`harness.evaluation.suites.TrainedOn`); its text corpora are hashed at
     the first query.
@@ -101,35 +127,47 @@ class SeenRows:
         return among(text_hashes(texts), read)
 
     def images(
-        self, texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None
+        self,
+        texts: Sequence[str],
+        image_of: np.ndarray,
+        ids: Sequence[str] | None,
+        contents: Sequence[str] | None = None,
     ) -> np.ndarray:
         """Whether each of m images was read: (m,) bool. Raises MissingData or UserError.
 
-        `texts` are their n captions and `image_of` the image of each, (n,) below m; `ids` are None
-        where unknown.
+        `texts` are their n captions and `image_of` the image of each, (n,) below m; `ids`, and the
+        hashes of their bytes, are None where unknown.
         """
-        _, captions, unplaced, names = self._hashed
-        read = (
-            np.bincount(image_of, among(text_hashes(texts), captions if ids is None else unplaced))
-            > 0
-        )
-        known = [image_name(image_id) in names for image_id in ids or ()]
-        return read if ids is None else read | np.array(known, dtype=bool)
+        _, captions, unplaced, named = self._hashed
+        known = captions if ids is None else unplaced
+        read = np.bincount(image_of, among(text_hashes(texts), known)) > 0
+        if ids is None:
+            return read
+
+        for images in named:
+            seen = [
+                images.has(image_id, content)
+                for image_id, content in zip(ids, contents or [None] * len(ids), strict=True)
+            ]
+            read |= np.array(seen, dtype=bool)
+        return read
 
     @cached_property
-    def _hashed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, set[str]]:
+    def _hashed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[NamedImages]]:
         """Hashes of all texts, of captions, and of captions of unnamed images, sorted, (n,); and
-        names of images.
+        the images of each corpus that names them.
         """
-        texts, captions, unplaced, named = [], [], [], set[str]()
+        texts, captions, unplaced, named = [], [], [], []
         for corpus, rows in self._parts():
             hashes = _hashes(corpus) if rows is None else _hashes(corpus)[rows]
             texts.append(hashes)
             if corpus.source.stream == "pairs":
                 captions.append(hashes)
-                names = _names(corpus.source, corpus.root, rows)
-                unplaced += [hashes] if names is None else []
-                named |= names or set()
+                images = _named_images(corpus.source, corpus.root, rows)
+                if images is None:
+                    unplaced.append(hashes)
+                else:
+                    named.append(images)
         return _distinct(texts), _distinct(captions), _distinct(unplaced), named
 
     def _parts(self) -> Iterator[tuple[Ingredient[CorpusSource], np.ndarray | None]]:
@@ -171,21 +209,23 @@ def _hashes(corpus: Ingredient[CorpusSource]) -> np.ndarray:
     )
 
 
-def _names(
+def _named_images(
     source: CorpusSource, root: Path | None, rows: np.ndarray | None
-) -> frozenset[str] | None:
-    """The names of the images of some rows of pairs, or of all; None for a corpus that names no
-    images.
-    """
-    known = source.image_ids(root)
-    if known is None:
+) -> NamedImages | None:
+    """The images of some rows of pairs, or of all; None for a corpus that names no images."""
+    ids, contents = source.image_ids(root), source.image_contents(root)
+    if ids is None:
         return None
-    if rows is None:
-        return frozenset(map(image_name, known))
-    pairs = source.load(root)
-    assert isinstance(pairs, Pairs)
-    images = np.unique(rows if pairs.image_of is None else pairs.image_of[rows])
-    return frozenset(image_name(known[image]) for image in images)
+
+    numbers = range(len(ids))
+    if rows is not None:
+        pairs = source.load(root)
+        assert isinstance(pairs, Pairs)
+        numbers = np.unique(rows if pairs.image_of is None else pairs.image_of[rows]).tolist()
+    read = [ids[number] for number in numbers]
+    hashes = None if contents is None else frozenset(contents[number] for number in numbers)
+    photographs = frozenset(image_name(image_id) for image_id in read if _is_of_flickr(image_id))
+    return NamedImages(frozenset(map(image_name, read)), hashes, photographs)
 
 
 def _distinct(hashes: Sequence[np.ndarray]) -> np.ndarray:

@@ -322,6 +322,14 @@ class SimilarityTable(Table):
     subset: Annotated[
         Name | None, Field(description="the column of subsets, which are also scored separately")
     ] = None
+    split: Annotated[
+        Name | None,
+        Field(description="the rows with this value in the column split; or 'COLUMN=VALUE+VALUE'"),
+    ] = None
+    ignore: Annotated[
+        tuple[Name, ...],
+        Field(description="patterns of the names of columns that may be left out unread"),
+    ] = ()
 
     @model_validator(mode="after")
     def _rising(self) -> Self:
@@ -334,7 +342,7 @@ class ClassificationTable(Table):
     """Texts, or pairs of texts, with labels in tables, for the suite transfer.
 
     One `file` is scored by nested folds; `train` and `test` by the folds of `train`, or by `dev`
-    where it is there.
+    where it is there. These three may be parts of one `file`, by `splits`.
     """
 
     kind: Annotated[Literal["classification"], Field(description="texts with labels")]
@@ -352,6 +360,30 @@ class ClassificationTable(Table):
     label: Annotated[
         Name, Field(description="the column of the labels, which may be any texts or numbers")
     ] = "label"
+    split: Annotated[
+        Name | None,
+        Field(description="the rows with this value in the column split; or 'COLUMN=VALUE+VALUE'"),
+    ] = None
+    splits: Annotated[
+        dict[Literal["train", "dev", "test"], Name],
+        Field(description="train, test and perhaps dev as parts of `file`, each as in `split`"),
+    ] = {}
+    no_label: Annotated[
+        str | None,
+        Field(description="a label whose rows have none and are left out, such as -1; '': none"),
+    ] = None
+    ignore: Annotated[
+        tuple[Name, ...],
+        Field(description="patterns of the names of columns that may be left out unread"),
+    ] = ()
+
+    @model_validator(mode="after")
+    def _parts_of_one_file(self) -> Self:
+        if self.splits and (self.split or not self.file):
+            raise ValueError("splits are parts of 'file', without 'split'")
+        if self.splits and not {"train", "test"} <= {*self.splits}:
+            raise ValueError("splits need 'train' and 'test'")
+        return self
 
     @model_validator(mode="after")
     def _one_protocol(self) -> Self:
@@ -369,12 +401,38 @@ class RetrievalTable(Table):
 
     kind: Annotated[Literal["retrieval"], Field(description="images with captions")]
     captions: Annotated[Name, Field(description="captions in any layout of a captions-file")]
-    images: Annotated[Name, Field(description="the folder of the image files")]
+    images: Annotated[
+        Name | None, Field(description="the folder of the image files, unless there are features")
+    ] = None
+    features: Annotated[
+        dict[Name, dict[str, str]],
+        Field(description="stored image features by teacher, as of a captions-file"),
+    ] = {}
     split: Annotated[
         Name | None, Field(description="of a file with splits: the images to test on")
     ] = None
-    image: Annotated[Name, Field(description="the column of the images' file names")] = "image"
-    caption: Annotated[Name, Field(description="the column of the captions")] = "caption"
+    image: Annotated[
+        Name | int, Field(description="the column of the images' file names, or its number")
+    ] = "image"
+    caption: Annotated[
+        Name | int, Field(description="the column of the captions, or its number")
+    ] = "caption"
+    image_list: Annotated[
+        Name | None, Field(description="a text file with the image of each line of captions")
+    ] = None
+    missing_images: Annotated[
+        Literal["refuse", "skip"], Field(description="what is done about images without a file")
+    ] = "refuse"
+    ignore: Annotated[
+        tuple[Name, ...],
+        Field(description="patterns of the names of columns that may be left out unread"),
+    ] = ()
+
+    @model_validator(mode="after")
+    def _has_images(self) -> Self:
+        if self.images is None and not self.features:
+            raise ValueError("set 'images', the folder of the image files, or 'features'")
+        return self
 
 
 def _kind_of_task(table: Any) -> str:

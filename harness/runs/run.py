@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from harness.census import InputCensus
 from harness.events import Event, listening, tell
+from harness.planning.census import census_of_tasks, merge_censuses
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.processors import peak_memory_mb
@@ -102,7 +104,15 @@ def result_of(
             for stream, points in record.gradients.items()
         },
         budget=trained.budget,
+        inputs=_census(run, inventory),
         trial=EncoderTrial(
             **{name: getattr(trained.student.found, name) for name in EncoderTrial.model_fields}
         ),
     )
+
+
+def _census(run: PlannedRun, inventory: Inventory) -> list[InputCensus]:
+    """The census of the inputs of a run's training and of its tests."""
+    experiment = run.experiment
+    tests = census_of_tasks(inventory, run.todo, experiment.named_encoder)
+    return merge_censuses([*experiment.census, *tests])

@@ -11,14 +11,12 @@ import numpy as np
 
 from harness.encoders.student import SentenceModules, Student
 from harness.errors import UserError
-from harness.grid import Resolved
 from harness.method import Method
 from harness.planning.experiments import Experiment
 from harness.runs.inputs import Heads, Inputs, teacher_folders, training_inputs
 from harness.spec import MEDIA, Stream
 from harness.store import Store
 from harness.store.schema import Budget
-from harness.training.batching import Mixing
 from harness.training.folder import TrainingFolder
 from harness.training.record import TrainingRecord
 from harness.training.streams import Batches, TrainingData
@@ -54,7 +52,9 @@ def train(
     if inputs.data is None:
         return Trained(inputs.student, inputs.heads, TrainingRecord(), experiment.remarks)
     trainer = trainer_of(experiment, inputs, folder, chunk)
-    warnings = (*inputs.data.warnings, *unread_text(experiment.resolved, trainer.batches.mixing))
+    warnings = inputs.data.warnings
+    if trainer.batches.mixing.leaves_out_text and experiment.unread_text not in warnings:
+        warnings = (*warnings, experiment.unread_text)
     record = trainer.run()
     warnings = (*warnings, *unreturned_terms(trainer.method, trainer.batches, record))
     batches, read = trainer.batches, trainer.batches.rows_read()
@@ -124,15 +124,6 @@ def method_of(
         return build_method(*made, limit=run.training.max_length)
     except ValueError as error:
         raise UserError(f"{run.spec.variant}: {error}") from error
-
-
-def unread_text(run: Resolved, mixing: Mixing) -> Iterator[str]:
-    """A warning if the mixing of a run's steps never reads the setting's text."""
-    if mixing.leaves_out_text:
-        text = ", ".join(
-            name for name, stream in run.streams.items() if stream in ("sentences", "triplets")
-        )
-        yield f"{run.spec.variant} uses pairs in every step of {run.spec.setting}: the text ({text}) is never read"
 
 
 def unreturned_terms(method: Method, batches: Batches, record: TrainingRecord) -> Iterator[str]:

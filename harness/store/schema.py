@@ -17,14 +17,15 @@ from pydantic import (
     model_validator,
 )
 
+from harness.census import InputCensus
 from harness.metrics import NO_SCORE, Metric
 from harness.sources import digest
 from harness.spec import LATER_VALUES, NAMES, FeatureKind, OptionValue, RunSpec
 
-SCHEMA_VERSION: Final = 5
-#: the schema of a record; those of 3 and 4 are read as they are, since later fields have defaults
+SCHEMA_VERSION: Final = 6
+#: the schema of a record; those of 3 to 5 are read as they are, since later fields have defaults
 SchemaVersion = Annotated[
-    Literal[5], BeforeValidator(lambda version: 5 if version in (3, 4) else version)
+    Literal[6], BeforeValidator(lambda version: 6 if version in (3, 4, 5) else version)
 ]
 #: Increased when the same configuration would give other numbers: the loop, the batching, the
 #: seeds, the optimizer.
@@ -250,6 +251,7 @@ class Result(Record):
     trial: EncoderTrial | None = None
     gradients: dict[str, list[GradientPoint]] = {}
     budget: Budget | None = None
+    inputs: list[InputCensus] = []
 
     @property
     def training(self) -> dict[str, JsonValue]:

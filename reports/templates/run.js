@@ -84,11 +84,12 @@ function showRun(run) {
   const curves = make("div", { className: "panels" }, ...run.curves.map((one) => curve(one, run.name)));
   const command = make("ul", { className: "commands" }, make("li", {}, make("code", { className: "copy" }, run.command)));
   const log = make("details", { className: "log" }, make("summary", {}, "Log"), make("pre", { tabIndex: 0 }, run.log));
+  const inputs = run.inputs.length ? [make("h3", {}, "What was read"), make("ul", {}, ...run.inputs.map((line) => make("li", {}, ...breaking(line))))] : [];
   document.getElementById("main").append(
     header, warnings, part("scores", "Scores", ...scores),
     ...(run.curves.length ? [part("curves", "Curves", make("p", { className: "about" }, about), curves)] : []),
     ...(run.judged.length ? [part("judged", "Worst pairs and captions", ...run.judged.flatMap(worst))] : []),
     part("values", "Hyperparameters", columns(run.values)),
-    part("origin", "Origin", command, pairs(run.facts), columns(run.machine), ...(run.log ? [log] : [])),
+    part("origin", "Origin", command, pairs(run.facts), columns(run.machine), ...inputs, ...(run.log ? [log] : [])),
   );
 }

@@ -211,7 +211,6 @@ ODD = {
         riff(PCM[:3000].tobytes(), promised=16000),
         "it holds 3000 of the 8000 samples that its header prom",
     ),
-    "streamed": (riff(PCM.tobytes(), promised=2**32 - 1), "samples that its header promises"),
     "8 bits": (riff(bytes(8000), bits=8), "its samples have 8 bits; convert it to 16-bit PCM"),
     "24 bits": (riff(bytes(24000), bits=24), "its samples have 24 bits; convert it to 16-bit PCM"),
     "32 bits": (riff(bytes(32000), bits=32), "its samples have 32 bits; convert it to 16-bit PCM"),
@@ -234,13 +233,13 @@ def test_recordings_that_would_be_short_or_misread_are_counted_when_planned(
     speech: Path, odd: str
 ) -> None:
     content, message = ODD[odd]
-    audio().examined(speech)
+    audio(ignore=["split"]).examined(speech)
     for name in ("1.wav", "4.wav"):
         (speech / "wav" / name).write_bytes(content)
     with pytest.raises(
         UserError, match=rf"wav: 2 of 6 recordings cannot be used: .*1\.wav .*({message})"
     ):
-        audio().examined(speech)
+        audio(ignore=["split"]).examined(speech)
 
 
 def test_a_recording_is_what_its_bytes_are_and_channels_are_averaged(tmp_path: Path) -> None:

@@ -368,7 +368,7 @@ def test_what_is_wrong_with_a_folder_of_classes_is_counted_when_planned(
         UserError, match=r"2 of 3 images cannot be decoded: dog/1\.jpg \(.*truncated.*dog/2\.png"
     ):
         source.examined(tmp_path)
-    tree(tmp_path, {"bird/0.webp": PNG, "fish/deeper/0.png": PNG})
+    tree(tmp_path, {"bird/0.txt": b"a note", "fish/deeper/0.json": b"{}"})
     for most in (2**28, 0):
         monkeypatch.setattr("harness.corpora.labelled_images.PLANNED_BYTES", most)
         with pytest.raises(

@@ -114,7 +114,7 @@ def test_published_captions_are_read_whatever_the_file_is_called(
     drawn = corpus.with_captions("one").load(tmp_path)
     assert [text in texts for text, texts in zip(drawn.texts, TEXTS, strict=True)] == [True, True]
     assert corpus.examined(tmp_path).rows == corpus.expected(tmp_path) == 3
-    tested = CaptionedFile("mine", name, "", {}, options.get("split"), columns=corpus.columns).load(
+    tested = CaptionedFile("mine", name, "", {}, options.get("split"), layout=corpus.layout).load(
         tmp_path
     )
     assert (tested.ids, tested.texts) == (IDS, FLAT)
@@ -373,8 +373,9 @@ def test_empty_texts_missing_values_and_repeated_captions_are_counted(tmp_path: 
         tmp_path / "c.tsv",
         "split\timage\tcaption\ntest\ta.jpg\tone\ntrain\tb.jpg\ttwo\ntrain\tb.jpg\ttwo\n",
     )
-    assert CaptionsFile("c.tsv").examined(tmp_path).remarks == [
-        "all splits are read, test (1), train (2); split = '...' chooses one",
+    with pytest.raises(UserError, match=r"'split' parts its rows, test \(1\), train \(2\)"):
+        CaptionsFile("c.tsv").examined(tmp_path)
+    assert CaptionsFile("c.tsv", ignore=["split"]).examined(tmp_path).remarks == [
         "1 captions are given twice for their image",
     ]
     without = COCO | {"images": [*COCO["images"], {"id": 9, "file_name": "z.jpg"}]}

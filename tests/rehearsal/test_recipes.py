@@ -92,7 +92,7 @@ def test_senteval_of_uneven_files_is_refused(tmp_path: Path) -> None:
 def test_karpathys_splits_are_read_by_corpus_and_suite(tmp_path: Path) -> None:
     out = made("karpathy", tmp_path)
     assert (
-        CaptionedFile("COCO", COCO.files[0], "", {}, split=COCO.split).load(out).texts
+        CaptionedFile("COCO", COCO.files[0], "", {}, split=COCO.layout.split).load(out).texts
         == OFFICIAL.captions[4]
     )
     corpus = CaptionsFile("coco/karpathy_train.parquet", "", captions="all").load(out)
@@ -128,7 +128,7 @@ def test_captions_of_entities_are_read_without_marks_in_the_order_of_the_lists(
     assert [row[1] for row in rows[::5]] == names
     assert [row[0] for row in rows[::5]] == ["train"] * 3 + ["val"] + ["test"] * 2
     task = CaptionedFile(
-        "mine", FLICKR30K_ENTITIES.files[0], "", {}, split=FLICKR30K_ENTITIES.split
+        "mine", FLICKR30K_ENTITIES.files[0], "", {}, split=FLICKR30K_ENTITIES.layout.split
     ).load(out)
     assert (task.texts, task.ids) == (flat(FLICKR.captions[4:]), names[4:])
     marked = "[/EN#1/people The man] holds [/EN#2/other/bodyparts a red\u00e9 [ box ]] , no {}  ."

@@ -101,11 +101,11 @@ def test_what_lies_where_a_result_belongs_is_not_taken_for_nothing(tmp_path: Pat
 def test_a_result_of_the_schema_before_is_read_and_written_as_one_of_this(tmp_path: Path) -> None:
     store = Store(tmp_path)
     path = store.path(store.save(result()))
-    later = ("trial", "gradients", "budget")
+    later = ("trial", "gradients", "budget", "inputs")
     rewrite(path, lambda content: [content.pop(name) for name in later], schema_version=3)
     assert store.load() == ([result()], [])
     store.save(result(evaluations=[evaluation("figures", 1.0)]))
-    assert '"schema_version":5' in path.read_text()
+    assert '"schema_version":6' in path.read_text()
 
 
 def test_arrays_belong_to_an_evaluation_and_are_never_replaced(tmp_path: Path) -> None:

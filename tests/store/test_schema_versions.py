@@ -36,6 +36,10 @@ SCHEMAS = {
         "Result": "b6f47cfabe70dfa8a5014d5e701160dafce210296588d28098fdd2f2ce04a0a2",
         "Failure": "a8aface55799aa779ac7ba5b3802ce5d32425a23b04d9c45b9625d8cad7e4978",
     },
+    6: {
+        "Result": "d4dcc1949c09678622d23aa34620312704daa429aa88155815af6a7836a7d4be",
+        "Failure": "872d3d1765a61f9cbad98bd731e2f1ec18dcc253e846d60a486bc787672379bd",
+    },
 }
 #: version of the index -> digest of its columns
 INDEXES = {

@@ -388,6 +388,7 @@ def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str
         "about": f"{spec.setting} / {spec.encoder}, seed {spec.seed}",
         "seed": spec.seed,
         "warnings": result.all_warnings,
+        "inputs": [census.line for census in result.inputs],
         "scores": [*score_tables(result)],
         "curves": [_curve(*curve) for curve in run_curves(result)],
         "best": ""

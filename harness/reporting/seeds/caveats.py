@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from harness.formatting import count_of
-from harness.metrics import AVERAGE
+from harness.metrics import AVERAGE, NEVER_READ
 from harness.spec import UNTRAINED
 from harness.store import PRESENT, UNKNOWN, Frames
 
-COLLAPSED, SELECTED = "‡", "§"
+COLLAPSED, SELECTED, UNREAD = "‡", "§", "¶"
+#: marks that are about seeds
+OF_SEEDS = (COLLAPSED, UNREAD)
 _WORDS = {
     COLLAPSED: "collapsed in {}, the vectors of positive pairs or of all sentences coincide",
     SELECTED: "selected on {}, which is tested here: score too high",
+    UNREAD: "trained on pairs alone in {}: every step is paired, the text of the setting is never read",
 }
 #: a model has collapsed below these: mean squared distance of two sentences; that of positive pairs
 #: as a share of it
@@ -35,8 +38,9 @@ class Caveat(NamedTuple):
 
     def __str__(self) -> str:
         listed = ", ".join(map(str, self.about))
-        seeds = f"seed{'s' * (len(self.about) > 1)} " if self.mark == COLLAPSED else ""
-        return _WORDS[self.mark].format(seeds + listed)
+        if self.mark in OF_SEEDS:
+            listed = f"{'seed' if len(self.about) == 1 else 'seeds'} {listed}"
+        return _WORDS[self.mark].format(listed)
 
 
 @dataclass(frozen=True)
@@ -119,13 +123,30 @@ def collapsed_runs(frames: Frames, groups: Collection[str]) -> Mapping[str, Coll
     return collapsed
 
 
+def unread_runs(frames: Frames, groups: Collection[str]) -> Mapping[str, Collection[int]]:
+    """The seeds of runs of some groups whose steps never read the setting's text."""
+    runs = frames.runs
+    unread: dict[str, set[int]] = {}
+    is_marked = runs["group"].isin(groups) & runs["warnings"].str.contains(NEVER_READ, regex=False)
+    marked = runs[is_marked]
+    for group, seed in zip(marked["group"].tolist(), marked["seed"].tolist(), strict=True):
+        unread.setdefault(group, set()).add(seed)
+    return unread
+
+
 def caveats(
-    collapsed: Collection[int], dev: Collection[str], task: str, tasks: Collection[str]
+    collapsed: Collection[int],
+    unread: Collection[int],
+    dev: Collection[str],
+    task: str,
+    tasks: Collection[str],
 ) -> tuple[Caveat, ...]:
     """The caveats of a score in a task of a suite with these `tasks`, whose weights were selected
-    on `dev`.
+    on `dev`; collapsed runs, and those that read no text, are given by their seeds.
     """
     known = [Caveat(COLLAPSED, tuple(sorted(collapsed)))] if collapsed else []
+    if unread:
+        known.append(Caveat(UNREAD, tuple(sorted(unread))))
     selected = sorted(set(dev) & (set(tasks) if task == AVERAGE else {task}))
     return (*known, *([Caveat(SELECTED, tuple(selected))] if selected else []))
 

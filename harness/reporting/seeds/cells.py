@@ -17,7 +17,7 @@ from typing import NamedTuple
 from harness import stats
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
-from harness.reporting.seeds.caveats import COLLAPSED, Caveat, GroupState, Weakness, joined_caveats
+from harness.reporting.seeds.caveats import OF_SEEDS, Caveat, GroupState, Weakness, joined_caveats
 from harness.reporting.seeds.spent import Spent
 from harness.spec import DEFAULT_READING, UNTRAINED, SpecError, Variant
 from harness.stats import ALPHA, FEWEST_SEEDS, Equivalence, Summary, TTest, holm, summarise
@@ -161,10 +161,10 @@ class Cell:
     def of_seed(self, seed: int) -> Cell:
         """The cell of one of its seeds, with the caveats that are about it."""
         about = (
-            caveat for caveat in self.caveats if caveat.mark != COLLAPSED or seed in caveat.about
+            caveat for caveat in self.caveats if caveat.mark not in OF_SEEDS or seed in caveat.about
         )
         mine = (
-            caveat._replace(about=(seed,)) if caveat.mark == COLLAPSED else caveat
+            caveat._replace(about=(seed,)) if caveat.mark in OF_SEEDS else caveat
             for caveat in about
         )
         return Cell.of({seed: self.by_seed[seed]}, tuple(mine))

@@ -10,13 +10,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from harness.metrics import Column
 from harness.papers.published import PAPER_PROFILE
-from harness.reporting.seeds.caveats import Caveat, GroupState, caveats, collapsed_runs
+from harness.reporting.seeds.caveats import (
+    Caveat,
+    GroupState,
+    caveats,
+    collapsed_runs,
+    unread_runs,
+)
 from harness.reporting.seeds.cells import Cell, Label, PartColumn, Row
 from harness.reporting.seeds.spent import read_json
 from harness.stats import summarise
@@ -90,7 +96,8 @@ def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -
     """The rows of chosen evaluations, with the cells of all their `scores`, of whole tasks and of
     parts.
     """
-    numbers, collapsed = _by_row(kept, scores), collapsed_runs(frames, kept["group"].unique())
+    numbers, groups = _by_row(kept, scores), kept["group"].unique()
+    weak_seeds = WeakSeeds(collapsed_runs(frames, groups), unread_runs(frames, groups))
     runs = frames.runs[["dev_task", "training", "pooling", "batches", "teachers"]]
     lines = kept[kept["row"].isin(numbers.keys())].join(runs, on="run")
     members: dict[int, list[tuple[Any, ...]]] = {}
@@ -101,7 +108,7 @@ def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -
         members.setdefault(row, []).append(tuple(member))
     firsts = lines_of(lines.drop_duplicates("row"))
     return [
-        _row(frames, first, members[first.row], numbers[first.row], collapsed) for first in firsts
+        _row(frames, first, members[first.row], numbers[first.row], weak_seeds) for first in firsts
     ]
 
 
@@ -139,12 +146,19 @@ def _by_row(kept: pandas.DataFrame, scores: Sequence[pandas.DataFrame]) -> Mappi
     return found
 
 
+class WeakSeeds(NamedTuple):
+    """The seeds of runs with a weakness, by group: collapsed ones, and those that read no text."""
+
+    collapsed: Mapping[str, Collection[int]]
+    unread: Mapping[str, Collection[int]]
+
+
 def _row(
     frames: Frames,
     first: Any,
     members: Sequence[tuple[Any, ...]],
     numbers: RowScores,
-    collapsed_of: Mapping[str, Collection[int]],
+    weak_seeds: WeakSeeds,
 ) -> Row:
     """The row of evaluations in order of seeds, of one group or, where each seed picks its trial,
     of several.
@@ -156,18 +170,16 @@ def _row(
     runs = dict[int, int]()
     for seed, run in zip(seeds, rows, strict=True):
         runs.setdefault(seed, run)
-    collapsed = {
-        seed
-        for seed, group in zip(seeds, groups, strict=True)
-        if seed in collapsed_of.get(group, ())
-    }
+    members_of = list(zip(seeds, groups, strict=True))
+    collapsed = {seed for seed, group in members_of if seed in weak_seeds.collapsed.get(group, ())}
+    unread = {seed for seed, group in members_of if seed in weak_seeds.unread.get(group, ())}
     dev, tasks = {*dev_tasks}, {column.task for _, column in numbers}
     free = unjudged(first.suite)
 
     @cache
     def weak(task: str, judged: bool) -> tuple[Caveat, ...]:
         # selection on a test is no caveat for a metric that is not judged
-        return caveats(collapsed, dev if judged else (), task, tasks)
+        return caveats(collapsed, unread, dev if judged else (), task, tasks)
 
     cells = {
         at: Cell(*some, summarise(some[1]), weak(at[1].task, at[1].metric not in free))

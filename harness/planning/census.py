@@ -1,0 +1,125 @@
+"""The census of what a run reads: of each input, what was read and what else lies in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+from harness.census import InputCensus, account_for
+from harness.corpora.images import CaptionImages, FeatureFile
+from harness.encoders.locate import ModelSource, files_of_model
+from harness.encoders.unknown import unknown_share
+from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
+from harness.sources import Checkable, Findings
+
+#: the share of unknown tokens from which a user is warned
+MANY_UNKNOWN = 0.2
+
+
+def census_of_findings(
+    what: str, files: Sequence[str], findings: Findings, encoder: tuple[str, Path] | None
+) -> InputCensus:
+    """The census of an input that was examined; `encoder` is the name and folder of the model whose
+    tokenizer reads its texts.
+    """
+    shares = {}
+    if encoder is not None:
+        name, folder = encoder
+        share = unknown_share(findings.sample, folder)
+        if share is not None:
+            shares[name] = share
+    return InputCensus(
+        what=what,
+        files=tuple(map(shown_name, files)),
+        rows=findings.rows,
+        images=findings.images,
+        equal_rows=findings.equal_rows,
+        unknown_tokens=shares,
+        accounts=tuple(findings.accounts),
+    )
+
+
+def shown_name(file: str) -> str:
+    """A file as results name it: where it lies on this machine is left out."""
+    return Path(file).name if Path(file).is_absolute() else file
+
+
+def census_of_need(teacher: str, need: Ingredient[Checkable]) -> list[InputCensus]:
+    """The census of what a teacher's features depend on: their file, pictures, or a model."""
+    source = need.source
+    if isinstance(source, FeatureFile | CaptionImages):
+        kind = "features" if isinstance(source, FeatureFile) else "pictures"
+        what = f"{kind} of {teacher}: {shown_name(source.files[0])}"
+        return [census_of_findings(what, source.files, need.examined, None)]
+    model = getattr(source, "model", None)
+    if isinstance(model, ModelSource):
+        return [census_of_model(f"teacher {teacher}", Ingredient(model, need.root))]
+    return []
+
+
+def census_of_corpus(corpus: UsedCorpus, encoder: tuple[str, Path] | None) -> InputCensus:
+    """The census of a corpus as a run reads it, made once for each encoder."""
+    if encoder not in corpus.censuses:
+        source = corpus.plain.source
+        files = getattr(source, "files", None) or [getattr(source, "path", "made by the harness")]
+        what = f"corpus {corpus.name}"
+        corpus.censuses[encoder] = census_of_findings(what, files, corpus.found, encoder)
+    return corpus.censuses[encoder]
+
+
+def census_of_model(what: str, model: Ingredient[ModelSource]) -> InputCensus:
+    """The census of a model's folder; others than the files that are read have no effect."""
+    return _census_of_folder(what, model.source.path(), model.fingerprint)
+
+
+@cache
+def _census_of_folder(what: str, folder: Path, fingerprint: str) -> InputCensus:
+    """The same, once for a content."""
+    read = files_of_model(folder)
+    names = [path.relative_to(folder).as_posix() for path in read]
+    there = (path for path in folder.rglob("*") if path.is_file())
+    others = sorted({path.relative_to(folder).as_posix() for path in there} - {*names})
+    accounts = account_for("files", names, "read")
+    accounts += account_for("files", others, "left out", "not read by the harness")
+    return InputCensus(what=what, accounts=tuple(accounts))
+
+
+def census_of_tasks(
+    inventory: Inventory, suites: Iterable[str], encoder: tuple[str, Path] | None
+) -> list[InputCensus]:
+    """The census of the profile's own tasks of suites; the model of `encoder` reads their texts."""
+    names: list[str] = []
+    for suite in suites:
+        names += inventory.part(suite) or inventory.suites[suite].tasks
+
+    censuses = []
+    for name in dict.fromkeys(names):
+        task = inventory.tasks.get(name)
+        if task is not None and not task.missing(inventory.root):
+            files = getattr(task, "files", ())
+            findings = task.examined(inventory.root)
+            censuses.append(census_of_findings(f"task {name}", files, findings, encoder))
+    return censuses
+
+
+def merge_censuses(censuses: Iterable[InputCensus]) -> list[InputCensus]:
+    """Each input once, with the shares of unknown tokens of all encoders that read it."""
+    merged: dict[str, InputCensus] = {}
+    for census in censuses:
+        known = merged.setdefault(census.what, census)
+        if not census.unknown_tokens.keys() <= known.unknown_tokens.keys():
+            shares = {**known.unknown_tokens, **census.unknown_tokens}
+            merged[census.what] = known.model_copy(update={"unknown_tokens": shares})
+    return list(merged.values())
+
+
+def warn_of_unknown(censuses: Iterable[InputCensus]) -> list[str]:
+    """A line for each corpus of which an encoder's vocabulary lacks a large part."""
+    return [
+        f"{census.what.removeprefix('corpus ')}: {100 * share:.0f} % of the tokens are unknown to the "
+        f"encoder {name}, which reads them all as one"
+        for census in censuses
+        for name, share in census.unknown_tokens.items()
+        if share >= MANY_UNKNOWN
+    ]

@@ -1,0 +1,119 @@
+"""Trials of what a plan says of its inputs before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from trial import Trial
+
+import harness
+from harness.errors import UserError
+from harness.planning.plan import Plan
+
+TEXTS = """
+extends = "tiny"
+description = "a trial"
+[corpora.texts]
+kind = "sentences-file"
+file = "./texts.txt"
+[settings.s]
+corpora = ["texts"]
+"""
+
+
+def plan_of(method: str, **asked: object) -> Plan:
+    options = {"settings": "s", "encoders": "toy-bert", "seeds": 1, "suites": "sts", **asked}
+    return harness.plan("own.toml", methods=method, **options)
+
+
+def write_german(folder: Path) -> None:
+    words = ("Haus", "Garten", "Strasse", "Wetter")
+    lines = [f"Das {words[number % 4]} ist {words[number % 3]}." for number in range(120)]
+    (folder / "texts.txt").write_text("\n".join(lines) + "\n")
+    (folder / "own.toml").write_text(TEXTS)
+
+
+def check_german(folder: Path) -> None:
+    plan = plan_of("simcse")
+    (census,) = [census for census in plan.inputs if census.what == "corpus texts"]
+    # 12 different sentences, in which no word but the full stop is known
+    assert (census.rows, census.equal_rows) == (120, 108)
+    assert census.unknown_tokens["toy-bert"] > 0.7
+    assert "equal to an earlier row" in census.line
+    assert any("unknown to the encoder toy-bert" in line for line in plan.warnings)
+
+
+PAIRED = (
+    TEXTS
+    + """
+[corpora.pairs]
+kind = "captions-file"
+file = "./captions.csv"
+[corpora.pairs.features.net]
+file = "./features.csv.npy"
+[settings.both]
+corpora = ["texts", "pairs"]
+"""
+)
+
+
+def write_more_pairs(folder: Path) -> None:
+    write_german(folder)
+    rows = [f"{number}.jpg,a circle number {number}" for number in range(100)]
+    (folder / "captions.csv").write_text("\n".join(["image,caption", *rows]) + "\n")
+    np.save(folder / "features.csv.npy", np.random.default_rng(0).normal(size=(100, 8)))
+    (folder / "own.toml").write_text(PAIRED)
+
+
+def check_more_pairs(folder: Path) -> None:
+    plan = plan_of("mcse[images=net]", settings="both")
+    line = "uses pairs in every step of both: the text (texts) is never read"
+    assert any(line in warning for warning in plan.warnings)
+
+
+NO_PLACE = """
+extends = "tiny"
+description = "a trial"
+[tasks.mine]
+kind = "similarity"
+file = "pairs.tsv"
+[suites.sts]
+tasks = ["mine"]
+"""
+
+
+def write_without_place(folder: Path) -> None:
+    (folder / "own.toml").write_text(NO_PLACE)
+    rows = [f"a circle {n}\ta square {n}\t{n % 6}" for n in range(12)]
+    (folder / "pairs.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *rows]) + "\n")
+
+
+def complaint_of(make: Callable[[], Plan]) -> str:
+    """What a command says of the files of a plan, and ends with exit code 2."""
+    try:
+        return "; ".join(make().errors)
+    except UserError as error:
+        return str(error)
+
+
+def check_without_place(folder: Path) -> None:
+    lines = [
+        complaint_of(lambda: plan_of("simcse", settings="toy-text")),
+        complaint_of(
+            lambda: harness.plan_model("toy-bert", profile="own.toml", suites="sts", pooling="cls")
+        ),
+    ]
+    for line in lines:
+        for words in ("pairs.tsv", "no data root is set", "'./pairs.tsv'"):
+            assert words in line, line
+    (folder / "own.toml").write_text(NO_PLACE.replace('"pairs.tsv"', '"./pairs.tsv"'))
+    assert plan_of("simcse", settings="toy-text").errors == []
+
+
+TRIALS = [
+    Trial("5/I12", write_german, check_german),
+    Trial("5/I13", write_more_pairs, check_more_pairs),
+    Trial("5/I20", write_without_place, check_without_place),
+]
