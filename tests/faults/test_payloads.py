@@ -122,7 +122,7 @@ def test_json_without_a_floor_is_damage(content: str, tmp_path: Path) -> None:
         (f"a = {NESTED}", "nested too deeply"),
         ("[" + "a." * 5_000 + "a]\nb = 1\n", "key 'a': there is no such key"),
         ("description = '\x00'\n", "not valid TOML"),
-        ("\ufeffdescription = 'x'\n", "not valid TOML"),
+        ("\ufeff\ufeffdescription = 'x'\n", "not valid TOML"),
     ],
     ids=["deep", "dotted", "NUL", "mark"],
 )

@@ -146,7 +146,7 @@ MISTAKES = {
         "train.jsonl",
         '"label": "no"',
         '"label": null',
-        ["train.jsonl, line 1: 'label' is neither a text nor"],
+        ["train.jsonl, line 1: 'label' has the value null, neither a text nor"],
     ),
     "caption": (
         "captions.tsv",

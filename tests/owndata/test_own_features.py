@@ -150,7 +150,7 @@ def test_what_caption_features_lack_is_said_when_planned(world: Path) -> None:
         plan(world, "f.parquet", "kdmcse")
     assert "did you mean" not in str(error.value)
     with pytest.raises(
-        UserError, match=r"bare\.npy are matched by caption, .* does not name; give ids = a file"
+        UserError, match=r"bare\.npy are matched by caption, .* does not name; give ids = '...'"
     ):
         plan(world, with_captions(world, "bare.npy"), "kdmcse")
     with_captions(world)

@@ -260,7 +260,11 @@ def test_the_name_that_commands_give_a_profile_file_finds_it(
         ('description = "mine"', 'name = "mine"', ["'name'", "remove the line"]),
         ('description = "mine"', 'origin = "package"', ["'origin'", "remove the line"]),
         ("[training]", "[training", ["not valid TOML", "line 17"]),
-        ('description = "mine"', "description = '\udce9'", ["is not valid TOML", "utf-8"]),
+        (
+            'description = "mine"',
+            "description = '\udce9'",
+            ["is not UTF-8 text", "save it as UTF-8"],
+        ),
         ('pooling = "cls"', 'pooling = "clss"', ["[released]", "a/b", "did you mean cls"]),
         ('[released."a/b"]', "[released.mine]", ["released.mine", "a/b; name the table so"]),
     ],
