@@ -252,7 +252,15 @@ def test_what_is_odd_in_the_files_is_told_when_planned_and_kept_in_the_result(
     done = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     (result,) = Store(tmp_path / "results").frames()
-    assert result.warnings == of_text
+    unknown = [line for line in result.warnings if "are unknown to the encoder toy-bert" in line]
+    assert [line for line in result.warnings if line not in unknown] == of_text
+    (census,) = [census for census in result.inputs if census.what == "corpus my-text"]
+    assert (census.rows, census.equal_rows) == (3, 0)
+    assert [account.line for account in census.accounts] == [
+        "1 column read: text",
+        "1 column left out (no key names them): n",
+        "1 empty row left out (no text)",
+    ]
     assert result.evaluations[0].warnings[:1] == of_labels
 
 

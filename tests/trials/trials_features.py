@@ -92,7 +92,39 @@ def check_own_test(folder: Path) -> None:
     check_refused(lambda: task.computes("other", None), "[tasks.mine.features.other]")
 
 
+def write_odd_features(folder: Path) -> None:
+    captions = pa.table({"image_id": ["a", "b"], "captions": [["x"], ["y"]]})
+    pq.write_table(captions, folder / "captions.parquet")
+    rows = np.array([[1, 2], [3, np.nan]], np.float32)
+    np.save(folder / "nan.npy", rows)
+    np.save(folder / "deep.npy", np.ones((1, 4, 8), np.float32))
+    with h5py.File(folder / "ids.h5", "w") as file:
+        file["features"] = np.array([[3, 4], [1, 2]], np.float32)
+        file["image_id"] = ["b", "a"]
+
+
+def check_odd_features(folder: Path) -> None:
+    for name, words in (("nan", "1 of 2 rows with NaN"), ("deep", "3 dimensions")):
+        corpus = CaptionsFile("captions.parquet", features={"net": {"file": f"{name}.npy"}})
+        check_refused(lambda read=corpus: read.check_features(folder, "net"), words)
+    corpus = CaptionsFile("captions.parquet", features={"net": {"file": "ids.h5"}})
+    assert corpus.load(folder).features["net"].tolist() == [[1, 2], [3, 4]]
+
+
+def write_numbered_lines(folder: Path) -> None:
+    for part in range(12):
+        (folder / f"part-{part}.txt").write_text(f"a thing of part {part}\n")
+    np.save(folder / "features.npy", np.random.default_rng(0).normal(size=(12, WIDTH)))
+
+
+def check_numbered_lines(folder: Path) -> None:
+    by_order = CaptionsFile("part-*.txt", features={"net": {"file": "features.npy"}})
+    check_refused(lambda: by_order.check_features(folder, "net"), "order", "part-10.txt")
+
+
 TRIALS = [
+    Trial("4/D9", write_odd_features, check_odd_features),
+    Trial("5/I4 lines", write_numbered_lines, check_numbered_lines),
     Trial("5/I4", write_numbered_parts, check_numbered_parts),
     Trial("5/I18", write_features_by_image, check_features_by_image),
     Trial("5/I22", write_own_test, check_own_test),

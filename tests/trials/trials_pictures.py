@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from PIL import Image
 from trial import Trial, check_refused
 
@@ -18,6 +19,7 @@ from harness.corpora.captions import CaptionsLayout
 from harness.corpora.files import CaptionsFile
 from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.retrieval import CaptionedFile
+from harness.encoders.media import decoded
 from harness.evaluation.retrieval import seen_images
 from harness.evaluation.transfer import OwnClasses
 from harness.planning.inventory import Ingredient
@@ -215,7 +217,38 @@ def check_equal_names(folder: Path) -> None:
     assert seen_images(task.load(folder), read).tolist() == [True] * 6 + [False]
 
 
+def write_deep_picture(folder: Path) -> None:
+    """A PGM of 16 bits, a dark ramp, and a TIFF of floating point."""
+    ramp = np.arange(0, 65536, 1024, dtype=">u2").reshape(8, 8)
+    (folder / "ramp.pgm").write_bytes(b"P5 8 8 65535\n" + ramp.tobytes())
+    Image.fromarray(np.ones((8, 8), np.float32)).save(folder / "floats.tiff")
+
+
+def check_deep_picture(folder: Path) -> None:
+    pixels = decoded(folder / "ramp.pgm")
+    np.testing.assert_array_equal(pixels[..., 0], np.arange(0, 256, 4).reshape(8, 8))
+    with pytest.raises(ValueError, match="no known range"):
+        decoded(folder / "floats.tiff")
+
+
+def write_other_spellings(folder: Path) -> None:
+    names = ["val2014/a.jpg", "cafe\u0301.jpg", "B.JPG"]
+    write_pictures(folder / "pictures", names, seed=8)
+    write_captions(folder, ["val2014/a.jpg", "caf\u00e9.jpg", "b.jpg"])
+    (folder / "flat.csv").write_text("image,caption\na.jpg,a circle\n")
+
+
+def check_other_spellings(folder: Path) -> None:
+    pixels = CaptionsFile("captions.csv", images="pictures").load(folder).images
+    for number, name in enumerate(["val2014/a.jpg", "cafe\u0301.jpg", "B.JPG"]):
+        np.testing.assert_array_equal(pixels[number], decoded(folder / "pictures" / name))
+    flat = CaptionsFile("flat.csv", images="pictures")
+    check_refused(lambda: flat.pixels.fingerprint(folder), "no image a.jpg", "val2014/a.jpg")
+
+
 TRIALS = [
+    Trial("4/D5", write_deep_picture, check_deep_picture),
+    Trial("4/D7", write_other_spellings, check_other_spellings),
     Trial("5/I1", write_replaced_pictures, check_replaced_pictures),
     Trial("5/I6", write_class_folders, check_class_folders),
     Trial("5/I6 a folder in a folder", write_nested_folders, check_nested_folders),

@@ -37,6 +37,15 @@ def check_streamed(folder: Path) -> None:
     check_refused(lambda: samples(folder / "cut.wav", "cut.wav"), "8000 of the 10000 samples")
 
 
+def write_cut(folder: Path) -> None:
+    write_sound(folder / "cut.wav", 16_000, count=3000)
+
+
+def check_cut(folder: Path) -> None:
+    words = "it holds 3000 of the 8000 samples that its header promises"
+    check_refused(lambda: samples(folder / "cut.wav", "cut.wav"), words)
+
+
 def write_indexed(folder: Path) -> None:
     (folder / "sounds").mkdir()
     for name in ("a.wav", "b.wav", "spare.wav"):
@@ -58,6 +67,7 @@ def check_indexed(folder: Path) -> None:
 
 
 TRIALS = [
+    Trial("4/D6", write_cut, check_cut),
     Trial("5/I14", write_streamed, check_streamed),
     Trial("5/I2 recordings", write_indexed, check_indexed),
 ]

@@ -266,7 +266,40 @@ def check_byte_order_mark(folder: Path) -> None:
     assert load_profile("own.toml").description == "a trial"
 
 
+def write_odd_parquet(folder: Path) -> None:
+    tables = {
+        "null": {"image_id": ["a", None], "captions": [["x"], ["y"]]},
+        "float": {"image_id": [1.0, 2.0], "captions": [["x"], ["y"]]},
+        "empty": {"image_id": ["a", "b"], "captions": [["x"], []]},
+    }
+    for name, columns in tables.items():
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+
+
+def check_odd_parquet(folder: Path) -> None:
+    for name, words in (
+        ("null", "row 2: no image_id"),
+        ("float", "image_id is of the type double"),
+        ("empty", "image b has no list of captions"),
+    ):
+        corpus = CaptionsFile(f"{name}.parquet")
+        check_refused(lambda read=corpus: read.load(folder), words)
+
+
+def write_spellings_of_labels(folder: Path) -> None:
+    rows = [f"{('pos', 'Pos', 'neg')[number % 3]}\ttext {number}" for number in range(9)]
+    (folder / "labels.tsv").write_text("\n".join(["label\ttext", *rows]) + "\n")
+
+
+def check_spellings_of_labels(folder: Path) -> None:
+    task = OwnClasses("mine", {"all": "labels.tsv"}, ("text",), "label")
+    (line,) = task.examined(folder).remarks
+    assert line == "the labels 'pos' and 'Pos' count as 2 classes; are they one?"
+
+
 TRIALS = [
+    Trial("4/D8", write_odd_parquet, check_odd_parquet),
+    Trial("4/D10", write_spellings_of_labels, check_spellings_of_labels),
     Trial("4/D1 token file", write_token_file, check_token_file),
     Trial("4/D1 captions.txt", write_kaggle_captions, check_kaggle_captions),
     Trial("4/D2 a comma in a field", write_split_triplets, check_split_triplets),
