@@ -1,7 +1,7 @@
 """Data files: lines of text, and tables whose columns are chosen by name.
 
 What a file is follows from its content, never from its name: Parquet, Arrow, JSON with an object a
-line, tab-separated (quotes have no meaning) or comma-separated (quoted where necessary), each text
+line or a list of objects, tab-separated (quotes have no meaning) or comma-separated (quoted where necessary), each text
 plain or gzip. Only a header of one column says neither; such a table is tab-separated if it is
 named .tsv. Texts are compared by their words.
 
@@ -456,6 +456,9 @@ def column_names(path: Path) -> list[str]:
         return list(_footer(path)[0].names)
     if not is_json(path):
         return next(cells_of(path))[1]
+    if _is_array(path):
+        objects = read_json(path)
+        return list(objects[0]) if objects and isinstance(objects[0], dict) else []
     try:
         first = json.loads(next(filter(str.strip, lines_of(path))))
     except (
@@ -590,24 +593,42 @@ def _objects(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
 
 
 def read_objects(path: Path, *columns: str) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the values of some keys of each object of JSON lines, with its place: 'FILE, line 3'.
+    """Yield the values of some keys of each object of JSON lines, or of a list of objects, with its
+    place: 'FILE, line 3'.
 
     Raises UserError naming the line.
     """
+    for part in parts_of(path):
+        rows = _objects_in_array(part) if _is_array(part) else _objects_in_lines(part)
+        for where, row in rows:
+            if not isinstance(row, dict):
+                raise UserError(f"{where}: not a JSON object; write one object a line")
+            _check_names(where, list(row), columns)
+            yield where, [row[name] for name in columns]
+
+
+def _is_array(path: Path) -> bool:
+    """Whether a file of JSON is one list."""
+    with _opened(path) as stream:
+        return stream.read(1 << 10).decode("utf-8-sig", errors="ignore").lstrip().startswith("[")
+
+
+def _objects_in_array(path: Path) -> Iterator[tuple[str, Any]]:
+    for number, row in enumerate(read_json(path), 1):
+        yield f"{path}, object {number}", row
+
+
+def _objects_in_lines(path: Path) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
         where = f"{path}, line {number}"
         try:
-            row = json.loads(line, parse_constant=_refuse, object_pairs_hook=_once)
+            yield where, json.loads(line, parse_constant=_refuse, object_pairs_hook=_once)
         except (ValueError, RecursionError) as error:
             raise UserError(
                 f"{where}: not a JSON object: {error}; write one object a line"
             ) from error
-        if not isinstance(row, dict):
-            raise UserError(f"{where}: not a JSON object; write one object a line")
-        _check_names(where, list(row), columns)
-        yield where, [row[name] for name in columns]
 
 
 def _check_surrogates(where: str, texts: Sequence[str]) -> None:

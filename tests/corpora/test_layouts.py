@@ -145,7 +145,7 @@ NO_SENTENCES = {
     ),
     "document": (json.dumps(COCO, indent=1), "line 1: JSON, not one sentence a line"),
     "array": ('["a", "b"]\n', "JSON"),
-    "array of objects": ('[\n {"text": "a"}]', "JSON"),
+    "array of objects": ('[\n {"text": "a"}]', "columns text.*column = '...'"),
     "csv": ('sent0,sent1\n"One, two",b\nc,d\n', "columns sent0, sent1.*column = '...'"),
     "csv with a wrong row": ("id,text\n1,a\n2,b, c\n3,d\n", "columns id, text"),
     "words in a header": (

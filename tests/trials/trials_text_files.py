@@ -194,10 +194,12 @@ def write_lists_in_lines(folder: Path) -> None:
     (folder / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     lists = [{"image": row["image"], "caption": row["captions"]} for row in rows]
     (folder / "lists.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lists))
+    flat = [{"image": row["image"], "caption": text} for row in rows for text in row["captions"]]
+    (folder / "flat.json").write_text(json.dumps(flat, indent=1))
 
 
 def check_lists_in_lines(folder: Path) -> None:
-    for file in ("captions.jsonl", "lists.jsonl"):
+    for file in ("captions.jsonl", "lists.jsonl", "flat.json"):
         corpus = CaptionsFile(file, captions="all")
         assert list(corpus.texts(folder)) == ["a dog", "one dog", "a cat"]
         assert corpus.image_ids(folder) == ["1.jpg", "2.jpg"]
