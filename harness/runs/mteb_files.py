@@ -1,15 +1,14 @@
 """A run's scores as files that mteb's results repository accepts:
 DIR/results/OWNER__NAME/COMMIT/TASK.json.
 
-mteb's own file of a task is used if it is still in the run's work folder and its score is the
-stored one. Otherwise, a task's file is made from the stored score if that suffices: one split, one
-subset, and the version of mteb that scored it. All other tasks are left out, with the reason.
+What mteb itself has written of a task is passed on if it is still in the run's work folder and its
+score is the stored one. All other tasks are left out, with the reason.
 """
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -86,7 +85,9 @@ def export_mteb(
         raise UserError(
             f"no task of {result.spec.key} can be exported to mteb: {'; '.join(left_out)}"
         )
-    write_whole(to, "--mteb", partial(_fill, meta=_meta(result, model), results=exported))
+    write_whole(
+        to, "--mteb", partial(_fill, meta=_meta(result, model), results=list(exported.values()))
+    )
     return MTEBFiles(model, tuple(exported), tuple(left_out))
 
 
@@ -128,9 +129,12 @@ def _task_result(task: str, evaluation: Evaluation, result: Result, store: Store
     kept = (
         store.work(result.fingerprint) / SCORED_BY_MTEB / evaluation.protocol.data[:12] / "results"
     )
-    for path in sorted(kept.glob(f"*/*/{task}.json")):
-        return _read(path, stored)
-    return _made(task, stored, evaluation, result)
+    paths = sorted(kept.glob(f"*/*/{task}.json"))
+    if not paths:
+        raise UserError(
+            "mteb's own file of it is not in the work folder of the run (it stays where the suite was run)"
+        )
+    return _read(paths[0], stored)
 
 
 def _read(path: Path, stored: float) -> TaskResult:
@@ -144,43 +148,6 @@ def _read(path: Path, stored: float) -> TaskResult:
     if score != stored:
         raise UserError(f"mteb's file {path} has the score {score:g}, the result {stored:g}")
     return kept
-
-
-def _made(task: str, stored: float, evaluation: Evaluation, result: Result) -> TaskResult:
-    import mteb
-    from mteb.results import TaskResult
-
-    used, installed = result.packages.get("mteb", "unknown"), mteb.__version__
-    if used != installed:
-        raise UserError(
-            f"scored by mteb {used}, and {installed} is installed; install that version"
-        )
-    try:
-        known = mteb.get_task(task)
-    except KeyError:
-        raise UserError("not a task of mteb") from None
-    splits, subsets = known.eval_splits, known.hf_subsets
-    if len(splits) != 1 or len(subsets) != 1:
-        raise UserError(
-            f"{len(splits)} splits and {len(subsets)} subsets, of which the result holds the mean only"
-        )
-    return TaskResult.model_validate(
-        {
-            "dataset_revision": known.metadata.revision,
-            "task_name": task,
-            "mteb_version": used,
-            "evaluation_time": None,
-            "scores": {
-                splits[0]: [
-                    {
-                        "main_score": round(stored / 100, 6),
-                        "hf_subset": subsets[0],
-                        "languages": known.metadata.hf_subsets_to_langscripts[subsets[0]],
-                    }
-                ]
-            },
-        }
-    )
 
 
 def _meta(result: Result, model: HubModel) -> ModelMeta:
@@ -200,14 +167,9 @@ def _meta(result: Result, model: HubModel) -> ModelMeta:
     )
 
 
-def _fill(folder: Path, meta: ModelMeta, results: dict[str, TaskResult]) -> None:
+def _fill(folder: Path, meta: ModelMeta, results: Sequence[TaskResult]) -> None:
     from mteb import ResultCache
 
     cache = ResultCache(folder)
-    for task, result in results.items():
-        path = cache.get_task_result_path(task, meta)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        result.to_disk(path)
-    (path.parent / "model_meta.json").write_text(
-        json.dumps(meta.to_dict(), default=str, indent=1) + "\n", "utf-8"
-    )
+    for result in results:
+        cache.save_to_cache(result, meta)
