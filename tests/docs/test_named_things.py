@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 from pages import ROOT
 
 from harness.cli.main import cli
@@ -148,3 +149,16 @@ def test_what_is_named_is_there() -> None:
 )
 def test_what_is_gone_is_found(text: str) -> None:
     assert gone(text)
+
+
+def test_the_weekly_workflow_runs_each_long_form() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "long.yml").read_text())
+    forms = set(workflow["jobs"]["long"]["strategy"]["matrix"]["form"])
+    # YAML reads `on` as true
+    assert workflow[True]["schedule"]
+
+    pytest_options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]
+    markers = {line.partition(":")[0] for line in pytest_options["ini_options"]["markers"]}
+    assert markers | {"floors"} <= forms
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert forms <= set(targets)
