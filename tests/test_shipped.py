@@ -38,7 +38,6 @@ SMALL = [
     ("grid", "runs --runs 2 --slots 2", "2 runs of 1 s on 2 slots"),
     ("grid", "plan --runs 40", "40 runs planned"),
     ("grid", "scale --runs 240 --slots 4", "a plan that finds them done"),
-    ("hours", "", "Hours of all runs"),
     ("peers", "text-fp32", "set HARNESS_DATA"),
     ("recording", "--steps 2", r"of which [\d.]+ % measure, [\d.]+ % observe"),
     ("retrieval", "--images 10", "largest difference of 16 scores 0.000"),
@@ -48,15 +47,18 @@ SMALL = [
     ("store", "205", "205 results, index"),
     ("transfer", "speed --rows 60 --width 2 --sample 1", "best dev accuracies that differ: 0 of 4"),
     ("encoders_page", "bert", r"^\| bert "),
-    ("api_page", "", "# The Python API"),
     ("pretrain_student", "--help", "FOLDER becomes a model folder"),
     ("pretrain_toy", "--out OUT --steps 1", ""),
+]
+#: what takes several processes of seconds each, and pages that tests of their own compare
+LARGER = [
+    ("hours", "", "Hours of all runs"),
+    ("api_page", "", "# The Python API"),
     ("profiles_page", "", "# Profiles"),
     ("reference_numbers", "", ""),
     ("results_page", "", "# What a results folder holds"),
-]
-#: what takes several processes of seconds each
-LARGER = [
+    ("audit_papers", "", "^paper,where,claim,"),
+    ("card", "--device cpu --steps 1", r"^\| fp32 \| 8 \| 4 \| "),
     ("allocator", "kept --rounds 1 --steps 2 --profile tiny", "kept"),
     (
         "full_size",

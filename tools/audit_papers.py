@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 from printed_numbers import (
     EPSILON,
     Finding,
@@ -343,6 +344,7 @@ def audit(published: PublishedNumbers, claims: Sequence[Claim] | None = None) ->
     return sorted(findings, key=lambda finding: order.get(finding.paper, len(order)))
 
 
+@click.command(help=__doc__)
 def main() -> None:
     """Print the findings as CSV."""
     table = csv.writer(sys.stdout, lineterminator="\n")

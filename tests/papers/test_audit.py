@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import scipy.stats
 from audit_papers import Claim, audit, main, read_claims
+from click.testing import CliRunner
 from printed_numbers import Finding, contrast, printed_numbers, significance
 
 from harness.errors import UserError
@@ -189,10 +190,10 @@ def test_what_a_paper_does_not_say_is_counted_apart(findings: list[Finding]) -> 
 
 
 def test_the_table_of_the_report_is_what_the_tool_writes(
-    findings: list[Finding], capsys: pytest.CaptureFixture[str]
+    findings: list[Finding],
 ) -> None:
-    main()
-    assert (REPORTS / "audit.csv").read_text() == capsys.readouterr().out
+    written = CliRunner().invoke(main, catch_exceptions=False).stdout
+    assert (REPORTS / "audit.csv").read_text() == written
     shown = [(finding.claim, finding.verdict, finding.exceptions) for finding in read_findings()]
     assert shown == [
         (finding.claim, finding.verdict, tuple(finding.details)) for finding in findings
