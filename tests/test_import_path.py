@@ -89,11 +89,12 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ),
             "tensorboard",
         ),
-        (
+        pytest.param(
             (f"{RUN} --executor slurm --executor-option wait=yes --executor-option gpus=0",),
             "submitit",
+            marks=pytest.mark.long,
         ),
-        ((f"{RUN} --executor ray",), "ray"),
+        pytest.param((f"{RUN} --executor ray",), "ray", marks=pytest.mark.long),
     ],
     ids=["local", "slurm", "ray"],
 )

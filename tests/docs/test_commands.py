@@ -1,8 +1,9 @@
 """Every command and every piece of Python on a page works: it is carried out, or planned, or at
 least understood.
 
-What trains on toy data does so for two steps; what needs data, a GPU or a cluster is planned
-(`--dry-run`); what downloads, sends or needs files of the reader is parsed. Nothing is left out.
+The tests plan each grid (`--dry-run`) and carry out the commands that take no time. `make long`
+carries out all of them: what trains on toy data does so for two steps. What needs data, a GPU or a
+cluster is planned there too; what downloads, sends or needs files of the reader is parsed.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ OTHERS = ("fish_source", "head", "hf", "mkdir", "pytest", "ray", "scontrol", "so
 #: commands that use the network or downloaded files, and one that takes seconds and has tests of
 #: its own
 PARSED = ("doctor", "data fetch", "data import", "data verify")
+#: what takes long, or needs the runs of the page: `make long` carries it out
+SLOW = ("audit", "check", "compare", "eval", "report", "table")
 #: what takes seconds is carried out with the first options that are found, and then parsed
 ONCE = ("report",)
 #: more runs than these are planned
@@ -109,7 +112,7 @@ def parsed(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
     )
 
 
-def check(words: list[str], install: Install) -> None:
+def check(words: list[str], install: Install, *, carry_out: bool) -> None:
     """Carry out, plan or parse one call of a page."""
     program, *rest = words
     if program == "harness":
@@ -118,7 +121,7 @@ def check(words: list[str], install: Install) -> None:
         ]
         if ("harness", *rest) not in DONE:
             DONE.add(("harness", *rest))
-            check_harness(rest)
+            check_harness(rest, carry_out=carry_out)
     elif program == "make":
         assert all(
             re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -131,7 +134,7 @@ def check(words: list[str], install: Install) -> None:
     else:
         assert program in OTHERS, f"{words}: is it a program of the reader?"
         if "harness" in rest:
-            check(rest[rest.index("harness") :], install)
+            check(rest[rest.index("harness") :], install, carry_out=carry_out)
 
 
 def check_pip(rest: Sequence[str], install: Install) -> None:
@@ -151,7 +154,7 @@ def check_pip(rest: Sequence[str], install: Install) -> None:
             install_folder(Path(what) if what.startswith("./") else ROOT / what, install)
 
 
-def check_harness(words: list[str]) -> None:
+def check_harness(words: list[str], *, carry_out: bool) -> None:
     command, given = parsed(words)
     for name in (
         *given.get("names", ()),
@@ -159,15 +162,15 @@ def check_harness(words: list[str]) -> None:
     ):
         assert fetching.entry(name)
     if command in ("run", "fetch", "status"):
-        check_grid(command, words, given)
-    elif command in ONCE and (command,) in DONE:
+        check_grid(command, words, given, carry_out=carry_out)
+    elif (command in SLOW and not carry_out) or (command in ONCE and (command,) in DONE):
         return
     elif command not in PARSED and given.get("names") != () and all(map(is_there, words)):
         typed(words)
         DONE.add((command,))
 
 
-def check_grid(command: str, words: list[str], given: dict[str, Any]) -> None:
+def check_grid(command: str, words: list[str], given: dict[str, Any], *, carry_out: bool) -> None:
     profile, methods = given["profile"], given["methods"]
     assert profile in shipped_profiles() or profile.endswith(".toml")
     own = profile == "tiny" or Path(profile).is_file()
@@ -176,7 +179,8 @@ def check_grid(command: str, words: list[str], given: dict[str, Any]) -> None:
         and len(re.split(r",(?![^\[]*\])|\|", methods)) <= MOST_RUNS
         and not given["tune"]
     )
-    if command == "run" and own and few and not given["dry_run"] and not given["track"]:
+    trains = command == "run" and not given["dry_run"] and not given["track"]
+    if carry_out and trains and own and few:
         elsewhere = [] if profile == "tiny" else ["--results", "results of my profiles"]
         typed([*without(words, REPLACED), *FEW, *elsewhere])
     else:
@@ -256,7 +260,18 @@ def check_python(block: Block, names: dict[str, Any], install: Install, text: st
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_all_of_a_page_is_understood_and_planned(page: Path, install: Install) -> None:
+    check_page(page, install, carry_out=False)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_all_of_a_page_works(page: Path, install: Install) -> None:
+    check_page(page, install, carry_out=True)
+
+
+def check_page(page: Path, install: Install, *, carry_out: bool) -> None:
+    """Check each block of a page."""
     module = types.ModuleType("page")
     sys.modules["page"] = module
     for package in page.parents:
@@ -265,7 +280,7 @@ def test_all_of_a_page_works(page: Path, install: Install) -> None:
     for block in blocks_of(page):
         if block.language == "sh":
             for words in calls(block.text):
-                check(words, install)
+                check(words, install, carry_out=carry_out)
         elif block.language == "python":
             check_python(block, vars(module), install, page.read_text())
         elif block.language == "toml" and "extends" in tomllib.loads(block.text):

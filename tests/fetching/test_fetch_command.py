@@ -1,21 +1,25 @@
-"""`harness fetch` and `harness run --fetch` against the stand-in hub, each command in a process of
-its own.
-"""
+"""`harness fetch` and `harness run --fetch` against the stand-in hub, with the real client."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-from collections.abc import Callable
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from datasets import Dataset
+from huggingface_hub import constants
 from PIL import Image
+from standin import StandIn, use_client
 
+from harness.cli.main import main
 from harness.fetching.archives import write_parquet
+from harness.fetching.entries import read_entries
 from harness.fetching.repositories import recorded_commit
 from harness.planning.missing import fetch_list
 from harness.sources import Missing
@@ -65,7 +69,9 @@ batch_size = 8
 tasks = ["ToySTS"]
 """
 STEPS = "secret.txt: write to the authors; then `harness data import secret FOLDER` (theirs)"
-Harness = Callable[..., "subprocess.CompletedProcess[str]"]
+Harness = Callable[..., "Ended"]
+#: a module that a function of its package hides
+catalogue = import_module("harness.fetching.entries")
 
 
 @pytest.fixture
@@ -102,27 +108,44 @@ def _write_entries(folder: Path, restricted: bool = False, about: int | None = 9
     """)
 
 
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 @pytest.fixture
-def harness(world: Path, command: list[str], client_env: dict[str, str]) -> Harness:
-    """Run a command with the test's profile and data root."""
+def harness(
+    standin: StandIn,
+    world: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Harness]:
+    """Run a command with the test's profile, entries and data root, and the stand-in hub."""
+    use_client(standin, world / "hf", monkeypatch)
+    monkeypatch.setenv("HARNESS_DATA", "root")
+    monkeypatch.chdir(world)
 
     def run(
-        *words: str, profile: str = "./mine.toml", **env: str
-    ) -> subprocess.CompletedProcess[str]:
+        *words: str, profile: str = "./mine.toml", offline: bool = False, hub: str | None = None
+    ) -> Ended:
         serial = ("--executor", "serial") if words[0] == "run" else ()
-        typed = [*command, "entries.toml", *words, *serial, "--profile", profile]
-        variables = (
-            client_env
-            | {"HARNESS_DATA": "root", "HARNESS_CACHE": os.environ["HARNESS_CACHE"]}
-            | env
-        )
-        done = subprocess.run(
-            typed, cwd=world, env=variables, capture_output=True, text=True, check=False
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
+        own_entries = read_entries((world / "entries.toml").read_text())
+        with monkeypatch.context() as patch:
+            patch.setattr(catalogue, "read_entries", lambda text: own_entries)
+            patch.setattr(constants, "HF_HUB_OFFLINE", offline)
+            patch.setattr(constants, "ENDPOINT", hub or standin.address)
+            patch.setattr(sys, "argv", ["harness", *words, *serial, "--profile", profile])
+            catalogue.entries.cache_clear()
+            with pytest.raises(SystemExit) as ended:
+                main()
+        printed = capsys.readouterr()
+        return Ended(int(ended.value.code or 0), printed.out, printed.err)
 
-    return run
+    yield run
+    catalogue.entries.cache_clear()
 
 
 def snapshot(world: Path, hub: str) -> set[str]:
@@ -157,12 +180,12 @@ def test_a_dry_run_lists_everything_and_brings_nothing(standin, world, harness):
     assert " needed, " in rows["disk"]
     assert not any("/resolve/" in path for _, path, _ in standin.asked)
     assert list((world / "root").iterdir()) == []
-    offline = harness("fetch", "--dry-run", HF_HUB_OFFLINE="1").stdout
+    offline = harness("fetch", "--dry-run", offline=True).stdout
     assert "unknown" in next(line for line in offline.splitlines() if line.split()[:1] == ["words"])
 
 
 def test_a_plan_is_brought_whole_and_then_trains_offline(standin, world, harness):
-    lacking = harness("run", HF_HUB_OFFLINE="1")
+    lacking = harness("run", offline=True)
     assert lacking.returncode == 2
     assert (
         "fetch     `harness fetch --profile ./mine.toml` downloads 3 items, 469 kB and more"
@@ -186,15 +209,15 @@ def test_a_plan_is_brought_whole_and_then_trains_offline(standin, world, harness
     assert left.returncode == 2
     assert f"1 input missing: text/secret.txt; {STEPS}" in left.stderr
     asked = len(standin.asked)
-    again = harness("fetch", HF_HUB_OFFLINE="1")
+    again = harness("fetch", offline=True)
     assert (again.returncode, again.stdout) == (0, "nothing to download: nothing is missing\n")
-    done = harness("run", HF_HUB_OFFLINE="1")
+    done = harness("run", offline=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 run, 0 done, 1 to do" in done.stdout
     assert len(standin.asked) == asked
     for file in clip_folder().iterdir():
         standin.model_file("owner/clip", file.name, b"newer", "d" * 40)
-    subprocess.run(["rm", "-r", str(world / "hf")], check=True)
+    shutil.rmtree(world / "hf")
     assert harness("fetch").returncode == 0
     assert "open_clip_config.json" in snapshot(world, "owner/clip"), (
         "the recorded commit, though main has moved"
@@ -246,8 +269,8 @@ def test_failures_do_not_stop_the_others_and_are_made_good(standin, world, harne
 
 
 def test_offline_and_without_a_hub_each_thing_says_so(standin, world, harness):
-    for env in ({"HF_HUB_OFFLINE": "1"}, {"HF_ENDPOINT": "http://127.0.0.1:9"}):
-        failed = harness("fetch", "--methods", "none", "--suites", "sts", **env)
+    for given in ({"offline": True}, {"hub": "http://127.0.0.1:9"}):
+        failed = harness("fetch", "--methods", "none", "--suites", "sts", **given)
         assert failed.returncode == 1, failed.stdout
         assert "failed    owner/bert: the hub cannot be reached" in failed.stderr or (
             "failed    owner/bert: the connection to the hub failed" in failed.stderr
@@ -270,7 +293,7 @@ def test_an_unknown_encoder_of_the_hub_is_fetched_by_its_name(standin, world, ha
         harness("fetch", "--methods", "none[pooling=cls]", "--encoders", "other/bert").returncode
         == 0
     )
-    assert harness("eval", "other/bert", "--pooling", "cls", HF_HUB_OFFLINE="1").returncode == 0
+    assert harness("eval", "other/bert", "--pooling", "cls", offline=True).returncode == 0
 
 
 def test_data_sets_of_the_hub_train_as_the_documentation_says(standin, world, harness):
@@ -321,6 +344,6 @@ def test_data_sets_of_the_hub_train_as_the_documentation_says(standin, world, ha
     assert harness(*brought, profile="./data.toml").returncode == 0
     held = world / "hf" / "hub" / "datasets--sentence-transformers--all-nli" / "snapshots" / commit
     assert [path.name for path in held.rglob("*.parquet")] == ["train-00000-of-00001.parquet"]
-    done = harness("run", *typed, profile="./data.toml", HF_HUB_OFFLINE="1")
+    done = harness("run", *typed, profile="./data.toml", offline=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 runs, 0 done, 3 to do" in done.stdout
