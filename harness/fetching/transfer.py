@@ -388,14 +388,10 @@ def _why(error: Exception, repository: str, kind: str, remote: str) -> str:
     if isinstance(error, ValueError | LookupError | TypeError | AttributeError | RecursionError):
         where = "check HF_ENDPOINT and the proxy, or try later"
         return f"{constants.ENDPOINT} does not answer as the hub does for {remote}; {where}"
-    of_connection = isinstance(error, errors.HTTPError) or (
-        isinstance(error, OSError) and error.errno is None
-    )  # type: ignore[attr-defined]
-    return (
-        f"the connection to the hub failed: {_words(error)}; run the command again"
-        if of_connection
-        else ""
-    )
+    is_cut = isinstance(error, errors.HTTPError)  # type: ignore[attr-defined]
+    if is_cut or (isinstance(error, OSError) and error.errno is None):
+        return f"the connection to the hub failed: {_words(error)}; run the command again"
+    return ""
 
 
 def _origin_errors(origin: Origin, what: str) -> AbstractContextManager[None]:

@@ -147,11 +147,12 @@ def estimate(plan: Plan) -> Estimate | None:
     """
     finished = plan.known.where(profile=[plan.request.profile.name])
     if finished or not plan.todo:
-        same = finished.times()
-        every: dict[str, list[float]] = {}
-        for what, seconds in (item for times in same.values() for item in times.items()):
-            every.setdefault(what, []).extend(seconds)
-        return Estimate(here=sum(_expected(run, same, every) for run in plan.todo))
+        times_by_kind = finished.times()
+        times_of_all: dict[str, list[float]] = {}
+        for times in times_by_kind.values():
+            for what, measured in times.items():
+                times_of_all.setdefault(what, []).extend(measured)
+        return Estimate(here=sum(_expected(run, times_by_kind, times_of_all) for run in plan.todo))
     seconds = 0.0
     for run in plan.todo:
         steps = [] if run.result else training_steps(run.resolved)

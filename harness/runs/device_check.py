@@ -87,9 +87,8 @@ class DeviceCheck:
                 f"cuda:{index}",
                 f"{name}, capability {capability}, {free:.1f} of {total:.1f} GiB free",
             )
-        yield Outcome(
-            "CUDA of torch, cuDNN", f"{torch.version.cuda}, {torch.backends.cudnn.version()}"
-        )  # type: ignore[no-untyped-call]
+        cudnn = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
+        yield Outcome("CUDA of torch, cuDNN", f"{torch.version.cuda}, {cudnn}")
         yield Outcome("driver", _smi("--query-gpu=driver_version"))
         yield Outcome(
             "processes", _smi("--query-compute-apps=pid,process_name,used_memory") or "none"

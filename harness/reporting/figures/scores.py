@@ -507,14 +507,20 @@ def _geometry_layers(
         }
         scale = {"scheme": "cividis", "zero": False}
         fill = {"field": "score", "type": "quantitative", "scale": scale, "legend": legend}
-    x, y = axes["x"], axes["y"]
-    filled, beside = {**axes, "shape": shape, "fill": fill}, {"y": {**y, "field": "name_y"}}
+    across = axes["x"]
+    upward = axes["y"]
+    filled = {**axes, "shape": shape, "fill": fill}
+    beside = {"y": {**upward, "field": "name_y"}}
     layers = [
         look.layer(
-            "rule", {"x": {**x, "field": "x1"}, "x2": {"field": "x2"}, "y": y}, color="#999999"
+            "rule",
+            {"x": {**across, "field": "x1"}, "x2": {"field": "x2"}, "y": upward},
+            color="#999999",
         ),
         look.layer(
-            "rule", {"x": x, "y": {**y, "field": "y1"}, "y2": {"field": "y2"}}, color="#999999"
+            "rule",
+            {"x": across, "y": {**upward, "field": "y1"}, "y2": {"field": "y2"}},
+            color="#999999",
         ),
         look.layer("point", filled, size=35, opacity=1, strokeWidth=0.7, stroke=look.BLACK),
         look.layer("text", {**axes, **beside, "text": look.nominal("place")}, **_NAMES),
