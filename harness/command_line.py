@@ -35,6 +35,12 @@ def option(default: object, text: str, metavar: str = "") -> Any:
     return field(default=default, metadata={"help": text, "metavar": metavar})
 
 
+def list_of_seeds(seeds: Sequence[int]) -> str:
+    """Seeds as `--seeds` takes them: a single one ends in a comma, since a number alone is a count."""
+    text = ",".join(map(str, seeds))
+    return f"{text}," if len(seeds) == 1 else text
+
+
 #: Several names: a sequence, or one text with commas.
 Names = str | Sequence[str]
 

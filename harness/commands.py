@@ -133,6 +133,18 @@ class Commands:
             else shown(self._of(name).profile) or f"./{name}.toml"
         )
 
+    def suites(self, profile: str, needed: Sequence[str]) -> list[str] | None:
+        """Some suites as `--suites` has to name them; None if the profile evaluates them anyway.
+
+        A profile that cannot be loaded may ask for any suite.
+        """
+        try:
+            declared = load_profile(self.profile(profile)).suites
+        except UserError:
+            return list(needed)
+        is_default = all(name in declared and not declared[name].asked for name in needed)
+        return None if is_default else list(needed)
+
     def untrained(self, profile: str, encoders: Sequence[str]) -> str:
         """A sentence with the command that evaluates untrained encoders; empty without encoders."""
         if not encoders:

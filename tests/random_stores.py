@@ -10,12 +10,15 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from builders import Split, result, split
 
+import harness
 from harness.metrics import AVERAGE
-from harness.store import Result, TeacherUse
+from harness.planning.plan import Plan, PlannedRun
+from harness.store import Evaluation, Result, Store, TeacherUse
 from harness.store.tunings import Tuning, make_tuning
 
 PROFILES = ("tiny", "grounding", "paper")
@@ -185,3 +188,58 @@ def _with_seen_pairs(rng: random.Random, run: Result, pairs: int) -> Result:
 def _without_suite(run: Result, suite: str) -> Result:
     kept = [evaluation for evaluation in run.evaluations if evaluation.suite != suite]
     return run.model_copy(update={"evaluations": kept})
+
+
+#: what a plan of the toy profile has, for stores whose runs a plan finds
+PLANNED_METHODS = ("simcse", "mcse", "mcse[images=shuffled]", "kdmcse", "dalr", "visualcse")
+PLANNED_SUITES = ("sts", "retrieval", "geometry")
+
+
+def planned_store(seed: int, folder: Path) -> Store:
+    """A store of the toy profile in which a plan finds its runs: each with some seeds and suites."""
+    rng = random.Random(seed)
+    store = Store(folder)
+    methods = [*rng.sample(PLANNED_METHODS, rng.randint(1, 4)), *UNTRAINED]
+    plan = harness.plan("tiny", methods=methods, seeds=4, results=folder)
+    for run in plan.runs:
+        is_untrained = run.resolved.spec.variant.name == "none"
+        if rng.random() < (0.3 if is_untrained else 0.6):
+            suites = rng.sample(PLANNED_SUITES, rng.randint(1, len(PLANNED_SUITES)))
+            save_planned(plan, run, suites, store)
+    return store
+
+
+def save_planned(plan: Plan, run: PlannedRun, suites: Sequence[str], store: Store) -> None:
+    """Save the result of a planned run, with scores in the suites that can score its model."""
+    spec = run.resolved.spec
+    rng = random.Random(run.fingerprint)
+    has_images = spec.variant.name not in ("simcse", "none")
+    is_trained = spec.variant.name != "none"
+    evaluations = []
+    for suite in suites:
+        protocol = plan.inventory.protocol(suite)
+        metric = protocol.metrics[0].name
+        is_scored = has_images or suite != "retrieval"
+        tasks = {task: {metric: _score(rng)} for task in ("Task", AVERAGE)} if is_scored else {}
+        evaluations.append(
+            Evaluation(
+                suite=suite,
+                protocol=protocol,
+                scores=tasks,
+                seconds=0.1,
+                finished="2026-01-02T03:04:05+00:00",
+            )
+        )
+    made_up = result(
+        str(spec.variant),
+        spec.seed,
+        setting=str(spec.setting),
+        encoder=spec.encoder,
+        profile=plan.request.profile.name,
+        dev=(40.0, 60.0) if is_trained else (),
+        losses=None if is_trained else {},
+        fingerprint=run.fingerprint,
+        group=run.group,
+        evaluations=evaluations,
+    )
+    store.save(made_up)

@@ -76,6 +76,13 @@ class Pages:
         stream.dump(str(self._target(path)), encoding="utf-8")
         self.written.append(path)
 
+    def write_fragment(self, template: str, path: str, **content: object) -> None:
+        """Write a part of a page as a script that calls `showFragment` with its HTML, which the page
+        loads when it is asked for.
+        """
+        text = self._environment.get_template(template).render(root="", here="", **content)
+        self.put(path, f"{_FRAGMENT}{json.dumps(text)}{_FRAGMENT_END}".encode())
+
     def has(self, path: str) -> bool:
         """Whether a file has been written at a path."""
         return (self.folder / path).is_file()
@@ -228,6 +235,24 @@ def _cleaned(value: object) -> object:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
+_FRAGMENT, _FRAGMENT_END = "showFragment(", ");\n"
+
+
+def _fragments(folder: Path, page: str) -> dict[str, str]:
+    """The HTML of the parts that a page loads, by the paths of their files."""
+    return {
+        path: json.loads(
+            (folder / path).read_text("utf-8").removeprefix(_FRAGMENT).removesuffix(_FRAGMENT_END)
+        )
+        for path in _FRAGMENT_FILE.findall(page)
+        if (folder / path).is_file()
+    }
+
+
+#: a file that a page loads a part of itself from, as its choices name it
+_FRAGMENT_FILE = re.compile(r'"file":"([^"]+\.js)"')
+
+
 NAME = "report.html"
 #: most bytes of pages, and of figures, in one file: mail servers refuse more than about 25 MB
 MOST_PAGES, MOST_FIGURES = 8_000_000, 8_000_000
@@ -252,6 +277,7 @@ def search_index(folder: Path, names: Iterable[str]) -> str:
     found = []
     for name in names:
         text = (folder / name).read_text("utf-8")
+        text += "".join(_fragments(folder, text).values())
         heads = list(_HEADING.finditer(text))
         title = _plain(heads[0][2]) if heads else ""
         for head, after in zip(heads, [*heads[1:], None], strict=True):
@@ -286,6 +312,7 @@ def write_one_file(
     left_out = {
         "page": len(names) - len(pages),
         "figure": len(list(folder.glob("figures/*.svg"))) - len(figures),
+        "leaderboard": len(list(folder.glob("boards/*.js"))) - _count_fragments(pages.values()),
     }
     template = environment(autoescape=True).get_template("one_file.html")
     html = template.render(
@@ -312,17 +339,26 @@ def write_one_file(
 
 
 def _pages(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """The content of each page by path, as far as they fit."""
+    """The content of each page by path, with the parts that it loads, as far as they fit."""
     pages: dict[str, str] = {}
     size = 0
     for name in names:
-        length = (folder / name).stat().st_size
-        if pages and size + length > MOST_PAGES:
-            continue
-        size, text = size + length, (folder / name).read_text("utf-8")
+        text = (folder / name).read_text("utf-8")
         start, end = '<main id="main">', "</main>"
-        pages[name] = text[text.index(start) + len(start) : text.rindex(end)]
+        content = text[text.index(start) + len(start) : text.rindex(end)]
+        if pages and size + len(content) > MOST_PAGES:
+            continue
+        for path, html in _fragments(folder, text).items():
+            if size + len(content) + len(html) <= MOST_PAGES:
+                content += f'<template class="fragment" data-file="{path}">{html}</template>'
+        size += len(content)
+        pages[name] = content
     return pages
+
+
+def _count_fragments(pages: Iterable[str]) -> int:
+    """The number of parts of pages that stand in them."""
+    return sum(content.count('<template class="fragment"') for content in pages)
 
 
 def _figures(folder: Path) -> dict[str, str]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from harness.command_line import list_of_seeds
 from harness.formatting import count_of
 from harness.reporting.contents import Contents
 from harness.reporting.seeds.caveats import COLLAPSED, SELECTED
+from harness.reporting.seeds.cells import Label, Row
+from harness.reporting.seeds.evaluated import lacks_evaluation
 from harness.reporting.seeds.gains import lacking
 from harness.stats import ALPHA, FEWEST_SEEDS
 from harness.store import UNKNOWN
@@ -62,30 +65,76 @@ def _counted(texts: Iterable[str]) -> str:
 def to_run(contents: Contents, missing: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The runs that would say more, as pairs of a reason and a command; `missing` as
     `controls_to_run` gives them.
+
+    Each command has something to do, and what it adds is used: its reason is then gone.
     """
-    run = contents.commands.run
-    for failed, spec in ((one, one.spec) for one in contents.failures):
-        place = {"settings": str(spec.setting), "encoders": spec.encoder, "seeds": f"{spec.seed},"}
-        yield f"{spec.key} failed", run(profile=failed.profile, methods=str(spec.variant), **place)
-    for label, row in {
-        row.label: row for table in contents.tables for row in table.rows if row.is_trained
-    }.items():
-        stale, count = row.freshness.is_stale, count_of(len(row.seeds), "seed")
-        if stale or len(row.seeds) < FEWEST_SEEDS:
-            seeds = ",".join(map(str, row.seeds)) + "," if stale else str(FEWEST_SEEDS)
-            values = json.loads(contents.frames.runs["overrides_json"][row.runs[0]])
-            place = {
-                "settings": label.setting,
-                "encoders": label.encoder,
-                "seeds": seeds,
-                "set": values,
-            }
-            command = run(profile=label.profile, methods=label.variant, **place)
-            yield (
-                f"{label.name} on {label.place}, profile {label.profile}: {'stale' if stale else count}",
-                command,
-            )
+    yield from _failed_runs(contents)
+    yield from _weak_rows(contents)
     yield from ((f"control missing: {what}", command) for command, what in missing.items())
+
+
+def _failed_runs(contents: Contents) -> Iterator[tuple[str, str]]:
+    """The failed runs that have no result; one with `--set` is not known by its failure's name."""
+    runs = contents.frames.runs
+    done = set(zip(runs["profile"], contents.frames.keys, strict=True))
+    for failure in contents.failures:
+        spec = failure.spec
+        if (failure.profile, spec.key) not in done:
+            command = contents.commands.run(
+                profile=failure.profile,
+                methods=str(spec.variant),
+                settings=str(spec.setting),
+                encoders=spec.encoder,
+                seeds=f"{spec.seed},",
+            )
+            yield f"{spec.key} failed", command
+
+
+def _weak_rows(contents: Contents) -> Iterator[tuple[str, str]]:
+    """The trained rows that are stale, or that have too few seeds in a suite, which more runs can
+    change.
+    """
+    rows_by_label: dict[Label, list[Row]] = {}
+    for table in contents.tables:
+        for row in table.rows:
+            if row.is_trained:
+                rows_by_label.setdefault(row.label, []).append(row)
+
+    for label, rows in rows_by_label.items():
+        stale = [row for row in rows if row.freshness.is_stale]
+        few = [row for row in rows if _gains_from_seeds(row)]
+        if stale:
+            seeds = sorted({seed for row in stale for seed in row.seeds})
+            yield from _again(contents, label, stale, list_of_seeds(seeds), "stale")
+        elif few:
+            fewest = min(len(row.seeds) for row in few)
+            why = count_of(fewest, "seed")
+            yield from _again(contents, label, few, str(FEWEST_SEEDS), why)
+
+
+def _gains_from_seeds(row: Row) -> bool:
+    """Whether a row has too few seeds, and more of them have not been evaluated."""
+    if len(row.seeds) >= FEWEST_SEEDS:
+        return False
+    wanted = range(FEWEST_SEEDS)
+    return row.frames is None or lacks_evaluation(row.frames, row.label, row.suite, wanted)
+
+
+def _again(
+    contents: Contents, label: Label, rows: Sequence[Row], seeds: str, why: str
+) -> Iterator[tuple[str, str]]:
+    """The command that runs a label with some seeds and evaluates it on the suites of its rows."""
+    values = json.loads(contents.frames.runs["overrides_json"][rows[0].runs[0]])
+    command = contents.commands.run(
+        profile=label.profile,
+        methods=label.variant,
+        settings=label.setting,
+        encoders=label.encoder,
+        seeds=seeds,
+        suites=contents.commands.suites(label.profile, [row.suite for row in rows]),
+        set=values,
+    )
+    yield f"{label.name} on {label.place}, profile {label.profile}: {why}", command
 
 
 def controls_to_run(contents: Contents) -> Mapping[str, str]:

@@ -476,12 +476,39 @@ function curvesOf(names, rows, section) {
   return [make("h5", {}, "Curves"), legend, place];
 }
 
+// The HTML of a part of the page: in one file it is in a template, in a folder in a script of its own.
+function fragment(file) {
+  const kept = document.querySelector(`template.fragment[data-file="${CSS.escape(file)}"]`);
+  return kept ? Promise.resolve(kept.innerHTML) : load(file, "showFragment");
+}
+
 class Board {
-  constructor(section) {
-    this.section = section;
+  constructor(choice) {
+    this.choice = choice;
     this.methods = [];
-    this.rows = [...section.querySelectorAll("tr[data-row]")];
     this.chosen = [];
+  }
+
+  attach(section) {
+    this.section = section;
+    this.rows = [...section.querySelectorAll("tr[data-row]")];
+  }
+
+  // Boards but the first are loaded when they are chosen; false where that fails.
+  async open(place) {
+    if (this.section) return true;
+    const html = await fragment(this.choice.file);
+    if (html === undefined) return false;
+    if (this.section) return true;
+    const template = make("template", { innerHTML: html });
+    this.attach(template.content.querySelector(".board"));
+    place.after(this.section);
+    window.drawCharts([...this.section.querySelectorAll("figure.plot")]);
+    return true;
+  }
+
+  is(hash) {
+    return hash === `#${this.choice.id}` || (this.section && hash === `#${this.section.id}`);
   }
 
   // Rows have numbers here and names in addresses.
@@ -557,7 +584,8 @@ class Board {
     }
     const head = this.section.querySelector("th.gain");
     head.querySelector(".axis")?.remove();
-    if (base) head.querySelector(".base").textContent = base;
+    const shownBase = head.querySelector(".base");
+    if (base && shownBase) shownBase.textContent = base;
     if (gains.some(Boolean)) head.append(axis);
     for (const row of this.rows) {
       const gain = gains[Number(row.dataset.row)];
@@ -611,24 +639,26 @@ class Board {
 }
 
 function addLeaderboard() {
-  const boards = [...document.querySelectorAll(".board")].map((section) => new Board(section));
-  if (!boards.length) return;
-  const first = boards[0].section;
+  const first = document.querySelector(".board");
+  if (!first) return;
+  const boards = JSON.parse(document.querySelector(".board-choices").textContent).map((choice) => new Board(choice));
+  boards[0].attach(first);
   const tools = make("div", { className: "tools choices" });
-  first.before(tools);
-  const folded = document.querySelector("details.boards");
-  folded?.before(...boards.slice(1).map(({ section }) => section));
-  folded?.remove();
+  const problem = make("p", { className: "about", hidden: true });
+  first.before(tools, problem);
   let state;
   const read = () => {
-    const anchored = boards.find(({ section }) => `#${section.id}` === location.hash);
-    state = new URLSearchParams(anchored ? { ...anchored.section.dataset } : chosenIn("leaderboard"));
+    const anchored = boards.find((board) => board.is(location.hash));
+    const named = anchored && Object.fromEntries(CHOICES.map((name) => [name, anchored.choice[name]]));
+    state = new URLSearchParams(named ?? chosenIn("leaderboard"));
   };
   const choose = (name, ...values) => {
     state.delete(name);
     for (const value of values) state.append(name, value);
   };
-  const show = (scroll = false) => {
+  let latest = 0, current;
+  const show = async (scroll = false) => {
+    const turn = (latest += 1);
     let left = boards;
     tools.replaceChildren();
     const choice = (name, values, value, changed) => {
@@ -639,14 +669,25 @@ function addLeaderboard() {
     };
     const chosen = {};
     for (const name of CHOICES) {
-      const values = [...new Set(left.map(({ section }) => section.dataset[name]))];
+      const values = [...new Set(left.map((board) => board.choice[name]))];
       const value = values.includes(state.get(name)) ? state.get(name) : values[0];
-      left = left.filter(({ section }) => section.dataset[name] === value);
+      left = left.filter((board) => board.choice[name] === value);
       chosen[name] = value;
       choice(name, values, value, (to) => { choose(name, to); write(); });
     }
     const [board] = left;
-    for (const { section } of boards) section.hidden = section !== board.section;
+    current = board;
+    const hideOthers = () => { for (const other of boards) if (other.section) other.section.hidden = other !== current; };
+    hideOthers();
+    problem.hidden = true;
+    const isLoaded = await board.open(first);
+    hideOthers();
+    if (turn !== latest) return;
+    if (!isLoaded) {
+      problem.textContent = `${board.choice.file}, which has this leaderboard, is not beside this page.`;
+      problem.hidden = false;
+      return;
+    }
     board.prepare(state, (scrolled) => {
       if (board.hide) choose("hide", ...board.hide);
       if (!state.get("filter")) choose("open", ...board.methods.filter((method) => method.isOpen()).map(({ code }) => code));
@@ -670,7 +711,7 @@ function addLeaderboard() {
     history.replaceState(null, "", `#leaderboard?${state}`);
     show(scroll);
   };
-  addEventListener("hashchange", () => { if (location.hash.startsWith("#leaderboard") || boards.some(({ section }) => `#${section.id}` === location.hash)) { read(); show(); } });
+  addEventListener("hashchange", () => { if (location.hash.startsWith("#leaderboard") || boards.some((board) => board.is(location.hash))) { read(); show(); } });
   read();
   show();
 }

@@ -1,4 +1,5 @@
-"""What holds in every store: points of figures are cells of tables.
+"""What holds in every store: points of figures are cells of tables, advice has an effect, and
+nothing is left out.
 
 `make long` looks at a thousand stores.
 """
@@ -7,21 +8,28 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
 import pytest
-from random_stores import RandomStore, random_store
+from random_stores import RandomStore, planned_store, random_store, save_planned
 
+import harness
 from harness.metrics import AVERAGE, Column
+from harness.planning.plan import Plan
+from harness.planning.present import Present
 from harness.registry import get_instance
 from harness.reporting.contents import Contents
 from harness.reporting.figures.drawn import Material
 from harness.reporting.figures.kinds import Drawing, FigureKind
 from harness.reporting.look import data_table
+from harness.reporting.sections.leaderboard import LeaderboardSection
 from harness.reporting.seeds.cells import Label
+from harness.reporting.trust import controls_to_run, to_run
 from harness.store import Store
 
 FEW, MANY = range(3), range(1000)
@@ -130,7 +138,64 @@ def test_points_of_figures_are_the_cells_that_their_data_name(seed: int) -> None
     check_points(random_store(seed))
 
 
+def check_choices(store: RandomStore) -> None:
+    """Every place with an average has a leaderboard that a reader can choose."""
+    boards = LeaderboardSection("leaderboard", contents_of(store))
+    choices = {
+        (choice["profile"], choice["setting"], choice["encoder"]) for choice in boards.choices
+    }
+    for run in store.results:
+        has_average = any(evaluation.suite == "sts" for evaluation in run.evaluations)
+        if has_average and str(run.spec.setting) != "none":
+            assert (run.profile, str(run.spec.setting), run.spec.encoder) in choices
+    ids = [choice["id"] for choice in boards.choices]
+    assert len({*ids}) == len(ids)
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_every_leaderboard_can_be_chosen(seed: int) -> None:
+    check_choices(random_store(seed))
+
+
+def advice(store: Store) -> list[str]:
+    """The commands of "what to run next"."""
+    contents = Contents.of(store, judge=Present(store.root))
+    return [command for _, command in to_run(contents, controls_to_run(contents))]
+
+
+def plan_of(command: str) -> Plan:
+    """The plan of a `harness run` command."""
+    words = shlex.split(command)[2:]
+    options = dict(zip(words[::2], words[1::2], strict=True))
+    named = {name.removeprefix("--").replace("-", "_"): value for name, value in options.items()}
+    return harness.plan(**named)
+
+
+def check_advice(seed: int, folder: Path) -> None:
+    """Each command that is advised has something to do, and is advised no more once it is done."""
+    store = planned_store(seed, folder / "before")
+    for number, command in enumerate(advice(store)):
+        plan = plan_of(command)
+        assert plan.todo, f"nothing to do: {command}"
+
+        after = folder / f"after-{number}"
+        shutil.copytree(store.root, after)
+        done = Store(after)
+        for run in plan.todo:
+            save_planned(plan, run, run.todo, done)
+        again = command.replace(str(store.root), str(after))
+        assert again not in advice(done), f"advised once more: {command}"
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_advice_has_something_to_do_and_its_result_is_used(seed: int, tmp_path: Path) -> None:
+    check_advice(seed, tmp_path)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", MANY)
-def test_a_thousand_stores(seed: int) -> None:
-    check_points(random_store(seed))
+def test_a_thousand_stores(seed: int, tmp_path: Path) -> None:
+    store = random_store(seed)
+    check_points(store)
+    check_choices(store)
+    check_advice(seed, tmp_path)

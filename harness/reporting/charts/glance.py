@@ -17,6 +17,7 @@ from harness.metrics import AVERAGE, Column
 from harness.reporting import look
 from harness.reporting.seeds.caveats import weakness_notes
 from harness.reporting.seeds.cells import Cell, Label, Row
+from harness.reporting.seeds.evaluated import has_runs
 from harness.reporting.seeds.gains import Forest, Gain, main_baseline
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import judged, suite_title
@@ -142,10 +143,7 @@ def _forest_text(forest: Forest) -> str:
     more = f" The best {MOST_ROWS} of {len(forest.gains)} rows." if left_out > 0 else ""
     more = " ".join((more, *forest.notes)).rstrip()
     if forest.base is None:
-        return (
-            f"Means over seeds with 95 % intervals (t). There is no {forest.baseline} run to compare."
-            + more
-        )
+        return f"Means over seeds with 95 % intervals (t). {_no_baseline_text(forest)}{more}"
     alone = [gain for gain in forest.gains if gain.kind == "not tested"]
     few = (
         " Points without a bar have too few seeds to test."
@@ -169,6 +167,20 @@ def _forest_text(forest: Forest) -> str:
         "difference shown. Filled: also after Holm's correction, or equal; hollow: alone or open."
         f"{untrained}{few}{other}{more}"
     )
+
+
+def _no_baseline_text(forest: Forest) -> str:
+    """Why a forest has nothing to compare its rows with."""
+    trained = [row for row in forest.block.trained if forest.column in row.cells]
+    if len(trained) == 1 and forest.block.is_baseline(trained[0]):
+        return f"{forest.baseline} alone has been trained here."
+
+    place = forest.block
+    label = Label(forest.table.profile, place.base, place.setting, place.encoder, "")
+    frames = [row.frames for row in place.rows if row.frames]
+    if frames and has_runs(frames[0], label):
+        return f"{forest.baseline} has no score in {suite_title(forest.table.suite)}."
+    return f"There is no {forest.baseline} run to compare."
 
 
 #: classes of colour, the middle one for no difference

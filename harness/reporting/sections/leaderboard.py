@@ -29,6 +29,7 @@ from harness.reporting.look import (
     rows_of,
     tooltip,
 )
+from harness.reporting.pages import Pages, anchor
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.sections.runs import in_order
 from harness.reporting.seeds.cells import Cell, Label, Row, ahead
@@ -80,9 +81,8 @@ def cost_plot(forest: Forest, key: str, what: str, rows: Sequence[tuple[Gain, fl
 FIRST_SUITE, TOY_PROFILE = "sts", "tiny"
 #: longest reference, in characters, shown as a method's source if it names no authors and year
 LONGEST_SOURCE = 40
-#: leaderboards on the page, and rows of one that can be compared with each other; the tables have
-#: the rest
-MOST_BOARDS, MOST_COMPARED = 24, 40
+#: rows of a leaderboard that can be compared with each other; its script says so of others
+MOST_COMPARED = 40
 
 
 class BoardRow(NamedTuple):
@@ -110,7 +110,19 @@ class Board:
     def key(self) -> str:
         """Its id on the page."""
         table, column = self.forest.table, self.forest.column
-        return f"board-{table.profile}-{table.suite}-{column.metric}-{self.forest.place}"
+        return anchor(f"board-{table.profile}-{table.suite}-{column.metric}-{self.forest.place}")
+
+    @property
+    def choice(self) -> Mapping[str, str]:
+        """What a reader chooses it by, with its id and the file that a page loads it from."""
+        return {
+            "id": self.key,
+            "file": f"boards/{self.key}.js",
+            "profile": self.forest.table.profile,
+            "setting": self.forest.block.setting,
+            "encoder": self.forest.block.encoder,
+            "metric": self.metric,
+        }
 
     @cached_property
     def metric(self) -> str:
@@ -313,7 +325,9 @@ def source(paper: str) -> str:
 
 
 class LeaderboardSection(ReportSection):
-    """Which method leads where, as tables whose choices a script puts at the top."""
+    """Which method leads where: the first leaderboard, and a choice of the others, which the page
+    loads from files of their own.
+    """
 
     order = 100
     title = "Leaderboard"
@@ -340,8 +354,13 @@ class LeaderboardSection(ReportSection):
                 *importance(forest),
             )
 
-        shown = sorted(contents.forests, key=order)[:MOST_BOARDS]
-        return [Board(forest, contents.commands, pages) for forest in shown]
+        ordered = sorted(contents.forests, key=order)
+        return [Board(forest, contents.commands, pages) for forest in ordered]
+
+    @property
+    def choices(self) -> Sequence[Mapping[str, str]]:
+        """What a reader can choose from."""
+        return [board.choice for board in self.boards]
 
     #: the specification of the curves of two rows, which the page's script fills
     curve = run_spec(2)
@@ -354,3 +373,8 @@ class LeaderboardSection(ReportSection):
     @property
     def sentences(self) -> Sequence[Sentence]:
         return [sentence for board in self.boards for sentence in board.sentences]
+
+    def write(self, pages: Pages) -> None:
+        """Write the file of each leaderboard but the first."""
+        for board in self.boards[1:]:
+            pages.write_fragment("board.html", board.choice["file"], section=self, board=board)

@@ -42,6 +42,7 @@ from harness.method.naming import name_of
 from harness.metrics import Column, Metric, Significance
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.seeds.cells import Cell, Label, Row, ahead, contrast, trained_apart
+from harness.reporting.seeds.evaluated import lacks_evaluation, needs_images
 from harness.spec import (
     BASELINE,
     CONTROLS,
@@ -251,12 +252,18 @@ def control_text(some: Sequence[Rival], row: Row, metric: Metric) -> str:
 def missing_controls(
     row: Row, rows: Mapping[Label, Row], column: Column, commands: Commands
 ) -> Iterator[tuple[str, str]]:
-    """Each kind of needed controls without a score in a column, and the command that adds them."""
-    absent = (
+    """Each kind of needed controls without a score in a column, and the command that adds them.
+
+    A control that the suite cannot score is not missing.
+    """
+    suites = commands.suites(row.label.profile, [row.suite])
+    absent = [
         one
         for one in controls_of(row)
-        if one.needed and column not in getattr(rows.get(one.label), "cells", ())
-    )
+        if one.needed
+        and column not in getattr(rows.get(one.label), "cells", ())
+        and _can_be_added(one, row)
+    ]
     for (what, label), some in groupby(
         absent, lambda one: (one.what, one.label._replace(variant=""))
     ):
@@ -276,8 +283,17 @@ def missing_controls(
             "encoders": label.encoder,
             "seeds": seeds,
         }
-        command = commands.run(profile=label.profile, **place, set=values)
+        command = commands.run(profile=label.profile, **place, suites=suites, set=values)
         yield f"{what} ({'; '.join(str(name_of(each)) for each in variants)})", command
+
+
+def _can_be_added(control: Control, row: Row) -> bool:
+    """Whether runs of a control that have not been evaluated would have a score in a row's suite."""
+    has_images = control.what == UNMATCHED
+    if needs_images(row.suite) and not has_images:
+        return False
+    seeds = (0,) if control.label.setting == UNTRAINED else row.seeds
+    return row.frames is None or lacks_evaluation(row.frames, control.label, row.suite, seeds)
 
 
 def powerless(row: Row, other: Row) -> str:
