@@ -1,40 +1,108 @@
-"""Screenshots of a report by the browser CHROMIUM, for the documentation."""
+"""Screenshots of a report by the browser CHROMIUM, for the documentation: all of them, and the
+numbers that they show in `numbers.json`, from the same results.
+"""
 
 from __future__ import annotations
 
+import json
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import click
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
 
 import harness
+from harness.reporting.contents import Contents
+from harness.reporting.sections.leaderboard import LeaderboardSection
+from harness.reporting.tables.grids import Grid, summary_grid
+from harness.store import Store
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 OUT = DOCS / "screenshots"
-#: file name, page, place on it, width, height, theme
-SHOTS: tuple[tuple[str, str, str, int, int, Literal["light", "dark", "print"]], ...] = (
-    ("overview", "index.html", "", 1100, 1000, "light"),
-    ("overview-dark", "index.html", "", 1100, 1000, "dark"),
-    ("overview-390", "index.html", "", 390, 780, "light"),
-    ("sweep", "profiles/tiny.html", "#sweep-tiny-sts-lambda-toy-toy-bert", 1100, 520, "light"),
-    ("sweep-dark", "profiles/tiny.html", "#sweep-tiny-sts-lambda-toy-toy-bert", 1100, 520, "dark"),
-    ("curves", "profiles/tiny.html", "#curves-toy-toy-bert", 1100, 1000, "light"),
-    ("curves-dark", "profiles/tiny.html", "#curves-toy-toy-bert", 1100, 1000, "dark"),
-    ("curves-390", "profiles/tiny.html", "#curves-toy-toy-bert", 390, 780, "dark"),
-    ("heat", "profiles/small.html", "", 1100, 900, "light"),
-    ("print", "profiles/small.html", "#small-sts", 1000, 620, "print"),
-    ("table-390", "profiles/tiny.html", "#tiny-sts", 390, 780, "light"),
-)
+NUMBERS = OUT / "numbers.json"
+RESULTS = DOCS.parent / "results" / "reference"
+#: milliseconds in which the charts of a page are drawn
+DRAWING = 2500
 
 
-def shoot(page: Page, at: str) -> None:
-    """Open an address, and wait until its charts are drawn."""
-    page.goto(at)
-    page.wait_for_timeout(2500)
+class Shot(NamedTuple):
+    """A picture: the page, the place on it, its size in pixels, and the theme."""
+
+    page: str
+    place: str
+    width: int
+    height: int
+    theme: Literal["light", "dark", "print"]
+
+
+SWEEP = "#sweep-tiny-sts-lambda-toy-toy-bert"
+CURVES = "#curves-toy-toy-bert"
+SHOTS = {
+    "overview": Shot("index.html", "", 1100, 1000, "light"),
+    "overview-dark": Shot("index.html", "", 1100, 1000, "dark"),
+    "overview-390": Shot("index.html", "", 390, 780, "light"),
+    "sweep": Shot("profiles/tiny.html", SWEEP, 1100, 520, "light"),
+    "sweep-dark": Shot("profiles/tiny.html", SWEEP, 1100, 520, "dark"),
+    "curves": Shot("profiles/tiny.html", CURVES, 1100, 1000, "light"),
+    "curves-dark": Shot("profiles/tiny.html", CURVES, 1100, 1000, "dark"),
+    "curves-390": Shot("profiles/tiny.html", CURVES, 390, 780, "dark"),
+    "heat": Shot("profiles/small.html", "", 1100, 900, "light"),
+    "print": Shot("profiles/small.html", "#small-sts", 1000, 620, "print"),
+    "table-390": Shot("profiles/tiny.html", "#tiny-sts", 390, 780, "light"),
+}
+
+
+def shown_numbers(results: Path = RESULTS) -> dict[str, list[str]]:
+    """The numbers that the pictures show, by the page and the part of it."""
+    contents = Contents.of(Store(results))
+    return {
+        "index.html": list(_leaderboard_numbers(contents)),
+        "profiles/tiny.html#tiny-sts": list(_table_numbers(contents, "tiny")),
+        f"profiles/tiny.html{CURVES}": list(_last_dev_scores(contents)),
+        "profiles/small.html#small-sts": list(_table_numbers(contents, "small")),
+    }
+
+
+def _leaderboard_numbers(contents: Contents) -> Iterator[str]:
+    """The first leaderboard: its sentence, and each method with its score and gain."""
+    board = LeaderboardSection("leaderboard", contents).boards[0]
+    yield board.sentences[0].text
+    for entries in board.methods:
+        gain, test = board.words(entries[0])
+        yield f"{entries[0].gain.name}: {entries[0].score}; {gain}; {test}"
+
+
+def _table_numbers(contents: Contents, profile: str) -> Iterator[str]:
+    """The lines of a profile's table of STS, which its charts show too."""
+    for table in contents.tables:
+        if (table.profile, table.suite) == (profile, "sts"):
+            yield from _lines(summary_grid(table))
+
+
+def _lines(grid: Grid) -> Iterator[str]:
+    for section in grid.sections:
+        for line in section.lines:
+            heads = [str(head) for head in line.heads]
+            cells = [str(cell) for cell in line.cells]
+            yield f"{section.title}: {', '.join(heads)}: {'; '.join(cells)}"
+
+
+def _last_dev_scores(contents: Contents) -> Iterator[str]:
+    """Where the curves of the toy world end: the mean over seeds of each variant."""
+    runs = contents.frames.runs
+    place = (runs["profile"] == "tiny") & (runs["setting"] == "toy")
+    ends = runs[place & (runs["encoder"] == "toy-bert")].astype({"variant": str})
+    for variant, mean in ends.groupby("variant")["last_dev"].mean().items():
+        yield f"{variant}: {mean:.2f}"
+
+
+def written_numbers() -> Mapping[str, Sequence[str]]:
+    """The numbers that were written with the pictures."""
+    numbers: Mapping[str, Sequence[str]] = json.loads(NUMBERS.read_text("utf-8"))
+    return numbers
 
 
 @click.command(help=__doc__)
@@ -47,28 +115,31 @@ def shoot(page: Page, at: str) -> None:
 )
 @click.option(
     "--results",
-    default=DOCS.parent / "results" / "reference",
+    type=click.Path(path_type=Path),
+    default=RESULTS,
     help="Results other than results/reference.",
 )
-@click.option("--only", help="The name of one picture; default: all.")
-def main(chromium: str, out: Path, results: Path, only: str | None) -> None:
-    """Write a report into a temporary folder and take screenshots of it."""
+def main(chromium: str, out: Path, results: Path) -> None:
+    """Write a report into a temporary folder, take screenshots of it, and write their numbers."""
+    from playwright.sync_api import sync_playwright
+
     out.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         report = harness.report(results, Path(folder) / "report")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for name, file, place, width, height, theme in SHOTS:
-            if only not in (None, name):
-                continue
-            page = browser.new_page(viewport={"width": width, "height": height})
-            page.emulate_media(color_scheme=None if theme == "print" else theme)
-            shoot(page, (report.page.parent / file).as_uri() + place)
-            if theme == "print":
+        for name, shot in SHOTS.items():
+            page = browser.new_page(viewport={"width": shot.width, "height": shot.height})
+            page.emulate_media(color_scheme=None if shot.theme == "print" else shot.theme)
+            page.goto((report.page.parent / shot.page).as_uri() + shot.place)
+            page.wait_for_timeout(DRAWING)
+            if shot.theme == "print":
                 page.emulate_media(media="print")
-                page.evaluate("(id) => document.querySelector(id).scrollIntoView()", place)
+                page.evaluate("(id) => document.querySelector(id).scrollIntoView()", shot.place)
             picture = Image.open(BytesIO(page.screenshot()))
             picture.convert("RGB").quantize(64).save(out / f"{name}.png", optimize=True)
             page.close()
+    numbers = json.dumps(shown_numbers(results), indent=1, ensure_ascii=False)
+    (out / NUMBERS.name).write_text(f"{numbers}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

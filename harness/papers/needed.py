@@ -20,7 +20,7 @@ from harness.papers.schema import (
     PaperTable,
     pairs_of,
 )
-from harness.profiles.schema import Profile, ReleasedTable, StandsFor
+from harness.profiles.schema import Profile, ReleasedTable, StandsFor, Training
 from harness.registry import get, suggest
 from harness.spec import (
     DEFAULT_READING,
@@ -123,8 +123,11 @@ class StandIns:
         if not variant.options:
             return text
         naming = teacher_options(variant.name)
+        # a batch size or a number of epochs is that of the paper's data: a profile has its own
         options = {
-            key: self._teachers(value) if key in naming else value for key, value in variant.options
+            key: self._teachers(value) if key in naming else value
+            for key, value in variant.options
+            if key not in Training.model_fields
         }
         return (
             None

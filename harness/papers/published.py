@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from statistics import mean
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -167,30 +167,79 @@ class Ablation(PaperPart):
     printed: tuple[Name, Name]
 
 
+class Interaction(Ablation):
+    """A difference of differences: `better` gains more over `worse` with one encoder, or in one
+    setting, than with another.
+    """
+
+    varies: Literal["encoder", "setting"]
+    more: Name
+    less: Name
+
+
 class _AblationFile(PaperPart):
     name: Name
     claim: tuple[Ablation, ...]
+    interaction: tuple[Interaction, ...] = ()
+
+
+def _read_ablation_file() -> _AblationFile:
+    return read_toml(REPORTS / "ablations.toml", "claims file", _AblationFile)
 
 
 def read_ablations() -> tuple[Ablation, ...]:
     """Read the claims of reports/ablations.toml. Raises UserError naming the file and the key."""
-    return read_toml(REPORTS / "ablations.toml", "claims file", _AblationFile).claim
+    return _read_ablation_file().claim
 
 
-def printed_difference(ablation: Ablation, published: PublishedNumbers) -> float | None:
-    """Return better - worse, averaged over a paper's tables, encoders and settings; None where no
-    two rows match.
+def read_interactions() -> tuple[Interaction, ...]:
+    """Read the differences of differences of reports/ablations.toml, with errors as
+    `read_ablations`.
     """
+    return _read_ablation_file().interaction
+
+
+class PrintedPlace(NamedTuple):
+    """The encoder and the setting of a printed row."""
+
+    encoder: str
+    setting: str
+
+
+def printed_differences(
+    ablation: Ablation, published: PublishedNumbers
+) -> dict[PrintedPlace, float]:
+    """Return better - worse in each encoder and setting, averaged over a paper's tables."""
     better, worse = (_averages(ablation, row, published) for row in ablation.printed)
-    differences = []
+    differences: dict[PrintedPlace, list[float]] = {}
     for (table, encoder, setting), value in better.items():
         # a text-only method has no row in a setting with unpaired images: compare with its row on
         # the text alone
         places = ((table, encoder, setting), (table, encoder, setting.partition("+")[0]))
         other = next((worse[at] for at in places if at in worse), None)
         if other is not None:
-            differences.append(value - other)
-    return mean(differences) if differences else None
+            differences.setdefault(PrintedPlace(encoder, setting), []).append(value - other)
+    return {place: mean(values) for place, values in differences.items()}
+
+
+def printed_difference(ablation: Ablation, published: PublishedNumbers) -> float | None:
+    """Return better - worse, averaged over encoders and settings; None where no two rows match."""
+    differences = printed_differences(ablation, published)
+    return mean(differences.values()) if differences else None
+
+
+def printed_interaction(interaction: Interaction, published: PublishedNumbers) -> float | None:
+    """Return how much larger better - worse is in `more` than in `less`, averaged over what does
+    not vary; None where no two places match.
+    """
+    differences = printed_differences(interaction, published)
+    values = []
+    for place, difference in differences.items():
+        if getattr(place, interaction.varies) == interaction.more:
+            other = place._replace(**{interaction.varies: interaction.less})
+            if other in differences:
+                values.append(difference - differences[other])
+    return mean(values) if values else None
 
 
 def _averages(

@@ -22,7 +22,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from harness.formatting import count_of, duration, visible
 from harness.method.naming import VariantName, name_of
@@ -56,7 +56,7 @@ class Pages:
         self.folder, self.written = folder, list[str]()
         self.profiles, self.methods, self.papers = slugs(profiles), slugs(methods), slugs(papers)
         self._environment = environment(autoescape=True, finalize=_cleaned)
-        filters = (anchor, breaks, duration, minus, named, slug, spec_json, tone)
+        filters = (anchor, breaks, duration, minus, named, slug, spec_json, tone, verbatim)
         self._environment.filters |= {each.__name__: each for each in filters}
         texts = {
             "csv": csv_table,
@@ -170,12 +170,12 @@ def numbered(stems: Iterable[str]) -> list[str]:
 
 def minus(text: str) -> str:
     """Give negative numbers a true minus sign; hyphens within names stay."""
-    return re.sub(r"(?:^|(?<=\s))-(?=\d)", "\u2212", text)
+    return re.sub(r"(?:^|(?<=[\s(\[]))-(?=\d)", "\u2212", text)
 
 
 def breaks(text: str) -> Markup:
     """Escape a name and let it break before its options and after separators."""
-    return Markup("<wbr>").join(re.split(r"(?=\[)|(?<=[,=/+_])", visible(text)))
+    return Markup("<wbr>").join(re.split(r"(?=\[)|(?<=[,=/+_])", minus(visible(text))))
 
 
 def named(head: LineHead) -> Markup:
@@ -229,10 +229,16 @@ def _linked(tokens: Sequence[Token], pages: Mapping[str, str]) -> list[Token]:
 
 
 def _cleaned(value: object) -> object:
-    """A value that a template prints: plain text gets its control characters made visible, before
-    it is escaped.
+    """A value that a template prints: plain text has true minus signs, and its control characters
+    made visible, before it is escaped.
     """
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    is_plain = isinstance(value, str) and not isinstance(value, Markup)
+    return minus(visible(value)) if is_plain else value
+
+
+def verbatim(text: str) -> Markup:
+    """A text to copy, such as a command or a file: escaped, and otherwise as it is."""
+    return escape(visible(text))
 
 
 _FRAGMENT, _FRAGMENT_END = "showFragment(", ");\n"

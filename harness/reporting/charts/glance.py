@@ -297,8 +297,8 @@ def _heat_values(
 
 #: values of a hyperparameter that make a curve
 FEWEST = 3
-#: charts of one table, and lines in a chart; sweeps with most values come first
-MOST_SWEEPS, MOST_LINES = 12, 20
+#: lines in a chart, those with most values first
+MOST_LINES = 20
 #: largest value over smallest from which the axis is logarithmic
 DECADES = 20.0
 #: label -> option -> its value in the label's runs, also of options that the name leaves at their
@@ -319,10 +319,7 @@ def sweep_plots(table: SummaryTable, defaults: UnnamedOptions) -> list[look.Plot
         (block, *sweep) for block in table.blocks for sweep in _sweeps_of(block, column, defaults)
     ]
     swept_in.sort(key=lambda sweep: -max(map(len, sweep[-1].values())))
-    return [
-        _sweep_plot(table, block, column, option, lines)
-        for block, option, lines in swept_in[:MOST_SWEEPS]
-    ]
+    return [_sweep_plot(table, block, column, option, lines) for block, option, lines in swept_in]
 
 
 def _sweep_plot(
@@ -344,6 +341,8 @@ def _sweep_plot(
     mean = base.cells[column].summary.mean if base else None
     text = "Means over seeds with 95 % intervals (t)."
     text += f" Dashed: {base.label.name}." if base else ""
+    if len(lines) > len(shown):
+        text += f" The {MOST_LINES} of {len(lines)} variants with most values."
     name = option_title(option)
     title = f"{name}: {suite_title(table.suite)} average, {place}"
     return look.Plot(key, title, _sweep_spec(rows, legend, name, metric.title, mean), text, legend)

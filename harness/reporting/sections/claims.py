@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from statistics import mean
 
-from harness.formatting import count_of, interval_text, signed
+from harness.formatting import count_of, interval_text, p_value, signed
 from harness.method.naming import name_of
 from harness.metrics import ClaimVerdict, Metric, Significance
+from harness.papers.needed import StandIns
 from harness.papers.published import (
     ABLATION_SCORE,
+    PAPER_PROFILE,
     Ablation,
+    Interaction,
+    PrintedPlace,
     PublishedNumbers,
-    printed_difference,
+    printed_differences,
+    printed_interaction,
     read_ablations,
+    read_interactions,
 )
+from harness.profiles import Profile, load_profile, shipped_profiles
+from harness.reporting.contents import Contents
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
 from harness.reporting.seeds.cells import Label, Row, difference, trained_apart
 from harness.reporting.seeds.controls import controls_of, powerless, rival_text, rivals
+from harness.reporting.seeds.interactions import InteractionTest, interaction_tests
 from harness.reporting.seeds.summary import ClaimTest, SummaryTable, claim_tests, margin_words
 from harness.reporting.seeds.wording import certainty, judged
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
@@ -33,9 +43,12 @@ class ClaimsSection(ReportSection):
 
     @cached_property
     def parts(self) -> Sequence[Part]:
-        """One table, if both variants of a claim were run."""
-        grid = claims_grid(read_ablations(), self.contents.tables, self.contents.published)
-        return [Part("", "", [grid])] if grid else []
+        """A table if both variants of a claim were run, and one of differences of differences."""
+        grids = (
+            claims_grid(read_ablations(), self.contents.tables, self.contents.published),
+            interactions_grid(read_interactions(), self.contents),
+        )
+        return [Part("", "", [grid]) for grid in grids if grid]
 
 
 VERDICTS = {
@@ -77,7 +90,8 @@ def claims_grid(
         tuple(sections),
         tuple(weakness_notes(weak)),
         legend=(
-            "Differences in the STS average, Spearman x 100; printed ones are means over encoders and settings.",
+            "Differences in the STS average, Spearman x 100; a printed one is of the same encoder and setting, or of "
+            "those that these stand for, and says so where it is a mean over others.",
             f"A claim holds if the difference is above zero with p < {ALPHA} (two-sided t-test after Holm's correction "
             "over the claims of a table, paired by seed where two rows share their batches, else independent with "
             "equal variances); alone: only before the correction. Equal: the 90 % interval is within "
@@ -91,15 +105,117 @@ def claims_grid(
 def _line(
     test: ClaimTest, metric: Metric, published: PublishedNumbers, rows: Mapping[Label, Row]
 ) -> Line:
-    claim, printed, worse = test.claim, printed_difference(test.claim, published), test.worse
+    claim, worse = test.claim, test.worse
     apart = trained_apart(test.better.training, worse.training)
     where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})" + (
         f"; here {apart}" if apart else ""
     )
     where += f"; {shown}" if (shown := powerless(test.better, worse)) else ""
-    stated = CellText(ABSENT if printed is None else signed(printed, metric.digits))
+    stated = _stated(claim, test.better.label, metric, published)
     cells = stated, *_measured(test, metric, rows)
     return Line((where, name_of(claim.better), name_of(claim.worse)), cells, "plain")
+
+
+def _stated(
+    claim: Ablation, measured: Label, metric: Metric, published: PublishedNumbers
+) -> CellText:
+    """The printed difference in the place that a measured row stands for; the mean over all where
+    it stands for none of them.
+    """
+    differences = printed_differences(claim, published)
+    if not differences:
+        return CellText(ABSENT)
+    alike = [place for place in differences if _stands_for(measured, claim, place)]
+    places = alike or list(differences)
+    value = signed(mean(differences[place] for place in places), metric.digits)
+    if len(places) == 1:
+        return CellText(value, extra=f"{places[0].setting} / {places[0].encoder}")
+    others = "" if alike else ", other ones"
+    return CellText(value, extra=f"mean over {count_of(len(places), 'place')}{others}")
+
+
+def _stands_for(measured: Label, claim: Ablation, place: PrintedPlace) -> bool:
+    """Whether a measured row is in a printed place, or in its stand-in under the row's profile."""
+    if measured.profile not in shipped_profiles():
+        return False
+    profile = load_profile(measured.profile)
+    if profile.name != PAPER_PROFILE and not profile.stands_for:
+        return False
+    own = StandIns.of(profile).place(claim.better, place.setting, place.encoder)
+    return own is not None and (own.setting, own.encoder) == (measured.setting, measured.encoder)
+
+
+def interactions_grid(interactions: Sequence[Interaction], contents: Contents) -> Grid | None:
+    """Tabulate the differences of differences of the papers with those of these runs, where one of
+    the two differences was measured; None if none was.
+    """
+    column = ABLATION_SCORE.column
+    settings = sorted({key.setting for key in contents.published})
+    encoders = sorted({key.encoder for key in contents.published})
+    sections, commands = list[Section](), list[str]()
+    for table in contents.tables:
+        profile = _profile_of_papers(table.profile)
+        if profile is None or table.suite != ABLATION_SCORE.suite or column not in table.columns:
+            continue
+        given = (settings, encoders, contents.commands)
+        tests = list(interaction_tests(interactions, table, profile, *given))
+        metric = table.metric(column)
+        lines = tuple(_interaction_line(test, metric, contents.published) for test in tests)
+        commands += [test.command for test in tests if test.command]
+        if lines:
+            sections.append(Section(f"profile {table.profile}", lines))
+    if not sections:
+        return None
+    return Grid(
+        "interactions",
+        "Differences of differences that the papers print, tested with these runs",
+        ("claim", "in"),
+        ("printed", "measured", "verdict"),
+        (False, False, False),
+        tuple(sections),
+        (),
+        tuple(dict.fromkeys(commands)),
+        legend=(
+            "How much larger the gain of one variant over another is with one encoder, or in one setting, than with "
+            "another, in the STS average, Spearman x 100. Printed ones are means over what does not vary.",
+            f"A claim holds if this is above zero with p < {ALPHA}, in a two-sided t-test of the four means with "
+            "unequal variances (Welch and Satterthwaite), of gains by seed where two rows share their batches; each "
+            "is tested alone.",
+        ),
+    )
+
+
+def _profile_of_papers(name: str) -> Profile | None:
+    """A profile of this package that has the papers' encoders and settings, or stand-ins."""
+    if name not in shipped_profiles():
+        return None
+    profile = load_profile(name)
+    return profile if name == PAPER_PROFILE or profile.stands_for else None
+
+
+def _interaction_line(test: InteractionTest, metric: Metric, published: PublishedNumbers) -> Line:
+    claim, digits = test.interaction, metric.digits
+    printed = printed_interaction(claim, published)
+    stated = CellText(ABSENT if printed is None else signed(printed, digits))
+    where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})"
+    if test.difference is None:
+        cells = (stated, CellText(ABSENT), CellText("one of two gains was measured"))
+        return Line((where, test.where), cells, "plain")
+
+    size = signed(test.difference, digits)
+    if test.test is None:
+        verdict = CellText.judged(ClaimVerdict.TOO_FEW)
+        return Line((where, test.where), (stated, CellText(size), verdict), "plain")
+
+    interval = interval_text(test.test.low, test.test.high, digits)
+    measured = CellText(size, extra=f"{interval}, {count_of(test.seeds, 'seed')}")
+    is_clear = test.test.p < ALPHA
+    if not is_clear:
+        decided = ClaimVerdict.UNSEEN
+    else:
+        decided = ClaimVerdict.HOLDS if test.difference > 0 else ClaimVerdict.OPPOSITE
+    verdict = CellText.judged(decided, extra=p_value(test.test.p))
+    return Line((where, test.where), (stated, measured, verdict), "plain")
 
 
 def _measured(

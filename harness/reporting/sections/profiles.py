@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from harness.method.naming import name_of
 from harness.reporting.charts.curves import MOST_PLACES, SeedRuns, curve_places, shown_runs
@@ -63,7 +64,14 @@ class ProfilesSection(ReportSection):
             )
 
 
-def _glance(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[str, list[Plot]]:
+class PlotList(NamedTuple):
+    """Charts of one kind, and whether there are more that are not drawn."""
+
+    plots: Sequence[Plot]
+    is_cut: bool
+
+
+def _glance(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[str, PlotList]:
     """The charts of a profile's tables by template name, at most MOST_PLOTS of a kind."""
     plots = {
         "forests": map(
@@ -73,7 +81,12 @@ def _glance(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[st
         "heats": (plot for table in tables for plot in heat_plots(table)),
         "sweeps": (plot for table in tables for plot in sweep_plots(table, defaults)),
     }
-    return {name: list(islice(every, MOST_PLOTS)) for name, every in plots.items()}
+    shown: dict[str, PlotList] = {}
+    for name, every in plots.items():
+        plotted = iter(every)
+        first = list(islice(plotted, MOST_PLOTS))
+        shown[name] = PlotList(first, is_cut=next(plotted, None) is not None)
+    return shown
 
 
 def _defaults(frames: Frames, runs: SeedRuns) -> UnnamedOptions:

@@ -18,9 +18,19 @@ from harness.method.naming import name_of
 from harness.metrics import AVERAGE, ArrayName, Metric, is_by_training
 from harness.reporting.charts.curves import ChartKey, Points, curve_title, run_curves, run_spec
 from harness.reporting.look import plain
-from harness.reporting.pages import TEMPLATES, Pages, anchor, numbered, plain_json, slug, slugs
+from harness.reporting.pages import (
+    TEMPLATES,
+    Pages,
+    anchor,
+    minus,
+    numbered,
+    plain_json,
+    slug,
+    slugs,
+)
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.spent import Spent, read_json
+from harness.reporting.seeds.wording import by_way
 from harness.reporting.tables.grids import ABSENT
 from harness.sources import digest
 from harness.store import (
@@ -227,7 +237,7 @@ def _write_index(pages: Pages, runs: pandas.DataFrame, averages: pandas.DataFram
 
     def write(page: str, some: pandas.DataFrame) -> None:
         lines, shown = run_lines(some, averages)
-        columns = {suite: f"{suite} {metric.name}" for suite, metric in shown.items()}
+        columns = {suite: f"{suite} {metric_title(metric)}" for suite, metric in shown.items()}
         pages.write(
             "runs.html",
             f"runs/{page}.html",
@@ -353,7 +363,7 @@ def _table(
     folded: bool = False,
 ) -> dict[str, object]:
     texts = [(at, [_cell(scores, metric) for metric in columns]) for at, scores in rows.items()]
-    names = [metric.name for metric in columns]
+    names = [metric_title(metric) for metric in columns]
     return {
         "title": title,
         "suite": suite,
@@ -364,8 +374,13 @@ def _table(
     }
 
 
+def metric_title(metric: Metric) -> str:
+    """The name of a metric, with the direction of retrieval in words."""
+    return " ".join(filter(None, by_way(metric.name)))
+
+
 def _cell(scores: Mapping[str, float], metric: Metric) -> str:
-    return fixed(scores[metric.name], metric.digits) if metric.name in scores else ABSENT
+    return minus(fixed(scores[metric.name], metric.digits)) if metric.name in scores else ABSENT
 
 
 def _teacher_text(use: TeacherUse) -> str:

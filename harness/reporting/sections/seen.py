@@ -71,14 +71,15 @@ class SeenSection(ReportSection):
     @property
     def notes(self) -> Sequence[str]:
         """Where training has seen no test pair."""
-        where = [
-            f"{table.setting} / {table.encoder} (profile {table.profile})"
-            for table in self.tables
-            if not table.has_seen
+        by_suite: dict[str, list[str]] = {}
+        for table in self.tables:
+            if not table.has_seen:
+                place = f"{table.setting} / {table.encoder} (profile {table.profile})"
+                by_suite.setdefault(table.suite, []).append(place)
+        return [
+            f"{suite_title(suite)}: training read no sentence of a test pair in {'; '.join(places)}."
+            for suite, places in by_suite.items()
         ]
-        return (
-            [f"Training read no sentence of any test pair in {'; '.join(where)}."] if where else []
-        )
 
 
 def _csv(table: SeenTable) -> Iterator[CsvFields]:

@@ -99,8 +99,12 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
 
 
 def _named(row: FilledRow) -> VariantName:
-    name, mark = row.own.label.name, f" ({row.row.mark})" if row.row.mark else ""
-    return VariantName(name.text + mark, name.code + mark)
+    """The name of a row with its mark; that of a value stands as values of variants do."""
+    name, mark = row.own.label.name, row.row.mark
+    if not mark:
+        return name
+    text = f"{name.text}, {mark}" if " = " in mark else f"{name.text} ({mark})"
+    return VariantName(text, f"{name.code} ({mark})")
 
 
 def _printed_line(filled: FilledTable, line: FilledLine, bold: Collection[str]) -> LineText:

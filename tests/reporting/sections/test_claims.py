@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import scipy.stats
 from builders import over_seeds, tables
 
-from harness.papers.published import printed_difference, read_ablations, read_published
+from harness.papers.published import (
+    printed_difference,
+    printed_interaction,
+    read_ablations,
+    read_interactions,
+    read_published,
+)
 from harness.registry import get, names
-from harness.reporting.sections.claims import claims_grid
+from harness.reporting.contents import Contents
+from harness.reporting.sections.claims import claims_grid, interactions_grid
 from harness.reporting.seeds.cells import trained_apart
 from harness.reporting.seeds.gains import forests, lead_text
 from harness.reporting.tables.grids import code_of
 from harness.spec import Variant
-from harness.store import Result
+from harness.stats import summarise
+from harness.stats.contrasts import contrast_test
+from harness.store import Result, Store
 
 PUBLISHED = read_published()
 CLAIMS = read_ablations()
@@ -39,6 +51,13 @@ def test_every_claim_names_variants_that_exist_and_numbers_that_are_printed_for_
     difference = printed_difference(claim, PUBLISHED)
     assert difference is not None
     assert difference > 0, "the paper prints the opposite"
+
+
+@pytest.mark.parametrize("interaction", read_interactions(), ids=lambda one: one.text)
+def test_every_interaction_is_printed_as_it_says(interaction) -> None:
+    size = printed_interaction(interaction, PUBLISHED)
+    assert size is not None
+    assert size > 0
 
 
 def test_dalr_without_its_ranking_loss_lost_what_tables_3_and_8_print() -> None:
@@ -76,6 +95,67 @@ def test_the_claims_of_a_table_are_a_family() -> None:
     assert [text.partition(" (")[0] for text in both] == ["alone", "alone"]
     assert all("not after correction over 2 tests" in text for text in both)
     assert verdicts(over_seeds("dalr", dalr)) == {}, "no table without both variants"
+
+
+def stated(results: list) -> list[tuple[str, str]]:
+    """The printed differences beside measured ones, and what they are of."""
+    grid = claims_grid(CLAIMS, tables(results), PUBLISHED)
+    cells = [line.cells[0] for part in grid.sections for line in part.lines]
+    return [(cell.value, cell.extra) for cell in cells]
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        (
+            {"profile": "paper", "setting": "flickr", "encoder": "roberta-base"},
+            ("+0.90", "flickr / roberta-base"),
+        ),
+        ({"profile": "tiny", "setting": "toy"}, ("+2.00", "wiki+flickr / bert-base-uncased")),
+        ({"profile": "tiny", "setting": "other"}, ("+2.08", "mean over 8 places, other ones")),
+    ],
+)
+def test_a_printed_difference_is_of_the_place_that_was_measured(
+    place: dict[str, str], expected: tuple[str, str]
+) -> None:
+    runs = over_seeds("mcse", [70.0, 71.0, 72.0], **place)
+    runs += over_seeds("simcse", [60.0, 61.0, 62.0], **place)
+    assert stated(runs)[0] == expected
+
+
+def test_a_difference_of_differences_is_tested_and_its_missing_half_is_a_command() -> None:
+    def gain(encoder: str, size: float) -> list[Result]:
+        place = {"profile": "paper", "setting": "flickr", "encoder": encoder}
+        better = over_seeds("mcse", [70.0 + size, 71.5 + size, 71.9 + size], **place)
+        return better + over_seeds("simcse", [70.0, 71.0, 72.5], **place)
+
+    bert, roberta = gain("bert-base-uncased", 20.0), gain("roberta-base", 5.0)
+    interactions = read_interactions()
+    both = Contents(Store(Path("nowhere")), bert + roberta)
+    grid = interactions_grid(interactions, both)
+    lines = {str(line.heads[0]): line for part in grid.sections for line in part.lines}
+    line = next(line for text, line in lines.items() if "BERT more than RoBERTa" in text)
+    printed, measured, verdict = line.cells
+    assert (printed.value, measured.value, str(verdict).partition(" (")[0]) == (
+        "+1.60",
+        "+15.00",
+        "holds",
+    )
+    half = interactions_grid(interactions, Contents(Store(Path("nowhere")), bert))
+    assert any(
+        "--methods simcse,mcse" in command and "--encoders roberta-base" in command
+        for command in half.commands
+    )
+
+
+def test_the_contrast_of_two_means_is_welch_s_test() -> None:
+    first, second = [1.0, 2.0, 4.0, 9.0], [3.0, 3.5, 5.0]
+    ours = contrast_test([1, -1], [summarise(first), summarise(second)])
+    theirs = scipy.stats.ttest_ind(first, second, equal_var=False)
+    assert (ours.p, ours.df) == pytest.approx((theirs.pvalue, theirs.df))
+    assert (ours.low, ours.high) == pytest.approx(theirs.confidence_interval())
+    double = contrast_test([1, -1, -1, 1], [summarise(first), summarise(second)] * 2)
+    assert double.difference == 0
 
 
 def trained(

@@ -252,7 +252,7 @@ def test_the_page_has_pairs_scores_and_gains(out: Path) -> None:
     assert row(page, "SimCSE") == ["2", "250", "60.50 ± 0.71", "–", "500", "70.00 ± 0.00", "–"]
     assert "Not compared, no matching run of SimCSE: VisualCSE." in page
     assert (
-        "Training read no sentence of any test pair in wiki+digits / toy-bert (profile tiny)."
+        "STS: training read no sentence of a test pair in wiki+digits / toy-bert (profile tiny)."
         in page
     )
     assert "wiki+digits" not in page.partition("</header>")[2]

@@ -116,7 +116,7 @@ def measured_grids() -> dict[str, Grid]:
     )
     results += [
         result(variant, seed)
-        for variant in ("mcse[text_teacher=clip]", "kdmcse")
+        for variant in ("mcse[images=clip,text_teacher=clip]", "kdmcse")
         for seed in range(2)
     ]
     every = map(

@@ -273,7 +273,8 @@ def test_recall_with_one_caption_an_image_stands_beside_that_with_five(
     filled = table_samples.table(retrieval(variant), name)
     by_definition = lines_of(filled, variant)
     assert {
-        label: line.cells["i2t_R@1"].measured.summary.mean for label, line in by_definition.items()
+        label: line.cells["image to text, R@1"].measured.summary.mean
+        for label, line in by_definition.items()
     } == {  # type: ignore[union-attr]
         FIVE: 30.5,
         ONE: 20.5,
