@@ -19,7 +19,7 @@ import pytest
 from random_stores import RandomStore, planned_store, random_store, save_planned
 
 import harness
-from harness.metrics import AVERAGE, Column
+from harness.metrics import AVERAGE, SEEN, Column
 from harness.planning.plan import Plan
 from harness.planning.present import Present
 from harness.registry import get_instance
@@ -28,9 +28,10 @@ from harness.reporting.figures.drawn import Material
 from harness.reporting.figures.kinds import Drawing, FigureKind
 from harness.reporting.look import data_table
 from harness.reporting.sections.leaderboard import LeaderboardSection
+from harness.reporting.sections.seen import SeenSection
 from harness.reporting.seeds.cells import Label
 from harness.reporting.trust import controls_to_run, to_run
-from harness.store import Store
+from harness.store import Result, Store
 
 FEW, MANY = range(3), range(1000)
 #: kinds of figures whose points are numbers of tables, not arrays
@@ -157,6 +158,31 @@ def test_every_leaderboard_can_be_chosen(seed: int) -> None:
     check_choices(random_store(seed))
 
 
+def seen_pairs(run: Result) -> float:
+    """The number of pairs of STS of which a run has read a sentence."""
+    parts = [evaluation.parts for evaluation in run.evaluations if evaluation.suite == "sts"]
+    return sum(by_part.get(SEEN, {}).get("n", 0.0) for tasks in parts for by_part in tasks.values())
+
+
+def check_notes(store: RandomStore) -> None:
+    """A place of which training is said to have read no test pair has no seen pair in any run."""
+    notes = SeenSection("seen", contents_of(store)).notes
+    unread = {
+        place
+        for note in notes
+        for place in note.rstrip(".").partition("test pair in ")[2].split("; ")
+    }
+    for run in store.results:
+        if seen_pairs(run) and not run.overrides:
+            place = f"{run.spec.setting} / {run.spec.encoder} (profile {run.profile})"
+            assert place not in unread
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_what_training_has_not_read_was_not_read(seed: int) -> None:
+    check_notes(random_store(seed))
+
+
 def advice(store: Store) -> list[str]:
     """The commands of "what to run next"."""
     contents = Contents.of(store, judge=Present(store.root))
@@ -198,4 +224,5 @@ def test_a_thousand_stores(seed: int, tmp_path: Path) -> None:
     store = random_store(seed)
     check_points(store)
     check_choices(store)
+    check_notes(store)
     check_advice(seed, tmp_path)
