@@ -150,15 +150,13 @@ def interactions_grid(interactions: Sequence[Interaction], contents: Contents) -
     the two differences was measured; None if none was.
     """
     column = ABLATION_SCORE.column
-    settings = sorted({key.setting for key in contents.published})
-    encoders = sorted({key.encoder for key in contents.published})
     sections, commands = list[Section](), list[str]()
     for table in contents.tables:
         profile = _profile_of_papers(table.profile)
         if profile is None or table.suite != ABLATION_SCORE.suite or column not in table.columns:
             continue
-        given = (settings, encoders, contents.commands)
-        tests = list(interaction_tests(interactions, table, profile, *given))
+        given = (table, profile, contents.published, contents.commands)
+        tests = list(interaction_tests(interactions, *given))
         metric = table.metric(column)
         lines = tuple(_interaction_line(test, metric, contents.published) for test in tests)
         commands += [test.command for test in tests if test.command]

@@ -10,7 +10,12 @@ from typing import NamedTuple
 
 from harness.commands import Commands
 from harness.papers.needed import StandIns
-from harness.papers.published import ABLATION_SCORE, Interaction
+from harness.papers.published import (
+    ABLATION_SCORE,
+    Interaction,
+    PublishedNumbers,
+    printed_differences,
+)
 from harness.profiles import Profile
 from harness.reporting.seeds.cells import Cell, Label, Row
 from harness.reporting.seeds.summary import SummaryTable
@@ -52,18 +57,21 @@ def interaction_tests(
     interactions: Sequence[Interaction],
     table: SummaryTable,
     profile: Profile,
-    settings: Sequence[str],
-    encoders: Sequence[str],
+    published: PublishedNumbers,
     commands: Commands,
 ) -> Iterator[InteractionTest]:
     """Test each interaction in the places of a profile's table where some of its rows are.
 
-    `settings` and `encoders` are those of the papers; a profile with stand-ins has its own.
+    The places are those of the printed rows, or what stands for them under the profile.
     """
     rows = {row.label: row for row in table.rows}
     names = StandIns.of(profile)
     for interaction in interactions:
-        others = encoders if interaction.varies == "setting" else settings
+        places = printed_differences(interaction, published)
+        if interaction.varies == "setting":
+            others = sorted({place.encoder for place in places})
+        else:
+            others = sorted({place.setting for place in places})
         seen: set[tuple[Corner, Corner]] = set()
         for other in others:
             more = _corner(interaction, interaction.more, other, profile, names)
