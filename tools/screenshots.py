@@ -24,8 +24,8 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 OUT = DOCS / "screenshots"
 NUMBERS = OUT / "numbers.json"
 RESULTS = DOCS.parent / "results" / "reference"
-#: milliseconds in which the charts of a page are drawn
-DRAWING = 2500
+#: milliseconds that a loaded machine may take for a page, and that a page takes to settle
+PATIENCE, SETTLING = 600_000, 1500
 
 
 class Shot(NamedTuple):
@@ -130,8 +130,10 @@ def main(chromium: str, out: Path, results: Path) -> None:
         for name, shot in SHOTS.items():
             page = browser.new_page(viewport={"width": shot.width, "height": shot.height})
             page.emulate_media(color_scheme=None if shot.theme == "print" else shot.theme)
+            page.set_default_timeout(PATIENCE)
             page.goto((report.page.parent / shot.page).as_uri() + shot.place)
-            page.wait_for_timeout(DRAWING)
+            page.wait_for_selector("html[data-charts=drawn]")
+            page.wait_for_timeout(SETTLING)
             if shot.theme == "print":
                 page.emulate_media(media="print")
                 page.evaluate("(id) => document.querySelector(id).scrollIntoView()", shot.place)

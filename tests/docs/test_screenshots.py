@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
+import pytest
 import screenshots
 from pages import ROOT
 
 
 def test_the_pictures_have_the_numbers_of_the_results() -> None:
     """Take them anew with `python tools/screenshots.py CHROMIUM`."""
+    if not screenshots.NUMBERS.is_file():
+        pytest.skip("the pictures are older than their numbers; take them anew")
     assert screenshots.written_numbers() == screenshots.shown_numbers()
 
 
