@@ -6,6 +6,7 @@ read nor known to be without effect is refused, with the option that decides.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -98,11 +99,12 @@ class TextSurvey:
         self.count = 0
         self.sample: list[str] = []
         self._stride = 1
-        self._known = set[int]()
+        # of a million texts a set of hashes would take longer than reading them
+        self._hashes = array("q")
 
     def add(self, texts: Sequence[str]) -> None:
         """Count texts."""
-        self._known.update(map(hash, texts))
+        self._hashes.extend(map(hash, texts))
         start = -self.count % self._stride
         self.sample += [text[:SAMPLED_LETTERS] for text in texts[start :: self._stride]]
         while len(self.sample) >= 2 * SAMPLED:
@@ -120,7 +122,9 @@ class TextSurvey:
     @property
     def equal(self) -> int:
         """The number of texts that an earlier one equals."""
-        return self.count - len(self._known)
+        import numpy as np
+
+        return self.count - len(np.unique(np.array(self._hashes)))
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> TextSurvey:
