@@ -24,7 +24,13 @@ import torch
 from torch import Tensor, nn
 
 from harness.encoders.heads import TanhHead, by_view
-from harness.losses.alignment import (
+from harness.losses.contrastive import (
+    angular_margin,
+    cosine_matrix,
+    cross_entropy_diagonal,
+    margin_info_nce,
+)
+from harness.losses.matching import (
     cross_alignment,
     in_batch_g2l,
     list_mle,
@@ -33,12 +39,6 @@ from harness.losses.alignment import (
     pair_consistency,
     rolled,
     soft_alignment,
-)
-from harness.losses.contrastive import (
-    angular_margin,
-    cosine_matrix,
-    cross_entropy_diagonal,
-    margin_info_nce,
 )
 from harness.method import (
     Batch,

@@ -15,14 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from harness.encoders.heads import TanhHead, by_view
-from harness.losses.alignment import (
+from harness.losses.contrastive import NEAR, cosine_matrix, margin_info_nce, too_alike
+from harness.losses.matching import (
     cross_alignment,
     list_mle,
     pair_consistency,
     rolled,
     soft_alignment,
 )
-from harness.losses.contrastive import NEAR, cosine_matrix, margin_info_nce, too_alike
 from harness.method import (
     CONTROLS,
     Batch,

@@ -253,7 +253,7 @@ True
 [1.0, 0.0, 0.0]
 """,
     "list_net": """
->>> from harness.losses.alignment import list_mle, list_net
+>>> from harness.losses.matching import list_mle, list_net
 >>> scores = torch.rand(3, 3)
 >>> float(list_net(scores, scores)) <= float(list_net(scores, -scores))
 True

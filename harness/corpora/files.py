@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.census import Account, TextSurvey, account_for_number
 from harness.corpora.base import CorpusSource, Pairs, Sentences, Triplets, check_positive
-from harness.corpora.captions import (
+from harness.corpora.caption_layouts import (
     COLUMNS,
     DEFAULT_LAYOUT,
     CaptionsLayout,
@@ -221,7 +221,7 @@ class TripletsFile(LimitedFile):
 class CaptionsFile(FileSource, CorpusSource):
     """Captions with stored image features, with images, or with both.
 
-    The file has a layout of `harness.corpora.captions`. `image` and `caption` are the columns of a
+    The file has a layout of `harness.corpora.caption_layouts`. `image` and `caption` are the columns of a
     table with other names, or their numbers in a table without a header, `image_list` is a file
     with the image of each line of a text, and `split` chooses images of a file with splits, several
     by 'train+restval'. `captions` is 'one' for one caption of each image, drawn once by `caption_seed`

@@ -20,7 +20,7 @@ import numpy as np
 from harness.arrays import account_for_arrays, check_features, read_features
 from harness.caches import cached_note
 from harness.census import account_for
-from harness.corpora.captions import ReadCaptions
+from harness.corpora.caption_layouts import ReadCaptions
 from harness.encoders.media import IMAGE_SUFFIXES, Encoded, Pixels
 from harness.errors import RESTORE, UserError
 from harness.formatting import first_of

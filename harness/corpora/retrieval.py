@@ -1,6 +1,6 @@
 """Captioned test images for the retrieval suite.
 
-Captions are in a layout of `harness.corpora.captions`. Image features have one file per teacher,
+Captions are in a layout of `harness.corpora.caption_layouts`. Image features have one file per teacher,
 matched by image_id if both files have it and by the order of images otherwise.
 
 - `FLICKR8K`: the official test split, 1,000 images with five captions; its stored features are
@@ -26,7 +26,7 @@ import numpy as np
 
 from harness.census import TextSurvey
 from harness.corpora.base import Pairs
-from harness.corpora.captions import (
+from harness.corpora.caption_layouts import (
     DEFAULT_LAYOUT,
     CaptionsLayout,
     ReadCaptions,

@@ -33,8 +33,14 @@ from harness.fetching.archives import (
     write_parquet,
     write_table,
 )
-from harness.fetching.captions import crisscrossed, entities, karpathy, matched_coco, matched_table
 from harness.fetching.entries import Entry
+from harness.fetching.published_captions import (
+    crisscrossed,
+    entities,
+    karpathy,
+    matched_coco,
+    matched_table,
+)
 from harness.seeds import generator
 from harness.tables import read_columns
 

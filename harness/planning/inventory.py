@@ -15,7 +15,7 @@ from harness.census import InputCensus
 from harness.code import code_of, code_of_module
 from harness.commands import LastPlaces
 from harness.corpora.base import CorpusSource
-from harness.corpora.captions import CaptionsLayout
+from harness.corpora.caption_layouts import CaptionsLayout
 from harness.corpora.images import FeatureFile
 from harness.corpora.retrieval import CaptionedFile
 from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource, noted_model

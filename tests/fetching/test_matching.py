@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UserError
-from harness.fetching.captions import WHOLE, Match, match
+from harness.fetching.published_captions import WHOLE, Match, match
 from harness.tables import lines_of, normalised_text, read_rows
 
 

@@ -11,16 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.losses.alignment import (
-    cross_alignment,
-    in_batch_g2l,
-    list_mle,
-    list_net,
-    over_tokens,
-    pair_consistency,
-    rolled,
-    soft_alignment,
-)
 from harness.losses.contrastive import (
     class_rank_cross_entropy,
     cosine_matrix,
@@ -30,6 +20,16 @@ from harness.losses.contrastive import (
     margin_info_nce,
     supcon,
     too_alike,
+)
+from harness.losses.matching import (
+    cross_alignment,
+    in_batch_g2l,
+    list_mle,
+    list_net,
+    over_tokens,
+    pair_consistency,
+    rolled,
+    soft_alignment,
 )
 
 #: vectors a, b (N, d) and labels (N,) -> a loss

@@ -26,13 +26,6 @@ import pytest
 from golden_tools import assert_golden, entries, tensors
 from torch import Tensor
 
-from harness.losses.alignment import (
-    in_batch_g2l,
-    list_mle,
-    list_net,
-    pair_consistency,
-    soft_alignment,
-)
 from harness.losses.contrastive import (
     class_rank_cross_entropy,
     cosine_matrix,
@@ -40,6 +33,13 @@ from harness.losses.contrastive import (
     info_nce_hard,
     margin_info_nce,
     supcon,
+)
+from harness.losses.matching import (
+    in_batch_g2l,
+    list_mle,
+    list_net,
+    pair_consistency,
+    soft_alignment,
 )
 
 

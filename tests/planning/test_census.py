@@ -12,7 +12,7 @@ import pytest
 from made_files import RATE, image_bytes, riff
 
 from harness.census import NAMED, Account, InputCensus, TextSurvey, account_for
-from harness.corpora.captions import CaptionsLayout
+from harness.corpora.caption_layouts import CaptionsLayout
 from harness.corpora.files import CaptionsFile, SentencesFile, TripletsFile
 from harness.corpora.images import FeatureFile
 from harness.corpora.labelled_audio import LabelledAudio

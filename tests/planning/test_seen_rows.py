@@ -17,7 +17,7 @@ from harness.command_line import Selection
 from harness.errors import UserError
 from harness.evaluation.suites import pairs_of
 from harness.fetching.archives import write_parquet
-from harness.fetching.captions import match
+from harness.fetching.published_captions import match
 from harness.metrics import is_by_training
 from harness.planning.inventory import Inventory
 from harness.planning.plan import make_plan

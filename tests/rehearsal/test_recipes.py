@@ -26,8 +26,8 @@ from harness.errors import UserError
 from harness.evaluation.cxc import CXC, CXC_DEV
 from harness.fetching import entry, fetch, verify, with_inputs
 from harness.fetching.archives import write_parquet
-from harness.fetching.captions import plain_caption
 from harness.fetching.data_sets import RECIPES, sentences
+from harness.fetching.published_captions import plain_caption
 from harness.profiles import load_profile
 
 COUNTS = Counts(

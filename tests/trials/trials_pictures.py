@@ -15,7 +15,7 @@ from PIL import Image
 from trial import Trial, check_refused
 
 import harness
-from harness.corpora.captions import CaptionsLayout
+from harness.corpora.caption_layouts import CaptionsLayout
 from harness.corpora.files import CaptionsFile
 from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.retrieval import CaptionedFile

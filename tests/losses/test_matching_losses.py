@@ -12,7 +12,7 @@ from golden_tools import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.losses.alignment import in_batch_g2l, list_mle, list_net, over_tokens
+from harness.losses.matching import in_batch_g2l, list_mle, list_net, over_tokens
 
 
 def test_padding_stays_out_where_all_logits_lie_far_below_nought() -> None:
