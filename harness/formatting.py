@@ -44,6 +44,7 @@ _LATEX = {
         "‡": r"$\ddagger$",
         "§": r"\S{}",
         "¶": r"\P{}",
+        "‖": r"$\parallel$",
         "±": r"$\pm$",
         "≈": r"$\approx$",
         "≠": r"$\neq$",

@@ -42,6 +42,8 @@ from harness.sources import Checkable, digest
 #: The minimum number of images in a task after images of training are left out.
 FEWEST = 100
 
+#: Hexadecimal digits of a gallery's number, which a float holds exactly.
+GALLERY_DIGITS = 12
 #: Cosines that differ by less count as equal: four steps of float32 just below 1.
 TIE = 2.0**-22
 #: Ranks up to which a recall is counted.
@@ -86,8 +88,9 @@ class RetrievalSuite(Suite):
     scores, only a warning.
 
     Images that training read (`Embedder.trained_on`) are left out of texts and images, with a
-    warning, and counted by `n_seen`; if fewer than `FEWEST` remain, the task has no recalls. With
-    `seen_images = "keep"` they are ranked too.
+    warning, and counted by `n_seen`; `gallery` is then a number that only runs with the same other
+    images share. If fewer than `FEWEST` remain, the task has no recalls. With `seen_images =
+    "keep"` they are ranked too.
     """
 
     name = "retrieval"
@@ -155,15 +158,17 @@ def _ranked(
         )
     count = len(data.images)
     seen = np.zeros(count, dtype=bool) if trained_on is None else seen_images(data, trained_on)
-    warnings = (
-        [f"{seen.sum():,} of {count:,} images were seen in training and are left out"]
-        if seen.any()
-        else []
-    )
-    left: Values = {"n_seen": int(seen.sum()), "n_images": int(count - seen.sum())}
-    if seen.any() and left["n_images"] < FEWEST:
-        why = f"{warnings[0]}; the other {left['n_images']:.0f} are too few"
-        return TaskScores(left, warnings=[f"{NO_SCORE}: {why}"])
+    ranked = int(count - seen.sum())
+    counts: Values = {"n_seen": int(seen.sum()), "n_images": ranked}
+    warnings = []
+    if seen.any():
+        counts["gallery"] = int(digest(np.flatnonzero(~seen).tolist())[:GALLERY_DIGITS], 16)
+        why = f"{seen.sum():,} of {count:,} images were seen in training and are left out"
+        if ranked < FEWEST:
+            why = f"{why}; the other {ranked} are too few"
+            return TaskScores(counts, warnings=[f"{NO_SCORE}: {why}"])
+        chances = ", ".join(f"R@{k} {100 * k / ranked:.2f}" for k in TOP)
+        warnings.append(f"{why}; by chance, text to image, the other {ranked} give {chances}")
     images = shared.images(data.images, name)
     if images.ndim != 2 or len(images) != count:
         raise ValueError(f"the shared space returned shape {images.shape} for {count} images")
@@ -173,7 +178,7 @@ def _ranked(
     scores, parts = both_ways(
         texts.rows(captions), images, (np.cumsum(~seen) - 1)[data.image_of[kept]]
     )
-    return TaskScores(scores | left, parts, warnings)
+    return TaskScores(scores | counts, parts, warnings)
 
 
 def ranks(

@@ -1,7 +1,8 @@
 """Weaknesses of a score itself, whatever it is compared with; they are reported wherever the score
 is shown.
 
-A caveat is a mark at the score: a collapsed model, weights selected on a test. The freshness of a
+A caveat is a mark at the score: a collapsed model, weights selected on a test, other images than
+those of other rows. The freshness of a
 group of runs says how it relates to the present code, data and values, and to other runs of its
 label.
 """
@@ -17,13 +18,14 @@ from harness.metrics import AVERAGE, NEVER_READ
 from harness.spec import UNTRAINED
 from harness.store import PRESENT, UNKNOWN, Frames
 
-COLLAPSED, SELECTED, UNREAD = "‡", "§", "¶"
+COLLAPSED, SELECTED, UNREAD, GALLERY = "‡", "§", "¶", "‖"
 #: marks that are about seeds
 OF_SEEDS = (COLLAPSED, UNREAD)
 _WORDS = {
     COLLAPSED: "collapsed in {}, the vectors of positive pairs or of all sentences coincide",
     SELECTED: "selected on {}, which is tested here: score too high",
     UNREAD: "trained on pairs alone in {}: every step is paired, the text of the setting is never read",
+    GALLERY: "ranked among {}, other rows among other images: not comparable with them",
 }
 #: a model has collapsed below these: mean squared distance of two sentences; that of positive pairs
 #: as a share of it
@@ -31,7 +33,7 @@ SMALLEST_SPREAD, CLOSEST_POSITIVES = 0.02, 0.05
 
 
 class Caveat(NamedTuple):
-    """A mark at a score, and the seeds or tasks that it is about."""
+    """A mark at a score, and the seeds, tasks or galleries that it is about."""
 
     mark: str
     about: tuple[int, ...] | tuple[str, ...]

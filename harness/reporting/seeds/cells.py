@@ -18,6 +18,7 @@ from harness import stats
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.caveats import OF_SEEDS, Caveat, GroupState, Weakness, joined_caveats
+from harness.reporting.seeds.galleries import RowGalleries
 from harness.reporting.seeds.spent import Spent
 from harness.spec import DEFAULT_READING, UNTRAINED, SpecError, Variant
 from harness.stats import ALPHA, FEWEST_SEEDS, Equivalence, Summary, TTest, holm, summarise
@@ -199,7 +200,8 @@ class Row:
     is unknown. `runs` are their rows in the `frames` that they are from, in the order of `seeds`.
     `parts` are the cells of parts of tasks. `is_method` says whether it is tested among the methods
     or among their variants. `teachers` are what the features of each teacher describe, and its
-    name. `asked` is the start of its group that a user gave.
+    name. `galleries` are the images that retrieval has ranked, by task. `asked` is the start of its
+    group that a user gave.
     """
 
     label: Label
@@ -216,6 +218,7 @@ class Row:
     batches: str = ""
     runs: tuple[int, ...] = ()
     is_method: bool = True
+    galleries: RowGalleries = field(default_factory=dict)
     asked: str = ""
     frames: Frames | None = field(default=None, compare=False, repr=False)
 

@@ -24,6 +24,12 @@ from harness.reporting.seeds.caveats import (
     unread_runs,
 )
 from harness.reporting.seeds.cells import Cell, Label, PartColumn, Row
+from harness.reporting.seeds.galleries import (
+    RowGalleries,
+    galleries_of,
+    gallery_caveat,
+    unlike_tasks,
+)
 from harness.reporting.seeds.spent import read_json
 from harness.stats import summarise
 from harness.store import PRESENT, UNKNOWN, Frames, lines_of, unjudged
@@ -106,10 +112,26 @@ def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -
     )
     for row, *member in zip(*columns, strict=True):
         members.setdefault(row, []).append(tuple(member))
-    firsts = lines_of(lines.drop_duplicates("row"))
-    return [
-        _row(frames, first, members[first.row], numbers[first.row], weak_seeds) for first in firsts
-    ]
+    firsts = list(lines_of(lines.drop_duplicates("row")))
+    galleries = galleries_of(frames, kept)
+    tables: dict[tuple[str, str], list[RowGalleries]] = {}
+    for first in firsts:
+        tables.setdefault((first.profile, first.suite), []).append(galleries.get(first.row, {}))
+    unlike = {place: unlike_tasks(rows) for place, rows in tables.items()}
+
+    rows = []
+    for first in firsts:
+        row = _row(
+            frames,
+            first,
+            members[first.row],
+            numbers[first.row],
+            weak_seeds,
+            galleries.get(first.row, {}),
+            unlike[first.profile, first.suite],
+        )
+        rows.append(row)
+    return rows
 
 
 #: the scores of a row: seeds and values, by part and column
@@ -159,12 +181,14 @@ def _row(
     members: Sequence[tuple[Any, ...]],
     numbers: RowScores,
     weak_seeds: WeakSeeds,
+    galleries: RowGalleries,
+    unlike: Collection[str],
 ) -> Row:
     """The row of evaluations in order of seeds, of one group or, where each seed picks its trial,
     of several.
 
     `first` is the line of the first one; each of the `members` has seed, run, group, dev task and
-    batches.
+    batches. `galleries` are those of the row, `unlike` the tasks whose rows have several.
     """
     seeds, rows, groups, dev_tasks, batches = zip(*members, strict=True)
     runs = dict[int, int]()
@@ -179,7 +203,8 @@ def _row(
     @cache
     def weak(task: str, judged: bool) -> tuple[Caveat, ...]:
         # selection on a test is no caveat for a metric that is not judged
-        return caveats(collapsed, unread, dev if judged else (), task, tasks)
+        known = caveats(collapsed, unread, dev if judged else (), task, tasks)
+        return (*known, *gallery_caveat(task, unlike, galleries))
 
     cells = {
         at: Cell(*some, summarise(some[1]), weak(at[1].task, at[1].metric not in free))
@@ -191,6 +216,7 @@ def _row(
         seeds=tuple(runs),
         cells={column: cell for (part, column), cell in cells.items() if not part},
         parts={at: cell for at, cell in cells.items() if at[0]},
+        galleries=galleries,
         suite=first.suite,
         group=first.group,
         protocol=first.protocol,

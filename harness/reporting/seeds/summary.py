@@ -22,6 +22,7 @@ from harness.papers.published import ABLATION_SCORE, Ablation
 from harness.reporting.seeds.caveats import notes_by_place, weakness_notes
 from harness.reporting.seeds.cells import EQUAL_POINTS, Cell, Label, Row, compared
 from harness.reporting.seeds.choose import chosen, rows_of
+from harness.reporting.seeds.galleries import gallery_notes
 from harness.reporting.seeds.wording import heading, judged
 from harness.spec import BASELINE, UNTRAINED
 from harness.stats import ALPHA, FEWEST_SEEDS
@@ -235,9 +236,10 @@ def table_of_blocks(
         else ()
     )
     weak = weakness_notes(row.weakness() for block in blocks for row in block.rows)
+    ranked = gallery_notes(row.galleries for block in blocks for row in block.rows)
     legend, found = _legend(columns, metrics, blocks), _findings(columns, metrics, blocks)
     return SummaryTable(
-        profile, suite, columns, metrics, blocks, legend, (*found, *untested, *weak)
+        profile, suite, columns, metrics, blocks, legend, (*found, *untested, *weak, *ranked)
     )
 
 

@@ -1,0 +1,93 @@
+"""The images that retrieval ranks in each row: their number, what chance would recall, and rows of
+one column that rank other images.
+
+A run leaves out the images that its own training has read, so that rows of one table may rank among
+unlike galleries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from harness.metrics import AVERAGE
+from harness.reporting.seeds.caveats import GALLERY, Caveat
+from harness.store import Frames
+
+if TYPE_CHECKING:
+    import pandas
+
+#: ranks up to which recalls are counted
+_RANKS = (1, 5, 10)
+
+
+class Gallery(NamedTuple):
+    """A gallery's images, and a number that only equal galleries share: 0 where none is left out,
+    -1 where an older result does not tell which ones are.
+    """
+
+    images: int
+    number: int
+
+    def __str__(self) -> str:
+        chances = ", ".join(f"R@{rank} {100 * rank / self.images:.2f}" for rank in _RANKS)
+        return f"{self.images:,} images (by chance, text to image, {chances})"
+
+
+#: task -> the galleries that the runs of a row have ranked, of one or several
+RowGalleries = Mapping[str, Collection[Gallery]]
+
+
+def galleries_of(frames: Frames, kept: pandas.DataFrame) -> dict[int, RowGalleries]:
+    """The galleries of chosen evaluations by row, for those with a count of seen images."""
+    scores = frames.scores
+    counts = scores[scores["metric"].isin(["n_images", "n_seen", "gallery"])]
+    counts = counts.merge(kept[["evaluation", "row"]], on="evaluation")
+
+    values: dict[tuple[int, int, str], dict[str, float]] = {}
+    columns = ("row", "evaluation", "task", "metric", "value")
+    for row, evaluation, task, metric, value in zip(
+        *(counts[name].tolist() for name in columns), strict=True
+    ):
+        values.setdefault((row, evaluation, task), {})[metric] = value
+
+    galleries: dict[int, dict[str, set[Gallery]]] = {}
+    for (row, _, task), counted in values.items():
+        if "n_seen" not in counted or not counted.get("n_images"):
+            continue
+        number = int(counted.get("gallery", -1)) if counted["n_seen"] else 0
+        gallery = Gallery(int(counted["n_images"]), number)
+        galleries.setdefault(row, {}).setdefault(task, set()).add(gallery)
+    return dict(galleries)
+
+
+def unlike_tasks(rows: Iterable[RowGalleries]) -> set[str]:
+    """The tasks in which rows of one table rank among unlike galleries, and then their average."""
+    by_task = _galleries_by_task(rows)
+    unlike = {task for task, galleries in by_task.items() if len(galleries) > 1}
+    return unlike | {AVERAGE} if unlike else unlike
+
+
+def gallery_caveat(task: str, unlike: Collection[str], galleries: RowGalleries) -> list[Caveat]:
+    """The caveat of a row's score in a task, or in the average, whose column has unlike galleries."""
+    if task not in unlike:
+        return []
+    own = galleries.get(task, ())
+    if task == AVERAGE:
+        own = [gallery for name in unlike for gallery in galleries.get(name, ())]
+    return [Caveat(GALLERY, tuple(sorted(map(str, own))))] if own else []
+
+
+def gallery_notes(rows: Iterable[RowGalleries]) -> Iterator[str]:
+    """A line for each task whose rows all rank among one gallery."""
+    for task, galleries in _galleries_by_task(rows).items():
+        if len(galleries) == 1:
+            yield f"{task}: {next(iter(galleries))}."
+
+
+def _galleries_by_task(rows: Iterable[RowGalleries]) -> dict[str, set[Gallery]]:
+    by_task: dict[str, set[Gallery]] = {}
+    for row in rows:
+        for task, galleries in row.items():
+            by_task.setdefault(task, set()).update(galleries)
+    return by_task
