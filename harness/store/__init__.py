@@ -19,6 +19,7 @@ from harness.store.frames import overrides_text as overrides_text
 from harness.store.frames import unjudged as unjudged
 from harness.store.frames import unscored as unscored
 from harness.store.schema import BACKEND_VERSION as BACKEND_VERSION
+from harness.store.schema import BatchMixing as BatchMixing
 from harness.store.schema import DevCurve as DevCurve
 from harness.store.schema import EncoderTrial as EncoderTrial
 from harness.store.schema import Evaluation as Evaluation

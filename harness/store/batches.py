@@ -18,7 +18,8 @@ def batches_of(result: Result) -> str:
     record that.
 
     Two runs with one digest and one seed read the same rows at each step. Without an identity, as
-    in older results, the captions that were asked for stand for the content of the corpora.
+    in older results, the captions that were asked for stand for the content of the corpora; without
+    its mixing, the code of another package's method stands for its rule.
     """
     method, training = (result.hyperparameters.get(group, {}) for group in ("method", "training"))
     length = next((name for name in ("steps", "epochs") if training.get(name)), "")
@@ -29,6 +30,15 @@ def batches_of(result: Result) -> str:
     steps = [training["batch_size"], length, training[length]]
     if isinstance(corpora, list) and len(corpora) == 1:  # nothing is mixed
         return digest(read, steps)
-    other = code.get(f"method {result.spec.variant.name}") if isinstance(code, dict) else None
+
+    rule = method.get("mixing", _DEFAULT)
+    foreign_code = None
+    if isinstance(code, dict):
+        foreign_code = code.get(f"method {result.spec.variant.name}")
+    if foreign_code is not None and result.mixing is not None:
+        foreign_code = None
+        rule = _DEFAULT
+        if not result.mixing.common:
+            rule = [result.mixing.cycle, result.mixing.place]
     sizes = {key: value for key, value in method.items() if key.endswith("_batch_size")}
-    return digest(read, steps, method.get("mixing", _DEFAULT), other, sizes)
+    return digest(read, steps, rule, foreign_code, sizes)

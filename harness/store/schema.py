@@ -213,6 +213,19 @@ def training_values(hyperparameters: Mapping[str, Mapping[str, Any]]) -> dict[st
     return {**LATER_VALUES, **recorded}
 
 
+class BatchMixing(Record):
+    """Which steps of a run that mixes text with pairs read pairs: step k of an epoch if k mod
+    `cycle` is `place`.
+
+    `common` says whether this is the rule of methods without one of their own, at this run's
+    numbers of batches.
+    """
+
+    cycle: Whole
+    place: Whole
+    common: bool
+
+
 class Result(Record):
     """A finished run.
 
@@ -223,7 +236,7 @@ class Result(Record):
     wall time; `warnings` are those of training. `identity` holds the values, by name, that the
     fingerprint is a hash of (empty in older files): a comparison shows why two runs have different
     fingerprints. `gradients` are by stream: of the last batch up to each dev score. `trial`,
-    `gradients` and `budget` are missing in older files.
+    `gradients`, `budget` and `mixing` are missing in older files.
     """
 
     schema_version: SchemaVersion = SCHEMA_VERSION
@@ -251,6 +264,7 @@ class Result(Record):
     trial: EncoderTrial | None = None
     gradients: dict[str, list[GradientPoint]] = {}
     budget: Budget | None = None
+    mixing: BatchMixing | None = None
     inputs: list[InputCensus] = []
 
     @property

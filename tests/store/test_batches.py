@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from builders import result
 
+from harness.store import BatchMixing
 from harness.store.batches import batches_of
 
 TRAINING = {"batch_size": 64, "steps": 60, "epochs": 1, "learning_rate": 3e-5}
@@ -61,6 +62,21 @@ def test_losses_learning_rate_encoder_and_seed_decide_no_batches() -> None:
 )
 def test_what_decides_batches(changed: dict[str, Any]) -> None:
     assert batches(**changed) != batches()
+
+
+def test_a_method_of_another_package_is_known_by_its_recorded_mixing() -> None:
+    """As older results are by its code."""
+
+    def foreign(variant: str, mixing: BatchMixing | None) -> str:
+        code = {f"method {variant}": f"the code of {variant}"}
+        return batches(variant, identity=IDENTITY | {"code": code}, mixing=mixing)
+
+    common = BatchMixing(cycle=3, place=0, common=True)
+    own = BatchMixing(cycle=3, place=1, common=False)
+    assert foreign("mine", common) == foreign("yours", common) == batches()
+    assert foreign("mine", own) == foreign("yours", own) != batches()
+    assert foreign("mine", own) != foreign("mine", BatchMixing(cycle=2, place=1, common=False))
+    assert foreign("mine", None) not in (foreign("mine", common), foreign("yours", None))
 
 
 def test_one_corpus_needs_no_mixing_rule_and_an_older_result_its_captions() -> None:
