@@ -11,6 +11,7 @@ import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,20 +20,29 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from harness.encoders.changes import Hooks
 from harness.encoders.heads import WordHead
 from harness.encoders.kernels import quicken
-from harness.encoders.modules import listed_modules, refuse_code, write_modules
+from harness.encoders.modules import all_modules, listed_modules, refuse_code, write_modules
 from harness.encoders.packed import (
     Packing,
     first_tokens,
     known_packing,
+    layers_of,
     packed_forward,
     padded_forward,
 )
 from harness.encoders.patches import media_forward
 from harness.encoders.poolings import MODULES, pooling_named
 from harness.encoders.rows import Packed, TokenRows
+from harness.encoders.tokenizer import (
+    check_tokenizer,
+    known_vocabulary,
+    read_tokenizer,
+    tokens_of_files,
+)
 from harness.encoders.trial import (
+    ROWS_OF_IDS,
     RowsOfBatch,
     TrialFindings,
     TrialKey,
@@ -43,8 +53,6 @@ from harness.encoders.trial import (
 from harness.encoders.weights import (
     check_configuration,
     check_modules,
-    check_tokenizer,
-    known_vocabulary,
     load_encoder,
     reading,
     strict_weights,
@@ -59,6 +67,9 @@ TOKENS_A_BATCH = 8192
 COUNTED = 1024
 #: sentences in one of its batches
 BATCH = 32
+#: largest difference of packed and padded states on any device, relative to the largest value
+CLOSE = 1e-3
+HOOKED = "its modules have hooks, which a packed pass would go round"
 
 
 class Student(nn.Module):
@@ -75,9 +86,10 @@ class Student(nn.Module):
         max_length: int = 0,
         rates: tuple[float, float] = (-1.0, -1.0),
         found: TrialFindings | None = None,
+        remarks: tuple[str, ...] = (),
     ) -> None:
         """`model` is on the CPU, where a trial decides how rows are read, unless an earlier one has
-        `found` it.
+        `found` it; `remarks` on how it was read are kept with what the trial finds.
 
         `max_length` is what sentences of training are cut at, 0 for none; `rates` are those of
         dropout, of states and of attention, that were asked for, -1 for none. Raises UserError for
@@ -93,10 +105,14 @@ class Student(nn.Module):
         self.folder: Path | None = None
         #: how sentences are packed; None for an encoder that computes on padding
         self.packing: Packing | None = None
+        self._hooks = Hooks(model)
+        #: why rows are padded though the trial allows to pack them; empty where they are packed
+        self.unpacked = ""
         #: what the trial has found
         self.found = found or TrialFindings()
         if found is None:
             try_student(self, max_length, rates)
+            self.found = replace(self.found, remarks=remarks)
         elif found.rows == "packed":
             self.packing = known_packing(model, found.position, direct=found.direct)
         if self.packing is None:
@@ -117,6 +133,7 @@ class Student(nn.Module):
         max_length: int = 0,
         rates: tuple[float, float] = (-1.0, -1.0),
         what: str = "model folder",
+        found: TrialFindings | None = None,
     ) -> Student:
         """Read a model folder (config.json, weights, tokenizer), called `what` in messages, in
         float32, and try it.
@@ -124,7 +141,8 @@ class Student(nn.Module):
         The encoder's pooler is dropped, or becomes the head if the pooling needs one; a method that
         trains its own head does not use it (`own_head=False`). `trusted` allows code in the folder
         to be executed. `rates` of dropout, of states and of attention, replace those of its
-        config.json, -1 keeps them. Raises UserError for an unknown pooling, a folder that
+        config.json, -1 keeps them. A model that an equal one was `found` to be like is not tried.
+        Raises UserError for an unknown pooling, a folder that
         transformers cannot read, weights that do not fit, dropout that the encoder does not have,
         and as the constructor.
         """
@@ -135,9 +153,8 @@ class Student(nn.Module):
             "it needs config.json, weights and a tokenizer, as transformers saves them",
             trusted=trusted,
         ):
-            model, tokenizer = load_encoder(
-                folder, pooler=with_pooler, trusted=trusted, rates=rates
-            )
+            model = load_encoder(folder, pooler=with_pooler, trusted=trusted, rates=rates)
+            tokenizer, remarks = read_tokenizer(folder, trusted=trusted)
         pooler = getattr(model, "pooler", None)
         if hasattr(model, "pooler"):
             model.pooler = nn.Identity()  # some encoders call theirs unconditionally
@@ -146,7 +163,10 @@ class Student(nn.Module):
         )
         key = TrialKey(folder, pooling, own_head, trusted, max_length, rates)
         read = partial(cls, model, tokenizer, pooling, max_length=max_length, rates=rates)
-        student = tried(key, what, lambda known: read(found=known))
+        if found is None:
+            student = tried(key, what, lambda known: read(found=known, remarks=remarks))
+        else:
+            student = read(found=found)
         student.folder = folder
         if with_pooler and pooler is not None:
             student.read_through(nn.Sequential(pooler.dense, nn.Tanh()))
@@ -200,8 +220,9 @@ class Student(nn.Module):
             return vectors.view(views, -1, vectors.shape[-1]).transpose(0, 1)
         ((name, media),) = inputs.items()
         flat = media.flatten(0, 1) if name == "pixels" else media.repeat_interleave(views, dim=0)
+        packing = self._allowed_packing()
         vectors = media_forward(
-            self.model, self.patches[name](flat), self.packing.layers if self.packing else ()
+            self.model, self.patches[name](flat), packing.layers if packing else ()
         )
         return vectors.view(-1, views, vectors.shape[-1])
 
@@ -336,9 +357,47 @@ class Student(nn.Module):
         """Return `views` packed copies of the rows and the packing to use; None if rows stay
         padded.
         """
-        packing = self.packing and self.packing.on_device(self.model)
+        packing = self._allowed_packing()
+        packing = packing and packing.on_device(self.model)
         rows = TokenRows.of(tokens) if packing else None
         return (rows.packed.repeated(views), packing) if packing and rows else None
+
+    def _allowed_packing(self) -> Packing | None:
+        """The packing; None for an encoder with hooks, which a packed pass would go round."""
+        if self.packing is None or torch.compiler.is_compiling() or not self._hooks:
+            return self.packing
+        self.unpacked = HOOKED
+        return None
+
+    def look_again(self) -> None:
+        """Adapt to an encoder that other code has changed: rows are padded from now on where its
+        modules have hooks, or compute other vectors than a packed pass.
+        """
+        self._hooks = Hooks(self.model)
+        if self.packing is None:
+            return
+        if self.packing.layers:
+            self.packing = replace(self.packing, layers=layers_of(self.model))
+        if self._hooks:
+            self.unpacked = HOOKED
+        elif not self._packs_rightly():
+            self.unpacked = "its modules compute other vectors than its parameters alone"
+        if self.unpacked:
+            self.packing = None
+            self.found = replace(self.found, rows="padded")
+
+    @torch.no_grad()
+    def _packs_rightly(self) -> bool:
+        """Whether packed and padded rows have the same states in evaluation mode."""
+        tokens = TokenRows.listed(ROWS_OF_IDS, self.tokenizer.pad_token_id).to(self.device)
+        was_training = self.training
+        self.eval()
+        (packed,) = self._layers(tokens, 1, all_layers=False)
+        (padded,) = self.padded(tokens)
+        self.train(was_training)
+        is_token = tokens["attention_mask"].bool()
+        difference = (packed - padded)[is_token].abs().max()
+        return bool(difference <= CLOSE * padded[is_token].abs().max())
 
     @torch.inference_mode()
     def embed(
@@ -424,8 +483,13 @@ class SentenceModules(nn.Module):
     sequence, in float32.
     """
 
-    def __init__(self, model: Any, found: TrialFindings | None = None) -> None:
-        """Raises UserError for a model that cannot be used: see `try_modules`."""
+    def __init__(
+        self, model: Any, found: TrialFindings | None = None, remarks: tuple[str, ...] = ()
+    ) -> None:
+        """`remarks` on how the model was read are kept with what its trial finds.
+
+        Raises UserError for a model that cannot be used: see `try_modules`.
+        """
         super().__init__()
         self.model = model.float().eval()
         if hasattr(getattr(model, "tokenizer", None), "padding_side"):
@@ -434,7 +498,7 @@ class SentenceModules(nn.Module):
             )
         self.found = found or TrialFindings()
         if found is None:
-            self.found = try_modules(self._embedded, model)
+            self.found = replace(try_modules(self._embedded, model), remarks=remarks)
 
     @classmethod
     def load(cls, folder: Path, *, trusted: bool = False) -> SentenceModules:
@@ -455,14 +519,23 @@ class SentenceModules(nn.Module):
             "correct the folder, or read the encoder alone with --pooling",
         )
         with reading(what, folder, remedy, trusted=trusted):
-            model = _loaded(folder, trusted)
+            model, remarks = _loaded(folder, trusted)
         return tried(
-            TrialKey(folder, MODULES, trusted=trusted), what, lambda known: cls(model, known)
+            TrialKey(folder, MODULES, trusted=trusted),
+            what,
+            lambda known: cls(model, known, remarks),
         )
 
     @property
     def device(self) -> torch.device:
         return torch.device(self.model.device)
+
+    @property
+    def depends_on_task(self) -> bool:
+        """Whether a text's vector depends on what it is embedded for: by prompts, or by modules for
+        queries and documents.
+        """
+        return self.found.by_task or any(self.model.prompts.values())
 
     def _embedded(
         self, sentences: Sequence[str], rows: RowsOfBatch, size: int | None = None
@@ -478,8 +551,10 @@ class SentenceModules(nn.Module):
         d).
 
         They are those of `encode`, with the default prompt and the truncation of vectors, unless
-        dropout is active.
+        dropout is active. A model whose vectors depend on padding gets one sentence a pass.
         """
+        if self.found.rows == "equal lengths" and len(sentences) > 1:
+            return torch.cat([self.views([sentence], count) for sentence in sentences])
         from sentence_transformers.util import batch_to_device, truncate_embeddings
 
         prompt = self.model.prompts.get(self.model.default_prompt_name)
@@ -526,22 +601,26 @@ def open_model(folder: Path, pooling: str, *, trusted: bool = False) -> Student 
     return Student.load(folder, pooling, trusted=trusted)
 
 
-def _loaded(folder: Path, trusted: bool) -> Any:
+def _loaded(folder: Path, trusted: bool) -> tuple[Any, tuple[str, ...]]:
+    """A model of sentence-transformers, and what a user should know of how it was read."""
     from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Transformer
 
     encoders = [
-        folder / module.path for module in listed_modules(folder) if module.kind == "Transformer"
+        folder / module.path for module in all_modules(folder) if module.kind == "Transformer"
     ]
     check_modules(folder)
     for encoder in encoders:
         check_configuration(encoder, trusted=trusted)
     with ExitStack() as checks:
         checks.enter_context(strict_weights(pooler=False))
+        remarks = checks.enter_context(tokens_of_files())
         for encoder in encoders:
             checks.enter_context(known_vocabulary(encoder))
         model = SentenceTransformer(
             str(folder), device="cpu", local_files_only=True, trust_remote_code=trusted
         )
-    for encoder in encoders:
-        check_tokenizer(encoder, model.tokenizer)
-    return model
+    transformers = [module for module in model.modules() if isinstance(module, Transformer)]
+    for encoder, module in zip(encoders, transformers, strict=True):
+        check_tokenizer(encoder, module.tokenizer)
+    return model, tuple(remarks)

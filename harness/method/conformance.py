@@ -27,6 +27,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 
+from harness.encoders.changes import changed_part, layout_of
 from harness.encoders.rows import TokenRows
 from harness.errors import UserError
 from harness.files import expand
@@ -35,6 +36,7 @@ from harness.method.declared import method_named
 from harness.method.interface import (
     Batch,
     Dimensions,
+    Encode,
     Hyperparameters,
     MediaBatch,
     PairBatch,
@@ -244,6 +246,13 @@ def build(method: type[Method], hyperparameters: Any, seed: int = HEADS) -> Meth
     """A method with features and encoder of width 8, prepared with a small student where it asks
     for one.
     """
+    return build_with(None, method, hyperparameters, seed)
+
+
+def build_with(
+    student: Student | None, method: type[Method], hyperparameters: Any, seed: int = HEADS
+) -> Method:
+    """The same, prepared with a student that is given."""
     wanted = method.features(hyperparameters)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -252,7 +261,7 @@ def build(method: type[Method], hyperparameters: Any, seed: int = HEADS) -> Meth
             models = {
                 role: small_student() for role, feature in wanted.items() if feature.of == "model"
             }
-            student = small_student()
+            student = student or small_student()
             built.prepare(student, Vocabulary.of(student.tokenizer, LENGTH), models)
     built.now = built.scheduled(0.5)
     return built
@@ -486,10 +495,11 @@ def _values_are_read(method: type[Method]) -> Iterator[str]:
             asked = _recording(values, read)
             for answer in (method.features, method.own_steps, method.mixing, method.captions):
                 answer(asked)
-            built = build(method, asked)
+            student = small_student().train()
+            built = build_with(student, method, asked)
             built.now = now = Recorded(built.now)
             batches = random_batches(built)
-            _step(built, 0, batches)
+            _step(built, 0, batches, student)  # values may be read in hooks on its modules
             changed = (
                 given
                 for batch in batches
@@ -559,13 +569,41 @@ def _differ(built: Method, again: Method, batch: Batch | MediaBatch) -> bool:
     return first is not None and second is not None and not torch.equal(first, second)
 
 
-def _step(built: Method, step: int, batches: Iterable[Batch | MediaBatch]) -> None:
-    """The losses of a step, and what follows an update."""
+def _step(
+    built: Method,
+    step: int,
+    batches: Iterable[Batch | MediaBatch],
+    student: Student | None = None,
+) -> None:
+    """The losses of a step, and what follows an update; texts are encoded by the student, or are
+    random vectors without one.
+    """
     for batch in batches:
-        _loss(built, batch, seed=LOSS + step)
+        encode = None if isinstance(batch, MediaBatch) else student
+        _loss(built, batch, encode, seed=LOSS + step)
     if type(built).after_step is not Method.after_step:
         with torch.no_grad():
-            built.after_step(small_student(), step)
+            built.after_step(student or small_student(), step)
+
+
+def _keeps_the_encoder(method: type[Method], reading: str) -> Iterator[str]:
+    """Check that the encoder stays in training mode, and has the modules of its architecture."""
+    student = small_student().train()
+    layout = layout_of(student.model)
+    built = build_with(student, method, method.configure(reading))
+    if part := changed_part(layout, student.model):
+        yield f"prepare() changes the encoder: {part}; keep modules of your own in the method"
+        return
+    student.train()
+    for step in range(3):
+        _step(built, step, random_batches(built), student)
+    if not all(module.training for module in student.modules()):
+        yield (
+            "a step leaves the encoder in evaluation mode, without dropout; call student.train() "
+            "after student.eval()"
+        )
+    if part := changed_part(layout, student.model):
+        yield f"a step changes the encoder: {part}; keep modules of your own in the method"
 
 
 def _moves(method: type[Method], reading: str) -> Iterator[str]:
@@ -590,7 +628,7 @@ def _moves(method: type[Method], reading: str) -> Iterator[str]:
 
 
 def _loss(
-    method: Method, batch: Batch | MediaBatch, encode: Drawn | None = None, seed: int = LOSS
+    method: Method, batch: Batch | MediaBatch, encode: Encode | None = None, seed: int = LOSS
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
     """The loss of a batch under a seed."""
     with torch.random.fork_rng(devices=[]):
@@ -617,4 +655,5 @@ CHECKS: Mapping[str, Callable[[type[Method]], Iterable[str]]] = {
     "the same under the same seed": _in_each_reading(_repeats),
     "checkpoints": _in_each_reading(_is_restored),
     "devices": _in_each_reading(_moves),
+    "the encoder": _in_each_reading(_keeps_the_encoder),
 }

@@ -94,7 +94,12 @@ def _embedder(
     if isinstance(student, Student) and student.pooling.head:
         pooled = partial(student.embed, report=sentences, headed=False)
     spaces = Spaces(pooled, heads, tests) if heads else None
-    library = student.model if isinstance(student, SentenceModules) else None
+    library = None
+    if isinstance(student, SentenceModules):
+        # the vectors of a model that depends on padding are those of mteb's own batches there
+        is_padded = student.found.rows == "equal lengths"
+        if student.depends_on_task or is_padded:
+            library = student.model
     views = partial(dropout_views, student)
     return Embedder(
         embed, str(student.device), views, spaces, spaces, report=report, library=library

@@ -104,6 +104,7 @@ def result_of(
             for stream, points in record.gradients.items()
         },
         budget=trained.budget,
+        mixing=trained.mixing,
         inputs=_census(run, inventory),
         trial=EncoderTrial(
             **{name: getattr(trained.student.found, name) for name in EncoderTrial.model_fields}

@@ -11,12 +11,13 @@ import numpy as np
 
 from harness.encoders.student import SentenceModules, Student
 from harness.errors import UserError
-from harness.method import Method
+from harness.method import Method, by_batches
 from harness.planning.experiments import Experiment
 from harness.runs.inputs import Heads, Inputs, teacher_folders, training_inputs
 from harness.spec import MEDIA, Stream
-from harness.store import Store
+from harness.store import BatchMixing, Store
 from harness.store.schema import Budget
+from harness.training.batching import Mixing
 from harness.training.folder import TrainingFolder
 from harness.training.record import TrainingRecord
 from harness.training.streams import Batches, TrainingData
@@ -29,7 +30,8 @@ class Trained:
 
     `heads` project captions and image features into one space, None if the method has none.
     `warnings` concern the encoder and the training data, `rows` are the rows of each text stream
-    that the training has read; `budget` is None without training.
+    that the training has read; `budget` is None without training, `mixing` unless it has mixed text
+    with pairs.
     """
 
     student: Student | SentenceModules
@@ -38,6 +40,7 @@ class Trained:
     warnings: tuple[str, ...] = ()
     rows: Mapping[Stream, np.ndarray] = field(default_factory=dict)
     budget: Budget | None = None
+    mixing: BatchMixing | None = None
 
 
 def train(
@@ -50,12 +53,17 @@ def train(
     TrainingError.
     """
     if inputs.data is None:
-        return Trained(inputs.student, inputs.heads, TrainingRecord(), experiment.remarks)
+        remarks = (*experiment.remarks, *encoder_remarks(experiment, inputs.student))
+        return Trained(inputs.student, inputs.heads, TrainingRecord(), remarks)
     trainer = trainer_of(experiment, inputs, folder, chunk)
-    warnings = inputs.data.warnings
+    warnings = (*inputs.data.warnings, *encoder_remarks(experiment, inputs.student))
     if trainer.batches.mixing.leaves_out_text and experiment.unread_text not in warnings:
         warnings = (*warnings, experiment.unread_text)
     record = trainer.run()
+    if trainer.student.unpacked:
+        variant = experiment.resolved.spec.variant
+        line = f"{variant}: the encoder computes on padding too: {trainer.student.unpacked}"
+        warnings = (*warnings, line)
     warnings = (*warnings, *unreturned_terms(trainer.method, trainer.batches, record))
     batches, read = trainer.batches, trainer.batches.rows_read()
     counts = {
@@ -70,7 +78,23 @@ def train(
         if stream in MEDIA or (imaged and stream == "pairs")
     )
     budget = Budget(steps=trainer.steps, text_rows=text, other_rows=other, flops=record.flops)
-    return Trained(trainer.student, trainer.method.shared_space(), record, warnings, read, budget)
+    return Trained(
+        trainer.student,
+        trainer.method.shared_space(),
+        record,
+        warnings,
+        read,
+        budget,
+        batch_mixing(batches.mixing),
+    )
+
+
+def batch_mixing(mixing: Mixing) -> BatchMixing | None:
+    """The record of which steps are paired; None where text and pairs are not mixed."""
+    if not (mixing.text and mixing.paired):
+        return None
+    common = by_batches(0, 0, mixing.text, mixing.paired) == (mixing.cycle, mixing.place)
+    return BatchMixing(cycle=mixing.cycle, place=mixing.place, common=common)
 
 
 def make_weights(
@@ -124,6 +148,12 @@ def method_of(
         return build_method(*made, limit=run.training.max_length)
     except ValueError as error:
         raise UserError(f"{run.spec.variant}: {error}") from error
+
+
+def encoder_remarks(experiment: Experiment, student: Student | SentenceModules) -> list[str]:
+    """What the trial of a run's encoder says of how it was read."""
+    name = experiment.resolved.spec.encoder
+    return [f"encoder {name}: {line}" for line in student.found.remarks]
 
 
 def unreturned_terms(method: Method, batches: Batches, record: TrainingRecord) -> Iterator[str]:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from harness.corpora.base import Media
+from harness.encoders.changes import changed_part, layout_of
 from harness.encoders.flops import layer_weights, training_flops
 from harness.encoders.kernels import seed_dropout
 from harness.encoders.patches import AudioPatches, ImagePatches
@@ -43,6 +44,13 @@ from harness.training.streams import Batches, TrainingData
 
 log = logging.getLogger(__name__)
 
+NOT_SAVED = (
+    "a model is saved as its architecture alone, so keep modules of your own in the method, and use "
+    "hooks that act in training only"
+)
+#: Largest difference of dev scores (x100) of a model and of what is loaded from its files: other
+#: passes and devices round otherwise.
+SAME_SCORE = 0.05
 #: Points of the loss curve.
 CURVE_POINTS = 100
 #: Seconds after which a checkpoint is saved even without a better model.
@@ -76,6 +84,7 @@ class Trainer:
         self.seed, self.dev = seed, dev
         self.folder = TrainingFolder(folder)
         self._built = method.state_dict()
+        self._layout = layout_of(student.model)
         own = method.own_steps(method.hyperparameters)
         rule = method.mixing(method.hyperparameters)
         changes = type(method).change_rows is not Method.change_rows
@@ -117,6 +126,7 @@ class Trainer:
             self._train()
             record = self.record
             self._load_best()
+            self._check_saved(record)
             self.folder.end(record)
         return record
 
@@ -129,6 +139,7 @@ class Trainer:
             self._saved_at = time.monotonic()
             self.student.train()
             self.method.train()
+            self._modules = dict(self.student.named_modules())
             with contextlib.closing(self.batches):
                 for step in range(first, self.steps):
                     self._step(step)
@@ -154,6 +165,18 @@ class Trainer:
             self.window.add(now, step)
             with torch.no_grad():
                 self.method.after_step(self.student, step)
+        self._check_mode(step)
+
+    def _check_mode(self, step: int) -> None:
+        """Raise TrainingError for a part of the student that is no longer in training mode."""
+        for name, module in self._modules.items():
+            if not module.training:
+                what = f"the encoder's {name}" if name else "the encoder"
+                raise TrainingError(
+                    f"{self.method.origin} leaves {what} in evaluation mode after step {step + 1}, "
+                    "so that the next steps have no dropout; call student.train() after its "
+                    "student.eval()"
+                )
 
     @contextlib.contextmanager
     def _named(self, step: int) -> Iterator[None]:
@@ -252,6 +275,8 @@ class Trainer:
             raise TrainingError(
                 f"no loss of {self.method.origin} up to step {done} depends on the encoder, so it learns nothing"
             )
+        if due and (part := changed_part(self._layout, self.student.model)):
+            raise TrainingError(f"{self.method.origin} changes the encoder: {part}; {NOT_SAVED}")
         keep = False
         if due:
             score = float(self.dev(self.student.embed))
@@ -372,6 +397,25 @@ class Trainer:
                 f"the best model in {self.folder.path} is damaged: {error}; run the same command to train it again"
             ) from error
 
+    def _check_saved(self, record: TrainingRecord) -> None:
+        """Raise TrainingError unless the saved model has its dev score without the method.
+
+        It is read from its files, and runs by its modules on padded rows.
+        """
+        student = self.student
+        cuda = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=cuda):
+            saved = Student.load(self.folder.best, student.pooling.name, found=student.found)
+        saved.packing = None
+        score = float(self.dev(saved.to(self.device).embed))
+        kept = record.kept_score
+        if kept is not None and abs(score - kept) > SAME_SCORE:
+            raise TrainingError(
+                f"the model of {self.method.origin} has the dev score {kept:.2f} in its training, "
+                f"and {score:.2f} when it is loaded from its files: the method changes the encoder "
+                f"in a way that is not saved; {NOT_SAVED}"
+            )
+
 
 def build_method(
     kind: type[Method],
@@ -400,9 +444,13 @@ def build_method(
             torch.manual_seed(derive_seed(axis="patches", seed=seed, stream=stream))
             _attach(student, steps.patches, data.media[stream], pretrained.get(stream))
     if kind.prepare is not Method.prepare:
+        layout = layout_of(student.model)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(axis="prepare", seed=seed, method=kind.name))
             method.prepare(student, Vocabulary.of(student.tokenizer, limit), models)
+        if part := changed_part(layout, student.model):
+            raise UserError(f"{kind.name}: prepare changes the encoder: {part}; {NOT_SAVED}")
+        student.look_again()
     method = method.to(student.device)
     if student.pooling.head:
         head = method.test_head()

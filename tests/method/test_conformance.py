@@ -62,6 +62,24 @@ MISTAKES = {
         "answers to a plan",
         "pooling() is never called",
     ),
+    "evaluation mode": (
+        (
+            "    def loss_terms",
+            "    def after_step(self, student, step):\n        student.eval()\n\n    def loss_terms",
+        ),
+        "the encoder",
+        "@paper: a step leaves the encoder in evaluation mode",
+    ),
+    "wrapped module": (
+        (
+            "    def loss_terms",
+            "    def prepare(self, student, vocabulary, models):\n"
+            "        part = student.model.encoder.layer[0].output\n"
+            "        part.dense = torch.nn.Sequential(part.dense)\n\n    def loss_terms",
+        ),
+        "the encoder",
+        "@paper: prepare() changes the encoder: encoder.layer.0.output.dense (Linear) is now Sequ",
+    ),
     "unread": (
         ('    terms = ("text",)', '    terms = ("text",)\n    Hyperparameters = Values'),
         "values",
@@ -178,8 +196,24 @@ def test_a_good_file_passes_with_a_line_a_check(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(GOOD)
     done = check(tmp_path / "mine.py")
     assert done.exit_code == 0, done.output
-    assert len(done.output.splitlines()) == 7
+    assert len(done.output.splitlines()) == 8
     assert all(line.startswith("ok    mine: ") for line in done.output.splitlines())
+
+
+def test_a_value_that_is_read_in_a_hook_is_read(tmp_path: Path) -> None:
+    code = GOOD.replace(
+        '    terms = ("text",)', '    terms = ("text",)\n    Hyperparameters = Values'
+    )
+    hook = """
+    def prepare(self, student, vocabulary, models):
+        student.model.embeddings.register_forward_hook(
+            lambda module, inputs, states: states + self.hyperparameters.spare
+        )
+
+    def loss_terms"""
+    (tmp_path / "mine.py").write_text(code.replace("\n    def loss_terms", hook))
+    done = check(tmp_path / "mine.py")
+    assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

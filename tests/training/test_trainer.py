@@ -86,6 +86,19 @@ def trainer_of(folder: Path, method_class: type[Method], values: Any) -> Trainer
     return Trainer(student, method, data, TRAINING, seed=0, setting="toy", dev=dev, folder=folder)
 
 
+def scores_by_step(training: Trainer, score: Callable[[int], float]) -> None:
+    """Give a training its dev scores by their number, and its saved model the one that is kept."""
+
+    def dev(embed: object) -> float:
+        record = training.record
+        if record.dev_steps and record.dev_steps[-1] == TRAINING.steps:
+            assert record.kept_score is not None
+            return record.kept_score
+        return score(len(record.dev_steps) + 1)
+
+    training.dev = dev
+
+
 def weights(training: Trainer) -> dict[str, torch.Tensor]:
     return {**training.student.state_dict(), **training.method.state_dict()}
 
@@ -120,11 +133,11 @@ def test_the_weights_of_the_last_step_are_scored_where_these_are_asked_for(
     def falling(folder: str) -> Trainer:
         training = text_trainer(tmp_path / folder)
 
-        def dev(embed: object) -> float:
+        def score(step: int) -> float:
             last.append({name: value.clone() for name, value in weights(training).items()})
-            return -float(len(training.record.dev_steps))
+            return -float(step)
 
-        training.dev = dev
+        scores_by_step(training, score)
         return training
 
     whole = falling("whole")
@@ -344,7 +357,7 @@ def test_a_training_goes_on_from_what_is_whole_and_ends_the_same(
 
     def of_step(folder: Path) -> Trainer:
         training = text_trainer(folder)
-        training.dev = lambda embed: -abs(len(training.record.dev_steps) + 1 - best)
+        scores_by_step(training, lambda step: -abs(step - best))
         return training
 
     whole = of_step(tmp_path / "whole")
@@ -377,13 +390,12 @@ def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_befo
     def scored(scores: dict[int, float]) -> Trainer:
         training = text_trainer(tmp_path)
 
-        def dev(embed: object) -> float:
-            step = len(training.record.dev_steps) + 1
+        def score(step: int) -> float:
             if step == 2:
                 second.append({name: value.clone() for name, value in weights(training).items()})
             return scores[step]
 
-        training.dev = dev
+        scores_by_step(training, score)
         return training
 
     stopped_at(4, scored({1: 0.0, 2: 2.0, 3: 1.0, 4: 3.0}))
@@ -411,12 +423,11 @@ def test_checkpoints_are_saved_with_a_better_model_after_a_while_and_at_the_end(
     monkeypatch.setattr(trainer_module.time, "monotonic", lambda: now[0])
     training = text_trainer(tmp_path)
 
-    def dev(embed: object) -> float:
-        step = len(training.record.dev_steps) + 1
+    def score(step: int) -> float:
         now[0] += 61.0 if step == 5 else 1.0
         return -abs(step - 2)
 
-    training.dev = dev
+    scores_by_step(training, score)
     training.run()
     assert saved == [1, 2, 5, 8], "better at 1 and 2, a minute later at 5, the end at 8"
 
