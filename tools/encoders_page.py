@@ -416,13 +416,21 @@ def row_of(kind: str) -> Row:
 def layouts(encoder: Path) -> dict[str, list[Any]]:
     """Modules of sentence-transformers over an encoder of width 32, by what they are."""
     from sentence_transformers.sentence_transformer import modules as made
+    from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
     from transformers import AutoTokenizer
 
     torch.manual_seed(0)
     read = AutoTokenizer.from_pretrained(encoder)
+    every_layer = {"output_hidden_states": True}
 
     def first() -> Any:
         return made.Transformer(str(encoder))
+
+    def words() -> Any:
+        return made.WordEmbeddings(WhitespaceTokenizer(WORDS), torch.randn(len(WORDS), 32))
+
+    def static() -> Any:
+        return made.StaticEmbedding(read.backend_tokenizer, embedding_dim=8)
 
     return {
         **{
@@ -440,30 +448,53 @@ def layouts(encoder: Path) -> dict[str, list[Any]]:
         "mean, dropout": [first(), made.Pooling(32, "mean"), made.Dropout(0.1)],
         "CNN, mean": [first(), made.CNN(32, 16), made.Pooling(48, "mean")],
         "LSTM, mean": [first(), made.LSTM(32, 16), made.Pooling(32, "mean")],
-        "static embedding": [made.StaticEmbedding(read.backend_tokenizer, embedding_dim=8)],
+        "weighted layers, mean": [
+            made.Transformer(str(encoder), config_kwargs=every_layer),
+            made.WeightedLayerPooling(32, num_hidden_layers=2, layer_start=1),
+            made.Pooling(32, "mean"),
+        ],
+        "static embedding": [static()],
+        "word embeddings, mean": [words(), made.Pooling(32, "mean")],
+        "word embeddings, LSTM, mean": [words(), made.LSTM(32, 16), made.Pooling(32, "mean")],
+        "word embeddings with weights, mean": [
+            words(),
+            made.WordWeights(WORDS, {"dog": 2.0, "the": 0.1}),
+            made.Pooling(32, "mean"),
+        ],
+        "bag of words": [made.BoW(WORDS)],
+        "router of static embeddings": [made.Router.for_query_document([static()], [static()])],
+        "router of an encoder and a static embedding": [
+            made.Router.for_query_document(
+                [static()], [first(), made.Pooling(32, "mean"), made.Dense(32, 8)]
+            )
+        ],
         "prompts, in the mean": [first(), made.Pooling(32, "mean")],
         "prompts, outside the mean": [first(), made.Pooling(32, "mean", include_prompt=False)],
     }
 
 
-def layout_rows() -> list[tuple[str, Tried]]:
-    """Save each layout by sentence-transformers, and try it by its modules."""
+def layout_folders(base: Path) -> dict[str, Path]:
+    """Save each layout by sentence-transformers: its folder, by what it is."""
     from sentence_transformers import SentenceTransformer
 
+    encoder = base / "encoder"
+    small("bert", encoder)
+    folders = {}
+    for name, modules in layouts(encoder).items():
+        folder = base / name.replace(" ", "-")
+        prompts: dict[str, Any] = {}
+        if "prompts" in name:
+            prompts = {"prompts": {"query": "the red "}, "default_prompt_name": "query"}
+        SentenceTransformer(modules=modules, device="cpu", **prompts).save(str(folder))
+        folders[name] = folder
+    return folders
+
+
+def layout_rows() -> list[tuple[str, Tried]]:
+    """Try each layout by its modules."""
     with tempfile.TemporaryDirectory() as base, quiet():
-        encoder = Path(base, "encoder")
-        small("bert", encoder)
-        rows = []
-        for name, modules in layouts(encoder).items():
-            folder = Path(base, name.replace(" ", "-"))
-            prompts = (
-                {"prompts": {"query": "the red "}, "default_prompt_name": "query"}
-                if "prompts" in name
-                else {}
-            )
-            SentenceTransformer(modules=modules, device="cpu", **prompts).save(str(folder))
-            rows.append((name, tried(folder, "modules", by_modules)))
-    return rows
+        folders = layout_folders(Path(base))
+        return [(name, tried(folder, "modules", by_modules)) for name, folder in folders.items()]
 
 
 _HEAD = """# Encoders: which families were tried

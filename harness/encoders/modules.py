@@ -11,7 +11,7 @@ Nothing here imports torch or transformers before it is called: plans read these
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 #: another package
 _LIBRARY, _ACTIVATIONS = "sentence_transformers.", "torch."
 _SWITCH = "pooling_mode_"
+#: modules that send a text to one of several lists of modules; the second is the older name
+_ROUTERS = ("Router", "Asym")
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,42 @@ def listed_modules(folder: Path) -> tuple[ListedModule, ...]:
         )
     except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise _unreadable(file, error) from error
+    _check_paths(file, modules)
+    return modules
+
+
+def all_modules(folder: Path) -> tuple[ListedModule, ...]:
+    """Return a folder's listed modules, and those to which a Router among them sends texts.
+
+    Raises UserError for a damaged list.
+    """
+    modules = list(listed_modules(folder))
+    for module in modules:  # which grows: a route may begin with a Router
+        if module.kind in _ROUTERS:
+            modules += _routed_modules(folder, module)
+    return tuple(modules)
+
+
+def _routed_modules(folder: Path, router: ListedModule) -> list[ListedModule]:
+    place = folder / router.path
+    files = [place / name for name in ("router_config.json", "config.json")]
+    file = next((file for file in files if file.is_file()), files[0])
+    types = read_settings(file).get("types", {})
+    if not isinstance(types, dict):
+        raise UserError(f"{file} has no table of types; {RESTORE}")
+    modules = [
+        ListedModule(str(kind), Path(router.path, name).as_posix()) for name, kind in types.items()
+    ]
+    _check_paths(file, modules)
+    return [module for module in modules if Path(module.path) != Path(router.path)]
+
+
+def _check_paths(file: Path, modules: Iterable[ListedModule]) -> None:
     for module in modules:
         if Path(module.path).is_absolute() or ".." in Path(module.path).parts:
             raise UserError(
                 f"{file} names the module {module.path} outside the folder; correct its path"
             )
-    return modules
 
 
 def transformer_folder(folder: Path) -> Path:
@@ -82,7 +114,7 @@ def transformer_folder(folder: Path) -> Path:
 
 def module_files(folder: Path) -> Iterator[Path]:
     """Yield the files in the sub-folders of a folder's modules, descriptions excepted."""
-    for path in {module.path for module in listed_modules(folder)} - {"", "."}:
+    for path in {module.path for module in all_modules(folder)} - {"", "."}:
         for file in (folder / path).rglob("*"):
             if not file.is_dir() and file.suffix != ".md" and not file.name.startswith("."):
                 yield file
@@ -92,7 +124,7 @@ def refuse_code(folder: Path) -> None:
     """Raise UserError for a module or activation that is code from outside sentence-transformers
     and torch.
     """
-    for module in listed_modules(folder):
+    for module in all_modules(folder):
         settings = (
             read_settings(folder / module.path / "config.json") if module.kind == "Dense" else {}
         )

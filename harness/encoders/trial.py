@@ -12,7 +12,9 @@ Nothing here imports torch before a model is tried: plans look up what is known.
 
 from __future__ import annotations
 
+import inspect
 import json
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -30,6 +32,8 @@ from harness.sources import digest, installed
 if TYPE_CHECKING:
     import numpy as np
 
+log = logging.getLogger(__name__)
+
 #: a student, or modules of sentence-transformers
 Tried = TypeVar("Tried", bound=Any)
 #: how the rows of a batch pass the model; rows of equal length need no padding
@@ -39,7 +43,7 @@ LONGEST = 512
 #: libraries that a model's vectors depend on
 _LIBRARIES = ("torch", "transformers", "tokenizers", "sentence-transformers")
 #: token ids of rows of one, some and many tokens, small enough for any vocabulary
-_ROWS = ((5,), (6, 7, 8), (5, 9, 7, 6, 8, 9, 5), (8, 6))
+ROWS_OF_IDS = ((5,), (6, 7, 8), (5, 9, 7, 6, 8, 9, 5), (8, 6))
 #: words of a sentence of the trial, and tokens at which its longest one is cut
 _FEW, _MANY = 6, 24
 #: largest difference of equal vectors, and smallest of different ones, relative to the largest
@@ -55,7 +59,9 @@ class TrialFindings:
     functions. `types` are the token types of a row's first token, of those within, and of its last.
     Sentences of tests are cut at `longest` tokens. The others are differences relative to the
     largest value: of a sentence's vector alone and in a batch, of vectors of sentences that differ
-    in their first or last word, and of two vectors in training.
+    in their first or last word, and of two vectors in training. `by_task` says whether a model of
+    sentence-transformers has other vectors of queries or documents than of sentences. `remarks` are
+    what a user should know of how the model was read.
     """
 
     rows: RowsOfBatch = "padded"
@@ -67,11 +73,14 @@ class TrialFindings:
     first_word: float = 0.0
     last_word: float = 0.0
     views: float = 0.0
+    by_task: bool = False
+    remarks: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, note: Mapping[str, Any]) -> Self:
         values = {name: note[name] for name in cls.__dataclass_fields__}
-        return cls(**{**values, "types": tuple(values["types"])})
+        lists = {name: tuple(values[name]) for name in ("types", "remarks")}
+        return cls(**{**values, **lists})
 
 
 @dataclass(frozen=True)
@@ -120,6 +129,8 @@ def tried(key: TrialKey, what: str, make: Callable[[TrialFindings | None], Tried
         made = make(known)
     except UserError as error:
         raise UserError(f"the {what} {key.folder} cannot be used: {error}") from error
+    for line in made.found.remarks:
+        log.warning("%s %s: %s", what, key.folder, line)
     if known is None:
         key.keep(made.found)
     return made
@@ -211,12 +222,13 @@ def _try_rows(student: Any, texts: Sequence[str], rows: Sequence[Sequence[int]])
             f"its last layer has {states} vectors for {len(rows[0])} tokens; use the pooling cls"
         )
     alone = torch.cat([student.vectors([row]) for row in rows])
+    _check_plain(student, texts, rows, alone)
     together = student.vectors(rows)
     if _far(alone, together) > _CLOSE:
         student.found = replace(student.found, rows="equal lengths")
     elif not any(student.found.types):
         with_pad = [(5, pad, 7, 6)] if isinstance(pad, int) and pad >= 0 else []
-        student.packing = packing_of(student.model, [*_ROWS, *with_pad, *filter(None, rows)])
+        student.packing = packing_of(student.model, [*ROWS_OF_IDS, *with_pad, *filter(None, rows)])
         if packing := student.packing:
             student.found = replace(
                 student.found, rows="packed", position=packing.first, direct=bool(packing.layers)
@@ -224,6 +236,31 @@ def _try_rows(student: Any, texts: Sequence[str], rows: Sequence[Sequence[int]])
     student.found = _measured(
         student.found, texts, alone.double().numpy(), student.vectors(rows).double().numpy()
     )
+
+
+def _check_plain(
+    student: Any, texts: Sequence[str], rows: Sequence[Sequence[int]], alone: Any
+) -> None:
+    """Raise UserError unless the vectors of single texts, (n, d), are those of plain transformers.
+
+    Plain are all inputs that the tokenizer gives, in the model's own forward pass, pooled.
+    """
+    from harness.encoders.packed import padded_forward
+
+    known_inputs = inspect.signature(student.model.forward).parameters
+    for text, row, vector in zip(texts, rows, alone, strict=True):
+        if not row:
+            continue  # transformers computes nothing from no token
+        encoded = student.tokenizer(text, truncation=True, max_length=len(row), return_tensors="pt")
+        inputs = {name: value for name, value in encoded.items() if name in known_inputs}
+        layers = padded_forward(student.model, inputs, all_layers=student.pooling.all_layers)
+        plain = student.pooling(layers, encoded["attention_mask"])
+        is_finite = bool(plain.isfinite().all())  # else it is refused as such, below
+        if is_finite and _far(plain[0], vector) > _CLOSE:
+            raise UserError(
+                f"its vector of the sentence '{text[:40]}' is not that of transformers with all "
+                f"that its tokenizer gives ({', '.join(inputs)}); use another encoder"
+            )
 
 
 def try_modules(
@@ -251,11 +288,21 @@ def try_modules(
                     replace(found, rows="equal lengths"),
                     embed(texts, "equal lengths"),
                 )
+            found = replace(found, by_task=_depends_on_task(model, texts))
         except UNREADABLE as error:
             raise UserError(
                 f"it fails on sentences of the trial: {first_line(error)}; correct the folder"
             ) from error
     return _measured(found, texts, alone, together)
+
+
+def _depends_on_task(model: Any, texts: Sequence[str]) -> bool:
+    """Whether `encode_query` or `encode_document` gives other vectors than `encode`, as of a Router."""
+    plain, *others = (
+        encode(texts, batch_size=1, show_progress_bar=False)
+        for encode in (model.encode, model.encode_query, model.encode_document)
+    )
+    return any(vectors.shape != plain.shape or _far(plain, vectors) > _CLOSE for vectors in others)
 
 
 def _measured(

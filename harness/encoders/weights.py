@@ -1,9 +1,7 @@
-"""Strict reading of model folders of transformers: every weight and every token comes from the
-folder.
+"""Strict reading of model folders of transformers: every weight comes from the folder.
 
-transformers itself initialises missing weights at random, and without a vocabulary maps every word
-to the unknown token; here both are errors. Code in a folder is executed only if the folder is
-trusted.
+transformers itself initialises missing weights at random; here that is an error. Code in a folder
+is executed only if the folder is trusted.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import copy
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from pickle import UnpicklingError
@@ -23,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 
 from harness.encoders.contents import FULL, account_for
 from harness.encoders.foreign_code import without_foreign_code
-from harness.encoders.modules import listed_modules, read_settings, transformer_folder
+from harness.encoders.modules import all_modules, read_settings, transformer_folder
 from harness.errors import UserError, first_line
 from harness.files import open_regular, read_regular
 from harness.formatting import first_of
@@ -131,22 +129,19 @@ _RATES = (
 
 def load_encoder(
     folder: Path, *, pooler: bool, trusted: bool = False, rates: tuple[float, float] = (-1.0, -1.0)
-) -> tuple[Any, Any]:
-    """Read encoder and tokenizer of a model folder, the former in float32.
+) -> Any:
+    """Read the encoder of a model folder in float32, that of T5 without its decoder.
 
     `pooler` says whether the weights of its pooler count, `trusted` whether code in the folder may
     be executed. `rates` of dropout, of states and of attention, replace those of the configuration,
-    -1 keeps them. Raises one of UNREADABLE for a folder that cannot be read, for weights that are
-    missing or do not belong to the encoder, and for a missing vocabulary; UserError for a folder of
-    sentence-transformers without an encoder, and for dropout that it lacks.
+    -1 keeps them. Raises one of UNREADABLE for a folder that cannot be read, and for weights that
+    are missing or do not belong to the encoder; UserError for a folder of sentence-transformers
+    without an encoder, and for dropout that it lacks.
     """
-    import torch
-    from transformers import AutoModel
-
     folder = transformer_folder(folder)
     check_configuration(folder, trusted=trusted)
     options = {"local_files_only": True, "trust_remote_code": trusted}
-    config = _readable_config(folder, options)
+    config, reader = _reader(folder, options)
     changed = dict[str, float]()
     for kind, names, rate in zip(("dropout", "attention_dropout"), _RATES, rates, strict=True):
         own = [name for name in names if isinstance(getattr(config, name, None), int | float)]
@@ -156,58 +151,46 @@ def load_encoder(
             )
         changed |= dict.fromkeys(own, rate) if rate >= 0 else {}
     with strict_weights(pooler=pooler):
-        model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **options, **changed)
-    return model, load_tokenizer(folder, trusted=trusted)
+        return reader.from_pretrained(str(folder), **options, **changed)
 
 
-def load_tokenizer(folder: Path, *, trusted: bool = False) -> Any:
-    """Read the tokenizer of a model folder alone. Raises as `load_encoder`."""
-    from transformers import AutoTokenizer
+def _reader(folder: Path, options: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The configuration of a model and the class that reads it: AutoModel, or the encoder of an
+    encoder-decoder such as T5.
 
-    folder = transformer_folder(folder)
-    with known_vocabulary(folder):
-        tokenizer = AutoTokenizer.from_pretrained(
-            str(folder), local_files_only=True, trust_remote_code=trusted
-        )
-    check_tokenizer(folder, tokenizer)
-    if tokenizer.pad_token_id is None:
-        raise UserError(
-            f"the tokenizer in {folder} has no pad token, which batches need; set "
-            'one in its tokenizer_config.json ("pad_token")'
-        )
-    return tokenizer
-
-
-def _readable_config(folder: Path, options: Mapping[str, Any]) -> Any:
-    """The configuration of a model. Raises UserError for one that is not an encoder of text alone."""
+    Raises UserError for a model without an encoder of text alone.
+    """
+    import transformers
     from transformers import AutoConfig, AutoModel
 
     config = AutoConfig.from_pretrained(str(folder), **options)
     model = AutoModel._model_mapping.get(type(config), None)
     first = model[0] if isinstance(model, tuple) else model
-    inputs = getattr(first, "main_input_name", "input_ids")
-    paired = getattr(
-        type(config), "is_encoder_decoder", False
-    )  # a half of a pair says False of itself
-    if (
-        config.is_encoder_decoder
-        or paired
-        or inputs != "input_ids"
-        or config.get_text_config() is not config
-    ):
-        name = first.__name__ if first else config.model_type
-        raise UserError(
-            f"the model in {folder} is a {name}, which cannot encode text on its own; give an encoder such as BERT or "
-            "RoBERTa"
-        )
-    return config
+    name = first.__name__ if first else config.model_type
+    is_text_alone = (
+        getattr(first, "main_input_name", "input_ids") == "input_ids"
+        and config.get_text_config() is config
+    )
+    # an encoder-decoder's class says so too where the configuration is of its encoder alone
+    is_pair = config.is_encoder_decoder or getattr(type(config), "is_encoder_decoder", False)
+    encoder = getattr(transformers, name.removesuffix("Model") + "EncoderModel", None)
+
+    if is_text_alone and not is_pair:
+        return config, AutoModel
+    if is_text_alone and encoder is not None:
+        return config, encoder
+    raise UserError(
+        f"the model in {folder} is a {name}, which cannot encode text on its own; give an encoder "
+        "such as BERT or RoBERTa"
+    )
 
 
 @contextmanager
 def strict_weights(*, pooler: bool) -> Iterator[None]:
-    """Raise UserError in this context if weights, with those of a `pooler`, do not fit the model
-    being loaded.
+    """Let transformers read models in float32, and raise UserError if weights, with those of a
+    `pooler`, do not fit the model being loaded.
     """
+    import torch
     from transformers import PreTrainedModel
     from transformers.utils import logging
 
@@ -216,6 +199,8 @@ def strict_weights(*, pooler: bool) -> Iterator[None]:
     # transformers reports missing weights only to its caller, which can be another library
     def checked(cls: Any, /, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
         kwargs |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
+        kwargs.pop("torch_dtype", None)
+        kwargs["dtype"] = torch.float32  # whatever the config.json names
         kwargs["attn_implementation"] = (
             "sdpa" if cls._supports_sdpa else "eager"
         )  # whatever the config.json names
@@ -248,7 +233,7 @@ def check_modules(folder: Path) -> None:
     was trained with.
     """
     account_for(folder, {path.name for path in _weight_files(folder)})
-    for path in {folder, *(folder / module.path for module in listed_modules(folder))}:
+    for path in {folder, *(folder / module.path for module in all_modules(folder))}:
         for file in _weight_files(path):
             for name, (_, kind) in _held(file).items():
                 if kind not in _FLOATS and not name.endswith(_BUFFERS):
@@ -360,35 +345,6 @@ def _held(path: Path) -> dict[str, tuple[Sequence[int], str]]:
     return {
         name: (value.shape, str(value.dtype).removeprefix("torch.")) for name, value in held.items()
     }
-
-
-def check_tokenizer(folder: Path, tokenizer: Any) -> None:
-    """Raise ValueError for a folder without its tokenizer's vocabulary, and for one of special
-    tokens only.
-    """
-    files = set(tokenizer.vocab_files_names.values())
-    if files and not any((folder / name).is_file() for name in files):
-        raise ValueError(_no_vocabulary(files))
-    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
-        raise ValueError("its vocabulary has special tokens only, so every word would be unknown")
-
-
-@contextmanager
-def known_vocabulary(folder: Path) -> Iterator[None]:
-    """Raise ValueError if reading a tokenizer fails in this context and the folder has no
-    vocabulary.
-    """
-    try:
-        yield
-    except UNREADABLE as error:
-        files = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
-        if not any(next(folder.glob(name), None) for name in files):
-            raise ValueError(_no_vocabulary(files)) from error
-        raise
-
-
-def _no_vocabulary(files: Collection[str]) -> str:
-    return f"it has no vocabulary ({' or '.join(sorted(files))}), so every word would be unknown"
 
 
 def _check(model: Any, info: Mapping[str, Any], pooler: bool, folder: Path) -> None:

@@ -134,9 +134,10 @@ class MTEBSuite(Suite):
 class MTEBModel:
     """An embedder as mteb's EncoderProtocol: cosine similarity, no normalisation.
 
-    mteb itself embeds with a model of sentence-transformers that has prompts, among which it
-    chooses. The length of the vectors matters to mteb's classifiers: to compare with published
-    scores of a model that normalises, normalise too.
+    mteb itself embeds with a model of sentence-transformers whose vectors depend on the task: it
+    chooses among the model's prompts, and between `encode_query` and `encode_document`. The length
+    of the vectors matters to mteb's classifiers: to compare with published scores of a model that
+    normalises, normalise too.
     """
 
     def __init__(self, embed: Embedder, name: str) -> None:
@@ -156,7 +157,7 @@ class MTEBModel:
         NotFiniteError.
         """
         library = self._embed.library
-        if library is None or not any(library.prompts.values()):
+        if library is None:
             texts = [text for batch in inputs for text in batch["text"]]
             return Embedded(self._embed, texts).rows(texts)
         from mteb.models.sentence_transformer_wrapper import SentenceTransformerEncoderWrapper

@@ -115,9 +115,10 @@ class Embedder:
     encodes each of s sentences n times with dropout active: (sentences, n, seed) -> (s, n, d)
     float32. `shared` is the method's space of images and captions and `teacher` the run's teacher
     of them. `trained_on` is None for a model that was not trained, or whose training is not known;
-    `library` is the model as sentence-transformers read it, if it did. Suites keep partial results
-    in the folder `keep`, and call `report` at the start of each task with its name, the number of
-    tasks done and their total.
+    `library` is a model of sentence-transformers whose vectors depend on the task, by a prompt or
+    by whether a text is a query or a document, or on what else is in a batch. Suites keep partial
+    results in the folder `keep`, and call `report` at the start of each task with its name, the
+    number of tasks done and their total.
     """
 
     embed: EmbedFunction

@@ -10,12 +10,13 @@ from harness.planning.plan import LEFT_ALONE, Plan, PlannedRun, check_left
 
 
 def with_tried_encoders(plan: Plan) -> Plan:
-    """A plan without the runs to do whose encoder cannot be used: `refused` says why. Raises
-    UserError if none is left.
+    """A plan without the runs to do whose encoder cannot be used: `refused` says why, and with
+    what trials say of the others. Raises UserError if none is left.
 
     An encoder is tried as the runs read it; a missing one is not.
     """
     refused, kept = dict(plan.refused), list[PlannedRun]()
+    remarks = list(plan.remarks)
     answers, unusable = dict[TrialKey, TrialFindings | UserError](), dict[str, UserError]()
     for run in plan.runs:
         try:
@@ -25,17 +26,19 @@ def with_tried_encoders(plan: Plan) -> Plan:
             ):
                 raise lost
             if run.state not in LEFT_ALONE and not run.experiment.encoder.missing:
-                _check(run, answers)
+                findings = _check(run, answers)
+                name = run.resolved.spec.encoder
+                remarks += [f"encoder {name}: {line}" for line in findings.remarks]
         except UserError as error:
             unusable[run.key] = error
             refused[str(run.resolved.spec).rpartition("/")[0]] = str(error)
         else:
             kept.append(run)
     check_left(kept, plan.skipped, refused)
-    return replace(plan, runs=tuple(kept), refused=refused)
+    return replace(plan, runs=tuple(kept), remarks=tuple(dict.fromkeys(remarks)), refused=refused)
 
 
-def _check(run: PlannedRun, answers: dict[TrialKey, TrialFindings | UserError]) -> None:
+def _check(run: PlannedRun, answers: dict[TrialKey, TrialFindings | UserError]) -> TrialFindings:
     """Look up or find what the trial of a run's encoder says. Raises UserError for one that cannot
     be used.
     """
@@ -59,6 +62,7 @@ def _check(run: PlannedRun, answers: dict[TrialKey, TrialFindings | UserError]) 
         raise found
     if trains and not found.views and max(key.rates) < 0:
         _check_views(run)
+    return found
 
 
 def _tried(key: TrialKey) -> TrialFindings:

@@ -164,7 +164,8 @@ def _weights(teacher: Experiment, store: Store, chunk: int | None, seat: Seat) -
 
 def _tokens(corpus: UsedCorpus, encoder: ModelSource, max_length: int, seat: Seat) -> None:
     """The tokens of a text corpus for one encoder and length."""
-    from harness.encoders.weights import load_tokenizer, reading
+    from harness.encoders.tokenizer import load_tokenizer
+    from harness.encoders.weights import reading
     from harness.runs.inputs import token_file
 
     with reading(

@@ -7,9 +7,11 @@ import json
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scripts import script
 
 from harness import registry
@@ -328,8 +330,6 @@ def test_errors_of_the_embedder_are_not_taken_for_missing_data() -> None:
 def test_scores_of_a_model_with_prompts_are_those_of_mteb(
     prompts: dict[str, str], default: str | None, tmp_path: Path
 ) -> None:
-    import mteb
-    from mteb.models.sentence_transformer_wrapper import SentenceTransformerEncoderWrapper
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
@@ -338,7 +338,16 @@ def test_scores_of_a_model_with_prompts_are_those_of_mteb(
         modules=modules, device="cpu", prompts=prompts, default_prompt_name=default
     )
     library.save(str(tmp_path / "model"))
-    model = SentenceModules.load(tmp_path / "model")
+    check_scores(tmp_path / "model", library)
+
+
+def check_scores(folder: Path, library: Any) -> None:
+    """The scores of a folder are those of mteb with the model that was saved there."""
+    import mteb
+    from mteb.models.sentence_transformer_wrapper import SentenceTransformerEncoderWrapper
+
+    model = SentenceModules.load(folder)
+    assert model.depends_on_task
     tasks = ["ToyMTEB-STS", "ToyMTEB-Retrieval"]
     ours = MTEBSuite(tasks).evaluate(Embedder(model.embed, library=model.model), None).scores
     for name in tasks:
@@ -350,3 +359,17 @@ def test_scores_of_a_model_with_prompts_are_those_of_mteb(
         assert ours[name]["main_score"] == pytest.approx(
             100 * theirs.task_results[0].get_score(), abs=1e-3
         )
+
+
+def test_a_router_embeds_queries_and_documents_as_mteb_calls_it(tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Router, StaticEmbedding
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(student_folder() / "tokenizer.json"))
+    torch.manual_seed(0)
+    routes = [StaticEmbedding(tokenizer, embedding_dim=16) for _ in range(2)]
+    router = Router.for_query_document([routes[0]], [routes[1]])
+    library = SentenceTransformer(modules=[router], device="cpu")
+    library.save(str(tmp_path / "model"))
+    check_scores(tmp_path / "model", library)
