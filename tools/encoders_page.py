@@ -272,17 +272,16 @@ def small(kind: str, folder: Path, reader: str = "AutoModel", **options: Any) ->
     }
     torch.manual_seed(0)
     config = CONFIG_MAPPING[kind](**{**chosen, **SPECIAL.get(kind, {}), **options})
-    if config.get_text_config() is not config or config.is_encoder_decoder:
+    encoder = encoder_class(kind) if config.is_encoder_decoder else None
+    if config.get_text_config() is not config or (config.is_encoder_decoder and encoder is None):
         config.save_pretrained(folder)  # it is refused by its configuration
         return str(config.architectures or type(config).__name__.replace("Config", "Model"))
+    build = encoder or getattr(transformers, reader).from_config
     with torch.device("meta"):
-        count = sum(
-            parameter.numel()
-            for parameter in getattr(transformers, reader).from_config(config).parameters()
-        )
+        count = sum(parameter.numel() for parameter in build(config).parameters())
     if count > MOST:
         raise ValueError(f"{count:,} parameters are more than {MOST:,}: SPECIAL lacks its sizes")
-    model = getattr(transformers, reader).from_config(config)
+    model = build(config)
     with (
         torch.no_grad()
     ):  # the usual deviation of 0.02 would leave vectors of different sentences almost equal
@@ -291,6 +290,15 @@ def small(kind: str, folder: Path, reader: str = "AutoModel", **options: Any) ->
                 parameter.normal_(std=0.3)
     model.save_pretrained(folder)
     return type(model).__name__
+
+
+def encoder_class(kind: str) -> Any:
+    """The class of an encoder-decoder's encoder alone, None where transformers has none."""
+    import transformers
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+    name = str(MODEL_MAPPING_NAMES[kind]).removesuffix("Model")
+    return getattr(transformers, f"{name}EncoderModel", None)
 
 
 def released_dropout(kind: str) -> str:
@@ -308,12 +316,14 @@ def released_dropout(kind: str) -> str:
 @torch.inference_mode()
 def alone(folder: Path, pooling: str) -> np.ndarray:
     """Vectors of SENTENCES by plain transformers, one at a time: the definition of the pooling."""
-    from transformers import AutoModel, AutoTokenizer
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-    read, model = (
-        AutoTokenizer.from_pretrained(folder),
-        AutoModel.from_pretrained(folder, dtype=torch.float32).eval(),
-    )
+    reader: Any = AutoModel
+    kind = AutoConfig.from_pretrained(folder).model_type
+    if encoder_class(kind) is not None:
+        reader = encoder_class(kind)
+    read = AutoTokenizer.from_pretrained(folder)
+    model = reader.from_pretrained(folder, dtype=torch.float32).eval()
     vectors = []
     for sentence in SENTENCES:
         output = model(**read(sentence, return_tensors="pt"), output_hidden_states=True)
@@ -508,6 +518,9 @@ one batch and compared with plain transformers, one sentence at a time.
 - **right**: equal up to rounding. **refused**: one line before any work, given below the table.
 - `packed`: sentences are computed without padding. `padded`: with it. `equal lengths`: vectors would depend on padding,
   so that sentences of equal length are embedded together.
+- Token ids are those of a folder's tokenizer.json: they are compared whenever a tokenizer is read, and the file is
+  followed, with a remark, where transformers builds another tokenizer for a class (`tests/encoders/test_oracles.py` has
+  twelve classes).
 - Dropout is the largest in the configuration of the type, as transformers releases it. SimCSE and the methods that
   extend it need dropout above 0.
 """
@@ -521,7 +534,8 @@ _BELOW = """
   licences, images and folders that `modules.json` does not list are without effect.
 - Tensors that the encoder does not use, unless transformers' own classes of the type add them (heads of masked language
   models, classifiers) or the papers' codes save them beside the encoder; missing tensors; a prefix of all names.
-- Models of pairs or of images, encoder-decoders, cross-encoders and sparse encoders.
+- Models of pairs or of images, cross-encoders and sparse encoders; encoder-decoders but T5's family, of which the encoder
+  is read.
 - The code of a repository, without `--trust-remote-code`; an attention from another repository. Whatever attention
   `config.json` names, the harness computes with PyTorch's (`sdpa`), or `eager` where a type has no other.
 """
