@@ -66,7 +66,8 @@ _KNOWN = (
         "ort_config.json",
         "onnx_config.json",
     ),
-    *("open_clip_*", "heads.safetensors"),
+    *("open_clip_*", "heads.safetensors", "wordembedding_config.json"),
+    *("whitespacetokenizer_config.json", "phrasetokenizer_config.json"),
 )
 #: names of files that can hold weights, or settings of these
 _DATA = (

@@ -147,15 +147,26 @@ def _texts(tokenizer: Any, longest: int) -> list[str]:
     words = sorted(
         (word for word in plain if word.isalpha()), key=lambda word: (len(word) < 3, word)
     ) or ["man", "dog"]
-    if callable(tokenizer):  # words that it does not know are the same tokens
-        words = list(
-            dict(zip(map(tuple, tokenizer(words)["input_ids"]), words, strict=True)).values()
-        )
+    words = _distinct_words(tokenizer, words)
     body, other = words[: max(1, min(_FEW, longest - 4))], words[-1]
     pad = getattr(tokenizer, "pad_token", None) or ""
     changed = [body, [other, *body[1:]], [*body[:-1], other]]
     others = [body[:1], body[1:3], [body[0], str(pad), other, body[0]], [], words[:_MANY] * _MANY]
     return [" ".join(each) for each in (*changed, *others)]
+
+
+def _distinct_words(tokenizer: Any, words: list[str]) -> list[str]:
+    """Words of different tokens, without those of none: unknown words are the same tokens, and
+    tokenizers of word embeddings leave out stop words.
+    """
+    if callable(tokenizer):
+        ids_of_words = tokenizer(words)["input_ids"]
+    elif hasattr(tokenizer, "tokenize"):
+        ids_of_words = [tokenizer.tokenize(word) for word in words]
+    else:
+        return words
+    by_ids = {tuple(ids): word for ids, word in zip(ids_of_words, words, strict=True) if ids}
+    return list(by_ids.values()) or words
 
 
 def try_student(student: Any, max_length: int, rates: tuple[float, float]) -> None:
