@@ -534,8 +534,8 @@ _BELOW = """
   licences, images and folders that `modules.json` does not list are without effect.
 - Tensors that the encoder does not use, unless transformers' own classes of the type add them (heads of masked language
   models, classifiers) or the papers' codes save them beside the encoder; missing tensors; a prefix of all names.
-- Models of pairs or of images, cross-encoders and sparse encoders; encoder-decoders but T5's family, of which the encoder
-  is read.
+- Models of pairs or of images, cross-encoders, sparse encoders, and encoder-decoders. Of T5's family the encoder is
+  read.
 - The code of a repository, without `--trust-remote-code`; an attention from another repository. Whatever attention
   `config.json` names, the harness computes with PyTorch's (`sdpa`), or `eager` where a type has no other.
 """
