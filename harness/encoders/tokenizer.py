@@ -93,11 +93,11 @@ def tokens_of_files() -> Iterator[list[str]]:
             refusals.append(error)  # AutoProcessor would catch it, and look for another class
             return tokenizer
 
-    PreTrainedTokenizerBase.from_pretrained = classmethod(read)  # type: ignore[method-assign]
+    PreTrainedTokenizerBase.from_pretrained = classmethod(read)
     try:
         yield remarks
     finally:
-        PreTrainedTokenizerBase.from_pretrained = classmethod(original)  # type: ignore[method-assign]
+        PreTrainedTokenizerBase.from_pretrained = classmethod(original)
     if refusals:
         raise refusals[0]
 
