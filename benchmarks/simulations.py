@@ -1,187 +1,319 @@
 """How often conclusions are wrong, and how often the seeds said to decide do decide, in simulated
 results.
 
-Scores are drawn from normal distributions whose differences are known, and concluded from by the
-harness's own functions. Tables beside print have the shape and the deviations of DALR's Table 1,
-printed with its one decimal as population deviations, which are the smaller ones.
+Scores are drawn from distributions whose differences are known, and concluded from by the harness's
+own functions. A share stands beside the level that is claimed. Tables beside print have the shape
+and the deviations of DALR's Table 1, printed with its one decimal as population deviations, which
+are the smaller ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
 
 import click
 import numpy as np
 
 from harness.metrics import Agreement, Column, Metric, Significance
 from harness.papers.published import Published, read_published
-from harness.reporting.seeds.cells import Cell, Label, Row, compared, contrast
+from harness.reporting.seeds.cells import Cell, Label, Row, compared
 from harness.reporting.tables.cells import FilledLine, LineOrigin, PaperCell, correct_verdicts
-from harness.stats import ALPHA, seeds_to_decide
+from harness.stats import ALPHA, paired_t_test, seeds_to_decide
 
-COLUMN, METRIC, MARGIN, SEEDS = Column("Avg", "spearman"), Metric("spearman"), 1.0, 5
-#: variants of one table; the deviation over seeds, and the correlation of two variants that share
-#: their batches
-VARIANTS, STD, CORRELATION = 8, 0.5, 0.9
+COLUMN, METRIC = Column("Avg", "spearman"), Metric("spearman")
+#: variants of one table
+VARIANTS = 8
+#: the margin beside print, in points
+MARGIN = 1.0
+#: the correlation of two rows that share their batches
+CORRELATION = 0.9
+#: half the width of an interval that is asked for, in points, and the seeds before the first look
+BAR, FIRST_SEEDS = 0.5, 5
 #: fewer seeds than this decide with more than the power asked for, as they are whole numbers
 FEWEST = 8
+#: a share, the level claimed, and what it is a share of
+Line = tuple[float, str, str]
 
 
-def cell(values: Sequence[float] | np.ndarray) -> Cell:
+class Design(NamedTuple):
+    """A table of variants and their baseline: seeds and deviations of both."""
+
+    name: str
+    base_seeds: int = 5
+    seeds: int = 5
+    base_std: float = 1.0
+    std: float = 1.0
+    paired: bool = False
+    heavy: bool = False
+
+
+DESIGNS = (
+    Design("5 seeds each"),
+    Design("5 seeds each, deviations 1 : 3", std=3.0),
+    Design("9 and 5 seeds, deviations 1 : 3", 9, 5, std=3.0),
+    Design("9 and 5 seeds, deviations 3 : 1", 9, 5, base_std=3.0),
+    Design("3 seeds each", 3, 3),
+    Design("9 seeds each, deviations 1 : 3", 9, 9, std=3.0),
+    Design("9 and 3 seeds, deviations 1 : 3", 9, 3, std=3.0),
+    Design("one missing seed: 5 and 4", 5, 4),
+    Design("5 seeds each, heavy tails", heavy=True),
+    Design("9 and 5 seeds, deviations 1 : 3, heavy tails", 9, 5, std=3.0, heavy=True),
+    Design("5 pairs", paired=True),
+    Design("5 pairs, deviations 1 : 3", std=3.0, paired=True),
+    Design("pairs, one missing seed: 5 and 4", 5, 4, paired=True),
+)
+
+
+class PrintDesign(NamedTuple):
+    """A table beside print: measured seeds, and their deviation as a share of print's."""
+
+    name: str
+    seeds: int
+    share: float
+
+
+PRINT_DESIGNS = (
+    PrintDesign("5 measured seeds", 5, 1.0),
+    PrintDesign("20 measured seeds, half of print's deviation", 20, 0.5),
+    PrintDesign("3 measured seeds, twice print's deviation", 3, 2.0),
+)
+
+
+def make_cell(values: np.ndarray) -> Cell:
     return Cell.of(dict(enumerate(map(float, values))))
 
 
-def row(name: str, values: np.ndarray, *, batches: str = "") -> Row:
-    made = cell(values)
-    return Row(
-        Label("paper", name, "wiki", "bert", ""), made.seeds, {COLUMN: made}, batches=batches
-    )
+def make_row(name: str, values: np.ndarray, batches: str) -> Row:
+    cell = make_cell(values)
+    label = Label("paper", name, "wiki", "bert", "")
+    return Row(label, cell.seeds, {COLUMN: cell}, batches=batches)
 
 
-def printed_table(off: float, rng: np.random.Generator) -> list[PaperCell]:
-    """The cells of a table whose measured means truly differ by `off` from the printed ones,
-    corrected.
-    """
+def draw(rng: np.random.Generator, size: tuple[int, ...], *, heavy: bool) -> np.ndarray:
+    """Values of mean 0 and deviation 1: normal, or of Student's t with 5 degrees of freedom."""
+    if heavy:
+        return rng.standard_t(5, size) / math.sqrt(5 / 3)
+    return rng.standard_normal(size)
+
+
+def simulate_table(
+    design: Design, difference: float, scale: float, rng: np.random.Generator
+) -> list[Cell]:
+    """The cells of variants that truly differ from their baseline, tested in one family."""
+    seeds = max(design.base_seeds, design.seeds)
+    noise = draw(rng, (VARIANTS + 1, seeds), heavy=design.heavy)
+    if design.paired:
+        shared = draw(rng, (1, seeds), heavy=design.heavy)
+        noise = math.sqrt(1 - CORRELATION) * noise + math.sqrt(CORRELATION) * shared
+
+    batches = "shared" if design.paired else ""
+    base_values = 70.0 + scale * design.base_std * noise[0, : design.base_seeds]
+    base = make_row("base", base_values, batches)
+    pairs = []
+    for number in range(1, VARIANTS + 1):
+        values = 70.0 + difference + scale * design.std * noise[number, : design.seeds]
+        pairs.append((make_row(f"variant-{number}", values, batches), base))
+    return [cell for *_, cell in compared(pairs, COLUMN, METRIC, family="variants")]
+
+
+def simulate_print(
+    design: PrintDesign, difference: float, rng: np.random.Generator
+) -> list[PaperCell]:
+    """The cells of a table whose measured means truly differ from the printed ones, corrected."""
     cells = {}
     for key, number in read_published().items():
-        if key[:2] == ("dalr", "T1") and number.summary and number.std:
-            draws = rng.normal(number.value, number.std, (2, SEEDS))
-            mean, std = round(draws[0].mean(), 1), round(draws[0].std(), 1)
-            cells[str(key)] = PaperCell(
-                Published(mean, std, SEEDS, star=False), cell(draws[1] + off), MARGIN
-            )
-    line = FilledLine(
-        Label("paper", "", "", "", ""), LineOrigin(), {}, cells, "", None, "", due=False
-    )
+        if key[:2] != ("dalr", "T1") or not (number.summary and number.std):
+            continue
+        printed = rng.normal(number.value, number.std, 5)
+        mean, std = round(printed.mean(), 1), round(printed.std(), 1)
+        measured = rng.normal(number.value + difference, design.share * number.std, design.seeds)
+        published = Published(mean, std, 5, star=False)
+        cells[str(key)] = PaperCell(published, make_cell(measured), MARGIN)
+
+    label = Label("paper", "", "", "", "")
+    line = FilledLine(label, LineOrigin(), {}, cells, "", None, "", due=False)
     correct_verdicts([line])
     return [*line.cells.values()]
 
 
-def own_table(off: float, std: float, correlation: float, rng: np.random.Generator) -> list[Cell]:
-    """The cells of variants that truly differ by `off` from their baseline, tested in one family."""
-    shared = rng.normal(0.0, std * correlation**0.5, SEEDS)
-    own = rng.normal(70.0, std * (1 - correlation) ** 0.5, (VARIANTS + 1, SEEDS))
-    batches = "shared" if correlation else ""
-    base, *rows = (
-        row(f"v{at}", own[at] + shared + off * (at > 0), batches=batches)
-        for at in range(VARIANTS + 1)
-    )
-    return [cell for *_, cell in compared([(each, base) for each in rows], COLUMN, METRIC)]
-
-
-def share(tables: int, wrong: Callable[[np.random.Generator], bool]) -> float:
+def share_of(number: int, is_wrong: Callable[[np.random.Generator], bool]) -> float:
     """The share of tables of which something is true, each with random numbers of its own."""
-    return sum(wrong(np.random.default_rng(at)) for at in range(tables)) / tables
+    return sum(is_wrong(np.random.default_rng(seed)) for seed in range(number)) / number
 
 
-def differs(cells: Sequence[PaperCell], *, corrected: bool = True) -> bool:
-    return any((one.differs.p if corrected else one.test.p) < ALPHA for one in cells if one.differs)
+def has_false_difference(design: Design, rng: np.random.Generator) -> bool:
+    return any(cell.holds for cell in simulate_table(design, 0.0, 0.5, rng))
 
 
-def reproduced(cells: Sequence[PaperCell]) -> bool:
-    return any(one.equal and one.equal.p < ALPHA for one in cells)
+def has_false_equality(design: Design, rng: np.random.Generator) -> bool:
+    """Whether a row is called equal whose true difference is its margin or more.
 
-
-def false_equal(cells: Sequence[Cell], off: float) -> bool:
-    equal = (one.equivalence for one in cells if one.verdict is Significance.EQUAL)
-    return any(test is not None and abs(off) >= test.margin for test in equal)
-
-
-def errors(tables: int) -> Iterator[tuple[str, float]]:
-    """The shares of tables with an error, by name."""
-    yield (
-        "beside print, nothing different: any 'differs' alone",
-        share(tables, lambda rng: differs(printed_table(0.0, rng), corrected=False)),
-    )
-    yield (
-        "beside print, nothing different: any 'differs'",
-        share(tables, lambda rng: differs(printed_table(0.0, rng))),
-    )
-    yield (
-        f"beside print, all {MARGIN:g} point apart: any 'reproduced'",
-        share(tables, lambda rng: reproduced(printed_table(MARGIN, rng))),
-    )
-    for name, correlation in (("independent", 0.0), ("paired", CORRELATION)):
-        yield (
-            f"{VARIANTS} {name} variants, nothing different: any 'better' or 'worse'",
-            share(
-                tables,
-                lambda rng, r=correlation: any(one.holds for one in own_table(0.0, STD, r, rng)),
-            ),
-        )
-    for std, correlation in ((STD, 0.99), (4 * STD, 0.999), (0.05, 0.0)):
-        off = max(0.1, std / 10)
-        yield (
-            f"{VARIANTS} variants, r = {correlation}, deviation {std:g}, all {off:g} apart: any false 'equal'",
-            share(
-                tables,
-                lambda rng, s=std, r=correlation, o=off: false_equal(own_table(o, s, r, rng), o),
-            ),
-        )
-
-
-def decided(grids: int, design: str) -> tuple[float, float]:
-    """The share of grids that the seeds said to decide do decide, and of those that no number
-    decides.
+    Deviations are small enough that rows are called equal at all.
     """
-    kept, never, right = 0, 0, 0
-    for at in count():
-        rng = np.random.default_rng(at)
-        effect, std = rng.uniform(0.0, 1.5), rng.uniform(0.3, 1.5)
-        values = rng.normal(70.0, std, SEEDS)
-        print_ = PaperCell(
-            Published(values.mean(), values.std(ddof=1), SEEDS, star=False), cell(values), 0.5
+    scale = 0.1 if design.paired else 0.05 / max(design.std, design.base_std)
+    difference = 0.1
+    for cell in simulate_table(design, difference, scale, rng):
+        is_equal = cell.verdict is Significance.EQUAL
+        if is_equal and cell.equivalence and difference >= cell.equivalence.margin:
+            return True
+    return False
+
+
+def is_reproduced(cell: PaperCell) -> bool:
+    return cell.equal is not None and cell.equal.is_significant
+
+
+def is_different(cell: PaperCell) -> bool:
+    is_significant = cell.differs is not None and cell.differs.is_significant
+    return is_significant and not is_reproduced(cell)
+
+
+def false_print_verdicts(design: PrintDesign, number: int) -> Iterator[Line]:
+    """The shares of tables beside print with a false verdict of each kind."""
+    level = f"{100 * ALPHA:g} %"
+
+    def has_false_difference(rng: np.random.Generator) -> bool:
+        return any(map(is_different, simulate_print(design, 0.0, rng)))
+
+    def has_false_reproduction(rng: np.random.Generator) -> bool:
+        return any(map(is_reproduced, simulate_print(design, MARGIN, rng)))
+
+    name = f"beside print, {design.name}"
+    share = share_of(number, has_false_difference)
+    yield share, level, f"{name}, nothing different: any '{Agreement.DIFFERS}'"
+    share = share_of(number, has_false_reproduction)
+    yield share, level, f"{name}, all {MARGIN:g} point off: any '{Agreement.REPRODUCED}'"
+
+
+def false_verdicts(number: int) -> Iterator[Line]:
+    """The shares of tables with a false verdict."""
+    level = f"{100 * ALPHA:g} %"
+    for design in DESIGNS:
+        share = share_of(number, partial(has_false_difference, design))
+        yield share, level, f"{design.name}, nothing different: any 'better' or 'worse'"
+    for design in DESIGNS:
+        share = share_of(number, partial(has_false_equality, design))
+        yield share, level, f"{design.name}, all as far off as the margin: any 'equal'"
+    for print_design in PRINT_DESIGNS:
+        yield from false_print_verdicts(print_design, number)
+
+
+class PowerDesign(NamedTuple):
+    """Comparisons of which the seeds that would decide are asked for."""
+
+    name: str
+    ratio: float
+    paired: bool
+    family: int
+
+
+POWER_DESIGNS = (
+    PowerDesign("independent, alone", 1.0, paired=False, family=1),
+    PowerDesign("paired, alone", 1.0, paired=True, family=1),
+    PowerDesign("independent, deviations 1 : 3, alone", 3.0, paired=False, family=1),
+    PowerDesign(f"independent, one of {VARIANTS}", 1.0, paired=False, family=VARIANTS),
+    PowerDesign(f"paired, one of {VARIANTS}", 1.0, paired=True, family=VARIANTS),
+    PowerDesign(f"independent, deviations 1 : 3, one of {VARIANTS}", 3.0, False, VARIANTS),
+)
+
+
+def decided(design: PowerDesign, number: int) -> float:
+    """The share of comparisons that the seeds said to decide do decide, in their family.
+
+    The other variants of the family do not differ from the baseline.
+    """
+    done = right = seed = 0
+    level = ALPHA / design.family
+    while done < number:
+        rng = np.random.default_rng(seed)
+        seed += 1
+        effect, std = rng.uniform(0.3, 1.5), rng.uniform(0.3, 1.0)
+        own_std = math.sqrt(2 * (1 - CORRELATION)) * std if design.paired else std
+        needed = seeds_to_decide(
+            effect,
+            own_std if design.paired else (design.ratio * std, std),
+            None,
+            alpha=level,
+            other="paired" if design.paired else "independent",
         )
-        apart = std * (2 * (1 - CORRELATION)) ** 0.5
-        if design == "print":
-            n = seeds_to_decide(
-                effect, std, 0.5, other=print_.sides[1] if print_.sides else "independent"
-            )
-        elif design == "paired":
-            n = seeds_to_decide(effect, apart, 0.5, other="paired")
-        else:
-            n = seeds_to_decide(effect, std, 0.5)
-        never += n is None
-        if n is None or not FEWEST <= n <= 400:
+        if needed is None or not FEWEST <= needed <= 200:
             continue
-        shared = rng.normal(0.0, std * CORRELATION**0.5, n) if design == "paired" else np.zeros(n)
-        a, b = (
-            rng.normal(0.0, (apart / 2**0.5) if design == "paired" else std, (2, n)) + shared
-        ) + 70.0
-        if design == "print":
-            number = values.mean()
-            one = PaperCell(print_.published, cell(a - 70.0 + number + effect), 0.5).judgement
-            right += one is not None and one.verdict is not Agreement.UNDECIDED
-        else:
-            batches = "shared" if design == "paired" else ""
-            found = contrast(
-                row("a", a + effect, batches=batches),
-                row("b", b, batches=batches),
-                COLUMN,
-                METRIC,
-                0.5,
-            )
-            right += found.verdict is not Significance.NONE
-        kept += 1
-        if kept == grids:
-            return right / grids, never / (at + 1)
-    raise AssertionError
+        sides = Design("", needed, needed, 1.0, design.ratio, paired=design.paired)
+        right += simulate_family(sides, effect, std, design.family, rng)
+        done += 1
+    return right / number
+
+
+def simulate_family(
+    design: Design, effect: float, std: float, family: int, rng: np.random.Generator
+) -> bool:
+    """Whether the first of a family's variants, the only one that differs, is found to differ."""
+    noise = draw(rng, (family + 1, design.seeds), heavy=False)
+    if design.paired:
+        shared = draw(rng, (1, design.seeds), heavy=False)
+        noise = math.sqrt(1 - CORRELATION) * noise + math.sqrt(CORRELATION) * shared
+    batches = "shared" if design.paired else ""
+    base = make_row("base", 70.0 + std * noise[0], batches)
+    pairs = []
+    for variant in range(family):
+        off = effect if variant == 0 else 0.0
+        values = 70.0 + off + std * design.std * noise[variant + 1]
+        pairs.append((make_row(f"variant-{variant}", values, batches), base))
+    first, *_ = compared(pairs, COLUMN, METRIC, family="variants")
+    return first[-1].holds
+
+
+def missed_by_stopping(number: int) -> float:
+    """The share of intervals that do not hold the true difference, after a rule for stopping.
+
+    After the first seeds, as many are run as promise an interval of the bar's width by their
+    deviation; then the test is made once, over all of them.
+    """
+    missed = 0
+    for seed in range(number):
+        rng = np.random.default_rng(seed)
+        std = rng.uniform(0.3, 1.2)
+        seeds = FIRST_SEEDS
+        differences = rng.normal(0.0, std, 400)
+        promised = differences[:FIRST_SEEDS].std(ddof=1)
+        while seeds < len(differences) and half_width(promised, seeds) > BAR:
+            seeds += 1
+        test = paired_t_test([*differences[:seeds]], [0.0] * seeds)
+        missed += test is not None and test.p < ALPHA
+    return missed / number
+
+
+def half_width(std: float, seeds: int) -> float:
+    """Half the width of the 95 % interval of the mean of some seeds with a deviation."""
+    from harness.stats.t_tests import quantile
+
+    return quantile(float(seeds - 1), 1 - ALPHA / 2) * std / math.sqrt(seeds)
+
+
+def all_lines(number: int) -> Iterator[Line]:
+    """Every share that is printed."""
+    yield from false_verdicts(number)
+    for design in POWER_DESIGNS:
+        share = decided(design, number)
+        yield share, "80 %", f"{design.name}: decided by the seeds that were said to decide"
+    rule = f"{FIRST_SEEDS} seeds, then the fewest that promise an interval of ±{BAR:g} points"
+    yield (
+        missed_by_stopping(number),
+        f"{100 * ALPHA:g} %",
+        f"{rule}: 95 % interval without the truth",
+    )
 
 
 @click.command(help=__doc__)
-@click.option("--number", default=1000, show_default=True, help="Tables, and grids of each design.")
+@click.option("--number", default=1000, show_default=True, help="Tables of each design.")
 def main(number: int) -> None:
-    """Print the shares."""
-    click.echo(f"Share of {number} tables (the level is {100 * ALPHA:g} %):")
-    for name, found in errors(number):
-        click.echo(f"  {100 * found:5.1f} %  {name}")
-    click.echo(f"Share of {number} grids decided by the seeds that are said to decide 80 %:")
-    for design in ("independent", "paired", "print"):
-        found, never = decided(number, design)
-        click.echo(
-            f"  {100 * found:5.1f} %  {design}; no number of seeds decides {100 * never:.0f} % of grids"
-        )
+    """Print the shares as a table of Markdown."""
+    click.echo(f"| share of {number:,} simulated | claimed | |\n| ---: | ---: | --- |")
+    for share, claimed, name in all_lines(number):
+        click.echo(f"| {100 * share:.1f} % | {claimed} | {name} |")
 
 
 if __name__ == "__main__":

@@ -154,11 +154,21 @@ def interval_text(
     return f"{text(low, digits)} to {text(high, digits)}"
 
 
+#: levels of significance that a rounded p-value must not seem to reach
+_LEVELS = (0.05, 0.01, 0.001)
+
+
 def p_value(p: float) -> str:
-    """`p = 0.0235`, `p = 0.42` or `p < 0.0001`."""
+    """`p = 0.0235`, `p = 0.42` or `p < 0.0001`; `p < 0.05` where rounding would give 0.0500, so that
+    the text never contradicts a verdict.
+    """
     if p < 0.0001:
         return "p < 0.0001"
-    return f"p = {fixed(p, 2 if p >= 0.1 else 4)}"
+    text = fixed(p, 2 if p >= 0.1 else 4)
+    for level in _LEVELS:
+        if p < level <= float(text):
+            return f"p < {level:g}"
+    return f"p = {text}"
 
 
 def count_of(number: int, thing: str) -> str:

@@ -88,11 +88,14 @@ Metrics = Mapping[str, Mapping[str, Metric]]
 class Significance(StrEnum):
     """A mean against that of another variant, by a t-test at a level of significance.
 
-    EQUAL: no difference is shown, and two one-sided tests show that it is within a margin.
+    BETTER_ALONE, WORSE_ALONE: significant alone, but not after the correction in its family. EQUAL:
+    no difference is shown, and two one-sided tests show that it is within a margin.
     """
 
     BETTER = "better"
     WORSE = "worse"
+    BETTER_ALONE = "better alone"
+    WORSE_ALONE = "worse alone"
     EQUAL = "equal"
     NONE = "not significant"
 

@@ -17,7 +17,7 @@ from harness.formatting import fixed, p_value
 from harness.metrics import AVERAGE, AuditVerdict
 from harness.papers.audit import verdict_of
 from harness.papers.published import OWN, Paper, Published, PublishedKey, PublishedNumbers
-from harness.stats import ALPHA, Summary, holm, t_test_from_summaries
+from harness.stats import ALPHA, CORRECTION, Summary, t_test_from_summaries
 
 #: Smaller differences come from binary arithmetic, not from the printed decimals.
 EPSILON = 1e-9
@@ -281,7 +281,7 @@ def _table_stars(where: tuple[str, str], members: Sequence[Printed]) -> Iterator
     if several:
         most = max(map(len, several))
         claim = (
-            "Each star is still significant after Holm's correction over the tests "
+            f"Each star is still significant after {CORRECTION.name} over the tests "
             f"against one number (up to {most})."
         )
         flaws = [flaw for family in several for flaw in _lost(family)]
@@ -290,10 +290,10 @@ def _table_stars(where: tuple[str, str], members: Sequence[Printed]) -> Iterator
 
 
 def _lost(family: Sequence[tuple[Printed, Printed]]) -> Iterator[Flaw]:
-    adjusted = holm([test.p if (test := contrast(*pair)) else 1.0 for pair in family])
+    adjusted = CORRECTION.adjust([test.p if (test := contrast(*pair)) else 1.0 for pair in family])
     for pair, p in zip(family, adjusted, strict=True):
         if pair[0].number.star and p >= ALPHA:
-            yield Flaw(f"{_tested(*pair)}; after Holm {p:.2g}")
+            yield Flaw(f"{_tested(*pair)}; after {CORRECTION.short} {p:.2g}")
 
 
 def _rivals(cell: Printed, cells: Sequence[Printed], method: str) -> list[Printed]:
@@ -353,7 +353,8 @@ def _misquoted(cell: Printed, origins: Sequence[Printed]) -> Flaw | None:
 
 
 def _p_of(away: float, stds: Sequence[float], counts: Sequence[int]) -> float:
-    test = t_test_from_summaries(*map(Summary, (away, 0.0), stds, counts))
+    sides = map(Summary, (away, 0.0), stds, counts)
+    test = t_test_from_summaries(*sides, equal_variance=True)  # the papers' own test
     return 1.0 if test is None else test.p
 
 

@@ -28,6 +28,7 @@ from harness.reporting.seeds.wording import judged
 from harness.reporting.tables.filled import filled_tables
 from harness.reporting.tables.grids import Grid, summary_text
 from harness.reporting.tables.paper_grids import paper_grid
+from harness.stats import CORRECTION
 from harness.store import Result, metrics_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,13 +53,21 @@ def of_field(row: Row) -> bool:
 def verdicts(rows: Iterable[Row], column: Column) -> Iterator[str]:
     """Sentences on which variants differ from SimCSE, alone and in their families."""
     cells = {row.label: row.cells[column] for row in rows if row.cells[column].test}
-    sides = {Significance.BETTER: "Better than", Significance.WORSE: "Worse than"}
-    for verdict, said in sides.items():
-        mine = {f"`{label}`": cell for label, cell in cells.items() if cell.verdict is verdict}
-        if names := [name for name, cell in mine.items() if cell.holds]:
+    sides = (
+        ("Better than", Significance.BETTER, Significance.BETTER_ALONE),
+        ("Worse than", Significance.WORSE, Significance.WORSE_ALONE),
+    )
+    for said, verdict, before_correction in sides:
+        names = [f"`{label}`" for label, cell in cells.items() if cell.verdict is verdict]
+        if names:
             yield f"- {said} SimCSE: {', '.join(names)}."
-        if alone := [f"{name} ({judged(cell, 2)})" for name, cell in mine.items() if cell.is_alone]:
-            yield f"- {said} SimCSE only before Holm's correction: {', '.join(alone)}."
+        alone = [
+            f"`{label}` ({judged(cell, 2)})"
+            for label, cell in cells.items()
+            if cell.verdict is before_correction
+        ]
+        if alone:
+            yield f"- {said} SimCSE only before {CORRECTION.name}: {', '.join(alone)}."
     open_ones = (Significance.EQUAL, Significance.NONE)
     if names := [
         f"`{label}` ({judged(cell, 2)})"
@@ -98,7 +107,7 @@ def tiny() -> Iterator[str]:
         [
             f"ToySTS, Spearman x 100, {seeds}",
             "`@paper`",
-            "difference to `simcse` (95 % interval), p after Holm's correction",
+            f"difference to `simcse` (95 % interval), p after {CORRECTION.name}",
             "`@official`",
         ],
         rows,
@@ -173,7 +182,7 @@ def small() -> Iterator[str]:
         "seeds",
         "STS-B",
         "Avg of 7 STS",
-        "difference to `simcse` (95 % interval), p after Holm's correction",
+        f"difference to `simcse` (95 % interval), p after {CORRECTION.name}",
         "text to image R@10",
     ]
     yield from table(head, rows)
@@ -214,7 +223,7 @@ def field() -> Iterator[str]:
             f"profile `{profile}`, setting `{setting}`",
             "seeds",
             said,
-            "less `simcse` (95 %), Holm's p",
+            f"less `simcse` (95 %), {CORRECTION.short}'s p",
         ]
         yield from table(
             head,
@@ -291,14 +300,11 @@ def teacher() -> Iterator[str]:
     found = ""
     for (said, variant), before in zip(steps, [None, *steps], strict=False):
         cell, shown = known[variant].cells[column], ""
-        if (
-            before
-            and (
-                tested := contrast(known[variant], known[before[1]], column, one.metric(column))
-            ).test
-        ):
-            found = judged(tested, digits)
-            shown = f"{interval(tested.test, digits)}, {found}"
+        if before:
+            outcome = one.conclude(known[variant], known[before[1]], column)
+            if outcome.test:
+                found = outcome.words
+                shown = f"{interval(outcome.test, digits)}, {found}"
         rows.append([said, str(summary_text(cell.summary, digits)), shown])
     seeds = known["dalr"].cells[column].summary.n
     yield from table(["", f"Avg of 7 STS, {seeds} seeds", "more than the row above (95 %)"], rows)

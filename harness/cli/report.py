@@ -333,7 +333,7 @@ def _numbers(comparison: Comparison) -> Iterator[TextRow]:
 def power(effect: float, std: float, seeds: int | None) -> None:
     """Show how many seeds a difference needs.
 
-    Two-sided two-sample t-test at 0.05, equal numbers of seeds on both sides.
+    Welch's two-sided t-test at 0.05, equal numbers of seeds and deviations on both sides.
     """
     from harness.stats import detectable_difference, power_of_verdict, seeds_to_decide
 

@@ -279,6 +279,7 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield f"{run.state:9} {run.problem}"
     if line := _without_baseline(plan):
         yield line
+    yield from unequal_seeds_lines(plan)
     for state, note in dict.fromkeys((run.state, run.note) for run in plan.todo if run.note):
         runs = [run for run in plan.todo if run.note == note]
         changed = {"; ".join(run.changed) for run in runs}
@@ -328,6 +329,17 @@ def _without_baseline(plan: Plan) -> str:
     if len(plan.known.where(variant=[BASELINE], profile=[request.profile.name])):
         return ""
     return f"baseline  add {BASELINE} to the methods: without its runs in {plan.store.root} no gain is tested"
+
+
+def unequal_seeds_lines(plan: Plan) -> Iterator[str]:
+    """A line for each place in which variants would have unequal numbers of seeds."""
+    for place, variants in plan.unequal_seeds.items():
+        counts = ", ".join(f"{variant} {len(seeds)}" for variant, seeds in variants.items())
+        every = sorted(set().union(*variants.values()))
+        seeds = ",".join(map(str, every))
+        if every == list(range(len(every))):
+            seeds = str(len(every))
+        yield f"seeds     unequal in {place}: {counts}; `--seeds {seeds}` makes them equal"
 
 
 def _estimate(plan: Plan) -> Iterator[str]:

@@ -185,6 +185,27 @@ class Plan:
         return [f"{why} (needed by {first_of(each, NAMED)})" for why, each in concerned.items()]
 
     @property
+    def unequal_seeds(self) -> Mapping[str, Mapping[str, Collection[int]]]:
+        """The seeds that each variant will have where these are unequally many: by setting and
+        encoder, then by variant, those of finished runs among them.
+        """
+        runs, wanted = self.known.runs, {*self.request.wanted}
+        places: dict[str, dict[str, set[int]]] = {}
+        for run in self.runs:
+            spec = run.resolved.spec
+            if not run.resolved.trains or spec not in wanted:
+                continue
+            variants = places.setdefault(f"{spec.setting} / {spec.encoder}", {})
+            seeds = variants.setdefault(str(spec.variant), set())
+            seeds.add(spec.seed)
+            seeds.update(runs["seed"][runs["group"] == run.group].tolist())
+        return {
+            place: variants
+            for place, variants in places.items()
+            if len({len(seeds) for seeds in variants.values()}) > 1
+        }
+
+    @property
     def missing(self) -> list[Missing]:
         """All missing inputs of the runs to do, each once."""
         return list(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 from harness.formatting import for_csv
 from harness.method.naming import name_of
 from harness.reporting.seeds.cells import Cell, Label
+from harness.reporting.seeds.conclusion import Conclusion
 from harness.reporting.seeds.spent import BUDGET, SCORED
 from harness.reporting.seeds.summary import SummaryTable, shown_scores
 from harness.store import Frames, Result, frames_of, lines_of, metrics_of
@@ -23,14 +24,16 @@ from harness.store import Frames, Result, frames_of, lines_of, metrics_of
 if TYPE_CHECKING:
     import pandas
 
-#: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare
-#: with `against`. `design` is that of the t-test, `apart` the larger end of the 90 % interval: the
-#: two are at most so far apart, and equal where that is below the margin of "equal" (`p_equal`,
-#: before correction). `minus_published` and later columns compare with the paper; `p_equivalence`
-#: is from the tests for a difference within the `margin`. In a ranking, `mean` is a mean rank with
-#: its interval, and `flip` the chance that the variant `against` is ahead with other seeds.
-#: `weakened_by` says what weakens the score itself: a collapsed model, weights selected on a test,
-#: stale or incomplete runs.
+#: `difference`, `low`, `high`, `p` and `p_corrected` compare with `against`. `correction` names the
+#: correction and the family of its `tests`, `verdict` is that after it, `confounded_by` the control
+#: that explains the score of the better side, and `conclusion` all of this in words. `design` is
+#: that of the t-test, `apart` the larger end of the 90 % interval: the two are at most so far apart,
+#: and equal where that is below the margin of "equal" (`p_equal`, before correction).
+#: `minus_published` and later columns compare with the paper; `p_equivalence` is from the tests for
+#: a difference within the `margin`. In a ranking, `mean` is a mean rank with its interval, and
+#: `flip` the chance that the variant `against` is ahead with other seeds. `weakened_by` says what
+#: weakens the score itself: a collapsed model, weights selected on a test, stale or incomplete
+#: runs.
 COLUMNS = (
     *("table", "profile", "suite", "task", "part", "metric"),
     *("setting", "encoder", "variant", "overrides", "group", "seeds"),
@@ -43,9 +46,12 @@ COLUMNS = (
         "low",
         "high",
         "p",
-        "verdict",
-        "p_holm",
+        "p_corrected",
+        "correction",
         "tests",
+        "verdict",
+        "confounded_by",
+        "conclusion",
     ),
     *("design", "apart", "p_equal", "weakened_by"),
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
@@ -89,6 +95,9 @@ def summary_rows(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFiel
                 (column, row.cells[column]) for column in table.columns if column in row.cells
             ):
                 measured = measured_fields(cell, baseline.label.variant if baseline else None)
+                conclusion = block.against_baseline(row, column, table.metric(column))
+                if conclusion:
+                    measured |= _concluded(conclusion)
                 measured["weakened_by"] = str(row.weakness([column]))
                 yield {
                     "table": kind,
@@ -97,6 +106,11 @@ def summary_rows(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFiel
                     **column._asdict(),
                     **measured,
                 }
+
+
+def _concluded(conclusion: Conclusion) -> CsvFields:
+    """The fields of a conclusion that its cell alone does not have."""
+    return {"confounded_by": conclusion.confounded, "conclusion": conclusion.words}
 
 
 def measured_fields(cell: Cell, against: str | None) -> CsvFields:
@@ -115,7 +129,8 @@ def measured_fields(cell: Cell, against: str | None) -> CsvFields:
     if cell.equivalence:
         fields |= {"apart": cell.equivalence.bound, "p_equal": cell.equivalence.p}
     if cell.corrected:
-        fields |= {"p_holm": cell.corrected.p, "tests": cell.corrected.tests}
+        fields |= {"p_corrected": cell.corrected.p, "correction": str(cell.corrected.family)}
+        fields["tests"] = cell.corrected.family.tests
     return fields
 
 

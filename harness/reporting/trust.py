@@ -13,7 +13,7 @@ from harness.reporting.seeds.caveats import COLLAPSED, SELECTED
 from harness.reporting.seeds.cells import Label, Row
 from harness.reporting.seeds.evaluated import lacks_evaluation
 from harness.reporting.seeds.gains import lacking
-from harness.stats import ALPHA, FEWEST_SEEDS
+from harness.stats import ALPHA, CORRECTION, FEWEST_SEEDS
 from harness.store import UNKNOWN
 
 
@@ -36,7 +36,7 @@ def trust(contents: Contents, missing: Mapping[str, str]) -> Mapping[str, str]:
     return {
         "seeds": f"{min(counts.values(), default=0)} to {max(counts.values(), default=0)} a trained row; {few} of "
         f"{count_of(len(counts), 'row')} with fewer than {FEWEST_SEEDS} are neither tested nor ranked",
-        "tests": f"two-sided over seeds at {ALPHA}, Holm's correction within a column, setting and encoder",
+        "tests": f"two-sided over seeds at {ALPHA}, {CORRECTION.name} within a column, setting and encoder",
         "stale": f"{count_of(marks['stale'], 'row')} of other code, data or values than the present ones{known}",
         "collapsed, selected on a test": f"{count_of(marks[COLLAPSED], 'row')}, {count_of(marks[SELECTED], 'row')}",
         "controls missing": "; ".join(missing.values()) or "none of a leader",

@@ -4,6 +4,8 @@ Standard deviations are the sample form (n - 1). Tests are two-sided. No result 
 number does not exist, the result is None or the limit, as each docstring says.
 """
 
+from harness.stats.corrections import CORRECTION as CORRECTION
+from harness.stats.corrections import holm as holm
 from harness.stats.equivalence import Equivalence as Equivalence
 from harness.stats.equivalence import detectable_difference as detectable_difference
 from harness.stats.equivalence import equivalence_test as equivalence_test
@@ -27,7 +29,6 @@ from harness.stats.t_tests import Interval as Interval
 from harness.stats.t_tests import Summary as Summary
 from harness.stats.t_tests import TTest as TTest
 from harness.stats.t_tests import hedges_g as hedges_g
-from harness.stats.t_tests import holm as holm
 from harness.stats.t_tests import mean_interval as mean_interval
 from harness.stats.t_tests import one_sample_t_test as one_sample_t_test
 from harness.stats.t_tests import paired_t_test as paired_t_test

@@ -1,18 +1,20 @@
 """Whether two means are equal within a margin, and how many seeds decide between equal and
 different.
 
-Two one-sided t-tests (Schuirmann 1987). Powers are exact: with the difference of means normal and
-the variance that is drawn a scaled chi-square independent of it, the chance of a verdict given the
-variance is a normal probability, and one integral over the variance remains.
+Two one-sided t-tests (Schuirmann 1987). Powers are integrals: with the difference of means normal
+and the variances that are drawn scaled chi-squares independent of it, the chance of a verdict given
+the variances is a normal probability. One integral over the variance of pairs remains, or two over
+the variances of two sides, whose ratio decides the degrees of freedom of Welch's test.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +30,15 @@ from harness.stats.t_tests import (
 
 #: More seeds than anybody runs; if more would be needed, the answer is that no number of seeds
 #: suffices.
-_MOST, _POWER = 10_000_000, 0.8
-#: nodes of the Gauss-Legendre rule for each smooth piece of the integral
-_NODES = 200
+_MOST = 10_000_000
+#: the power of the seeds that decide
+_POWER = 0.8
+#: nodes of the Gauss-Legendre rules for the integral over the ratio of two variances, and for each
+#: smooth piece of the integral over their size
+_RATIO_NODES = 20
+_SIZE_NODES = 40
+#: the probability at each end that an integral leaves out
+_TAIL = 1e-10
 Floats = NDArray[np.float64]
 #: how the second side of a test belongs to the first, or the numbers of one that is given
 Other = Design | Summary
@@ -58,6 +66,10 @@ class Equivalence:
         """
         return max(-self.low, self.high)
 
+    def reversed(self) -> Equivalence:
+        """The same tests of `|mean(b) - mean(a)|`."""
+        return replace(self, difference=-self.difference, low=-self.high, high=-self.low)
+
 
 def equivalence_test(test: TTest, margin: float, *, alpha: float = ALPHA) -> Equivalence:
     """The two one-sided tests with the difference, the standard error and the design of a t-test.
@@ -82,71 +94,110 @@ def equivalence_test(test: TTest, margin: float, *, alpha: float = ALPHA) -> Equ
 
 def power_of_verdict(
     effect: float,
-    std: float,
-    n: int,
+    std: float | tuple[float, float],
+    n: int | tuple[int, int],
     margin: float | None,
     *,
     alpha: float = ALPHA,
+    equality_alpha: float | None = None,
     other: Other = "independent",
 ) -> float:
-    """The chance that n seeds a side show equivalence or a difference, by either test at `alpha`.
+    """The chance that n seeds a side show equivalence or a difference.
 
-    `effect` and `std` are the true difference and the true deviation of one side. The other side is
-    as large, or one of n pairs or a number, with `std` that of the differences, or a summary that
-    stays as it is. Without a margin only a difference can be shown. One seed shows nothing (0).
+    `effect` and `std` are the true difference and the true deviation over seeds; two independent
+    sides, which are tested by Welch's t-test, may have a pair of deviations and a pair of numbers
+    of seeds. `other` may also be "paired", with n pairs and `std` the deviation of their
+    differences, "one sample", a number without a deviation, or a summary that stays as it is, such
+    as printed numbers. A difference is tested at `alpha`, equivalence at `equality_alpha`, by
+    default the same. Without a margin only a difference can be shown. One seed shows nothing (0).
     Raises ValueError as `equivalence_test`, for a negative std, n < 1, or an effect of NaN.
     """
-    _check(1.0 if margin is None else margin, alpha, effect, std, n)
-    if n < 2:
+    stds = std if isinstance(std, tuple) else (std, std)
+    counts = n if isinstance(n, tuple) else (n, n)
+    equality_alpha = alpha if equality_alpha is None else equality_alpha
+    for level in (alpha, equality_alpha):
+        _check(1.0 if margin is None else margin, level, effect)
+    for side_std, side_n in zip(stds, counts, strict=True):
+        check_std(side_std)
+        if side_n < 1:
+            raise ValueError("a test needs seeds and a difference")
+
+    if min(counts) < 2:
         return 0.0
-    from scipy.special import stdtrit
-
-    case = _Case.of(effect, std, n, margin or abs(effect) or 1.0, other)
-    one_sided, two_sided = (
-        float(stdtrit(case.test_df, share)) for share in (1 - alpha, 1 - alpha / 2)
-    )
-    if margin is None:
-        return max(0.0, 1.0 - case.chance(lambda s: case.within(two_sided * s), 0.0, math.inf))
-
-    def undecided(s: Floats) -> Floats:
-        return case.within(two_sided * s) - case.within(margin - one_sided * s)
-
-    # below the first bound every difference is equivalent or different; above the second, none is
-    # equivalent
-    first, second = margin / (one_sided + two_sided), margin / one_sided
-    doubt = case.chance(undecided, first, second) + case.chance(undecided, second, math.inf)
-    return max(0.0, 1.0 - doubt)
+    errors = _errors(stds, counts, margin or abs(effect) or 1.0, other)
+    undecided = errors.undecided(abs(effect), margin, alpha, equality_alpha)
+    return min(1.0, max(0.0, 1.0 - undecided))
 
 
 def seeds_to_decide(
     effect: float,
-    std: float,
+    std: float | tuple[float, float],
     margin: float | None,
     *,
     alpha: float = ALPHA,
+    equality_alpha: float | None = None,
     other: Other = "independent",
 ) -> int | None:
     """The fewest seeds a side, or pairs, that show equivalence or a difference with a power of 80
     %, at least two.
 
-    The arguments are those of `power_of_verdict`, which raises the same errors. None where ten
-    million would not do.
+    The arguments are those of `power_of_verdict`, which raises the same errors. In a family, the
+    levels are those that the test has to pass there. None where ten million would not do.
     """
 
     def enough(n: int) -> bool:
-        return power_of_verdict(effect, std, n, margin, alpha=alpha, other=other) >= _POWER
+        power = power_of_verdict(
+            effect, std, n, margin, alpha=alpha, equality_alpha=equality_alpha, other=other
+        )
+        return power >= _POWER
 
     if not enough(_MOST):
         return None
-    high = next(2**exponent for exponent in range(1, 64) if enough(2**exponent))
-    return bisect_left(range(high), True, lo=2, key=enough)
+
+    # the search begins at the answer of normal distributions, which is close
+    high = _normal_seeds(effect, std, margin, alpha, equality_alpha or alpha, other)
+    low = 2
+    while not enough(high):
+        low = high + 1
+        high = min(_MOST, math.ceil(1.25 * high) + 1)
+    while low == 2 and high > 2:
+        lower = max(2, math.floor(high / 1.25) - 1)
+        if not enough(lower):
+            low = lower + 1
+            break
+        high = lower
+    return bisect_left(range(high), True, lo=low, key=enough)
+
+
+def _normal_seeds(
+    effect: float,
+    std: float | tuple[float, float],
+    margin: float | None,
+    alpha: float,
+    equality_alpha: float,
+    other: Other,
+) -> int:
+    """The seeds that would decide if deviations were known: a start for the search."""
+    stds = std if isinstance(std, tuple) else (std, std)
+    variance = sum(side**2 for side in stds) if other == "independent" else stds[0] ** 2
+    normal = NormalDist()
+
+    distances = [(abs(effect), normal.inv_cdf(1 - alpha / 2))]
+    if margin is not None:
+        distances.append((margin - abs(effect), normal.inv_cdf(1 - equality_alpha)))
+
+    fewest = float(_MOST)
+    for distance, quantile_ in distances:
+        if distance > 0:
+            fewest = min(fewest, variance * ((quantile_ + normal.inv_cdf(_POWER)) / distance) ** 2)
+    return max(2, min(_MOST, math.ceil(fewest)))
 
 
 def detectable_difference(
     std: float, n: int, *, power: float = 0.8, alpha: float = ALPHA
 ) -> float | None:
-    """The smallest difference that n seeds a side show with this power; None for one seed, 0
-    without spread.
+    """The smallest difference that n seeds a side show with this power, by Welch's t-test; None for
+    one seed, 0 without spread.
     """
     if n < 2:
         return None
@@ -162,82 +213,173 @@ def detectable_difference(
 
 
 @dataclass(frozen=True)
-class _Case:
-    """A true difference, the true standard error of the measured one, and the standard error that
-    the test measures.
+class _Errors:
+    """The true standard error of a measured difference, and those that its test may measure.
 
-    The square of the latter is `drawn` times a chi-square over its `df`, plus `given`; the t-test
-    has `test_df`.
+    The square of a measured one is `drawn` times r^2 plus `given`, where r^2 is a chi-square over
+    its `size_df`. `drawn` has one value for each way in which the measured variance may be shared
+    between the two sides, with its probability in `weights`, (W,). The test has `test_df` degrees
+    of freedom, (W,), or `test_df` is None: then they follow from the part that is drawn, with
+    `size_df` degrees, and the given one, with `given_df`.
     """
 
-    effect: float
     error: float
-    drawn: float
-    df: int
-    given: float
-    test_df: int
+    drawn: Floats
+    weights: Floats
+    size_df: int
+    test_df: Floats | None
+    given: float = 0.0
+    given_df: int = 1
 
-    @classmethod
-    def of(cls, effect: float, std: float, n: int, unit: float, other: Other) -> _Case:
-        # a smaller standard error than 1e-6 units gives the same result, but could underflow
-        std = max(std, 1e-6 * unit * math.sqrt(n))
-        if isinstance(other, Summary):
-            df, share = n + other.n - 2, 1 / n + 1 / other.n
-            drawn, given = (
-                (count - 1) * s**2 * share / df
-                for count, s in ((n, std), (other.n, other.std or 0.0))
-            )
-            return cls(abs(effect), std / math.sqrt(n), drawn, n - 1, given, df)
-        variance, df = (
-            (2 * std**2 / n, 2 * n - 2) if other == "independent" else (std**2 / n, n - 1)
-        )
-        return cls(abs(effect), math.sqrt(variance), variance, df, 0.0, df)
+    def undecided(
+        self, effect: float, margin: float | None, alpha: float, equality_alpha: float
+    ) -> float:
+        """The chance that neither a difference nor equivalence within a margin is shown."""
+        from scipy.special import chdtri
 
-    def within(self, bound: Floats) -> Floats:
+        # measured over true deviation: what lies outside has a negligible probability
+        least = math.sqrt(float(chdtri(self.size_df, 1 - _TAIL)) / self.size_df)
+        most = math.sqrt(float(chdtri(self.size_df, _TAIL)) / self.size_df)
+        ends = [np.full(self.drawn.shape, least), np.full(self.drawn.shape, most)]
+        if margin is not None and self.test_df is not None:
+            # below the first bound every difference is equivalent or different; above the second,
+            # none is equivalent: between them the integrand is smooth
+            one_sided, two_sided = _quantiles(self.test_df, alpha, equality_alpha)
+            for bound in (margin / (one_sided + two_sided), margin / one_sided):
+                ratio = bound / np.sqrt(self.drawn)
+                ends.insert(-1, np.clip(ratio, least, most))
+
+        total = 0.0
+        for start, end in pairwise(ends):
+            if np.any(end > start):
+                total += self._piece(start, end, effect, margin, alpha, equality_alpha)
+        return total
+
+    def _piece(
+        self,
+        start: Floats,
+        end: Floats,
+        effect: float,
+        margin: float | None,
+        alpha: float,
+        equality_alpha: float,
+    ) -> float:
+        """The part of the chance with ratios from `start` to `end`, (W,)."""
+        from scipy.special import gammaln
+
+        nodes, node_weights = _rule(_SIZE_NODES)
+        ratios = start[:, None] + (end - start)[:, None] * nodes  # (W, N)
+        half = self.size_df / 2
+        log_density = (self.size_df - 1) * np.log(ratios) - half * (ratios**2 - 1)
+        log_density += math.log(2) + half * (math.log(half) - 1) - float(gammaln(half))
+
+        drawn = self.drawn[:, None] * ratios**2
+        measured = np.sqrt(drawn + self.given)
+        if self.test_df is None:
+            test_df = (drawn + self.given) ** 2
+            test_df /= drawn**2 / self.size_df + self.given**2 / self.given_df
+        else:
+            test_df = self.test_df[:, None]
+        one_sided, two_sided = _quantiles(test_df, alpha, equality_alpha)
+
+        chance = self._within(two_sided * measured, effect)
+        if margin is not None:
+            equivalent = self._within(margin - one_sided * measured, effect)
+            chance = np.maximum(chance - equivalent, 0.0)
+        inner = (end - start) * ((np.exp(log_density) * chance) @ node_weights)
+        return float(self.weights @ inner)
+
+    def _within(self, bound: Floats, effect: float) -> Floats:
         """The chance that the measured difference lies within -bound and bound; 0 for a negative
         bound.
         """
         from scipy.special import ndtr
 
-        upper, lower = (bound - self.effect) / self.error, (-bound - self.effect) / self.error
+        upper = (bound - effect) / self.error
+        lower = (-bound - effect) / self.error
         return np.maximum(ndtr(upper) - ndtr(lower), 0.0)
 
-    def chance(self, given: Callable[[Floats], Floats], low: float, high: float) -> float:
-        """Integrate a chance, given the measured standard error, over its values from `low` to
-        `high`.
-        """
-        from scipy.special import chdtri, gammaln
 
-        half = self.df / 2
-        # bounds of measured / true deviation of what is drawn; the probability outside them is
-        # negligible
-        least, most = (
-            math.sqrt(float(chdtri(self.df, tail)) / self.df) for tail in (1 - 1e-16, 1e-16)
+def _errors(
+    stds: tuple[float, float], counts: tuple[int, int], unit: float, other: Other
+) -> _Errors:
+    """The standard errors of a design. Effects and margins are about as large as the `unit`."""
+    # a smaller standard error than 1e-6 units gives the same result, but could underflow
+    smallest = 1e-6 * unit
+    first = max(stds[0] / math.sqrt(counts[0]), smallest) ** 2
+    first_df = counts[0] - 1
+    if other == "independent":
+        second = max(stds[1] / math.sqrt(counts[1]), smallest) ** 2
+        return _welch_errors(first, first_df, second, counts[1] - 1)
+
+    if isinstance(other, Summary):
+        given = (other.std or 0.0) ** 2 / other.n
+        return _Errors(
+            error=math.sqrt(first),
+            drawn=np.array([first]),
+            weights=np.ones(1),
+            size_df=first_df,
+            test_df=None,
+            given=given,
+            given_df=max(1, other.n - 1),
         )
-        first, last = (math.sqrt(max(0.0, end**2 - self.given) / self.drawn) for end in (low, high))
-        start, end = max(first, least), min(last, most)
-        if start >= end:
-            return 0.0
-        nodes, weights = _rule()
-        ratios = start + (end - start) * nodes
-        log_density = (self.df - 1) * np.log(ratios) - half * (ratios**2 - 1)
-        log_density += math.log(2) + half * (math.log(half) - 1) - float(gammaln(half))
-        measured = np.sqrt(self.drawn * ratios**2 + self.given)
-        chances = (end - start) * (weights @ (np.exp(log_density) * given(measured)))
-        return min(1.0, float(chances))
+    return _Errors(
+        error=math.sqrt(first),
+        drawn=np.array([first]),
+        weights=np.ones(1),
+        size_df=first_df,
+        test_df=np.array([float(first_df)]),
+    )
+
+
+def _welch_errors(first: float, first_df: int, second: float, second_df: int) -> _Errors:
+    """The standard errors of Welch's test from the true squared ones of its sides.
+
+    Of two chi-squares, the share of the first in their sum has a beta distribution and is
+    independent of the sum (Lukacs 1955). The share decides the degrees of freedom, the sum the
+    size.
+    """
+    from scipy.special import betaincinv, betaln
+
+    # with share = sin(angle)^2, the density has no pole at its ends, even for one degree of freedom
+    low, high = (
+        math.asin(math.sqrt(float(betaincinv(first_df / 2, second_df / 2, end))))
+        for end in (_TAIL, 1 - _TAIL)
+    )
+    nodes, node_weights = _rule(_RATIO_NODES)
+    angles = low + (high - low) * nodes
+    log_density = (first_df - 1) * np.log(np.sin(angles))
+    log_density += (second_df - 1) * np.log(np.cos(angles))
+    log_density += math.log(2) - float(betaln(first_df / 2, second_df / 2))
+    weights = (high - low) * node_weights * np.exp(log_density)
+
+    shares = np.sin(angles) ** 2
+    first_part = first * shares / first_df
+    second_part = second * (1 - shares) / second_df
+    both = first_part + second_part
+    size_df = first_df + second_df
+    test_df = both**2 / (first_part**2 / first_df + second_part**2 / second_df)
+    return _Errors(math.sqrt(first + second), size_df * both, weights, size_df, test_df)
+
+
+def _quantiles(df: Floats, alpha: float, equality_alpha: float) -> tuple[Floats, Floats]:
+    """The one-sided quantiles of equivalence and the two-sided ones of a difference."""
+    from scipy.special import stdtrit
+
+    return stdtrit(df, 1 - equality_alpha), stdtrit(df, 1 - alpha / 2)
 
 
 @cache
-def _rule() -> tuple[Floats, Floats]:
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+def _rule(number: int) -> tuple[Floats, Floats]:
+    """Nodes and weights of the Gauss-Legendre rule between 0 and 1."""
+    nodes, weights = np.polynomial.legendre.leggauss(number)
     return (nodes + 1) / 2, weights / 2
 
 
-def _check(margin: float, alpha: float, effect: float = 0.0, std: float = 0.0, n: int = 2) -> None:
+def _check(margin: float, alpha: float, effect: float = 0.0) -> None:
     if not (margin > 0 and math.isfinite(margin)):
         raise ValueError("a margin of equivalence is positive and finite")
     if not 0.0 < alpha < 0.5:
         raise ValueError("the alpha of a one-sided test lies between 0 and 0.5")
-    check_std(std)
-    if n < 1 or math.isnan(effect):
+    if math.isnan(effect):
         raise ValueError("a test needs seeds and a difference")

@@ -1,12 +1,10 @@
-"""Means and deviations of a few values; t-tests from values or from these; effect sizes, Holm's
-correction.
-"""
+"""Means and deviations of a few values; t-tests from values or from these; effect sizes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
@@ -95,12 +93,18 @@ FEWEST_SEEDS = 3
 Design = Literal["independent", "paired", "one sample"]
 
 
+#: what sentences call the tests
+WELCH, POOLED = "Welch's t-test", "the pooled t-test"
+PAIRED, ONE_SAMPLE = "the paired t-test", "the one-sample t-test"
+_NAMES: dict[Design, str] = {"independent": WELCH, "paired": PAIRED, "one sample": ONE_SAMPLE}
+
+
 @dataclass(frozen=True, slots=True)
 class TTest:
     """A t-test of a against b.
 
     `difference` is mean(a) - mean(b), `error` its standard error; `low` and `high` are the ends of
-    its confidence interval at `level`.
+    its confidence interval at `level`. `name` is what sentences call the test.
     """
 
     difference: float
@@ -112,16 +116,27 @@ class TTest:
     level: float
     error: float
     design: Design = "independent"
+    name: str = WELCH
+
+    def reversed(self) -> TTest:
+        """The same test of b against a."""
+        return replace(
+            self,
+            difference=-self.difference,
+            statistic=-self.statistic,
+            low=-self.high,
+            high=-self.low,
+        )
 
 
 def t_test(
-    a: Sequence[float], b: Sequence[float], *, equal_variance: bool = True, level: float = 0.95
+    a: Sequence[float], b: Sequence[float], *, equal_variance: bool = False, level: float = 0.95
 ) -> TTest | None:
     """Independent two-sample t-test from the values themselves; None when either has fewer than
     two.
 
-    Pooled by default, Welch's with `equal_variance=False`. See `t_test_from_summaries` for values
-    without spread.
+    Welch's by default, which needs no equal spread; pooled with `equal_variance=True`. See
+    `t_test_from_summaries` for values without spread.
     """
     if len(a) < 2 or len(b) < 2:
         return None
@@ -131,15 +146,16 @@ def t_test(
 
 
 def t_test_from_summaries(
-    a: Summary, b: Summary, *, equal_variance: bool = True, level: float = 0.95
+    a: Summary, b: Summary, *, equal_variance: bool = False, level: float = 0.95
 ) -> TTest | None:
     """Independent two-sample t-test from means, sample standard deviations and counts, as papers
     print them.
 
-    None when a side has fewer than two values or no standard deviation: too few seeds to test. When
-    neither side has any spread, the limit is returned instead of NaN: equal means give statistic 0
-    and p 1, unequal means give an infinite statistic and p 0; the interval then has no width. No
-    field is ever NaN. Raises ValueError for a level outside (0, 1).
+    Welch's by default, pooled with `equal_variance=True`. None when a side has fewer than two
+    values or no standard deviation: too few seeds to test. When neither side has any spread, the
+    limit is returned instead of NaN: equal means give statistic 0 and p 1, unequal means give an
+    infinite statistic and p 0; the interval then has no width. No field is ever NaN. Raises
+    ValueError for a level outside (0, 1).
     """
     check_level(level)
     if a.n < 2 or b.n < 2 or a.std is None or b.std is None:
@@ -147,11 +163,13 @@ def t_test_from_summaries(
     difference = a.mean - b.mean
     scale = noise(a.mean, b.mean)
     if max(a.std, b.std) <= scale:
-        return _without_spread(difference, scale, a.n + b.n - 2, level)
-    if not equal_variance:
-        return _tested(difference, *_welch(a.std, a.n, b.std, b.n), level)
-    error = pooled_deviation(a, b) * math.sqrt(1 / a.n + 1 / b.n)
-    return _tested(difference, error, float(a.n + b.n - 2), level)
+        test = _without_spread(difference, scale, a.n + b.n - 2, level)
+    elif equal_variance:
+        error = pooled_deviation(a, b) * math.sqrt(1 / a.n + 1 / b.n)
+        test = _tested(difference, error, float(a.n + b.n - 2), level)
+    else:
+        test = _tested(difference, *_welch(a.std, a.n, b.std, b.n), level)
+    return replace(test, name=POOLED) if equal_variance else test
 
 
 def paired_t_test(a: Sequence[float], b: Sequence[float], *, level: float = 0.95) -> TTest | None:
@@ -199,12 +217,13 @@ def _welch(std_a: float, n_a: int, std_b: float, n_b: int) -> tuple[float, float
     """The standard error with unequal variances, and its degrees of freedom by Welch and
     Satterthwaite.
     """
-    part_a, part_b = std_a**2 / n_a, std_b**2 / n_b
+    part_a = std_a**2 / n_a
+    part_b = std_b**2 / n_b
     total = part_a + part_b
-    share_a, share_b = (
-        part_a / total,
-        part_b / total,
-    )  # scaled, so that tiny variances do not underflow
+
+    # shares of the variance, since squares of tiny variances would underflow
+    share_a = part_a / total
+    share_b = part_b / total
     return math.sqrt(total), 1.0 / (share_a**2 / (n_a - 1) + share_b**2 / (n_b - 1))
 
 
@@ -216,9 +235,8 @@ def _tested(
     statistic = difference / error
     margin = quantile(df, 0.5 + level / 2) * error
     p = 2 * float(stdtr(df, -abs(statistic)))
-    return TTest(
-        difference, statistic, df, p, difference - margin, difference + margin, level, error, design
-    )
+    low, high = difference - margin, difference + margin
+    return TTest(difference, statistic, df, p, low, high, level, error, design, _NAMES[design])
 
 
 @cache
@@ -235,7 +253,8 @@ def _without_spread(
     statistic, p = (
         (0.0, 1.0) if abs(difference) <= scale else (math.copysign(math.inf, difference), 0.0)
     )
-    return TTest(difference, statistic, float(df), p, difference, difference, level, 0.0, design)
+    ends = difference, difference
+    return TTest(difference, statistic, float(df), p, *ends, level, 0.0, design, _NAMES[design])
 
 
 #: Beyond this statistic, the normal part of the noncentral t distribution is negligible.
@@ -279,21 +298,6 @@ def hedges_g(a: Summary, b: Summary, *, level: float = 0.95) -> Effect | None:
     tail = (1 - level) / 2
     low, high = (scale * _noncentrality(d / scale, df, quantile) for quantile in (1 - tail, tail))
     return Effect(d * correction, low, high, level)
-
-
-def holm(ps: Sequence[float]) -> list[float]:
-    """Adjusted p values in the order given: Holm's step-down method (1979), capped at 1.
-
-    Rejecting those below alpha keeps the chance of any false rejection below alpha. Raises
-    ValueError for a p that is not between 0 and 1.
-    """
-    if not all(0.0 <= p <= 1.0 for p in ps):
-        raise ValueError("p values lie between 0 and 1")
-    adjusted, highest = [0.0] * len(ps), 0.0
-    for rank, index in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
-        highest = max(highest, min(1.0, (len(ps) - rank) * ps[index]))
-        adjusted[index] = highest
-    return adjusted
 
 
 def _noncentrality(statistic: float, df: int, quantile: float) -> float:

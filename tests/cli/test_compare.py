@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.metrics import Metric, Score
-from harness.reporting.seeds.cells import Cell, Label, Row
+from harness.reporting.seeds.cells import Cell, Label, Row, contrast
 from harness.reporting.seeds.comparison import Comparison
+from harness.reporting.seeds.conclusion import Conclusion
 from harness.store import DevCurve, Store
 from harness.store.schema import Budget
 
@@ -121,9 +122,10 @@ def test_all_tests_in_one_table_and_one_sentence(put: Callable[..., None], typed
     ):
         assert text in out
     assert out.count("warning") == out.count("stale, changed since: tasks or test data") == 2
-    interval, p = pooled.confidence_interval(), f"{pooled.pvalue:.4f}"
+    interval, p = welch.confidence_interval(), f"{welch.pvalue:.4f}"
     assert out.splitlines()[-1] == (
-        f"mcse is better than simcse (+1.60, 95% interval {interval.low:.2f} to {interval.high:.2f}, p = {p})."
+        f"mcse is better than simcse (+1.60, 95% interval {interval.low:.2f} to {interval.high:.2f}, p = {p}, "
+        "Welch's t-test)."
     )
     assert (
         "simcse is worse than mcse (-1.60"
@@ -148,7 +150,7 @@ def test_all_tests_in_one_table_and_one_sentence(put: Callable[..., None], typed
             [70.0, 72.0, 74.0, 76.0],
             [70.9, 73.0, 75.1, 77.0],
             "No significant difference between mcse and simcse (+1.00, 95% interval -3.",
-            "the tests disagree: a difference by the paired t-test; none by the pooled t-test, Welch's t-test, "
+            "the tests disagree: a difference by the paired t-test; none by Welch's t-test, the pooled t-test, "
             "the permutation test, the bootstrap, almost stochastic order.",
         ),
         (
@@ -212,7 +214,10 @@ def test_the_conclusion_names_the_family(put: Callable[..., None], typed: Typed)
         put(name, [70.1, 70.4, 70.9 if name == "dalr" else 70.8])
     out = typed(*AVERAGE)[1]
     assert "mcse is better than simcse alone (+1.20" in out
-    assert "p = 0.0213), not after correction over 3 tests (p = 0.0639)" in out
+    assert (
+        "p = 0.0213, Welch's t-test), not after Holm's correction over 3 tests (methods against SimCSE) "
+        "(p = 0.0639)"
+    ) in out
     for name, said in (("mcse", " (+3.50"), ("dalr", ", tested alone (+4.63")):
         other = typed("compare", "mcse[lambda=2]", name, "--metric", "sts.Avg")[1]
         assert f"mcse[lambda=2] is better than {name}{said}" in other
@@ -286,12 +291,16 @@ def test_no_row_contradicts_the_conclusion(a: list[float], b: list[float]) -> No
         Row(label, cell.seeds, {score.column: cell})
         for label, cell in zip(labels, cells, strict=True)
     )
-    comparison = Comparison(*rows, score, Metric("spearman"))
+    mcse, simcse = rows
+    metric = Metric("spearman")
+    cell = contrast(mcse, simcse, score.column, metric)
+    outcome = Conclusion(mcse, simcse, score.column, metric, cell)
+    comparison = Comparison(outcome, score)
     larger = int(np.sign(np.mean(a) - np.mean(b)))
     assert set(comparison.decisions().values()) <= {0, larger}
     said = comparison.conclusion()
     shown = [
-        test.p < 0.05 for test in (comparison.pooled, comparison.welch, comparison.paired) if test
+        test.p < 0.05 for test in (comparison.welch, comparison.pooled, comparison.paired) if test
     ]
     agree = len(set(comparison.decisions().values())) == 1
     assert agree or "the tests disagree" in said or said.startswith("No conclusion")
@@ -301,7 +310,7 @@ def test_no_row_contradicts_the_conclusion(a: list[float], b: list[float]) -> No
         assert comparison.ahead.name == ("mcse" if " is better " in said else "simcse")
     elif " are equal within " in said:
         assert not shown[0]
-        assert comparison.tested.equivalence.bound < 0.1, "a tenth of a deviation is less here"
+        assert comparison.outcome.equality.bound < 0.1, "a tenth of a deviation is less here"
     elif said.startswith("No significant"):
         assert not shown[0]
         assert not any(shown) or "the tests disagree" in said

@@ -9,8 +9,10 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from builders import result
 
 import harness
+from harness.cli.run import unequal_seeds_lines
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
 from harness.grid import grid
@@ -46,6 +48,23 @@ def test_a_long_plan_is_shown_in_part(tmp_path: Path) -> None:
     shown = repr(plan(tmp_path, seeds=tuple(range(SHOWN + 3)))).splitlines()
     assert (len(shown), shown[-1]) == (SHOWN + 2, "and 3 more")
     assert "more" not in repr(plan(tmp_path, seeds=tuple(range(SHOWN))))
+
+
+def test_a_grid_that_would_leave_unequal_seeds_names_those_that_make_them_equal(
+    tmp_path: Path,
+) -> None:
+    methods = {"methods": [Variant("simcse"), Variant("mcse")], "seeds": (0, 1)}
+    before = plan(tmp_path, **methods)
+    assert before.unequal_seeds == {}
+    group = next(run.group for run in before.runs if run.resolved.spec.variant.name == "simcse")
+    finished = result("simcse", seed=2).model_copy(update={"group": group})
+    Store(tmp_path).save(finished)
+
+    after = plan(tmp_path, **methods)
+    assert after.unequal_seeds == {"toy / toy-bert": {"simcse": {0, 1, 2}, "mcse": {0, 1}}}
+    (line,) = unequal_seeds_lines(after)
+    words = "unequal in toy / toy-bert: simcse 3, mcse 2; `--seeds 3` makes them equal"
+    assert line.endswith(words)
 
 
 OTHER = {

@@ -37,7 +37,7 @@ def test_it_is_two_one_sided_t_tests(margin: float) -> None:
     above = scipy.stats.ttest_ind([value + margin for value in A], B, alternative="greater").pvalue
     below = scipy.stats.ttest_ind([value - margin for value in A], B, alternative="less").pvalue
     interval = scipy.stats.ttest_ind(A, B).confidence_interval(0.9)
-    test = equivalence_test(t_test(A, B), margin)
+    test = equivalence_test(t_test(A, B, equal_variance=True), margin)
     assert test.p == pytest.approx(max(above, below))
     assert (test.low, test.high, test.level) == pytest.approx((interval.low, interval.high, 0.9))
     assert test.bound == pytest.approx(max(-interval.low, interval.high))
@@ -46,7 +46,8 @@ def test_it_is_two_one_sided_t_tests(margin: float) -> None:
     ).pvalue
     below = scipy.stats.ttest_rel([value - margin for value in A[:4]], B, alternative="less").pvalue
     assert equivalence_test(paired_t_test(A[:4], B), margin).p == pytest.approx(max(above, below))
-    back = equivalence_test(t_test(B, A), margin)
+    back = test.reversed()
+    assert back.p == equivalence_test(t_test(B, A, equal_variance=True), margin).p
     assert (back.p, back.difference) == pytest.approx((test.p, -test.difference))
 
 
@@ -77,19 +78,66 @@ def test_without_spread_the_margin_alone_decides() -> None:
     assert ulp.p == 1.0, "76.1 - 75.1 is below 1 by a rounding error only"
 
 
+def welch(
+    a: np.ndarray, b: np.ndarray, margin: float | None, alpha: float, equality_alpha: float
+) -> float:
+    """The share of simulated experiments, one a line, that shows a difference or equivalence."""
+    parts = a.var(axis=1, ddof=1) / a.shape[1], b.var(axis=1, ddof=1) / b.shape[1]
+    error = np.sqrt(sum(parts))
+    df = sum(parts) ** 2 / (parts[0] ** 2 / (a.shape[1] - 1) + parts[1] ** 2 / (b.shape[1] - 1))
+    size = np.abs(a.mean(axis=1) - b.mean(axis=1))
+    shown = size > scipy.stats.t.ppf(1 - alpha / 2, df) * error
+    if margin is not None:
+        shown |= size + scipy.stats.t.ppf(1 - equality_alpha, df) * error < margin
+    return float(np.mean(shown))
+
+
 @pytest.mark.parametrize(
-    ("effect", "std", "n"),
-    [(0.0, 0.6, 2), (0.3, 0.5, 3), (0.6, 0.4, 5), (1.0, 0.7, 8), (-1.3, 1.0, 5), (0.0, 1.5, 30)],
+    ("effect", "stds", "counts", "margin", "levels"),
+    [
+        (0.0, (0.6, 0.6), (2, 2), 1.0, (0.05, 0.05)),
+        (0.3, (0.5, 0.5), (3, 3), 1.0, (0.05, 0.05)),
+        (-1.3, (1.0, 1.0), (5, 5), 1.0, (0.05, 0.05)),
+        (2.0, (1.0, 3.0), (5, 5), None, (0.05, 0.05)),
+        (2.0, (0.5, 1.5), (9, 5), None, (0.00625, 0.05)),
+        (0.2, (0.3, 0.9), (9, 5), 1.5, (0.01, 0.02)),
+        (0.0, (0.2, 0.6), (2, 7), 1.0, (0.05, 0.05)),
+    ],
 )
-def test_power_against_simulated_experiments(effect: float, std: float, n: int) -> None:
-    """The share that shows equivalence within 1 or a difference."""
-    generator = np.random.default_rng(n)
-    a, b = generator.normal(effect, std, (60_000, n)), generator.normal(0.0, std, (60_000, n))
-    differs = scipy.stats.ttest_ind(a, b, axis=1).pvalue < 0.05
-    above = scipy.stats.ttest_ind(a + 1, b, axis=1, alternative="greater").pvalue
-    below = scipy.stats.ttest_ind(a - 1, b, axis=1, alternative="less").pvalue
-    share = float(np.mean(differs | (np.maximum(above, below) < 0.05)))
-    assert power_of_verdict(effect, std, n, 1.0) == pytest.approx(share, abs=0.008)
+def test_power_against_simulated_experiments(
+    effect: float,
+    stds: tuple[float, float],
+    counts: tuple[int, int],
+    margin: float | None,
+    levels: tuple[float, float],
+) -> None:
+    """By Welch's test, with equal and unequal deviations and seeds, at the levels of a family."""
+    generator = np.random.default_rng(0)
+    a = generator.normal(effect, stds[0], (40_000, counts[0]))
+    b = generator.normal(0.0, stds[1], (40_000, counts[1]))
+    power = power_of_verdict(
+        effect, stds, counts, margin, alpha=levels[0], equality_alpha=levels[1]
+    )
+    assert power == pytest.approx(welch(a, b, margin, *levels), abs=0.01)
+
+
+def test_power_against_an_integral_over_both_variances() -> None:
+    """In float64, over a grid of quantiles of both chi-squares: no noise of a simulation."""
+    df, stds, counts = np.array([4.0, 2.0]), np.array([0.5, 1.5]), np.array([5, 3])
+    shares = (np.arange(600) + 0.5) / 600
+    first, second = (scipy.stats.chi2.ppf(shares, each) / each for each in df)
+    parts = stds**2 / counts
+    measured = parts[0] * first[:, None] + parts[1] * second
+    test_df = measured**2 / (
+        (parts[0] * first[:, None]) ** 2 / df[0] + (parts[1] * second) ** 2 / df[1]
+    )
+    critical = scipy.stats.t.ppf(0.975, test_df) * np.sqrt(measured)
+    error = math.sqrt(parts.sum())
+    outside = scipy.stats.norm.sf(critical, 2.0, error) + scipy.stats.norm.cdf(
+        -critical, 2.0, error
+    )
+    power = power_of_verdict(2.0, tuple(stds), tuple(counts), None)
+    assert power == pytest.approx(float(outside.mean()), abs=2e-4)
 
 
 @pytest.mark.parametrize(("effect", "std", "n"), [(0.0, 0.6, 3), (0.6, 0.4, 5), (-1.3, 1.0, 8)])
@@ -100,17 +148,18 @@ def test_power_of_pairs_and_beside_print_against_simulated_experiments(
     generator = np.random.default_rng(n)
     values = generator.normal(effect, std, (60_000, n))
 
-    def share(error: np.ndarray, df: int) -> float:
-        one_sided, two_sided = scipy.stats.t.ppf((0.95, 0.975), df)
+    def share(error: np.ndarray, df: np.ndarray | int) -> float:
+        one_sided, two_sided = (scipy.stats.t.ppf(level, df) for level in (0.95, 0.975))
         size = np.abs(values.mean(axis=1))
         return float(np.mean((size > two_sided * error) | (size + one_sided * error < 1.0)))
 
-    spread = values.std(axis=1, ddof=1)
+    measured = values.var(axis=1, ddof=1) / n
     paired = power_of_verdict(effect, std, n, 1.0, other="paired")
-    assert paired == pytest.approx(share(spread / math.sqrt(n), n - 1), abs=0.008)
-    pooled = np.sqrt(((n - 1) * spread**2 + 4 * 0.5**2) / (n + 3))
+    assert paired == pytest.approx(share(np.sqrt(measured), n - 1), abs=0.008)
+    printed = 0.5**2 / 5
+    df = (measured + printed) ** 2 / (measured**2 / (n - 1) + printed**2 / 4)
     beside = power_of_verdict(effect, std, n, 1.0, other=Summary(70.0, 0.5, 5))
-    assert beside == pytest.approx(share(pooled * math.sqrt(1 / n + 1 / 5), n + 3), abs=0.008)
+    assert beside == pytest.approx(share(np.sqrt(measured + printed), df), abs=0.008)
 
 
 def test_no_number_of_seeds_decides_beside_three_printed_ones_that_vary_too_much() -> None:
@@ -134,12 +183,10 @@ def test_seeds_to_decide_are_the_first_with_enough_power(effect: float, std: flo
 
 def test_a_margin_helps_and_a_large_difference_needs_none() -> None:
     assert (seeds_to_decide(0.4, 0.8, 1.0) or 0) < (seeds_to_decide(0.4, 0.8, None) or 0)
-    df, shift = 8, 4.0 / 2.0 * 2.5**0.5
-    critical = scipy.stats.t.ppf(0.975, df)
-    by_noncentral = scipy.stats.nct.sf(critical, df, shift) + scipy.stats.nct.cdf(
-        -critical, df, shift
-    )
-    assert power_of_verdict(4.0, 2.0, 5, None) == pytest.approx(by_noncentral)
+    critical = scipy.stats.t.ppf(0.975, 8)
+    pairs = power_of_verdict(2.0, 2.0, 9, None, other="paired")
+    by_noncentral = scipy.stats.nct.sf(critical, 8, 3.0) + scipy.stats.nct.cdf(-critical, 8, 3.0)
+    assert pairs == pytest.approx(by_noncentral)
     assert power_of_verdict(9.0, 2.0, 5, 0.1) == pytest.approx(power_of_verdict(9.0, 2.0, 5, None))
     assert seeds_to_decide(0.0, 1.0, None) is None
 

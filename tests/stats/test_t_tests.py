@@ -60,14 +60,14 @@ def test_summaries_and_their_intervals_are_those_of_a_sample() -> None:
 @pytest.mark.parametrize(
     ("mine", "theirs"),
     [
-        (partial(t_test, A, B), scipy.stats.ttest_ind(A, B)),
-        (partial(t_test, A, B, equal_variance=False), scipy.stats.ttest_ind(A, B, equal_var=False)),
+        (partial(t_test, A, B, equal_variance=True), scipy.stats.ttest_ind(A, B)),
+        (partial(t_test, A, B), scipy.stats.ttest_ind(A, B, equal_var=False)),
         (partial(paired_t_test, A[:4], B), scipy.stats.ttest_rel(A[:4], B)),
     ],
 )
 def test_agrees_with_scipy_from_values(mine: Callable[..., TTest], theirs: Any) -> None:
     test, interval = mine(level=0.9), theirs.confidence_interval(0.9)
-    assert dataclasses.astuple(test)[1:-2] == pytest.approx(
+    assert dataclasses.astuple(test)[1:-3] == pytest.approx(
         (theirs.statistic, theirs.df, theirs.pvalue, interval.low, interval.high, 0.9)
     )
     assert test.difference == pytest.approx((interval.low + interval.high) / 2)
@@ -111,7 +111,7 @@ def test_no_spread_gives_the_limit_and_no_nan() -> None:
         assert (same.statistic, same.p, same.df) == (0.0, 1.0, 3)
         assert (apart.statistic, apart.p, apart.low, apart.high) == (-math.inf, 0.0, -1.0, -1.0)
         one_sided = test([70.0, 70.0], [71.0, 71.5])
-        assert not any(math.isnan(value) for value in dataclasses.astuple(one_sided)[:-1])
+        assert not any(math.isnan(value) for value in dataclasses.astuple(one_sided)[:-2])
     shifted = paired_t_test([0.1 + 0.2, 1.3, 2.3], [0.1, 1.1, 2.1])
     assert (shifted.statistic, shifted.p) == (math.inf, 0.0)
     same = paired_t_test([0.3, 0.4], [0.1 + 0.2, 0.4])
@@ -199,7 +199,7 @@ def test_seeds_needed_are_those_of_the_textbook_and_invert_power() -> None:
 def test_power_against_simulated_experiments(n: int) -> None:
     generator = np.random.default_rng(n)
     a, b = generator.normal(0.9, 0.7, (40_000, n)), generator.normal(0.0, 0.7, (40_000, n))
-    seen = float(np.mean(scipy.stats.ttest_ind(a, b, axis=1).pvalue < 0.05))
+    seen = float(np.mean(scipy.stats.ttest_ind(a, b, axis=1, equal_var=False).pvalue < 0.05))
     assert power_of_verdict(0.9, 0.7, n, margin=None) == pytest.approx(seen, abs=0.01)
 
 
@@ -209,12 +209,14 @@ def test_power_never_falls_and_its_edges() -> None:
             power_of_verdict(effect, 1.0, n, margin=None) for effect in np.geomspace(1e-4, 1e4, 120)
         ]
         assert all(earlier <= later + 1e-9 for earlier, later in pairwise(powers))
-        assert (powers[0], powers[-1]) == (pytest.approx(0.05, abs=1e-3), 1.0)
+        assert 0.02 < powers[0] < 0.0505, "Welch's test of few seeds stays below its level"
+        assert powers[-1] == 1.0
     edges = [
         power_of_verdict(*given, margin=None)
         for given in ((0.5, 1.0, 1), (0.5, 0.0, 3), (0.0, 0.0, 3))
     ]
-    assert edges == pytest.approx([0.0, 1.0, 0.05])
+    assert edges[:2] == pytest.approx([0.0, 1.0])
+    assert edges[2] == pytest.approx(power_of_verdict(0.0, 1.0, 3, margin=None))
     assert (detectable_difference(1.0, 1), detectable_difference(0.0, 3)) == (None, 0.0)
     for effect, std, message in (
         (math.nan, 1.0, "a difference"),

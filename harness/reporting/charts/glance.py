@@ -20,10 +20,10 @@ from harness.reporting.seeds.cells import Cell, Label, Row
 from harness.reporting.seeds.evaluated import has_runs
 from harness.reporting.seeds.gains import Forest, Gain, main_baseline
 from harness.reporting.seeds.summary import Block, SummaryTable
-from harness.reporting.seeds.wording import judged, suite_title
+from harness.reporting.seeds.wording import suite_title
 from harness.reporting.tables.grids import marks, summary_text
 from harness.spec import Variant
-from harness.stats import mean_interval
+from harness.stats import CORRECTION, mean_interval
 
 #: rows of one forest or map; further ones are in the table
 MOST_ROWS = 40
@@ -102,7 +102,7 @@ def _gain_row(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
         "size": signed(gain.size, digits) if forest.base else "–",
         "interval": interval,
         "test": "; ".join(
-            filter(None, (_tested(gain, digits), str(gain.row.weakness([forest.column]))))
+            filter(None, (_tested(forest, gain), str(gain.row.weakness([forest.column]))))
         ),
         "kind": gain.kind,
         "certain": (gain.row.is_trained and gain.cell.holds)
@@ -110,9 +110,12 @@ def _gain_row(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
     }
 
 
-def _tested(gain: Gain, digits: int) -> str:
-    said = judged(gain.cell, digits) if gain.row.is_trained else ""
-    return said or ("untrained, at another pooling" if gain.kind == "other pooling" else gain.kind)
+def _tested(forest: Forest, gain: Gain) -> str:
+    if gain.kind == "other pooling":
+        return "untrained, at another pooling"
+    if gain.kind in ("untrained", "baseline"):
+        return gain.kind
+    return forest.words(gain)
 
 
 def _interval() -> look.ChartSpec:
@@ -164,7 +167,7 @@ def _forest_text(forest: Forest) -> str:
     )
     return (
         f"Mean difference to {forest.baseline} with its 95 % interval (t-test). Green: better, red: worse, grey: no "
-        "difference shown. Filled: also after Holm's correction, or equal; hollow: alone or open."
+        f"difference shown. Filled: also after {CORRECTION.name}, or equal; hollow: alone or open."
         f"{untrained}{few}{other}{more}"
     )
 
@@ -279,7 +282,7 @@ def _heat_values(
             if column in row.cells
         ]
         gain = cell.summary.mean - sum(middle) / len(middle)
-        about = f"{signed(gain, metric.digits)}, {judged(cell, metric.digits) or 'not tested'}"
+        about = f"{signed(gain, metric.digits)}, {block.words(row, column, metric)}"
         yield {
             "i": index,
             "task": column.task,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from statistics import mean
 
@@ -26,13 +26,12 @@ from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.contents import Contents
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
-from harness.reporting.seeds.cells import Label, Row, difference, trained_apart
-from harness.reporting.seeds.controls import controls_of, powerless, rival_text, rivals
+from harness.reporting.seeds.cells import Label, trained_apart
+from harness.reporting.seeds.controls import powerless
 from harness.reporting.seeds.interactions import InteractionTest, interaction_tests
 from harness.reporting.seeds.summary import ClaimTest, SummaryTable, claim_tests, margin_words
-from harness.reporting.seeds.wording import certainty, judged
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
-from harness.stats import ALPHA
+from harness.stats import ALPHA, CORRECTION
 
 
 class ClaimsSection(ReportSection):
@@ -54,6 +53,8 @@ class ClaimsSection(ReportSection):
 VERDICTS = {
     Significance.BETTER: ClaimVerdict.HOLDS,
     Significance.WORSE: ClaimVerdict.OPPOSITE,
+    Significance.BETTER_ALONE: ClaimVerdict.ALONE,
+    Significance.WORSE_ALONE: ClaimVerdict.ALONE,
     Significance.EQUAL: ClaimVerdict.EQUAL,
     Significance.NONE: ClaimVerdict.UNSEEN,
 }
@@ -71,13 +72,10 @@ def claims_grid(
             continue
         metric = table.metric(column)
         for block in table.blocks:
-            tests, rows = (
-                list(claim_tests(claims, block, metric)),
-                {row.label: row for row in table.rows},
-            )
+            tests = [test for test in claim_tests(block, metric) if test.claim in claims]
             weak += [row.weakness([column]) for test in tests for row in (test.better, test.worse)]
             if tests:
-                lines = tuple(_line(test, metric, published, rows) for test in tests)
+                lines = tuple(_line(test, metric, published) for test in tests)
                 sections.append(Section(f"profile {table.profile}: {block.place}", lines))
     if not sections:
         return None
@@ -92,19 +90,19 @@ def claims_grid(
         legend=(
             "Differences in the STS average, Spearman x 100; a printed one is of the same encoder and setting, or of "
             "those that these stand for, and says so where it is a mean over others.",
-            f"A claim holds if the difference is above zero with p < {ALPHA} (two-sided t-test after Holm's correction "
-            "over the claims of a table, paired by seed where two rows share their batches, else independent with "
-            "equal variances); alone: only before the correction. Equal: the 90 % interval is within "
+            f"A claim holds if the difference is above zero with p < {ALPHA} (two-sided t-test, "
+            "paired by seed where two rows share their batches, else Welch's, after "
+            f"{CORRECTION.name} in the family of the two rows, which the verdict names); alone: "
+            "only before the correction. Equal: the 90 % interval is within "
             f"{margin_words(tables[0].blocks[0].points)}.",
-            "Confounded: the difference is significant, but the better variant is not significantly better than one of "
-            "its controls (its text teacher alone, unmatched images, text alone) that the other does not share.",
+            "Confounded: the difference is significant, but the better variant is not "
+            "significantly better than one of its controls (its text teacher alone, unmatched "
+            "images, text alone) that the other does not share.",
         ),
     )
 
 
-def _line(
-    test: ClaimTest, metric: Metric, published: PublishedNumbers, rows: Mapping[Label, Row]
-) -> Line:
+def _line(test: ClaimTest, metric: Metric, published: PublishedNumbers) -> Line:
     claim, worse = test.claim, test.worse
     apart = trained_apart(test.better.training, worse.training)
     where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})" + (
@@ -112,7 +110,7 @@ def _line(
     )
     where += f"; {shown}" if (shown := powerless(test.better, worse)) else ""
     stated = _stated(claim, test.better.label, metric, published)
-    cells = stated, *_measured(test, metric, rows)
+    cells = stated, *_measured(test, metric)
     return Line((where, name_of(claim.better), name_of(claim.worse)), cells, "plain")
 
 
@@ -216,21 +214,15 @@ def _interaction_line(test: InteractionTest, metric: Metric, published: Publishe
     return Line((where, test.where), (stated, measured, verdict), "plain")
 
 
-def _measured(
-    claim: ClaimTest, metric: Metric, rows: Mapping[Label, Row]
-) -> tuple[CellText, CellText]:
-    cell, worse, digits = claim.cell, claim.worse.cells[ABLATION_SCORE.column], metric.digits
-    test, size = cell.test, signed(difference(cell, worse), digits)
-    if test is None:
+def _measured(claim: ClaimTest, metric: Metric) -> tuple[CellText, CellText]:
+    conclusion, digits = claim.conclusion, metric.digits
+    size = signed(conclusion.difference, digits)
+    if conclusion.interval is None:
         return CellText(size), CellText.judged(ClaimVerdict.TOO_FEW)
-    seeds = count_of(min(cell.summary.n, worse.summary.n), "seed")
-    interval = f"{interval_text(test.low, test.high, digits)}, {seeds}"
-    verdict = ClaimVerdict.ALONE if cell.is_alone else VERDICTS[cell.verdict or Significance.NONE]
-    said = certainty(cell) if cell.holds else judged(cell, digits).removeprefix(f"{verdict}, ")
-    if verdict is ClaimVerdict.HOLDS:  # what both sides lack explains no difference between them
-        some = rivals(
-            claim.better, rows, ABLATION_SCORE.column, metric, [*controls_of(claim.worse)]
-        )
-        for rival in (rival for rival in some[:1] if rival.confounds):
-            verdict, said = ClaimVerdict.CONFOUNDED, rival_text(rival, claim.better, metric)
-    return CellText(size, extra=interval), CellText.judged(verdict, extra=said)
+
+    seeds = count_of(min(conclusion.counts), "seed")
+    interval = f"{interval_text(*conclusion.interval, digits)}, {seeds}"
+    verdict = VERDICTS[conclusion.verdict or Significance.NONE]
+    if verdict is ClaimVerdict.HOLDS and conclusion.confounded_by:
+        verdict = ClaimVerdict.CONFOUNDED
+    return CellText(size, extra=interval), CellText.judged(verdict, extra=conclusion.words)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
@@ -32,11 +32,17 @@ from harness.reporting.look import (
 from harness.reporting.pages import Pages, anchor
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.sections.runs import in_order
-from harness.reporting.seeds.cells import Cell, Label, Row, ahead
+from harness.reporting.seeds.cells import Row, ahead
 from harness.reporting.seeds.comparison import Comparison
-from harness.reporting.seeds.gains import Forest, Gain, forests, headline, importance, methods
-from harness.reporting.seeds.summary import against_methods, blocks_of
-from harness.reporting.seeds.wording import Sentence, judged, suite_title
+from harness.reporting.seeds.gains import (
+    Forest,
+    Gain,
+    against,
+    headline,
+    importance,
+    methods,
+)
+from harness.reporting.seeds.wording import Sentence, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, cell_text, summary_text
 from harness.stats import FEWEST_SEEDS
 
@@ -180,8 +186,8 @@ class Board:
         """
         if gain not in self.leaders or gain.cell.summary.n < FEWEST_SEEDS:
             return ABSENT
-        tests = (self.forest.tested(leader.row, gain.row) for leader in self.leaders)
-        return str(1 + sum(cell.verdict is Significance.BETTER for cell in tests))
+        conclusions = [self.forest.conclude(leader.row, gain.row) for leader in self.leaders]
+        return str(1 + sum(one.verdict is Significance.BETTER for one in conclusions))
 
     @cached_property
     def tasks(self) -> Sequence[Column]:
@@ -250,29 +256,21 @@ class Board:
             },
         }
 
-    @cached_property
-    def _of_methods(self) -> Mapping[frozenset[Label], Cell]:
-        """The cells of variants tested against their methods, by both labels."""
-        forest = self.forest
-        tests = against_methods(forest.block, forest.column, forest.metric)
-        return {frozenset((row.label, own.label)): cell for row, own, cell in tests}
-
     def words(self, entry: BoardRow) -> tuple[str, str]:
         """The gain of a row over the baseline, and what its test says."""
-        return said(entry.gain, self.forest.metric.digits) if self.forest.base else (ABSENT, "")
+        return said(self.forest, entry.gain) if self.forest.base else (ABSENT, "")
 
     def _gains(self, base: str) -> Sequence[Sequence[object] | None]:
         """Each row's gain over a baseline, its interval and what its test says."""
         forest = self.forest
         if base != forest.block.base:
-            blocks = blocks_of(forest.block.rows, forest.table.metrics, base, forest.block.points)
-            (forest,) = forests(replace(forest.table, blocks=blocks), forest.column, fewest=1)
+            forest = against(forest, base)
         by_label = {gain.row.label: gain for gain in forest.gains} if forest.base else {}
         gains = [by_label.get(entry.gain.row.label) for entry in self.entries]
         return [
             [
                 *(round(x, 6) for x in (gain.size, gain.low, gain.high)),
-                *said(gain, forest.metric.digits),
+                *said(forest, gain),
             ]
             if gain
             else None
@@ -281,16 +279,8 @@ class Board:
 
     def _pair(self, a: BoardRow, b: BoardRow) -> Sequence[object]:
         """The conclusion on two rows, and each test that could be made: name, p-value or bound."""
-        column, metric = self.forest.column, self.forest.metric
-        block, family = (
-            self.forest.block,
-            self._of_methods.get(frozenset((a.gain.row.label, b.gain.row.label))),
-        )
-        for first, second in ((a.gain, b.gain), (b.gain, a.gain)):
-            base = block.baseline(first.row.label)
-            family = first.cell if base and base.data == second.row.data else family
-        score = Score(self.forest.table.suite, *column)
-        pair = Comparison(a.gain.row, b.gain.row, score, metric, family=family, points=block.points)
+        score = Score(self.forest.table.suite, *self.forest.column)
+        pair = Comparison(self.forest.conclude(a.gain.row, b.gain.row), score)
         if pair.one_sample or min(cell.summary.n for cell in pair.cells) < FEWEST_SEEDS:
             return [pair.conclusion(), []]
         return [
@@ -299,12 +289,13 @@ class Board:
         ]
 
 
-def said(gain: Gain, digits: int) -> tuple[str, str]:
-    """A gain with its interval, and what its test says."""
+def said(forest: Forest, gain: Gain) -> tuple[str, str]:
+    """A gain with its interval, and what its conclusion says."""
     if gain.kind == "baseline":
         return "baseline", ""
+    digits = forest.metric.digits
     ends = f" ({interval_text(gain.low, gain.high, digits)})" if gain.low < gain.high else ""
-    test = gain.kind if not gain.row.is_trained else judged(gain.cell, digits) or "not tested"
+    test = gain.kind if not gain.row.is_trained else forest.words(gain)
     return f"{signed(gain.size, digits)}{ends}", test
 
 

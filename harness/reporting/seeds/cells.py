@@ -8,20 +8,29 @@ A family is the comparisons that answer one question, and are therefore correcte
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import chain
 from typing import NamedTuple
 
 from harness import stats
+from harness.formatting import count_of
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.caveats import OF_SEEDS, Caveat, GroupState, Weakness, joined_caveats
 from harness.reporting.seeds.galleries import RowGalleries
 from harness.reporting.seeds.spent import Spent
 from harness.spec import DEFAULT_READING, UNTRAINED, SpecError, Variant
-from harness.stats import ALPHA, FEWEST_SEEDS, Equivalence, Summary, TTest, holm, summarise
+from harness.stats import (
+    ALPHA,
+    FEWEST_SEEDS,
+    Equivalence,
+    Summary,
+    TTest,
+    summarise,
+)
+from harness.stats.corrections import CORRECTION, Correction
 from harness.store import Frames
 
 
@@ -81,28 +90,45 @@ def _parsed(variant: str) -> Variant | None:
         return None
 
 
+class Family(NamedTuple):
+    """The tests that are corrected together, as a reader finds them: the rows that its name says, in
+    one column and place.
+    """
+
+    name: str
+    tests: int
+    correction: Correction = CORRECTION
+
+    def __str__(self) -> str:
+        """`Holm's correction over 16 tests (variants against SimCSE)`."""
+        return f"{self.correction.name} over {count_of(self.tests, 'test')} ({self.name})"
+
+
 class Corrected(NamedTuple):
-    """A p-value after Holm's correction over a family of `tests`, and the level at which it is
-    significant.
+    """A p-value after the correction in its family, and the level at which it is significant.
 
     `step` is the level that the next test of the family has to pass before correction.
     """
 
     p: float
-    tests: int
+    family: Family
     alpha: float = ALPHA
     step: float = ALPHA
 
-    @classmethod
-    def family(cls, ps: Sequence[float], alpha: float = ALPHA) -> list[Corrected]:
-        """The tests of a family in the order of their p-values given."""
-        adjusted = holm(ps)
-        left = max(1, sum(p >= alpha for p in adjusted))
-        return [cls(p, len(ps), alpha, alpha / left) for p in adjusted]
+    @property
+    def is_significant(self) -> bool:
+        return self.p < self.alpha
 
 
-#: the margin of "equal" without another one: this many points, or this share of the deviation over
-#: seeds if larger
+def correct_family(name: str, ps: Sequence[float], alpha: float = ALPHA) -> list[Corrected]:
+    """The tests of a family, in the order of their p-values given."""
+    family = Family(name, len(ps))
+    step = family.correction.open_level(ps, alpha)
+    return [Corrected(p, family, alpha, step) for p in family.correction.adjust(ps)]
+
+
+#: the margin of "equal" without another one: this many points, or this share of the smaller
+#: deviation over seeds if larger
 EQUAL_POINTS, EQUAL_SHARE = 0.1, 0.1
 
 
@@ -111,8 +137,9 @@ class Cell:
     """Scores over seeds. `test` compares them with another cell; without it there is no `verdict`.
 
     `equivalence` is the test for a difference within the margin of "equal", None if none was asked
-    for. `corrected` is the p-value of `test` after correction in its family, None if it is in none.
-    Differences are a `verdict` before correction, EQUAL only after it.
+    for. `corrected` and `equal` are the p-values of the two after the correction in their family,
+    None if they are in none. The `verdict` is that after the correction. `other_seeds` are those of
+    the other cell; 0 if it has no seeds, or without a test.
     """
 
     seeds: tuple[int, ...]
@@ -123,6 +150,8 @@ class Cell:
     verdict: Significance | None = None
     corrected: Corrected | None = None
     equivalence: Equivalence | None = None
+    equal: Corrected | None = None
+    other_seeds: int = 0
 
     @classmethod
     def of(cls, by_seed: Mapping[int, float], caveats: tuple[Caveat, ...] = ()) -> Cell:
@@ -136,18 +165,22 @@ class Cell:
         verdict: Significance | None = None,
         corrected: Corrected | None = None,
         equivalence: Equivalence | None = None,
+        equal: Corrected | None = None,
+        other_seeds: int = 0,
     ) -> Cell:
         """The same scores with another test."""
-        return Cell(
-            self.seeds,
-            self.values,
-            self.summary,
-            self.caveats,
-            test,
-            verdict,
-            corrected,
-            equivalence,
-        )
+        scores = self.seeds, self.values, self.summary, self.caveats
+        return Cell(*scores, test, verdict, corrected, equivalence, equal, other_seeds)
+
+    def reversed(self, other: Cell) -> Cell:
+        """The cell of the other side of its test, tested against this one: the same test, read from
+        there.
+        """
+        test = self.test and self.test.reversed()
+        equivalence = self.equivalence and self.equivalence.reversed()
+        verdict = self.verdict and _REVERSED.get(self.verdict, self.verdict)
+        seeds = self.summary.n if self.other_seeds else 0
+        return other.tested(test, verdict, self.corrected, equivalence, self.equal, seeds)
 
     @property
     def by_seed(self) -> dict[int, float]:
@@ -172,20 +205,37 @@ class Cell:
 
     @property
     def holds(self) -> bool:
-        """Whether its verdict is significant, after the correction where there is one."""
-        shown = self.verdict in (Significance.BETTER, Significance.WORSE)
-        return shown and (self.corrected is None or self.corrected.p < self.corrected.alpha)
+        """Whether it shows a difference, after the correction where there is one."""
+        return self.verdict in (Significance.BETTER, Significance.WORSE)
 
     @property
     def is_alone(self) -> bool:
         """Whether its test is significant only before the correction."""
-        return self.verdict in (Significance.BETTER, Significance.WORSE) and not self.holds
+        return self.verdict in (Significance.BETTER_ALONE, Significance.WORSE_ALONE)
+
+    @property
+    def unequal_seeds(self) -> str:
+        """`9 against 5 seeds` where the two sides of its test have unequal numbers; else empty."""
+        if self.other_seeds in (0, self.summary.n):
+            return ""
+        return f"{self.summary.n} against {count_of(self.other_seeds, 'seed')}"
 
     @property
     def p(self) -> float | None:
         """The p-value of its test, after the correction where there is one; None without a test."""
         return self.corrected.p if self.corrected else self.test.p if self.test else None
 
+
+_REVERSED = {
+    Significance.BETTER: Significance.WORSE,
+    Significance.WORSE: Significance.BETTER,
+    Significance.BETTER_ALONE: Significance.WORSE_ALONE,
+    Significance.WORSE_ALONE: Significance.BETTER_ALONE,
+}
+_ALONE = {
+    Significance.BETTER: Significance.BETTER_ALONE,
+    Significance.WORSE: Significance.WORSE_ALONE,
+}
 
 #: a part of a task and a column; the part is '' for whole tasks
 PartColumn = tuple[str, Column]
@@ -276,18 +326,26 @@ def compare(
     alpha: float = ALPHA,
     *,
     paired: bool = False,
+    equal_variance: bool = False,
     margin: float | None = None,
 ) -> Cell:
     """Return a cell with its t-test against another and the verdict at a level of significance.
 
     With fewer than FEWEST_SEEDS on a side, or in a metric that is not judged, there is neither. A
-    `paired` test is over the common seeds, if there are enough. Only with a `margin`, in the
-    metric's unit, is equivalence tested.
+    `paired` test is over the common seeds, if there are enough; other tests are Welch's, or pooled
+    with `equal_variance`. Only with a `margin`, in the metric's unit, is equivalence tested.
     """
-    pairs = cell.pairs(other) if paired else ((), ())
-    by_seed = stats.paired_t_test(*pairs) if len(pairs[0]) >= FEWEST_SEEDS else None
-    test = by_seed or stats.t_test_from_summaries(cell.summary, other.summary)
-    return _judged(cell, test, min(cell.summary.n, other.summary.n), metric, alpha, margin)
+    test = None
+    if paired:
+        values, other_values = cell.pairs(other)
+        if len(values) >= FEWEST_SEEDS:
+            test = stats.paired_t_test(values, other_values)
+    if test is None:
+        test = stats.t_test_from_summaries(
+            cell.summary, other.summary, equal_variance=equal_variance
+        )
+    seeds = min(cell.summary.n, other.summary.n)
+    return _judged(cell, test, seeds, metric, alpha, margin, other.summary.n)
 
 
 def _judged(
@@ -297,6 +355,7 @@ def _judged(
     metric: Metric,
     alpha: float = ALPHA,
     margin: float | None = None,
+    other_seeds: int = 0,
 ) -> Cell:
     if test is None or seeds < FEWEST_SEEDS or not metric.judged:
         return cell.tested()
@@ -304,7 +363,22 @@ def _judged(
     verdict = Significance.BETTER if ahead(test.difference, 0, metric) else Significance.WORSE
     if test.p >= alpha:
         verdict = Significance.EQUAL if equivalence and equivalence.p < alpha else Significance.NONE
-    return cell.tested(test, verdict, None, equivalence)
+    return cell.tested(test, verdict, None, equivalence, None, other_seeds)
+
+
+def default_margin(cell: Cell, other: Cell, metric: Metric) -> float:
+    """The margin of "equal" without another one, in the metric's unit: EQUAL_POINTS, or EQUAL_SHARE
+    of the smaller deviation over seeds if that is larger.
+
+    The smaller one, since the noisier of two sides must not widen what counts as equal.
+    """
+    deviations = [side.summary.std for side in (cell, other) if side.summary.std is not None]
+    return max(EQUAL_POINTS * point_of(metric), EQUAL_SHARE * min(deviations, default=0.0))
+
+
+def point_of(metric: Metric) -> float:
+    """The size of a point: 1 for scores x 100, 0.01 for numbers with four digits."""
+    return float(10.0 ** min(0, 2 - metric.digits))
 
 
 def contrast(
@@ -318,27 +392,34 @@ def contrast(
 ) -> Cell:
     """A row's cell in a column, compared with another row's, as all rows of results are.
 
-    The t-test is paired by seed if their runs read the same batches, else independent. An untrained
+    The t-test is paired by seed if their runs read the same batches, else Welch's. An untrained
     encoder is one number without seeds, and so is the run of a `seed` of the other row: against
     them, the test is a one-sample test. Equal are differences of less than `points`, by default
-    EQUAL_POINTS or EQUAL_SHARE of the pooled deviation over seeds, whichever is larger.
+    of less than the `default_margin`.
     """
-    cell, against = row.cells[column], other.cells[column]
-    against = against if seed is None else against.of_seed(seed)
-    varied = [each.summary for each in (cell, against) if each.summary.std is not None]
-    spread = stats.pooled_deviation(varied[0], varied[-1]) if varied else 0.0
-    point = 10.0 ** min(
-        0, 2 - metric.digits
-    )  # 1 for scores x 100, 0.01 for numbers with four digits
-    margin = max(EQUAL_POINTS * point, EQUAL_SHARE * spread) if points is None else points * point
+    cell = row.cells[column]
+    against = other.cells[column]
+    if seed is not None:
+        against = against.of_seed(seed)
+
+    default = default_margin(cell, against, metric)
+    margin = default if points is None else points * point_of(metric)
     if seed is None and row.is_trained == other.is_trained:
         paired = bool(row.batches) and row.batches == other.batches
         return compare(cell, against, metric, paired=paired, margin=margin)
+
     if row.is_trained:
         test = stats.one_sample_t_test(cell.values, against.summary.mean)
     else:
         test = stats.one_sample_t_test([-value for value in against.values], -cell.summary.mean)
     return _judged(cell, test, max(cell.summary.n, against.summary.n), metric, margin=margin)
+
+
+def contrast_any(
+    row: Row, other: Row, column: Column, metric: Metric, points: float | None = None
+) -> Cell:
+    """As `contrast`, with a test in a metric that is not judged as well."""
+    return contrast(row, other, column, replace(metric, judged=True), points)
 
 
 def difference(cell: Cell, other: Cell) -> float:
@@ -365,32 +446,48 @@ def trained_apart(training: Mapping[str, str], other: Mapping[str, str]) -> str:
 def corrected(
     cells: Sequence[Cell],
     data: Sequence[Hashable],
-    methods: Collection[Hashable],
+    names: Sequence[str],
     alpha: float = ALPHA,
 ) -> list[Cell]:
-    """The tested cells of one column in one setting and encoder, with Holm's correction over each
-    family.
+    """The tested cells of one column in one setting and encoder, corrected in their families.
 
-    The tests for equivalence of a family are another family. `data` are all scores of both sides of
-    each test: tests of equal data are one test. Those in `methods` are the family of methods, the
-    others that of their variants.
+    `names` are those of the families that they stand in. The tests for equivalence of a family are
+    another family. `data` are all scores of both sides of each test: tests of equal data are one
+    test.
     """
-    found = {key: cell for key, cell in zip(data, cells, strict=True) if cell.test}
-    adjusted, equal = dict[Hashable, Corrected](), dict[Hashable, Corrected]()
-    for of_methods in (True, False):
-        family = {key: cell for key, cell in found.items() if (key in methods) is of_methods}
-        for ps, kept in (
-            ({key: cell.test.p for key, cell in family.items() if cell.test}, adjusted),
-            ({key: cell.equivalence.p for key, cell in family.items() if cell.equivalence}, equal),
+    families: dict[str, dict[Hashable, Cell]] = {}
+    for cell, key, name in zip(cells, data, names, strict=True):
+        if cell.test:
+            families.setdefault(name, {}).setdefault(key, cell)
+
+    differs = dict[tuple[str, Hashable], Corrected]()
+    equal = dict[tuple[str, Hashable], Corrected]()
+    for name, family in families.items():
+        tests = {key: cell.test.p for key, cell in family.items() if cell.test}
+        for key, correction in zip(
+            tests, correct_family(name, [*tests.values()], alpha), strict=True
         ):
-            kept |= zip(ps, Corrected.family([*ps.values()], alpha), strict=True)
+            differs[name, key] = correction
+        tests = {key: cell.equivalence.p for key, cell in family.items() if cell.equivalence}
+        for key, correction in zip(
+            tests, correct_family(name, [*tests.values()], alpha), strict=True
+        ):
+            equal[name, key] = correction
 
-    def of(cell: Cell, key: Hashable) -> Cell:
-        open_again = cell.verdict is Significance.EQUAL and equal[key].p >= alpha
-        verdict = Significance.NONE if open_again else cell.verdict
-        return cell.tested(cell.test, verdict, adjusted[key], cell.equivalence)
+    return [
+        _in_family(cell, differs[name, key], equal.get((name, key))) if cell.test else cell
+        for cell, key, name in zip(cells, data, names, strict=True)
+    ]
 
-    return [of(cell, key) if cell.test else cell for key, cell in zip(data, cells, strict=True)]
+
+def _in_family(cell: Cell, differs: Corrected, equal: Corrected | None) -> Cell:
+    """A tested cell with the verdict after the correction of its tests."""
+    verdict = cell.verdict
+    if verdict in _ALONE and not differs.is_significant:
+        verdict = _ALONE[verdict]
+    if verdict is Significance.EQUAL and not (equal and equal.is_significant):
+        verdict = Significance.NONE
+    return cell.tested(cell.test, verdict, differs, cell.equivalence, equal, cell.other_seeds)
 
 
 def compared(
@@ -399,16 +496,24 @@ def compared(
     metric: Metric,
     points: float | None = None,
     *,
-    one: bool = False,
+    family: str = "",
+    against: str = "",
 ) -> Iterator[tuple[Row, Row, Cell]]:
     """Each pair with the first row's cell in a column, in `contrast` to the second's and corrected
     in its family.
 
-    Methods are one family and their variants another, unless all are `one`.
+    All are the `family` of this name; without one, methods `against` something are a family, and
+    variants against it another.
     """
     cells = [contrast(row, other, column, metric, points) for row, other in pairs]
     data = [(row.data, other.data) for row, other in pairs]
-    methods = {key for key, (row, _) in zip(data, pairs, strict=True) if row.is_method or one}
-    return (
-        (*pair, cell) for pair, cell in zip(pairs, corrected(cells, data, methods), strict=True)
-    )
+
+    # a variant with the scores of a method is the same test, which counts among the methods
+    methods = {key for key, (row, _) in zip(data, pairs, strict=True) if row.is_method}
+    if family:
+        names = [family] * len(pairs)
+    else:
+        kinds = ["methods" if key in methods else "variants" for key in data]
+        names = [f"{kind} against {against}" for kind in kinds]
+    for (row, other), cell in zip(pairs, corrected(cells, data, names), strict=True):
+        yield row, other, cell

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from statistics import StatisticsError, correlation
 
 from harness import stats
 from harness.formatting import at_most, count_of, fixed, interval_text, p_value, signed
 from harness.metrics import Metric, Score, Significance
-from harness.reporting.seeds.cells import Cell, Corrected, Row, ahead, contrast
+from harness.reporting.seeds.cells import Cell, Corrected, Row, ahead
+from harness.reporting.seeds.conclusion import Conclusion
 from harness.reporting.seeds.controls import powerless
-from harness.reporting.seeds.wording import ABSENT, bound
+from harness.reporting.seeds.wording import ABSENT
 from harness.stats import ALPHA, FEWEST_SEEDS, Effect, Equivalence, Interval, Permutation, TTest
+from harness.stats.t_tests import PAIRED, POOLED, WELCH
 
 #: one side is better if the bound of almost stochastic order is below this (Ulmer et al. 2022)
 ORDERED = 0.2
@@ -22,25 +22,33 @@ ORDERED = 0.2
 
 @dataclass(frozen=True)
 class Comparison:
-    """Tests of row a against row b in one score. A test that needs more seeds is None.
+    """All tests of row a against row b in one score, beside the conclusion. A test that needs more
+    seeds is None.
 
-    `untrained` are the rows of the same encoders before training. `family` is the cell of the same
-    test in a table, corrected there, None if it is in no family. `points` is the margin of "equal",
-    by default that of `contrast`.
+    `outcome` is the conclusion by the deciding test, in the family of the two. `untrained` are the
+    rows of the same encoders before training.
     """
 
-    a: Row
-    b: Row
+    outcome: Conclusion
     score: Score
-    metric: Metric
     untrained: tuple[Row, ...] = ()
-    family: Cell | None = None
-    points: float | None = None
+
+    @property
+    def a(self) -> Row:
+        return self.outcome.a
+
+    @property
+    def b(self) -> Row:
+        return self.outcome.b
+
+    @property
+    def metric(self) -> Metric:
+        return self.outcome.metric
 
     @property
     def corrected(self) -> Corrected | None:
         """The p-value after correction in the test's family, None if it is in no family."""
-        return self.family.corrected if self.family else None
+        return self.outcome.cell.corrected
 
     def cell(self, row: Row) -> Cell:
         """The scores of one of its rows."""
@@ -59,23 +67,14 @@ class Comparison:
     @property
     def one_sample(self) -> bool:
         """Whether one side is an untrained encoder: a number without seeds."""
-        return self.a.is_trained != self.b.is_trained
-
-    @cached_property
-    def tested(self) -> Cell:
-        """The cell of a compared with b's as in tables, not corrected, whether the metric is judged
-        or not.
-        """
-        return contrast(
-            self.a, self.b, self.score.column, replace(self.metric, judged=True), self.points
-        )
+        return self.outcome.is_one_sample
 
     @property
     def deciding(self) -> TTest | None:
         """The test that tables use: one-sample beside an untrained encoder, paired where both share
-        their batches.
+        their batches, else Welch's.
         """
-        return self.tested.test
+        return self.outcome.test
 
     @property
     def paired_by_design(self) -> bool:
@@ -86,17 +85,17 @@ class Comparison:
         """Whether no difference but equivalence is shown, in the family of the test if it is in
         one.
         """
-        return (self.family or self.tested).verdict is Significance.EQUAL
+        return self.outcome.cell.verdict is Significance.EQUAL
 
     @property
     def pooled(self) -> TTest | None:
-        """The independent t-test that the papers use."""
-        return stats.t_test(*self.values)
+        """The independent t-test with equal variances, which the papers use."""
+        return stats.t_test(*self.values, equal_variance=True)
 
     @property
     def welch(self) -> TTest | None:
-        """The independent t-test with unequal variances."""
-        return stats.t_test(*self.values, equal_variance=False)
+        """The independent t-test without equal variances, which decides independent comparisons."""
+        return stats.t_test(*self.values)
 
     @cached_property
     def pairs(self) -> tuple[list[float], list[float]]:
@@ -146,9 +145,9 @@ class Comparison:
         """
         if self.one_sample:
             return {}
-        named = {"the paired t-test": self.paired} if len(self.pairs[0]) >= FEWEST_SEEDS else {}
+        named = {PAIRED: self.paired} if len(self.pairs[0]) >= FEWEST_SEEDS else {}
         if not self.paired_by_design:
-            named = {"the pooled t-test": self.pooled, "Welch's t-test": self.welch, **named}
+            named = {WELCH: self.welch, POOLED: self.pooled, **named}
         decisions = {
             name: (test.difference, test.p < ALPHA) for name, test in named.items() if test
         }
@@ -203,89 +202,15 @@ class Comparison:
 
     def conclusion(self) -> str:
         """Return one sentence, by the deciding test; if other tests disagree, it says so."""
-        test, digits, a, b = self.deciding, self.metric.digits, self.a, self.b
-        counts, stds = zip(
-            *((cell.summary.n, cell.summary.std or 0.0) for cell in self.cells), strict=True
-        )
-        if test is None or (max(counts) if self.one_sample else min(counts)) < FEWEST_SEEDS:
-            has = (
-                f"{counts[0]} and {count_of(counts[1], 'seed')}; {FEWEST_SEEDS} each are the fewest"
-            )
-            return f"Too few seeds to compare {a.name} and {b.name} ({has})."
-        size = f"{signed(test.difference, digits)}, 95% interval {interval_text(test.low, test.high, digits)}"
-        if not any(stds):
-            return f"No conclusion for {a.name} and {b.name}: the scores of neither vary over seeds ({size})."
-        size += f", {p_value(test.p)}{self._by_pairs}"
-        decisions, within = (
-            self.decisions(),
-            bound(self.tested.equivalence, digits, equal=self.is_equal),
-        )
-        other = (
-            f"; the tests disagree: {_disagreement(decisions)}"
-            if len(set(decisions.values())) > 1
-            else ""
-        )
-        if test.p < ALPHA and not self.metric.judged:
-            side = "higher" if test.difference > 0 else "lower"
-            return f"{a.name} is {side} than {b.name} ({size}); {self.metric.name} alone does not say which is better."
-        if test.p < ALPHA:
-            side = "better" if ahead(test.difference, 0, self.metric) else "worse"
-            small = (
-                f", but {within}"
-                if self.tested.equivalence and self.tested.equivalence.p < ALPHA
-                else ""
-            )
-            return f"{a.name} is {side} than {b.name}{self._in_family(size)}{small}{other}."
-        if self.is_equal:
-            return f"{a.name} and {b.name} are {within} ({size}){other}."
-        power = "" if other else self._power(test)
-        return f"No significant difference between {a.name} and {b.name} ({size}), {within}{power}{other}."
-
-    @property
-    def _by_pairs(self) -> str:
-        with suppress(StatisticsError):  # a side without spread has no correlation
-            if self.paired_by_design:
-                return f", paired by {count_of(len(self.pairs[0]), 'seed')}, r = {fixed(correlation(*self.pairs), 4)}"
-        return ", paired by seed" if self.paired_by_design else ""
-
-    def _in_family(self, size: str) -> str:
-        """How far a significant test holds: alone, and after the correction in its family."""
-        if self.corrected is None:
-            return f", tested alone ({size})"
-        p, tests, alpha, _ = self.corrected
-        if tests == 1:
-            return f" ({size})"
-        if p < alpha:
-            return f" ({size}), also after Holm's correction over {tests} tests ({p_value(p)})"
-        return f" alone ({size}), not after correction over {tests} tests ({p_value(p)})"
-
-    def _power(self, test: TTest) -> str:
-        """The seeds or pairs that would decide if the difference and the deviations are real; empty
-        where none do.
-        """
-        equal, sides = self.tested.equivalence, [cell.summary for cell in self.cells]
-        std, there = test.error * (test.df + 1) ** 0.5, int(test.df) + 1
-        if test.design == "independent":
-            std, there = (
-                (sum((side.std or 0.0) ** 2 for side in sides) / 2) ** 0.5,
-                min(side.n for side in sides),
-            )
-        needed = stats.seeds_to_decide(
-            test.difference, std, equal.margin if equal else None, other=test.design
-        )
-        things = {"independent": "seeds each", "paired": "pairs", "one sample": "seeds"}[
-            test.design
-        ]
-        return (
-            f"; if real, {max(needed, there + 1)} {things} would decide with 80% power"
-            if needed
-            else ""
-        )
+        decisions = self.decisions()
+        if len(set(decisions.values())) > 1:
+            return self.outcome.say(f"the tests disagree: {_disagreement(decisions)}")
+        return self.outcome.sentence
 
     def rows(self) -> Iterator[tuple[str, str, str, str]]:
         """Each test, the deciding one first: its name, value, interval and p-value."""
-        digits, permuted, equal = self.metric.digits, self.permutation, self.tested.equivalence
-        independent = {"t-test (pooled)": self.pooled, "t-test (Welch)": self.welch}
+        digits, permuted, equal = self.metric.digits, self.permutation, self.outcome.equality
+        independent = {"t-test (Welch)": self.welch, "t-test (pooled)": self.pooled}
         by_seed = {f"t-test, paired by {count_of(len(self.pairs[0]), 'seed')}": self.paired}
         tests = by_seed | independent if self.paired_by_design else independent | by_seed
         for name, test in (

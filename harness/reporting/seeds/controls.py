@@ -17,9 +17,10 @@ what methods declare, never from scores:
 - twice as much text in place of the images: SimCSE in the same setting with twice the steps or
   epochs.
 
-A row is confounded if one of its controls has an equal or better mean, or if the row is not
-significantly better than it. A row has to beat each of its controls (an intersection-union test),
-so these tests need no correction.
+A control is not beaten if it has an equal or better mean, or if the row is not significantly better
+than it. A row has to beat each of its controls (an intersection-union test), so these tests need no
+correction. A comparison is confounded by a control of the better row that is not beaten and that the
+other row does not share.
 
 A row without some loss terms is a control too, which cannot show anything if these carry no part of
 the gradient.
@@ -241,12 +242,18 @@ def short_of_budget(control: Row, row: Row) -> str:
     )
 
 
-def control_text(some: Sequence[Rival], row: Row, metric: Metric) -> str:
-    """Name the strongest of some controls in a sentence; empty without one."""
-    said = rival_text(some[0], row, metric) if some else ""
-    return said and (
-        f" Confounded: {said}." if some[0].confounds else f" The strongest control: {said}."
-    )
+def control_text(controls: Sequence[Rival], row: Row, metric: Metric) -> str:
+    """Name the strongest of a row's controls in a sentence; empty without one.
+
+    That a control is not beaten is a fact of the row alone. A comparison is confounded by those
+    that the other row does not share.
+    """
+    if not controls:
+        return ""
+    said = rival_text(controls[0], row, metric)
+    if controls[0].confounds:
+        return f" A control is not beaten: {said}."
+    return f" The strongest control: {said}."
 
 
 def missing_controls(

@@ -20,11 +20,10 @@ from harness.reporting.seeds.cells import (
     Cell,
     Label,
     Row,
-    compared,
-    contrast,
     difference,
     trained_apart,
 )
+from harness.reporting.seeds.conclusion import Conclusion
 from harness.reporting.seeds.controls import (
     UNMATCHED,
     control_text,
@@ -33,10 +32,20 @@ from harness.reporting.seeds.controls import (
     rivals,
 )
 from harness.reporting.seeds.summary import Block, SummaryTable
-from harness.reporting.seeds.wording import Sentence, certainty, judged, suite_title
+from harness.reporting.seeds.wording import Sentence, suite_title
 from harness.reporting.tables.grids import summary_text
-from harness.stats import FEWEST_SEEDS, Interval, TTest, mean_interval
+from harness.stats import CORRECTION, FEWEST_SEEDS, Interval, TTest, mean_interval
 
+#: the kinds of gains by the test alone: a plot fills those that hold in their family too
+_KINDS: Mapping[Significance | None, str] = {
+    Significance.BETTER: str(Significance.BETTER),
+    Significance.BETTER_ALONE: str(Significance.BETTER),
+    Significance.WORSE: str(Significance.WORSE),
+    Significance.WORSE_ALONE: str(Significance.WORSE),
+    Significance.EQUAL: str(Significance.EQUAL),
+}
+#: kinds of gains without a test
+_UNTESTED = {"not tested", "untrained", "other pooling", "baseline"}
 #: more variants than these are counted, not named
 MOST_NAMES = 5
 
@@ -47,16 +56,6 @@ def has_trained_pooling(block: Block, row: Row) -> bool:
     """
     counts = Counter(row.pooling for row in block.trained)
     return not counts or row.pooling == counts.most_common(1)[0][0]
-
-
-def untrained_tests(
-    block: Block, column: Column, metric: Metric, untrained: Row
-) -> Iterator[tuple[Row, Row, Cell]]:
-    """The trained rows of a block tested against an untrained one: methods are one family, variants
-    another.
-    """
-    pairs = [(row, untrained) for row in block.trained if column in row.cells]
-    return compared(pairs, column, metric, block.points)
 
 
 def untrained_texts(forest: Forest) -> Iterator[str]:
@@ -95,7 +94,7 @@ def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row]) -> s
     scores = f"untrained {scored(untrained)}{pooling}, best trained {scored(top)}, {where}"
     if not behind:
         return f"Every trained variant beats the untrained encoder: {scores}."
-    tests = [cell for _, _, cell in untrained_tests(block, column, metric, untrained)]
+    tests = [block.tested(row, untrained, column, metric) for row in trained]
     few = sum(cell.test is None for cell in tests)
     certain = sum(cell.holds and cell.verdict is Significance.WORSE for cell in tests)
     count = count_of(len(trained), "trained variant")
@@ -104,7 +103,7 @@ def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row]) -> s
     names = (
         f": {'; '.join(str(row.label.name) for row in behind)}" if len(behind) <= MOST_NAMES else ""
     )
-    said = [f"{certain or 'none'} significantly, one-sample t-tests with Holm's correction"] * (
+    said = [f"{certain or 'none'} significantly, one-sample t-tests with {CORRECTION.name}"] * (
         few < len(trained)
     )
     said += [f"{few} with too few seeds to test"] * (few > 0)
@@ -116,7 +115,8 @@ class Gain:
     """A row of a forest: a variant's gain over the baseline, positive if the variant is better.
 
     `low` and `high` are the ends of the 95 % interval, equal to `size` where there is none. `kind`
-    is the verdict before correction, or why there is none.
+    is the verdict before correction, or why there is none. `base` is the row that it is compared
+    with.
     """
 
     row: Row
@@ -125,6 +125,7 @@ class Gain:
     low: float
     high: float
     kind: str
+    base: Row | None = None
 
     @property
     def name(self) -> VariantName:
@@ -158,9 +159,15 @@ class Forest:
         """All rows of its table, among which are the controls of its own."""
         return {row.label: row for row in self.table.rows}
 
-    def tested(self, row: Row, other: Row) -> Cell:
-        """A row tested against another one in the forest's column, alone."""
-        return contrast(row, other, self.column, self.metric, self.block.points)
+    def conclude(self, row: Row, other: Row) -> Conclusion:
+        """What the data say of a row against another one in the forest's column."""
+        return self.block.conclude(row, other, self.column, self.metric)
+
+    def words(self, gain: Gain) -> str:
+        """What the data say of a gain: its verdict, p-values, family and control."""
+        if gain.base is None or gain.kind in _UNTESTED:
+            return "not tested"
+        return self.conclude(gain.row, gain.base).words
 
     @property
     def baseline(self) -> VariantName:
@@ -205,52 +212,64 @@ def methods(forest: Forest) -> list[Gain]:
     return sorted(gains.values(), key=lambda gain: -gain.size)
 
 
-def _forest(table: SummaryTable, block: Block, column: Column) -> Forest:
-    metric = table.metric(column)
+def against(forest: Forest, variant: str) -> Forest:
+    """The same rows against another variant, each by the conclusion on the two."""
+    return _forest(forest.table, forest.block, forest.column, variant)
+
+
+def _forest(table: SummaryTable, block: Block, column: Column, variant: str = "") -> Forest:
+    """The rows of a block against a variant, by default its baseline."""
+    variant = variant or block.base
     rows = [row for row in block.rows if column in row.cells]
-    base = main_baseline(block, column) if sum(row.is_trained for row in rows) > 1 else None
+    several = sum(row.is_trained for row in rows) > 1
+    base = main_baseline(block, column, variant) if several else None
     gains = []
     for row in rows:
         # rows of the baseline itself and of the untrained encoder are compared with the main
         # baseline
-        other = base if block.is_baseline(row) or not row.is_trained else block.baseline(row.label)
+        other = base
+        if row.is_trained and row.label.variant != variant:
+            other = block.by_label.get(row.label._replace(variant=variant))
         if base is None or (other and column in other.cells):
-            gains.append(_gain(block, row, other if base else None, column, metric))
+            gains.append(_gain(block, row, other if base else None, column, table.metric(column)))
     return Forest(table, block, column, base, tuple(sorted(gains, key=lambda gain: -gain.size)))
 
 
-def main_baseline(block: Block, column: Column) -> Row | None:
-    """The baseline's row without overrides, or else its first one; None where it has no score in a
-    column.
+def main_baseline(block: Block, column: Column, variant: str = "") -> Row | None:
+    """The row of a variant, by default the baseline, without overrides, or else its first one; None
+    where it has no score in a column.
     """
-    baselines = [row for row in block.rows if block.is_baseline(row) and column in row.cells]
+    name = variant or block.base
+    baselines = [row for row in block.rows if row.label.variant == name and column in row.cells]
     return min(baselines, key=lambda row: bool(row.label.overrides), default=None)
 
 
 def _gain(block: Block, row: Row, base: Row | None, column: Column, metric: Metric) -> Gain:
     """The gain of a row over a baseline; without one, its score."""
-    cell, sign = row.cells[column], 1 if metric.larger_is_better else -1
-    size = cell.summary.mean
+    cell = row.cells[column]
+    sign = 1 if metric.larger_is_better else -1
     ends: TTest | Interval | None = None
-    kind = (
-        "not tested"
-        if row.is_trained
-        else "untrained"
-        if has_trained_pooling(block, row)
-        else "other pooling"
-    )
+    kind = "untrained" if has_trained_pooling(block, row) else "other pooling"
+    if row.is_trained:
+        kind = "not tested"
+
     if base is None:
+        size = cell.summary.mean
         ends = mean_interval(cell.summary)
     elif row.data == base.data:
-        size, kind = difference(cell, base.cells[column]), "baseline"
-    else:  # without a verdict, such as the baseline with `--set` values, there is an interval still
-        size, ends = (
-            difference(cell, base.cells[column]),
-            cell.test or contrast(row, base, column, metric).test,
-        )
-        kind = str(cell.verdict or Significance.NONE) if cell.test else kind
+        size = difference(cell, base.cells[column])
+        kind = "baseline"
+    else:
+        # the baseline with `--set` values and untrained encoders have no verdict, but an interval
+        tested = block.tested(row, base, column, metric)
+        size = difference(tested, base.cells[column])
+        ends = tested.test
+        is_judged = metric.judged and row.label.variant != base.label.variant
+        if row.is_trained and tested.test and is_judged:
+            cell = tested
+            kind = _KINDS.get(cell.verdict, str(Significance.NONE))
     low, high = sorted((sign * ends.low, sign * ends.high)) if ends else (sign * size, sign * size)
-    return Gain(row, cell, sign * size, low, high, kind)
+    return Gain(row, cell, sign * size, low, high, kind, base)
 
 
 def lacking(forest: Forest, commands: Commands) -> Iterator[tuple[str, str]]:
@@ -272,60 +291,80 @@ def headline(forest: Forest, commands: Commands = DEFAULT_COMMANDS) -> list[Sent
 
 
 def lead_text(forest: Forest) -> str:
-    """The leader against the next method, with the result of their test; fewer than three seeds
-    support no claim.
+    """The leader against the next method and the baseline, with the conclusions on each.
+
+    Methods with fewer than three seeds are named and not compared.
     """
     where = f"on {forest.place}, profile {forest.table.profile} ({suite_title(forest.table.suite)} average)"
     ranked = methods(forest)
     if not ranked:
         return f"No method has been trained {where}."
-    best, *others = ranked
+
+    enough = [gain for gain in ranked if gain.cell.summary.n >= FEWEST_SEEDS]
+    if len(ranked) > 1 and len(enough) < 2:
+        return _few_seeds_text(forest, ranked, where)
+    best, *others = enough or ranked
     score = _scored(forest, best)
     weak = str(best.row.weakness([forest.column]))
-    weak = f" {best.name.text}: {weak}." * bool(weak)
+    tail = f" {best.name.text}: {weak}." if weak else ""
+    few = "; ".join(f"{gain.name} {_scored(forest, gain)}" for gain in ranked if gain not in enough)
+    if few and others:
+        tail = f" Too few seeds to compare: {few}.{tail}"
     controls = rivals(best.row, forest.rows, forest.column, forest.metric)
     explained = control_text(controls, best.row, forest.metric)
     if not others:
-        return f"{best.name} scores {score} {where}; no other method has been run there.{explained}{weak}"
+        return f"{best.name} scores {score} {where}; no other method has been run there.{explained}{tail}"
     following = others[0]
-    if min(best.cell.summary.n, following.cell.summary.n) < FEWEST_SEEDS:
-        few = f"fewer than {FEWEST_SEEDS} seeds each, too few to compare"
-        return f"{best.name} scores {score} {where}, {following.name} {_scored(forest, following)}: {few}.{weak}"
     if best.row.data == following.row.data:
-        return f"{best.name} and {following.name} have the same scores {where}: {score}.{weak}"
-    base = next(
-        (entry for entry in ranked if entry.row == forest.block.baseline(best.row.label)), None
+        return f"{best.name} and {following.name} have the same scores {where}: {score}.{tail}"
+
+    baseline = forest.block.baseline(best.row.label)
+    compared = [following, *(gain for gain in others[1:] if gain.row == baseline)]
+    conclusions = [forest.conclude(best.row, gain.row) for gain in compared]
+    said = "; ".join(
+        _against(conclusion, gain) for conclusion, gain in zip(conclusions, compared, strict=True)
     )
-    cell = best.cell if base is following else forest.tested(best.row, following.row)
-    said = _against(forest, best, following, cell)
-    if base and base is not following:
-        said += f"; {_against(forest, best, base, best.cell)}"
     confounded = any(rival.confounds for rival in controls)
-    if not confounded and controls and controls[0].row in (following.row, base and base.row):
-        explained = ""  # said already
-    claim = "leads" if cell.holds and not confounded else "has the best mean"
-    return f"{best.name} {claim} {where} with {score}: {said}.{explained}{weak}"
+    said_already = [gain.row for gain in compared]
+    said_already += [rival.row for one in conclusions if (rival := one.confounded_by)]
+    if controls and controls[0].row in said_already:
+        explained = ""
+    claim = "leads" if conclusions[0].cell.holds and not confounded else "has the best mean"
+    return f"{best.name} {claim} {where} with {score}: {said}.{explained}{tail}"
+
+
+def _few_seeds_text(forest: Forest, ranked: Sequence[Gain], where: str) -> str:
+    """The two best methods, of which fewer than two have the seeds for a test."""
+    best, following = ranked[:2]
+    seeds = f"{best.cell.summary.n} and {count_of(following.cell.summary.n, 'seed')}"
+    few = f"{seeds}, too few to compare ({FEWEST_SEEDS} each are the fewest)"
+    weak = str(best.row.weakness([forest.column]))
+    tail = f" {best.name.text}: {weak}." if weak else ""
+    scores = f"{_scored(forest, best)} {where}, {following.name} {_scored(forest, following)}"
+    return f"{best.name} scores {scores}: {few}.{tail}"
 
 
 def _scored(forest: Forest, gain: Gain) -> str:
     summary = gain.cell.summary
-    return f"{summary_text(summary, forest.metric.digits)} {forest.metric.title} ({count_of(summary.n, 'seed')})"
+    text = summary_text(summary, forest.metric.digits)
+    return f"{text} {forest.metric.title} ({count_of(summary.n, 'seed')})"
 
 
-def _against(forest: Forest, best: Gain, other: Gain, cell: Cell) -> str:
-    """`0.29 better than DALR, the next method (95 % interval ..., p = ...)`."""
-    digits, test = forest.metric.digits, cell.test
-    size = fixed(abs(difference(cell, other.cell)), digits)
+def _against(conclusion: Conclusion, other: Gain) -> str:
+    """`0.29 better than DALR, the next method (95 % interval ...; not significant, p = ...)`."""
+    digits = conclusion.metric.digits
+    size = fixed(abs(conclusion.difference), digits)
     role = "the baseline" if other.kind == "baseline" else "the next method"
-    if test is None:
-        return f"{size} better than {other.name}, {role}"
-    low, high = sorted((test.low, test.high) if test.difference > 0 else (-test.low, -test.high))
-    sure = certainty(cell) if cell.holds else judged(cell, digits)
-    sure += "" if cell.corrected else " in a test of the two alone"
-    interval = f"95 % interval {interval_text(low, high, digits)}"
-    apart = trained_apart(best.row.training, other.row.training)
-    apart = f", trained with {apart}" if apart else ""
-    return f"{size} better than {other.name}, {role} ({interval}, {sure}{apart})"
+    said = f"{size} better than {other.name}, {role}"
+    if conclusion.interval is None:
+        return said
+    low, high = conclusion.interval
+    if conclusion.difference < 0:
+        low, high = -high, -low
+    apart = trained_apart(conclusion.a.training, conclusion.b.training)
+    parts = [f"95 % interval {interval_text(low, high, digits)}", conclusion.words]
+    parts += [f"trained with {apart}"] if apart else []
+    return f"{said} ({'; '.join(parts)})"
 
 
 def _unmatched(forest: Forest) -> Iterator[str]:

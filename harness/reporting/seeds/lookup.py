@@ -4,22 +4,19 @@ runs in a folder.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from string import hexdigits
 from typing import TYPE_CHECKING
 
 from harness.errors import UserError
-from harness.metrics import Metric, Metrics, Score
-from harness.papers.published import ABLATION_SCORE, read_ablations
+from harness.metrics import Column, Metric, Metrics, Score
 from harness.registry import suggest
-from harness.reporting.seeds.cells import Cell, Label, Row
+from harness.reporting.seeds.cells import Label, Row, contrast_any
 from harness.reporting.seeds.choose import chosen, groups_of, rows_of
 from harness.reporting.seeds.comparison import Comparison
-from harness.reporting.seeds.gains import untrained_tests
-from harness.reporting.seeds.summary import Block, against_methods, claim_tests, summary_tables
-from harness.reporting.tables.filled import filled_tables
+from harness.reporting.seeds.conclusion import Conclusion
+from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
 from harness.store import (
     PRESENT,
@@ -87,50 +84,38 @@ def compare_variants(
     )
     mine = frames.where(profile={label.profile for label in labels})
     tables = summary_tables(mine, metrics, only=score.suite, points=points)
-    blocks = [block for table in tables for block in table.blocks]
-    comparison = Comparison(first, second, score, declared, tuple(untrained), points=points)
-    if first_group or second_group:  # a comparison of named groups is in no family
-        return comparison
-    tests = comparison.deciding, replace(comparison, a=second, b=first).deciding
-    pairs = _tested_pairs(frames, blocks, comparison)
-    tested = (cell for *pair, cell in pairs if cell and cell.test in tests and {*pair} == {*labels})
-    return replace(comparison, family=next(tested, None))
+    # runs of a named group are not those of the tables, so that no family has their test
+    outcome = None
+    if not (first_group or second_group):
+        outcome = _conclude(tables, first, second, score, declared)
+    if outcome is None:
+        cell = contrast_any(first, second, score.column, declared, points)
+        rows = {row.label: row for table in tables for row in table.rows}
+        outcome = Conclusion(first, second, score.column, declared, cell, rows)
+    return Comparison(outcome, score, tuple(untrained))
 
 
-def _tested_pairs(
-    results: Sequence[Result], blocks: Sequence[Block], comparison: Comparison
-) -> Iterator[tuple[Label, Label, Cell | None]]:
-    """The pairs that tables test in a score, each test corrected in its family.
-
-    They are rows against their baselines and against untrained encoders, the two sides of claims,
-    variants against their own methods, and rows of papers' tables against the rows that the paper
-    compares them with.
+def _conclude(
+    tables: Sequence[SummaryTable], first: Row, second: Row, score: Score, metric: Metric
+) -> Conclusion | None:
+    """The conclusion on two rows from the table that has both of them with these scores; None
+    without one.
     """
-    column, metric, claims = comparison.score.column, comparison.metric, read_ablations()
-    for block in blocks:
-        bases = (
-            (row, base, row.cells.get(column))
-            for row in block.trained
-            if (base := block.baseline(row.label))
-        )
-        untrained = (
-            untrained_tests(block, column, metric, row)
-            for row in block.untrained
-            if column in row.cells
-        )
-        claimed = claim_tests(claims, block, metric) if comparison.score == ABLATION_SCORE else ()
-        tests = chain(
-            bases,
-            *untrained,
-            (test[1:] for test in claimed),
-            against_methods(block, column, metric),
-        )
-        yield from ((row.label, other.label, cell) for row, other, cell in tests)
-    profile = comparison.a.label.profile
-    for line in (line for table in filled_tables(profile, results) for line in table.lines):
-        for cell in line.cells.values():
-            if line.against and cell.score == comparison.score:
-                yield line.label, line.against, cell.measured
+    column = score.column
+    for table in tables:
+        rows = {row.label: row for row in table.rows}
+        sides = [(row, rows.get(row.label)) for row in (first, second)]
+        if all(shown and _has_scores(shown, row, column) for row, shown in sides):
+            for block in table.blocks:
+                if {first.label, second.label} <= {row.label for row in block.every}:
+                    return block.conclude(first, second, column, metric)
+    return None
+
+
+def _has_scores(row: Row, other: Row, column: Column) -> bool:
+    """Whether a row has the scores of another one in a column."""
+    cell = row.cells.get(column)
+    return cell is not None and cell.by_seed == other.cells[column].by_seed
 
 
 def of_group(text: str) -> tuple[str, str]:

@@ -6,9 +6,8 @@ Untrained encoders have no setting: their rows stand in the blocks of every sett
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,12 +19,19 @@ from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics, Significance
 from harness.papers.published import ABLATION_SCORE, Ablation
 from harness.reporting.seeds.caveats import notes_by_place, weakness_notes
-from harness.reporting.seeds.cells import EQUAL_POINTS, Cell, Label, Row, compared
+from harness.reporting.seeds.cells import EQUAL_POINTS, Cell, Label, Row, compared, contrast_any
 from harness.reporting.seeds.choose import chosen, rows_of
+from harness.reporting.seeds.conclusion import Conclusion
+from harness.reporting.seeds.families import (
+    OF_METHODS,
+    PairTests,
+    claim_pairs,
+    family_tests,
+)
 from harness.reporting.seeds.galleries import gallery_notes
-from harness.reporting.seeds.wording import heading, judged
+from harness.reporting.seeds.wording import heading
 from harness.spec import BASELINE, UNTRAINED
-from harness.stats import ALPHA, FEWEST_SEEDS
+from harness.stats import ALPHA, CORRECTION, FEWEST_SEEDS
 from harness.store import Frames, Result, frames_of
 
 if TYPE_CHECKING:
@@ -41,7 +47,8 @@ class Block:
     others.
 
     `points` is the margin of "equal" in its tests, None for the default one. `about` follows the
-    place in a title.
+    place in a title. `every` are all rows that were tested together, whichever are shown;
+    `controls` are those of all blocks, among which controls are looked for.
     """
 
     setting: str
@@ -50,6 +57,9 @@ class Block:
     base: str = BASELINE
     points: float | None = None
     about: str = ""
+    every: tuple[Row, ...] = field(default=(), repr=False)
+    controls: Mapping[Label, Row] = field(default_factory=dict, compare=False, repr=False)
+    _tests: dict[Column, PairTests] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def place(self) -> str:
@@ -79,6 +89,38 @@ class Block:
     @cached_property
     def by_label(self) -> Mapping[Label, Row]:
         return {row.label: row for row in self.rows}
+
+    def tests(self, column: Column, metric: Metric) -> PairTests:
+        """The tests of all pairs of its rows that a family compares in a column, corrected there."""
+        if column not in self._tests:
+            self._tests[column] = family_tests(self.every, self.base, column, metric, self.points)
+        return self._tests[column]
+
+    def tested(self, row: Row, other: Row, column: Column, metric: Metric) -> Cell:
+        """The cell of a row tested against another one: in the family of the two, else alone."""
+        tests = self.tests(column, metric)
+        if (row.label, other.label) in tests:
+            return tests[row.label, other.label]
+        if (other.label, row.label) in tests:
+            return tests[other.label, row.label].reversed(row.cells[column])
+        return contrast_any(row, other, column, metric, self.points)
+
+    def conclude(self, row: Row, other: Row, column: Column, metric: Metric) -> Conclusion:
+        """What the data say of a row against another one."""
+        cell = self.tested(row, other, column, metric)
+        return Conclusion(row, other, column, metric, cell, self.controls)
+
+    def against_baseline(self, row: Row, column: Column, metric: Metric) -> Conclusion | None:
+        """What the data say of a row against its baseline; None where it is not tested."""
+        base, cell = self.baseline(row.label), row.cells[column]
+        if base is None or not cell.test:
+            return None
+        return Conclusion(row, base, column, metric, cell, self.controls)
+
+    def words(self, row: Row, column: Column, metric: Metric) -> str:
+        """The conclusion on a row against its baseline in words, or that it is not tested."""
+        conclusion = self.against_baseline(row, column, metric)
+        return conclusion.words if conclusion else "not tested"
 
 
 @dataclass(frozen=True)
@@ -130,6 +172,22 @@ class SummaryTable:
             for column in self.columns
             if column.task == AVERAGE and self.metric(column).judged
         ]
+
+    def conclude(self, row: Row, other: Row, column: Column) -> Conclusion:
+        """What the data say of one of its rows against another one, in the family of the two.
+
+        Rows of two settings or encoders are tested alone. A program that shows only some runs calls
+        this of the table of all results in a folder (`harness.results(folder).tables`, one for each
+        profile and suite): a table of some runs has other families, and so other p-values.
+        """
+        metric = self.metric(column)
+        for block in self.blocks:
+            if {row.label, other.label} <= {member.label for member in block.every}:
+                return block.conclude(row, other, column, metric)
+        points = self.blocks[0].points
+        controls = self.blocks[0].controls
+        cell = contrast_any(row, other, column, metric, points)
+        return Conclusion(row, other, column, metric, cell, controls)
 
     def heading(self, column: Column) -> tuple[str, str]:
         """Return the heading of a column's group, "" where it is in none, and its own."""
@@ -278,7 +336,9 @@ def blocks_of(
         Block(*at, _in_order([*places[at], *untrained.get(at[1], ())], base), base, points)
         for at in order
     )
-    return tuple(_tested(block, metrics) for block in blocks)
+    tested = [_tested(block, metrics) for block in blocks]
+    controls = {row.label: row for block in tested for row in block.rows}
+    return tuple(replace(block, controls=controls) for block in tested)
 
 
 def _columns(rows: Iterable[Row], declared: Mapping[str, Metric]) -> tuple[Column, ...]:
@@ -312,9 +372,12 @@ def _tested(block: Block, metrics: Mapping[str, Metric]) -> Block:
     cells = {row.label: dict(row.cells) for row in block.rows}
     for column in dict.fromkeys(column for row in block.rows for column in row.cells):
         both = [(row, base) for row, base in pairs if column in row.cells and column in base.cells]
-        for row, _, cell in compared(both, column, metrics[column.metric], block.points):
+        metric = metrics[column.metric]
+        against = name_of(block.base).text
+        for row, _, cell in compared(both, column, metric, block.points, against=against):
             cells[row.label][column] = cell
-    return replace(block, rows=tuple(replace(row, cells=cells[row.label]) for row in block.rows))
+    rows = tuple(replace(row, cells=cells[row.label]) for row in block.rows)
+    return replace(block, rows=rows, every=rows)
 
 
 def _legend(
@@ -344,11 +407,11 @@ def _legend(
         base = name_of(blocks[0].base)
         lines.append(
             f"* significantly better and † significantly worse than {base} in the same setting and encoder: "
-            f"p < {ALPHA} after Holm's correction, {_design(rows)}; (*) and (†): alone, not after the correction; "
+            f"p < {ALPHA} after {CORRECTION.name}, {_design(rows)}; (*) and (†): alone, not after the correction; "
             f"≈ equal: the 90 % interval is within {margin_words(blocks[0].points)}, after the correction."
         )
-        over = [f"those of methods ({methods})"] * bool(methods)
-        over += [f"those of their variants ({variants})"] * bool(variants)
+        over = [f"methods against {base} ({methods})"] if methods else []
+        over += [f"variants against {base} ({variants})"] if variants else []
         lines.append(
             f"Tests corrected together: in each column, {' and apart '.join(over)}.{_secondary(columns)}"
         )
@@ -360,7 +423,7 @@ def _design(rows: Sequence[Row]) -> str:
     by_seed = "paired by seed for rows marked 'paired', which share its batches, else " * any(
         map(is_paired, rows)
     )
-    return f"two-sided t-test, {by_seed}independent with equal variances"
+    return f"two-sided t-test, {by_seed}Welch's"
 
 
 def is_paired(row: Row) -> bool:
@@ -370,7 +433,7 @@ def is_paired(row: Row) -> bool:
 
 def margin_words(points: float | None) -> str:
     """The margin of "equal" in words."""
-    default = f"±{EQUAL_POINTS:g} points, or a tenth of the deviation over seeds if larger"
+    default = f"±{EQUAL_POINTS:g} points, or a tenth of the smaller deviation over seeds if larger"
     return default if points is None else f"±{_points(points)}"
 
 
@@ -390,16 +453,16 @@ def _findings(
     column, metric = primary[0], metrics[primary[0].metric]
     for text, tests in (
         (f"No difference from {name_of(blocks[0].base)} on {column.task}", _without_difference),
+        (f"Confounded on {column.task}", _confounded),
         (f"Variants against their methods on {column.task}, tested together", against_methods),
     ):
         lines = list[tuple[str, str, str]]()
         for block in blocks:
             found = [
-                (row.label.name.text, cell)
-                for row, _, cell in tests(block, column, metric)
-                if cell.test
+                (row.label.name.text, block.conclude(row, other, column, metric).words)
+                for row, other, _ in tests(block, column, metric)
             ]
-            said = [f"{name}, {judged(cell, metric.digits)}" for name, cell in found[:MOST_NOTED]]
+            said = [f"{name}, {words}" for name, words in found[:MOST_NOTED]]
             said += [f"and {len(found) - MOST_NOTED} more"] * (len(found) > MOST_NOTED)
             lines += [(text, block.place, one) for one in said]
         yield from notes_by_place(lines)
@@ -414,54 +477,38 @@ def _without_difference(
             yield row, base, row.cells[column]
 
 
+def _confounded(block: Block, column: Column, metric: Metric) -> Iterator[tuple[Row, Row, Cell]]:
+    """The rows that differ from their baseline, where a control explains the better side."""
+    for row in (row for row in block.trained if column in row.cells):
+        conclusion = block.against_baseline(row, column, metric)
+        if conclusion and conclusion.confounded_by:
+            yield row, conclusion.b, conclusion.cell
+
+
 def against_methods(
     block: Block, column: Column, metric: Metric
 ) -> Iterator[tuple[Row, Row, Cell]]:
-    """The variants of a block with their methods as the profile trains them, tested in one family.
-
-    The variants of the baseline's method are tested against that in its own family.
-    """
-    rows = [
-        (row, row.label._replace(variant=row.label.method, overrides="")) for row in block.trained
-    ]
-    found = [
-        (row, own)
-        for row, name in rows
-        if column in row.cells and (own := block.by_label.get(name))
-    ]
-    pairs = [
-        (row, own) for row, own in found if column in own.cells and own != block.baseline(row.label)
-    ]
-    pairs = [(row, own) for row, own in pairs if row.data != own.data]
-    return compared(pairs, column, metric, block.points, one=True)
+    """The variants of a block with their methods as the profile trains them, tested in one family."""
+    by_label = {row.label: row for row in block.every}
+    for (label, other), cell in block.tests(column, metric).items():
+        if cell.corrected and cell.corrected.family.name == OF_METHODS:
+            yield by_label[label], by_label[other], cell
 
 
 class ClaimTest(NamedTuple):
-    """A claim with the rows that it is about and the test of the better one, corrected over the
-    claims of its table.
-    """
+    """A claim with the rows that it is about, and the conclusion on the better one."""
 
     claim: Ablation
     better: Row
     worse: Row
-    cell: Cell
+    conclusion: Conclusion
 
 
-def claim_tests(claims: Sequence[Ablation], block: Block, metric: Metric) -> Iterator[ClaimTest]:
-    """Test the claims whose two variants have runs in a setting and encoder. The claims of a table
-    are a family.
-    """
+def claim_tests(block: Block, metric: Metric) -> Iterator[ClaimTest]:
+    """Test the papers' claims whose two variants have runs in a setting and encoder."""
     column = ABLATION_SCORE.column
-    rows = {
-        row.label.variant: row
-        for row in block.rows
-        if not row.label.overrides and column in row.cells
-    }
-    for _, of_table in groupby(claims, key=lambda claim: (claim.paper, claim.tables)):
-        there = [claim for claim in of_table if {claim.better, claim.worse} <= {*rows}]
-        pairs = [(rows[claim.better], rows[claim.worse]) for claim in there]
-        tests = compared(pairs, column, metric, block.points, one=True)
-        yield from (ClaimTest(claim, *test) for claim, test in zip(there, tests, strict=True))
+    for claim, better, worse in claim_pairs(block.every, column):
+        yield ClaimTest(claim, better, worse, block.conclude(better, worse, column, metric))
 
 
 def _sizes(rows: Sequence[Row], *, is_method: bool) -> str:
@@ -469,7 +516,7 @@ def _sizes(rows: Sequence[Row], *, is_method: bool) -> str:
     kept = [
         cell.corrected for row in rows if row.is_method == is_method for cell in row.cells.values()
     ]
-    sizes = {family.tests for family in kept if family}
+    sizes = {test.family.tests for test in kept if test}
     return ("up to " if len(sizes) > 1 else "") + count_of(max(sizes), "test") if sizes else ""
 
 

@@ -15,8 +15,18 @@ from harness.metrics import Agreement, Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
 from harness.reporting.seeds.caveats import Weakness
-from harness.reporting.seeds.cells import Cell, Corrected, Label, Row, corrected
+from harness.reporting.seeds.cells import (
+    Cell,
+    Corrected,
+    Label,
+    Row,
+    correct_family,
+    corrected,
+)
 from harness.stats import ALPHA, FEWEST_SEEDS, Equivalence, Summary, TTest
+
+#: the family of the tests beside printed numbers
+BESIDE_PRINT = "cells of the table beside print"
 
 
 class Judgement(NamedTuple):
@@ -78,9 +88,7 @@ class PaperCell:
 
     @cached_property
     def test(self) -> TTest | None:
-        """The independent two-sample t-test of the difference, pooled; None if either side has too
-        few seeds.
-        """
+        """Welch's t-test of the difference; None if either side has too few seeds."""
         return stats.t_test_from_summaries(*self.sides) if self.sides else None
 
     @cached_property
@@ -117,20 +125,31 @@ class PaperCell:
             few.append("no deviation printed")
         if self.test is None or self.sides is None:
             return Judgement(Agreement.TOO_FEW, ", ".join(few))
-        differs, equal = self.differs or Corrected(self.test.p, 1), self.equal
-        if self.equivalence and (equal := equal or Corrected(self.equivalence.p, 1)).p < ALPHA:
+        differs, equal = self.differs, self.equal
+        if differs is None:
+            (differs,) = correct_family(BESIDE_PRINT, [self.test.p])
+        if equal is None and self.equivalence:
+            (equal,) = correct_family(BESIDE_PRINT, [self.equivalence.p])
+        if equal and equal.is_significant:
             return Judgement(Agreement.REPRODUCED)
-        if differs.p < ALPHA:
+        if differs.is_significant:
             return Judgement(Agreement.DIFFERS)
         alone = {Agreement.DIFFERS: self.test, Agreement.REPRODUCED: self.equivalence}
         why = "".join(
             f"{verdict} alone" for verdict, test in alone.items() if test and test.p < ALPHA
         )
         # if the measured difference and deviation are true; never the seeds that have not decided
-        (mine, printed), step = self.sides, min(test.step for test in (differs, equal) if test)
-        effect, std = mine.mean - printed.mean, mine.std or 0.0
-        needed = stats.seeds_to_decide(effect, std, self.margin, alpha=step, other=printed)
-        return Judgement(Agreement.UNDECIDED, why, needed and max(needed, mine.n + 1))
+        measured, printed = self.sides
+        needed = stats.seeds_to_decide(
+            measured.mean - printed.mean,
+            measured.std or 0.0,
+            self.margin,
+            alpha=differs.step,
+            equality_alpha=equal.step if equal else ALPHA,
+            other=printed,
+        )
+        seeds = None if needed is None else max(needed, measured.n + 1)
+        return Judgement(Agreement.UNDECIDED, why, seeds)
 
 
 class LineOrigin(NamedTuple):
@@ -360,8 +379,10 @@ def correct_verdicts(lines: Sequence[FilledLine]) -> None:
             families.setdefault(line.origin, []).append((line, name))
     for family in families.values():
         cells = [line.cells[name] for line, name in family]
-        differs = Corrected.family([cell.test.p for cell in cells if cell.test])
-        equal = iter(Corrected.family([cell.equivalence.p for cell in cells if cell.equivalence]))
+        differs = correct_family(BESIDE_PRINT, [cell.test.p for cell in cells if cell.test])
+        equal = iter(
+            correct_family(BESIDE_PRINT, [cell.equivalence.p for cell in cells if cell.equivalence])
+        )
         for (line, name), cell, test in zip(family, cells, differs, strict=True):
             line.cells[name] = replace(
                 cell, differs=test, equal=next(equal) if cell.equivalence else None
@@ -381,5 +402,8 @@ def correct_tests(lines: Sequence[FilledLine], alpha: float) -> None:
     for (name, _), family in families.items():
         tested = [measured for line in family if (measured := line.cells[name].measured)]
         data = [line.data for line in family]
-        for line, correct in zip(family, corrected(tested, data, {*data}, alpha), strict=True):
+        names = [
+            f"rows against {line.against.name.text}" if line.against else "rows" for line in family
+        ]
+        for line, correct in zip(family, corrected(tested, data, names, alpha), strict=True):
             line.cells[name] = replace(line.cells[name], measured=correct)

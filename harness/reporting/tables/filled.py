@@ -286,7 +286,10 @@ class _Filler:
                     score = score._replace(metric=metric) if named else None
                 measured, other = (_cell(some, score, definition.part) for some in (mine, theirs))
                 if measured and other:
-                    measured = compare(measured, other, column.measure, table.alpha)
+                    # a paper's own test is independent; all that name one mean the pooled one
+                    measured = compare(
+                        measured, other, column.measure, table.alpha, equal_variance=True
+                    )
                 shown = printed.get(column.name) if own or definition.compared else None
                 cells[column.name] = PaperCell(
                     shown, measured, self.margin if column.points else None, score

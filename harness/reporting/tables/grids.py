@@ -17,16 +17,22 @@ from harness.reporting.seeds.summary import Block, SummaryTable, is_paired
 from harness.reporting.seeds.wording import ABSENT as ABSENT
 from harness.reporting.seeds.wording import metric_words, suite_title
 from harness.reporting.tables.cells import Coverage
-from harness.stats import ALPHA, Summary
+from harness.stats import ALPHA, CORRECTION, Summary
 
 BETTER, WORSE, EQUAL = "*", "†", "≈"
-STARS = {Significance.BETTER: BETTER, Significance.WORSE: WORSE, Significance.EQUAL: EQUAL}
+STARS = {
+    Significance.BETTER: BETTER,
+    Significance.WORSE: WORSE,
+    Significance.BETTER_ALONE: f"({BETTER})",
+    Significance.WORSE_ALONE: f"({WORSE})",
+    Significance.EQUAL: EQUAL,
+}
 MEANINGS = {
     BETTER: "better, significant",
     WORSE: "worse, significant",
     EQUAL: "equal within the margin",
-    f"({BETTER})": "better, significant only without Holm's correction",
-    f"({WORSE})": "worse, significant only without Holm's correction",
+    f"({BETTER})": f"better, significant only without {CORRECTION.name}",
+    f"({WORSE})": f"worse, significant only without {CORRECTION.name}",
 }
 #: a part of a cell beside its value -> the last word of that part's column in a file
 PARTS = {"spread": "deviation", "mark": "mark", "caveats": "caveat", "extra": "remark"}
@@ -219,7 +225,10 @@ def _caption(table: SummaryTable) -> str:
         table.blocks[0].base,
         any(cell.test for row in table.rows for cell in row.cells.values()),
     )
-    test = f"; * better, † worse than {name_of(base)} (t-test, Holm, p < {ALPHA})" if tested else ""
+    test = ""
+    if tested:
+        how = f"t-test, {CORRECTION.short}, p < {ALPHA}"
+        test = f"; * better, † worse than {name_of(base)} ({how})"
     return f"Mean ± SD over {seeds}{test}."
 
 
@@ -312,5 +321,4 @@ def star(cell: Cell) -> str:
     """Return the mark of an equal or significant cell, in brackets if that is only before
     correction, or nothing.
     """
-    mark = STARS.get(cell.verdict, "") if cell.verdict else ""
-    return f"({mark})" if cell.is_alone else mark
+    return STARS.get(cell.verdict, "") if cell.verdict else ""

@@ -34,7 +34,7 @@ from harness.reporting.tables.grids import (
     Section,
     cell_text,
 )
-from harness.stats import ALPHA
+from harness.stats import ALPHA, CORRECTION
 
 #: the name of a line of public weights
 AUTHORS = "authors' weights"
@@ -238,8 +238,8 @@ def _best(
 def verdict_note(margin: float | None) -> str:
     """Explain the verdicts that are reached with a margin in points, or without one."""
     tests = (
-        "pooled t-tests for all sample or population deviations that round to the printed one, after Holm's correction "
-        "over the cells of the table"
+        "Welch's t-tests for all sample or population deviations that round to the printed one, after "
+        f"{CORRECTION.name} over the cells of the table"
     )
     differs = f"differs if the means do, with p < {ALPHA}"
     seeds = (
@@ -276,7 +276,7 @@ def _caption(filled: FilledTable) -> str:
     """How measured rows are computed and tested, in brief."""
     alpha = filled.table.test.alpha if filled.table.test and any(_tests(filled)) else None
     test = (
-        f"; * better, † worse than the row compared with (t-test, Holm, p < {alpha})"
+        f"; * better, † worse than the row compared with (t-test, {CORRECTION.short}, p < {alpha})"
         if alpha
         else ""
     )
@@ -285,12 +285,12 @@ def _caption(filled: FilledTable) -> str:
 
 def _tests(filled: FilledTable) -> Iterator[str]:
     cells = (cell.measured for line in _all_lines(filled) for cell in line.cells.values())
-    sizes = {cell.corrected.tests for cell in cells if cell and cell.corrected}
+    sizes = {cell.corrected.family.tests for cell in cells if cell and cell.corrected}
     if filled.table.test and sizes:
         over = ("up to " if len(sizes) > 1 else "") + count_of(max(sizes), "test")
         yield (
             "Measured rows: * significantly better, † significantly worse than the row they are compared with, "
-            f"p < {filled.table.test.alpha}, independent two-sample t-test as in the paper, after Holm's correction "
+            f"p < {filled.table.test.alpha}, pooled two-sample t-test as in the paper, after {CORRECTION.name} "
             f"over the tests against one row in one column, setting and encoder ({over}); (*) and (†): alone, not "
             "after the correction."
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import scipy.stats
 from builders import over_seeds
 
 from harness.reporting.results import Results
@@ -43,7 +44,7 @@ def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable]) -> N
             assert (" are equal within " in compared) == (mark == "≈"), compared
             kind = word or ("equal" if mark == "≈" else "not significant")
             assert (gain.kind, gain.cell.holds) == (kind, mark in ("*", "†"))
-            shown = said(gain, 2)[1]
+            shown = said(forest, gain)[1]
             assert shown.partition(",")[0].partition(" alone")[0].partition(" within")[0] == kind
             assert (" alone " in shown) == mark.startswith("("), shown
             if label.profile == "small" and not label.overrides:
@@ -61,7 +62,9 @@ def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable]) -> N
 @pytest.mark.parametrize(
     "names", [("dalr[without=rank]", "dalr[without=ima]"), ("dalr[without=ima]", "dalr")]
 )
-def test_a_pair_of_a_claim_is_compared_in_the_family_of_its_table(names: tuple[str, str]) -> None:
+def test_a_pair_of_a_claim_is_compared_in_the_family_of_the_two_rows(
+    names: tuple[str, str],
+) -> None:
     values = {
         "": [70.0, 72.0, 74.0],
         "[without=rank]": [66.0, 68.0, 70.0],
@@ -71,21 +74,21 @@ def test_a_pair_of_a_claim_is_compared_in_the_family_of_its_table(names: tuple[s
     comparison = Results(Store(Path()), runs).compare(*names)
     assert (comparison.corrected is None) == (names[1] != "dalr")
     if comparison.corrected:
-        assert comparison.corrected.tests == 2
+        assert comparison.corrected.family.tests == 2
         assert "alone (" in comparison.conclusion()
 
 
-def test_a_pair_of_a_papers_table_is_compared_in_the_family_of_its_row() -> None:
+def test_the_test_of_a_papers_own_table_is_the_papers_and_does_not_decide() -> None:
     """Here one row is in another setting than the row that the paper compares it with."""
     sides = {
-        "visualcse/wiki+imagenet/bert-base-uncased": 74.0,
-        "simcse@official/wiki/bert-base-uncased": 71.0,
+        "visualcse/wiki+imagenet/bert-base-uncased": [74.0, 73.0, 72.0],
+        "simcse@official/wiki/bert-base-uncased": [71.0, 70.9, 70.5],
     }
     runs = []
-    for name, top in sides.items():
+    for name, values in sides.items():
         variant, setting, encoder = name.split("/")
         where = {"profile": "paper", "setting": setting, "encoder": encoder}
-        runs += over_seeds(variant, [top, top - 1, top - 2], **where)
+        runs += over_seeds(variant, values, **where)
     lines = [line for table in filled_tables("paper", runs) for line in table.lines if line.against]
     (tested,) = (
         cell.measured
@@ -93,5 +96,9 @@ def test_a_pair_of_a_papers_table_is_compared_in_the_family_of_its_row() -> None
         for cell in line.cells.values()
         if cell.measured and cell.measured.test
     )
-    assert tested.corrected is not None
-    assert Results(Store(Path()), runs).compare(*sides).corrected == tested.corrected
+    assert tested.test.name == "the pooled t-test"
+    assert tested.test.p == pytest.approx(scipy.stats.ttest_ind(*sides.values()).pvalue)
+    outcome = Results(Store(Path()), runs).compare(*sides).outcome
+    assert (outcome.test_name, outcome.family) == ("Welch's t-test", None)
+    welch = scipy.stats.ttest_ind(*sides.values(), equal_var=False)
+    assert outcome.p == pytest.approx(welch.pvalue)

@@ -42,7 +42,7 @@ def test_the_leader_is_compared_with_the_next_method_and_with_the_baseline() -> 
         "MCSE leads on toy / toy-bert, profile tiny (STS average) with 81.73 ± 1.55 points"
     )
     assert (
-        "10.00 better than DALR, the next method (95 % interval 6.48 to 13.52, p = 0.0014 in a test of the two alone)"
+        "10.00 better than DALR, the next method (95 % interval 6.48 to 13.52; better, p = 0.0014, tested alone)"
         in said
     )
     assert "59.57 better than SimCSE, the baseline" in said
@@ -72,8 +72,17 @@ def test_a_mean_that_may_be_ahead_by_chance_does_not_lead() -> None:
 def test_fewer_than_three_seeds_claim_nothing(scores: dict[str, list[float]]) -> None:
     said = lead(**scores)
     assert "MCSE scores 7" in said
-    assert "too few to compare" in said
+    counts = [len(values) for values in (scores["mcse"], scores["simcse"])]
+    seeds = f"{counts[0]} and {counts[1]} seeds"
+    assert f"{seeds}, too few to compare (3 each are the fewest)" in said
     assert not any(word in said for word in ("leads", "better", "best"))
+
+
+def test_a_method_with_one_seed_does_not_silence_the_others() -> None:
+    said = lead(simcse=LOW, mcse=HIGHER, dalr=[95.0])
+    assert said.startswith("MCSE leads on toy / toy-bert")
+    assert "59.57 better than SimCSE" in said
+    assert said.endswith(" Too few seeds to compare: DALR 95.00 points of Spearman (1 seed).")
 
 
 def test_one_method_alone_is_only_told() -> None:
@@ -162,7 +171,7 @@ def test_the_untrained_encoder_is_read_at_its_best_pooling_and_another_than_the_
     (forest,) = forests(table)
     assert lead_text(forest).startswith("MCSE has the best mean on toy / toy-bert")
     assert (
-        "Confounded: the untrained encoder (untrained, mean) scores 90.00, 18.27 above MCSE"
+        "A control is not beaten: the untrained encoder (untrained, mean) scores 90.00, 18.27 above MCSE"
         in lead_text(forest)
     )
     assert [gain.kind for gain in forest.gains] == [

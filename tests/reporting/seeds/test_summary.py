@@ -25,6 +25,7 @@ from harness.reporting.seeds.gains import forests, headline
 from harness.reporting.seeds.lookup import compare_variants
 from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.grids import cell_text, summary_grid
+from harness.stats import CORRECTION
 from harness.store import Result, metrics_of
 
 AVG = Column("Avg", "spearman")
@@ -39,7 +40,7 @@ def test_means_spreads_and_the_star() -> None:
     assert [str(row.label) for row in block.rows] == ["simcse", "mcse"]
     base, mcse = block.rows
     cell = mcse.cells[AVG]
-    assert cell.test.p == pytest.approx(scipy.stats.ttest_ind(MCSE, SIMCSE).pvalue)
+    assert cell.test.p == pytest.approx(scipy.stats.ttest_ind(MCSE, SIMCSE, equal_var=False).pvalue)
     assert cell.verdict is Significance.BETTER
     assert base.cells[AVG].test is None
     assert str(cell_text(cell, 2, 3)) == "71.73 ± 1.55*"
@@ -165,6 +166,9 @@ def test_small_texts() -> None:
         "p < 0.0001",
         "p = 1.00",
     ]
+    near_levels = (0.049999, 0.05, 0.0099999, 0.00099996)
+    shown = ["p < 0.05", "p = 0.0500", "p < 0.01", "p < 0.001"]
+    assert [p_value(p) for p in near_levels] == shown, "no text contradicts a verdict"
     assert [signed(value, 1) for value in (1.26, -1.26, 0.01)] == ["+1.3", "-1.3", "0.0"]
     assert [duration(s) for s in (12.1, 200.0, 18120.0)] == ["12.1 s", "3 min 20 s", "5 h 02 min"]
 
@@ -176,23 +180,28 @@ def test_methods_are_one_family_and_their_variants_another() -> None:
         runs += over_seeds(f"mcse[lambda={n}]", [value + 0.1 * n for value in SIMCSE])
     runs += over_seeds("mcse", [value + 1.5 for value in SIMCSE], overrides={"steps": 3})
     runs += over_seeds("simcse", [value + 1 for value in SIMCSE], overrides={"steps": 3})
-    p = scipy.stats.ttest_ind(near, SIMCSE).pvalue
+    p = scipy.stats.ttest_ind(near, SIMCSE, equal_var=False).pvalue
     cell = cell_of("mcse", runs)
-    assert cell.corrected == (pytest.approx(p), 1, 0.05, 0.05)
+    assert cell.corrected == (
+        pytest.approx(p),
+        ("methods against SimCSE", 1, CORRECTION),
+        0.05,
+        0.05,
+    )
     assert str(cell_text(cell, 2, 3)).endswith("2.02*")
     assert (variant := cell_of("mcse[lambda=2]", runs).corrected)
-    assert variant.tests == 5
+    assert variant.family[:2] == ("variants against SimCSE", 5)
     # the only task is its own average: three comparisons, not six
     runs += over_seeds("dalr", [value + 1 for value in SIMCSE]) + over_seeds(
         "kdmcse", [value + 2 for value in SIMCSE]
     )
     cell = cell_of("mcse", runs)
-    assert cell.corrected[:3] == (pytest.approx(3 * p), 3, 0.05)
+    assert (cell.corrected.p, cell.corrected.family.tests) == (pytest.approx(3 * p), 3)
     assert p < 0.05 < 3 * p
     assert str(cell_text(cell, 2, 3)).endswith("2.02(*)")
     legend = " ".join(tables(runs)[0].legend)
-    assert "methods (3 tests)" in legend
-    assert "variants (5 tests)" in legend
+    assert "methods against SimCSE (3 tests)" in legend
+    assert "variants against SimCSE (5 tests)" in legend
 
 
 def test_equal_runs_are_one_test_and_those_of_the_baseline_none() -> None:

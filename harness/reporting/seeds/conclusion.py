@@ -1,0 +1,276 @@
+"""What the data say of one row against another in one score: one object, from which pages, tables,
+`harness compare`, CSV, LaTeX and documents take their numbers, verdicts and words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import StatisticsError, correlation
+
+from harness import stats
+from harness.formatting import count_of, fixed, interval_text, p_value, signed
+from harness.metrics import Column, Metric, Significance
+from harness.reporting.seeds.cells import Cell, Family, Label, Row, ahead, difference
+from harness.reporting.seeds.controls import (
+    Rival,
+    controls_of,
+    powerless,
+    rival_text,
+    rivals,
+)
+from harness.reporting.seeds.wording import bound, judged
+from harness.stats import ALPHA, FEWEST_SEEDS, Equivalence, TTest
+
+#: the things that a design counts, which would decide
+_COUNTED = {"independent": "seeds each", "paired": "pairs", "one sample": "seeds"}
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """Row `a` against row `b` in one column, as every place states it.
+
+    `cell` is that of a, tested against b and corrected in the family of the two
+    (`harness/reporting/seeds/families.py`). `rows` are those among which controls are looked for.
+    Make one with `SummaryTable.conclude`, `Block.conclude` or `compare_variants(...).outcome`.
+    """
+
+    a: Row
+    b: Row
+    column: Column
+    metric: Metric
+    cell: Cell
+    rows: Mapping[Label, Row] = field(default_factory=dict, repr=False)
+
+    @property
+    def cells(self) -> tuple[Cell, Cell]:
+        """The scores of a and of b."""
+        return self.cell, self.b.cells[self.column]
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """The seeds of a and of b."""
+        first, second = self.cells
+        return first.summary.n, second.summary.n
+
+    @property
+    def is_one_sample(self) -> bool:
+        """Whether one side is an untrained encoder: a number without seeds."""
+        return self.a.is_trained != self.b.is_trained
+
+    @property
+    def has_few_seeds(self) -> bool:
+        """Whether there are too few seeds for a test."""
+        counts = self.counts
+        seeds = max(counts) if self.is_one_sample else min(counts)
+        return self.cell.test is None or seeds < FEWEST_SEEDS
+
+    @property
+    def difference(self) -> float:
+        """The difference a - b in the metric's unit: of the means, or of pairs in a paired test."""
+        return difference(*self.cells)
+
+    @property
+    def test(self) -> TTest | None:
+        """The deciding test, with the 95 % interval of the difference; None with too few seeds."""
+        return self.cell.test
+
+    @property
+    def test_name(self) -> str:
+        """The deciding test in words; empty without one."""
+        return self.cell.test.name if self.cell.test else ""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The ends of the 95 % interval of the difference, by the deciding test alone."""
+        return (self.cell.test.low, self.cell.test.high) if self.cell.test else None
+
+    @property
+    def p(self) -> float | None:
+        """The p-value of the deciding test alone."""
+        return self.cell.test.p if self.cell.test else None
+
+    @property
+    def p_corrected(self) -> float | None:
+        """The p-value after the correction in the family; that of the test alone without one."""
+        return self.cell.corrected.p if self.cell.corrected else self.p
+
+    @property
+    def family(self) -> Family | None:
+        """The tests that it is corrected with; None if it is tested alone."""
+        return self.cell.corrected.family if self.cell.corrected else None
+
+    @property
+    def correction(self) -> str:
+        """The correction and the family in words; empty if it is tested alone."""
+        return str(self.family) if self.family else ""
+
+    @property
+    def verdict(self) -> Significance | None:
+        """Whether a is better or worse than b, after the correction; None where nothing is judged."""
+        return self.cell.verdict if self.metric.judged else None
+
+    @property
+    def equality(self) -> Equivalence | None:
+        """The tests for a difference within the margin of "equal", alone."""
+        return self.cell.equivalence
+
+    @cached_property
+    def confounded_by(self) -> Rival | None:
+        """The strongest control of the better side that explains its score, if there is one.
+
+        A control that the other side shares explains no difference between the two.
+        """
+        if not self.cell.holds or not self.metric.judged:
+            return None
+        better, other = self.a, self.b
+        if self.verdict is Significance.WORSE:
+            better, other = self.b, self.a
+        shared = [*controls_of(other)]
+        strongest = rivals(better, self.rows, self.column, self.metric, shared)
+        return strongest[0] if strongest and strongest[0].confounds else None
+
+    @property
+    def confounded(self) -> str:
+        """The control that explains the score of the better side, in words; empty without one."""
+        rival = self.confounded_by
+        if rival is None:
+            return ""
+        better = self.b if self.verdict is Significance.WORSE else self.a
+        return f"confounded: {rival_text(rival, better, self.metric)}"
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What weakens the conclusion: seeds, terms that carry no gradient, weak scores."""
+        return tuple(self._caveats())
+
+    def _caveats(self) -> Iterator[str]:
+        first, second = self.counts
+        if self.has_few_seeds:
+            yield f"{self._few_seeds}, too few to compare"
+        elif first != second and not self.is_one_sample:
+            yield f"unequal seeds: {first} and {second}"
+        if shown := powerless(self.a, self.b):
+            yield shown
+        for row in (self.a, self.b):
+            if weak := str(row.weakness([self.column])):
+                yield f"{row.name}: {weak}"
+
+    @property
+    def _few_seeds(self) -> str:
+        first, second = self.counts
+        return f"{first} and {count_of(second, 'seed')}; {FEWEST_SEEDS} each are the fewest"
+
+    @property
+    def words(self) -> str:
+        """The verdict with its p-values, family and control, as tables and pages say it."""
+        said = judged(self.cell, self.metric.digits) or "not tested"
+        if not self.metric.judged:
+            said = self._side
+        return "; ".join(filter(None, (said, self.confounded, powerless(self.a, self.b))))
+
+    @property
+    def _side(self) -> str:
+        """On which side a is, in a metric that is not judged."""
+        return "higher" if self.difference > 0 else "lower"
+
+    @property
+    def sentence(self) -> str:
+        """The conclusion as one sentence."""
+        return self.say()
+
+    def say(self, disagreement: str = "") -> str:
+        """The sentence, with the other tests that disagree with the deciding one."""
+        a, b, test = self.a.name, self.b.name, self.test
+        if self.has_few_seeds or test is None:
+            return f"Too few seeds to compare {a} and {b} ({self._few_seeds})."
+        digits = self.metric.digits
+        size = f"{signed(test.difference, digits)}, 95% interval "
+        size += interval_text(test.low, test.high, digits)
+        if not any(cell.summary.std for cell in self.cells):
+            return f"No conclusion for {a} and {b}: the scores of neither vary over seeds ({size})."
+        size += f", {p_value(test.p)}{self._design}"
+        remarks = "".join(f"; {text}" for text in (disagreement, self.confounded) if text)
+
+        if test.p < ALPHA and not self.metric.judged:
+            alone = f"{self.metric.name} alone does not say which is better"
+            return f"{a} is {self._side} than {b} ({size}); {alone}."
+        within = bound(self.equality, digits, equal=self.cell.verdict is Significance.EQUAL)
+        if test.p < ALPHA:
+            side = "better" if ahead(test.difference, 0, self.metric) else "worse"
+            is_small = self.equality is not None and self.equality.p < ALPHA
+            small = f", but {within}" if is_small else ""
+            return f"{a} is {side} than {b}{self._in_family(size)}{small}{remarks}."
+        if self.cell.verdict is Significance.EQUAL:
+            return f"{a} and {b} are {within} ({size}){remarks}."
+        power = "" if disagreement else self._power
+        return f"No significant difference between {a} and {b} ({size}), {within}{power}{remarks}."
+
+    @property
+    def _design(self) -> str:
+        """The deciding test and its seeds, after its p-value."""
+        first, second = self.cells
+        assert self.test
+        if self.test.design == "paired":
+            values, other_values = first.pairs(second)
+            said = f", paired by {count_of(len(values), 'seed')}"
+            with suppress(StatisticsError):  # a side without spread has no correlation
+                said += f", r = {fixed(correlation(values, other_values), 4)}"
+        else:
+            said = f", {self.test.name}"
+        if first.summary.n != second.summary.n and not self.is_one_sample:
+            said += f", unequal seeds: {first.summary.n} and {second.summary.n}"
+        return said
+
+    def _in_family(self, size: str) -> str:
+        """How far a significant test holds: alone, and after the correction in its family."""
+        corrected = self.cell.corrected
+        if corrected is None:
+            return f", tested alone ({size})"
+        if corrected.family.tests == 1:
+            return f" ({size})"
+        text = f"after {corrected.family} ({p_value(corrected.p)})"
+        if corrected.is_significant:
+            return f" ({size}), also {text}"
+        return f" alone ({size}), not {text}"
+
+    @cached_property
+    def seeds_to_decide(self) -> int | None:
+        """The seeds each, or pairs, that would show a difference or equality with 80 % power, if
+        the measured difference and deviations are the true ones; None where no number would.
+
+        It is computed at the levels that the two tests have to pass in their family.
+        """
+        test, (first, second) = self.test, self.cells
+        if test is None:
+            return None
+        if test.design == "independent":
+            std = (first.summary.std or 0.0, second.summary.std or 0.0)
+            seeds_at_hand = min(self.counts)
+        else:
+            seeds_at_hand = int(test.df) + 1
+            difference_std = test.error * math.sqrt(seeds_at_hand)
+            std = (difference_std, difference_std)
+        needed = stats.seeds_to_decide(
+            test.difference,
+            std,
+            self.equality.margin if self.equality else None,
+            alpha=self.cell.corrected.step if self.cell.corrected else ALPHA,
+            equality_alpha=self.cell.equal.step if self.cell.equal else ALPHA,
+            other=test.design,
+        )
+        # never the seeds that have not decided
+        return None if needed is None else max(needed, seeds_at_hand + 1)
+
+    @property
+    def _power(self) -> str:
+        assert self.test
+        if self.seeds_to_decide is None:
+            return ""
+        things = _COUNTED[self.test.design]
+        several = self.family is not None and self.family.tests > 1
+        where = " in the family" if several else ""
+        return f"; if real, {self.seeds_to_decide} {things} would decide{where} with 80% power"

@@ -1,0 +1,108 @@
+"""Families: which tests answer one question, and are therefore corrected together.
+
+The family of two rows follows from their names and their place, never from scores or from what a
+command shows. Of one profile, setting and encoder, in one column, the first rule that fits counts:
+
+1. one row is the baseline: all methods against the baseline, or, if the other row is a variant, all
+   variants against it (rows with `--set` values are variants, and compared with the baseline with
+   the same ones);
+2. one row is an untrained encoder: likewise, all methods or all variants against it;
+3. one row is the method of the other: all variants against their methods;
+4. the two are the sides of a paper's claim, in the STS average: all pairs of the papers' claims that
+   no other rule fits.
+
+Two rows that no rule fits are tested alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from harness.metrics import Column, Metric, Score
+from harness.papers.published import ABLATION_SCORE, Ablation, read_ablations
+from harness.reporting.seeds.cells import Cell, Label, Row, compared
+
+#: names of families without a baseline
+OF_METHODS, OF_CLAIMS = "variants against their methods", "pairs of the papers' claims"
+#: two rows, and the first one's cell tested against the second's
+PairTest = tuple[Row, Row, Cell]
+#: the labels of two rows -> the cell of the first, tested against the second
+PairTests = Mapping[tuple[Label, Label], Cell]
+
+
+def untrained_tests(
+    rows: Iterable[Row], untrained: Row, column: Column, metric: Metric, points: float | None
+) -> Iterator[PairTest]:
+    """The trained rows among some, tested against an untrained one: rule 2."""
+    pairs = [(row, untrained) for row in rows if row.is_trained and column in row.cells]
+    return compared(pairs, column, metric, points, against=untrained.label.name.text)
+
+
+def own_method_tests(
+    rows: Sequence[Row], base: str, column: Column, metric: Metric, points: float | None
+) -> Iterator[PairTest]:
+    """The variants among some rows, tested against their methods as the profile trains them: rule
+    3.
+
+    The variants of the baseline's method are tested against that by rule 1.
+    """
+    by_label = {row.label: row for row in rows}
+    pairs = []
+    for row in rows:
+        method = by_label.get(row.label._replace(variant=row.label.method, overrides=""))
+        if method is None or not row.is_trained or method.data == row.data:
+            continue
+        is_baseline = method.label == row.label._replace(variant=base)
+        if not is_baseline and column in row.cells and column in method.cells:
+            pairs.append((row, method))
+    return compared(pairs, column, metric, points, family=OF_METHODS)
+
+
+def claim_pairs(rows: Sequence[Row], column: Column) -> Iterator[tuple[Ablation, Row, Row]]:
+    """The papers' claims of which both sides have a score among some rows: the better one first."""
+    by_variant = {
+        row.label.variant: row
+        for row in rows
+        if not row.label.overrides and column in row.cells and _is_claimed(row, column)
+    }
+    for claim in read_ablations():
+        if claim.better in by_variant and claim.worse in by_variant:
+            yield claim, by_variant[claim.better], by_variant[claim.worse]
+
+
+def _is_claimed(row: Row, column: Column) -> bool:
+    return Score(row.suite, *column) == ABLATION_SCORE
+
+
+def family_tests(
+    rows: Sequence[Row], base: str, column: Column, metric: Metric, points: float | None
+) -> PairTests:
+    """All pairs of rows that a family compares in a column, by the rules 1 to 4.
+
+    The `rows` are all of one setting and encoder, tested against the baseline already.
+    """
+    tests: dict[tuple[Label, Label], Cell] = {}
+    by_label = {row.label: row for row in rows}
+
+    def add(pairs: Iterable[PairTest]) -> None:
+        for row, other, cell in pairs:
+            if (other.label, row.label) not in tests:
+                tests.setdefault((row.label, other.label), cell)
+
+    for row in rows:
+        baseline = by_label.get(row.label._replace(variant=base))
+        cell = row.cells.get(column)
+        if baseline and cell and cell.test:
+            tests[row.label, baseline.label] = cell
+    for row in rows:
+        if not row.is_trained and column in row.cells:
+            add(untrained_tests(rows, row, column, metric, points))
+    add(own_method_tests(rows, base, column, metric, points))
+
+    claimed: dict[tuple[Label, Label], tuple[Row, Row]] = {}
+    for _, better, worse in claim_pairs(rows, column):
+        pair = better.label, worse.label
+        if not {pair, pair[::-1]} & {*tests, *claimed}:
+            claimed[pair] = better, worse
+    add(compared(list(claimed.values()), column, metric, points, family=OF_CLAIMS))
+    return tests
