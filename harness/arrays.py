@@ -19,9 +19,9 @@ import numpy as np
 
 from harness.caches import cached_note
 from harness.census import Account, account_for
+from harness.datafiles import container_of, lines_of
 from harness.errors import RESTORE, UserError, first_line
 from harness.sources import digest, file_hash
-from harness.tables import container_of, lines_of
 
 #: names of the features in a file, and of the ids of its rows by what these are
 FEATURES = ("features", "feature")

@@ -24,10 +24,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from harness.caches import cache_folder, cached_note, keep_text, known_hash
 from harness.census import Account
+from harness.datafiles import parts_of
 from harness.errors import MissingData, UserError
 from harness.files import expand, open_regular, read_note, sealed, text_hash
 from harness.formatting import duration, fixed
-from harness.tables import parts_of
 
 log = logging.getLogger(__name__)
 
@@ -275,7 +275,7 @@ def reading_code() -> str:
     """A hash of the code that reads files of data: what other code has read is read again."""
     here = Path(__file__).parent
     return digest(
-        *(file_hash(path) for path in sorted([here / "tables.py", *here.glob("corpora/*.py")]))
+        *(file_hash(path) for path in sorted([here / "datafiles.py", *here.glob("corpora/*.py")]))
     )
 
 

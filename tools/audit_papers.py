@@ -39,6 +39,7 @@ from printed_numbers import (
     stars,
 )
 
+from harness.datafiles import read_rows
 from harness.errors import UserError
 from harness.formatting import fixed, signed
 from harness.metrics import AuditVerdict
@@ -52,7 +53,6 @@ from harness.papers.published import (
     read_published,
 )
 from harness.stats import t_test_from_summaries
-from harness.tables import read_rows
 
 #: `paper` of a claim about several papers
 BETWEEN = "between papers"

@@ -29,6 +29,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
+from harness.datafiles import lines_of, normalised_text, read_columns, read_rows
 from harness.errors import UserError
 from harness.evaluation.suites import SIMILARITY, sentences_of
 from harness.files import read_note, remove, replaced, write_note, write_text
@@ -36,7 +37,6 @@ from harness.method.interface import UNMASKED, Vocabulary
 from harness.registry import get_instance, names
 from harness.seeds import derive_seed, generator
 from harness.sources import Checkable
-from harness.tables import lines_of, normalised_text, read_columns, read_rows
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 - one caption a line, as MCSE publishes them, without images;
 - Parquet with the columns image_id and captions (a list), or with other names in the profile;
-- any table (`harness.tables`) with an image and one of its captions in each row, found by the names
+- any table (`harness.datafiles`) with an image and one of its captions in each row, found by the names
   of columns;
 - two columns without a header, image and caption, as in the token files of Flickr8k and Flickr30k,
   where a number follows the image's name (`10815824.jpg#0`); or any two columns by their numbers;
@@ -27,9 +27,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.census import Account, account_for, account_for_number
-from harness.errors import RESTORE, UserError
-from harness.formatting import first_of
-from harness.tables import (
+from harness.datafiles import (
     COLUMNAR,
     IMAGE_FILE,
     TablePart,
@@ -52,6 +50,8 @@ from harness.tables import (
     text_remarks,
     texts_of,
 )
+from harness.errors import RESTORE, UserError
+from harness.formatting import first_of
 
 Layout = Literal["lines", "lists", "objects", "rows", "document"]
 #: default names of the columns of a table of captions: the image's file name and the caption

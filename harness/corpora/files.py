@@ -29,11 +29,7 @@ from harness.corpora.images import (
     StoredFeatures,
     check_missing_images,
 )
-from harness.errors import RESTORE, UnavailableError, UserError
-from harness.formatting import first_of
-from harness.seeds import generator
-from harness.sources import OWN_FILE, FileSource, Findings, Missing, digest
-from harness.tables import (
+from harness.datafiles import (
     TablePart,
     account_for_columns,
     check_file_names,
@@ -44,6 +40,10 @@ from harness.tables import (
     table_in,
     text_remarks,
 )
+from harness.errors import RESTORE, UnavailableError, UserError
+from harness.formatting import first_of
+from harness.seeds import generator
+from harness.sources import OWN_FILE, FileSource, Findings, Missing, digest
 
 #: columns of triplets
 TRIPLET = ("sent0", "sent1", "hard_neg")

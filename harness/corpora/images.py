@@ -21,6 +21,7 @@ from harness.arrays import account_for_arrays, check_features, read_features
 from harness.caches import cached_note
 from harness.census import account_for
 from harness.corpora.caption_layouts import ReadCaptions
+from harness.datafiles import parts_of, read_columns
 from harness.encoders.media import IMAGE_SUFFIXES, Encoded, Pixels
 from harness.errors import RESTORE, UserError
 from harness.formatting import first_of
@@ -35,7 +36,6 @@ from harness.sources import (
     hashes_within,
     placed,
 )
-from harness.tables import parts_of, read_columns
 
 log = logging.getLogger(__name__)
 #: endings tried after an image id

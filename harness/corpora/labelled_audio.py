@@ -22,6 +22,7 @@ import numpy as np
 from harness.caches import cached_note, in_cache, is_unusable
 from harness.census import Account, account_for, is_ignored
 from harness.corpora.base import PLANNED_BYTES, CorpusSource, Media, check_positive
+from harness.datafiles import TablePart, account_for_columns, label_remarks, read_rows
 from harness.encoders.features import Ragged, cached_ragged
 from harness.encoders.media import WINDOW_MS, energies, filterbank, masked, mixed, padded
 from harness.errors import RESTORE, UserError
@@ -40,7 +41,6 @@ from harness.sources import (
     placed,
     reading_code,
 )
-from harness.tables import TablePart, account_for_columns, label_remarks, read_rows
 
 if TYPE_CHECKING:
     from torch import Tensor

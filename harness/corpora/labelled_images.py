@@ -19,6 +19,17 @@ from PIL import Image
 from harness.caches import cached_note
 from harness.census import Account, account_for, account_for_number, is_ignored
 from harness.corpora.base import PLANNED_BYTES, CorpusSource, Media, check_positive
+from harness.datafiles import (
+    TablePart,
+    account_for_columns,
+    check_no_label,
+    check_parts,
+    column_names,
+    label_remarks,
+    part_named,
+    parts_of,
+    read_columns,
+)
 from harness.encoders.media import (
     DECODING,
     IMAGE_SUFFIXES,
@@ -43,17 +54,6 @@ from harness.sources import (
     hashes_within,
     installed,
     placed,
-)
-from harness.tables import (
-    TablePart,
-    account_for_columns,
-    check_no_label,
-    check_parts,
-    column_names,
-    label_remarks,
-    part_named,
-    parts_of,
-    read_columns,
 )
 
 if TYPE_CHECKING:

@@ -42,9 +42,9 @@ from harness.corpora.images import (
     check_missing_images,
     standardised,
 )
+from harness.datafiles import finite_number, order_in_doubt, read_json, read_rows
 from harness.errors import RESTORE, UserError
 from harness.sources import FileSource, Findings, Missing, digest
-from harness.tables import finite_number, order_in_doubt, read_json, read_rows
 
 
 @dataclass(frozen=True)

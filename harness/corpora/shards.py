@@ -18,12 +18,12 @@ from typing import Any
 from harness.caches import cached_note
 from harness.census import TextSurvey, account_for_number
 from harness.corpora.base import CorpusSource, Pairs, check_positive
+from harness.datafiles import check_file_names, parts_of
 from harness.encoders.media import Pixels
 from harness.errors import UserError
 from harness.files import open_regular
 from harness.formatting import first_of
 from harness.sources import HUB, OWN_FILE, Findings, Missing, absent, digest, file_hash, placed
-from harness.tables import check_file_names, parts_of
 
 log = logging.getLogger(__name__)
 

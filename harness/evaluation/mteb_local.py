@@ -1,6 +1,6 @@
 """Offline MTEB tasks: local files in mteb's task classes, scored by mteb's code.
 
-Files below the data root (see `harness.tables`; gzip by suffix):
+Files below the data root (see `harness.datafiles`; gzip by suffix):
 
     mteb/banking77_{train,test}.tsv               label, text
     mteb/amazon_counterfactual_{en,de}.tsv.gz     split (train, valid, test), label, text
@@ -19,10 +19,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from harness.datafiles import column_names, read_rows
 from harness.evaluation.sts import STSB
 from harness.evaluation.suites import pairs_of
 from harness.sources import Checkable, FileSource, digest
-from harness.tables import column_names, read_rows
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask

@@ -24,6 +24,13 @@ from typing import ClassVar
 import numpy as np
 
 from harness.census import TextSurvey
+from harness.datafiles import (
+    TablePart,
+    account_for_columns,
+    finite_number,
+    read_rows,
+    text_remarks,
+)
 from harness.errors import UserError
 from harness.evaluation.suites import (
     SIMILARITY,
@@ -44,13 +51,6 @@ from harness.evaluation.suites import (
 )
 from harness.metrics import AVERAGE, NO_SCORE, SEEN, UNSEEN, Metric
 from harness.sources import FileSource, Findings, digest
-from harness.tables import (
-    TablePart,
-    account_for_columns,
-    finite_number,
-    read_rows,
-    text_remarks,
-)
 
 _HOW = (
     "put the STS files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "
@@ -119,7 +119,7 @@ class OwnPairs(OwnTables):
         ignore: Sequence[str] = (),
     ) -> None:
         """`columns` are those of both sentences and the score; without the column `subset` the task
-        is one set. `split` selects rows (`harness.tables.TablePart`).
+        is one set. `split` selects rows (`harness.datafiles.TablePart`).
         """
         self._columns = (*columns, *([subset] if subset else []))
         self._scale = scale

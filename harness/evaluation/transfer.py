@@ -24,6 +24,14 @@ from pathlib import Path
 import numpy as np
 
 from harness.census import Account, TextSurvey, account_for_number
+from harness.datafiles import (
+    TablePart,
+    account_for_columns,
+    check_no_label,
+    label_remarks,
+    read_rows,
+    text_remarks,
+)
 from harness.errors import UserError
 from harness.evaluation.probes import L2, MODES, Mode, Probe, Split, stratified
 from harness.evaluation.suites import (
@@ -37,14 +45,6 @@ from harness.evaluation.suites import (
 )
 from harness.metrics import Metric
 from harness.sources import FileSource, Findings, digest
-from harness.tables import (
-    TablePart,
-    account_for_columns,
-    check_no_label,
-    label_remarks,
-    read_rows,
-    text_remarks,
-)
 
 _HOW = (
     "put the transfer files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "
@@ -128,7 +128,7 @@ class OwnClasses(OwnTables):
         """`files` by split: 'all', or 'train', 'test' and optionally 'dev'; `texts` and `label` are
         columns.
 
-        `splits` selects the rows of each file (`harness.tables.TablePart`), by the same keys. Rows with
+        `splits` selects the rows of each file (`harness.datafiles.TablePart`), by the same keys. Rows with
         the label `no_label` are left out; with '' there are none.
         """
         parts = splits or {}

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from harness.datafiles import read_columns
 from harness.errors import UserError
 from harness.fetching.archives import (
     Got,
@@ -42,7 +43,6 @@ from harness.fetching.published_captions import (
     matched_table,
 )
 from harness.seeds import generator
-from harness.tables import read_columns
 
 
 def place(entry: Entry, got: Got, out: Path, take: Take) -> None:

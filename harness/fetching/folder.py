@@ -15,11 +15,11 @@ from typing import Literal
 
 from harness.arrays import check_features
 from harness.caches import writing_to
+from harness.datafiles import check_columns, container_of, lines_of, read_rows, table_in
 from harness.errors import UserError
 from harness.fetching.entries import Entry, Origin, Output
 from harness.files import text_hash, write_text
 from harness.locks import locked
-from harness.tables import check_columns, container_of, lines_of, read_rows, table_in
 
 #: shows a message to the user
 Say = Callable[[str], None]

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from harness.datafiles import lines_of, normalised_text, read_rows
 from harness.errors import UserError
 from harness.fetching.archives import (
     Got,
@@ -39,7 +40,6 @@ from harness.fetching.archives import (
     write_table,
 )
 from harness.fetching.entries import Entry
-from harness.tables import lines_of, normalised_text, read_rows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

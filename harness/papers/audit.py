@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.datafiles import read_rows
 from harness.metrics import AuditVerdict
 from harness.papers.published import REPORTS
-from harness.tables import read_rows
 
 COLUMNS = (
     "paper",

@@ -13,6 +13,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
+from harness.datafiles import read_rows
 from harness.errors import UserError
 from harness.metrics import AVERAGE, Score
 from harness.papers.schema import (
@@ -26,7 +27,6 @@ from harness.papers.schema import (
     PaperTable,
 )
 from harness.stats import Summary
-from harness.tables import read_rows
 from harness.tomlfiles import Name, read_toml
 
 #: The only profile whose results may stand beside printed numbers, and only as it is shipped with

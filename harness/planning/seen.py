@@ -28,6 +28,7 @@ import numpy as np
 
 from harness.caches import in_cache
 from harness.corpora.base import CorpusSource, Pairs
+from harness.datafiles import normalised_text
 from harness.errors import MissingData, UserError
 from harness.evaluation.retrieval import RetrievalSuite, seen_images
 from harness.evaluation.sts import STSSuite
@@ -38,7 +39,6 @@ from harness.planning.inventory import Ingredient, Inventory
 from harness.setting import kept_rows, read_with
 from harness.sources import digest, reading_code
 from harness.spec import Stream, Variant
-from harness.tables import normalised_text
 
 #: version of the hashes
 VERSION = 2

@@ -12,9 +12,9 @@ import pytest
 
 from harness.corpora.files import CaptionsFile, SentencesFile, TripletsFile
 from harness.corpora.retrieval import CaptionedFile
+from harness.datafiles import label_remarks, read_rows
 from harness.errors import UserError
 from harness.fetching.archives import write_parquet
-from harness.tables import label_remarks, read_rows
 
 IDS = ["1000.jpg", "b c.JPG"]
 TEXTS = [["A child in pink .", "A girl, going up ."], ["Two dogs"]]

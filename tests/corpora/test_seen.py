@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.datafiles import normalised_text
 from harness.planning.seen import among, cached_hashes, image_name, text_hashes
-from harness.tables import normalised_text
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.datafiles import lines_of, normalised_text, read_rows
 from harness.errors import UserError
 from harness.fetching.published_captions import WHOLE, Match, match
-from harness.tables import lines_of, normalised_text, read_rows
 
 
 def methods(matched: Match) -> dict[str, int]:

@@ -14,6 +14,7 @@ import pytest
 from executor_jobs import experiment
 
 from harness.command_line import Selection
+from harness.datafiles import lines_of, normalised_text, read_rows
 from harness.errors import UserError
 from harness.evaluation.suites import pairs_of
 from harness.fetching.archives import write_parquet
@@ -30,7 +31,6 @@ from harness.runs.environment import Seat
 from harness.runs.run import run_one
 from harness.spec import Stream, parse_setting
 from harness.store import Result, Store
-from harness.tables import lines_of, normalised_text, read_rows
 from harness.training.batching import Order
 
 #: what reads the setting of `profile`

@@ -17,10 +17,10 @@ from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import tables
+from harness import datafiles
+from harness.datafiles import check_columns, lines_of, read_columns, read_rows
 from harness.errors import MissingData, UserError
 from harness.sources import FileSource
-from harness.tables import check_columns, lines_of, read_columns, read_rows
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
@@ -44,7 +44,7 @@ def test_lines_end_at_line_feeds_only_and_a_byte_order_mark_is_dropped(
 def test_lines_are_read_one_by_one_and_what_is_none_is_refused(
     tmp_path: Path, name: str, content: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(datafiles, "LONGEST_LINE", 1000)
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     lines = lines_of(tmp_path / name)
     assert b"\n" not in content or next(lines) == "fine"
