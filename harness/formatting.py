@@ -196,3 +196,12 @@ def duration(seconds: float) -> str:
         return f"{minutes} min {rest:02d} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min"
+
+
+def about_minutes(seconds: float) -> str:
+    """An estimate of a wall time, without more digits than it has: `20 seconds`, `25 minutes`, `5 hours`."""
+    if seconds < 60:
+        return count_of(max(1, round(seconds)), "second")
+    if seconds < 5400:
+        return count_of(round(seconds / 60), "minute")
+    return count_of(round(seconds / 3600), "hour")

@@ -207,7 +207,11 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
         (folder / "search.js").write_text(search_index(folder, pages), "utf-8")
         if one_file:
             menu = [(one.menu, one.name, one.home) for one in sections if one.is_shown and one.menu]
-            write_one_file(folder, pages, footer, [("Overview", "index", "index.html"), *menu])
+            first = [
+                ("Answer", "index", "index.html"),
+                ("All results", "overview", "overview.html"),
+            ]
+            write_one_file(folder, pages, footer, [*first, *menu])
     return out / "index.html"
 
 
@@ -229,8 +233,16 @@ def _write_site(
     methods = sorted(contents.counts)
     papers = [paper.name for paper in contents.papers]
     shown = [section for section in sections if section.is_shown]
+    in_progress = running(contents.store)
     pages = Pages(
-        folder, contents.profiles, methods, papers, stems=stems, sections=shown, footer=footer
+        folder,
+        contents.profiles,
+        methods,
+        papers,
+        stems=stems,
+        sections=shown,
+        footer=footer,
+        running=in_progress,
     )
     for name in ("style.css", "charts.css", "site.js", "charts.js"):
         pages.put(name, (TEMPLATES / name).read_bytes())
@@ -246,7 +258,10 @@ def _write_site(
             pages.put(f"figures/{stems[figure.key]}.{suffix}", content)
     missing = controls_to_run(contents)
     box, more = trust(contents, missing), [*dict.fromkeys(to_run(contents, missing))]
-    pages.write("index.html", "index.html", running=running(contents.store), trust=box, to_run=more)
     for section in sections:
         section.write(pages)
-    return pages.written
+    pages.write("overview.html", "overview.html", trust=box, to_run=more)
+    if not pages.has("index.html"):
+        pages.write("unanswered.html", "index.html")
+    # whatever the order of the sections is, the first page comes first
+    return sorted(pages.written, key=lambda path: (path != "index.html", path != "overview.html"))

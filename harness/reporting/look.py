@@ -10,6 +10,7 @@ specification as data only, never in an expression.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import textwrap
@@ -40,6 +41,17 @@ LONGEST = 30
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 STROKES = ((1, 0), (6, 2), (2, 2), (8, 2, 2, 2))
+_DIVERGING = (
+    "#f2a66f",
+    "#f7c29c",
+    "#fbdcc6",
+    "#fdeee3",
+    "#f4f4f2",
+    "#e6f0f8",
+    "#c8dff0",
+    "#9fc8e5",
+    "#74afd8",
+)
 PRINTED, BLACK, GRID = "#6b6b6b", "#222222", "#dddddd"
 #: of figures, in points of PDF: widths that fit a column and the page in the style of ACL, as in
 #: IEEE's; heights; text
@@ -91,6 +103,19 @@ _CONFIG: ChartSpec = {
     },
     "concat": {"spacing": 10},
 }
+#: colours of the style sheet as a figure has them: a reader who is colour-blind, or prints in grey,
+#: can tell them apart
+_ON_PAPER = {
+    "ink": BLACK,
+    "soft": PRINTED,
+    "ground": "#ffffff",
+    "hair": GRID,
+    "good": PALETTE[0],
+    "bad": PALETTE[1],
+    **{f"c{at}": colour for at, colour in enumerate(PALETTE)},
+    **dict(zip((f"d{at}" for at in range(9)), _DIVERGING, strict=True)),
+}
+_STYLED = re.compile(r"var\(--([a-z0-9]+)\)")
 _ARIA = re.compile(r'\s+aria-[a-z]+="[^"]*"')
 _ID, _REFERENCE = re.compile(r'\bid="([^"]*)"'), re.compile(r'(\bid="|url\(#)([^")]*)')
 
@@ -241,7 +266,7 @@ def named_axis(names: Sequence[str]) -> tuple[ChartSpec, int, list[ChartSpec]]:
 
     Rows are the numbers `i` of the data.
     """
-    lines = [_wrapped(name) for name in names]
+    lines = [wrapped(name) for name in names]
     axis = {
         "title": None,
         "labelExpr": "names[datum.value]",
@@ -255,7 +280,8 @@ def named_axis(names: Sequence[str]) -> tuple[ChartSpec, int, list[ChartSpec]]:
     return row, len(names) * (13 + 12 * max(map(len, lines))), [{"name": "names", "value": lines}]
 
 
-def _wrapped(name: str) -> list[str]:
+def wrapped(name: str) -> list[str]:
+    """A name in at most two lines of LONGEST characters."""
     lines = textwrap.wrap(visible(name), LONGEST, break_on_hyphens=False) or [""]
     return lines if len(lines) <= 2 else [lines[0], lines[1][: LONGEST - 1] + "…"]
 
@@ -383,6 +409,16 @@ def seeds_of(counts: Iterable[int]) -> str:
     """Some numbers of seeds in words: `n = 5`, or `n = 2 to 5` if they differ."""
     fewest, *others = sorted(set(counts))
     return f"n = {fewest} to {others[-1]}" if others else f"n = {fewest}"
+
+
+def on_paper(spec: ChartSpec, width: str = "page") -> ChartSpec:
+    """The specification of a page's chart as that of a figure, as wide as a column or the page of a
+    paper, in the colours of figures.
+    """
+    text = _STYLED.sub(lambda name: _ON_PAPER[name[1]], json.dumps(spec))
+    figure: ChartSpec = json.loads(text)
+    figure |= {"width": WIDTHS[width], "autosize": {"type": "fit-x", "contains": "padding"}}
+    return figure
 
 
 class Picture(NamedTuple):

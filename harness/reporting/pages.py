@@ -24,7 +24,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from harness.formatting import count_of, duration, visible
+from harness.formatting import about_minutes, count_of, duration, visible
 from harness.method.naming import VariantName, name_of
 from harness.metrics import tone
 from harness.reporting.tables.grids import LineHead, code_of
@@ -56,7 +56,8 @@ class Pages:
         self.folder, self.written = folder, list[str]()
         self.profiles, self.methods, self.papers = slugs(profiles), slugs(methods), slugs(papers)
         self._environment = environment(autoescape=True, finalize=_cleaned)
-        filters = (anchor, breaks, duration, minus, named, slug, spec_json, tone, verbatim)
+        own = (about_minutes, anchor, breaks, duration, minus, named, slug, spec_json, tone)
+        filters = (*own, verbatim)
         self._environment.filters |= {each.__name__: each for each in filters}
         texts = {
             "csv": csv_table,

@@ -35,22 +35,29 @@
     return Math.max(wide(figure.querySelector(".view")), spec.usermeta?.narrowest ?? 0);
   }
 
+  // A chart may have layers for wide pages alone, by their names, and say with the parameter "narrow" what it leaves out.
+  const NARROW = 560;
+  const isNarrow = (figure) => wide(figure.querySelector(".view")) < NARROW;
+
   async function draw(figure) {
     const spec = JSON.parse(figure.querySelector("script").textContent);
+    const narrow = spec.params?.find(({ name }) => name === "narrow");
+    if (narrow) narrow.value = isNarrow(figure);
+    if (narrow?.value) spec.layer = spec.layer.filter(({ name }) => !name?.startsWith("wide"));
     spec.$schema = "https://vega.github.io/schema/vega-lite/v6.json";
     spec.width = widthOf(figure, spec);
     spec.autosize = { type: "fit-x", contains: "padding" };
     const place = figure.querySelector(".view");
     const options = { mode: "vega-lite", ast: true, renderer: "svg", actions: false, config: CONFIG, tooltip: { theme: "report", disableDefaultStyle: true } };
     const { view } = await vegaEmbed(place, spec, options);
-    views.set(figure, { view, spec });
+    views.set(figure, { view, spec, narrow: narrow?.value });
     // a picture with one name: its marks have none of their own
     place.setAttribute("role", "img");
     place.removeAttribute("aria-roledescription");
     place.querySelector("svg > g").setAttribute("aria-hidden", "true");
     if (place.scrollWidth > place.clientWidth) Object.assign(place, { tabIndex: 0, role: "group" });
     figure.querySelector(".save")?.remove();
-    figure.append(saving(figure, view, spec));
+    if (!figure.matches(".filed")) figure.append(saving(figure, view, spec));
   }
 
   // The rows behind a chart as CSV: those of its longest layer, with the names of variants.
@@ -132,9 +139,10 @@
   }
 
   function fit() {
-    for (const [figure, { view, spec }] of views) {
+    for (const [figure, { view, spec, narrow }] of views) {
       const width = widthOf(figure, spec);
-      if (Math.abs(view.width() - width) > 1) view.width(width).runAsync();
+      if (narrow !== undefined && narrow !== isNarrow(figure)) draw(figure);
+      else if (Math.abs(view.width() - width) > 1) view.width(width).runAsync();
     }
   }
 

@@ -90,6 +90,9 @@ function addCopies() {
       list.before(make("div", { className: "tools" }, copyButton("Copy all", () => all.map((one) => one.textContent).join("\n") + "\n")));
     }
   }
+  for (const place of document.querySelectorAll("blockquote.copied")) {
+    place.after(make("div", { className: "tools" }, copyButton("Copy sentence", () => place.textContent)));
+  }
   for (const place of document.querySelectorAll("pre.copy")) {
     place.before(make("div", { className: "tools" }, copyButton(`Copy ${place.dataset.what}`, () => place.textContent)));
   }
@@ -715,6 +718,9 @@ function addLeaderboard() {
   read();
   show();
 }
+
+// Links of earlier reports lead to the leaderboard on the first page.
+if (location.pathname.endsWith("/index.html") && /^#(leaderboard|board-)/.test(location.hash) && root.dataset.root === "") location.replace(`overview.html${location.hash}`);
 
 document.addEventListener("DOMContentLoaded", () => {
   addSearch();

@@ -58,7 +58,7 @@ def test_some_vectors_without_numbers_leave_a_task_without_a_score(tmp_path: Pat
     assert isinstance(table.exception, UserError)
     assert "not finite" in str(table.exception)
     harness.report(results, tmp_path / "report")
-    assert "not finite" in (tmp_path / "report" / "index.html").read_text()
+    assert "not finite" in (tmp_path / "report" / "overview.html").read_text()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

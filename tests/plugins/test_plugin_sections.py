@@ -64,10 +64,10 @@ def test_sections_are_on_pages_and_in_files_and_those_that_fail_are_left_out(
         Store(tmp_path / "nowhere"), over_seeds("simcse", [1.0, 2.0], train_seconds=77.0)
     )
     out = render(contents, tmp_path / "out").parent
-    index = (out / "index.html").read_text("utf-8")
+    index = (out / "overview.html").read_text("utf-8")
     assert '<section id="times">' in index
     assert index.index('id="papers"') < index.index('id="times"') < index.index('id="methods"')
-    assert 'href="../index.html#times">Times &lt;of runs&gt;</a>' in (
+    assert 'href="../overview.html#times">Times &lt;of runs&gt;</a>' in (
         out / "runs" / "index.html"
     ).read_text("utf-8")
     assert "| all runs | simcse | 0 | 77 |" in (out / "report.md").read_text("utf-8")

@@ -82,7 +82,7 @@ class ReportSection:
     @property
     def home(self) -> str:
         """Where the menu leads."""
-        return f"{self.name}.html" if self.lede else f"index.html#{self.name}"
+        return f"{self.name}.html" if self.lede else f"overview.html#{self.name}"
 
     @property
     def sentences(self) -> Sequence[Sentence]:

@@ -59,8 +59,12 @@ from harness.spec import (
 
 #: the method that is trained on the text of a stream alone
 TEXT_ONLY = {"sentences": BASELINE, "triplets": f"{BASELINE}-sup"}
+UNTRAINED_ENCODER = "the untrained encoder"
+TEACHER_ALONE = "the text teacher alone"
 UNMATCHED = "training on unmatched images"
 UNTRAINED_NETWORK = "training on images through an untrained network"
+SAME_TEXT = "training on the same text alone"
+TWICE_THE_TEXT = "training on twice as much text"
 #: a loss term with a smaller share of the gradient in every batch cannot explain a difference
 LEAST_SHARE = 0.01
 
@@ -97,7 +101,7 @@ def controls_of(row: Row) -> Iterator[Control]:
         return
     for name in (*UNTRAINED_VARIANTS, "none[pooling=avg-first-last]"):
         plain = label._replace(variant=name, setting=UNTRAINED, overrides="")
-        yield Control("the untrained encoder", plain, needed=name in UNTRAINED_VARIANTS)
+        yield Control(UNTRAINED_ENCODER, plain, needed=name in UNTRAINED_VARIANTS)
     for teacher in dict.fromkeys(name for of, name in row.teachers if of != "image"):
         with suppress(SpecError):  # a record may name anything
             yield from _alone(label.profile, profile, teacher)
@@ -127,15 +131,10 @@ def controls_of(row: Row) -> Iterator[Control]:
     if {"pairs", *MEDIA} & {*declared.streams}:
         texts = [TEXT_ONLY[stream] for stream in declared.streams if stream in TEXT_ONLY]
         others = [*texts, *([_with(variant, declared.text_only)] if declared.text_only else [])]
-        yield from (
-            Control("training on the same text alone", label._replace(variant=other))
-            for other in others
-        )
+        yield from (Control(SAME_TEXT, label._replace(variant=other)) for other in others)
         for twice in _twice(row.training):
             longer = (label._replace(variant=f"{text}[{twice}]") for text in texts)
-            yield from (
-                Control("training on twice as much text", other, needed=False) for other in longer
-            )
+            yield from (Control(TWICE_THE_TEXT, other, needed=False) for other in longer)
 
 
 def _twice(training: Mapping[str, str]) -> list[str]:
@@ -153,7 +152,7 @@ def _alone(name: str, profile: Profile | None, teacher: str) -> Iterator[Control
         spec = RunSpec.parse(teacher.removeprefix(RUN))
         label = Label(name, str(spec.variant), str(spec.setting), spec.encoder, "")
         seed = None if label.setting == UNTRAINED else spec.seed
-        yield Control("the text teacher alone", label, seed, needed=seed is None)
+        yield Control(TEACHER_ALONE, label, seed, needed=seed is None)
     elif table and table.captions:
         yield from _alone(name, profile, table.captions)
     elif profile and table and table.kind == "text" and table.hub:
@@ -161,7 +160,7 @@ def _alone(name: str, profile: Profile | None, teacher: str) -> Iterator[Control
             (own for own, model in profile.encoders.items() if model.hub == table.hub), table.hub
         )
         label = Label(name, f"{UNTRAINED}[pooling={table.pooling}]", UNTRAINED, encoder, "")
-        yield Control("the text teacher alone", label)
+        yield Control(TEACHER_ALONE, label)
 
 
 @cache

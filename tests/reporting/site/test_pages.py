@@ -121,6 +121,7 @@ def test_no_name_leaves_the_folder_or_is_hidden(site: Path) -> None:
         every_kind()
     )
     expected = "profiles papers methods runs figures report.md report.tex report.csv tables.csv index.html audit.html"
+    expected += " overview.html questions"
     expected += " seen.html tuned.html report.html style.css site.js charts.css charts.js vega.js"
     expected += " search.js .harness-report"
     assert {path.name for path in site.iterdir()} == set(expected.split())
@@ -130,9 +131,11 @@ def test_pages_show_scores_facts_and_commands(site: Path) -> None:
     pages = {
         path.relative_to(site).as_posix(): path.read_text("utf-8") for path in site.rglob("*.html")
     }
-    assert f"harness {__version__}, written 20" in pages["index.html"]
-    assert f"from {len(every_kind())} results" in pages["index.html"]
-    assert "RuntimeError: &#34;&#39;&gt;&lt;img src=x onerror=alert(2)&gt;" in pages["index.html"]
+    assert f"harness {__version__}, written 20" in pages["overview.html"]
+    assert f"from {len(every_kind())} results" in pages["overview.html"]
+    assert (
+        "RuntimeError: &#34;&#39;&gt;&lt;img src=x onerror=alert(2)&gt;" in pages["overview.html"]
+    )
     result = every_kind()[0]
     (run,) = (
         path.read_text("utf-8") for path in (site / "runs").glob(f"*{result.fingerprint[:12]}.js")
@@ -160,7 +163,7 @@ def test_the_mark_of_an_equal_row_is_explained(tmp_path: Path) -> None:
     mark = '<b class="mark" title="equal within the margin">≈</b>'
     assert all(
         mark in (tmp_path / "out" / page).read_text("utf-8")
-        for page in ("index.html", "profiles/tiny.html")
+        for page in ("overview.html", "profiles/tiny.html")
     )
 
 
@@ -192,7 +195,7 @@ def test_runs_are_grouped_by_profile_setting_and_encoder() -> None:
 
 def test_audit_counts_are_those_of_the_findings(site: Path) -> None:
     section = (
-        (site / "index.html")
+        (site / "overview.html")
         .read_text()
         .partition('<section id="audit">')[2]
         .partition("</section>")[0]
@@ -205,7 +208,7 @@ def test_a_papers_table_is_counted_by_its_verdicts(tmp_path: Path) -> None:
     scores = {"sts": {"STS12": {"spearman": 70.0}, "Avg": {"spearman": 77.0}}}
     out, where = tmp_path / "out", {"setting": "wiki+flickr", "encoder": "bert-base-uncased"}
     rendered(out, [result("mcse", 0, scores, profile="paper", **where)])
-    row = (out / "index.html").read_text().partition('#mcse-t1">')[2].partition("</tr>")[0]
+    row = (out / "overview.html").read_text().partition('#mcse-t1">')[2].partition("</tr>")[0]
     cells = [cell.partition("</td>")[0] for cell in row.split('<td class="num">')[1:]]
     assert cells[:6] == ["1 of 12", "–", "–", "–", "2", "12"], (
         "one seed is too few to judge, and each row has too few"

@@ -263,7 +263,7 @@ def test_the_page_has_pairs_scores_and_gains(out: Path) -> None:
 def test_pages_lead_to_it_and_other_tables_leave_the_parts_out(out: Path) -> None:
     for path in out.rglob("*.html"):
         assert re.search(r'seen\.html"[^>]*>Seen pairs</a>', path.read_text("utf-8")), path
-    assert 'href="seen.html#pairs-seen-tiny-sts-toy-toy-bert"' in (out / "index.html").read_text(
+    assert 'href="seen.html#pairs-seen-tiny-sts-toy-toy-bert"' in (out / "overview.html").read_text(
         "utf-8"
     )
     profile = (out / "profiles" / "tiny.html").read_text("utf-8")

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no page is opened; install chromium, such as by apt-get"
 )
 
-KINDS = [f"{name}.html" for name in ("index", "audit", "seen", "tuned", "runs/index")]
+KINDS = [f"{name}.html" for name in ("index", "overview", "audit", "seen", "tuned", "runs/index")]
 KINDS += [f"{name}.html" for name in ("profiles/tiny", "papers/mcse", "methods/mcse")]
 
 
@@ -117,7 +117,10 @@ def test_every_page_opens_without_a_complaint_and_fits_a_phone(
 ) -> None:
     runs = [f"runs/run.html?{path.stem}" for path in sorted((site / "runs").glob("*-*.js"))]
     assert len(runs) > 10
-    boards = ((board_site, width, ("index.html", "profiles/tiny.html")) for width in (390, 768))
+    boards = (
+        (board_site, width, ("index.html", "overview.html", "profiles/tiny.html"))
+        for width in (390, 768)
+    )
     for where, width, names in ((site, 390, (*KINDS, *runs[::3])), *boards):
         watched.site = where
         watched.page.set_viewport_size({"width": width, "height": 844})
@@ -171,7 +174,7 @@ def test_texts_can_be_read_in_both_themes(
 ) -> None:
     watched.page.emulate_media(color_scheme=theme)
     for where, names in (
-        (board_site, ("index.html", "profiles/tiny.html")),
+        (board_site, ("index.html", "overview.html", "profiles/tiny.html")),
         (site, ("index.html", "papers/mcse.html", "runs/index.html", run_page(site))),
     ):
         watched.site = where
@@ -185,18 +188,41 @@ def test_texts_can_be_read_in_both_themes(
     )
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_first_page_answers_on_the_first_screen_and_fits_every_width(
+    watched: Watched, board_site: Path, theme: str
+) -> None:
+    watched.site = board_site
+    watched.page.emulate_media(color_scheme=theme)
+    for width in (390, 768, 1280, 1440):
+        watched.page.set_viewport_size({"width": width, "height": 900})
+        page = watched.open("index.html")
+        page.wait_for_selector("html[data-charts=drawn]")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.locator(".view").evaluate("(one) => one.scrollWidth <= one.clientWidth"), width
+    for part in (".verdict", ".evidence .view", "#trust", "#next"):
+        box = page.locator(part).bounding_box()
+        assert box["y"] + box["height"] <= 900, part
+    drawn = page.locator(".view svg").first.text_content()
+    assert "DALR" in drawn
+    assert "rank" in drawn
+    assert len(page.locator("main").inner_text().split()) <= 600
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1440
+
+
 def test_a_printed_page_has_its_headings_marks_plots_and_columns(
     watched: Watched, board_site: Path
 ) -> None:
     watched.site = board_site
     watched.page.set_viewport_size({"width": 1000, "height": 700})
-    for name in ("index.html", "profiles/tiny.html"):
+    for name in ("overview.html", "profiles/tiny.html"):
         page = watched.open(name)
         page.wait_for_selector("html[data-charts=drawn]")
         page.emulate_media(media="print")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert page.locator(".view svg.marks").first.is_visible()
-        for text in ("STS12", "Avg") if name != "index.html" else ("rank", "minutes"):
+        for text in ("STS12", "Avg") if name != "overview.html" else ("rank", "minutes"):
             assert (
                 page.locator("thead th", has_text=text).first.inner_text().strip().startswith(text)
             ), name
@@ -215,7 +241,7 @@ def test_the_leaderboard_unfolds_and_its_choices_are_kept_in_the_address(
     watched: Watched, board_site: Path
 ) -> None:
     watched.site = board_site
-    page = watched.open("index.html")
+    page = watched.open("overview.html")
     assert page.locator(".board:visible").count() == 1
     variant = page.locator(".board:visible tr.variant")
     assert not variant.is_visible()
@@ -295,7 +321,7 @@ def test_a_runs_worst_pairs_and_captions_and_those_that_two_rows_judge_most_diff
     assert re.fullmatch(r"pair \d+", of("ToySTS")[0][0])
     assert of("ToyRetrieval") == [["caption 3", "22"]]
     assert "data were not at hand" in page.locator("#judged").inner_text()
-    page = watched.open("index.html")
+    page = watched.open("overview.html")
     for row in page.locator(".board:visible tr.method", has_text=re.compile("SimCSE|MCSE")).all():
         row.get_by_role("button", name="Compare").click()
     both = page.locator(".board:visible .pair h5", has_text="judge most differently").locator(
@@ -313,7 +339,7 @@ def test_a_runs_worst_pairs_and_captions_and_those_that_two_rows_judge_most_diff
 
 
 def test_hostile_texts_are_shown_as_text(watched: Watched, site: Path) -> None:
-    for name in ("index.html", "runs/index.html", "profiles/tiny.html"):
+    for name in ("overview.html", "runs/index.html", "profiles/tiny.html"):
         assert "<script>alert(1)</script>" in watched.open(name).locator("main").inner_text(), name
     page = watched.open(run_page(site, "simcse-temperature"))
     text = page.locator("main").inner_text()
@@ -451,14 +477,14 @@ def test_targets_are_24_pixels_high_and_pictures_have_names(
     watched.site = board_site
     small = """(all) => all.map((one) => [one.textContent.trim() || one.name, one.getBoundingClientRect()])
       .filter(([, box]) => box.height && (box.height < 24 || box.width < 24)).map(([text]) => text)"""
-    for name in ("index.html", "profiles/tiny.html"):
+    for name in ("index.html", "overview.html", "profiles/tiny.html"):
         page = watched.open(name)
         page.wait_for_selector("html[data-charts=drawn]")
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         assert (
-            page.locator("button, select, summary, nav a, .anchor, .leaders th a").evaluate_all(
-                small
-            )
+            page.locator(
+                "button, select, summary, nav a, .anchor, .leaders th a, .checks a"
+            ).evaluate_all(small)
             == []
         ), name
         assert page.locator(".view:not([aria-label])").count() == 0
@@ -577,7 +603,7 @@ def test_one_file_opens_alone_and_its_links_lead_into_it(watched: Watched, tmp_p
     assert away <= {"https://example.org/x.png"}
     assert "<script>alert(1)</script>" in page.locator("main").inner_text()
     pages = page.locator("section.page:visible")
-    assert pages.locator("h1").inner_text() == "Results"
+    assert pages.locator("h1").inner_text().startswith("Which method is best")
     page.get_by_role("link", name="Methods", exact=True).click()
     page.locator("section.page:visible #methods a", has_text="mcse").first.click()
     assert pages.count() == 1, "one page at a time"

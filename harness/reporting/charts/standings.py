@@ -1,0 +1,197 @@
+"""The figure of a question: a row for each method and control, with its seeds, its mean and the 95 %
+interval of the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.formatting import fixed, interval_text
+from harness.reporting import look
+from harness.reporting.seeds.question import Question
+from harness.reporting.seeds.standings import Standing, Standings
+
+#: heights of a row in pixels, of few rows and of many; offsets of the columns of differences and
+#: of ranks
+ROW, FEW_ROWS, LOW_ROW = 27, 12, 22
+DIFFERENCE, RANK = 116, 186
+METHOD, CONTROL, BOUND = "var(--c0)", look.SOFT, "var(--c1)"
+
+
+def standings_plot(question: Question, standings: Standings, key: str) -> look.Plot:
+    """Draw the rows of a question: methods filled, controls hollow, a dashed line at the best
+    control.
+
+    The scores, the differences to the baseline and the ranks stand at the right; where the page is
+    `narrow`, the means alone.
+    """
+    rows = standings.rows
+    bound = standings.best_control
+    layers = [_interval_layer(len(rows)), _seed_layer(question, rows), _mean_layer(question)]
+    if bound:
+        at = {"x": {"datum": bound.cell.summary.mean, "type": "quantitative"}, "y": None}
+        layers.insert(0, look.line_at(at, color=BOUND, strokeDash=[5, 4], strokeWidth=1.5))
+    base = question.forest.base
+    columns = [_column("scores", "mean ± deviation", 0)]
+    if base is not None:
+        columns.append(_column("differences", f"to {base.label.name}", DIFFERENCE))
+    columns.append(_column("ranks", "rank", RANK if base is not None else DIFFERENCE))
+    spec: look.ChartSpec = {
+        **look.rows_of(map(_mean_row, [question] * len(rows), range(len(rows)), rows), look.DIGITS),
+        "params": _texts(question, rows),
+        "height": (ROW if len(rows) <= FEW_ROWS else LOW_ROW) * len(rows),
+        "description": f"{question.score_title}: {question.verdict}",
+        "encoding": {"y": look.nominal("i", sort=None, scale=_places(len(rows)), axis=None)},
+        "layer": [*layers, *columns],
+        "resolve": {"axis": {"y": "independent"}},
+    }
+    return look.Plot(key, question.score_title, spec, _caption(question, standings))
+
+
+def _mean_row(question: Question, at: int, row: Standing) -> dict[str, object]:
+    mean = row.cell.summary.mean
+    low, high = (row.interval.low, row.interval.high) if row.interval else (mean, mean)
+    interval = interval_text(low, high, question.digits) if row.interval else "none of one seed"
+    return {
+        "i": at,
+        "x": mean,
+        "lo": low,
+        "hi": high,
+        "name": row.name.text,
+        "code": row.name.code,
+        "score": question.score_text(row.cell),
+        "interval": interval,
+        "seeds": ", ".join(map(str, row.cell.seeds)),
+        "control": row.is_control,
+    }
+
+
+def _texts(question: Question, rows: Sequence[Standing]) -> list[look.ChartSpec]:
+    """The parameters with the texts beside the rows."""
+    means = [fixed(row.cell.summary.mean, question.digits) for row in rows]
+    texts = {
+        "narrow": False,
+        "names": [look.wrapped(row.name.text) for row in rows],
+        "controls": [row.is_control for row in rows],
+        "means": means,
+        "scores": [question.score_text(row.cell) for row in rows],
+        "differences": [row.difference.replace("-", "−") for row in rows],
+        "ranks": [row.rank for row in rows],
+    }
+    return [{"name": name, "value": value} for name, value in texts.items()]
+
+
+def _places(count: int) -> look.ChartSpec:
+    return {"domain": list(range(count))}
+
+
+def _names(count: int) -> look.ChartSpec:
+    """The axis of names at the left; controls are in italics."""
+    axis = {
+        "title": None,
+        "labelExpr": "names[datum.value]",
+        "labelLimit": 0,
+        "labelFontStyle": _of_controls("italic", "normal"),
+        "labelColor": _of_controls(look.SOFT, look.INK),
+        "domain": False,
+        "ticks": False,
+        "grid": False,
+    }
+    return look.nominal("i", sort=None, scale=_places(count), axis=axis)
+
+
+def _of_controls(control: str, method: str) -> look.ChartSpec:
+    return {"condition": {"test": "controls[datum.value]", "value": control}, "value": method}
+
+
+def _column(texts: str, title: str, offset: int) -> look.ChartSpec:
+    """A column of texts at the right of the rows, as an axis without marks of its own."""
+    shown = f"{texts}[datum.value]"
+    axis = {
+        "orient": "right",
+        "offset": offset,
+        "labelExpr": f"narrow ? means[datum.value] : {shown}" if offset == 0 else shown,
+        "labelColor": _of_controls(look.SOFT, look.INK),
+        "labelLimit": 0,
+        "domain": False,
+        "ticks": False,
+        "grid": False,
+        "title": title,
+        "titleColor": look.SOFT,
+        "titleAngle": 0,
+        "titleAlign": "left",
+        "titleAnchor": "start",
+        "titleX": 5,
+        "titleY": -6,
+    }
+    encoding = {
+        "y": look.nominal("i", sort=None, axis=axis),
+        "x": {"field": "x", "type": "quantitative"},
+    }
+    column = look.layer("tick", encoding, opacity=0)
+    return column if offset == 0 else {"name": f"wide {texts}", **column}
+
+
+def _interval_layer(count: int) -> look.ChartSpec:
+    """The 95 % intervals, with the axes of names and of scores."""
+    axis = {"orient": "bottom", "tickCount": {"expr": "clamp(floor(width / 90), 2, 7)"}}
+    scale = {"zero": False, "padding": 14}
+    x = {"field": "lo", "type": "quantitative", "title": None, "axis": axis, "scale": scale}
+    ends = {"x": x, "x2": {"field": "hi"}, "y": _names(count), "color": _colour()}
+    return look.layer("rule", ends, strokeWidth=3)
+
+
+def _colour() -> look.ChartSpec:
+    return {"condition": {"test": "datum.control", "value": CONTROL}, "value": METHOD}
+
+
+def _seed_layer(question: Question, rows: Sequence[Standing]) -> look.ChartSpec:
+    """A dot for each seed; an encoder of one number is its mean alone."""
+    dots = [
+        {"i": at, "x": value, "seed": seed, "control": row.is_control}
+        for at, row in enumerate(rows)
+        if len(row.cell.values) > 1
+        for seed, value in row.cell.by_seed.items()
+    ]
+    lines = look.tooltip(("seed", "seed"), ("x", "score", f".{question.digits}f"))
+    encoding = {"x": {"field": "x", "type": "quantitative"}, "color": _colour(), "tooltip": lines}
+    dot = look.layer("point", encoding, filled=True, size=16, opacity=0.4)
+    return {**look.rows_of(dots, look.DIGITS), **dot}
+
+
+def _mean_layer(question: Question) -> look.ChartSpec:
+    """A point for each mean: filled for methods, hollow for controls."""
+    lines = look.tooltip(
+        ("name", "row"),
+        ("code", "code"),
+        ("score", "mean ± deviation"),
+        ("interval", "95 % interval"),
+        ("seeds", "seeds"),
+    )
+    fill = {"condition": {"test": "datum.control", "value": look.GROUND}, "value": METHOD}
+    encoding = {
+        "x": {"field": "x", "type": "quantitative"},
+        "stroke": _colour(),
+        "fill": fill,
+        "tooltip": lines,
+    }
+    return look.layer("point", encoding, size=70, strokeWidth=2, opacity=1)
+
+
+def _caption(question: Question, standings: Standings) -> str:
+    """How the figure is read, and what is not in it."""
+    text = "Dots: seeds. Bar: 95 % interval of the mean. Filled: methods; hollow, in italics: controls."
+    if standings.best_control:
+        text += (
+            " Dashed: the best control; what is left of it shows nothing that the control lacks."
+        )
+    text += " Methods that no test tells apart share ranks."
+    left_out = [
+        f"{count} {what}"
+        for count, what in (
+            (standings.more_methods, "methods"),
+            (standings.more_controls, "controls"),
+        )
+        if count
+    ]
+    return f"{text} Not drawn: {' and '.join(left_out)}." if left_out else text

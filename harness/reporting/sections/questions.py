@@ -1,0 +1,174 @@
+"""The first page of a report: which method is best in one setting with one encoder, by how much,
+whether to believe it, what to run next, and the words for a paper. One page a question.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from harness.commands import Commands
+from harness.metrics import SEEN, UNSEEN
+from harness.papers.citing import Used, bibtex
+from harness.papers.published import PAPER_PROFILE
+from harness.reporting import look
+from harness.reporting.charts.standings import standings_plot
+from harness.reporting.figures.drawn import ReportFigure
+from harness.reporting.pages import Pages, slugs
+from harness.reporting.sections.base import ReportSection
+from harness.reporting.seeds.cells import Label, Row
+from harness.reporting.seeds.checks import PAIRS, Check, checks_of
+from harness.reporting.seeds.choose import rows_by_label
+from harness.reporting.seeds.citable import results_grid, results_sentence
+from harness.reporting.seeds.gains import Forest, importance
+from harness.reporting.seeds.next_run import NextRun, next_run
+from harness.reporting.seeds.question import BELIEVED, Answer, Question
+from harness.reporting.seeds.standings import Standings, standings_of
+from harness.reporting.tables.grids import Grid
+from harness.spec import UNTRAINED
+
+#: the suite that is asked about first, and the profile that is asked about last
+FIRST_SUITE, TOY_PROFILE = "sts", "tiny"
+#: tones of the box of a verdict
+_TONES = dict.fromkeys(BELIEVED, "good") | {Answer.CONFOUNDED: "bad", Answer.OPEN: "bad"}
+
+
+@dataclass(frozen=True)
+class QuestionPage:
+    """A question with all that its page shows. `path` is that of its page below the report."""
+
+    question: Question
+    path: str
+    key: str
+    commands: Commands
+
+    @property
+    def tone(self) -> str:
+        """Whether the answer is to be believed: good, bad or open."""
+        return _TONES.get(self.question.answer, "open")
+
+    @cached_property
+    def standings(self) -> Standings:
+        return standings_of(self.question)
+
+    @cached_property
+    def plot(self) -> look.Plot:
+        return standings_plot(self.question, self.standings, self.key)
+
+    @cached_property
+    def checks(self) -> Sequence[Check]:
+        return checks_of(self.question)
+
+    @cached_property
+    def next_run(self) -> NextRun | None:
+        return next_run(self.question, self.commands)
+
+    @property
+    def sentence(self) -> str:
+        """The result as a paper says it."""
+        return results_sentence(self.question)
+
+    @property
+    def grid(self) -> Grid:
+        """The table for a column of a paper."""
+        return results_grid(self.question, self.standings, self.key)
+
+    @property
+    def bibtex(self) -> str:
+        """The works of the methods, the encoder, the corpora and the suite."""
+        block, table = self.question.forest.block, self.question.forest.table
+        methods = [Used("methods", gain.row.label.method) for gain in self.question.methods]
+        corpora = block.setting.partition("[")[0].split("+")
+        return bibtex(
+            [
+                *methods,
+                Used("encoders", block.encoder),
+                *(Used("corpora", name) for name in corpora),
+                Used("suites", table.suite),
+            ]
+        )
+
+    @cached_property
+    def figure(self) -> ReportFigure:
+        """The figure as files."""
+        question, plot = self.question, self.plot
+        title = f"{question.title} {question.place}"
+        picture = look.drawn(title, look.on_paper(plot.spec))
+        profile = question.forest.table.profile
+        return ReportFigure(self.key, "", profile, title, plot.text, picture)
+
+
+class QuestionsSection(ReportSection):
+    """One page for each profile, setting and encoder; the first one is the first page of the report."""
+
+    order = 50
+    title = "Questions and answers"
+    overview = "overview/questions.html"
+
+    @property
+    def is_shown(self) -> bool:
+        return bool(self.pages)
+
+    @cached_property
+    def pages(self) -> Sequence[QuestionPage]:
+        """The questions, each in its first suite and metric: the papers' profile first, then other
+        real texts, then the toy world.
+        """
+        contents = self.contents
+        parts, tuned = self._parts(), self._tuned()
+        forests: dict[tuple[str, str], Forest] = {}
+        for forest in sorted(contents.forests, key=self._order):
+            if any(gain.row.is_trained for gain in forest.gains):
+                forests.setdefault((forest.table.profile, forest.place), forest)
+        keys = slugs(f"answer-{profile}-{place}" for profile, place in forests)
+        pages = []
+        for at, ((profile, place), forest) in enumerate(forests.items()):
+            key = keys[f"answer-{profile}-{place}"]
+            path = f"questions/{key.removeprefix('answer-')}.html" if at else "index.html"
+            question = Question(forest, tuned, parts.get(forest.table.suite, {}))
+            pages.append(QuestionPage(question, path, key, contents.commands))
+        return pages
+
+    def _order(self, forest: Forest) -> tuple[object, ...]:
+        profile, suite = forest.table.profile, forest.table.suite
+        return (
+            profile != PAPER_PROFILE,
+            profile == TOY_PROFILE,
+            -self._runs_by_profile[profile],
+            profile,
+            suite != FIRST_SUITE,
+            forest.table.averages.index(forest.column) > 0,
+            *importance(forest),
+        )
+
+    @cached_property
+    def _runs_by_profile(self) -> Counter[str]:
+        return Counter(self.contents.frames.texts("profile"))
+
+    def _parts(self) -> Mapping[str, Mapping[Label, Row]]:
+        """The rows with scores on test pairs that training has seen and on the others, by suite."""
+        frames = self.contents.frames
+        shown = {PAIRS, *(metric for of in self.contents.metrics.values() for metric in of)}
+        is_part = frames.parts["part"].isin((SEEN, UNSEEN)) & frames.parts["metric"].isin(shown)
+        by_suite: dict[str, dict[Label, Row]] = {}
+        for label, rows in rows_by_label(frames, frames.parts[is_part]).items():
+            if label.setting != UNTRAINED:
+                for suite, row in rows.items():
+                    by_suite.setdefault(suite, {})[label] = row
+        return by_suite
+
+    def _tuned(self) -> frozenset[str]:
+        """The variants that tunings picked."""
+        tuned = [line for report in self.contents.tuned for line in report.lines]
+        return frozenset(name for line in tuned for name in line.picks.values())
+
+    @cached_property
+    def figures(self) -> Sequence[ReportFigure]:
+        return [page.figure for page in self.pages]
+
+    def write(self, pages: Pages) -> None:
+        """Write the page of each question."""
+        for page in self.pages:
+            pages.write("question.html", page.path, page=page, count=len(self.pages))

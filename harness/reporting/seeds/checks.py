@@ -1,0 +1,163 @@
+"""Six reasons to trust the answer to a question, or to doubt it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from harness import stats
+from harness.formatting import fixed
+from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Significance
+from harness.reporting.seeds.cells import Row, trained_apart
+from harness.reporting.seeds.gains import Gain
+from harness.reporting.seeds.question import Question, control_words, medium_of, missing_words
+from harness.reporting.seeds.wording import certainty
+from harness.stats import FEWEST_SEEDS
+
+#: two runs have read the same test pairs if their numbers differ by at most this share
+SAME_PAIRS = 0.05
+#: the metric that counts the pairs of a part
+PAIRS = "n"
+
+
+class Mark(StrEnum):
+    """Whether there is a reason to trust."""
+
+    YES = "✓"
+    NO = "✗"
+    OPEN = "?"
+
+
+class Check(NamedTuple):
+    """One reason: its mark, what it is about, its numbers, and the part of the report with more."""
+
+    mark: Mark
+    about: str
+    text: str
+    where: str
+
+
+def checks_of(question: Question) -> Sequence[Check]:
+    """The six checks of the leader beside the baseline, or without one the next method."""
+    leader, reference = question.leader, question.reference
+    if leader is None:
+        return ()
+    return (
+        _check_seeds(question, leader, reference),
+        _check_test(question, leader, reference),
+        _check_controls(question),
+        _check_media(question, leader),
+        _check_seen_pairs(question, leader, reference),
+        _check_budget(leader, reference),
+    )
+
+
+def _check_seeds(question: Question, leader: Gain, reference: Gain | None) -> Check:
+    summaries = [gain.cell.summary for gain in (leader, reference) if gain]
+    counts = sorted({summary.n for summary in summaries})
+    seeds = " and ".join(map(str, counts))
+    if counts[0] < FEWEST_SEEDS:
+        return Check(Mark.NO, "Seeds", f"{seeds}; a test needs {FEWEST_SEEDS} of each", "runs")
+    text = f"{seeds} of each" if reference else seeds
+    varied = [summary for summary in summaries if summary.std is not None]
+    spread = stats.pooled_deviation(varied[0], varied[-1])
+    least = stats.detectable_difference(spread, counts[0])
+    if least is not None:
+        text += f"; smallest difference they show: {fixed(least, question.digits)}"
+    return Check(Mark.YES if len(counts) == 1 else Mark.OPEN, "Seeds", text, "runs")
+
+
+def _check_test(question: Question, leader: Gain, reference: Gain | None) -> Check:
+    about = "Corrected test"
+    if reference is None:
+        return Check(Mark.OPEN, about, "nothing to compare with", "tables")
+    cell = question.tested(leader, reference)
+    if cell.test is None:
+        return Check(Mark.OPEN, about, "too few seeds to test", "tables")
+    name = question.short_name(reference.row)
+    if cell.verdict is Significance.EQUAL:
+        return Check(Mark.NO, about, f"equal to {name} within the margin", "tables")
+    mark, shown = (Mark.YES, "better") if cell.holds else (Mark.NO, "not shown to be better")
+    return Check(mark, about, f"{shown} than {name}, {certainty(cell)}", "tables")
+
+
+def _check_controls(question: Question) -> Check:
+    about = "Strongest control"
+    if not question.rivals:
+        return Check(Mark.OPEN, about, "no control was run", "next")
+    rival = question.rivals[0]
+    mean = fixed(rival.cell.summary.mean, question.digits)
+    text = f"{control_words(rival)} scores {mean}, {question.beside_text(rival)}"
+    if rival.confounds:
+        return Check(Mark.NO, about, text, "tables")
+    lacking = [kind for kind in question.missing if not _is_about_media(kind)]
+    if lacking:
+        return Check(Mark.OPEN, about, f"{text}; not run: {missing_words(lacking[0])}", "next")
+    return Check(Mark.YES, about, text, "tables")
+
+
+def _is_about_media(kind: str) -> bool:
+    return missing_words(kind) != kind
+
+
+def _check_media(question: Question, leader: Gain) -> Check:
+    medium = medium_of(leader.row)
+    if not medium:
+        return Check(Mark.YES, "Needs no pictures", "trained on text alone", "methods")
+    about = f"Needs its {medium}"
+    if question.blind is None:
+        return Check(Mark.OPEN, about, f"no run with other {medium}, or without any", "next")
+    mark = Mark.NO if question.blind.confounds else Mark.YES
+    return Check(mark, about, question.blind_text(question.blind), "tables")
+
+
+def _check_seen_pairs(question: Question, leader: Gain, reference: Gain | None) -> Check:
+    about = "Test pairs seen in training"
+    sides = [question.parts.get(gain.row.label) for gain in (leader, reference) if gain]
+    rows = [row for row in sides if row]
+    if len(rows) < 2:
+        return Check(Mark.OPEN, about, "not recorded for these runs", "seen")
+    counts = [_count_seen(row) for row in rows]
+    most, least = max(counts), min(counts)
+    if most == 0:
+        return Check(Mark.YES, about, "none", "seen")
+    if most - least > SAME_PAIRS * most:
+        text = f"{counts[0]:.0f} beside {counts[1]:.0f}: not comparable"
+        return Check(Mark.OPEN, about, text, "seen")
+    column = Column(AVERAGE, question.forest.column.metric)
+    unseen = [cell for row in rows if (cell := row.cell(column, UNSEEN))]
+    if len(unseen) < 2:
+        return Check(Mark.OPEN, about, f"{most:.0f}; no score without them", "seen")
+    test = stats.t_test(unseen[0].values, unseen[1].values, equal_variance=False)
+    if test is None:
+        return Check(Mark.OPEN, about, f"{most:.0f}; too few seeds to tell", "seen")
+    mark = Mark.YES if test.low > 0 or test.high < 0 else Mark.NO
+    text = f"{most:.0f}; on the others the gain is {question.difference_text(test)}"
+    return Check(mark, about, text, "seen")
+
+
+def _count_seen(row: Row) -> float:
+    """The pairs of all tasks of which training read a sentence, as a mean over seeds."""
+    counts = [
+        cell.summary.mean
+        for (part, column), cell in row.parts.items()
+        if part == SEEN and column.metric == PAIRS and column.task != AVERAGE
+    ]
+    return sum(counts)
+
+
+def _check_budget(leader: Gain, reference: Gain | None) -> Check:
+    about = "Equal budget and teachers"
+    if reference is None:
+        return Check(Mark.OPEN, about, "nothing to compare with", "runs")
+    apart = trained_apart(leader.row.training, reference.row.training).replace("_", " ")
+    own = {of for of, _ in leader.row.teachers} - {of for of, _ in reference.row.teachers}
+    text_teachers = own - {"image"}
+    steps = leader.row.training.get("steps", "")
+    text = apart or (f"{steps} steps each, equal values" if steps else "equal values")
+    if text_teachers:
+        text += "; it alone has a text teacher"
+    if apart:
+        return Check(Mark.NO, about, text, "runs")
+    return Check(Mark.OPEN if text_teachers else Mark.YES, about, text, "runs")

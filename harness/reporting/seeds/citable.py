@@ -1,0 +1,85 @@
+"""The answer to a question as a paper prints it: a sentence, and a table of one column."""
+
+from __future__ import annotations
+
+from harness.formatting import count_of, interval_text, p_value, signed
+from harness.method.naming import title_of
+from harness.metrics import Significance
+from harness.reporting.seeds.gains import Gain
+from harness.reporting.seeds.question import BELIEVED, Question, control_words
+from harness.reporting.seeds.standings import Standing, Standings
+from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
+
+_DESIGNS = {"paired": "paired ", "independent": "", "one sample": "one-sample "}
+
+
+def results_sentence(question: Question) -> str:
+    """The result in one or two sentences, with seeds, intervals, the test and its correction."""
+    leader, reference = question.leader, question.reference
+    if leader is None:
+        return ""
+    score = f"{question.score_text(leader.cell)} on the {question.score_name}"
+    seeds = count_of(leader.cell.summary.n, "seed")
+    start = f"{title_of(leader.row.label.method)} scores {score} over {seeds}"
+    if reference is None:
+        return f"{start}."
+    text = f"{start}, {_compare(question, leader, reference)}."
+    if question.answer in BELIEVED or not question.rivals:
+        return text
+    rival = question.blind if question.blind and question.blind.confounds else question.rivals[0]
+    if rival.confounds:
+        is_blind = rival is question.blind
+        said = (
+            question.blind_text(rival)
+            if is_blind
+            else f"{control_words(rival)} is {question.beside_text(rival)}"
+        )
+        text += f" The gain is not its own: {said}."
+    return text
+
+
+def _compare(question: Question, leader: Gain, reference: Gain) -> str:
+    """`1.46 points above SimCSE (95 % CI [1.15, 1.78], two-sided t-test, p < 0.0001 ...)`."""
+    cell, name = question.tested(leader, reference), title_of(reference.row.label.method)
+    if cell.test is None:
+        return f"with too few seeds for a test against {name}"
+    sign = 1 if question.forest.metric.larger_is_better else -1
+    ends = sorted((sign * cell.test.low, sign * cell.test.high))
+    low, high = interval_text(*ends, question.digits).split(" to ")
+    size = signed(sign * cell.test.difference, question.digits).removeprefix("+")
+    p = p_value(cell.test.p if cell.p is None else cell.p)
+    if cell.corrected and cell.corrected.tests > 1:
+        p += f" after Holm's correction over {cell.corrected.tests} tests"
+    if cell.verdict is Significance.EQUAL:
+        p += ", equivalent within the margin"
+    test = f"two-sided {_DESIGNS[cell.test.design]}t-test"
+    return f"{size} above {name} (95 % CI [{low}, {high}], {test}, {p})"
+
+
+def results_grid(question: Question, standings: Standings, key: str) -> Grid:
+    """The methods and controls with their scores and differences, for one column of a paper."""
+    base = question.forest.base
+    columns = [question.forest.table.title(question.forest.column)]
+    if base is not None:
+        columns.append(f"to {base.label.name}")
+    methods = [row for row in standings.rows if not row.is_control]
+    controls = [row for row in standings.rows if row.is_control]
+    groups = {"methods": methods, "controls": controls}
+    sections = tuple(
+        Section(name, tuple(_line(question, row, len(columns)) for row in rows))
+        for name, rows in groups.items()
+        if rows
+    )
+    block = question.forest.block
+    title = f"{question.score_title}: {block.setting}, {block.encoder}"
+    averages = (True,) + (False,) * (len(columns) - 1)
+    legend = ("Mean ± sample standard deviation over seeds.",)
+    return Grid(key, title, ("",), tuple(columns), averages, sections, (), legend=legend)
+
+
+def _line(question: Question, row: Standing, columns: int) -> Line:
+    score, _, spread = question.score_text(row.cell).partition(" ± ")
+    cells = [CellText(score, spread)]
+    if columns > 1:
+        cells.append(CellText(row.difference or ABSENT))
+    return Line((row.name.text.removesuffix(" (baseline)"),), tuple(cells), "plain")

@@ -1,0 +1,473 @@
+"""The question that a report answers first: which method is best in one setting with one encoder,
+by how much, and whether its controls explain it.
+
+An answer is made from the rows of a forest and their tests alone; pages, files and the terminal
+print its words and compute nothing of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+from harness.errors import UserError
+from harness.formatting import at_most, count_of, fixed, interval_text
+from harness.method.declared import declared_method
+from harness.method.naming import VariantName, name_of, option_title, title_of
+from harness.metrics import AVERAGE, Significance
+from harness.reporting.seeds.cells import Cell, Label, Row
+from harness.reporting.seeds.controls import (
+    SAME_TEXT,
+    TEACHER_ALONE,
+    TWICE_THE_TEXT,
+    UNMATCHED,
+    UNTRAINED_ENCODER,
+    Rival,
+    controls_of,
+    rivals,
+)
+from harness.reporting.seeds.gains import Forest, Gain, methods
+from harness.reporting.seeds.wording import suite_title
+from harness.stats import FEWEST_SEEDS, TTest
+
+#: most words of a verdict
+MOST_WORDS = 9
+#: longest name of a row in a figure, in characters
+LONGEST_NAME = 32
+#: what a stream has beside text, in words
+_MEDIA_WORDS = {"pairs": "pictures", "images": "pictures", "audio": "recordings"}
+
+
+class Answer(StrEnum):
+    """What the data say about the best method."""
+
+    NOTHING = "no method was trained"
+    ALONE = "one method only"
+    TOO_FEW = "too few seeds"
+    OPEN = "no method is shown to be best"
+    CONFOUNDED = "a control explains the score"
+    UNCONTROLLED = "a control was not run"
+    TIED = "several methods share the first rank"
+    BEST = "best, and beyond its controls"
+
+
+#: answers that a reader may repeat as they stand
+BELIEVED = (Answer.TIED, Answer.BEST)
+
+
+@dataclass(frozen=True)
+class Question:
+    """The methods of one profile, setting and encoder, in one column.
+
+    `tuned` are the variants that a tuning picked. `parts` are the rows of the same labels with
+    their scores on test pairs that training has seen, and on the others.
+    """
+
+    forest: Forest
+    tuned: Collection[str] = ()
+    parts: Mapping[Label, Row] = field(default_factory=dict)
+
+    @cached_property
+    def methods(self) -> Sequence[Gain]:
+        """One row for each method, best first."""
+        return methods(self.forest)
+
+    @property
+    def leader(self) -> Gain | None:
+        """The method with the best mean."""
+        return self.methods[0] if self.methods else None
+
+    @cached_property
+    def baseline(self) -> Gain | None:
+        """The baseline among the methods."""
+        for gain in self.methods:
+            if gain.row is self.forest.base:
+                return gain
+        return None
+
+    @cached_property
+    def following(self) -> Gain | None:
+        """The best method beside the leader and the baseline."""
+        for gain in self.methods[1:]:
+            if gain is not self.baseline:
+                return gain
+        return None
+
+    @property
+    def reference(self) -> Gain | None:
+        """What the leader is compared with first: the baseline, or without one the next method."""
+        if self.baseline and self.baseline is not self.leader:
+            return self.baseline
+        return self.following
+
+    @property
+    def place(self) -> str:
+        """Where it was asked: `small · wiki+flickr8k · all-minilm-l6-v2`."""
+        block = self.forest.block
+        return " · ".join((self.forest.table.profile, block.setting, block.encoder))
+
+    @property
+    def digits(self) -> int:
+        return self.forest.metric.digits
+
+    @property
+    def score_title(self) -> str:
+        """What the score is: `Average of 7 STS tasks, points of Spearman`."""
+        return f"{self.score_name[0].upper()}{self.score_name[1:]}, {self.forest.metric.title}"
+
+    @property
+    def score_name(self) -> str:
+        """The column in words: `average of 7 STS tasks`."""
+        column, table = self.forest.column, self.forest.table
+        suite = suite_title(table.suite)
+        tasks = {
+            other.task
+            for other in table.columns
+            if other.metric == column.metric and other.task != AVERAGE
+        }
+        if column.task != AVERAGE:
+            return f"{column.task} of {suite}"
+        return f"average of {len(tasks)} {suite} tasks" if len(tasks) > 1 else f"{suite} average"
+
+    @property
+    def title(self) -> str:
+        """The question in words."""
+        if len(self.methods) < 2:
+            return "How good is the one method that was trained?"
+        media = dict.fromkeys(word for gain in self.methods if (word := medium_of(gain.row)))
+        if not media:
+            return "Which method is best?"
+        return f"Which method is best, and is it the {' or the '.join(media)}?"
+
+    def rivals_of(self, gain: Gain) -> list[Rival]:
+        """The controls of a method that have scores, those that explain its score first."""
+        forest = self.forest
+        return rivals(gain.row, forest.rows, forest.column, forest.metric)
+
+    @cached_property
+    def rivals(self) -> Sequence[Rival]:
+        """The controls of the leader."""
+        return self.rivals_of(self.leader) if self.leader else ()
+
+    @cached_property
+    def blind(self) -> Rival | None:
+        """The strongest control of the leader without matching pictures: unmatched ones, or none."""
+        if self.leader is None:
+            return None
+        for rival in self.rivals:
+            is_own = rival.row.label.method == self.leader.row.label.method
+            if is_own and rival.control.what.startswith((UNMATCHED, SAME_TEXT)):
+                return rival
+        return None
+
+    @cached_property
+    def missing(self) -> Sequence[str]:
+        """The kinds of controls that the leader needs and that have no score."""
+        if self.leader is None:
+            return ()
+        kinds: dict[str, None] = {}
+        for control in controls_of(self.leader.row):
+            row = self.forest.rows.get(control.label)
+            has_score = row is not None and self.forest.column in row.cells
+            if control.needed and not has_score:
+                kinds[control.what] = None
+        # whatever a profile's own pictures are: a gain is theirs only if other pictures do not give it
+        if medium_of(self.leader.row) and self.blind is None:
+            kinds[UNMATCHED] = None
+        return list(kinds)
+
+    def tested(self, gain: Gain, other: Gain) -> Cell:
+        """The cell of a method tested against another one: corrected where that is its baseline."""
+        base = self.forest.block.baseline(gain.row.label)
+        if gain.cell.test and base is not None and base.data == other.row.data:
+            return gain.cell
+        return self.forest.tested(gain.row, other.row)
+
+    @cached_property
+    def ranks(self) -> Mapping[Label, tuple[int, int]]:
+        """The first and the last rank that the tests of all pairs of methods leave to each method.
+
+        Methods with fewer than FEWEST_SEEDS have none.
+        """
+        ranked = [gain for gain in self.methods if gain.cell.summary.n >= FEWEST_SEEDS]
+        ranks = {}
+        for gain in ranked:
+            others = [other for other in ranked if other is not gain]
+            verdicts = [self.forest.tested(other.row, gain.row).verdict for other in others]
+            better = verdicts.count(Significance.BETTER)
+            worse = verdicts.count(Significance.WORSE)
+            ranks[gain.row.label] = (1 + better, len(ranked) - worse)
+        return ranks
+
+    def rank_text(self, label: Label) -> str:
+        """`1`, or `2–4` where tests leave several ranks; empty with too few seeds."""
+        if label not in self.ranks:
+            return ""
+        first, last = self.ranks[label]
+        return str(first) if first == last else f"{first}–{last}"
+
+    @cached_property
+    def top(self) -> Sequence[Gain]:
+        """The leader and the methods that no test tells from it."""
+        if self.leader is None:
+            return ()
+        level = [self.leader]
+        for gain in self.methods[1:]:
+            is_ranked = gain.row.label in self.ranks
+            if is_ranked and self.tested(self.leader, gain).verdict is not Significance.BETTER:
+                level.append(gain)
+        return level
+
+    @cached_property
+    def answer(self) -> Answer:
+        """What the data say about the best method."""
+        leader = self.leader
+        if leader is None:
+            return Answer.NOTHING
+        if len(self.methods) < 2:
+            return Answer.ALONE
+        if leader.row.label not in self.ranks or len(self.ranks) < 2:
+            return Answer.TOO_FEW
+        if self.baseline in self.top or (self.baseline and not leader.cell.holds):
+            return Answer.OPEN
+        if any(rival.confounds for rival in self.rivals):
+            return Answer.CONFOUNDED
+        if len(self.top) > 1:
+            return Answer.TIED
+        return Answer.UNCONTROLLED if self.missing else Answer.BEST
+
+    @cached_property
+    def verdict(self) -> str:
+        """The answer in at most MOST_WORDS words: the first of its wordings that is short enough."""
+        wordings = list(self._wordings())
+        short = (text for text in wordings if len(text.split()) <= MOST_WORDS)
+        return next(short, wordings[-1])
+
+    def _wordings(self) -> Iterator[str]:
+        """The answer in words, the clearest wording first, the shortest last."""
+        if self.leader is None:
+            yield "No method was trained here."
+            return
+        name, size = title_of(self.leader.row.label.method), self._lead
+        match self.answer:
+            case Answer.ALONE:
+                yield f"{name} alone: nothing to compare it with."
+                yield "One method alone: nothing to compare it with."
+            case Answer.TOO_FEW:
+                yield f"{name}, by {size}, of too few seeds."
+                yield "The best mean has too few seeds."
+            case Answer.OPEN if self.leader is self.baseline:
+                yield f"{name}: no method is shown to beat it."
+                yield "No method is shown to beat the baseline."
+            case Answer.OPEN:
+                yield f"{name}, by {size}: not shown to beat {self._baseline_name}."
+                yield f"{name}, by {size}: not shown to be better."
+                yield "No method is shown to beat the baseline."
+            case Answer.CONFOUNDED:
+                for reason in self._explanations():
+                    yield f"{name}, by {size}, but {reason}."
+                    yield f"{name}, by {size}: {reason}."
+                yield "The best mean is explained by a control."
+            case Answer.TIED:
+                if len(self.top) == 2:
+                    yield f"{name} and {title_of(self.top[1].row.label.method)}, by {size}: a tie."
+                yield f"{len(self.top)} methods, by {size}: they share rank 1."
+            case Answer.UNCONTROLLED:
+                medium = medium_of(self.leader.row)
+                if UNMATCHED in self.missing:
+                    yield f"{name}, by {size}, but its {medium} are untested."
+                    yield f"{name}, by {size}: its {medium} are untested."
+                yield f"{name}, by {size}, but a control is missing."
+                yield "The best mean lacks a control."
+            case _:
+                yield f"{name}, by {size}, beyond every control."
+                yield f"{name}, beyond every control."
+                yield "The best mean is beyond every control."
+
+    def _explanations(self) -> Iterator[str]:
+        """Why the leader's score is not its own: what its pictures do, then its other controls."""
+        if self.leader and self.blind and self.blind.confounds:
+            yield f"not because of its {medium_of(self.leader.row)}"
+        for rival in self.rivals:
+            if not rival.confounds:
+                continue
+            comparison = "scores higher" if self.is_ahead(rival) else "is level"
+            if TEACHER_ALONE in rival.control.what:
+                yield f"its text teacher {comparison}"
+            elif UNTRAINED_ENCODER in rival.control.what:
+                yield f"the untrained encoder {comparison}"
+            elif TWICE_THE_TEXT in rival.control.what:
+                yield "twice the text does it"
+
+    def is_ahead(self, rival: Rival) -> bool:
+        """Whether a control has the better mean."""
+        difference = rival.cell.summary.mean - rival.tested.summary.mean
+        return difference > 0 if self.forest.metric.larger_is_better else difference < 0
+
+    @property
+    def _lead(self) -> str:
+        """By how much the leader is ahead of its reference."""
+        if self.leader is None or self.reference is None:
+            return ""
+        return fixed(abs(self.leader.size - self.reference.size), self.digits)
+
+    @property
+    def _baseline_name(self) -> str:
+        return self.short_name(self.baseline.row).text if self.baseline else ""
+
+    @cached_property
+    def sentences(self) -> Sequence[str]:
+        """The answer in two sentences with intervals; one where there is nothing to control."""
+        if self.leader is None:
+            return (f"No method was trained on {self.forest.place}.",)
+        sentences = [self._compare_leader(self.leader)]
+        if controls := self._describe_controls():
+            sentences.append(f"{controls[0].upper()}{controls[1:]}.")
+        return sentences
+
+    def _compare_leader(self, leader: Gain) -> str:
+        """`DALR scores 77.20 ± 0.24: 1.46 (1.15 to 1.78) above SimCSE, and 0.97 ... above RankCSE, the
+        next method.`
+        """
+        start = f"{self.short_name(leader.row)} scores {self.score_text(leader.cell)}"
+        if len(self.methods) < 2:
+            return (
+                f"{start} over {count_of(leader.cell.summary.n, 'seed')}; no other method was run."
+            )
+        parts = []
+        if self.baseline and self.baseline is not leader:
+            parts.append(self._above(leader, self.baseline))
+        if self.following:
+            is_next = self.following is self.methods[1]
+            role = ", the next method" if is_next and parts else ""
+            parts.append(self._above(leader, self.following) + role)
+        return f"{start}: {', and '.join(parts)}."
+
+    def _above(self, gain: Gain, other: Gain) -> str:
+        """`1.46 (1.15 to 1.78) above SimCSE`, and what no test shows."""
+        cell, name = self.tested(gain, other), self.short_name(other.row)
+        if cell.test is None:
+            size = fixed(abs(gain.size - other.size), self.digits)
+            return f"{size} above {name} (too few seeds to test)"
+        text = f"{self.difference_text(cell.test)} above {name}"
+        if cell.verdict is Significance.EQUAL:
+            return f"{text}, which is equal"
+        return text if cell.holds else f"{text}, not significant"
+
+    def difference_text(self, test: TTest) -> str:
+        """`1.46 (1.15 to 1.78)`, positive where the first side is better."""
+        sign = 1 if self.forest.metric.larger_is_better else -1
+        low, high = sorted((sign * test.low, sign * test.high))
+        size = fixed(sign * test.difference, self.digits)
+        return f"{size} ({interval_text(low, high, self.digits)})"
+
+    def _describe_controls(self) -> str:
+        """What the controls of the leader say; empty where it needs none."""
+        parts = []
+        if self.blind:
+            parts.append(self.blind_text(self.blind))
+        others = [rival for rival in self.rivals if rival is not self.blind]
+        others = [rival for rival in others if rival.row is not self.forest.base]
+        if others:
+            strongest = "" if others[0].confounds else ", its strongest control,"
+            parts.append(f"{control_words(others[0])}{strongest} is {self.beside_text(others[0])}")
+        has_gain = self.answer not in (Answer.OPEN, Answer.ALONE, Answer.TOO_FEW)
+        if len(parts) < 2 and self.missing and has_gain:
+            parts.append(f"{missing_words(self.missing[0])} was not run")
+        return ", and ".join(parts)
+
+    def blind_text(self, rival: Rival) -> str:
+        """`with shuffled pictures it scores 4.10 (2.87 to 5.33) less`."""
+        medium = medium_of(self.leader.row) if self.leader else ""
+        how = f"without its {medium}"
+        if rival.control.what.startswith(UNMATCHED):
+            options = dict(rival.row.label.parsed.options) if rival.row.label.parsed else {}
+            kinds = [value for key, value in options.items() if key.startswith("image")]
+            how = f"with {kinds[0] if kinds else 'other'} {medium}"
+        tested = rival.tested
+        if tested.test is None:
+            return f"{how} it has too few seeds to tell"
+        if tested.verdict is Significance.EQUAL and tested.equivalence:
+            within = at_most(tested.equivalence.bound, self.digits)
+            return f"{how} it scores the same (equal within {within})"
+        side = "more" if self.is_ahead(rival) else "less"
+        is_open = tested.verdict is Significance.NONE
+        remark = ", not significant" if is_open else ""
+        return f"{how} it scores {self._size_text(rival)} {side}{remark}"
+
+    def beside_text(self, rival: Rival) -> str:
+        """`1.67 (1.34 to 1.99) above it`, of a control beside the leader."""
+        side = "above it" if self.is_ahead(rival) else "below it"
+        is_open = rival.tested.verdict in (Significance.NONE, Significance.EQUAL)
+        return f"{self._size_text(rival)} {side}{', not significant' if is_open else ''}"
+
+    def _size_text(self, rival: Rival) -> str:
+        """The distance of a control from the leader, with its interval."""
+        size = abs(rival.cell.summary.mean - rival.tested.summary.mean)
+        test = rival.tested.test
+        if test is None:
+            return f"{fixed(size, self.digits)} (too few seeds to test)"
+        low, high = (test.low, test.high) if test.difference > 0 else (-test.high, -test.low)
+        return f"{fixed(size, self.digits)} ({interval_text(low, high, self.digits)})"
+
+    def score_text(self, cell: Cell) -> str:
+        """`77.20 ± 0.24`, the mean and the sample deviation over seeds."""
+        summary = cell.summary
+        mean = fixed(summary.mean, self.digits)
+        return mean if summary.std is None else f"{mean} ± {fixed(summary.std, self.digits)}"
+
+    def short_name(self, row: Row) -> VariantName:
+        """A row's name as a reader of the papers knows it, with the whole code on hover.
+
+        Values without which a method cannot be run are left out, a tuned variant says so, and of
+        many values only their number is named.
+        """
+        label, variant = row.label, row.label.parsed
+        name = label.name
+        if label.variant in self.tuned:
+            return VariantName(f"{title_of(label.method)}, tuned", name.code)
+        if variant is None or not row.is_trained:
+            return name
+        title = name_of(f"{variant.name}@{variant.reading}").text
+        has_number = any(value[:1].isdigit() for _, value in variant.options)
+        is_stand_in = any(gain.row is row for gain in self.methods) and not label.overrides
+        if is_stand_in and not has_number:
+            return VariantName(title, name.code)
+        if len(name.text) <= LONGEST_NAME:
+            return name
+        options = [option_title(key) for key, _ in variant.options]
+        text = f"{title} with other {' and '.join(options)}"
+        if len(text) > LONGEST_NAME:
+            text = f"{title} with {count_of(len(options), 'other value')}"
+        return VariantName(text, name.code)
+
+
+def medium_of(row: Row) -> str:
+    """`pictures` or `recordings`, whatever a row is trained on beside text; empty for text alone, or
+    a method that is not installed.
+    """
+    variant = row.label.parsed
+    if variant is None or not row.is_trained:
+        return ""
+    try:
+        streams = declared_method(variant.name).streams
+    except UserError:
+        return ""
+    return next((_MEDIA_WORDS[stream] for stream in streams if stream in _MEDIA_WORDS), "")
+
+
+def control_words(rival: Rival) -> str:
+    """A control as a sentence names it: `its untrained text teacher`, `the untrained encoder (mean)`."""
+    name = rival.row.label.name.text
+    if TEACHER_ALONE in rival.control.what:
+        return "its text teacher alone" if rival.row.is_trained else "its untrained text teacher"
+    if UNTRAINED_ENCODER in rival.control.what:
+        return f"the untrained encoder ({name.removeprefix('untrained, ')})"
+    return name
+
+
+def missing_words(kind: str) -> str:
+    """A kind of controls as a sentence names one that was not run."""
+    return "a control with other pictures" if kind == UNMATCHED else kind

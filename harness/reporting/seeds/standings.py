@@ -1,0 +1,111 @@
+"""The methods of a question and their controls, best first, as a figure and a table show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from harness.formatting import signed
+from harness.method.naming import VariantName, title_of
+from harness.reporting.seeds.cells import Cell, Label, Row
+from harness.reporting.seeds.controls import SAME_TEXT, TEACHER_ALONE, Rival
+from harness.reporting.seeds.gains import Gain
+from harness.reporting.seeds.question import Question, medium_of
+from harness.stats import Interval, mean_interval
+
+#: rows of a figure, and the controls among them at least; the leaderboard has the others
+MOST_ROWS, FEWEST_CONTROLS = 18, 6
+
+
+class Standing(NamedTuple):
+    """A method or a control with the 95 % interval of its mean, None for one seed.
+
+    `rank` is empty for a control and with too few seeds, `difference` to the baseline for the
+    baseline itself and where there is none.
+    """
+
+    row: Row
+    name: VariantName
+    rank: str
+    is_control: bool
+    cell: Cell
+    interval: Interval | None
+    difference: str
+
+
+class Standings(NamedTuple):
+    """The rows of a question, best first, and the numbers of methods and controls that have none."""
+
+    rows: Sequence[Standing]
+    more_methods: int
+    more_controls: int
+
+    @property
+    def best_control(self) -> Standing | None:
+        """The control with the best mean."""
+        return next((row for row in self.rows if row.is_control), None)
+
+
+def standings_of(question: Question) -> Standings:
+    """The methods and their controls, best first: at most MOST_ROWS, the leader's controls and the
+    baseline among them.
+    """
+    controls = _name_controls(question)
+    room = max(MOST_ROWS - len(question.methods), FEWEST_CONTROLS)
+    kept_controls = dict(list(controls.items())[:room])
+    methods = list(question.methods[: MOST_ROWS - len(kept_controls)])
+    if question.baseline and question.baseline not in methods:
+        methods[-1] = question.baseline
+
+    rows = [_method_standing(question, gain) for gain in methods]
+    rows += [_control_standing(question, label, name) for label, name in kept_controls.items()]
+    sign = 1 if question.forest.metric.larger_is_better else -1
+    rows.sort(key=lambda row: (-sign * row.cell.summary.mean, row.is_control))
+    more_methods = len(question.methods) - len(methods)
+    return Standings(rows, more_methods, len(controls) - len(kept_controls))
+
+
+def _name_controls(question: Question) -> Mapping[Label, str]:
+    """The controls of all methods with their names, those of the leader first."""
+    methods = {gain.row.label for gain in question.methods}
+    names: dict[Label, str] = {}
+    for gain in question.methods:
+        for rival in question.rivals_of(gain):
+            label = rival.row.label
+            if label not in methods:
+                names.setdefault(label, _control_name(question, gain, rival))
+    return names
+
+
+def _control_name(question: Question, gain: Gain, rival: Rival) -> str:
+    title = title_of(gain.row.label.method)
+    if TEACHER_ALONE in rival.control.what and not rival.row.is_trained:
+        return f"{title}'s untrained teacher"
+    if rival.control.what.startswith(SAME_TEXT):
+        return f"{title} without {medium_of(gain.row)}"
+    return question.short_name(rival.row).text
+
+
+def _method_standing(question: Question, gain: Gain) -> Standing:
+    name = question.short_name(gain.row)
+    if gain is question.baseline:
+        name = VariantName(f"{name} (baseline)", name.code)
+    rank = question.rank_text(gain.row.label)
+    return _standing(question, gain.row, name, rank, is_control=False)
+
+
+def _control_standing(question: Question, label: Label, text: str) -> Standing:
+    row = question.forest.rows[label]
+    return _standing(question, row, VariantName(text, label.name.code), "", is_control=True)
+
+
+def _standing(
+    question: Question, row: Row, name: VariantName, rank: str, *, is_control: bool
+) -> Standing:
+    column = question.forest.column
+    cell, base = row.cells[column], question.forest.base
+    difference = ""
+    if base is not None and row is not base:
+        gain = cell.summary.mean - base.cells[column].summary.mean
+        difference = signed(gain, question.digits)
+    return Standing(row, name, rank, is_control, cell, mean_interval(cell.summary), difference)

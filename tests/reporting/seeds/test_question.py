@@ -1,0 +1,214 @@
+"""The question that a report answers first: its verdict, sentences, ranks and checks, and the next
+run.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from builders import over_seeds, tables
+
+from harness.commands import DEFAULT_COMMANDS
+from harness.reporting.seeds.checks import Mark, checks_of
+from harness.reporting.seeds.citable import results_grid, results_sentence
+from harness.reporting.seeds.gains import forests
+from harness.reporting.seeds.next_run import next_run
+from harness.reporting.seeds.question import MOST_WORDS, Answer, Question
+from harness.reporting.seeds.standings import MOST_ROWS, standings_of
+from harness.reporting.tables.latex import latex_table
+from harness.spec import parse_seeds
+from harness.store import Result
+
+LOW, MIDDLE, HIGH = [20.0, 24.0, 22.5], [50.0, 53.0, 52.2], [70.0, 73.0, 72.2]
+UNTRAINED = [
+    run
+    for pooling in ("cls", "mean")
+    for run in over_seeds(f"none[pooling={pooling}]", [10.0], setting="none")
+]
+AHEAD = over_seeds("none[pooling=mean]", [90.0], setting="none")
+SHUFFLED = over_seeds("mcse[images=shuffled]", LOW)
+
+
+def runs(**scores: list[float]) -> list[Result]:
+    return [run for name, values in scores.items() for run in over_seeds(name, values)]
+
+
+def ask(results: list[Result]) -> Question:
+    (forest,) = forests(tables(results)[0], fewest=1)
+    return Question(forest)
+
+
+CASES = [
+    (runs(simcse=LOW), Answer.ALONE, "SimCSE alone: nothing to compare it with."),
+    (
+        runs(simcse=LOW[:2], mcse=HIGH[:2]),
+        Answer.TOO_FEW,
+        "MCSE, by 49.50, of too few seeds.",
+    ),
+    (
+        runs(simcse=LOW, mcse=[21.0, 24.0, 23.0]),
+        Answer.OPEN,
+        "MCSE, by 0.50: not shown to beat SimCSE.",
+    ),
+    (
+        runs(simcse=[21.0, 24.0, 23.0], mcse=LOW),
+        Answer.OPEN,
+        "SimCSE: no method is shown to beat it.",
+    ),
+    (
+        runs(simcse=LOW, mcse=HIGH) + AHEAD,
+        Answer.CONFOUNDED,
+        "MCSE, by 49.57, but the untrained encoder scores higher.",
+    ),
+    (
+        runs(simcse=LOW, mcse=HIGH) + over_seeds("mcse[images=shuffled]", HIGH[::-1]),
+        Answer.CONFOUNDED,
+        "MCSE, by 49.57, but not because of its pictures.",
+    ),
+    (
+        runs(simcse=LOW, mcse=HIGH) + UNTRAINED,
+        Answer.UNCONTROLLED,
+        "MCSE, by 49.57, but its pictures are untested.",
+    ),
+    (
+        runs(simcse=LOW, mcse=HIGH) + SHUFFLED,
+        Answer.UNCONTROLLED,
+        "MCSE, by 49.57, but a control is missing.",
+    ),
+    (
+        runs(simcse=LOW, mcse=HIGH, kdmcse=[70.1, 72.8, 72.1]) + SHUFFLED + UNTRAINED,
+        Answer.TIED,
+        "MCSE and KDMCSE, by 49.57: a tie.",
+    ),
+    (
+        runs(simcse=LOW, mcse=HIGH, dalr=MIDDLE) + SHUFFLED + UNTRAINED,
+        Answer.BEST,
+        "MCSE, by 49.57, beyond every control.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("results", "answer", "verdict"), CASES, ids=lambda value: str(value)[:20])
+def test_the_verdict_is_at_most_nine_words(
+    results: list[Result], answer: Answer, verdict: str
+) -> None:
+    question = ask(results)
+    assert (question.answer, question.verdict) == (answer, verdict)
+    assert len(verdict.split()) <= MOST_WORDS
+    assert 1 <= len(question.sentences) <= 2
+
+
+def test_a_long_name_does_not_make_a_verdict_longer() -> None:
+    question = ask(over_seeds("simcse", LOW) + over_seeds("visualcse-sup", HIGH) + AHEAD)
+    assert len(question.verdict.split()) <= MOST_WORDS
+
+
+def test_the_sentences_have_the_numbers_of_the_tests_with_their_intervals() -> None:
+    question = ask(runs(simcse=LOW, mcse=HIGH, dalr=MIDDLE) + SHUFFLED + UNTRAINED)
+    first, second = question.sentences
+    cell = question.leader.cell
+    ends = f"({cell.test.low:.2f} to {cell.test.high:.2f})"
+    assert first.startswith("MCSE scores 71.73 ± 1.55: ")
+    assert f"49.57 {ends} above SimCSE" in first
+    assert "above DALR, the next method" in first
+    assert second.startswith("With shuffled pictures it scores 49.57 (")
+    assert "is 61.73 (57.87 to 65.59) below it" in second
+
+
+def test_ranks_are_shared_where_no_test_tells_methods_apart() -> None:
+    question = ask(runs(simcse=LOW, mcse=HIGH, dalr=[71.0, 72.0, 72.4], kdmcse=[99.0, 99.0]))
+    ranks = {gain.row.label.method: question.rank_text(gain.row.label) for gain in question.methods}
+    assert ranks == {"kdmcse": "", "mcse": "1–2", "dalr": "1–2", "simcse": "3"}
+
+
+def test_every_method_and_control_has_a_row_and_what_has_none_is_counted() -> None:
+    results = runs(simcse=LOW, mcse=HIGH, dalr=MIDDLE) + SHUFFLED + UNTRAINED
+    rows = standings_of(ask(results)).rows
+    assert [(row.name.text, row.is_control) for row in rows] == [
+        ("MCSE", False),
+        ("DALR", False),
+        ("SimCSE (baseline)", False),
+        ("MCSE, shuffled images", True),
+        ("untrained, [CLS]", True),
+        ("untrained, mean", True),
+    ]
+    assert [row.difference for row in rows][:3] == ["+49.57", "+29.57", ""]
+    many = [
+        run for at in range(20) for run in over_seeds(f"own{at}", [value + at for value in LOW])
+    ]
+    standings = standings_of(ask(results + many))
+    assert len(standings.rows) == MOST_ROWS
+    assert len(standings.rows) + standings.more_methods + standings.more_controls == 26
+
+
+def test_a_variant_that_stands_for_its_method_has_a_short_name() -> None:
+    tuned = "kdmcse[lambda=0.1,learning_rate=0.0003,steps=600]"
+    question = ask(runs(simcse=LOW) + over_seeds(tuned, HIGH))
+    name = question.short_name(question.leader.row)
+    assert (name.text, name.code) == ("KDMCSE with 3 other values", tuned)
+    picked = Question(question.forest, {tuned}).short_name(question.leader.row)
+    assert picked.text == "KDMCSE, tuned"
+
+
+def test_checks_are_six_and_say_what_is_not_known() -> None:
+    checks = checks_of(ask(runs(simcse=LOW, mcse=HIGH) + SHUFFLED + UNTRAINED))
+    assert [check.mark for check in checks] == [
+        Mark.YES,
+        Mark.YES,
+        Mark.YES,
+        Mark.YES,
+        Mark.OPEN,
+        Mark.YES,
+    ]
+    assert checks[0].text.startswith("3 of each; smallest difference they show: ")
+    assert "with shuffled pictures it scores 49.57" in checks[3].text
+    doubted = checks_of(ask(runs(simcse=LOW, mcse=HIGH) + AHEAD))
+    assert [check.mark for check in doubted][2:4] == [Mark.NO, Mark.OPEN]
+    few = checks_of(ask(runs(simcse=LOW[:2], mcse=HIGH)))
+    assert (few[0].mark, few[1].mark) == (Mark.NO, Mark.OPEN)
+
+
+@pytest.mark.parametrize("results", [case[0] for case in CASES if case[1] is not Answer.TIED])
+def test_the_next_run_has_never_been_made(results: list[Result]) -> None:
+    chosen = next_run(ask(results), DEFAULT_COMMANDS)
+    assert chosen is not None
+    words = shlex.split(chosen.command)
+    options = dict(zip(words[2::2], words[3::2], strict=True))
+    done = {(str(run.spec.variant), run.spec.seed) for run in results}
+    seeds = parse_seeds(options["--seeds"]) if "--seeds" in options else (0,)
+    asked = {(label.variant, seed) for label, missing in chosen.runs.items() for seed in missing}
+    assert asked
+    assert not asked & done
+    assert {seed for _, seed in asked} <= {*seeds}
+    assert {variant for variant, _ in asked} == {label.variant for label in chosen.runs}
+
+
+def test_once_it_has_been_made_another_run_comes_next_or_none() -> None:
+    results = runs(simcse=LOW, mcse=HIGH)
+    decided = []
+    for _ in range(6):
+        chosen = next_run(ask(results), DEFAULT_COMMANDS)
+        if chosen is None:
+            break
+        decided.append(chosen.decides)
+        for label, missing in chosen.runs.items():
+            new = over_seeds(label.variant, LOW, setting=label.setting)
+            results += new[: len(missing)]
+    assert chosen is None
+    assert decided == [
+        "Does MCSE need its pictures, or do others do as well?",
+        "Is MCSE better than the untrained encoder?",
+        "Is MCSE better than the untrained encoder?",
+    ]
+
+
+def test_a_paper_gets_a_sentence_and_a_table_of_one_column() -> None:
+    question = ask(runs(simcse=LOW, mcse=HIGH) + over_seeds("mcse[images=shuffled]", HIGH[::-1]))
+    sentence = results_sentence(question)
+    assert sentence.startswith("MCSE scores 71.73 ± 1.55 on the STS average over 3 seeds, 49.57 ")
+    assert "(95 % CI [" in sentence
+    assert "The gain is not its own: with shuffled pictures it scores 0.00 (" in sentence
+    text = latex_table(results_grid(question, standings_of(question), "answer"))
+    assert text.startswith("\\begin{table}\n")
+    assert text.count("\\begin{tabular}") == 1
