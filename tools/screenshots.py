@@ -38,12 +38,14 @@ class Shot(NamedTuple):
     theme: Literal["light", "dark", "print"]
 
 
+#: the question that the README speaks of
+ANSWER = "small-wiki-flickr8k-all-minilm-l6-v2.html"
 SWEEP = "#sweep-tiny-sts-lambda-toy-toy-bert"
 CURVES = "#curves-toy-toy-bert"
 SHOTS = {
-    "overview": Shot("index.html", "", 1100, 1000, "light"),
-    "overview-dark": Shot("index.html", "", 1100, 1000, "dark"),
-    "overview-390": Shot("index.html", "", 390, 780, "light"),
+    "answer": Shot(f"questions/{ANSWER}", "", 1440, 900, "light"),
+    "answer-390": Shot(f"questions/{ANSWER}", "", 390, 1000, "light"),
+    "overview": Shot("overview.html", "#leaderboard", 1100, 1000, "light"),
     "sweep": Shot("profiles/tiny.html", SWEEP, 1100, 520, "light"),
     "sweep-dark": Shot("profiles/tiny.html", SWEEP, 1100, 520, "dark"),
     "curves": Shot("profiles/tiny.html", CURVES, 1100, 1000, "light"),
@@ -59,7 +61,7 @@ def shown_numbers(results: Path = RESULTS) -> dict[str, list[str]]:
     """The numbers that the pictures show, by the page and the part of it."""
     contents = Contents.of(Store(results))
     return {
-        "index.html": list(_leaderboard_numbers(contents)),
+        "overview.html": list(_leaderboard_numbers(contents)),
         "profiles/tiny.html#tiny-sts": list(_table_numbers(contents, "tiny")),
         f"profiles/tiny.html{CURVES}": list(_last_dev_scores(contents)),
         "profiles/small.html#small-sts": list(_table_numbers(contents, "small")),

@@ -417,6 +417,9 @@ def on_paper(spec: ChartSpec, width: str = "page") -> ChartSpec:
     """
     text = _STYLED.sub(lambda name: _ON_PAPER[name[1]], json.dumps(spec))
     figure: ChartSpec = json.loads(text)
+    other = "wide" if width == "column" else "narrow"
+    layers = figure.get("layer", [])
+    figure["layer"] = [part for part in layers if not part.get("name", "").startswith(other)]
     figure |= {"width": WIDTHS[width], "autosize": {"type": "fit-x", "contains": "padding"}}
     return figure
 

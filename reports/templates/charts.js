@@ -35,22 +35,23 @@
     return Math.max(wide(figure.querySelector(".view")), spec.usermeta?.narrowest ?? 0);
   }
 
-  // A chart may have layers for wide pages alone, by their names, and say with the parameter "narrow" what it leaves out.
+  // A chart may have layers, by the first word of their names, for wide pages or for narrow ones alone.
   const NARROW = 560;
-  const isNarrow = (figure) => wide(figure.querySelector(".view")) < NARROW;
+  const kindOf = (figure) => (wide(figure.querySelector(".view")) < NARROW ? "narrow" : "wide");
+  const OTHER = { narrow: "wide", wide: "narrow" };
 
   async function draw(figure) {
     const spec = JSON.parse(figure.querySelector("script").textContent);
-    const narrow = spec.params?.find(({ name }) => name === "narrow");
-    if (narrow) narrow.value = isNarrow(figure);
-    if (narrow?.value) spec.layer = spec.layer.filter(({ name }) => !name?.startsWith("wide"));
+    const kind = kindOf(figure), every = spec.layer?.length;
+    spec.layer = spec.layer?.filter(({ name }) => !name?.startsWith(OTHER[kind]));
+    const fixed = spec.layer?.length === every;
     spec.$schema = "https://vega.github.io/schema/vega-lite/v6.json";
     spec.width = widthOf(figure, spec);
     spec.autosize = { type: "fit-x", contains: "padding" };
     const place = figure.querySelector(".view");
     const options = { mode: "vega-lite", ast: true, renderer: "svg", actions: false, config: CONFIG, tooltip: { theme: "report", disableDefaultStyle: true } };
     const { view } = await vegaEmbed(place, spec, options);
-    views.set(figure, { view, spec, narrow: narrow?.value });
+    views.set(figure, { view, spec, kind: fixed ? undefined : kind });
     // a picture with one name: its marks have none of their own
     place.setAttribute("role", "img");
     place.removeAttribute("aria-roledescription");
@@ -139,9 +140,9 @@
   }
 
   function fit() {
-    for (const [figure, { view, spec, narrow }] of views) {
+    for (const [figure, { view, spec, kind }] of views) {
       const width = widthOf(figure, spec);
-      if (narrow !== undefined && narrow !== isNarrow(figure)) draw(figure);
+      if (kind && kind !== kindOf(figure)) draw(figure);
       else if (Math.abs(view.width() - width) > 1) view.width(width).runAsync();
     }
   }

@@ -17,7 +17,7 @@ from harness.reporting.build import new_folder, write_report
 from harness.reporting.contents import Contents
 from harness.store import BACKEND_VERSION, Store
 
-FILES = ("index.html", "report.md", "report.tex", "report.csv", "tables.csv")
+FILES = ("overview.html", "report.md", "report.tex", "report.csv", "tables.csv")
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_a_report_of_one_profile_has_no_other_results_and_prints_margin_and_back
     assert margin == ({"papers/mcse.html", *FILES[:3]} if profile == "paper" else set())
     if profile == "tiny":
         assert (written.results, len(written.warnings)) == (6, 1)
-        text, page = texts["report.md"], texts["index.html"]
+        text, page = texts["report.md"], texts["overview.html"]
         assert "mcse/<wbr>toy/<wbr>toy-bert/<wbr>seed-7" in page, "what failed is named"
         assert "Eq." in (tmp_path / "out/methods/mcse.html").read_text("utf-8"), (
             "the installed methods are described"

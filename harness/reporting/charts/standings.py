@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from harness.formatting import fixed, interval_text
 from harness.reporting import look
 from harness.reporting.seeds.question import Question
-from harness.reporting.seeds.standings import Standing, Standings
+from harness.reporting.seeds.standings import RankedRow, Standings
 
 #: heights of a row in pixels, of few rows and of many; offsets of the columns of differences and
 #: of ranks
@@ -22,8 +22,8 @@ def standings_plot(question: Question, standings: Standings, key: str) -> look.P
     """Draw the rows of a question: methods filled, controls hollow, a dashed line at the best
     control.
 
-    The scores, the differences to the baseline and the ranks stand at the right; where the page is
-    `narrow`, the means alone.
+    The scores, the differences to the baseline and the ranks stand at the right; on a narrow page,
+    the means alone. Layers for one kind of page begin with `wide` or `narrow` in their names.
     """
     rows = standings.rows
     bound = standings.best_control
@@ -32,10 +32,10 @@ def standings_plot(question: Question, standings: Standings, key: str) -> look.P
         at = {"x": {"datum": bound.cell.summary.mean, "type": "quantitative"}, "y": None}
         layers.insert(0, look.line_at(at, color=BOUND, strokeDash=[5, 4], strokeWidth=1.5))
     base = question.forest.base
-    columns = [_column("scores", "mean ± deviation", 0)]
+    columns = [_column("narrow means", "mean", 0), _column("wide scores", "mean ± deviation", 0)]
     if base is not None:
-        columns.append(_column("differences", f"to {base.label.name}", DIFFERENCE))
-    columns.append(_column("ranks", "rank", RANK if base is not None else DIFFERENCE))
+        columns.append(_column("wide differences", f"to {base.label.name}", DIFFERENCE))
+    columns.append(_column("wide ranks", "rank", RANK if base is not None else DIFFERENCE))
     spec: look.ChartSpec = {
         **look.rows_of(map(_mean_row, [question] * len(rows), range(len(rows)), rows), look.DIGITS),
         "params": _texts(question, rows),
@@ -48,7 +48,7 @@ def standings_plot(question: Question, standings: Standings, key: str) -> look.P
     return look.Plot(key, question.score_title, spec, _caption(question, standings))
 
 
-def _mean_row(question: Question, at: int, row: Standing) -> dict[str, object]:
+def _mean_row(question: Question, at: int, row: RankedRow) -> dict[str, object]:
     mean = row.cell.summary.mean
     low, high = (row.interval.low, row.interval.high) if row.interval else (mean, mean)
     interval = interval_text(low, high, question.digits) if row.interval else "none of one seed"
@@ -66,11 +66,10 @@ def _mean_row(question: Question, at: int, row: Standing) -> dict[str, object]:
     }
 
 
-def _texts(question: Question, rows: Sequence[Standing]) -> list[look.ChartSpec]:
+def _texts(question: Question, rows: Sequence[RankedRow]) -> list[look.ChartSpec]:
     """The parameters with the texts beside the rows."""
     means = [fixed(row.cell.summary.mean, question.digits) for row in rows]
     texts = {
-        "narrow": False,
         "names": [look.wrapped(row.name.text) for row in rows],
         "controls": [row.is_control for row in rows],
         "means": means,
@@ -104,13 +103,12 @@ def _of_controls(control: str, method: str) -> look.ChartSpec:
     return {"condition": {"test": "controls[datum.value]", "value": control}, "value": method}
 
 
-def _column(texts: str, title: str, offset: int) -> look.ChartSpec:
+def _column(name: str, title: str, offset: int) -> look.ChartSpec:
     """A column of texts at the right of the rows, as an axis without marks of its own."""
-    shown = f"{texts}[datum.value]"
     axis = {
         "orient": "right",
         "offset": offset,
-        "labelExpr": f"narrow ? means[datum.value] : {shown}" if offset == 0 else shown,
+        "labelExpr": f"{name.split()[1]}[datum.value]",
         "labelColor": _of_controls(look.SOFT, look.INK),
         "labelLimit": 0,
         "domain": False,
@@ -128,8 +126,7 @@ def _column(texts: str, title: str, offset: int) -> look.ChartSpec:
         "y": look.nominal("i", sort=None, axis=axis),
         "x": {"field": "x", "type": "quantitative"},
     }
-    column = look.layer("tick", encoding, opacity=0)
-    return column if offset == 0 else {"name": f"wide {texts}", **column}
+    return {"name": name, **look.layer("tick", encoding, opacity=0)}
 
 
 def _interval_layer(count: int) -> look.ChartSpec:
@@ -145,7 +142,7 @@ def _colour() -> look.ChartSpec:
     return {"condition": {"test": "datum.control", "value": CONTROL}, "value": METHOD}
 
 
-def _seed_layer(question: Question, rows: Sequence[Standing]) -> look.ChartSpec:
+def _seed_layer(question: Question, rows: Sequence[RankedRow]) -> look.ChartSpec:
     """A dot for each seed; an encoder of one number is its mean alone."""
     dots = [
         {"i": at, "x": value, "seed": seed, "control": row.is_control}

@@ -19,7 +19,7 @@ from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.pages import Pages, slugs
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.cells import Label, Row
-from harness.reporting.seeds.checks import PAIRS, Check, checks_of
+from harness.reporting.seeds.checks import PAIRS, TrustCheck, checks_of
 from harness.reporting.seeds.choose import rows_by_label
 from harness.reporting.seeds.citable import results_grid, results_sentence
 from harness.reporting.seeds.gains import Forest, importance
@@ -58,7 +58,7 @@ class QuestionPage:
         return standings_plot(self.question, self.standings, self.key)
 
     @cached_property
-    def checks(self) -> Sequence[Check]:
+    def checks(self) -> Sequence[TrustCheck]:
         return checks_of(self.question)
 
     @cached_property
@@ -122,13 +122,13 @@ class QuestionsSection(ReportSection):
         for forest in sorted(contents.forests, key=self._order):
             if any(gain.row.is_trained for gain in forest.gains):
                 forests.setdefault((forest.table.profile, forest.place), forest)
-        keys = slugs(f"answer-{profile}-{place}" for profile, place in forests)
+        stems = slugs(f"{profile}-{place}" for profile, place in forests)
         pages = []
         for at, ((profile, place), forest) in enumerate(forests.items()):
-            key = keys[f"answer-{profile}-{place}"]
-            path = f"questions/{key.removeprefix('answer-')}.html" if at else "index.html"
+            stem = stems[f"{profile}-{place}"]
+            path = f"questions/{stem}.html" if at else "index.html"
             question = Question(forest, tuned, parts.get(forest.table.suite, {}))
-            pages.append(QuestionPage(question, path, key, contents.commands))
+            pages.append(QuestionPage(question, path, f"answer-{stem}", contents.commands))
         return pages
 
     def _order(self, forest: Forest) -> tuple[object, ...]:

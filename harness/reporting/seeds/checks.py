@@ -29,7 +29,7 @@ class Mark(StrEnum):
     OPEN = "?"
 
 
-class Check(NamedTuple):
+class TrustCheck(NamedTuple):
     """One reason: its mark, what it is about, its numbers, and the part of the report with more."""
 
     mark: Mark
@@ -38,7 +38,7 @@ class Check(NamedTuple):
     where: str
 
 
-def checks_of(question: Question) -> Sequence[Check]:
+def checks_of(question: Question) -> Sequence[TrustCheck]:
     """The six checks of the leader beside the baseline, or without one the next method."""
     leader, reference = question.leader, question.reference
     if leader is None:
@@ -53,88 +53,88 @@ def checks_of(question: Question) -> Sequence[Check]:
     )
 
 
-def _check_seeds(question: Question, leader: Gain, reference: Gain | None) -> Check:
+def _check_seeds(question: Question, leader: Gain, reference: Gain | None) -> TrustCheck:
     summaries = [gain.cell.summary for gain in (leader, reference) if gain]
     counts = sorted({summary.n for summary in summaries})
     seeds = " and ".join(map(str, counts))
     if counts[0] < FEWEST_SEEDS:
-        return Check(Mark.NO, "Seeds", f"{seeds}; a test needs {FEWEST_SEEDS} of each", "runs")
+        return TrustCheck(Mark.NO, "Seeds", f"{seeds}; a test needs {FEWEST_SEEDS} of each", "runs")
     text = f"{seeds} of each" if reference else seeds
     varied = [summary for summary in summaries if summary.std is not None]
     spread = stats.pooled_deviation(varied[0], varied[-1])
     least = stats.detectable_difference(spread, counts[0])
     if least is not None:
         text += f"; smallest difference they show: {fixed(least, question.digits)}"
-    return Check(Mark.YES if len(counts) == 1 else Mark.OPEN, "Seeds", text, "runs")
+    return TrustCheck(Mark.YES if len(counts) == 1 else Mark.OPEN, "Seeds", text, "runs")
 
 
-def _check_test(question: Question, leader: Gain, reference: Gain | None) -> Check:
+def _check_test(question: Question, leader: Gain, reference: Gain | None) -> TrustCheck:
     about = "Corrected test"
     if reference is None:
-        return Check(Mark.OPEN, about, "nothing to compare with", "tables")
+        return TrustCheck(Mark.OPEN, about, "nothing to compare with", "tables")
     cell = question.tested(leader, reference)
     if cell.test is None:
-        return Check(Mark.OPEN, about, "too few seeds to test", "tables")
+        return TrustCheck(Mark.OPEN, about, "too few seeds to test", "tables")
     name = question.short_name(reference.row)
     if cell.verdict is Significance.EQUAL:
-        return Check(Mark.NO, about, f"equal to {name} within the margin", "tables")
+        return TrustCheck(Mark.NO, about, f"equal to {name} within the margin", "tables")
     mark, shown = (Mark.YES, "better") if cell.holds else (Mark.NO, "not shown to be better")
-    return Check(mark, about, f"{shown} than {name}, {certainty(cell)}", "tables")
+    return TrustCheck(mark, about, f"{shown} than {name}, {certainty(cell)}", "tables")
 
 
-def _check_controls(question: Question) -> Check:
+def _check_controls(question: Question) -> TrustCheck:
     about = "Strongest control"
     if not question.rivals:
-        return Check(Mark.OPEN, about, "no control was run", "next")
+        return TrustCheck(Mark.OPEN, about, "no control was run", "next")
     rival = question.rivals[0]
     mean = fixed(rival.cell.summary.mean, question.digits)
     text = f"{control_words(rival)} scores {mean}, {question.beside_text(rival)}"
     if rival.confounds:
-        return Check(Mark.NO, about, text, "tables")
+        return TrustCheck(Mark.NO, about, text, "tables")
     lacking = [kind for kind in question.missing if not _is_about_media(kind)]
     if lacking:
-        return Check(Mark.OPEN, about, f"{text}; not run: {missing_words(lacking[0])}", "next")
-    return Check(Mark.YES, about, text, "tables")
+        return TrustCheck(Mark.OPEN, about, f"{text}; not run: {missing_words(lacking[0])}", "next")
+    return TrustCheck(Mark.YES, about, text, "tables")
 
 
 def _is_about_media(kind: str) -> bool:
     return missing_words(kind) != kind
 
 
-def _check_media(question: Question, leader: Gain) -> Check:
+def _check_media(question: Question, leader: Gain) -> TrustCheck:
     medium = medium_of(leader.row)
     if not medium:
-        return Check(Mark.YES, "Needs no pictures", "trained on text alone", "methods")
+        return TrustCheck(Mark.YES, "Needs no pictures", "trained on text alone", "methods")
     about = f"Needs its {medium}"
     if question.blind is None:
-        return Check(Mark.OPEN, about, f"no run with other {medium}, or without any", "next")
+        return TrustCheck(Mark.OPEN, about, f"no run with other {medium}, or without any", "next")
     mark = Mark.NO if question.blind.confounds else Mark.YES
-    return Check(mark, about, question.blind_text(question.blind), "tables")
+    return TrustCheck(mark, about, question.blind_text(question.blind), "tables")
 
 
-def _check_seen_pairs(question: Question, leader: Gain, reference: Gain | None) -> Check:
+def _check_seen_pairs(question: Question, leader: Gain, reference: Gain | None) -> TrustCheck:
     about = "Test pairs seen in training"
     sides = [question.parts.get(gain.row.label) for gain in (leader, reference) if gain]
     rows = [row for row in sides if row]
     if len(rows) < 2:
-        return Check(Mark.OPEN, about, "not recorded for these runs", "seen")
+        return TrustCheck(Mark.OPEN, about, "not recorded for these runs", "seen")
     counts = [_count_seen(row) for row in rows]
     most, least = max(counts), min(counts)
     if most == 0:
-        return Check(Mark.YES, about, "none", "seen")
+        return TrustCheck(Mark.YES, about, "none", "seen")
     if most - least > SAME_PAIRS * most:
         text = f"{counts[0]:.0f} beside {counts[1]:.0f}: not comparable"
-        return Check(Mark.OPEN, about, text, "seen")
+        return TrustCheck(Mark.OPEN, about, text, "seen")
     column = Column(AVERAGE, question.forest.column.metric)
     unseen = [cell for row in rows if (cell := row.cell(column, UNSEEN))]
     if len(unseen) < 2:
-        return Check(Mark.OPEN, about, f"{most:.0f}; no score without them", "seen")
+        return TrustCheck(Mark.OPEN, about, f"{most:.0f}; no score without them", "seen")
     test = stats.t_test(unseen[0].values, unseen[1].values, equal_variance=False)
     if test is None:
-        return Check(Mark.OPEN, about, f"{most:.0f}; too few seeds to tell", "seen")
+        return TrustCheck(Mark.OPEN, about, f"{most:.0f}; too few seeds to tell", "seen")
     mark = Mark.YES if test.low > 0 or test.high < 0 else Mark.NO
     text = f"{most:.0f}; on the others the gain is {question.difference_text(test)}"
-    return Check(mark, about, text, "seen")
+    return TrustCheck(mark, about, text, "seen")
 
 
 def _count_seen(row: Row) -> float:
@@ -147,10 +147,10 @@ def _count_seen(row: Row) -> float:
     return sum(counts)
 
 
-def _check_budget(leader: Gain, reference: Gain | None) -> Check:
+def _check_budget(leader: Gain, reference: Gain | None) -> TrustCheck:
     about = "Equal budget and teachers"
     if reference is None:
-        return Check(Mark.OPEN, about, "nothing to compare with", "runs")
+        return TrustCheck(Mark.OPEN, about, "nothing to compare with", "runs")
     apart = trained_apart(leader.row.training, reference.row.training).replace("_", " ")
     own = {of for of, _ in leader.row.teachers} - {of for of, _ in reference.row.teachers}
     text_teachers = own - {"image"}
@@ -159,5 +159,5 @@ def _check_budget(leader: Gain, reference: Gain | None) -> Check:
     if text_teachers:
         text += "; it alone has a text teacher"
     if apart:
-        return Check(Mark.NO, about, text, "runs")
-    return Check(Mark.OPEN if text_teachers else Mark.YES, about, text, "runs")
+        return TrustCheck(Mark.NO, about, text, "runs")
+    return TrustCheck(Mark.OPEN if text_teachers else Mark.YES, about, text, "runs")

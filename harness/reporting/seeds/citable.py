@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from harness.formatting import count_of, interval_text, p_value, signed
+from harness.formatting import count_of, interval_text, signed
 from harness.method.naming import title_of
 from harness.metrics import Significance
 from harness.reporting.seeds.gains import Gain
 from harness.reporting.seeds.question import BELIEVED, Question, control_words
-from harness.reporting.seeds.standings import Standing, Standings
+from harness.reporting.seeds.standings import RankedRow, Standings
+from harness.reporting.seeds.wording import certainty
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 
 _DESIGNS = {"paired": "paired ", "independent": "", "one sample": "one-sample "}
@@ -47,9 +48,7 @@ def _compare(question: Question, leader: Gain, reference: Gain) -> str:
     ends = sorted((sign * cell.test.low, sign * cell.test.high))
     low, high = interval_text(*ends, question.digits).split(" to ")
     size = signed(sign * cell.test.difference, question.digits).removeprefix("+")
-    p = p_value(cell.test.p if cell.p is None else cell.p)
-    if cell.corrected and cell.corrected.tests > 1:
-        p += f" after Holm's correction over {cell.corrected.tests} tests"
+    p = certainty(cell).removeprefix("paired ")
     if cell.verdict is Significance.EQUAL:
         p += ", equivalent within the margin"
     test = f"two-sided {_DESIGNS[cell.test.design]}t-test"
@@ -77,7 +76,7 @@ def results_grid(question: Question, standings: Standings, key: str) -> Grid:
     return Grid(key, title, ("",), tuple(columns), averages, sections, (), legend=legend)
 
 
-def _line(question: Question, row: Standing, columns: int) -> Line:
+def _line(question: Question, row: RankedRow, columns: int) -> Line:
     score, _, spread = question.score_text(row.cell).partition(" ± ")
     cells = [CellText(score, spread)]
     if columns > 1:

@@ -17,7 +17,7 @@ from harness.formatting import at_most, count_of, fixed, interval_text
 from harness.method.declared import declared_method
 from harness.method.naming import VariantName, name_of, option_title, title_of
 from harness.metrics import AVERAGE, Significance
-from harness.reporting.seeds.cells import Cell, Label, Row
+from harness.reporting.seeds.cells import Cell, Label, Row, contrast
 from harness.reporting.seeds.controls import (
     SAME_TEXT,
     TEACHER_ALONE,
@@ -183,7 +183,8 @@ class Question:
         base = self.forest.block.baseline(gain.row.label)
         if gain.cell.test and base is not None and base.data == other.row.data:
             return gain.cell
-        return self.forest.tested(gain.row, other.row)
+        forest = self.forest
+        return contrast(gain.row, other.row, forest.column, forest.metric, forest.block.points)
 
     @cached_property
     def ranks(self) -> Mapping[Label, tuple[int, int]]:

@@ -17,7 +17,7 @@ from harness.stats import Interval, mean_interval
 MOST_ROWS, FEWEST_CONTROLS = 18, 6
 
 
-class Standing(NamedTuple):
+class RankedRow(NamedTuple):
     """A method or a control with the 95 % interval of its mean, None for one seed.
 
     `rank` is empty for a control and with too few seeds, `difference` to the baseline for the
@@ -36,12 +36,12 @@ class Standing(NamedTuple):
 class Standings(NamedTuple):
     """The rows of a question, best first, and the numbers of methods and controls that have none."""
 
-    rows: Sequence[Standing]
+    rows: Sequence[RankedRow]
     more_methods: int
     more_controls: int
 
     @property
-    def best_control(self) -> Standing | None:
+    def best_control(self) -> RankedRow | None:
         """The control with the best mean."""
         return next((row for row in self.rows if row.is_control), None)
 
@@ -86,7 +86,7 @@ def _control_name(question: Question, gain: Gain, rival: Rival) -> str:
     return question.short_name(rival.row).text
 
 
-def _method_standing(question: Question, gain: Gain) -> Standing:
+def _method_standing(question: Question, gain: Gain) -> RankedRow:
     name = question.short_name(gain.row)
     if gain is question.baseline:
         name = VariantName(f"{name} (baseline)", name.code)
@@ -94,18 +94,18 @@ def _method_standing(question: Question, gain: Gain) -> Standing:
     return _standing(question, gain.row, name, rank, is_control=False)
 
 
-def _control_standing(question: Question, label: Label, text: str) -> Standing:
+def _control_standing(question: Question, label: Label, text: str) -> RankedRow:
     row = question.forest.rows[label]
     return _standing(question, row, VariantName(text, label.name.code), "", is_control=True)
 
 
 def _standing(
     question: Question, row: Row, name: VariantName, rank: str, *, is_control: bool
-) -> Standing:
+) -> RankedRow:
     column = question.forest.column
     cell, base = row.cells[column], question.forest.base
     difference = ""
     if base is not None and row is not base:
         gain = cell.summary.mean - base.cells[column].summary.mean
         difference = signed(gain, question.digits)
-    return Standing(row, name, rank, is_control, cell, mean_interval(cell.summary), difference)
+    return RankedRow(row, name, rank, is_control, cell, mean_interval(cell.summary), difference)
