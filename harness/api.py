@@ -56,6 +56,8 @@ from harness.planning.request import (
 from harness.planning.seen import Overlaps, overlaps_of
 from harness.processors import passive_threads
 from harness.reporting.build import WrittenReport, write_report
+from harness.reporting.charted import ChartFigure, chart_figure, chart_names
+from harness.reporting.contents import Contents
 from harness.reporting.results import Results
 from harness.runs.environment import DeviceChoice, Execution, pick_device
 from harness.store import Failure, Result, Store
@@ -348,6 +350,36 @@ def table(
 def _read_results(folder: str | Path, profile: str | None) -> Results:
     """`results`, for functions with an argument of that name."""
     return results(folder, profile)
+
+
+@checked
+def figure(
+    name: str,
+    *,
+    results: str | Path = DEFAULT_RESULTS,
+    profile: str | None = None,
+    width: Literal["column", "page"] = "page",
+) -> ChartFigure:
+    """A chart of the report as a figure of a paper, by its id on the page.
+
+    `.save(folder)` writes it as PDF, SVG, PNG and CSV; `.chart` is a chart of Altair, where that is
+    installed, `.spec` the Vega-Lite specification and `.data` the plotted numbers.
+
+    Raises UserError for a name that the report has not, and without results.
+    """
+    return chart_figure(_report_contents(results, profile), name, width)
+
+
+def figure_names(
+    results: str | Path = DEFAULT_RESULTS, profile: str | None = None
+) -> list[tuple[str, str]]:
+    """The names of the charts of a report, each with its title. Raises UserError without results."""
+    return chart_names(_report_contents(results, profile))
+
+
+def _report_contents(folder: str | Path, profile: str | None) -> Contents:
+    store = Store(Path(folder))
+    return Contents.of(store, profile, Present(store.root, profile))
 
 
 @checked

@@ -18,7 +18,13 @@ import click
 
 from harness import __version__
 from harness.cli.options import CommandGroup
-from harness.cli.output import OneLine, check_typed, complain, echo
+from harness.cli.output import (
+    OneLine,
+    check_typed,
+    complain,
+    echo,
+    print_whatever_the_encoding,
+)
 from harness.errors import REFUSALS, UserError
 from harness.formatting import one_line
 from harness.stopping import Interrupted, stop_at_sigterm
@@ -44,6 +50,7 @@ SECTIONS = {
     },
     "Report": {
         "report": ("report:report", "Write a report: Markdown, LaTeX, CSV and a static site."),
+        "figure": ("report:figure", "Write a chart of the report as PDF, SVG, PNG and CSV."),
         "table": ("report:table", "Print one table as Markdown, LaTeX or CSV."),
         "compare": ("report:compare", "Compare variant A with variant B over their seeds."),
         "power": ("report:power", "Show how many seeds a difference needs."),
@@ -118,6 +125,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line. A user's mistake prints one line and exits with code 2."""
     try:
+        print_whatever_the_encoding()
         _set_up_logging()
         stop_at_sigterm()
         check_typed(sys.argv[1:])

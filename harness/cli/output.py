@@ -4,6 +4,8 @@ terminal.
 
 from __future__ import annotations
 
+import codecs
+import io
 import logging
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -30,6 +32,48 @@ if TYPE_CHECKING:
 WIDTH = 200
 #: spaces between two columns, and the narrowest column of names
 _GAP, _NARROW = 2, 12
+#: the least width of a column beside one of keys
+_LEAST_TEXT = 16
+
+
+#: what stands for a character where the terminal's encoding has none
+_PLAIN = {
+    "±": "+/-",
+    "–": "-",
+    "−": "-",
+    "…": "...",
+    "†": "+",
+    "‡": "++",
+    "≈": "~",
+    "≠": "!=",
+    "✓": "yes",
+    "✗": "no",
+    "“": '"',
+    "”": '"',
+    "─": "-",
+    "━": "-",
+    "α": "alpha",
+    "β": "beta",
+    "γ": "gamma",
+    "λ": "lambda",
+    "μ": "mu",
+    "τ": "tau",
+}
+
+
+def print_whatever_the_encoding() -> None:
+    """Let standard output and error replace what their encoding lacks, such as ± in ASCII."""
+    codecs.register_error("harness", _replace)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="harness")
+
+
+def _replace(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(char, "?") for char in lacking), error.end
 
 
 class OneLine(logging.Formatter):
@@ -85,9 +129,11 @@ def console() -> Console:
     )
 
 
-def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def plain_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], *, whole_keys: bool = False
+) -> None:
     """Print a table of texts, folded to the width of the terminal, between words where these fit;
-    without markup.
+    without markup. With `whole_keys`, the first column is never folded.
     """
     table, lines = (
         Table(box=box.SIMPLE_HEAD, pad_edge=False),
@@ -103,12 +149,30 @@ def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
             len(line[at]) <= _NARROW for line in lines
         )  # such as a number, which is never folded
         least = words[at] if fits else None
-        table.add_column(
-            _text(name), overflow="fold", no_wrap=short and len(name) <= _NARROW, min_width=least
-        )
+        is_whole = (whole_keys and at == 0) or (short and len(name) <= _NARROW)
+        if whole_keys and at == 0:
+            least = max(len(line[at]) for line in lines)
+        table.add_column(_text(name), overflow="fold", no_wrap=is_whole, min_width=least)
     for line in lines:
         table.add_row(*line)
     console().print(table)
+
+
+def keyed_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table whose first column has keys to copy, which are never broken.
+
+    Where they leave too little room for the other columns, each key stands in a line of its own,
+    above the rest of its row.
+    """
+    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
+    least = widths[0] + sum(min(width, _LEAST_TEXT) + _GAP for width in widths[1:])
+    if least < console().width:
+        plain_table(head, rows, whole_keys=True)
+        return
+    for key, *values in rows:
+        echo(key)
+        named = zip(head[1:], values, strict=True)
+        echo(f"    {', '.join(f'{name} {value}' for name, value in named if value)}")
 
 
 def wide_table(
@@ -192,11 +256,43 @@ def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> 
     tables = summary_tables(every, metrics_of(every), lines, shown)
     for summary in tables:
         lines.pop((summary.profile, summary.suite), None)
-        _show(summary_grid(summary), "setting / encoder")
+        show_grid(summary_grid(summary))
     for (_, suite), whys in lines.items():  # of suites without a table
         for why in whys:
             echo(f"{suite}  {why}")
     return sorted({encoder for summary in tables for encoder in summary.lacking})
+
+
+#: answers that the end of a run prints; the report has the others
+MOST_ANSWERS = 3
+
+
+def show_answers(results: Results, places: Collection[str]) -> str:
+    """Print the answer to the question of each place, `setting / encoder`, as the report's first page
+    has it.
+
+    Returns the command of the run that would say most about the first one; empty without one.
+    """
+    from harness.reporting.seeds.gains import forests
+    from harness.reporting.seeds.next_run import next_run
+    from harness.reporting.seeds.question import Question, first_forests, suite_order
+
+    every = [
+        forest
+        for table in results.tables
+        for column in table.averages
+        for forest in forests(table, column, 1)
+        if forest.place in places
+    ]
+    asked = list(map(Question, first_forests(sorted(every, key=suite_order)).values()))
+    for question in asked[:MOST_ANSWERS]:
+        echo(f"{question.place}: {question.verdict}")
+        for sentence in question.sentences:
+            echo(f"  {sentence}")
+    if len(asked) > MOST_ANSWERS:
+        echo(f"and {len(asked) - MOST_ANSWERS} more answers in the report")
+    chosen = next_run(asked[0], results.commands) if asked else None
+    return chosen.command if chosen else ""
 
 
 def show_tuning(tuning: Tuning, results: Results) -> None:
@@ -207,7 +303,7 @@ def show_tuning(tuning: Tuning, results: Results) -> None:
 
     for report in replace(results, tunings=[tuning]).tuned:
         for grid in tuned_grids(report, results.commands):
-            _show(grid, "setting / encoder")
+            show_grid(grid)
 
 
 def show_paper_tables(names: Iterable[str], results: Results) -> None:
@@ -217,10 +313,10 @@ def show_paper_tables(names: Iterable[str], results: Results) -> None:
     grids = results.paper_grids
     for name in names:
         if name in grids and not grids[name].empty:
-            _show(grids[name], "encoder")
+            show_grid(grids[name], "encoder")
 
 
-def _show(grid: Grid, sections: str) -> None:
+def show_grid(grid: Grid, sections: str = "setting / encoder") -> None:
     """Print a table and its notes, split if the table is wider than the terminal.
 
     `sections` is the heading above the titles of its sections; a table's only section is named in

@@ -22,7 +22,7 @@ from harness.cli.options import (
     names_option,
     results_option,
 )
-from harness.cli.output import echo, plain_table, read_results, waiting, warn
+from harness.cli.output import echo, plain_table, read_results, show_grid, waiting, warn
 from harness.command_line import (
     DEFAULT_MARGIN,
     DEFAULT_REPORT,
@@ -112,8 +112,7 @@ def report(
 @click.option(
     "--format",
     "text_format",
-    default="markdown",
-    show_default=True,
+    help="Default: a table in a terminal, else Markdown.",
     type=click.Choice(TABLE_FORMATS),
 )
 @click.option(
@@ -129,13 +128,13 @@ def report(
 @results_option
 def table(
     name: str,
-    text_format: TableFormat,
+    text_format: TableFormat | None,
     margin: float | None,
     profile: str | None,
     results: Path,
     **shown: str | None,
 ) -> None:
-    """Print one table as Markdown, LaTeX or CSV.
+    """Print one table, also as Markdown, LaTeX or CSV.
 
     NAME is a suite, such as sts, or a table of a paper, such as mcse:T1. In a terminal, Markdown
     has no escapes. LaTeX fits a document of two columns: it needs booktabs, and is split rather
@@ -143,6 +142,10 @@ def table(
     """
     chosen = {option: names for option, names in shown.items() if names}
     found = read_results(results, profile).with_margin(margin)
+    if text_format is None and is_terminal():
+        show_grid(found.shown_grid(name, profile, **chosen))
+        return
+    text_format = text_format or "markdown"
     text = found.text(name, text_format, profile, **chosen).removesuffix("\n")
     click.echo(from_markdown(text) if text_format == "markdown" and is_terminal() else text)
 
@@ -150,6 +153,41 @@ def table(
 def is_terminal() -> bool:
     """Whether standard output is a terminal."""
     return sys.stdout.isatty()
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option(
+    "--width",
+    default="page",
+    show_default=True,
+    type=click.Choice(["column", "page"]),
+    help="Width of a column or of the page of a paper.",
+)
+@click.option(
+    "--out",
+    default="figures",
+    show_default=True,
+    metavar="DIR",
+    type=FOLDER,
+    help="Folder to write.",
+)
+@any_profile_option
+@results_option
+def figure(name: str | None, width: str, out: Path, profile: str | None, results: Path) -> None:
+    """Write a chart of the report as PDF, SVG, PNG and CSV.
+
+    NAME is its id on the page, as links to it have it; without NAME, all of them are listed.
+    """
+    waiting("reading results and testing differences")
+    from harness import api
+
+    if name is None:
+        for known, title in api.figure_names(results, profile):
+            echo(f"{known}  {title}")
+        return
+    for path in api.figure(name, results=results, profile=profile, width=width).save(out):
+        echo(path)
 
 
 @click.command()

@@ -15,7 +15,7 @@ from harness.cli.options import (
     complete_groups,
     results_option,
 )
-from harness.cli.output import echo, plain_table, read_results, warn
+from harness.cli.output import echo, keyed_table, read_results, warn
 from harness.command_line import DEFAULT_RESULTS
 from harness.errors import UserError
 from harness.formatting import count_of
@@ -45,7 +45,7 @@ def list_command(profile: str | None, results: Path) -> None:
 
     listed = frames_of(read_results(results, profile).runs)
     rows = listed_groups(listed.where(profile=[load_profile(profile).name]) if profile else listed)
-    plain_table(("runs", "--set", "profile", "seeds", "finished", "state"), rows)
+    keyed_table(("runs", "--set", "profile", "seeds", "finished", "state"), rows)
 
 
 @results_command.command("drop")

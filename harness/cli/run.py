@@ -16,6 +16,7 @@ from harness.cli.output import (
     complain,
     echo,
     read_results,
+    show_answers,
     show_paper_tables,
     show_summaries,
     show_tuning,
@@ -393,6 +394,10 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
             show_paper_tables(plan.request.entries, stored)
         if line := stored.commands.untrained(profile, lacking):
             echo(line)
+        specs = [run.resolved.spec for run in plan.done + plan.todo]
+        following = show_answers(stored, {f"{spec.setting} / {spec.encoder}" for spec in specs})
+        if following:
+            echo(f"next: {following}")
     if plan.todo and not _show_submitted(plan, results):
         folder = results.folder
         echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")

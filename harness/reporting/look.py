@@ -411,17 +411,35 @@ def seeds_of(counts: Iterable[int]) -> str:
     return f"n = {fewest} to {others[-1]}" if others else f"n = {fewest}"
 
 
-def on_paper(spec: ChartSpec, width: str = "page") -> ChartSpec:
+def on_paper(plot: Plot, width: str = "page") -> ChartSpec:
     """The specification of a page's chart as that of a figure, as wide as a column or the page of a
-    paper, in the colours of figures.
+    paper, in the colours of figures and with a legend of its own.
     """
-    text = _STYLED.sub(lambda name: _ON_PAPER[name[1]], json.dumps(spec))
+    text = _STYLED.sub(lambda name: _ON_PAPER[name[1]], json.dumps(plot.spec))
     figure: ChartSpec = json.loads(text)
     other = "wide" if width == "column" else "narrow"
     layers = figure.get("layer", [])
     figure["layer"] = [part for part in layers if not part.get("name", "").startswith(other)]
+    if plot.legend:
+        _add_legend(figure)
     figure |= {"width": WIDTHS[width], "autosize": {"type": "fit-x", "contains": "padding"}}
     return figure
+
+
+def _add_legend(part: Any) -> None:
+    """Give the colours of variants, which a page explains beside its chart, a legend with their
+    names.
+    """
+    if isinstance(part, list):
+        for inner in part:
+            _add_legend(inner)
+    if not isinstance(part, dict):
+        return
+    colour = part.get("color")
+    if isinstance(colour, dict) and colour.get("field") == "v":
+        colour["legend"] = {"title": None, "labelExpr": "names[datum.value]", "columns": 2}
+    for inner in part.values():
+        _add_legend(inner)
 
 
 class Picture(NamedTuple):

@@ -188,10 +188,21 @@ class Results:
         UserError for a name that has no table under the profile, and for an unknown row, column or
         task.
         """
+        return FORMATS[text_format](self.shown_grid(name, profile, rows, columns, tasks))
+
+    def shown_grid(
+        self,
+        name: str,
+        profile: str | None = None,
+        rows: Names = (),
+        columns: Names = (),
+        tasks: Names = (),
+    ) -> Grid:
+        """The table that `text` formats. Raises its errors."""
         grid = self.of_profile(self._profile(profile)).grid(name, rows)
         for names in filter(None, map(_names, (tasks, columns))):
             grid = picked(grid, names)
-        return FORMATS[text_format](grid)
+        return grid
 
     @checked
     def compare(

@@ -25,6 +25,8 @@ from harness.work.tally import Tally, Work, result_text
 
 #: Failed runs that are shown; all of them are printed as they fail.
 FAILED_SHOWN = 3
+#: Most characters of the line of a finished run, and the least that its key has of them.
+LONGEST_LINE, NARROW_KEY = 100, 24
 #: Columns of the bar of one run, and of its time.
 BAR, TIME = 16, 12
 
@@ -196,7 +198,10 @@ class _Ends:
             f", {duration(left)} left" if left else ""
         )
         if event.result is not None:
-            return f"[{counted}] {event.run}  {result_text(event.result)}"
+            said = result_text(event.result)
+            # a line of a log is read beside others; the summary at the end has the whole names
+            room = max(NARROW_KEY, LONGEST_LINE - len(f"[{counted}]   {said}"))
+            return f"[{counted}] {_shortened(event.run, room)}  {said}"
         log = self.tally.log(event.run)
         return f"[{counted}] {event.run}  FAILED: {event.error}" + (f"; log: {log}" if log else "")
 

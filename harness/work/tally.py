@@ -46,7 +46,10 @@ class Tally:
         self.running: dict[str, Work] = {}
         self.done = 0
         self.failed: list[str] = []
-        self._seconds: list[float] = []
+        #: the seconds of finished runs by method, when the first run started, and the keys that ended
+        self._seconds: dict[str, list[float]] = {}
+        self._started: float | None = None
+        self._ended_keys: set[str] = set()
         #: time and count of the first report on a run's stage, and the last count
         self._stages: dict[tuple[str, str, str], tuple[float, int, int]] = {}
 
@@ -78,17 +81,21 @@ class Tally:
             self.running.pop(event.run, None)
         elif event.kind == "start":
             self.running[event.run] = Work(event.run, self.clock())
+            if event.run in self.planned and self._started is None:
+                self._started = self.clock()
         elif event.kind != "evaluated":
             work = self.running.setdefault(event.run, Work(event.run, self.clock()))
             work.doing, work.training = self._doing(event), event.progress or work.training
 
     def _end(self, event: Event) -> None:
         work = self.running.pop(event.run, None)
+        self._ended_keys.add(event.run)
         if event.kind == "failed":
             self.failed.append(event.run)
-        else:
-            self.done += 1
-            self._seconds += [self.clock() - work.since] if work else []
+            return
+        self.done += 1
+        if work:
+            self._seconds.setdefault(_method_of(event.run), []).append(self.clock() - work.since)
 
     def _doing(self, event: Event) -> str:
         if event.progress is not None:
@@ -147,20 +154,34 @@ class Tally:
         return self.ended + sum(shares)
 
     def left(self) -> float | None:
-        """Seconds until all runs have ended; None while no run has reported.
+        """Seconds until all runs have ended; None before the first has finished.
 
-        Waiting runs are expected to take the mean time of finished runs or, before the first has
-        finished, of those in training, with as many at a time as now.
+        A run is expected to take the mean time of the finished ones of its method, or else of all
+        of them, with as many at a time as there have been since the first one started. Waits
+        between runs count as fewer at a time.
         """
         now, active = self.clock(), self.active
-        known = self._seconds or [
-            now - work.since + _training_left(work) for work in active if work.training
-        ]
-        if not known:
+        finished = [seconds for times in self._seconds.values() for seconds in times]
+        if not finished or self._started is None:
             return None
-        each = sum(known) / len(known)
-        rest = [max(_training_left(work), each - (now - work.since)) for work in active]
-        return max(max(rest, default=0.0), (sum(rest) + each * self.waiting) / max(1, len(active)))
+
+        known = {work.key for work in active}
+        waiting = [key for key in self.planned if key not in known and key not in self._ended_keys]
+        expected = sum(map(self._expected, waiting))
+        rest = [
+            max(_training_left(work), self._expected(work.key) - (now - work.since))
+            for work in active
+        ]
+        rest = [max(0.0, seconds) for seconds in rest]
+        spent = sum(finished) + sum(now - work.since for work in active)
+        at_a_time = max(spent / max(now - self._started, 1e-9), 1e-9)
+        return max(max(rest, default=0.0), (sum(rest) + expected) / at_a_time)
+
+    def _expected(self, key: str) -> float:
+        """The seconds that a run will take, by the finished ones of its method or else by all."""
+        every = [seconds for times in self._seconds.values() for seconds in times]
+        times = self._seconds.get(_method_of(key)) or every
+        return sum(times) / len(times)
 
     def summary(self) -> str:
         """Runs by state, the time left and the slowest, in one line."""
@@ -188,13 +209,13 @@ def progress_text(progress: TrainingProgress) -> str:
 
 
 def result_text(result: Result) -> str:
-    """The mean scores of each suite, why tasks have none, and the total time."""
-    parts = []
+    """The main score of a result, why tasks have none, and the total time."""
+    scores, reasons = [], []
     for evaluation in result.current:
-        means = "  ".join(f"{metric} {value:.2f}" for metric, value in _means(evaluation).items())
-        unscored = unscored_tasks(evaluation.suite, evaluation.warnings)
-        parts.append(f"{evaluation.suite}: {'; '.join(filter(None, (means, unscored)))}")
-    return " | ".join([*parts, duration(result.seconds)])
+        for metric, value in _means(evaluation).items():
+            scores.append(f"{evaluation.suite}: {metric} {value:.2f}")
+        reasons.append(unscored_tasks(evaluation.suite, evaluation.warnings))
+    return "  ".join(filter(None, (*scores[:1], *reasons, duration(result.seconds))))
 
 
 def _means(evaluation: Evaluation) -> Mapping[str, float]:
@@ -205,6 +226,11 @@ def _means(evaluation: Evaluation) -> Mapping[str, float]:
     return {
         f"{task} {metric}": row[metric] for task, row in evaluation.scores.items() if metric in row
     }
+
+
+def _method_of(key: str) -> str:
+    """The method of a run's key; of its variants, runs take about as long."""
+    return key.partition("/")[0].partition("[")[0].partition("@")[0]
 
 
 def _training_left(work: Work) -> float:

@@ -50,8 +50,10 @@ def test_markdown_ends_its_last_line_and_has_escapes_only_where_a_program_reads_
     assert text.endswith("\n")
     assert r"\*" in text
     monkeypatch.setattr("harness.cli.report.is_terminal", lambda: True)
-    assert "\\" not in printed(results, "sts", "--profile", "tiny")
-    text = printed(results, "mcse:t1", "--profile", "paper")
+    assert "|" not in printed(results, "sts", "--profile", "tiny"), "a table for readers"
+    as_markdown = ("--format", "markdown")
+    assert "\\" not in printed(results, "sts", "--profile", "tiny", *as_markdown)
+    text = printed(results, "mcse:t1", "--profile", "paper", *as_markdown)
     assert text.startswith("## MCSE Table 1: ")
     assert "measured, 2 seeds" in text
 

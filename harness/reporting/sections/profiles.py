@@ -60,7 +60,7 @@ class ProfilesSection(ReportSection):
                 more_curves=max(
                     0, len({(label.setting, label.encoder) for label in runs}) - MOST_PLACES
                 ),
-                **_glance(tables, _defaults(self.contents.frames, runs)),
+                **glance_plots(tables, unnamed_options(self.contents.frames, runs)),
             )
 
 
@@ -71,7 +71,7 @@ class PlotList(NamedTuple):
     is_cut: bool
 
 
-def _glance(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[str, PlotList]:
+def glance_plots(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[str, PlotList]:
     """The charts of a profile's tables by template name, at most MOST_PLOTS of a kind."""
     plots = {
         "forests": map(
@@ -89,7 +89,8 @@ def _glance(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[st
     return shown
 
 
-def _defaults(frames: Frames, runs: SeedRuns) -> UnnamedOptions:
+def unnamed_options(frames: Frames, runs: SeedRuns) -> UnnamedOptions:
+    """The values of all options of each label's runs, also of those that its name leaves out."""
     texts = frames.texts("hyperparameters")
     values = {label: json.loads(texts[rows[0]]) for label, rows in runs.items()}
     return {

@@ -24,13 +24,19 @@ from harness.reporting.seeds.choose import rows_by_label
 from harness.reporting.seeds.citable import results_grid, results_sentence
 from harness.reporting.seeds.gains import Forest, importance
 from harness.reporting.seeds.next_run import NextRun, next_run
-from harness.reporting.seeds.question import BELIEVED, Answer, Question
+from harness.reporting.seeds.question import (
+    BELIEVED,
+    Answer,
+    Question,
+    first_forests,
+    suite_order,
+)
 from harness.reporting.seeds.standings import Standings, standings_of
 from harness.reporting.tables.grids import Grid
 from harness.spec import UNTRAINED
 
-#: the suite that is asked about first, and the profile that is asked about last
-FIRST_SUITE, TOY_PROFILE = "sts", "tiny"
+#: the profile that is asked about last
+TOY_PROFILE = "tiny"
 #: tones of the box of a verdict
 _TONES = dict.fromkeys(BELIEVED, "good") | {Answer.CONFOUNDED: "bad", Answer.OPEN: "bad"}
 
@@ -95,7 +101,7 @@ class QuestionPage:
         """The figure as files."""
         question, plot = self.question, self.plot
         title = f"{question.title} {question.place}"
-        picture = look.drawn(title, look.on_paper(plot.spec))
+        picture = look.drawn(title, look.on_paper(plot))
         profile = question.forest.table.profile
         return ReportFigure(self.key, "", profile, title, plot.text, picture)
 
@@ -118,10 +124,7 @@ class QuestionsSection(ReportSection):
         """
         contents = self.contents
         parts, tuned = self._parts(), self._tuned()
-        forests: dict[tuple[str, str], Forest] = {}
-        for forest in sorted(contents.forests, key=self._order):
-            if any(gain.row.is_trained for gain in forest.gains):
-                forests.setdefault((forest.table.profile, forest.place), forest)
+        forests = first_forests(sorted(contents.forests, key=self._order))
         stems = slugs(f"{profile}-{place}" for profile, place in forests)
         pages = []
         for at, ((profile, place), forest) in enumerate(forests.items()):
@@ -132,14 +135,13 @@ class QuestionsSection(ReportSection):
         return pages
 
     def _order(self, forest: Forest) -> tuple[object, ...]:
-        profile, suite = forest.table.profile, forest.table.suite
+        profile = forest.table.profile
         return (
             profile != PAPER_PROFILE,
             profile == TOY_PROFILE,
             -self._runs_by_profile[profile],
             profile,
-            suite != FIRST_SUITE,
-            forest.table.averages.index(forest.column) > 0,
+            *suite_order(forest),
             *importance(forest),
         )
 

@@ -112,7 +112,7 @@ def _more_seeds(question: Question, leader: Gain) -> Iterator[_Idea]:
     if not level:
         return
     other = level[0]
-    test = question.forest.tested(leader.row, other.row).test
+    test = question.tested(leader, other).test
     if test is None or test.design == "one sample":
         return
     n = int(test.df) + 1

@@ -7,7 +7,7 @@ print its words and compute nothing of their own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -34,6 +34,8 @@ from harness.stats import FEWEST_SEEDS, TTest
 
 #: most words of a verdict
 MOST_WORDS = 9
+#: the suite that is asked about first
+FIRST_SUITE = "sts"
 #: longest name of a row in a figure, in characters
 LONGEST_NAME = 32
 #: what a stream has beside text, in words
@@ -196,7 +198,7 @@ class Question:
         ranks = {}
         for gain in ranked:
             others = [other for other in ranked if other is not gain]
-            verdicts = [self.forest.tested(other.row, gain.row).verdict for other in others]
+            verdicts = [self.tested(other, gain).verdict for other in others]
             better = verdicts.count(Significance.BETTER)
             worse = verdicts.count(Significance.WORSE)
             ranks[gain.row.label] = (1 + better, len(ranked) - worse)
@@ -443,6 +445,21 @@ class Question:
         if len(text) > LONGEST_NAME:
             text = f"{title} with {count_of(len(options), 'other value')}"
         return VariantName(text, name.code)
+
+
+def first_forests(forests: Iterable[Forest]) -> Mapping[tuple[str, str], Forest]:
+    """The forest that is asked about in each profile and place with a trained row: the first one."""
+    first: dict[tuple[str, str], Forest] = {}
+    for forest in forests:
+        if any(gain.row.is_trained for gain in forest.gains):
+            first.setdefault((forest.table.profile, forest.place), forest)
+    return first
+
+
+def suite_order(forest: Forest) -> tuple[bool, bool]:
+    """The sort key of a place's forests: its first suite, and the first metric of that."""
+    is_later_metric = forest.table.averages.index(forest.column) > 0
+    return forest.table.suite != FIRST_SUITE, is_later_metric
 
 
 def medium_of(row: Row) -> str:

@@ -1,0 +1,95 @@
+"""The charts of a report's pages by name, as figures of a paper: one specification for both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import UserError
+from harness.registry import suggest
+from harness.reporting.charts.curves import curve_places, shown_runs
+from harness.reporting.contents import Contents
+from harness.reporting.look import ChartSpec, Plot, drawn, on_paper
+from harness.reporting.pages import anchor
+from harness.reporting.sections.profiles import glance_plots, unnamed_options
+from harness.reporting.sections.questions import QuestionsSection
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class ChartFigure:
+    """A chart of the report as a figure. `name` is its id on the page, `spec` its Vega-Lite
+    specification with its data, `caption` says how it is read.
+    """
+
+    name: str
+    title: str
+    caption: str
+    spec: ChartSpec
+
+    @property
+    def data(self) -> pandas.DataFrame:
+        """The plotted numbers, a row for each mark."""
+        import io
+
+        import pandas
+
+        return pandas.read_csv(io.StringIO(drawn(self.title, self.spec).data))
+
+    @property
+    def chart(self) -> Any:
+        """The figure as a chart of Altair, to be changed there. Raises UserError without Altair."""
+        try:
+            import altair
+        except ImportError as error:
+            raise UserError(
+                "altair is not installed; `pip install altair` adds it, or use .spec and .data"
+            ) from error
+        return altair.Chart.from_dict(self.spec)
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write NAME.pdf, NAME.svg, NAME.png and NAME.csv into a folder; their paths."""
+        out = Path(folder)
+        out.mkdir(parents=True, exist_ok=True)
+        svg, pdf, png, data = drawn(self.title, self.spec)
+        contents = {"pdf": pdf, "svg": svg.encode(), "png": png, "csv": data.encode()}
+        paths = []
+        for suffix, content in contents.items():
+            path = out / f"{self.name}.{suffix}"
+            path.write_bytes(content)
+            paths.append(path)
+        return paths
+
+
+def chart_names(contents: Contents) -> list[tuple[str, str]]:
+    """The names of all charts of a report, each with its title."""
+    return [(anchor(plot.key), plot.title) for plot in _plots(contents)]
+
+
+def chart_figure(contents: Contents, name: str, width: str = "page") -> ChartFigure:
+    """A chart by its name, as wide as the `column` or the `page` of a paper. Raises UserError for an
+    unknown name.
+    """
+    known = []
+    for plot in _plots(contents):
+        known.append(anchor(plot.key))
+        if known[-1] == name:
+            return ChartFigure(name, plot.title, plot.text, on_paper(plot, width))
+    raise UserError(f"no figure '{name}'; {suggest(name, known)}")
+
+
+def _plots(contents: Contents) -> Iterator[Plot]:
+    """The charts of a report: of its questions, and of each profile at a glance, then its curves."""
+    for page in QuestionsSection("questions", contents).pages:
+        yield page.plot
+    for profile in contents.profiles:
+        tables = [table for table in contents.tables if table.profile == profile]
+        runs = shown_runs(tables)
+        for listed in glance_plots(tables, unnamed_options(contents.frames, runs)).values():
+            yield from listed.plots
+        for place in curve_places(runs, contents.result):
+            yield from place["plots"]
