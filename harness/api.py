@@ -365,6 +365,11 @@ def figure(
     `.save(folder)` writes it as PDF, SVG, PNG and CSV; `.chart` is a chart of Altair, where that is
     installed, `.spec` the Vega-Lite specification and `.data` the plotted numbers.
 
+    >>> import harness
+    >>> _ = harness.run("tiny", methods="simcse,mcse", seeds=3, suites="sts", set="steps=2")
+    >>> harness.figure("answer-tiny-toy-toy-bert").save("figures")[0].name
+    'answer-tiny-toy-toy-bert.pdf'
+
     Raises UserError for a name that the report has not, and without results.
     """
     return chart_figure(_report_contents(results, profile), name, width)

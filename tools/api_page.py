@@ -49,7 +49,7 @@ first function that needs them. `dir(harness)` has what is on this page and noth
 #: heading -> a line below it, and the package of its objects with their names
 SECTIONS: dict[str, tuple[str, Any, Sequence[str]]] = {
     "Run": ("", harness, ("plan", "run", "execute")),
-    "Read results": ("", harness, ("results", "Results", "compare", "table", "report")),
+    "Read results": ("", harness, ("results", "Results", "compare", "table", "figure", "report")),
     "Use a model": ("", harness, ("load_model", "SentenceModel", "evaluate", "plan_model")),
     "Data": ("", harness, ("to_fetch", "fetch", "overlaps", "UserError")),
     "Write a method": (

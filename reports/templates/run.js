@@ -93,3 +93,12 @@ function showRun(run) {
     part("origin", "Origin", command, pairs(run.facts), columns(run.machine), ...inputs, ...(run.log ? [log] : [])),
   );
 }
+
+// A link from another report, or one typed wrong.
+document.addEventListener("DOMContentLoaded", () => {
+  const main = document.getElementById("main");
+  if (main.querySelector("h1")) return;
+  document.title = "No such run – results";
+  const index = make("a", { href: "index.html" }, "All runs");
+  main.append(make("header", {}, make("h1", {}, "No such run"), make("p", { className: "lede" }, `This report has no run ${key ? `“${key}”` : "without a key"}. `, index)));
+});

@@ -546,6 +546,16 @@ def test_commands_and_tables_are_copied_with_and_without_a_clipboard(
     assert page.evaluate("window.fallback") == page.locator(".commands code").inner_text()
 
 
+def test_an_unknown_run_says_so(browser: Any, site: Path) -> None:
+    page = browser.new_page()
+    page.goto((site / "runs" / "run.html").as_uri() + "?nobody-0-0123")
+    assert page.locator("h1").inner_text() == "No such run"
+    assert "nobody-0-0123" in page.locator("main").inner_text()
+    page.get_by_role("link", name="All runs").click()
+    assert page.url.endswith("runs/index.html")
+    page.close()
+
+
 def test_the_theme_changes_and_is_remembered(watched: Watched) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     page = watched.open("index.html")
