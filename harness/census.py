@@ -124,7 +124,9 @@ class TextSurvey:
         """The number of texts that an earlier one equals."""
         import numpy as np
 
-        return self.count - len(np.unique(np.array(self._hashes)))
+        # sorted by numpy in a fraction of the time that its `unique` takes
+        hashes = np.sort(np.array(self._hashes))
+        return int(np.count_nonzero(hashes[1:] == hashes[:-1]))
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> TextSurvey:
