@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from harness.files import (
     read_regular,
     remove_leftovers,
     sealed,
+    temporary_beside,
     write_text,
 )
 
@@ -123,6 +125,26 @@ def keep_text(name: str, text: str) -> None:
         in_cache(str(path.parent), write)
     except UserError as error:
         _warn_once(str(error))
+
+
+def own_secret() -> str:
+    """A random text that stays the same for this user, from a file of the cache that nobody else
+    can read; empty where the cache cannot be written.
+    """
+    path = cache_folder() / "secret"
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = temporary_beside(path)
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            os.write(handle, secrets.token_hex(32).encode())
+            os.close(handle)
+            with suppress(FileExistsError):  # another process was faster
+                path.hardlink_to(temporary)
+            temporary.unlink()
+        return read_regular(path).decode()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 @cache

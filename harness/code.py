@@ -3,8 +3,9 @@
 The results of a plug-in depend on its files: the module that it registers, and what that imports of
 its own package, of modules beside it, and of other plug-ins. They are found by reading the import
 statements, so that they do not depend on what else a process has imported; a module imported by a
-computed name is not found. This project's own code has versions instead (`BACKEND_VERSION`,
-`Suite.version`).
+computed name is not found. Files of data in the packages of these modules count too, whatever reads
+them; files elsewhere, variables of the environment and the network cannot be known. This project's
+own code has versions instead (`BACKEND_VERSION`, `Suite.version`).
 
 Declarations of this project's classes are cached, so that a plan does not import torch:
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -35,10 +37,12 @@ from harness.caches import cache_folder
 from harness.errors import PlugInError, UserError
 from harness.files import DamagedError, note_in, read_regular, write_note
 from harness.registry import GROUPS, OWN, altered, errors_of, plugin_modules, target, targets
-from harness.sources import digest
+from harness.sources import digest, file_hash
 
 #: folders of installed packages, where neighbouring modules do not belong together
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
+#: ends of the names of files in a package that are no data
+_NO_DATA = (".py", ".pyi", ".pyc", *EXTENSION_SUFFIXES, "py.typed")
 #: packages whose declarations depend only on their own files
 _DECLARING: Final = ("harness", "harness_methods")
 #: number of cache files kept for earlier states of the code
@@ -61,8 +65,8 @@ def code_of(kind: str, name: str) -> str:
 
 
 def code_of_module(module: str) -> str:
-    """SHA-256 (hex) of a module with what it imports of its package, by content; empty for this
-    project's own.
+    """SHA-256 (hex) of a module with what it imports of its package and the data of that, by
+    content; empty for this project's own.
 
     Raises PlugInError if a file has changed since this process imported it, since the old code
     would run.
@@ -70,7 +74,26 @@ def code_of_module(module: str) -> str:
     top = module.partition(".")[0]
     if top in OWN or top in sys.stdlib_module_names:
         return ""
-    return digest(sorted((name, _content(name, path)) for name, path in _files(module).items()))
+    files = _files(module)
+    hashes = [(name, _content(name, path)) for name, path in files.items()]
+    for name, path in files.items():
+        if path.name == "__init__.py":
+            hashes += [(f"{name}/{data}", file_hash(file)) for data, file in _data_of(path.parent)]
+    return digest(sorted(hashes))
+
+
+def _data_of(package: Path) -> Iterator[tuple[str, Path]]:
+    """The files of data of a package: in its folder, and in folders that are no packages."""
+    for folder, subfolders, names in os.walk(package):
+        subfolders[:] = [
+            name
+            for name in subfolders
+            if not name.startswith((".", "__")) and not Path(folder, name, "__init__.py").is_file()
+        ]
+        for name in names:
+            if not name.startswith(".") and not name.endswith(_NO_DATA):
+                path = Path(folder, name)
+                yield path.relative_to(package).as_posix(), path
 
 
 def _files(module: str) -> dict[str, Path]:

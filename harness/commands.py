@@ -1,13 +1,17 @@
 """Commands for the runs of a folder of results, ready to copy on the machine that made the runs.
 
-RESULTS/.last-places/PROFILE.json records the places that the runs of a profile last used: the
-profile's file, the data root, and encoder folders. It is written when runs are executed, and
+RESULTS/.last-places/PROFILE.USER.json records the places that a user's runs of a profile last used:
+the profile's file, the data root, and encoder folders. It is written when runs are executed, and
 results are compared with the present content of these places. It stays on its machine: `results
 merge` leaves it out.
+
+A folder of results may come from somebody else, with notes that name any place. Each note is
+signed by a secret of its user, and only a user's own notes are read.
 """
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, partial
@@ -16,6 +20,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from harness.caches import own_secret
 from harness.command_line import DEFAULT_RESULTS, Option, harness_command
 from harness.errors import UserError
 from harness.files import DamagedError, note_in, read_within, write_note
@@ -27,6 +32,13 @@ from harness.store.files import NAMED, file_name
 
 #: an untrained encoder, with the two usual poolings
 UNTRAINED_VARIANTS = ("none[pooling=cls]", "none[pooling=mean]")
+
+
+class SignedPlaces(BaseModel):
+    """A note as it is stored: the places as JSON, and their signature."""
+
+    places: str
+    signature: str
 
 
 class LastPlaces(BaseModel):
@@ -42,11 +54,17 @@ class LastPlaces(BaseModel):
 
 
 def read_places(results: Path, profile: str) -> LastPlaces:
-    """Read the places noted for a profile that still exist; empty without a readable note."""
+    """Read the places that this user noted for a profile and that still exist; empty without a
+    readable note.
+    """
     with suppress(OSError, DamagedError, ValidationError, ValueError):
-        noted = LastPlaces.model_validate(
+        note = SignedPlaces.model_validate(
             note_in(read_within(results, _places_file(results, profile)))
         )
+        if not own_secret() or not hmac.compare_digest(note.signature, _sign(note.places)):
+            return LastPlaces()
+
+        noted = LastPlaces.model_validate_json(note.places)
         return LastPlaces(
             profile=noted.profile if Path(noted.profile).is_file() else "",
             data_root=noted.data_root if Path(noted.data_root).is_dir() else "",
@@ -65,13 +83,20 @@ def note_places(results: Path, profile: str, places: LastPlaces) -> None:
     """
     before = read_places(results, profile)
     after = places.model_copy(update={"encoders": before.encoders | places.encoders})
-    if after != before:
+    if after != before and own_secret():
+        places = after.model_dump_json()
+        note = SignedPlaces(places=places, signature=_sign(places))
         with suppress(OSError):
-            write_note(_places_file(results, profile), after.model_dump())
+            write_note(_places_file(results, profile), note.model_dump(), results)
 
 
 def _places_file(results: Path, profile: str) -> Path:
-    return results / ".last-places" / f"{file_name(profile)}.json"
+    user = _sign("user")[:8]
+    return results / ".last-places" / f"{file_name(profile)}.{user}.json"
+
+
+def _sign(text: str) -> str:
+    return hmac.new(own_secret().encode(), text.encode(), "sha256").hexdigest()
 
 
 def no_results(results: Path, problems: Sequence[str], profile: str | None = None) -> UserError:

@@ -7,6 +7,9 @@ records of training and facts on cached files are notes. A folder has the hashes
 
 Hashes detect accidents: truncated files, changed bytes, files mixed up. They are not signatures,
 since anyone who edits a file can recompute its hash.
+
+Functions that take a folder `within` follow no link below it (`harness.within`); without one they
+follow links, as in the data, the caches and the exports of a user.
 """
 
 from __future__ import annotations
@@ -19,17 +22,18 @@ import os
 import re
 import shutil
 import stat
-import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, TextIO
 
 from harness.errors import UserError, first_line
 from harness.formatting import LONGEST_NAME
+from harness.within import door, folder_of, refuse_links
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +47,9 @@ ASIDE: Final = ".damaged"
 #: size in bytes up to which a file of a results folder is read; the largest one that a run has
 #: written had 2 MB
 LARGEST: Final = 3 * 10**7
+
+#: bytes to which any archive may unpack, and how many times its own size a larger one may
+UNPACKED_BYTES, UNPACKED_TIMES = 10**7, 100
 
 _SEAL = re.compile(rb',"digest":"([0-9a-f]{64})"\}\s*\Z')
 
@@ -61,34 +68,22 @@ def expand(path: str | os.PathLike[str]) -> Path:
         ) from error
 
 
-def open_regular(path: Path) -> BufferedReader:
+def open_regular(path: Path, within: Path | None = None) -> BufferedReader:
     """Open a file for reading bytes. Raises OSError, also if it is not a regular file."""
-    return open(path, "rb", opener=_open)
+    return open(path, "rb", opener=door(within))
 
 
-def read_regular(path: Path) -> bytes:
+def read_regular(path: Path, within: Path | None = None) -> bytes:
     """The content of a file. Raises OSError, also if it is not a regular file."""
-    with open_regular(path) as stream:
+    with open_regular(path, within) as stream:
         return stream.read()
 
 
 def open_within(folder: Path, path: Path, most: int = LARGEST) -> BufferedReader:
     """Open a file below a folder that others may have filled. Raises OSError, also for links, or
     above `most` bytes.
-
-    Only folders of the two topmost levels may be links: users put profiles and runs' work on other
-    disks.
     """
-    below = (
-        path.parents[: len(path.parts) - len(folder.parts) - 1] if folder in path.parents else ()
-    )
-    if any(each.is_symlink() for each in (path, *below[:-2])):
-        raise OSError(
-            errno.ELOOP,
-            "it is a link, or in a linked folder, and links are not followed",
-            str(path),
-        )
-    stream = open_regular(path)
+    stream = open_regular(path, folder)
     if os.fstat(stream.fileno()).st_size > most:
         stream.close()
         raise OSError(errno.EFBIG, f"it has more than {most / 1e6:.0f} MB", str(path))
@@ -101,119 +96,146 @@ def read_within(folder: Path, path: Path) -> bytes:
         return stream.read(LARGEST)
 
 
-def _open(path: str, flags: int) -> int:
-    handle = os.open(
-        path, flags | getattr(os, "O_NONBLOCK", 0)
-    )  # otherwise opening a pipe would wait for its writer
-    kind = os.fstat(handle).st_mode
-    if not stat.S_ISREG(kind):
-        os.close(handle)
-        if stat.S_ISDIR(kind):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", path)
-    return handle
+def check_unpacked(archive: Path, size: int) -> None:
+    """Raise UserError if an archive unpacks to far more bytes than data of its size do."""
+    most = UNPACKED_BYTES + UNPACKED_TIMES * archive.stat().st_size
+    if size > most:
+        raise UserError(
+            f"{archive} unpacks to more than {most / 1e6:.0f} MB, over {UNPACKED_TIMES} times its "
+            "size; nothing of it is used; download it again from its publisher"
+        )
 
 
-def write_text(path: Path, text: str) -> None:
+def open_to_append(path: Path, within: Path | None = None) -> TextIO:
+    """Open a text file to add lines to its end; it and its folder are made if missing. Raises
+    OSError, also if it is not a regular file.
+    """
+    with folder_of(path, within, make=True):
+        return open(path, "a", encoding="utf-8", errors="backslashreplace", opener=door(within))
+
+
+def write_text(path: Path, text: str, within: Path | None = None) -> None:
     """Write a UTF-8 text file; it never exists half-written."""
-    write_bytes(path, text.encode())
+    write_bytes(path, text.encode(), within)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes, within: Path | None = None) -> None:
     """Write a file under a temporary name, flush it to disk and rename it."""
-    with replaced(path) as stream:
+    with replaced(path, within) as stream:
         stream.write(content)
 
 
 @contextmanager
-def replaced(path: Path) -> Iterator[BinaryIO]:
+def replaced(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
     """Yield a stream to a temporary file: if the block succeeds, it is flushed and replaces `path`,
     else removed.
 
     The new name is flushed too, so that files it supersedes can be removed safely afterwards.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_beside(path)
+    with folder_of(path, within, make=True) as folder:
+        try:
+            with open(temporary, "xb", opener=partial(_create_in, folder)) as stream:
+                yield stream
+                stream.flush()
+                flush(stream.fileno())
+            os.replace(temporary.name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):  # for example, the folder was removed meanwhile
+                os.unlink(temporary.name, dir_fd=folder)
+            raise
+        flush(folder)
+
+
+def _create_in(folder: int, path: str, flags: int) -> int:
+    """Create a file in an open folder. Raises OSError with the whole path."""
     try:
-        with temporary.open("wb") as stream:
-            yield stream
-            stream.flush()
-            flush(stream.fileno())
-        temporary.replace(path)
-    except BaseException:
-        with suppress(OSError):  # for example, the folder was removed meanwhile
-            temporary.unlink(missing_ok=True)
-        raise
-    _flush_names(path.parent)
-
-
-def own_mark() -> str:
-    """What tells the temporary names of this thread from those of others."""
-    return f"{os.getpid()}-{threading.get_native_id()}"
+        return os.open(Path(path).name, flags | os.O_NOFOLLOW, 0o666, dir_fd=folder)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
 
 
 def temporary_beside(path: Path) -> Path:
-    """A hidden temporary name in the folder of `path`, unique to this thread, to be renamed to
-    `path`.
+    """A new hidden temporary name in the folder of `path`, to be renamed to `path`.
+
+    It is drawn at random: processes of two machines or containers may have the same id.
     """
-    mine = f"{own_mark()}.tmp"
-    name = f".{path.name}.{mine}"
-    return path.with_name(
-        name if len(name.encode()) <= LONGEST_NAME else f".{text_hash(path.name)[:32]}.{mine}"
-    )
+    ending = f"{uuid.uuid4().hex[:16]}.tmp"
+    name = f".{path.name}.{ending}"
+    if len(name.encode()) > LONGEST_NAME:
+        name = f".{text_hash(path.name)[:32]}.{ending}"
+    return path.with_name(name)
 
 
 def fill_folder(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Make a folder, fill it by calling `fill(folder)`, and flush its files to disk; remove it if
-    that fails.
+    """Make a folder, fill it by calling `fill(folder)`, and flush it to disk; remove it if that
+    fails.
 
     Raises FileExistsError if the folder exists, and leaves it unchanged.
     """
     folder.mkdir(parents=True)
     try:
         fill(folder)
-        _flush_files(folder)
+        _flush_all(folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-def move(path: Path, target: Path) -> None:
+def rename(path: Path, name: str, within: Path | None = None) -> None:
+    """Rename a file or folder in its folder, in place of a file of that name, and flush the folder.
+    Raises OSError.
+    """
+    with folder_of(path, within) as folder:
+        os.replace(path.name, name, src_dir_fd=folder, dst_dir_fd=folder)
+        flush(folder)
+
+
+def move(path: Path, target: Path, within: Path | None = None) -> None:
     """Move a file or folder in place of `target`, to another disk too. Raises OSError, with `path`
-    as it was.
+    as it was; where both are below `within`, also for a link anywhere.
 
     To another disk it is copied whole before it goes, so that a kill at any moment leaves one of
     both complete.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
+    if within is not None:
+        refuse_links(within, path)
+    with (
+        folder_of(path, within) as source_folder,
+        folder_of(target, within, make=True) as target_folder,
+    ):
+        try:
+            os.replace(path.name, target.name, src_dir_fd=source_folder, dst_dir_fd=target_folder)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise OSError(error.errno, error.strerror, str(path), None, str(target)) from error
+            _copy_whole(path, target)
+            moved = temporary_beside(path)
+            os.replace(path.name, moved.name, src_dir_fd=source_folder, dst_dir_fd=source_folder)
+            remove(moved, within)
+        flush(target_folder)
+        flush(source_folder)
+
+
+def _copy_whole(path: Path, target: Path) -> None:
+    """Copy a file, a link or a folder to another disk, in place of `target`."""
+    copied = temporary_beside(target)
     try:
-        path.replace(target)
-        return
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-    copied, gone = temporary_beside(target), temporary_beside(path)
-    try:
-        for each in (path, *path.rglob("*")):
-            is_folder, into = (
-                each.is_dir() and not each.is_symlink(),
-                copied / each.relative_to(path),
-            )
-            into.mkdir() if is_folder else shutil.copy2(each, into, follow_symlinks=False)
-        _flush_files(copied)
+        if path.is_dir() and not path.is_symlink():
+            shutil.copytree(path, copied, symlinks=True)
+        else:
+            shutil.copy2(path, copied, follow_symlinks=False)
+        _flush_all(copied)
         remove(target)
         copied.replace(target)
     except BaseException:
         with suppress(OSError):
             remove(copied)
         raise
-    _flush_names(target.parent)
-    path.replace(gone)
-    remove(gone)
 
 
 def flush(handle: int) -> None:
-    """Flush an open file to disk, where its file system can do that. Raises OSError."""
+    """Flush an open file or folder to disk, where its file system can do that. Raises OSError."""
     try:
         os.fsync(handle)
     except OSError as error:
@@ -221,19 +243,31 @@ def flush(handle: int) -> None:
             raise
 
 
-def _flush_files(path: Path) -> None:
-    for each in (path, *path.rglob("*")):
-        if each.is_file():
-            with each.open("rb") as stream:
-                flush(stream.fileno())
+def _flush_all(path: Path) -> None:
+    """Flush a file, or all files and folders of a folder."""
+    for part in (path, *path.rglob("*")):
+        if part.is_symlink() or not (part.is_file() or part.is_dir()):
+            continue
+        handle = os.open(part, os.O_RDONLY)
+        try:
+            flush(handle)
+        finally:
+            os.close(handle)
 
 
-def remove(path: Path) -> None:
+def remove(path: Path, within: Path | None = None) -> None:
     """Remove a file, a link or a folder with its content, if it exists. Raises OSError."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    try:
+        with folder_of(path, within) as folder:
+            kind = os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode
+            if stat.S_ISDIR(kind):
+                shutil.rmtree(path.name, dir_fd=folder)
+            else:
+                os.unlink(path.name, dir_fd=folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def remove_leftovers(folder: Path, pattern: str = ".*.tmp", older_than_s: float = 0.0) -> None:
@@ -245,15 +279,6 @@ def remove_leftovers(folder: Path, pattern: str = ".*.tmp", older_than_s: float 
             with suppress(OSError):
                 if time.time() - path.lstat().st_mtime >= older_than_s:
                     remove(path)
-
-
-def _flush_names(folder: Path) -> None:
-    with suppress(OSError):  # the file system cannot flush folders
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def sealed(text: str) -> str:
@@ -277,38 +302,40 @@ def unsealed(content: bytes) -> bytes:
     return body + b"}"
 
 
-def write_note(path: Path, values: Mapping[str, Any]) -> None:
+def write_note(path: Path, values: Mapping[str, Any], within: Path | None = None) -> None:
     """Write a JSON object with its digest; the file never exists half-written."""
-    write_text(path, sealed(json.dumps(values)))
+    write_text(path, sealed(json.dumps(values)), within)
 
 
-def read_note(path: Path, then: str) -> dict[str, Any] | None:
+def read_note(path: Path, then: str, within: Path | None = None) -> dict[str, Any] | None:
     """Read a note of `write_note`; None if there is none, or if it is damaged and was put aside."""
     try:
-        return note_in(read_regular(path))
+        return note_in(read_regular(path, within))
     except FileNotFoundError:
         return None
     except (DamagedError, OSError) as error:
-        put_aside(path, error, then)
+        put_aside(path, error, then, within)
         return None
 
 
-def read_note_on(note: Path, files: Mapping[str, Path], then: str) -> dict[str, Any] | None:
+def read_note_on(
+    note: Path, files: Mapping[str, Path], then: str, within: Path | None = None
+) -> dict[str, Any] | None:
     """Read a note that holds the hash of each file under its key in `files`, '' for no file.
 
     None if there is no note, or if the note or a file has changed: it is put aside, with `then` in
     the warning.
     """
-    noted = read_note(note, then)
+    noted = read_note(note, then, within)
     if noted is None:
         return None
     for member, path in files.items():
         try:
             if expected := noted.get(member, "unknown"):
-                check_file(path, expected)
+                check_file(path, expected, within)
         except DamagedError as error:
-            put_aside(path, error, then)
-            note.unlink()
+            put_aside(path, error, then, within)
+            remove(note, within)
             return None
     return noted
 
@@ -338,31 +365,34 @@ def note_in(content: bytes) -> dict[str, Any]:
     return values
 
 
-def content_hash(path: Path) -> str:
+#: hashes of files by what changes with their bytes: device, inode, size and both times
+_HASHES: dict[tuple[int, ...], str] = {}
+
+
+def content_hash(path: Path, within: Path | None = None) -> str:
     """SHA-256 (hex) of a file's bytes, read once per process unless its size or time changes.
     Raises OSError.
 
     Unlike `harness.sources.file_hash`, each process reads the bytes, so changes that keep size and
     time are noticed.
     """
-    stat = path.stat()
-    return _hashed(path.resolve(), stat.st_size, stat.st_mtime_ns + stat.st_ctime_ns, stat.st_ino)
+    with open_regular(path, within) as stream:
+        status = os.fstat(stream.fileno())
+        times = status.st_mtime_ns, status.st_ctime_ns
+        key = (status.st_dev, status.st_ino, status.st_size, *times)
+        if key not in _HASHES:
+            _HASHES[key] = hashlib.file_digest(stream, "sha256").hexdigest()
+        return _HASHES[key]
 
 
-def check_file(path: Path, expected: str) -> None:
+def check_file(path: Path, expected: str, within: Path | None = None) -> None:
     """Raise DamagedError if a file does not have this hash."""
     try:
-        actual = content_hash(path)
+        actual = content_hash(path, within)
     except OSError as error:
         raise DamagedError(f"it cannot be read: {first_line(error)}") from error
     if actual != expected:
         raise DamagedError("it has changed since it was written")
-
-
-@cache
-def _hashed(path: Path, size: int, mtime: int, inode: int) -> str:
-    with open_regular(path) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def seal_folder(folder: Path) -> None:
@@ -379,7 +409,7 @@ def check_folder(folder: Path) -> None:
     file.
     """
     try:
-        *lines, last = read_regular(folder / CHECKSUMS).decode().splitlines(keepends=True)
+        *lines, last = read_regular(folder / CHECKSUMS, folder).decode().splitlines(keepends=True)
     except (OSError, ValueError) as error:
         raise DamagedError(f"{CHECKSUMS} cannot be read: {first_line(error)}") from error
     if last != f"# {text_hash(''.join(lines))}\n":
@@ -387,12 +417,12 @@ def check_folder(folder: Path) -> None:
     for line in lines:
         expected, _, name = line.rstrip("\n").partition("  ")
         try:
-            check_file(folder / name, expected)
+            check_file(folder / name, expected, folder)
         except DamagedError as error:
             raise DamagedError(f"{name}: {error}") from error
 
 
-def put_aside(path: Path, why: object, then: str) -> None:
+def put_aside(path: Path, why: object, then: str, within: Path | None = None) -> None:
     """Rename a file or a folder to NAME.damaged, in place of an earlier one, and warn in one line.
 
     `then` describes the consequence. If renaming fails, the file is left for its next writer to
@@ -400,8 +430,8 @@ def put_aside(path: Path, why: object, then: str) -> None:
     """
     aside = path.with_name(path.name + ASIDE)
     try:
-        remove(aside)
-        path.rename(aside)
+        remove(aside, within)
+        rename(path, aside.name, within)
     except OSError as error:
         log.warning(
             "%s is damaged (%s) and cannot be renamed (%s); %s", path, why, error.strerror, then

@@ -15,6 +15,7 @@ from pathlib import Path
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from harness.errors import UserError
+from harness.within import refuse_links
 
 log = logging.getLogger(__name__)
 
@@ -25,12 +26,13 @@ READ_ONLY = (errno.EROFS, errno.EACCES)
 
 
 @contextmanager
-def try_lock(path: Path) -> Iterator[bool]:
+def try_lock(path: Path, within: Path | None = None) -> Iterator[bool]:
     """Try to hold a lock file; yields False at once if another process holds it.
 
-    Raises UserError where there are no locks.
+    Below the folder `within` no link is followed. Raises UserError where there are no locks,
+    OSError for a link.
     """
-    held = _acquired(path, wait=False)
+    held = _acquired(path, within, wait=False)
     if held is None:
         yield False
         return
@@ -39,13 +41,19 @@ def try_lock(path: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def locked(path: Path, what: object, say: Callable[[str], None] = log.info) -> Iterator[None]:
+def locked(
+    path: Path,
+    what: object,
+    say: Callable[[str], None] = log.info,
+    within: Path | None = None,
+) -> Iterator[None]:
     """Hold a lock file, waiting (and calling `say`) while another process holds it.
 
-    A read-only location is used without a lock. Raises UserError where there are no locks.
+    Below the folder `within` no link is followed. A read-only location is used without a lock.
+    Raises UserError where there are no locks.
     """
     try:
-        held = _acquired(path, wait=False)
+        held = _acquired(path, within, wait=False)
     except OSError as error:
         if error.errno not in READ_ONLY:
             raise
@@ -53,7 +61,7 @@ def locked(path: Path, what: object, say: Callable[[str], None] = log.info) -> I
         return
     if held is None:
         say(f"{what}: in use elsewhere; waiting")
-        held = _acquired(path, wait=True)
+        held = _acquired(path, within, wait=True)
     assert held is not None
     with held:
         yield
@@ -75,7 +83,11 @@ def is_held(path: Path) -> bool:
     return False
 
 
-def _acquired(path: Path, *, wait: bool) -> AcquireReturnProxy[FileLock] | None:
+def _acquired(
+    path: Path, within: Path | None, *, wait: bool
+) -> AcquireReturnProxy[FileLock] | None:
+    if within is not None:
+        refuse_links(within, path)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         return FileLock(path, fallback_to_soft=False).acquire(timeout=-1 if wait else 0)

@@ -87,7 +87,7 @@ def toml_content(path: Path, what: str, given: Collection[str] = ()) -> dict[str
         raise UserError(
             f"the {what} {path} is not UTF-8 text: {error}; save it as UTF-8"
         ) from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # of its grammar, or a number of thousands of digits
         raise UserError(
             f"the {what} {path} is not valid TOML: {error}; correct that line"
         ) from error

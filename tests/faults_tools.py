@@ -92,10 +92,10 @@ def files_up_to(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder by its path."""
+def contents(folder: Path, *, links: bool = True) -> dict[str, bytes]:
+    """Every file below a folder by its path; with `links`, what these point to as well."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file()
+        if path.is_file() and (links or not path.is_symlink())
     }

@@ -3,9 +3,9 @@ state in a folder.
 
 It takes job arrays with a width and `afterany`, runs their batch scripts in processes of this
 machine, sends signals and queues jobs again. A test steers it by files in the folder: `hold` keeps
-jobs in the queue, `refuse` holds what sbatch answers, and `meets-TASK` what a job meets, once:
-NOTICE of its time limit (USR2), or its end by TERM and KILL, GRACE_S apart, after which it is
-queued again (PREEMPTED) or over (TIMEOUT).
+jobs in the queue, `held-JOB` holds the reason why a job waits, `refuse` holds what sbatch answers,
+and `meets-TASK` what a job meets, once: NOTICE of its time limit (USR2), or its end by TERM and
+KILL, GRACE_S apart, after which it is queued again (PREEMPTED) or over (TIMEOUT).
 """
 
 from __future__ import annotations
@@ -171,8 +171,15 @@ def scancel(*words: str) -> None:
 
 def squeue(*words: str) -> None:
     for path in sorted((PLACE / "states").glob("*[0-9]")):
-        word = state(path.name)
-        say(f"{path.name}|{word}|{'Priority' if word == 'PENDING' else 'None'}|node1|0:07")
+        word, array = state(path.name), path.name.partition("_")[0]
+        text = (PLACE / f"{array}.sh").read_text()
+        about = dict(re.findall(r"^#SBATCH --([\w-]+)=(\S+)$", text, re.M))
+        held = PLACE / f"held-{array}"
+        reason = "None"
+        if word == "PENDING":
+            waits = "Dependency" if "dependency" in about else "Priority"
+            reason = held.read_text() if held.is_file() else waits
+        say(f"{path.name}|{word}|{reason}|node1|0:07|{about.get('job-name', '')}")
 
 
 def sacct(*words: str) -> None:

@@ -21,6 +21,7 @@ SHARED = (
         "metrics",
         "formatting",
         "processors",
+        "within",
         "locks",
         "registry",
     ),

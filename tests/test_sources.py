@@ -56,12 +56,15 @@ def test_a_failed_write_leaves_the_old_file(
 ) -> None:
     path = tmp_path / "folder" / "note.txt"
     write_text(path, "old")
-    monkeypatch.setattr(
-        Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError("no space"))
-    )
+
+    def refused(*names: str, **folders: int) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr("os.replace", refused)
     with pytest.raises(OSError, match="no space"):
         write_text(path, "new")
     assert path.read_text() == "old"
+    assert [file.name for file in path.parent.iterdir()] == ["note.txt"]
 
 
 def test_the_data_root_is_the_option_then_the_variable(

@@ -35,7 +35,7 @@ it with any program.
 | `tunings/DIGEST.json` | a tuning: its methods, their trials and their values; of a search, sampler and place |
 | `.work/FINGERPRINT/` | the best model of a run, and checkpoints while it is in progress |
 | `.superseded/` | old results that `harness run --redo` or `results drop` moved away, each a folder of results |
-| `.last-places/PROFILE.json` | where its runs were last found here: profile file, data root, encoder folders |
+| `.last-places/PROFILE.USER.json` | where a user's runs found profile, data and encoders |
 | `.cache/`, `.locks/` | expendable: an index of all results, and locks of runs in progress |
 
 **What can be relied on.** A file appears complete under its name, or not at all. Stored scores never change: a new
@@ -89,10 +89,12 @@ _MEANINGS = {
     "losses": "loss terms during training",
     "train_seconds": "wall time of the training",
     "peak_memory_mb": "most memory in use, in MB: of the GPU, or of the process",
-    "hardware": "device, processor, cores and threads",
-    "packages": "versions of Python and of the packages that can change numbers",
-    "revision": "git commit of the harness, where it is known",
-    "started": "when training began, ISO 8601 in UTC",
+    "hardware": "device, processor, cores and threads; in a result, those of the last session",
+    "sessions": "the processes that made it, the first one first; empty in files of schema 5 and before",
+    "host": "name of the machine",
+    "packages": "versions of Python and of the packages that can change numbers; in a result, of the last session",
+    "revision": "git commit of the harness, where it is known; in a result, of the last session",
+    "started": "when it began, in a result with its first session; ISO 8601 in UTC",
     "identity": "the values that the fingerprint was made of, so that two runs can be compared",
     "trial": "what a trial of the encoder found before the run; null in older files",
     "rows": "how batches pass the encoder: `packed`, `padded`, or `equal lengths` where padding changes vectors",

@@ -191,6 +191,9 @@ def _show_run(result: Result) -> None:
     )
     for census in result.inputs:
         echo(f"input: {census.line}")
+    for session in result.sessions if len(result.sessions) > 1 else ():
+        device = session.hardware.get("accelerator", session.hardware.get("processor", ""))
+        echo(f"session: {session.started} on {session.host}, {device}, {session.revision or ''}")
     for line in result.all_warnings:
         echo(f"warning: {line}")
 

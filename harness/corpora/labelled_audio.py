@@ -26,7 +26,7 @@ from harness.datafiles import TablePart, account_for_columns, label_remarks, rea
 from harness.encoders.features import Ragged, cached_ragged
 from harness.encoders.media import WINDOW_MS, energies, filterbank, masked, mixed, padded
 from harness.errors import RESTORE, UserError
-from harness.files import open_regular
+from harness.files import check_unpacked, open_regular
 from harness.formatting import first_of
 from harness.locks import locked
 from harness.sources import (
@@ -148,7 +148,10 @@ def _unpacked(path: Path, names: Sequence[str]) -> list[Path]:
 def _unpack(path: Path, files: Mapping[str, str], folder: Path) -> None:
     try:
         with tarfile.open(path) as archive:
+            size = 0
             for member in archive:
+                size += member.size
+                check_unpacked(path, size)
                 short = member.name.rpartition("/")[2]
                 known = next(
                     (name for name in (member.name.removeprefix("./"), short) if name in files),

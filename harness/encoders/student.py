@@ -442,9 +442,9 @@ class Student(nn.Module):
         """Write the encoder and its tokenizer as a folder that AutoModel and sentence-transformers
         load.
 
-        The head becomes the model's pooler: the same layer and tanh. Only AutoModel loads a folder
-        with a pooling that sentence-transformers does not have. Raises UserError for a pooling that
-        needs a head where there is none.
+        Its bytes do not depend on what was encoded before. The head becomes the model's pooler: the
+        same layer and tanh. Only AutoModel loads a folder with a pooling that sentence-transformers
+        does not have. Raises UserError for a pooling that needs a head where there is none.
         """
         head = {
             name.rpartition(".")[2]: value
@@ -457,6 +457,10 @@ class Student(nn.Module):
         # transformers 5 would write the weight names of the original file, such as `gamma` of the
         # first BERT
         self.model.save_pretrained(str(folder), state_dict=state, save_original_format=False)  # type: ignore[operator]
+        # a fast tokenizer would save how its last caller cut and padded
+        if (fast := getattr(self.tokenizer, "backend_tokenizer", None)) is not None:
+            fast.no_truncation()
+            fast.no_padding()
         self.tokenizer.save_pretrained(str(folder))
         write_modules(folder, self.pooling, self.width, self.longest, head)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.errors import UserError, first_line
 from harness.fetching.entries import Entry
-from harness.files import remove
+from harness.files import check_unpacked, remove
 
 #: file of an origin -> paths of its files, or of the folder that replaces it in an import
 Got = Mapping[str, Sequence[Path]]
@@ -50,9 +50,10 @@ def only(entry: Entry, got: Got, file: str) -> Path:
 def unpack(archive: Path, target: Path) -> None:
     """Unpack an untrusted zip or tar archive (plain, gzip, bzip2, xz) into a new folder.
 
-    Raises UserError for a damaged archive, a member outside the folder, a link or a device.
+    Raises UserError for a damaged archive, one that unpacks to far more than its size, a member
+    outside the folder, a link or a device.
     """
-    files = set[str]()
+    files, size = set[str](), 0
 
     def check(name: str, *, is_file: bool, is_folder: bool) -> None:
         flaws = {
@@ -71,6 +72,9 @@ def unpack(archive: Path, target: Path) -> None:
 
     def checked(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
         check(member.name, is_file=member.isfile(), is_folder=member.isdir())
+        nonlocal size
+        size += member.size
+        check_unpacked(archive, size)
         return tarfile.data_filter(member, folder)
 
     try:
@@ -82,6 +86,7 @@ def unpack(archive: Path, target: Path) -> None:
             for item in packed.infolist():
                 odd = stat.S_IFMT(item.external_attr >> 16) not in _PLAIN
                 check(item.filename, is_file=not (odd or item.is_dir()), is_folder=item.is_dir())
+            check_unpacked(archive, sum(item.file_size for item in packed.infolist()))
             packed.extractall(target)
     except (*_DAMAGED, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (None, *_IN_THE_WAY):

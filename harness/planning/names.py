@@ -32,7 +32,7 @@ from harness.spec import (
 )
 from harness.store import Result, Store, find_results, frames_of
 from harness.store.files import is_named, several
-from harness.store.folder import BEST
+from harness.store.folder import BEST, refuse_linked
 
 
 def find_run(store: Store, text: str, profile: str | None = None) -> list[Result]:
@@ -81,6 +81,7 @@ def best_model(result: Result, store: Store) -> Path:
             f"the weights of {key} are not in {store.root / '.work'}; train the run again in another folder with "
             f"`{again}` and use that folder"
         )
+    refuse_linked(store, best)
     try:
         check_folder(best)
     except DamagedError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -127,6 +128,22 @@ GPU_FILES = ("/dev/nvidiactl", "/dev/nvmap", "/dev/kfd", "/dev/dxg")
 
 #: Prefixes of the environment variables that processes on other nodes get from the driver.
 SHARED_VARIABLES = ("HARNESS_", "HF_", "OMP_", "MKL_", "TOKENIZERS_")
+#: Last words of the names of variables with secrets, which are passed to no other node: batch
+#: scripts and the logs of clusters can be read by others.
+SECRETS = ("TOKEN", "KEY", "SECRET", "PASSWORD", "CREDENTIALS")
+#: a value with a name or password before its host
+_SECRET_ADDRESS = re.compile(r"://[^/@]*@")
+
+
+def shared_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a driver that processes on other nodes get, in order; none has a secret."""
+    shared = {}
+    for name, value in sorted(environment.items()):
+        is_secret = name.rpartition("_")[2] in SECRETS or _SECRET_ADDRESS.search(value)
+        if name.startswith(SHARED_VARIABLES) and not is_secret:
+            shared[name] = value
+    return shared
+
 
 PACKAGES = (
     "sentence-harness",

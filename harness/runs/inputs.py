@@ -30,6 +30,7 @@ from harness.seeds import generator
 from harness.setting import kept_rows
 from harness.spec import MEDIA, FeatureKind, Stream
 from harness.store import Store
+from harness.store.folder import refuse_linked
 from harness.training.folder import TrainingFolder
 from harness.training.streams import Subset, TrainingData
 
@@ -101,13 +102,19 @@ def _models(experiment: Experiment, device: torch.device, folders: Folders) -> d
 
 
 def teacher_folders(experiment: Experiment, store: Store) -> Folders:
-    """The model folders of the runs that are a run's teachers, trained or not, by fingerprint."""
-    return {
-        teacher.fingerprint: TrainingFolder(store.work(teacher.fingerprint)).best
-        if teacher.resolved.trains
-        else teacher.encoder.source.path()
-        for teacher in experiment.teachers
-    }
+    """The model folders of the runs that are a run's teachers, trained or not, by fingerprint.
+
+    Raises UserError for a link in the work folder of one.
+    """
+    folders = {}
+    for teacher in experiment.teachers:
+        if teacher.resolved.trains:
+            work = store.work(teacher.fingerprint)
+            refuse_linked(store, work)
+            folders[teacher.fingerprint] = TrainingFolder(work).best
+        else:
+            folders[teacher.fingerprint] = teacher.encoder.source.path()
+    return folders
 
 
 def training_data(

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.events import Event, Stage
+from harness.files import open_to_append, read_regular
 from harness.formatting import visible
 
 #: The fraction of the training time above which waiting for images or recordings is logged.
@@ -37,17 +38,24 @@ class RunLog(logging.Handler):
     of a killed run is continued.
     """
 
-    def __init__(self, path: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self,
+        path: Path,
+        within: Path | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Below the folder `within` no link is followed."""
         super().__init__(logging.WARNING)
-        self.path, self.now = path, now
+        self.path, self.within, self.now = path, within, now
         self._pending: Stage | None = None
         self._trains = False
         self._warnings = 0
 
     def __enter__(self) -> RunLog:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        existing = self.path.read_bytes() if self.path.is_file() else b""
-        self._stream = self.path.open("a", encoding="utf-8", errors="backslashreplace")
+        existing = b""
+        with suppress(FileNotFoundError):
+            existing = read_regular(self.path, self.within)
+        self._stream = open_to_append(self.path, self.within)
         if existing and not existing.endswith(b"\n"):
             self._stream.write("\n")
         logging.getLogger().addHandler(self)

@@ -23,7 +23,7 @@ from harness.profiles import load_profile, shipped_profiles
 from harness.registry import names
 from harness.runs.export import check_new, write_whole
 from harness.store import Evaluation, Result, Store
-from harness.store.folder import SCORED_BY_MTEB
+from harness.store.folder import SCORED_BY_MTEB, refuse_linked
 
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
@@ -129,6 +129,7 @@ def _task_result(task: str, evaluation: Evaluation, result: Result, store: Store
     kept = (
         store.work(result.fingerprint) / SCORED_BY_MTEB / evaluation.protocol.data[:12] / "results"
     )
+    refuse_linked(store, kept)
     paths = sorted(kept.glob(f"*/*/{task}.json"))
     if not paths:
         raise UserError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 from harness.census import InputCensus
 from harness.events import Event, listening, tell
 from harness.planning.census import census_of_tasks, merge_censuses
@@ -23,9 +25,9 @@ from harness.store import (
     Store,
     TeacherUse,
 )
-from harness.store.folder import commit
+from harness.store.folder import commit, note_session
 from harness.store.logs import running_log
-from harness.store.schema import GradientPoint
+from harness.store.schema import GradientPoint, Session
 
 
 def run_one(
@@ -39,26 +41,34 @@ def run_one(
 
     Raises UserError for missing or wrong inputs, TrainingError where training cannot continue.
     """
-    started, folder = now(), store.work(run.fingerprint)
-    with RunLog(running_log(store, run.fingerprint)) as log, listening(run.key, log):
+    folder = store.work(run.fingerprint)
+    session = Session(
+        started=now(),
+        host=socket.gethostname(),
+        hardware=dict(seat.hardware(chunk)),
+        packages=package_versions(),
+        revision=revision(),
+    )
+    sessions = note_session(store, run.fingerprint, session)
+    with RunLog(running_log(store, run.fingerprint), store.root) as log, listening(run.key, log):
         tell(Event("start", device=seat.device))
         inputs = load_inputs(run, inventory, seat, teacher_folders(run.experiment, store))
         trained = train(run.experiment, inputs, folder, chunk)
         scores = evaluate(run, inventory, inputs, trained, store)
         log.write("done")
-    return commit(store, result_of(run, inventory, seat, chunk, trained, scores, started), log.path)
+    return commit(store, result_of(run, inventory, seat, trained, scores, sessions), log.path)
 
 
 def result_of(
     run: PlannedRun,
     inventory: Inventory,
     seat: Seat,
-    chunk: int | None,
     trained: Trained,
     scores: list[Evaluation],
-    started: str,
+    sessions: list[Session],
 ) -> Result:
-    """The record of a finished run: its scores, and what made them."""
+    """The record of a finished run: its scores, and what made them in which sessions."""
+    last = sessions[-1]
     resolved, record, profile = run.resolved, trained.record, inventory.profile
     features = run.experiment.features
     return Result(
@@ -90,10 +100,10 @@ def result_of(
         losses=LossCurves(steps=record.loss_steps, terms=record.losses),
         train_seconds=record.seconds,
         peak_memory_mb=peak_memory_mb(seat.device),
-        hardware=dict(seat.hardware(chunk)),
-        packages=package_versions(),
-        revision=revision(),
-        started=started,
+        hardware=last.hardware,
+        packages=last.packages,
+        revision=last.revision,
+        started=sessions[0].started,
         finished=now(),
         warnings=list(trained.warnings),
         identity=run.experiment.identity,
@@ -106,6 +116,7 @@ def result_of(
         budget=trained.budget,
         mixing=trained.mixing,
         inputs=_census(run, inventory),
+        sessions=sessions,
         trial=EncoderTrial(
             **{name: getattr(trained.student.found, name) for name in EncoderTrial.model_fields}
         ),

@@ -16,6 +16,7 @@ from harness.planning.experiments import Experiment
 from harness.runs.inputs import Heads, Inputs, teacher_folders, training_inputs
 from harness.spec import MEDIA, Stream
 from harness.store import BatchMixing, Store
+from harness.store.folder import refuse_linked
 from harness.store.schema import Budget
 from harness.training.batching import Mixing
 from harness.training.folder import TrainingFolder
@@ -102,6 +103,7 @@ def make_weights(
 ) -> None:
     """Train a run that is a teacher, unless its weights exist. To be called under the run's lock."""
     folder = store.work(experiment.fingerprint)
+    refuse_linked(store, folder)
     if not TrainingFolder(folder).has_ended:
         train(
             experiment,

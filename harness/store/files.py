@@ -40,6 +40,7 @@ from harness.files import (
     DamagedError,
     open_within,
     read_within,
+    remove,
     remove_leftovers,
     sealed,
     unsealed,
@@ -71,15 +72,15 @@ _BAD_ARRAYS = (
 )
 
 
-def write_named_arrays(path: Path, arrays: NamedArrays) -> None:
-    """Write arrays as .npz; row i of the entry `index`, (n, 3) texts, is the ArrayName of the entry
-    `i`.
+def write_named_arrays(path: Path, arrays: NamedArrays, folder: Path) -> None:
+    """Write arrays below a folder of results as .npz; row i of the entry `index`, (n, 3) texts, is
+    the ArrayName of the entry `i`.
     """
     names = np.array([list(name) for name in arrays], dtype=np.str_).reshape(-1, 3)
     numbered = {str(number): values for number, values in enumerate(arrays.values())}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, index=names, **numbered)
-    write_bytes(path, buffer.getvalue())
+    write_bytes(path, buffer.getvalue(), folder)
 
 
 def read_named_arrays(path: Path, folder: Path) -> dict[ArrayName, Array]:
@@ -240,7 +241,7 @@ class Store:
         """
         stored = self.find(result.profile, result.spec, result.fingerprint)
         kept = stored.merged(result) if stored else result
-        write_text(self.path(kept), sealed(kept.model_dump_json()))
+        write_text(self.path(kept), sealed(kept.model_dump_json()), self.root)
         self.forget_failure(result.profile, result.spec, result.fingerprint)
         return kept
 
@@ -256,7 +257,7 @@ class Store:
         """
         path = self.arrays_path(result, evaluation)
         if arrays and not path.is_file():
-            write_named_arrays(path, arrays)
+            write_named_arrays(path, arrays, self.root)
 
     def arrays(self, result: Result) -> NamedArrays:
         """The arrays of a result's newest evaluations. Raises UserError for a damaged file."""
@@ -271,7 +272,7 @@ class Store:
         path, there = self.path(result).with_suffix(".log"), ""
         with suppress(UserError):  # it is replaced
             there = self.log(result)
-        write_text(path, text if text.startswith(there) else there + text)
+        write_text(path, text if text.startswith(there) else there + text, self.root)
 
     def log(self, result: Result) -> str:
         """A result's log, one line per event; empty where there is none. Raises UserError naming
@@ -293,7 +294,7 @@ class Store:
 
     def lock(self, fingerprint: str) -> AbstractContextManager[bool]:
         """Hold a training's lock; yields False at once when another process holds it."""
-        return try_lock(self.lock_file(fingerprint))
+        return try_lock(self.lock_file(fingerprint), self.root)
 
     def lock_file(self, fingerprint: str) -> Path:
         return self.root / ".locks" / f"{fingerprint[:32]}.lock"
@@ -302,16 +303,16 @@ class Store:
         """Record a failure and the run's log, in place of the run's previous failure."""
         path = self._failure_path(failure.fingerprint)
         if log:
-            write_text(path.with_suffix(".log"), log)
-        write_text(path, sealed(failure.model_dump_json()))
+            write_text(path.with_suffix(".log"), log, self.root)
+        write_text(path, sealed(failure.model_dump_json()), self.root)
         return path
 
     def forget_failure(self, profile: str, spec: RunSpec, fingerprint: str) -> None:
         path = self._failure_path(fingerprint)
         failure = self._failure(path)
         if failure and failure.concerns(profile, spec, fingerprint):
-            path.with_suffix(".log").unlink(missing_ok=True)
-            path.unlink(missing_ok=True)
+            remove(path.with_suffix(".log"), self.root)
+            remove(path, self.root)
 
     def failures(self) -> list[Failure]:
         """The failures on record, in order of their keys."""

@@ -2,6 +2,7 @@
 is moved away.
 
 RESULTS/.work/FINGERPRINT/submitted.json    from the submission of a job to a batch system until its end
+RESULTS/.work/FINGERPRINT/sessions.json     the processes that have worked on a run in progress
 RESULTS/.work/FINGERPRINT/scores-*          evaluations of a run in progress, with their arrays
 RESULTS/.superseded/TIME-FINGERPRINT/       what a run had before it was dropped or trained again: a folder of results
                                             too, with result, arrays, log, weights
@@ -27,17 +28,23 @@ from harness.files import (
     move,
     note_in,
     put_aside,
+    read_note,
     read_note_on,
+    read_regular,
     read_within,
+    remove,
     write_note,
 )
 from harness.locks import is_held
 from harness.spec import RunSpec
 from harness.store.files import NamedArrays, Store, read_named_arrays, write_named_arrays
-from harness.store.schema import Evaluation, Protocol, Result
+from harness.store.schema import Evaluation, Protocol, Result, Session
+from harness.within import refuse_links
 
 #: The record of a training that has ended, in the run's work folder.
 RECORD_FILE = "trained.json"
+#: The processes that have worked on a run, until its result is saved.
+SESSIONS_FILE = "sessions.json"
 #: Subfolder of a work folder for the best model of the training.
 BEST = "best"
 #: Subfolder of a work folder for mteb's own files of tasks in the result; those of tasks in
@@ -72,8 +79,21 @@ def checkpoints_in(work: Path) -> list[tuple[int, Path]]:
     return sorted(((int(match[1]), path) for match, path in named if match), reverse=True)
 
 
+def refuse_linked(store: Store, path: Path) -> None:
+    """Raise UserError where a path of a store, or a file or folder in it, is a link."""
+    try:
+        refuse_links(store.root, path)
+    except OSError as error:
+        raise UserError(
+            f"{error.filename}: {error.strerror}; remove it, or copy in its place what it points to"
+        ) from error
+
+
 class Submission(BaseModel):
-    """A job in a batch system. `id` is its id there, `key` the run's, `log` the file of its output."""
+    """A job in a batch system. `id` is its id there, `key` the run's, `log` the file of its output.
+
+    `after` are the ids there of the jobs, or arrays of jobs, for whose end it waits.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -81,6 +101,7 @@ class Submission(BaseModel):
     id: str
     key: str
     log: Path
+    after: tuple[str, ...] = ()
 
 
 def submission(store: Store, job: str) -> Submission | None:
@@ -99,14 +120,14 @@ def submissions(store: Store) -> dict[str, Submission]:
 
 def note_submission(store: Store, job: str, note: Submission) -> None:
     """Write the note on a job that was submitted."""
-    write_note(_submission_file(store, job), note.model_dump(mode="json"))
+    write_note(_submission_file(store, job), note.model_dump(mode="json"), store.root)
 
 
 def forget_submission(store: Store, job: str, id_there: str) -> None:
     """Remove the note on a job that has ended, unless it was submitted again since."""
     noted = submission(store, job)
     if noted is not None and noted.id == id_there:
-        _submission_file(store, job).unlink(missing_ok=True)
+        remove(_submission_file(store, job), store.root)
 
 
 def _submission_file(store: Store, job: str) -> Path:
@@ -132,15 +153,16 @@ def keep_evaluation(
     """
     path = _evaluation_file(store, fingerprint, evaluation.suite, evaluation.protocol)
     beside = path.with_suffix(".npz")
-    beside.unlink(missing_ok=True)
+    remove(beside, store.root)
     if arrays:
-        write_named_arrays(beside, arrays)
+        write_named_arrays(beside, arrays, store.root)
     write_note(
         path,
         {
             "scores": evaluation.model_dump(mode="json"),
-            "arrays": content_hash(beside) if arrays else "",
+            "arrays": content_hash(beside, store.root) if arrays else "",
         },
+        store.root,
     )
 
 
@@ -154,12 +176,28 @@ def kept_evaluation(
         _evaluation_file(store, fingerprint, suite, protocol),
         "the suite is evaluated again",
     )
-    noted = read_note_on(path, {"arrays": path.with_suffix(".npz")}, again)
+    noted = read_note_on(path, {"arrays": path.with_suffix(".npz")}, again, store.root)
     try:
         return None if noted is None else Evaluation.model_validate(noted["scores"])
     except (ValueError, KeyError) as error:  # of another version
-        put_aside(path, first_line(error), again)
+        put_aside(path, first_line(error), again, store.root)
         return None
+
+
+def note_session(store: Store, fingerprint: str, session: Session) -> list[Session]:
+    """Note that a process works on a run; return all that have, the first one first."""
+    path = store.work(fingerprint) / SESSIONS_FILE
+    then = "the result does not list the processes before this one"
+    noted = read_note(path, then, store.root) or {"sessions": []}
+    sessions = []
+    try:
+        sessions = [Session.model_validate(values) for values in noted["sessions"]]
+    except (ValueError, KeyError, TypeError) as error:  # of another version
+        put_aside(path, first_line(error), then, store.root)
+    sessions.append(session)
+    values = [each.model_dump(mode="json") for each in sessions]
+    write_note(path, {"sessions": values}, store.root)
+    return sessions
 
 
 def commit(store: Store, result: Result, log: Path) -> Result:
@@ -173,10 +211,11 @@ def commit(store: Store, result: Result, log: Path) -> Result:
         arrays = kept.with_suffix(".npz")
         if arrays.is_file():
             store.save_arrays(result, evaluation, read_named_arrays(arrays, store.root))
-    store.save_log(result, log.read_text("utf-8", "replace"))
+    store.save_log(result, read_regular(log, store.root).decode("utf-8", "replace"))
     saved = store.save(result)
     _clear_evaluations(store.work(result.fingerprint))
-    log.unlink()
+    remove(store.work(result.fingerprint) / SESSIONS_FILE, store.root)
+    remove(log, store.root)
     return saved
 
 
@@ -204,9 +243,10 @@ def supersede(store: Store, runs: Iterable[tuple[str, RunSpec, str]]) -> list[Pa
     cannot be moved.
     """
     listed = list(runs)
-    for _, spec, fingerprint in listed:
+    for profile, spec, fingerprint in listed:
         with _alone(store, spec, fingerprint):
-            pass
+            for path in _belongings(store, profile, spec, fingerprint):
+                refuse_linked(store, path)
     return [_move_away(store, *run) for run in listed]
 
 
@@ -225,21 +265,24 @@ def _move_away(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> P
     """Move the work and then the result of a run: until the result is moved, the same command finds
     the run again.
     """
-    work, target = (
-        store.work(fingerprint),
-        Store(store.root / ".superseded" / _unused_name(store, fingerprint)),
-    )
+    target = Store(store.root / ".superseded" / _unused_name(store, fingerprint))
     with _alone(store, spec, fingerprint):
-        result_last = reversed(store.files_of(profile, spec, fingerprint))
         try:
-            for path in (*(sorted(work.iterdir()) if work.is_dir() else ()), *result_last):
-                move(path, target.root / path.relative_to(store.root))
+            for path in _belongings(store, profile, spec, fingerprint):
+                move(path, target.root / path.relative_to(store.root), store.root)
         except OSError as error:
             where = error.filename2 or error.filename
             raise UserError(
                 f"{where}: {error.strerror}; correct this, and run the same command again"
             ) from error
     return target.root
+
+
+def _belongings(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> list[Path]:
+    """What lies in the work folder of a run, and its files, the result last."""
+    work = store.work(fingerprint)
+    in_work = sorted(work.iterdir()) if work.is_dir() else []
+    return [*in_work, *reversed(store.files_of(profile, spec, fingerprint))]
 
 
 def _unused_name(store: Store, fingerprint: str) -> str:

@@ -244,7 +244,7 @@ def _file(root: Path) -> Path:
 def _load(root: Path) -> pa.Table:
     """The stored table; an empty one where there is none or it is damaged."""
     with suppress(OSError, ValueError, pa.ArrowException):
-        return read_table(_file(root))
+        return read_table(_file(root), root)
     return _empty()
 
 
@@ -253,25 +253,27 @@ def _save(root: Path, table: pa.Table) -> None:
         OSError
     ):  # a read-only folder or a full disk: the next reader reads the files again
         remove_leftovers(_file(root).parent, ".index-*.tmp", ABANDONED_S)
-        write_table(_file(root), table)
+        write_table(_file(root), table, root)
 
 
-def write_table(path: Path, table: pa.Table) -> None:
-    """Write a table; the file never exists half-written. Raises OSError."""
+def write_table(path: Path, table: pa.Table, within: Path | None = None) -> None:
+    """Write a table; the file never exists half-written. Raises OSError, also for a link below
+    `within`.
+    """
     sink = pa.BufferOutputStream()
     with ipc.new_stream(sink, SCHEMA, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_table(table)
     content: Any = memoryview(sink.getvalue())
-    with replaced(path) as stream:
+    with replaced(path, within) as stream:
         stream.write(content)
         stream.write(zlib.crc32(content).to_bytes(4, "little"))
 
 
-def read_table(path: Path) -> pa.Table:
+def read_table(path: Path, within: Path | None = None) -> pa.Table:
     """Read a file of `write_table`. Raises OSError, and ValueError or pyarrow's errors for any
     other file.
     """
-    with open_regular(path) as stream:
+    with open_regular(path, within) as stream:
         content = memoryview(stream.read())
     if zlib.crc32(content[:-4]).to_bytes(4, "little") != content[-4:]:
         raise ValueError(f"{path} is damaged")

@@ -172,8 +172,11 @@ def _submitted(store: Store) -> Iterator[StoredLog]:
     root = store.root.resolve()
     for name, note in submissions(store).items():
         # a note in a folder from someone else may name any file
-        own = note.log.resolve().is_relative_to(root)
-        yield StoredLog(note.key, "submitted", name, note.log if own else running_log(store, name))
+        path = running_log(store, name)
+        log = note.log.resolve()
+        if log.is_relative_to(root):
+            path = store.root / log.relative_to(root)
+        yield StoredLog(note.key, "submitted", name, path)
 
 
 def _failed(store: Store) -> Iterator[StoredLog]:

@@ -27,7 +27,8 @@ def is_same_training(first: Result, second: Result) -> bool:
     """Whether two results come from the same execution of a training; their evaluations may differ."""
     if (first.fingerprint, first.started) != (second.fingerprint, second.started):
         return False
-    without: dict[str, object] = {"evaluations": []}
+    # a later evaluation adds its session
+    without: dict[str, object] = {"evaluations": [], "sessions": []}
     return first.model_copy(update=without) == second.model_copy(update=without)
 
 

@@ -226,6 +226,18 @@ class BatchMixing(Record):
     common: bool
 
 
+class Session(Record):
+    """A process that worked on a run: when it started, on which host and hardware, and with which
+    software.
+    """
+
+    started: str
+    host: str
+    hardware: dict[str, JsonValue]
+    packages: dict[str, str]
+    revision: str | None
+
+
 class Result(Record):
     """A finished run.
 
@@ -235,8 +247,10 @@ class Result(Record):
     `backend` is the version of the training code (missing in the oldest files); `train_seconds` is
     wall time; `warnings` are those of training. `identity` holds the values, by name, that the
     fingerprint is a hash of (empty in older files): a comparison shows why two runs have different
-    fingerprints. `gradients` are by stream: of the last batch up to each dev score. `trial`,
-    `gradients`, `budget` and `mixing` are missing in older files.
+    fingerprints. `gradients` are by stream: of the last batch up to each dev score. `sessions` are
+    the processes that made it, the first one first; `hardware`, `packages` and `revision` are of
+    the last. `trial`, `gradients`, `budget`, `mixing` and `sessions` are missing in older
+    files.
     """
 
     schema_version: SchemaVersion = SCHEMA_VERSION
@@ -266,6 +280,7 @@ class Result(Record):
     budget: Budget | None = None
     mixing: BatchMixing | None = None
     inputs: list[InputCensus] = []
+    sessions: list[Session] = []
 
     @property
     def training(self) -> dict[str, JsonValue]:
@@ -314,7 +329,13 @@ class Result(Record):
         """This result with the evaluations that only `newer`, a result of the same training, has."""
         known = {evaluation.key for evaluation in self.evaluations}
         added = [evaluation for evaluation in newer.evaluations if evaluation.key not in known]
-        return self.model_copy(update={"evaluations": [*self.evaluations, *added]})
+        sessions = [session for session in newer.sessions if session not in self.sessions]
+        return self.model_copy(
+            update={
+                "evaluations": [*self.evaluations, *added],
+                "sessions": [*self.sessions, *(sessions if added else ())],
+            }
+        )
 
 
 def differences(first: Result, second: Result) -> list[str]:

@@ -197,7 +197,8 @@ def save_tuning(store: Store, tuning: Tuning) -> None:
     """Write a tuning beside the results, unless it exists, or a later round of a search."""
     path = store.root / "tunings" / f"{tuning.key}.json"
     if tuning.sampler or not path.is_file():
-        write_note(path, resumed(store, tuning).model_dump(mode="json", exclude_none=True))
+        values = resumed(store, tuning).model_dump(mode="json", exclude_none=True)
+        write_note(path, values, store.root)
 
 
 def read_tunings(store: Store) -> tuple[list[Tuning], list[str]]:

@@ -31,7 +31,9 @@ from harness.files import (
     put_aside,
     read_regular,
     remove,
+    rename,
     seal_folder,
+    temporary_beside,
     write_note,
 )
 from harness.method import Method
@@ -67,27 +69,27 @@ class TrainingFolder:
         try:
             record = self._record()
         except DamagedError as error:
-            put_aside(note, error, _AGAIN)
+            put_aside(note, error, _AGAIN, self.path)
             return None
         try:
             if record is not None:
                 self.load_best(student, method)
         except DamagedError as error:
-            put_aside(self.best, error, _AGAIN)
-            note.unlink()
+            put_aside(self.best, error, _AGAIN, self.path)
+            remove(note, self.path)
             return None
         return record
 
     def end(self, record: TrainingRecord) -> None:
-        write_note(self.path / RECORD_FILE, asdict(record))
+        write_note(self.path / RECORD_FILE, asdict(record), self.path)
         for path in self.checkpoints():
-            path.unlink()
-        remove(self.previous)
+            remove(path, self.path)
+        remove(self.previous, self.path)
 
     def _record(self) -> TrainingRecord | None:
         try:
             return TypeAdapter(TrainingRecord).validate_python(
-                note_in(read_regular(self.path / RECORD_FILE))
+                note_in(read_regular(self.path / RECORD_FILE, self.path))
             )
         except FileNotFoundError:
             return None
@@ -102,20 +104,19 @@ class TrainingFolder:
         before.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        temporary = self.path / ".checkpoint.pt.tmp"
+        temporary = temporary_beside(self.path / "checkpoint.pt")
         try:
-            with temporary.open("wb") as stream:
+            with temporary.open("xb") as stream:
                 torch.save(state, stream)
                 stream.flush()
                 flush(stream.fileno())
+            content = content_hash(temporary, self.path)[:32]
+            rename(temporary, f"checkpoint-{state['step']}-{content}.pt", self.path)
         except (OSError, RuntimeError) as error:
-            temporary.unlink(missing_ok=True)
+            remove(temporary, self.path)
             raise _cause(error) from error
-        temporary.replace(
-            self.path / f"checkpoint-{state['step']}-{content_hash(temporary)[:32]}.pt"
-        )
         for path in self.checkpoints()[_KEPT:]:
-            path.unlink()
+            remove(path, self.path)
 
     def keep_best(self, student: Student, method: Method, step: int) -> None:
         """Save a model as the best, in place of the one before, which is kept."""
@@ -127,15 +128,12 @@ class TrainingFolder:
             (folder / _STEP).write_text(f"{step}\n")
             seal_folder(folder)
 
-        temporary = self.path / f".{BEST}.tmp"
-        remove(temporary)
+        temporary = temporary_beside(self.best)
         fill_folder(temporary, fill)
         if self.best.exists():
-            remove(self.previous)
-            self.best.rename(self.previous)
-        else:  # a broken link
-            remove(self.best)
-        temporary.rename(self.best)
+            remove(self.previous, self.path)
+            rename(self.best, self.previous.name, self.path)
+        rename(temporary, BEST, self.path)
 
     def restore_best(self, step: int, then: str) -> bool:
         """Whether the best model of a step exists; if it is the previous one, it becomes the best
@@ -149,12 +147,12 @@ class TrainingFolder:
             try:
                 check_folder(folder)
             except DamagedError as error:
-                put_aside(folder, error, then)
+                put_aside(folder, error, then, self.path)
             else:
-                if int((folder / _STEP).read_text()) == step:
+                if _step_of(folder) == step:
                     if folder is self.previous:
-                        remove(self.best)
-                        folder.rename(self.best)
+                        remove(self.best, self.path)
+                        rename(folder, BEST, self.path)
                     return True
         return False
 
@@ -180,14 +178,19 @@ class TrainingFolder:
             _check_fit(expected, weights)
         student.model.load_state_dict(encoder)
         method.load_state_dict(heads, strict=False)  # what is aside stays as it is
-        return int((self.best / _STEP).read_text())
+        return _step_of(self.best)
+
+
+def _step_of(folder: Path) -> int:
+    """The step of a saved model. Raises OSError and ValueError."""
+    return int(read_regular(folder / _STEP, folder))
 
 
 def load_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
     """Read a checkpoint. Raises DamagedError for one that has changed since it was written."""
     try:
         match = CHECKPOINT.fullmatch(path.name)
-        if match is None or content_hash(path)[:32] != match[2]:
+        if match is None or content_hash(path, path.parent)[:32] != match[2]:
             raise DamagedError("its content does not match its name")
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError, KeyError, OSError) as error:

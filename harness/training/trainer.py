@@ -29,7 +29,7 @@ from harness.encoders.student import Student
 from harness.errors import UserError, first_line
 from harness.evaluation.suites import EmbedFunction
 from harness.events import Event, TrainingProgress, tell
-from harness.files import DamagedError, put_aside
+from harness.files import DamagedError, put_aside, remove
 from harness.method import Dimensions, Encode, Method, Patches, Vocabulary
 from harness.processors import peak_memory_mb
 from harness.profiles import Training
@@ -367,11 +367,11 @@ class Trainer:
             try:
                 step = self._restore(load_checkpoint(path, self.device))
             except DamagedError as error:
-                put_aside(path, error, then)
+                put_aside(path, error, then, self.folder.path)
             else:
                 if self._restore_best(step, then):
                     return step
-                path.unlink()
+                remove(path, self.folder.path)
             self._restore(start)
         return 0
 

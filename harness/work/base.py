@@ -10,7 +10,7 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, ClassVar, Final, TypeVar, get_args
@@ -20,13 +20,20 @@ from harness.command_line import harness_command
 from harness.commands import note_places
 from harness.errors import UserError
 from harness.events import Listener, both
+from harness.files import remove
 from harness.locks import try_lock
 from harness.planning.plan import Plan, PlannedRun, RunState
 from harness.registry import get_class, suggest
 from harness.runs.environment import DeviceChoice, Execution, Jobs, Seat
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
-from harness.store.folder import Submission, in_progress, submissions, supersede
+from harness.store.folder import (
+    Submission,
+    in_progress,
+    refuse_linked,
+    submissions,
+    supersede,
+)
 from harness.work.failures import GRACE_S, TimeLimitError, seconds_of
 from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
@@ -138,9 +145,12 @@ class Executor:
     def admit(self, jobs: Sequence[Job]) -> None:
         """Check all jobs, then move away what runs to train again have. Raises UserError, before
         anything is moved.
+
+        A link in a work folder is refused: the libraries that read and write models follow links.
         """
         for job in jobs:
             self.check(job)
+            refuse_linked(job.store, job.store.work(job.id))
         again = [job for job in jobs if isinstance(job, RunJob) and job.run.redo]
         if again:
             supersede(
@@ -300,8 +310,8 @@ def _check_writable(store: Store) -> None:
     try:
         store.root.mkdir(parents=True, exist_ok=True)
         probe = store.root / ".writable"
-        with try_lock(probe):
-            probe.unlink(missing_ok=True)
+        with try_lock(probe, store.root):
+            remove(probe, store.root)
         tempfile.TemporaryFile(
             dir=store.root
         ).close()  # in /proc, a lock that cannot be made looks like one in use
@@ -356,16 +366,34 @@ def whereabouts(store: Store) -> dict[str, tuple[RunState, str]]:
         return {
             name: ("queued", f"{note.system} {note.id}; {error}") for name, note in notes.items()
         }
-    return {
-        name: _where(note, there.get(note.id, SlurmState("UNKNOWN")))
-        for name, note in notes.items()
-    }
+    return {name: _where(note, notes.values(), there) for name, note in notes.items()}
 
 
-def _where(note: Submission, state: SlurmState) -> tuple[RunState, str]:
+def _blocker(
+    note: Submission, notes: Collection[Submission], there: Mapping[str, SlurmState]
+) -> Submission | None:
+    """The first job that a job waits for, directly or through others, and that itself waits for
+    none; None where it waits for none.
+    """
+    for needed in notes:
+        if not {needed.id, needed.id.partition("_")[0]} & {*note.after}:
+            continue
+        if needed.id in there and not there[needed.id].ended:
+            return _blocker(needed, notes, there) or needed
+    return None
+
+
+def _where(
+    note: Submission, notes: Collection[Submission], there: Mapping[str, SlurmState]
+) -> tuple[RunState, str]:
     where = f"{note.system} {note.id}"
+    state = there.get(note.id, SlurmState("UNKNOWN"))
     if state.waits:
-        return "queued", f"{where}, {state.state.lower()} ({state.reason or 'no reason given'})"
+        reason = state.reason or "no reason given"
+        if blocker := _blocker(note, notes, there):
+            _, where_blocked = _where(blocker, (), there)
+            reason = f"{reason}: it needs {blocker.key}, {where_blocked}"
+        return "queued", f"{where}, {state.state.lower()} ({reason})"
     if state.ended:
         return "failed", f"{where} ended without a result ({state.state}); log: {note.log}"
     return "running", f"{where}, {state.state.lower()} on {state.node} for {state.elapsed}"

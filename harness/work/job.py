@@ -17,6 +17,7 @@ from traceback import format_exception
 
 from harness.errors import UserError
 from harness.events import Listener, listening
+from harness.files import read_within
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.processors import use_cores
@@ -25,6 +26,7 @@ from harness.spec import RunSpec
 from harness.stopping import Interrupted, Stopped
 from harness.store import Failure, Result, Store
 from harness.store.files import remove_leftovers_of
+from harness.store.folder import refuse_linked
 from harness.store.logs import running_log
 from harness.work.failures import SMALLER, described, time_limit
 from harness.work.resources import Estimates, Resources
@@ -119,6 +121,7 @@ class Job(ABC):
 
     def _carried_out(self, seat: Seat) -> End | Again:
         try:
+            refuse_linked(self.store, self.store.work(self.id))
             return self.carry_out(seat)
         except Stopped:
             return Again.STOPPED
@@ -138,10 +141,10 @@ class Job(ABC):
 
     def log_text(self) -> str:
         """Its log so far; empty where there is none."""
+        if self.log_path is None:
+            return ""
         try:
-            return (
-                self.log_path.read_text(encoding="utf-8", errors="replace") if self.log_path else ""
-            )
+            return read_within(self.store.root, self.log_path).decode("utf-8", "replace")
         except OSError:
             return ""
 

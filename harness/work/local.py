@@ -16,6 +16,7 @@ from time import monotonic, sleep
 
 from harness.errors import PlugInError, UserError
 from harness.events import Listener
+from harness.files import open_to_append
 from harness.processors import cores, memory_kills
 from harness.runs.environment import DeviceChoice, Execution, Jobs, Seat, pick_device
 from harness.work.base import Death, Executor, StartedJob
@@ -176,8 +177,8 @@ def _log_crashes(job: Job) -> None:
     """On a crash in the code of a library, write its location into the job's log."""
     with suppress(OSError):
         if job.log_path:
-            job.log_path.parent.mkdir(parents=True, exist_ok=True)
-            faulthandler.enable(job.log_path.open("a"), all_threads=False)
+            stream = open_to_append(job.log_path, job.store.root)
+            faulthandler.enable(stream, all_threads=False)
 
 
 class Serial(Executor):

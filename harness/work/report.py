@@ -21,7 +21,15 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from harness.events import Event, Listener, both
-from harness.files import DamagedError, note_in, open_regular, sealed, write_bytes
+from harness.files import (
+    DamagedError,
+    note_in,
+    open_regular,
+    open_to_append,
+    remove,
+    sealed,
+    write_bytes,
+)
 from harness.runs.environment import Seat
 from harness.store import Failure, Result
 from harness.work.job import Again, End, Job, Prepared
@@ -44,6 +52,7 @@ class Report:
     """
 
     path: Path
+    within: Path | None = None
     clock: Callable[[], float] = time.monotonic
     _staged: float = field(default=-STAGE_S, init=False)
     _offset: int = field(default=0, init=False)
@@ -51,7 +60,7 @@ class Report:
 
     @classmethod
     def of(cls, job: Job, number: str) -> Report:
-        return cls(job.store.work(job.id) / f"{number}{REPORT}")
+        return cls(job.store.work(job.id) / f"{number}{REPORT}", job.store.root)
 
     def write(self, event: Event) -> None:
         """Add an event, unless it reports a stage soon after another one."""
@@ -71,8 +80,7 @@ class Report:
         self._append(_end_line(end))
 
     def _append(self, line: str) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as stream:
+        with open_to_append(self.path, self.within) as stream:
             stream.write(
                 f"\n{line.strip()}\n"
             )  # first the end of a line that a killed process left unfinished
@@ -84,7 +92,7 @@ class Report:
         None if it has not ended, or its process was killed.
         """
         try:
-            with open_regular(self.path) as stream:
+            with open_regular(self.path, self.within) as stream:
                 stream.seek(self._offset)
                 lines = stream.read().splitlines(keepends=True)
         except OSError:
@@ -104,10 +112,10 @@ class Report:
     def keep_end(self) -> None:
         """Remove the events; the end stays for other processes."""
         if self._end is not None:
-            write_bytes(self.path, _end_line(self._end).encode())
+            write_bytes(self.path, _end_line(self._end).encode(), self.within)
 
     def remove(self) -> None:
-        self.path.unlink(missing_ok=True)
+        remove(self.path, self.within)
         with suppress(OSError):  # not empty: other files of a run are in it
             self.path.parent.rmdir()
 

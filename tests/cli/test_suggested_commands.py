@@ -122,3 +122,22 @@ def test_places_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     (note,) = (tmp_path / ".last-places").iterdir()
     note.write_text("{}")
     assert read_places(tmp_path, "own") == LastPlaces()
+
+
+def test_places_that_somebody_else_noted_are_not_advised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor from a note under the name of this user's, with the digest that notes have."""
+    theirs, mine = tmp_path / "their-cache", tmp_path / "my-cache"
+    monkeypatch.setenv("HARNESS_CACHE", str(theirs))
+    note_places(tmp_path, "own", LastPlaces(data_root="/"))
+    (note,) = (tmp_path / ".last-places").iterdir()
+    assert read_places(tmp_path, "own") == LastPlaces(data_root="/")
+
+    monkeypatch.setenv("HARNESS_CACHE", str(mine))
+    assert read_places(tmp_path, "own") == LastPlaces()
+    note_places(tmp_path, "own", LastPlaces(encoders={"b": str(tmp_path)}))
+    (own_note,) = {*(tmp_path / ".last-places").iterdir()} - {note}
+    own_note.write_bytes(note.read_bytes())
+    assert read_places(tmp_path, "own") == LastPlaces()
+    assert (mine / "secret").stat().st_mode & 0o077 == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from faults_tools import contents
 from safetensors.torch import load_file, save_file
 
 from harness.encoders import student as module
@@ -67,6 +68,18 @@ def test_a_saved_student_is_the_same(student: Student, tmp_path: Path) -> None:
     )
     again = Student.load(tmp_path, student.pooling.name)
     np.testing.assert_array_equal(again.embed(SENTENCES), student.embed(SENTENCES))
+
+
+def test_what_was_encoded_before_changes_no_byte_of_a_saved_student(tmp_path: Path) -> None:
+    student = Student.load(student_folder(), "mean")
+    student.save(tmp_path / "first")
+    student.tokenizer(SENTENCES, truncation=True, max_length=7, padding="max_length")
+    student.save(tmp_path / "second")
+    student.embed(SENTENCES)
+    student.save(tmp_path / "third")
+    first, *others = (contents(tmp_path / name) for name in ("first", "second", "third"))
+    assert first["tokenizer.json"]
+    assert others == [first, first]
 
 
 def test_an_encoder_with_the_names_of_the_first_bert_is_saved_with_those_of_its_modules(

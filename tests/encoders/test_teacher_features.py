@@ -32,15 +32,15 @@ log, deadly, pause = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 steps = 0
 
 def deadly_step(real):
-    def step(*args):
+    def step(*args, **folders):
         global steps
         steps += 1
         if steps == deadly:
             os.kill(os.getpid(), signal.SIGKILL)
-        return real(*args)
+        return real(*args, **folders)
     return step
 
-os.fsync, Path.replace = deadly_step(os.fsync), deadly_step(Path.replace)
+os.fsync, os.replace = deadly_step(os.fsync), deadly_step(os.replace)
 
 def compute(start, stop):
     with log.open("a") as stream:

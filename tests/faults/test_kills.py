@@ -66,8 +66,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
 SHORT_STAGES = ("log", "checkpoint", "best model", "scores of a suite", "result")
 
 
+@pytest.mark.parametrize(
+    "stages",
+    [("best model",), pytest.param(SHORT_STAGES, marks=pytest.mark.faults)],
+    ids=["one", "all"],
+)
 def test_a_short_run_that_was_killed_at_any_stage_ends_as_if_nothing_had_happened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stages: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = tmp_path / "trace"
     traced = start(short, str(tmp_path / "whole"), {"trace": str(trace)}, "simcse", environment={})
@@ -76,11 +81,11 @@ def test_a_short_run_that_was_killed_at_any_stage_ends_as_if_nothing_had_happene
         scores(tmp_path / "whole" / "results"),
         Counter(trace.read_text().splitlines()),
     )
-    series = Series("serial", len(SHORT_STAGES), (WORKER,), stages=SHORT_STAGES)
+    series = Series("serial", len(stages), (WORKER,), stages=stages)
     kills = {
         tmp_path / str(number): kill for number, kill in enumerate(series.kills(operations, seed=0))
     }
-    assert {kill.stage for kill in kills.values()} == {*SHORT_STAGES}
+    assert {kill.stage for kill in kills.values()} == {*stages}
 
     def killed(folder: Path) -> ForkServerProcess:
         copytree(tmp_path / "whole" / "cache", folder / "cache")
@@ -126,6 +131,7 @@ def test_a_search_that_was_killed_in_a_chosen_trial_goes_on_with_the_same_trials
     assert first == second
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("at", ["open", "rename"])
 def test_an_index_whose_writer_was_killed_is_made_again(
     at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -122,9 +122,10 @@ def test_json_without_a_floor_is_damage(content: str, tmp_path: Path) -> None:
         (f"a = {NESTED}", "nested too deeply"),
         ("[" + "a." * 5_000 + "a]\nb = 1\n", "key 'a': there is no such key"),
         ("description = '\x00'\n", "not valid TOML"),
+        (f"steps = {'9' * 5_000}\n", "not valid TOML: Exceeds the limit"),
         ("\ufeff\ufeffdescription = 'x'\n", "not valid TOML"),
     ],
-    ids=["deep", "dotted", "NUL", "mark"],
+    ids=["deep", "dotted", "NUL", "number", "mark"],
 )
 def test_toml_that_nobody_typed_is_one_line(content: str, says: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 import zipfile
 from pathlib import Path
 
@@ -101,17 +102,18 @@ def test_what_is_missing_different_or_in_the_way_is_named_and_both_folders_are_l
 
 
 def test_a_stop_between_two_renames_is_gone_on_with(root, folder, monkeypatch):
-    replace, calls = Path.replace, []
+    replace, calls = os.replace, []
 
-    def stop_at_second(self: Path, target: Path) -> Path:
-        if "/out/" in str(self):
-            calls.append(self)
+    def stop_at_second(source: str, target: str, **folders: int) -> None:
+        folder = folders.get("src_dir_fd")
+        if folder is not None and "/out" in str(Path(f"/proc/self/fd/{folder}").readlink()):
+            calls.append(source)
             if len(calls) == 2:
                 raise KeyboardInterrupt
-        return replace(self, target)
+        replace(source, target, **folders)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", stop_at_second)
+        patch.setattr(os, "replace", stop_at_second)
         with pytest.raises(KeyboardInterrupt):
             import_given(root, made(), folder)
     assert fetching.state(root, made()).word == "part"

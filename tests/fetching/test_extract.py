@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import files
 from harness.errors import UserError
 from harness.fetching.archives import unpack
 
@@ -102,6 +103,24 @@ def test_a_name_that_comes_twice(tmp_path, target, names):
     archive = tar(tmp_path / "a", [(member(name), b"z") for name in names])
     with pytest.raises(UserError, match="twice" if names == ("x", "x") else "cannot be read"):
         unpack(archive, target)
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+@pytest.mark.parametrize("members", [1, 4])
+def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused(
+    tmp_path, target, kind, members, monkeypatch
+):
+    monkeypatch.setattr(files, "UNPACKED_BYTES", 10**6)
+    content = bytes(8 * 10**6 // members)
+    names = [f"x{number}" for number in range(members)]
+    if kind == "tar":
+        archive = tar(tmp_path / "a", [(member(name), content) for name in names])
+    else:
+        archive = zipped(tmp_path / "a", [(name, content, 0) for name in names])
+    with pytest.raises(UserError, match=r"unpacks to more than \d MB.*nothing of it is used"):
+        unpack(archive, target)
+    unpacked = [path for path in tmp_path.rglob("x*") if path.is_file()]
+    assert sum(path.stat().st_size for path in unpacked) < 3 * 10**6
 
 
 @pytest.mark.parametrize("kind", ["tar", "zip", "text"])

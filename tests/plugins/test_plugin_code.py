@@ -117,6 +117,23 @@ def test_an_edit_of_what_a_method_imports_is_another_training_and_neither_other_
         sys.path.remove(str(moved))
 
 
+def test_the_data_of_a_package_counts_and_files_without_effect_do_not(
+    lab: Path, tmp_path: Path
+) -> None:
+    before = planned(tmp_path)[1].fingerprint
+    prints = {before}
+    for name, content in (("w.json", "1"), ("w.json", "2"), ("tables/w.csv", "1"), ("deep/w", "1")):
+        (lab / name).parent.mkdir(exist_ok=True)
+        (lab / name).write_text(content)
+        prints.add(planned(tmp_path)[1].fingerprint)
+    assert len(prints) == 5
+    last = planned(tmp_path)[1].fingerprint
+    for name in ("py.typed", ".hidden", "__pycache__/x.pyc", "unread/__init__.py", "unread/w.json"):
+        (lab / name).parent.mkdir(exist_ok=True)
+        (lab / name).write_text("")
+    assert planned(tmp_path)[1].fingerprint == last
+
+
 def test_an_edited_method_is_trained_anew_and_status_says_so(lab: Path, tmp_path: Path) -> None:
     plan, run = planned(tmp_path)
     first = api.execute(plan)

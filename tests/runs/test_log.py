@@ -26,7 +26,7 @@ log = logging.getLogger("harness.some.room")
 def opened(path: Path) -> RunLog:
     """A log whose clock goes on by a second a line."""
     start, seconds = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), itertools.count()
-    return RunLog(path, lambda: start + timedelta(seconds=next(seconds)))
+    return RunLog(path, now=lambda: start + timedelta(seconds=next(seconds)))
 
 
 def said(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -106,15 +107,15 @@ def test_killed_at_any_moment_nothing_is_lost_and_the_same_again_moves_the_rest(
     store.save(old)
     (store.work(old.fingerprint) / "best").mkdir(parents=True)
     (store.work(old.fingerprint) / "checkpoint").write_text("former")
-    moves, replace = iter(range(5)), Path.replace
+    moves, replace = iter(range(5)), os.replace
 
-    def killed(path: Path, target: Path) -> Path:
+    def killed(path: str, target: str, **folders: int) -> None:
         if next(moves) == moment:
             raise KeyboardInterrupt
-        return replace(path, target)
+        replace(path, target, **folders)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "replace", killed)
+        patched.setattr(os, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
             supersede(store, [run])
     assert store.find(*run) == old, "until all else is moved, the same command finds the run again"
@@ -169,3 +170,19 @@ def test_without_its_result_file_a_run_says_that_its_weights_were_kept(tmp_path:
     (new,) = harness.results(tmp_path).runs
     assert new.evaluations[0].scores == old.evaluations[0].scores
     assert new.evaluations[0].finished != old.evaluations[0].finished, "evaluated now, not copied"
+
+
+@pytest.mark.parametrize("where", ["", "checkpoint"])
+def test_a_linked_work_folder_is_not_moved_away(tmp_path: Path, where: str) -> None:
+    store, old = Store(tmp_path / "results"), result()
+    store.save(old)
+    work, elsewhere = store.work(old.fingerprint) / where, tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "key").write_text("secret")
+    work.parent.mkdir(parents=True, exist_ok=True)
+    work.symlink_to(elsewhere)
+    with pytest.raises(UserError, match=f"{work}: it is a link.*; remove it"):
+        supersede(store, [(old.profile, old.spec, old.fingerprint)])
+    assert (elsewhere / "key").read_text() == "secret"
+    assert store.load()[0] == [old], "nothing is moved"
+    assert not (store.root / ".superseded").exists()

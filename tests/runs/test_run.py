@@ -57,8 +57,13 @@ def test_a_run_killed_between_its_arrays_and_its_result_has_both_in_the_end(
     assert store.files() == []
     assert len(list(tmp_path.rglob("seed-0-*.npz"))) == 1
 
+    monkeypatch.setattr("socket.gethostname", lambda: "another-machine")
     result = carried_out(made)
     assert calls == [1], "a suite that was done is not evaluated again"
+    first, second = result.sessions
+    assert first.host != second.host == "another-machine"
+    assert (result.started, result.hardware) == (first.started, second.hardware)
+    assert not list(tmp_path.rglob("sessions.json")), "they are in the result"
     assert store.load()[0] == [result]
     assert store.arrays(result)[ArrayName("ToySTS", "gold")].tolist() == [0]
 

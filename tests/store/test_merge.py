@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -217,17 +218,17 @@ def test_a_kill_at_any_moment_loses_nothing_and_the_merge_again_completes(
     whole, into = Store(tmp_path / "whole"), Store(tmp_path / "all")
     merge(whole, sources)
     before = [content(store) for store in sources]
-    written: list[Path] = []
-    replace = Path.replace
+    written: list[str] = []
+    replace = os.replace
 
-    def replace_until_killed(path: Path, target: Path) -> Path:
+    def replace_until_killed(path: str, target: str, **folders: int) -> None:
         written.append(target)
         if len(written) > last:
             raise KilledError
-        return replace(path, target)
+        replace(path, target, **folders)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", replace_until_killed)
+        patch.setattr(os, "replace", replace_until_killed)
         try:
             merge(into, sources)
             assert last >= 9, "three results, each with its arrays and log"

@@ -105,6 +105,23 @@ def test_files_of_a_best_model_are_flushed(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(os, "fsync", noting)
     TrainingFolder(tmp_path).keep_best(Written(), Heads(2, 2), 3)
-    files = [path for path in (tmp_path / "best").rglob("*") if path.is_file()]
-    assert {"model.safetensors", "config.json", "CHECKSUMS"} < {path.name for path in files}
-    assert flushed == {path.stat().st_ino for path in files}
+    parts = [tmp_path, tmp_path / "best", *(tmp_path / "best").rglob("*")]
+    assert {"model.safetensors", "config.json", "CHECKSUMS"} < {path.name for path in parts}
+    assert flushed == {path.stat().st_ino for path in parts}
+
+
+def test_a_checkpoint_is_flushed_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name too, or a power cut would cost it."""
+    names_when_flushed: list[list[str]] = []
+    real = os.fsync
+
+    def noting(number: int) -> None:
+        if os.path.samestat(os.fstat(number), tmp_path.stat()):
+            names_when_flushed.append([path.name for path in tmp_path.iterdir()])
+        real(number)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    TrainingFolder(tmp_path).save({"step": 1})
+    assert names_when_flushed == [[path.name for path in TrainingFolder(tmp_path).checkpoints()]]

@@ -104,6 +104,8 @@ def test_a_task_on_the_cpu_sees_no_gpu_and_has_the_drivers_threads_and_folders(
     assert "CUDA_VISIBLE_DEVICES" not in worker_environment(3, on_gpu=True), (
         "Ray sets it to the GPU of the task"
     )
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    assert "secret" not in worker_environment(3, on_gpu=True).values(), "Ray logs them"
 
 
 def test_only_what_changed_is_sent_and_half_written_files_are_not(tmp_path: Path) -> None:

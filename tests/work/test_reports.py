@@ -28,7 +28,7 @@ def test_events_are_read_whole_even_after_a_process_was_killed_in_a_line(tmp_pat
     path = tmp_path / "work" / "7.jsonl"
     reader, write, stage = (
         Report(path),
-        Report(path, lambda: now[0]).write,
+        Report(path, clock=lambda: now[0]).write,
         Stage("tokens", "toy", 0),
     )
     assert read(reader) == []
@@ -111,7 +111,7 @@ def test_an_event_is_read_as_it_was_written(tmp_path: Path) -> None:
         Event("evaluate", "a", stage=Stage("tasks", "sts", 1, None, "é\u2028\n")),
         Event("evaluated", "a", suite="sts", seconds=0.5),
     ]
-    report = Report(tmp_path / "7.jsonl", itertools.count(step=10.0).__next__)
+    report = Report(tmp_path / "7.jsonl", clock=itertools.count(step=10.0).__next__)
     for event in events:
         report.write(event)
     assert read(report) == events

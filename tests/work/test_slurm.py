@@ -15,6 +15,7 @@ import pytest
 import slurm_standin
 from click.testing import CliRunner
 from executor_jobs import TAUGHT, errand, ignore, jobs, notes, plan
+from faults_tools import KilledError
 
 from harness.cli.main import cli
 from harness.errors import UserError
@@ -49,7 +50,7 @@ def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in slurm_standin.install(tmp_path / "slurm").items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PYTHONPATH", str(Path(slurm_standin.__file__).parent))
-    for name in ("LOOK_S", "ASK_S"):
+    for name in ("LOOK_S", "ASK_S", "SUBMITS_S"):
         monkeypatch.setattr(slurm_executor, name, 0.1)
     monkeypatch.setattr(slurm_standin, "PLACE", tmp_path / "slurm")
     return tmp_path / "slurm"
@@ -201,6 +202,51 @@ def test_what_sbatch_refuses_is_one_line_and_without_squeue_nothing_is_known(
         UserError, match="`squeue` is not installed here; run this where SLURM's commands work"
     ):
         slurm().execute([errand(tmp_path, "job")], ignore)
+
+
+@pytest.mark.parametrize("before", ["sbatch", "the note"])
+def test_a_command_that_was_killed_while_it_submitted_submits_nothing_twice(
+    before: str, standin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (standin / "hold").touch()
+    first, second = errand(tmp_path, "first"), errand(tmp_path, "second")
+    several = [first, second, errand(tmp_path, "third", first)]
+
+    def killed(*_: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        if before == "sbatch":
+            patch.setattr(slurm_executor.submitit.SlurmExecutor, "submit_array", killed)
+        else:
+            patch.setattr(slurm_executor, "note_submission", killed)
+        with pytest.raises(KilledError):
+            slurm().execute(several, ignore)
+    assert len(scripts(standin)) == (0 if before == "sbatch" else 1)
+
+    assert slurm().execute(several, ignore) == []
+    noted = {note.key: note.id for note in submissions(Store(tmp_path)).values()}
+    assert noted == {"first": "100_0", "second": "100_1", "third": "101"}
+    first_script, second_script = scripts(standin)
+    assert "dependency" not in first_script
+    assert second_script["dependency"].startswith("afterany:100")
+    assert not list(tmp_path.glob(".slurm/*/array.json"))
+
+
+def test_a_job_that_is_held_up_names_the_preparation_and_its_reason(
+    standin: Path, tmp_path: Path
+) -> None:
+    (standin / "hold").touch()
+    tokens = errand(tmp_path, "tokens")
+    features = errand(tmp_path, "features", tokens)
+    assert slurm().execute([tokens, features, errand(tmp_path, "run", features)], ignore) == []
+    (standin / "held-100").write_text("ReqNodeNotAvail, UnavailableNodes:node1")
+    blocked = "it needs tokens, SLURM 100, pending (ReqNodeNotAvail, UnavailableNodes:node1)"
+    assert sorted(where for _, where in whereabouts(Store(tmp_path)).values()) == [
+        "SLURM 100, pending (ReqNodeNotAvail, UnavailableNodes:node1)",
+        f"SLURM 101, pending (Dependency: {blocked})",
+        f"SLURM 102, pending (Dependency: {blocked})",
+    ]
 
 
 def test_submitted_jobs_run_without_a_command_and_what_needs_a_failed_one_fails(

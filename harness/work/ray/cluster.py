@@ -22,7 +22,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.errors import UserError, first_line
 from harness.processors import SAFE_PATH, safe_path
-from harness.runs.environment import SHARED_VARIABLES, Software
+from harness.runs.environment import Software, shared_variables
 
 DISTRIBUTION = "sentence-harness"
 #: The packages that this distribution installs.
@@ -161,11 +161,10 @@ def worker_environment(threads: int, *, on_gpu: bool) -> dict[str, str]:
     """The variables of a worker process: the driver's; the number of threads (else set by Ray); no
     GPU unless asked.
 
-    Ray hides no GPU from a task that asks for none.
+    Ray writes them to a log that everybody on a node can read, so there is no secret in them. It
+    hides no GPU from a task that asks for none.
     """
-    variables = {
-        name: value for name, value in os.environ.items() if name.startswith(SHARED_VARIABLES)
-    }
+    variables = shared_variables(os.environ)
     variables["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY", "passive")
     variables["OMP_NUM_THREADS"] = str(threads)
     variables[SAFE_PATH] = "1"

@@ -22,7 +22,7 @@ from typing import Any
 import ray
 
 from harness.errors import UserError
-from harness.files import write_bytes
+from harness.files import read_regular, remove, write_bytes
 from harness.runs.environment import Seat, Software
 from harness.stopping import request_stop, withdraw_stop
 from harness.store import Failure, Result, Store
@@ -58,15 +58,17 @@ def outgoing(job: RunJob) -> RunFiles:
     finished = store.find(job.inventory.profile.name, job.spec, job.id)
     if finished is not None:
         files.append(store.path(finished))
-    return RunFiles({path.relative_to(store.root).as_posix(): path.read_bytes() for path in files})
+    return RunFiles(
+        {path.relative_to(store.root).as_posix(): read_regular(path, store.root) for path in files}
+    )
 
 
 def unpack(sent: RunFiles, store: Store) -> None:
     """Write and remove the files that were sent below a results folder."""
     for name, content in sent.files.items():
-        write_bytes(store.root / name, content)
+        write_bytes(store.root / name, content, store.root)
     for name in sent.gone:
-        (store.root / name).unlink(missing_ok=True)
+        remove(store.root / name, store.root)
 
 
 #: files to send to the driver; the last item is None or an error
@@ -93,7 +95,8 @@ class Changes:
         gone = tuple(name for name in before if name not in self._seen)
         if not changed and not gone:
             return None
-        return RunFiles({name: (self._root / name).read_bytes() for _, name in changed}, gone)
+        contents = {name: read_regular(self._root / name, self._root) for _, name in changed}
+        return RunFiles(contents, gone)
 
     def send(self, outbox: Outbox) -> None:
         """Send what `take` finds."""
@@ -145,7 +148,7 @@ def deliver(end: End, rest: RunFiles, store: Store) -> End:
     elif isinstance(end, Result):
         for name, content in rest.files.items():
             if name.endswith(".npz") and not (store.root / name).is_file():
-                write_bytes(store.root / name, content)
+                write_bytes(store.root / name, content, store.root)
         store.save_log(end, log)
         return store.save(end)
     return end

@@ -41,14 +41,15 @@ ANSWER_S = 60.0
 
 @dataclass(frozen=True)
 class SlurmState:
-    """Where a job is: its state in SLURM's words, why it waits, its node, and for how long it has
-    been there.
+    """Where a job is: its state in SLURM's words, why it waits, its node, for how long it has been
+    there, and its name.
     """
 
     state: str
     reason: str = ""
     node: str = ""
     elapsed: str = ""
+    name: str = ""
 
     @property
     def waits(self) -> bool:
@@ -78,12 +79,12 @@ def states() -> dict[str, SlurmState]:
         "--array",
         "--states=all",
         f"--user={os.getuid()}",
-        "--format=%i|%T|%r|%N|%M",
+        "--format=%i|%T|%r|%N|%M|%j",
     )
     by_job = {}
     for line in lines:
-        number, state, reason, node, elapsed = (*line.strip().split("|"), "", "", "", "")[:5]
-        by_job[number] = SlurmState(state, "" if reason == "None" else reason, node, elapsed)
+        number, state, reason, *others = line.strip().split("|")
+        by_job[number] = SlurmState(state, "" if reason == "None" else reason, *others)
     return by_job
 
 

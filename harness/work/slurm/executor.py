@@ -9,17 +9,29 @@ import logging
 import os
 import shlex
 import time
+import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import redirect_stderr
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.errors import UserError, first_line
 from harness.events import Listener
+from harness.files import DamagedError, note_in, read_within, remove, write_note
 from harness.locks import locked
 from harness.processors import SAFE_PATH
-from harness.runs.environment import SHARED_VARIABLES, DeviceChoice, Execution, Jobs, Seat, Software
+from harness.runs.environment import (
+    DeviceChoice,
+    Execution,
+    Jobs,
+    Seat,
+    Software,
+    shared_variables,
+)
 from harness.store import Store
 from harness.store.folder import Submission, forget_submission, note_submission, submission
 from harness.work.base import Death, Executor, StartedJob
@@ -54,6 +66,8 @@ log = logging.getLogger(__name__)
 #: Seconds between two queries to SLURM, which all users share, and between two reads of the files
 #: of running jobs.
 ASK_S, LOOK_S = 10.0, 1.0
+#: Seconds after which an array that was noted, and is not in SLURM, counts as never submitted.
+SUBMITS_S = 10.0
 #: Number of SLURM's answers that a job has ended before it counts as dead without a result: its
 #: files may come late.
 ABSENT = 2
@@ -61,6 +75,30 @@ ABSENT = 2
 SYSTEM = "SLURM"
 #: Times that a job may be queued again at its time limit.
 TIMEOUTS = 100
+
+
+#: in the folder of an array of jobs until each of them has a note of its own
+_ARRAY_FILE = "array.json"
+
+
+class SubmittedArray(BaseModel):
+    """An array of jobs that is being submitted: its name in SLURM, id and key of each job, and the
+    ids in SLURM of those that it waits for.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    jobs: tuple[tuple[str, str], ...]
+    after: tuple[str, ...] = ()
+
+
+def _read_array(path: Path, store: Store) -> SubmittedArray | None:
+    """The note on an array; None where it is gone or damaged."""
+    try:
+        return SubmittedArray.model_validate(note_in(read_within(store.root, path)))
+    except (OSError, DamagedError, ValidationError):
+        return None
 
 
 class Slurm(Executor):
@@ -121,7 +159,8 @@ class Slurm(Executor):
             return []
         queue = self.queue = Queue(jobs, listen)
         self.store = Store(jobs[0].store.root.resolve())
-        with locked(self.store.root / ".locks" / "slurm.lock", "submission to SLURM"):
+        lock_file = self.store.root / ".locks" / "slurm.lock"
+        with locked(lock_file, "submission to SLURM", within=self.store.root):
             submitted = self._submit_new(jobs)
         if self.waits:
             return self.work_until_stopped(queue, listen)
@@ -137,6 +176,7 @@ class Slurm(Executor):
         were any.
         """
         there = states()
+        self._note_unnoted(there)
         for job in jobs:
             if (note := submission(self.store, job.id)) is None:
                 continue
@@ -149,6 +189,34 @@ class Slurm(Executor):
         if wanted:
             self._submit(_with_needs(wanted, new))
         return bool(wanted)
+
+    def _note_unnoted(self, there: Mapping[str, SlurmState]) -> None:
+        """Write the notes on arrays whose command was killed between `sbatch` and these notes."""
+        for path in sorted((self.store.root / ".slurm").glob(f"*/{_ARRAY_FILE}")):
+            array = _read_array(path, self.store)
+            if array is None:
+                continue
+            number = _array_number(array.name, there)
+            # an `sbatch` may outlive its command
+            until = path.stat().st_mtime + SUBMITS_S
+            while not number and time.time() < until:
+                time.sleep(LOOK_S)
+                number = _array_number(array.name, states())
+            if number:
+                self._note(array, path.parent, number)
+            remove(path, self.store.root)
+
+    def _note(self, array: SubmittedArray, folder: Path, number: str) -> dict[str, Submission]:
+        """Write the notes on the jobs of an array, whose id in SLURM is a number; return them."""
+        notes = {}
+        for index, (job, key) in enumerate(array.jobs):
+            own_number = number if len(array.jobs) == 1 else f"{number}_{index}"
+            log = JobPaths(folder, own_number).stdout
+            notes[job] = Submission(
+                system=SYSTEM, id=own_number, key=key, log=log, after=array.after
+            )
+            note_submission(self.store, job, notes[job])
+        return notes
 
     def start(self) -> None:
         """Follow a job where SLURM has it, else look for its end elsewhere, or submit it."""
@@ -290,22 +358,29 @@ class Slurm(Executor):
             SlurmTask(replace(job, store=self.store), seat, software, self._needs(job))
             for job in jobs
         ]
-        folder = self.store.root / ".slurm" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}"
+        mark = uuid.uuid4().hex[:8]
+        folder = self.store.root / ".slurm" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{mark}"
+        array = SubmittedArray(
+            name=f"harness-{mark}",
+            jobs=tuple((job.id, job.key) for job in jobs),
+            after=tuple(after),
+        )
+        # noted first: after a kill the jobs are found in SLURM by the name of the array
+        write_note(folder / _ARRAY_FILE, array.model_dump(mode="json"), self.store.root)
         try:
             with redirect_stderr(io.StringIO()):
                 executor = submitit.SlurmExecutor(folder, max_num_timeout=TIMEOUTS)
-                executor.update_parameters(**self._parameters(jobs, after, on_gpu=on_gpu))
+                parameters = self._parameters(array, jobs, on_gpu=on_gpu)
+                executor.update_parameters(**parameters)
                 sent = executor.submit_array(tasks)
         except (UncompletedJobError, FailedSubmissionError, RuntimeError, OSError) as error:
+            remove(folder / _ARRAY_FILE, self.store.root)
             why = first_line(error).removeprefix("sbatch: error: ")
             raise UserError(
                 f"SLURM refused {len(tasks)} of the jobs: {why}; correct the options and run the command again"
             ) from error
-        notes = {}
-        for job, number in zip(jobs, (submitted.job_id for submitted in sent), strict=True):
-            log = JobPaths(folder, number).stdout
-            notes[job.id] = Submission(system=SYSTEM, id=number, key=job.key, log=log)
-            note_submission(self.store, job.id, notes[job.id])
+        notes = self._note(array, folder, sent[0].job_id.partition("_")[0])
+        remove(folder / _ARRAY_FILE, self.store.root)
         return notes
 
     def _needs(self, job: Job) -> list[tuple[str, Report]]:
@@ -319,14 +394,14 @@ class Slurm(Executor):
         ]
 
     def _parameters(
-        self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool
+        self, array: SubmittedArray, jobs: Sequence[Job], *, on_gpu: bool
     ) -> dict[str, object]:
         """The parameters of an array for submitit; None is left to the site."""
         table = self.table
         further = {"requeue": True, **table.sbatch}
         memory = table.memory or f"{max(self.queue.resources(job).memory_mb for job in jobs)}M"
         return {
-            "job_name": "harness",
+            "job_name": array.name,
             "partition": table.partition,
             "account": table.account,
             "qos": table.qos,
@@ -340,13 +415,21 @@ class Slurm(Executor):
             ],  # srun has not inherited it since SLURM 22.05
             "mem": memory,
             "array_parallelism": table.width or len(jobs),
-            "dependency": f"afterany:{':'.join(after)}" if after else None,
+            "dependency": f"afterany:{':'.join(array.after)}" if array.after else None,
             "setup": [*_exports(os.environ), *table.setup],
             "stderr_to_stdout": True,
             "additional_parameters": {
                 name: value for name, value in further.items() if value is not False
             },
         }
+
+
+def _array_number(name: str, there: Mapping[str, SlurmState]) -> str:
+    """The id in SLURM of the array, or the single job, of a name; empty where there is none."""
+    for number, state in there.items():
+        if state.name == name:
+            return number.partition("_")[0]
+    return ""
 
 
 def _with_needs(chosen: Sequence[Job], among: Sequence[Job]) -> list[Job]:
@@ -371,6 +454,5 @@ def _exports(environment: Mapping[str, str]) -> Iterable[str]:
     secrets.
     """
     yield f"export {SAFE_PATH}=1"
-    for name, value in sorted(environment.items()):
-        if name.startswith(SHARED_VARIABLES) and not name.endswith("TOKEN"):
-            yield f"export {name}={shlex.quote(value)}"
+    for name, value in shared_variables(environment).items():
+        yield f"export {name}={shlex.quote(value)}"

@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 from harness.events import Event, Listener
+from harness.files import open_to_append, read_within
 from harness.planning.plan import Plan, PlannedRun
 from harness.processors import safe_path
 from harness.sources import digest
 from harness.store import BACKEND_VERSION, Store
+from harness.within import refuse_links
 
 #: Seconds that a tracker gets to finish its records after the last run, once QUIET_S seconds have
 #: passed in silence.
@@ -68,10 +70,11 @@ class _Process:
 
     def __init__(self, name: str, store: Store) -> None:
         self.name = name
+        self._root = store.root
         folder = store.root / name
-        folder.mkdir(parents=True, exist_ok=True)
+        refuse_links(store.root, folder)  # the library of the tracker would follow them
         self.log = folder / "tracker.log"
-        with self.log.open("a", encoding="utf-8") as out, safe_path():
+        with open_to_append(self.log, store.root) as out, safe_path():
             self.process = subprocess.Popen(
                 # unbuffered: the last line is the error, not what was printed before it
                 [sys.executable, "-u", "-c", COMMAND, name, str(folder)],
@@ -132,7 +135,7 @@ class _Process:
             )
 
     def _reason(self) -> str:
-        lines = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
+        lines = read_within(self._root, self.log).decode("utf-8", "replace").split("\n")
         return next(
             (line.strip() for line in reversed(lines) if line.strip()), "it printed nothing"
         )

@@ -30,22 +30,24 @@ _EVENTS = ("open", "os.rename", "os.remove", "os.mkdir")
 
 
 def named(path: str) -> str:
-    """A path without what differs from run to run: fingerprints and the numbers of processes."""
-    return re.sub(r"[0-9a-f]{12,}", "H", re.sub(r"\.\d+-\d+\.(tmp|new|part)\b", r".\1", path))
+    """A path without what differs from run to run: fingerprints and what is drawn at random."""
+    return re.sub(r"[0-9a-f]{12,}", "H", path)
 
 
 def operation(root: str, event: str, given: tuple[Any, ...]) -> str | None:
     """What an event does to a file below a folder; None for anything else."""
     if event not in _EVENTS or (event == "open" and not (given[2] or 0) & _WRITING):
         return None
-    paths = [
-        os.fsdecode(path)
-        for path in given[: 2 if event == "os.rename" else 1]
-        if not isinstance(path, int)
-    ]
-    if not paths or not paths[-1].startswith(root):
+    path = given[1] if event == "os.rename" else given[0]
+    if isinstance(path, int):
         return None
-    return f"{event.removeprefix('os.')} {named(paths[-1][len(root) + 1 :])}"
+    path = os.fsdecode(path)
+    folder = given[-1] if event != "open" else -1
+    if folder != -1:  # a name in an open folder
+        path = str(Path(f"/proc/self/fd/{folder}").readlink() / path)
+    if not path.startswith(root):
+        return None
+    return f"{event.removeprefix('os.')} {named(path[len(root) + 1 :])}"
 
 
 def arm(fault: dict[str, Any]) -> None:
