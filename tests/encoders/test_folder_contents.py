@@ -308,7 +308,6 @@ def test_weights_by_name_in_a_pickled_file_are_read(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "named"),
     [
-        ("T5EncoderModel", "T5Model"),
         ("CLIPModel", "CLIPModel"),
         ("BartForCausalLM", "BartModel"),
         ("ViTModel", "ViTModel"),
@@ -319,14 +318,6 @@ def test_models_of_other_inputs_are_named(name: str, named: str, folder: Path) -
 
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     configs: dict[str, Any] = {
-        "T5EncoderModel": {
-            "d_model": 16,
-            "d_kv": 8,
-            "d_ff": 16,
-            "num_layers": 1,
-            "num_heads": 2,
-            "vocab_size": 96,
-        },
         "BartForCausalLM": {
             "d_model": 16,
             "vocab_size": 96,
