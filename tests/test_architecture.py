@@ -25,7 +25,7 @@ SHARED = (
         "locks",
         "registry",
     ),
-    *("tomlfiles", "files", "census", "tables", "caches", "sources", "arrays", "code"),
+    *("tomlfiles", "files", "census", "datafiles", "caches", "sources", "arrays", "code"),
 )
 FLOORS = {
     **{name: (number - len(SHARED)) for number, name in enumerate(SHARED)},
