@@ -140,12 +140,17 @@ class SentencesFile(LimitedFile):
         Raises UserError.
         """
         path = self.paths(root)[0]
+        filled = 0
         for text in self._lines(path):
-            counts[bool(text)] += 1
+            if text:
+                filled += 1
+            else:
+                counts[False] += 1
             yield text
-            if counts[True] == self.limit:
-                return
-        self._check_limit(path, counts[True])
+            if filled == self.limit:
+                break
+        counts[True] = filled
+        self._check_limit(path, filled)
 
     def _lines(self, path: Path) -> Iterator[str]:
         if self.columns:

@@ -373,7 +373,7 @@ def _missing_own_tasks(names: Collection[str], inventory: Inventory) -> dict[str
             # files of the hub are merely not fetched
             nowhere = [item for item in missing if type(item) is Missing]
             if nowhere:
-                refused[f"suite {name}"] = f"the task '{task}': {nowhere[0]}"
+                refused[f"suite {name}"] = str(nowhere[0])
     return refused
 
 

@@ -110,9 +110,9 @@ def write_world(folder: Path) -> Path:
         )
     lines = []
     for number, name in enumerate(names):
-        Image.new("RGB", (32, 32), COLOURS[name.split()[1]]).save(
-            folder / "pictures" / f"{number}.png"
-        )
+        picture = Image.new("RGB", (32, 32), COLOURS[name.split()[1]])
+        picture.putpixel((0, 0), (number, 0, 0))  # equal pictures would count as seen together
+        picture.save(folder / "pictures" / f"{number}.png")
         lines += [f"{number}.png\ta picture of a {name} circle", f"{number}.png\tone {name} circle"]
     (folder / "captions.tsv").write_text("\n".join(lines) + "\n")
     (folder / "mine.toml").write_text(dedent(PROFILE))
