@@ -190,7 +190,7 @@ def rivals(
         if (
             not other
             or not cell
-            or other is row
+            or other.label == row.label
             or control in shared
             or control.seed not in (None, *cell.seeds)
         ):
