@@ -11,8 +11,6 @@ from harness.reporting.seeds.standings import RankedRow, Standings
 from harness.reporting.seeds.wording import certainty
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 
-_DESIGNS = {"paired": "paired ", "independent": "", "one sample": "one-sample "}
-
 
 def results_sentence(question: Question) -> str:
     """The result in one or two sentences, with seeds, intervals, the test and its correction."""
@@ -51,8 +49,7 @@ def _compare(question: Question, leader: Gain, reference: Gain) -> str:
     p = certainty(cell).removeprefix("paired ")
     if cell.verdict is Significance.EQUAL:
         p += ", equivalent within the margin"
-    test = f"two-sided {_DESIGNS[cell.test.design]}t-test"
-    return f"{size} above {name} (95 % CI [{low}, {high}], {test}, {p})"
+    return f"{size} above {name} (95 % CI [{low}, {high}], two-sided {cell.test.name}, {p})"
 
 
 def results_grid(question: Question, standings: Standings, key: str) -> Grid:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from harness import stats
 from harness.command_line import list_of_seeds, parse_overrides
 from harness.commands import Commands
 from harness.errors import UserError
@@ -112,20 +111,11 @@ def _more_seeds(question: Question, leader: Gain) -> Iterator[_Idea]:
     if not level:
         return
     other = level[0]
-    test = question.tested(leader, other).test
-    if test is None or test.design == "one sample":
-        return
-    n = int(test.df) + 1
-    if test.design == "independent":
-        summaries = (leader.cell.summary, other.cell.summary)
-        spread = stats.pooled_deviation(*summaries)
-        n = min(summary.n for summary in summaries)
-    else:
-        spread = test.error * n**0.5
-    needed = stats.seeds_to_decide(test.difference, spread, None, other=test.design)
+    conclusion = question.conclude(leader, other)
+    needed = conclusion.seeds_to_decide
     if needed is None or needed > MOST_SEEDS:
         return
-    seeds = range(max(needed, n + 1))
+    seeds = range(needed)
     names = " and ".join(title_of(gain.row.label.method) for gain in (leader, other))
     decides = f"Do {names} differ? {len(seeds)} seeds of each would show such a difference."
     yield _Idea(decides, [leader.row.label, other.row.label], seeds)

@@ -17,7 +17,8 @@ from harness.formatting import at_most, count_of, fixed, interval_text
 from harness.method.declared import declared_method
 from harness.method.naming import VariantName, name_of, option_title, title_of
 from harness.metrics import AVERAGE, Significance
-from harness.reporting.seeds.cells import Cell, Label, Row, contrast
+from harness.reporting.seeds.cells import Cell, Label, Row
+from harness.reporting.seeds.conclusion import Conclusion
 from harness.reporting.seeds.controls import (
     SAME_TEXT,
     TEACHER_ALONE,
@@ -180,13 +181,15 @@ class Question:
             kinds[UNMATCHED] = None
         return list(kinds)
 
+    def conclude(self, gain: Gain, other: Gain) -> Conclusion:
+        """What the data say of a method beside another one: the one conclusion that tables,
+        `compare` and files have too.
+        """
+        return self.forest.conclude(gain.row, other.row)
+
     def tested(self, gain: Gain, other: Gain) -> Cell:
-        """The cell of a method tested against another one: corrected where that is its baseline."""
-        base = self.forest.block.baseline(gain.row.label)
-        if gain.cell.test and base is not None and base.data == other.row.data:
-            return gain.cell
-        forest = self.forest
-        return contrast(gain.row, other.row, forest.column, forest.metric, forest.block.points)
+        """The cell of a method in the conclusion on the two, corrected in their family."""
+        return self.conclude(gain, other).cell
 
     @cached_property
     def ranks(self) -> Mapping[Label, tuple[int, int]]:

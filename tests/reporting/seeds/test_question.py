@@ -16,6 +16,7 @@ from harness.reporting.seeds.gains import forests
 from harness.reporting.seeds.next_run import next_run
 from harness.reporting.seeds.question import MOST_WORDS, Answer, Question
 from harness.reporting.seeds.standings import MOST_ROWS, standings_of
+from harness.reporting.seeds.wording import certainty
 from harness.reporting.tables.latex import latex_table
 from harness.spec import parse_seeds
 from harness.store import Result
@@ -114,6 +115,19 @@ def test_the_sentences_have_the_numbers_of_the_tests_with_their_intervals() -> N
     assert "above DALR, the next method" in first
     assert second.startswith("With shuffled pictures it scores 49.57 (")
     assert "is 61.73 (57.87 to 65.59) below it" in second
+
+
+@pytest.mark.parametrize("results", [case[0] for case in CASES[2:]])
+def test_the_page_says_what_the_one_conclusion_says(results: list[Result]) -> None:
+    question = ask(results)
+    conclusion = question.forest.conclude(question.leader.row, question.reference.row)
+    check = checks_of(question)[1]
+    assert (check.mark is Mark.YES) == conclusion.cell.holds
+    if conclusion.p_corrected is not None and conclusion.cell.holds:
+        assert certainty(conclusion.cell) in check.text
+        assert certainty(conclusion.cell) in results_sentence(question)
+    if conclusion.confounded_by:
+        assert question.answer is Answer.CONFOUNDED
 
 
 def test_ranks_are_shared_where_no_test_tells_methods_apart() -> None:
