@@ -84,8 +84,8 @@ def note_places(results: Path, profile: str, places: LastPlaces) -> None:
     before = read_places(results, profile)
     after = places.model_copy(update={"encoders": before.encoders | places.encoders})
     if after != before and own_secret():
-        places = after.model_dump_json()
-        note = SignedPlaces(places=places, signature=_sign(places))
+        text = after.model_dump_json()
+        note = SignedPlaces(places=text, signature=_sign(text))
         with suppress(OSError):
             write_note(_places_file(results, profile), note.model_dump(), results)
 

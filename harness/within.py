@@ -46,9 +46,11 @@ def folder_of(path: Path, within: Path | None, *, make: bool = False) -> Iterato
 
     Below `within` no link is followed. Raises OSError, also for a path outside of `within`.
     """
-    top, names = path.parent, ()
+    top = path.parent
+    names: tuple[str, ...] = ()
     if within is not None:
-        top, names = within, _names_below(within, path)[:-1]
+        top = within
+        names = _names_below(within, path)[:-1]
     if make:
         top.mkdir(parents=True, exist_ok=True)
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import sleep
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -174,7 +174,13 @@ def is_terminal() -> bool:
 )
 @any_profile_option
 @results_option
-def figure(name: str | None, width: str, out: Path, profile: str | None, results: Path) -> None:
+def figure(
+    name: str | None,
+    width: Literal["column", "page"],
+    out: Path,
+    profile: str | None,
+    results: Path,
+) -> None:
     """Write a chart of the report as PDF, SVG, PNG and CSV.
 
     NAME is its id on the page, as links to it have it; without NAME, all of them are listed.

@@ -279,8 +279,8 @@ def _lists(path: Path, names: tuple[str, str], split: TablePart | None) -> ReadC
 
 
 def _check_list(where: str, texts: object) -> None:
-    is_list = isinstance(texts, list) and bool(texts)
-    if not is_list or not all(isinstance(text, str) and text.strip() for text in texts):
+    listed = texts if isinstance(texts, list) else []
+    if not listed or not all(isinstance(text, str) and text.strip() for text in listed):
         raise UserError(f"{where} has no list of captions that are not empty; correct its row")
 
 

@@ -476,7 +476,8 @@ def own_task(name: str, table: SimilarityTable | ClassificationTable | Retrieval
 def _files_of_classes(table: ClassificationTable) -> tuple[dict[str, str], dict[str, str]]:
     """The file of each split of a task, and the part of it that is read, where it is not all."""
     if table.file is not None and table.splits:
-        return dict.fromkeys(table.splits, table.file), dict(table.splits)
+        parts = {str(split): part for split, part in table.splits.items()}
+        return dict.fromkeys(parts, table.file), parts
 
     files = {"all": table.file, "train": table.train, "dev": table.dev, "test": table.test}
     given = {split: file for split, file in files.items() if file}

@@ -162,7 +162,7 @@ class Plan:
     @property
     def inputs(self) -> list[InputCensus]:
         """What the runs to do read of each of their inputs, and what else lies in it."""
-        censuses = []
+        censuses: list[InputCensus] = []
         tests: dict[tuple[object, tuple[str, ...]], list[InputCensus]] = {}
         for run in self.todo:
             censuses += run.experiment.census

@@ -144,10 +144,10 @@ class SeenRows:
         if ids is None:
             return read
 
+        hashes: Sequence[str | None] = contents or [None] * len(ids)
         for images in named:
             seen = [
-                images.has(image_id, content)
-                for image_id, content in zip(ids, contents or [None] * len(ids), strict=True)
+                images.has(image_id, content) for image_id, content in zip(ids, hashes, strict=True)
             ]
             read |= np.array(seen, dtype=bool)
         return read

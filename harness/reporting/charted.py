@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.errors import UserError
 from harness.registry import suggest
@@ -70,7 +70,9 @@ def chart_names(contents: Contents) -> list[tuple[str, str]]:
     return [(anchor(plot.key), plot.title) for plot in _plots(contents)]
 
 
-def chart_figure(contents: Contents, name: str, width: str = "page") -> ChartFigure:
+def chart_figure(
+    contents: Contents, name: str, width: Literal["column", "page"] = "page"
+) -> ChartFigure:
     """A chart by its name, as wide as the `column` or the `page` of a paper. Raises UserError for an
     unknown name.
     """

@@ -233,8 +233,9 @@ def _cleaned(value: object) -> object:
     """A value that a template prints: plain text has true minus signs, and its control characters
     made visible, before it is escaped.
     """
-    is_plain = isinstance(value, str) and not isinstance(value, Markup)
-    return minus(visible(value)) if is_plain else value
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return minus(visible(value))
+    return value
 
 
 def verbatim(text: str) -> Markup:

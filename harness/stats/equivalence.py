@@ -366,7 +366,9 @@ def _quantiles(df: Floats, alpha: float, equality_alpha: float) -> tuple[Floats,
     """The one-sided quantiles of equivalence and the two-sided ones of a difference."""
     from scipy.special import stdtrit
 
-    return stdtrit(df, 1 - equality_alpha), stdtrit(df, 1 - alpha / 2)
+    one_sided: Floats = stdtrit(df, 1 - equality_alpha)
+    two_sided: Floats = stdtrit(df, 1 - alpha / 2)
+    return one_sided, two_sided
 
 
 @cache

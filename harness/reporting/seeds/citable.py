@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.formatting import count_of, interval_text, signed
+from harness.formatting import count_of, fixed, signed
 from harness.method.naming import title_of
 from harness.metrics import Significance
 from harness.reporting.seeds.gains import Gain
@@ -44,7 +44,7 @@ def _compare(question: Question, leader: Gain, reference: Gain) -> str:
         return f"with too few seeds for a test against {name}"
     sign = 1 if question.forest.metric.larger_is_better else -1
     ends = sorted((sign * cell.test.low, sign * cell.test.high))
-    low, high = interval_text(*ends, question.digits).split(" to ")
+    low, high = (fixed(end, question.digits) for end in ends)
     size = signed(sign * cell.test.difference, question.digits).removeprefix("+")
     p = certainty(cell).removeprefix("paired ")
     if cell.verdict is Significance.EQUAL:

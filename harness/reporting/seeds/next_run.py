@@ -32,8 +32,8 @@ class NextRun(NamedTuple):
     minutes: float | None
 
     @property
-    def count(self) -> int:
-        """The number of runs."""
+    def number(self) -> int:
+        """How many runs it has."""
         return sum(map(len, self.runs.values()))
 
 
