@@ -366,8 +366,8 @@ def _quantiles(df: Floats, alpha: float, equality_alpha: float) -> tuple[Floats,
     """The one-sided quantiles of equivalence and the two-sided ones of a difference."""
     from scipy.special import stdtrit
 
-    one_sided: Floats = stdtrit(df, 1 - equality_alpha)
-    two_sided: Floats = stdtrit(df, 1 - alpha / 2)
+    one_sided = np.asarray(stdtrit(df, 1 - equality_alpha), dtype=np.float64)
+    two_sided = np.asarray(stdtrit(df, 1 - alpha / 2), dtype=np.float64)
     return one_sided, two_sided
 
 
