@@ -134,9 +134,11 @@ def check(context: click.Context, what: tuple[str, ...]) -> None:
 
     A name may have values, as in 'simcse[temperature=0.1]'. Neither a folder nor a file need be
     installed. It checks declarations, loss terms, gradients, values, seeds, checkpoints and
-    devices, a line for each. Exit code 1 if one fails.
+    devices, a line for each, and notes a weight without a second term, which changes nothing. Exit
+    code 1 if one fails.
     """
     from harness.method.conformance import check_all, variants_in
+    from harness.method.inert import inert_weights
 
     failed = 0
     for method in dict.fromkeys(method for name in what for method in variants_in(name)):
@@ -145,6 +147,8 @@ def check(context: click.Context, what: tuple[str, ...]) -> None:
             echo(f"{'fails' if outcome.problems else 'ok':5} {outcome.method}: {outcome.check}")
             for problem in outcome.problems:
                 echo(f"      {problem}")
+        for note in inert_weights(method):
+            echo(f"note  {method.name}: {note}")
     if failed:
         echo(f"{count_of(failed, 'check')} failed", err=True)
         context.exit(1)

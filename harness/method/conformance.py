@@ -380,7 +380,7 @@ def _checked(method: type[Method], reading: str, seen: set[str]) -> Iterator[str
     if not 0 <= pairs_at < cycle:
         yield f"the mixing rule returns place {pairs_at} of a cycle of {cycle}"
     for batch in random_batches(built) if method.trains else ():
-        total, terms = _loss(built, batch)
+        total, terms = loss_of(built, batch)
         seen |= set(terms)
         if total is None:
             yield f"{type(batch).__name__} has no loss term"
@@ -399,8 +399,8 @@ def _checked(method: type[Method], reading: str, seen: set[str]) -> Iterator[str
 def _without(whole: Method, less: Method, term: str) -> Iterator[str]:
     less.load_state_dict(whole.state_dict())
     for batch in random_batches(whole):
-        total, rest = _loss(less, batch)
-        terms = {name: value for name, value in _loss(whole, batch)[1].items() if name != term}
+        total, rest = loss_of(less, batch)
+        terms = {name: value for name, value in loss_of(whole, batch)[1].items() if name != term}
         if set(rest) != set(terms) or (total is None) != (not rest):
             yield f"without={term} changes which terms {type(batch).__name__} has"
         elif any(not torch.allclose(value, terms[name]) for name, value in rest.items()):
@@ -429,7 +429,7 @@ def _gradients(method: type[Method], reading: str) -> Iterator[str]:
     parameters = {name: each for name, each in built.named_parameters() if each.requires_grad}
     for batch in random_batches(built):
         encode, what = Drawn(), type(batch).__name__
-        total, terms = _loss(built, batch, encode)
+        total, terms = loss_of(built, batch, encode)
         for name, term in terms.items():
             wanted = [*encode.vectors, *parameters.values()] if term.requires_grad else []
             found = (
@@ -565,7 +565,7 @@ def _is_restored(method: type[Method], reading: str) -> Iterator[str]:
 
 def _differ(built: Method, again: Method, batch: Batch | MediaBatch) -> bool:
     """Whether two methods have different losses on a batch, under the same seed."""
-    (first, _), (second, _) = _loss(built, batch), _loss(again, batch)
+    (first, _), (second, _) = loss_of(built, batch), loss_of(again, batch)
     return first is not None and second is not None and not torch.equal(first, second)
 
 
@@ -580,7 +580,7 @@ def _step(
     """
     for batch in batches:
         encode = None if isinstance(batch, MediaBatch) else student
-        _loss(built, batch, encode, seed=LOSS + step)
+        loss_of(built, batch, encode, seed=LOSS + step)
     if type(built).after_step is not Method.after_step:
         with torch.no_grad():
             built.after_step(student or small_student(), step)
@@ -620,14 +620,14 @@ def _moves(method: type[Method], reading: str) -> Iterator[str]:
         for batch in random_batches(there):
             moved = copy.deepcopy(batch, {id(each): each.to("cuda") for each in _tensors(batch)})
             try:
-                _loss(there, moved, Drawn("cuda"))
+                loss_of(there, moved, Drawn("cuda"))
             except (DataDependentOutputException, DynamicOutputShapeException):
                 continue  # a shape that depends on values
             except RuntimeError as error:
                 yield _raised(error, method.__module__)
 
 
-def _loss(
+def loss_of(
     method: Method, batch: Batch | MediaBatch, encode: Encode | None = None, seed: int = LOSS
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
     """The loss of a batch under a seed."""

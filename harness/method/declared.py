@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.code import declarations
 from harness.errors import UserError
+from harness.method.inert import inert_options, weight_factors
 from harness.method.interface import Feature, OwnSteps, Patches
 from harness.registry import get_class
 from harness.spec import OptionValue, Stream
@@ -73,6 +74,20 @@ class DeclaredMethod:
         features = {role: Feature(**values) for role, values in configured["features"].items()}
         dropout = tuple(configured["dropout"])
         return {**configured, "dropout": dropout, "own_steps": own_steps, "features": features}
+
+    def inert_options(self, reading: str, layers: Layers, streams: Collection[Stream]) -> list[str]:
+        """The options that scale the whole loss of every step of a run that reads some streams."""
+
+        def answer() -> dict[str, Any]:
+            method = method_named(self.name)
+            values = method.configure(reading, *layers)
+            return {
+                "factors": weight_factors(method, values),
+                "own": sorted(method.own_steps(values)),
+            }
+
+        asked = declarations().ask("method", self.name, ["weights", reading, layers], answer)
+        return inert_options(asked["factors"], streams, asked["own"])
 
 
 def declared_method(name: str) -> DeclaredMethod:

@@ -17,6 +17,8 @@ from harness.errors import UnavailableError, UserError
 from harness.evaluation.suites import SimilarityTask, Suite
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
 from harness.method import Feature
+from harness.method.declared import declared_method
+from harness.method.inert import inert_note
 from harness.metrics import NEVER_READ
 from harness.planning.census import (
     census_of_corpus,
@@ -175,7 +177,19 @@ class Experiment:
                 lines.append(
                     f"{names}: {rows} rows, fewer than the batch of {batch}; every batch has {rows}"
                 )
-        return tuple(lines)
+        return (*lines, *self._inert_values)
+
+    @property
+    def _inert_values(self) -> Iterator[str]:
+        """A line on values of the run's variant or of `--set` that only scale its whole loss."""
+        run = self.resolved
+        method = declared_method(run.spec.variant.name)
+        given = {*dict(run.spec.variant.options), *run.overrides}
+        if not run.trains or not given & method.options:
+            return
+        inert = method.inert_options(run.spec.variant.reading, run.layers, {*run.streams.values()})
+        if named := [option for option in inert if option in given]:
+            yield f"{run.spec.variant.name}: {inert_note(named, f'in {run.spec.setting}')}"
 
     @property
     def named_encoder(self) -> tuple[str, Path] | None:
