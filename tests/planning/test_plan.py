@@ -102,6 +102,16 @@ def test_every_hyperparameter_and_every_axis_change_the_fingerprint(
     assert fingerprint(tmp_path, **changes) != fingerprint(tmp_path)
 
 
+def test_a_plan_says_that_a_weight_without_a_second_term_changes_nothing(tmp_path: Path) -> None:
+    given = {"settings": [parse_setting("toy-pairs")]}
+    alone = plan(tmp_path, methods=[Variant.parse("kdmcse[lambda=0.1]")], **given)
+    (said,) = [line for line in alone.warnings if "lambda" in line]
+    assert said.startswith("kdmcse: lambda changes nothing in toy-pairs: it scales the whole loss")
+    for variant in ("kdmcse", "mcse[lambda=0.1]"):
+        other = plan(tmp_path, methods=[Variant.parse(variant)], **given)
+        assert not [line for line in other.warnings if "lambda" in line], "not given, or of use"
+
+
 def test_a_value_that_was_added_later_leaves_the_identity_of_earlier_runs_as_it_was(
     tmp_path: Path,
 ) -> None:
