@@ -141,6 +141,7 @@ def _show_failure(store: Store, failure: Failure) -> None:
 
 
 def _show_run(result: Result) -> None:
+    from harness.reporting.seeds.controls import teacher_fit
     from harness.reporting.seeds.spent import Spent
     from harness.store import frames_of
 
@@ -173,7 +174,8 @@ def _show_run(result: Result) -> None:
         )
         echo(f"trial of the encoder: {', '.join(texts)}")
     for role, use in result.teachers.items():
-        echo(f"{role}: {use.teacher} ({use.of})")
+        fit = teacher_fit(result.profile, use)
+        echo(f"{role}: {use.teacher} ({use.of}{', ' if fit else ''}{fit})")
     plain_table(
         ("gradient in", "of the term", "share from", "to", "last", "cosine, last"),
         _gradient_rows(result),

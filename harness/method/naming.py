@@ -81,6 +81,8 @@ def _name(text: str) -> str:
         else f" ({_READINGS.get(variant.reading, variant.reading)})"
     )
     parts = {key: value for key, value in variant.options if key not in ("with", "without")}
+    if variant.name == UNTRAINED and "teacher" in parts:
+        return f"teacher {parts['teacher']} alone"
     said = (_option(variant.name, key, value) for key, value in parts.items())
     title = title_of(variant.name) + reading + "".join(_terms(dict(variant.options)))
     return ", ".join([title, *said])

@@ -79,8 +79,9 @@ class Experiment:
         """All inputs of the training; some are repeated."""
         yield self.encoder
         yield from (corpus.read for corpus in self.corpora)
-        if self.dev is not None:
+        if self.dev is not None or self.resolved.features:
             yield from (need for features in self.features.values() for need in features.needs)
+        if self.dev is not None:
             yield self.dev
         yield from self.patches.values()
 
@@ -352,6 +353,17 @@ class Experiments:
     def _complete(self, run: Resolved) -> Experiment:
         inventory = self.inventory
         encoder = inventory.encoder(run.spec.encoder)
+        if not run.trains and run.features:
+            features = {
+                role: self._features(run, asked, ()) for role, asked in run.features.items()
+            }
+            return Experiment(
+                run,
+                encoder,
+                features=features,
+                teachers=self._teachers_of(features),
+                code=self._code_of(run, features),
+            )
         if not run.trains:
             published = inventory.profile.released.get(run.spec.encoder)
             projected = (

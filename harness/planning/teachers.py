@@ -11,7 +11,7 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -58,6 +58,8 @@ CHUNK = 512
 
 #: what has images or captions to compute features of
 FeatureOwner = UsedCorpus | Ingredient[RetrievalTask]
+#: n sentences -> (n, f) float32
+EmbedTexts = Callable[[Sequence[str]], np.ndarray]
 #: the model folders of the runs that are teachers, by fingerprint
 Folders = Mapping[str, Path]
 
@@ -99,6 +101,17 @@ class NamedTeacher:
     def fitted_on(self) -> list[tuple[NamedTeacher, UsedCorpus]]:
         """Teachers, with corpora, whose features it is fitted on before it computes any."""
         return []
+
+    @property
+    def fit_in_words(self) -> str:
+        """What it was fitted on by the harness; empty for a teacher that others have trained."""
+        return ""
+
+    def embedder(self, device: str, folders: Folders) -> EmbedTexts:
+        """A function from n sentences to the teacher's vectors of them, (n, f) float32."""
+        raise UnavailableError(
+            self.unable or f"the teacher {self.name} computes no vectors of text"
+        )
 
     def _needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
         """What computed features of a corpus depend on besides the corpus itself; None stands for
@@ -322,6 +335,18 @@ class ModelTeacher(NamedTeacher):
 
         return rows
 
+    def embedder(self, device: str, folders: Folders) -> EmbedTexts:
+        teacher = self._opened(device, folders)
+        precision = self.model.source.precision
+
+        def embed(sentences: Sequence[str]) -> np.ndarray:
+            from harness.encoders.precision import autocast, float32_products  # imports torch
+
+            with float32_products(precision, device), autocast(precision, device):
+                return teacher.captions(sentences)
+
+        return embed
+
     def _opened(self, device: str, folders: Folders) -> Teacher:
         source = self.model.current()
         folder = source.folder(folders)
@@ -354,6 +379,18 @@ class LitTeacher(NamedTeacher, Generated):
     def fitted_on(self) -> list[tuple[NamedTeacher, UsedCorpus]]:
         """Both teachers' features of the corpus of the fit."""
         return [(self.images, self.corpus), (self.captions, self.corpus)]
+
+    @property
+    def fit_in_words(self) -> str:
+        """`projections of squeezenet and NAME, fitted on flickr8k (6,000 captions)`."""
+        rows = self.corpus.found.rows
+        size = f" ({rows:,} captions)" if rows else ""
+        return f"projections of {self.images.name} and {self.captions.name}, fitted on {self.corpus.name}{size}"
+
+    def embedder(self, device: str, folders: Folders) -> EmbedTexts:
+        _, tower = self._fitted(device, folders)
+        embed_captions = self.captions.embedder(device, folders)
+        return lambda sentences: tower(np.asarray(embed_captions(sentences), dtype=np.float32))
 
     @property
     def _sees_images(self) -> bool:

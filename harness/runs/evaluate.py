@@ -21,7 +21,7 @@ from harness.events import Event, Stage, tell
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.planning.seen import SeenRows
-from harness.runs.inputs import Heads, Inputs, TestFeatures
+from harness.runs.inputs import Heads, Inputs, TeacherVectors, TestFeatures
 from harness.runs.train import Trained
 from harness.store import Evaluation, Store
 from harness.store.folder import keep_evaluation, kept_evaluation
@@ -163,12 +163,15 @@ def remembering(known: dict[str, np.ndarray], embed: EmbedFunction) -> EmbedFunc
 
 @torch.inference_mode()
 def dropout_views(
-    student: Student | SentenceModules, sentences: Sequence[str], n: int, seed: int
+    student: Student | SentenceModules | TeacherVectors, sentences: Sequence[str], n: int, seed: int
 ) -> np.ndarray:
     """Encode each of s sentences n times with dropout active: (s, n, d) float32.
 
-    The dropout masks depend on `seed` alone; the caller's random state is not changed.
+    The dropout masks depend on `seed` alone; the caller's random state is not changed. Raises
+    UserError for a teacher, which has none.
     """
+    if isinstance(student, TeacherVectors):
+        raise UserError("a teacher is frozen: it has no encodings under dropout")
     device, was_training = student.device, student.training
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)

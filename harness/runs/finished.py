@@ -47,10 +47,15 @@ class FinishedRun:
         return str(self.result.hyperparameters["encoder"]["pooling"])
 
     def student(self) -> Student | SentenceModules:
-        """Load the student at its best checkpoint. Raises UserError where its weights are missing
-        or damaged.
+        """Load the student at the checkpoint that was scored. Raises UserError where its weights
+        are missing or damaged, and for the run of a teacher.
         """
         trained = self.resolved.trains
+        if self.resolved.features and not trained:
+            raise UserError(
+                f"{self.result.spec.key} evaluated the vectors of a teacher, which is no model folder; "
+                "name a run that trains, or an encoder"
+            )
         return open_model(
             best_model(self.result, self.store) if trained else self._untrained(), self.pooling
         )

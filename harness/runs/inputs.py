@@ -17,6 +17,7 @@ from harness.corpora.base import Media, Pairs
 from harness.corpora.tokens import TokenFile, Tokens, Utf8, cached_tokens
 from harness.encoders.heads import read_projections
 from harness.encoders.student import SentenceModules, Student, open_model
+from harness.encoders.trial import TrialFindings
 from harness.errors import UserError
 from harness.evaluation.sts import dev_scorer
 from harness.evaluation.suites import EmbedFunction
@@ -24,7 +25,7 @@ from harness.grid import Resolved
 from harness.planning.experiments import Experiment
 from harness.planning.inventory import Inventory, UsedCorpus
 from harness.planning.plan import PlannedRun
-from harness.planning.teachers import Folders, ModelTeacher, load_pairs
+from harness.planning.teachers import EmbedTexts, Folders, ModelTeacher, load_pairs
 from harness.runs.environment import Seat
 from harness.seeds import generator
 from harness.setting import kept_rows
@@ -40,6 +41,42 @@ Heads = tuple[nn.Module, nn.Module]
 TestFeatures = Mapping[tuple[str, FeatureKind], np.ndarray]
 
 
+#: sentences between two reports of how many are embedded
+REPORTED = 1024
+
+
+@dataclass(frozen=True)
+class TeacherVectors:
+    """A text teacher in the place of an encoder: its vectors of sentences.
+
+    `encoder` is the run's own one, whose device and trial it has.
+    """
+
+    encoder: Student | SentenceModules
+    vectors: EmbedTexts
+
+    @property
+    def device(self) -> torch.device:
+        return self.encoder.device
+
+    @property
+    def found(self) -> TrialFindings:
+        return self.encoder.found
+
+    def embed(
+        self,
+        sentences: Sequence[str],
+        report: Callable[[int, int], None] = lambda done, total: None,
+    ) -> np.ndarray:
+        """Embed n sentences: (n, f) float32."""
+        report(0, len(sentences))
+        parts = []
+        for start in range(0, len(sentences), REPORTED):
+            parts.append(self.vectors(sentences[start : start + REPORTED]))
+            report(min(start + REPORTED, len(sentences)), len(sentences))
+        return np.concatenate(parts)
+
+
 @dataclass(frozen=True)
 class Inputs:
     """What a run computes with, its student on its device.
@@ -48,7 +85,7 @@ class Inputs:
     published `heads`. `models` are the frozen models beside the student, by role.
     """
 
-    student: Student | SentenceModules
+    student: Student | SentenceModules | TeacherVectors
     data: TrainingData | None = None
     dev: Callable[[EmbedFunction], float] | None = None
     heads: Heads | None = None
@@ -78,6 +115,9 @@ def training_inputs(experiment: Experiment, device: str, folders: Folders) -> In
     run, source, on = experiment.resolved, experiment.encoder.current(), torch.device(device)
     if experiment.dev is None:
         model = open_model(source.path(), run.pooling, trusted=source.trusted).to(on)
+        if run.features:
+            teacher = experiment.features["caption"].teacher
+            return Inputs(TeacherVectors(model, teacher.embedder(device, folders)))
         heads = read_projections(source.path() / source.beside) if experiment.features else None
         return Inputs(model, heads=heads and (heads[0].to(on), heads[1].to(on)))
     length, rates = run.training.max_length, run.dropout

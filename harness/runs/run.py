@@ -85,7 +85,12 @@ def result_of(
             "encoder": {"pooling": resolved.pooling},
         },
         teachers={
-            role: TeacherUse(teacher=used.asked.teacher, of=used.asked.of, source=used.source)
+            role: TeacherUse(
+                teacher=used.asked.teacher,
+                of=used.asked.of,
+                source=used.source,
+                fitted_on=used.teacher.fit_in_words,
+            )
             for role, used in features.items()
         },
         evaluations=scores,

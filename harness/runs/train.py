@@ -13,7 +13,7 @@ from harness.encoders.student import SentenceModules, Student
 from harness.errors import UserError
 from harness.method import Method, by_batches
 from harness.planning.experiments import Experiment
-from harness.runs.inputs import Heads, Inputs, teacher_folders, training_inputs
+from harness.runs.inputs import Heads, Inputs, TeacherVectors, teacher_folders, training_inputs
 from harness.spec import MEDIA, Stream
 from harness.store import BatchMixing, Store
 from harness.store.folder import refuse_linked
@@ -35,7 +35,7 @@ class Trained:
     with pairs.
     """
 
-    student: Student | SentenceModules
+    student: Student | SentenceModules | TeacherVectors
     heads: Heads | None
     record: TrainingRecord
     warnings: tuple[str, ...] = ()

@@ -175,11 +175,14 @@ class TeacherUse(Record):
 
     `of` is 'model' for a frozen model beside the student. `source` is the origin of the features,
     such as a file of published features, or the hub's model and commit; empty in older results.
+    `fitted_on` says what a teacher that the harness fits was made from; empty for others, and in
+    older results.
     """
 
     teacher: str
     of: FeatureKind
     source: str = ""
+    fitted_on: str = ""
 
 
 class EncoderTrial(Record):

@@ -29,6 +29,7 @@ from harness.reporting.pages import (
     slugs,
 )
 from harness.reporting.sections.base import ReportSection
+from harness.reporting.seeds.controls import teacher_fit
 from harness.reporting.seeds.spent import Spent, read_json
 from harness.reporting.seeds.wording import by_way
 from harness.reporting.tables.grids import ABSENT
@@ -383,16 +384,18 @@ def _cell(scores: Mapping[str, float], metric: Metric) -> str:
     return minus(fixed(scores[metric.name], metric.digits)) if metric.name in scores else ABSENT
 
 
-def _teacher_text(use: TeacherUse) -> str:
+def _teacher_text(profile: str, use: TeacherUse) -> str:
+    fit = teacher_fit(profile, use)
     source = {"": "", "computed": "; features computed"}.get(use.source, f"; from {use.source}")
-    return f"{use.teacher} ({'beside the student' if use.of == 'model' else f'reads the {use.of}'}{source})"
+    reads = "beside the student" if use.of == "model" else f"reads the {use.of}"
+    return f"{use.teacher} ({reads}{source}{'; ' if fit else ''}{fit})"
 
 
 def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str, object]:
     best, spec = result.dev.best_score, result.spec
     last = f"; {fixed(result.dev.scores[-1], 2)} at the last" if result.dev.scores else ""
     checkpoint = str(result.training.get("checkpoint", "best"))
-    teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
+    teachers = {role: _teacher_text(result.profile, use) for role, use in result.teachers.items()}
     values: dict[str, Mapping[str, object]] = {
         **result.hyperparameters,
         **({"teachers": teachers} if teachers else {}),

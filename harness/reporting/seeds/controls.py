@@ -6,7 +6,7 @@ what methods declare, never from scores:
 
 - the untrained encoder, at each pooling;
 - each text teacher alone: the model whose features of captions the row learns from, evaluated as an
-  encoder;
+  encoder; of one that was fitted, such as `lit`, its own vectors, not those that it was fitted on;
 - unmatched images: the variant with their features shuffled, drawn at random, replaced by noise, or
   permuted: these last stay the same for all captions of an image, so that what they still gain is
   paraphrase, not sight;
@@ -56,6 +56,7 @@ from harness.spec import (
     Variant,
     split,
 )
+from harness.store import TeacherUse
 
 #: the method that is trained on the text of a stream alone
 TEXT_ONLY = {"sentences": BASELINE, "triplets": f"{BASELINE}-sup"}
@@ -104,7 +105,7 @@ def controls_of(row: Row) -> Iterator[Control]:
         yield Control(UNTRAINED_ENCODER, plain, needed=name in UNTRAINED_VARIANTS)
     for teacher in dict.fromkeys(name for of, name in row.teachers if of != "image"):
         with suppress(SpecError):  # a record may name anything
-            yield from _alone(label.profile, profile, teacher)
+            yield from _alone(label, profile, teacher)
     try:
         declared = declared_method(variant.name)
     except UserError:  # a method that is not installed
@@ -143,24 +144,37 @@ def _twice(training: Mapping[str, str]) -> list[str]:
     return [f"{name}={2 * int(number)}" for name, number in given if number.isdecimal()][:1]
 
 
-def _alone(name: str, profile: Profile | None, teacher: str) -> Iterator[Control]:
-    """The run of a text teacher of the profile `name`; none for a model that is no sentence
-    encoder, such as CLIP's.
+def _alone(row: Label, profile: Profile | None, teacher: str) -> Iterator[Control]:
+    """The run of a text teacher of a row's profile: of another run, of an encoder, or of a teacher
+    whose vectors are evaluated in an encoder's place, such as those that were fitted.
     """
     table = profile.teachers.get(teacher) if profile else None
     if teacher.startswith(RUN):
         spec = RunSpec.parse(teacher.removeprefix(RUN))
-        label = Label(name, str(spec.variant), str(spec.setting), spec.encoder, "")
+        label = Label(row.profile, str(spec.variant), str(spec.setting), spec.encoder, "")
         seed = None if label.setting == UNTRAINED else spec.seed
         yield Control(TEACHER_ALONE, label, seed, needed=seed is None)
-    elif table and table.captions:
-        yield from _alone(name, profile, table.captions)
     elif profile and table and table.kind == "text" and table.hub:
         encoder = next(
             (own for own, model in profile.encoders.items() if model.hub == table.hub), table.hub
         )
-        label = Label(name, f"{UNTRAINED}[pooling={table.pooling}]", UNTRAINED, encoder, "")
+        variant = f"{UNTRAINED}[pooling={table.pooling}]"
+        yield Control(TEACHER_ALONE, Label(row.profile, variant, UNTRAINED, encoder, ""))
+    elif table:
+        variant = str(Variant.make(UNTRAINED, {"teacher": teacher, "pooling": "mean"}))
+        label = row._replace(variant=variant, setting=UNTRAINED, overrides="")
         yield Control(TEACHER_ALONE, label)
+
+
+def teacher_fit(profile: str, use: TeacherUse) -> str:
+    """What a teacher was fitted on, from the record of a run or, for an older one, from its
+    profile.
+    """
+    if use.fitted_on:
+        return use.fitted_on
+    known = _profile(profile)
+    table = known.teachers.get(use.teacher) if known else None
+    return table.origin if table and table.kind == "lit" else ""
 
 
 @cache
