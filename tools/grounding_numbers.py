@@ -10,15 +10,18 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import combinations
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
 import numpy as np
+import reference_runs
+from grounding_bootstrap import resample
 from grounding_words import Marks
 from reference_runs import REFERENCE, TUNED, difference, interval, of, runs_of, score, table
+from scipy.stats import linregress
 
 from harness.evaluation.sts import spearman
 from harness.formatting import fixed, p_value, signed
@@ -30,13 +33,19 @@ from harness.reporting import look
 from harness.reporting.results import Results
 from harness.reporting.seeds.cells import Cell, Label, Row, contrast
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
-from harness.reporting.seeds.controls import UNMATCHED, controls_of, rival_text, rivals
+from harness.reporting.seeds.controls import (
+    UNMATCHED,
+    controls_of,
+    rival_text,
+    rivals,
+    short_of_budget,
+)
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.tuned import TunedLine
 from harness.reporting.tables.grids import summary_text
 from harness.spec import BASELINE, UNTRAINED, Variant, parse_setting
 from harness.stats import ALPHA, TTest, holm, one_sample_t_test
-from harness.store import Result, Store, frames_of
+from harness.store import Frames, Result, Store, frames_of
 from harness.store.files import NamedArrays
 
 PROFILE, OTHER_IMAGES = "grounding", "grounding-efficientnet"
@@ -54,6 +63,8 @@ SHOTS = ",".join(f"{CAPTIONS}[shot={number}]" for number in (60, 180, 600, 1800)
 MINUTES = {f"{STUDENT}-0": 0, f"{STUDENT}-10": 10, STUDENT: 40}
 #: half the width of the interval of the main question that is asked for, in points
 BAR = 0.5
+UNTRAINED_STUDENT = "none[pooling=mean]"
+LESS_UNTRAINED = "less the untrained student (95 %)"
 LESS = ("`mcse` less `simcse` (95 %)", "less shuffled pictures (95 %)")
 SPEARMAN = Metric("spearman", unit="points of Spearman")
 #: the papers' tables whose orders stand beside measured ones, and their encoder
@@ -71,6 +82,16 @@ KINDS = {
     "SICK, made from captions": ("SICK-R",),
     "the STS Benchmark, of all kinds": ("STS-B",),
 }
+
+
+#: the subsets of STS12 to STS16 that are no captions
+ELSEWHERE = tuple(
+    name
+    for kind, sets in KINDS.items()
+    for name in sets
+    if sets is not PICTURES_TOLD and name not in ("SICK-R", "STS-B")
+)
+NO_CAPTIONS = "all subsets of STS12 to STS16 but those of captions"
 
 
 def main_runs(profile: str = PROFILE, student: str = STUDENT) -> list[Result]:
@@ -93,15 +114,31 @@ def untuned_runs(profile: str = PROFILE) -> list[Result]:
     ]
 
 
+def whole(profile: str = PROFILE) -> SummaryTable:
+    """The table of all runs of a profile on similarity, whose families all blocks share."""
+    results = reference_runs.reference()
+    return _whole_of(results, profile) if isinstance(results, Frames) else of(profile, "sts")
+
+
+@cache
+def _whole_of(results: Frames, profile: str) -> SummaryTable:
+    return of(profile, "sts")
+
+
 def variants(student: str = STUDENT) -> Iterator[str]:
-    """Every variant in every setting with a student."""
+    """Every variant in every setting with a student; families are those of all runs."""
     runs = main_runs(student=student)
-    one, rated = of(PROFILE, "sts", runs), _rated(runs)
+    one, rated = whole(), _rated(runs)
     shown = [_column(one, "STS-B"), _column(one, AVERAGE)]
     rows, seen = [], set[Label]()
+    wanted = {(str(run.spec.variant), str(run.spec.setting)) for run in runs}
     for block in one.blocks:
         for row in (row for row in block.rows if row.label not in seen):
-            seen.add(row.label)
+            label = row.label
+            is_main = (label.variant, label.setting) in wanted and not label.overrides
+            if label.encoder != student or not is_main:
+                continue
+            seen.add(label)
             compared, spent = (
                 row.is_trained and not block.is_baseline(row),
                 row.spent.budget.get("flops"),
@@ -129,10 +166,12 @@ def _rated(runs: Sequence[Result]) -> Mapping[Label, str]:
 
 def answers(profile: str = PROFILE, student: str = STUDENT) -> Iterator[str]:
     """What the runs in each setting say of pictures."""
-    one = of(profile, "sts", main_runs(profile, student))
+    one = whole(profile)
     column = _column(one, AVERAGE)
     for block in one.blocks:
         row = _row(block, METHOD)
+        if block.encoder != student or "shot" in block.setting:
+            continue
         if row and row.cells[column].test:
             yield from _answer(block, row, column, one.metric(column))
 
@@ -169,8 +208,13 @@ def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[
     width = (cell.test.high - cell.test.low) / 2
     within = "within" if width <= BAR else "wider than"
     yield f"- `{block.setting}`: {said}. The interval, ±{fixed(width, metric.digits)}, is {within} the bar of ±{BAR}."
-    for rival in some:
-        yield f"    - {'Not beaten' if rival.confounds else 'Beaten'}: {rival_text(rival, row, metric)}."
+    for rival in some[:1]:
+        beaten = "is not beaten" if rival.confounds else "is beaten, as the others are"
+        yield f"    - Of {len(some)} controls, the strongest {beaten}: {rival_text(rival, row, metric)}."
+    late = [rival.row.label for rival in some if short_of_budget(rival.row, row)]
+    if late:
+        names = ", ".join(f"`{label.variant}`" for label in late)
+        yield f"    - Not trained to their budgets at the weights that are scored: {names}."
     others = (control.label for control in controls_of(row) if control.label not in block.by_label)
     # with one caption an image, to permute is to shuffle
     needless = ("avg-first-last", *["permuted"] * ("captions=all" not in block.setting))
@@ -184,24 +228,26 @@ def kinds() -> Iterator[str]:
     """Gains over SimCSE and over shuffled pictures by kind of sentences."""
     frames = profile_runs(frames_of(runs_of(PROFILE)), PROFILE)
     found = rows_by_label(frames, frames.scores, frames.parts)
-    names = (
+    names = [
         Label(PROFILE, variant, CAPTIONS, STUDENT, "") for variant in (METHOD, BASELINE, SHUFFLED)
-    )
+    ]
+    names.append(Label(PROFILE, UNTRAINED_STUDENT, UNTRAINED, STUDENT, ""))
     rows = [found[name]["sts"] for name in names if "sts" in found.get(name, {})]
-    if len(rows) < 3:
+    if len(rows) < 4:
         return
     lines, gains = [], dict[str, TTest]()
-    for kind, sets in KINDS.items():
-        own, plain, shuffled = (_of_kind(row, sets) for row in rows)
-        tests = [contrast(own, other, _KIND, SPEARMAN).test for other in (plain, shuffled)]
-        gains |= {kind: tests[0]} if tests[0] else {}
+    for kind, sets in (KINDS | {NO_CAPTIONS: ELSEWHERE}).items():
+        own, *others = (_of_kind(row, sets) for row in rows)
+        plain = others[0]
+        tests = [contrast(own, other, _KIND, SPEARMAN).test for other in others]
+        gains |= {kind: tests[0]} if tests[0] and kind in KINDS else {}
         means = [
             str(summary_text(row.cells[_KIND].summary, SPEARMAN.digits)) for row in (plain, own)
         ]
         lines.append(
             [kind, *means, *(interval(test, SPEARMAN.digits) if test else "" for test in tests)]
         )
-    yield from table(["sentences", "`simcse`", "`mcse`", *LESS], lines)
+    yield from table(["sentences", "`simcse`", "`mcse`", *LESS, LESS_UNTRAINED], lines)
     yield ""
     sure = {
         kind
@@ -211,6 +257,36 @@ def kinds() -> Iterator[str]:
     for said, sign in (("Gains over", 1), ("Losses to", -1)):
         found_in = [kind for kind in gains if kind in sure and sign * gains[kind].difference > 0]
         yield f"- {said} SimCSE, after Holm's correction over the kinds: {'; '.join(found_in) or 'none'}."
+
+
+#: the runs of the main question: a profile, an encoder, and how they are called
+PLACES = (
+    (PROFILE, STUDENT, "the student, SqueezeNet's features"),
+    (OTHER_IMAGES, STUDENT, "the student, EfficientNet's features"),
+    (PROFILE, OTHER_STUDENT, "the second student, SqueezeNet's features"),
+)
+
+
+def elsewhere() -> Iterator[str]:
+    """The gain where no sentence is a caption, over SimCSE and over the student before training."""
+    lines = []
+    for profile, encoder, said in PLACES:
+        frames = profile_runs(frames_of(runs_of(profile)), profile)
+        found = rows_by_label(frames, frames.scores, frames.parts)
+        label = Label(profile, METHOD, CAPTIONS, encoder, "")
+        untrained = label._replace(variant=UNTRAINED_STUDENT, setting=UNTRAINED)
+        names = (label, label._replace(variant=BASELINE), untrained)
+        rows = [found[name]["sts"] for name in names if "sts" in found.get(name, {})]
+        if len(rows) < 3:
+            continue
+        cells = []
+        for sets in (ELSEWHERE, KINDS["forums"]):
+            own, *others = (_of_kind(row, sets) for row in rows)
+            tests = [contrast(own, other, _KIND, SPEARMAN).test for other in others]
+            cells += [interval(test, SPEARMAN.digits) if test else "" for test in tests]
+        lines.append([said, str(len(rows[0].seeds)), *cells])
+    head = ["runs", "seeds", "less `simcse`", "less the untrained student"]
+    yield from table([*head, "forums, less `simcse`", "forums, less the untrained student"], lines)
 
 
 _KIND = Column("kind", SPEARMAN.name)
@@ -251,29 +327,31 @@ def words() -> Iterator[str]:
     marks = json.loads(Path(__file__).with_name("grounding_words.json").read_text("utf-8"))
     frames = profile_runs(frames_of(runs_of(OTHER_IMAGES)), OTHER_IMAGES)
     found = rows_by_label(frames, frames.scores)
-    names = (
+    names = [
         Label(OTHER_IMAGES, variant, CAPTIONS, STUDENT, "")
         for variant in (METHOD, BASELINE, SHUFFLED)
-    )
+    ]
+    names.append(Label(OTHER_IMAGES, UNTRAINED_STUDENT, UNTRAINED, STUDENT, ""))
     rows = [found[name]["figures"] for name in names if "figures" in found.get(name, {})]
-    if len(rows) < 3:
+    if len(rows) < 4:
         return
     lines, stored = [], [_arrays(row) for row in rows]
     for mark, (more, less) in HALVES.items():
         by_half = [_halved(arrays, marks, mark) for arrays in stored]
         for at, said in enumerate((more, less, "difference")):
-            own, plain, shuffled = (
+            own, *others = (
                 replace(row, cells={_KIND: half[at]})
                 for row, half in zip(rows, by_half, strict=True)
             )
-            tests = [contrast(own, other, _KIND, SPEARMAN).test for other in (plain, shuffled)]
+            plain = others[0]
+            tests = [contrast(own, other, _KIND, SPEARMAN).test for other in others]
             means = [
                 str(summary_text(row.cells[_KIND].summary, SPEARMAN.digits)) for row in (plain, own)
             ]
             lines.append(
                 [said, *means, *(interval(test, SPEARMAN.digits) if test else "" for test in tests)]
             )
-    yield from table(["pairs with", "`simcse`", "`mcse`", *LESS], lines)
+    yield from table(["pairs with", "`simcse`", "`mcse`", *LESS, LESS_UNTRAINED], lines)
 
 
 def _arrays(row: Row) -> dict[int, NamedArrays]:
@@ -320,6 +398,193 @@ def _correlations(
                     100 * (spearman(own[half], rated[half]) or 0.0)
                     for half in (given > middle, given <= middle)
                 ]
+
+
+#: the controls of the answer's table: what each is, its variant, and the setting where it is not
+#: the main one
+CONTROLS_SHOWN = (
+    ("the student before training", UNTRAINED_STUDENT, ""),
+    ("the same text alone", BASELINE, ""),
+    (
+        "... with the rate and steps that a tuning chose",
+        "simcse[learning_rate=3e-05,steps=150]",
+        "",
+    ),
+    ("twice as much text", "simcse[steps=600]", ""),
+    ("pictures through an untrained network", "mcse[images=untrained]", ""),
+    ("pictures shuffled", SHUFFLED, ""),
+    ("pictures drawn at random", "mcse[images=random]", ""),
+    ("noise as pictures", "mcse[images=noise]", ""),
+    ("pictures permuted, five captions each", "mcse[images=permuted]", f"{CAPTIONS}[captions=all]"),
+)
+LAST = "checkpoint=last"
+_LAST_DEV = Column("last dev", SPEARMAN.name)
+
+
+def controls_table() -> Iterator[str]:
+    """MCSE less each of its controls: by the weights of the best dev score, by those of the last
+    step, and on the dev set at the last step, where all seeds have a score.
+    """
+    one = whole()
+    column, rows = _column(one, AVERAGE), {row.label: row for row in one.rows}
+    lines = []
+    for what, variant, setting in CONTROLS_SHOWN:
+        trained = Label(PROFILE, variant, setting or CAPTIONS, STUDENT, "")
+        label = trained if variant != UNTRAINED_STUDENT else trained._replace(setting=UNTRAINED)
+        own, control = rows.get(trained._replace(variant=METHOD)), rows.get(label)
+        last = label if label.setting == UNTRAINED else label._replace(overrides=LAST)
+        own_last = rows.get(trained._replace(variant=METHOD, overrides=LAST))
+        shown = control or rows.get(last)
+        if shown is None:
+            continue
+        lines.append(
+            [
+                f"{what}: `{variant}`",
+                _kept_of(shown),
+                str(summary_text(shown.cells[column].summary, SPEARMAN.digits)),
+                _less_of(own, control, column),
+                _less_of(own_last, rows.get(last), column),
+                _less_of(_last_dev(own), _last_dev(control), _LAST_DEV),
+            ]
+        )
+    head = [
+        "control",
+        "scored at step",
+        "its Avg",
+        "`mcse` less it: best weights",
+        "last weights",
+        "dev set of STS-B at the last step",
+    ]
+    yield from table(head, lines)
+
+
+def _kept_of(row: Row) -> str:
+    """The median step of the weights that are scored, of the steps that were trained."""
+    return row.spent.texts().get("steps", "–") if row.is_trained else "–"
+
+
+def _less_of(row: Row | None, other: Row | None, column: Column) -> str:
+    """The difference of two rows with its interval, p-value and seeds; empty where one was not
+    run.
+    """
+    if row is None or other is None or column not in row.cells or column not in other.cells:
+        return ""
+    cell = contrast(row, other, column, SPEARMAN)
+    seeds = f"{cell.summary.n} and {other.cells[column].summary.n} seeds"
+    if cell.test is None:
+        size = cell.summary.mean - other.cells[column].summary.mean
+        return f"{signed(size, SPEARMAN.digits)}, {seeds}"
+    return f"{interval(cell.test, SPEARMAN.digits)}, {p_value(cell.test.p)}, {seeds}"
+
+
+def _last_dev(row: Row | None) -> Row | None:
+    """A row with one cell: the dev score at the last step, by seed."""
+    if row is None or not row.is_trained or row.frames is None:
+        return None
+    by_seed = {
+        seed: row.frames.result(run).dev.scores[-1]
+        for seed, run in zip(row.seeds, row.runs, strict=True)
+    }
+    return replace(row, cells={_LAST_DEV: Cell.of(by_seed)})
+
+
+def last_weights() -> Iterator[str]:
+    """The runs whose last weights are scored, and how far the best ones of the same seeds are."""
+    one = whole()
+    column, rows = _column(one, AVERAGE), {row.label: row for row in one.rows}
+    lines = []
+    for label, row in rows.items():
+        if label.overrides != LAST:
+            continue
+        best = rows.get(label._replace(overrides=""))
+        cell = row.cells[column]
+        lines.append(
+            [
+                f"`{label.variant}`",
+                label.setting,
+                str(cell.summary.n),
+                str(summary_text(cell.summary, SPEARMAN.digits)),
+                _less_of(row, best, column),
+            ]
+        )
+    yield from table(
+        ["variant", "setting", "seeds", "Avg of 7 STS, last weights", "less the best weights"],
+        lines,
+    )
+
+
+def bootstrap() -> Iterator[str]:
+    """MCSE's gain with pairs and seeds resampled together, where cosines of each pair are stored."""
+    places = (
+        (PROFILE, LAST, "SqueezeNet's features, last weights"),
+        (OTHER_IMAGES, "", "EfficientNet's features, best weights"),
+    )
+    marks = json.loads(Path(__file__).with_name("grounding_words.json").read_text("utf-8"))
+    subsets = {
+        task: {name: len(of_pairs["seen"]) for name, of_pairs in some.items()}
+        for task, some in marks.items()
+    }
+    lines = []
+    for profile, overrides, said in places:
+        frames = frames_of(runs_of(profile))
+        found = rows_by_label(frames, frames.scores)
+        label = Label(profile, METHOD, CAPTIONS, STUDENT, overrides)
+        names = (label, label._replace(variant=BASELINE))
+        rows = [found[name]["figures"] for name in names if "figures" in found.get(name, {})]
+        if len(rows) < 2:
+            continue
+        for row in resample(*map(_arrays, rows), subsets, PICTURES_TOLD):
+            size = f"{signed(row.size, 2)} ({signed(row.low, 2)} to {signed(row.high, 2)})"
+            lines.append([said, row.over, str(row.seeds), size])
+    yield from table(["runs", "mean over", "seeds", "`mcse` less `simcse` (95 %)"], lines)
+
+
+def read_pairs() -> Iterator[str]:
+    """The test pairs of which the stored student has read a sentence."""
+    counts = json.loads(Path(__file__).with_name("grounding_read.json").read_text("utf-8"))
+    yield from table(
+        ["task", "pairs of which the student has read a sentence", "pairs"],
+        ([task, f"{some:,}", f"{pairs:,}"] for task, (some, pairs) in counts.items()),
+    )
+
+
+#: the file of the dev curves, and the variants on it
+DEV_FILE = "grounding-dev.svg"
+DEV_SHOWN = (METHOD, BASELINE, SHUFFLED, "mcse[images=untrained]", "mcse[images=noise]")
+
+
+def dev_curves() -> dict[str, Row]:
+    """The variants whose dev scores are drawn, by name: those of the best weights, which have the
+    most seeds, else those of the last ones, whose curves are the same.
+    """
+    rows = {row.label: row for row in whole().rows}
+    curves = {}
+    for variant in DEV_SHOWN:
+        label = Label(PROFILE, variant, CAPTIONS, STUDENT, "")
+        row = rows.get(label) or rows.get(label._replace(overrides=LAST))
+        if row and row.frames:
+            curves[row.label._replace(overrides="").name.text] = row
+    return curves
+
+
+def draw_dev_curves(curves: Mapping[str, Row]) -> str:
+    """The mean dev score of each variant at each step, with 95 % intervals."""
+    values, steps = [], list[int]()
+    for name, row in curves.items():
+        assert row.frames
+        dev = [row.frames.result(run).dev for run in row.runs]
+        steps = dev[0].steps
+        values += [
+            _mean(name, at, Cell.of(dict(enumerate(curve.scores[at] for curve in dev))))
+            for at in range(len(steps))
+        ]
+    labels = json.dumps([f"{step:,}" for step in steps])
+    axis = {"values": [*range(len(steps))], "labelExpr": f"{labels}[datum.value]", "grid": False}
+    x, y = look.axis("x", "step", axis=axis), look.axis("y", "dev set of STS-B, Spearman x 100")
+    shown = look.by_series([look.of_series(at, name) for at, name in enumerate(curves)])
+    return look.drawn(
+        "Dev scores by step", look.grid([{"layer": [look.curves(values, x, y, shown)]}])
+    ).svg
 
 
 #: a place on the axis of a curve, and the rows of SimCSE and of MCSE there
@@ -382,7 +647,7 @@ def _curve(axis: str) -> Iterator[str]:
     """A figure and its table: the untrained student, SimCSE and MCSE at each point, and MCSE's
     gain.
     """
-    one = of(PROFILE, "sts", untuned_runs())
+    one = whole()
     column, points = _column(one, AVERAGE), _points(one, axis)
     if not points:
         return
@@ -404,6 +669,38 @@ def _curve(axis: str) -> Iterator[str]:
     yield from table(
         [axis, "untrained", "`simcse`", "`mcse`", "`mcse` less `simcse` (95 %), Holm's p"], lines
     )
+    yield from ["", *_trend(axis, column, points)]
+
+
+def _trend(axis: str, column: Column, points: Sequence[Point]) -> Iterator[str]:
+    """What the gains over SimCSE, by seed, say over all points: a trend, and the first point's share
+    of the gain at the profile's own.
+    """
+    gains = []
+    for _, block, row in points:
+        baseline = _row(block, BASELINE)
+        pairs = row.cells[column].pairs(baseline.cells[column]) if baseline else ([], [])
+        gains.append([own - other for own, other in zip(*pairs, strict=True)])
+    places = [float(number) for number, some in enumerate(gains) for _ in some]
+    values = [gain for some in gains for gain in some]
+    if len(values) > len(points):
+        slope = linregress(places, values)
+        yield (
+            f"- Trend of the gain over all {len(points)} points and {len(values)} pairs of seeds: "
+            f"{signed(slope.slope, 2)} from one point to the next, {p_value(slope.pvalue)}."
+        )
+    _, block, first = points[0]
+    baseline = _row(block, BASELINE)
+    whole = mean(gains[[place for place, *_ in points].index(1)]) if axis == "lambda" else 0.0
+    test = contrast(first, baseline, column, SPEARMAN).test if baseline else None
+    if test and whole > 0:
+        low, middle, high = (
+            fixed(100 * size / whole, 0) for size in (test.low, test.difference, test.high)
+        )
+        yield (
+            f"- The gain at the smallest weight is {middle} % of that at weight 1; its 95 % interval reaches from "
+            f"{low} to {high} %."
+        )
 
 
 def _file(axis: str) -> str:
@@ -414,10 +711,12 @@ def figures() -> Iterator[tuple[str, str]]:
     """The name and the SVG of each curve with runs."""
     if not main_runs():
         return
-    one = of(PROFILE, "sts", untuned_runs())
+    one = whole()
     for axis in CURVES:
         if points := _points(one, axis):
             yield _file(axis), _drawn(axis, _column(one, AVERAGE), points)
+    if curves := dev_curves():
+        yield DEV_FILE, draw_dev_curves(curves)
 
 
 def _drawn(axis: str, column: Column, points: Sequence[Point]) -> str:
@@ -450,11 +749,16 @@ def _mean(series: str, at: int, cell: Cell) -> Mapping[str, object]:
 
 def orders() -> Iterator[str]:
     """The orders of the papers' rows by BERT-base, and those of the student."""
-    one, lines, counts = of(PROFILE, "sts", main_runs()), [], Counter[str]()
+    one, lines, counts = whole(), [], Counter[str]()
     column, rows = _column(one, AVERAGE), {row.label: row for row in one.rows}
     papers = {paper.name: paper for paper in read_papers()}
+    said_already = set[tuple[Label, Label]]()
     for paper in map(papers.__getitem__, ORDERS):
         for better, worse in _printed_orders(paper):
+            # KDMCSE's and DALR's tables quote rows of one another
+            if (better.label, worse.label) in said_already:
+                continue
+            said_already.add((better.label, worse.label))
             high, low = rows.get(better.label), rows.get(worse.label)
             cell = contrast(high, low, column, one.metric(column)) if high and low else None
             size = interval(cell.test, one.metric(column).digits) if cell and cell.test else ""
@@ -467,7 +771,7 @@ def orders() -> Iterator[str]:
     )
     yield from [
         "",
-        f"- Of {len(lines)} printed orders: {', '.join(f'{n} {said}' for said, n in counts.items())}.",
+        f"- Of {len(lines)} distinct printed orders: {', '.join(f'{n} {said}' for said, n in counts.items())}.",
     ]
 
 
@@ -612,6 +916,11 @@ def or_command(
 CHOSEN = "--methods 'VARIANT,...' --encoders text-bert=FOLDER"
 BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "grounding": partial(or_command, variants),
+    "grounding-controls": partial(or_command, controls_table),
+    "grounding-last": partial(or_command, last_weights, "--set checkpoint=last"),
+    "grounding-bootstrap": partial(or_command, bootstrap),
+    "grounding-read": partial(or_command, read_pairs),
+    "grounding-elsewhere": partial(or_command, elsewhere),
     "grounding-answers": partial(or_command, answers),
     "grounding-kinds": partial(or_command, kinds),
     **{

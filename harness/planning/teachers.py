@@ -453,9 +453,8 @@ class RoleFeatures:
             return ", ".join(
                 f"{each.hub}@{each.revision}" for each in models if isinstance(each, HubModel)
             )
-        return (
-            ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora))
-            or "test images"
+        return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora)) or (
+            "test images" if self.asked.of == "image" else "computed"
         )
 
     @property

@@ -14,6 +14,8 @@ what methods declare, never from scores:
   features: what the row gains beyond it comes from what the network was trained on;
 - text alone, on the same rows and steps: SimCSE in the same setting, and the variant with its
   method's `text_only`;
+- text alone with other values of the training, where a row has been run with them, such as SimCSE
+  as tuned;
 - twice as much text in place of the images: SimCSE in the same setting with twice the steps or
   epochs.
 
@@ -28,7 +30,7 @@ the gradient.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import groupby
@@ -41,7 +43,7 @@ from harness.formatting import fixed, p_value
 from harness.method.declared import declared_method
 from harness.method.naming import name_of
 from harness.metrics import Column, Metric, Significance
-from harness.profiles import Profile, load_profile, shipped_profiles
+from harness.profiles import Profile, Training, load_profile, shipped_profiles
 from harness.reporting.seeds.cells import Cell, Label, Row, ahead, contrast, trained_apart
 from harness.reporting.seeds.evaluated import lacks_evaluation, needs_images
 from harness.spec import (
@@ -62,6 +64,7 @@ from harness.store import TeacherUse
 TEXT_ONLY = {"sentences": BASELINE, "triplets": f"{BASELINE}-sup"}
 UNTRAINED_ENCODER = "the untrained encoder"
 TEACHER_ALONE = "the text teacher alone"
+TEXT_OTHERWISE = "training on the same text alone with other values"
 UNMATCHED = "training on unmatched images"
 UNTRAINED_NETWORK = "training on images through an untrained network"
 SAME_TEXT = "training on the same text alone"
@@ -198,7 +201,7 @@ def rivals(
     best mean first.
     """
     found = dict[tuple[Label, int | None], Rival]()
-    for control in controls_of(row):
+    for control in (*controls_of(row), *_otherwise_trained(row, rows)):
         other, at = rows.get(control.label), (control.label, control.seed)
         cell = other.cells.get(column) if other else None
         if (
@@ -219,6 +222,39 @@ def rivals(
     return sorted(
         found.values(), key=lambda rival: (not rival.confounds, -sign * rival.cell.summary.mean)
     )
+
+
+def _otherwise_trained(row: Row, rows: Iterable[Label]) -> Iterator[Control]:
+    """The same text alone with other values of the training, of a row that learns from more than
+    text, such as SimCSE with values that a tuning has chosen.
+
+    A row that such a training explains is no better for what it reads besides.
+    """
+    label, variant = row.label, row.label.parsed
+    texts = _text_alone(variant) if row.is_trained and variant else []
+    if not texts:
+        return
+    known = {control.label for control in controls_of(row)}
+    for other in rows:
+        place = (other.profile, other.setting, other.encoder)
+        if place != (label.profile, label.setting, label.encoder) or other.method not in texts:
+            continue
+        options = {name for name, _ in other.parsed.options} if other.parsed else set()
+        if other not in known and options <= Training.model_fields.keys():
+            yield Control(TEXT_OTHERWISE, other, needed=False)
+
+
+def _text_alone(variant: Variant) -> list[str]:
+    """The methods that are trained on the text of a method's streams alone; none for a method that
+    learns from text alone itself.
+    """
+    try:
+        streams = declared_method(variant.name).streams
+    except UserError:  # a method that is not installed
+        return []
+    if not {"pairs", *MEDIA} & {*streams} or variant.name in TEXT_ONLY.values():
+        return []
+    return [TEXT_ONLY[stream] for stream in streams if stream in TEXT_ONLY]
 
 
 def rival_text(rival: Rival, row: Row, metric: Metric) -> str:

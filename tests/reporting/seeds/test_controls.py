@@ -16,7 +16,7 @@ from harness.planning.request import make_request
 from harness.profiles import load_profile
 from harness.reporting.sections.claims import claims_grid
 from harness.reporting.seeds.cells import Label, Row
-from harness.reporting.seeds.controls import controls_of, missing_controls, rivals
+from harness.reporting.seeds.controls import controls_of, missing_controls, rivals, teacher_fit
 from harness.reporting.seeds.gains import forests, headline
 from harness.store import Result, TeacherUse
 
@@ -86,8 +86,18 @@ def wanted(
         ),
         ("mcse[images=shuffled]", {"image": "shuffled"}, PAPER, {"simcse"}),
         ("mcse[images=clip]", {"image": "clip"}, PAPER, {"simcse"}),
-        ("kdmcse", {"image": "clip", "caption": "clip"}, PAPER, {"simcse"}),
-        ("kdmcse", {"image": "lit", "caption": "lit"}, SMALL, {"simcse"}),
+        (
+            "kdmcse",
+            {"image": "clip", "caption": "clip"},
+            PAPER,
+            {"simcse", "none[pooling=mean,teacher=clip]"},
+        ),
+        (
+            "kdmcse",
+            {"image": "lit", "caption": "lit"},
+            SMALL,
+            {"simcse", "none[pooling=mean,teacher=lit]"},
+        ),
         ("visualcse", {}, PAPER | {"setting": "wiki+imagenet"}, {"simcse"}),
         ("visualcse-sup", {}, PAPER | {"setting": "nli+imagenet"}, {"simcse-sup"}),
         (
@@ -124,6 +134,32 @@ def test_the_untrained_encoder_has_no_controls_and_what_cannot_be_shuffled_is_no
     assert "mcse[images=shuffled]" in wanted(
         "mcse[images=clip]", {"image": "clip"}, PAPER, needed=False
     )
+
+
+def test_a_text_alone_that_was_trained_otherwise_is_a_control_where_it_was_run() -> None:
+    image = {"image": "squeezenet"}
+    tuned = "simcse[learning_rate=3e-05,steps=150]"
+    rows = rows_of(
+        runs("mcse", *BEHIND, teachers=image, **GROUNDING)
+        + runs("simcse", 10.0, 11.0, 12.0, **GROUNDING)
+        + runs(tuned, *ALIKE, **GROUNDING)
+        + runs("simcse[temperature=0.1]", *AHEAD, **GROUNDING)
+        + runs(tuned, *AHEAD, **{**GROUNDING, "encoder": "another"})
+    )
+    (mcse,) = (row for row in rows.values() if row.label.variant == "mcse")
+    strongest, plain = rivals(mcse, rows, AVG, SPEARMAN)
+    assert (strongest.row.label.variant, strongest.confounds) == (tuned, True)
+    assert strongest.control.what == "training on the same text alone with other values"
+    assert (plain.row.label.variant, plain.confounds) == ("simcse", False)
+
+
+def test_what_a_teacher_was_fitted_on_is_that_of_its_record_or_of_its_profile() -> None:
+    recorded = TeacherUse(teacher="lit", of="caption", fitted_on="projections of a and b")
+    assert teacher_fit("paper", recorded) == "projections of a and b"
+    older = TeacherUse(teacher="lit", of="caption")
+    assert teacher_fit("small", older).startswith("projections of squeezenet and run:none")
+    assert teacher_fit("small", older).endswith("fitted on flickr8k")
+    assert teacher_fit("small", TeacherUse(teacher="squeezenet", of="image")) == ""
 
 
 def test_twice_the_text_and_pictures_permuted_among_several_captions_are_controls() -> None:
