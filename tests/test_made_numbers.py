@@ -12,19 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import grounding_numbers
+import grounding_read
 import grounding_words
 import numpy as np
 import pytest
 import reference_numbers
 import reference_runs
 from builders import result, sts
+from grounding_bootstrap import resample
 from scripts import script
 
 import harness
+from harness.evaluation.sts import spearman
 from harness.metrics import ArrayName
 from harness.planning.missing import fetch_list, lacking
 from harness.spec import Variant
 from harness.store import Result, Store, TeacherUse
+from harness.store.files import NamedArrays
 from harness.store.tunings import make_tuning, save_tuning
 
 ROOT = Path(__file__).parents[1]
@@ -85,6 +89,7 @@ def test_methods_of_the_field_have_a_block_of_their_own(monkeypatch: pytest.Monk
     assert "esimcse" not in "\n".join(reference_numbers.tiny())
 
 
+COSINE = ArrayName("STS12", "cosine")
 KINDS = [name for some in grounding_numbers.KINDS.values() for name in some]
 
 
@@ -151,13 +156,13 @@ def made(variant: str, seed: int, level: float, encoder: str = "text-bert", **wh
         (
             3.0,
             "pictures help, beyond every control that was run, MCSE",
-            "Beaten",
+            "is beaten",
             7,
             0,
-            "4 same, 1 not decided",
+            "3 same, 1 not decided",
         ),
-        (0.0, "no gain by pictures is shown, MCSE", "Not beaten", 0, 0, "5 not decided"),
-        (-3.0, "pictures hurt, MCSE", "Not beaten", 0, 7, "4 reversed, 1 not decided"),
+        (0.0, "no gain by pictures is shown, MCSE", "is not beaten", 0, 0, "4 not decided"),
+        (-3.0, "pictures hurt, MCSE", "is not beaten", 0, 7, "3 reversed, 1 not decided"),
     ],
 )
 def test_the_page_of_grounding_says_what_its_numbers_say(
@@ -173,7 +178,11 @@ def test_the_page_of_grounding_says_what_its_numbers_say(
     texts = {name: "\n".join(make()) for name, make in grounding_numbers.BLOCKS.items()}
     for setting in ("flickr8k", "wiki+flickr8k"):
         assert f"- `{setting}`: {said} less SimCSE is " in texts["grounding-answers"]
-    assert f"- {shuffled}: training on unmatched images" in texts["grounding-answers"]
+    assert f"controls, the strongest {shuffled}" in texts["grounding-answers"]
+    assert (
+        "| pictures shuffled: `mcse[images=shuffled]` | 100 of 300 |" in texts["grounding-controls"]
+    )
+    assert texts["grounding-elsewhere"].count("| 5 |") == 2, "both students"
     assert f"- `flickr8k`: {said} less SimCSE is " in texts["grounding-student"]
     assert texts["grounding-student"].count("| flickr8k | 5 |") == 3, "its rows are its own"
     assert "not run: `none[pooling=cls]`, `mcse[images=random]`" in texts["grounding-answers"]
@@ -186,14 +195,16 @@ def test_the_page_of_grounding_says_what_its_numbers_say(
         "6,000",
     ]
     drawn = dict(grounding_numbers.figures())
-    assert [*drawn] == ["grounding-lambda.svg", "grounding-pictures.svg"]
+    assert [*drawn] == ["grounding-lambda.svg", "grounding-pictures.svg", "grounding-dev.svg"]
     for name, axis in (("grounding-lambda.svg", "lambda"), ("grounding-pictures.svg", "pictures")):
         assert f"({name})" in texts[f"grounding-{axis}"]
         assert all(f">{text}</text>" in drawn[name] for text in ("SimCSE", "MCSE", axis))
     assert texts["grounding-minutes"].startswith(
         "No results yet; `harness run --profile grounding --methods"
     )
-    assert texts["grounding-orders"].endswith(f"- Of 12 printed orders: {order}, 7 not run.")
+    assert texts["grounding-orders"].endswith(
+        f"- Of 9 distinct printed orders: {order}, 5 not run."
+    )
     assert texts["grounding"].count("| `mcse` |") == 2, (
         "parts of the pictures and other weights are in their tables"
     )
@@ -279,6 +290,42 @@ def test_the_marks_of_words_are_those_of_the_command(data_root: Path, tmp_path: 
         (task, name): marks["seen"] for task, some in stored.items() for name, marks in some.items()
     }
     assert {value for marks in made.values() for value in marks["concrete"]} == {4.9, None}
+
+
+def test_the_pairs_that_the_student_has_read_are_those_of_the_command(data_root: Path) -> None:
+    stored = json.loads(Path(grounding_read.__file__).with_suffix(".json").read_text("utf-8"))
+    counts = grounding_read.count_read(data_root)
+    assert {task: list(count) for task, count in counts.items()} == stored
+
+
+def test_pairs_and_seeds_are_resampled_together() -> None:
+    numbers = np.random.default_rng(0)
+    gold = numbers.normal(size=200)
+
+    def arrays(noise: float, seed: int) -> NamedArrays:
+        drawn = np.random.default_rng(seed).normal(size=200)
+        return {
+            ArrayName("STS12", "gold"): gold,
+            ArrayName("STS12", "cosine"): gold + noise * drawn,
+        }
+
+    own = {seed: arrays(0.5, seed) for seed in range(3)}
+    other = {seed: arrays(2.0, 10 + seed) for seed in range(3)}
+    subsets = {"STS12": {"MSRvid": 120, "OnWN": 80}}
+    whole, elsewhere = resample(own, other, subsets, ("MSRvid",))
+    expected = np.mean(
+        [
+            100 * (spearman(own[s][COSINE], gold) - spearman(other[s][COSINE], gold))
+            for s in range(3)
+        ]
+    )
+    assert whole.size == pytest.approx(expected)
+    assert whole.low < whole.size < whole.high
+    assert elsewhere.over == "1 subsets that are no captions"
+    assert elsewhere.high - elsewhere.low > whole.high - whole.low, "fewer pairs say less"
+    assert list(resample(own, other, subsets, ("MSRvid",))) == [whole, elsewhere], "seeded"
+    same, _ = resample(own, own, subsets, ("MSRvid",))
+    assert (same.size, same.low, same.high) == (0.0, 0.0, 0.0)
 
 
 def test_pairs_are_halved_by_their_words_within_each_subset() -> None:

@@ -15,6 +15,7 @@ from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import count_of, fixed, interval_text
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
+from harness.profiles import Training
 from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
 from harness.reporting.seeds.cells import (
     Cell,
@@ -202,13 +203,17 @@ def importance(forest: Forest) -> tuple[int, ...]:
 def methods(forest: Forest) -> list[Gain]:
     """The methods themselves, best first, without their variants; where a method has variants only,
     its best one.
+
+    Methods with other values of the training than their profile's, such as those that a tuning
+    chose, count only where no other was trained: a leader leads among equals.
     """
+    trained = [gain for gain in forest.gains if gain.row.is_trained]
+    equals = [gain for gain in trained if not is_trained_otherwise(gain.row)]
     gains: dict[str, Gain] = {}
-    for gain in forest.gains:
-        if gain.row.is_trained:
-            name = gain.row.label.method
-            if name not in gains or (gain.row.is_method and not gains[name].row.is_method):
-                gains[name] = gain
+    for gain in equals or trained:
+        name = gain.row.label.method
+        if name not in gains or (gain.row.is_method and not gains[name].row.is_method):
+            gains[name] = gain
     return sorted(gains.values(), key=lambda gain: -gain.size)
 
 
@@ -286,8 +291,38 @@ def headline(forest: Forest, commands: Commands = DEFAULT_COMMANDS) -> list[Sent
     missing = [
         f"Control missing: {what}; run `{command}`." for what, command in lacking(forest, commands)
     ]
-    texts = (lead_text(forest), *missing, *untrained_texts(forest), *_unmatched(forest), *stale)
+    texts = (
+        lead_text(forest),
+        *otherwise_trained(forest),
+        *missing,
+        *untrained_texts(forest),
+        *_unmatched(forest),
+        *stale,
+    )
     return [Sentence(f"{forest.place}, profile {forest.table.profile}", text) for text in texts]
+
+
+def is_trained_otherwise(row: Row) -> bool:
+    """Whether a row's variant or its `--set` changes values of the training."""
+    variant = row.label.parsed
+    options = {name for name, _ in variant.options} if variant else set()
+    return bool(row.label.overrides) or not options.isdisjoint(Training.model_fields)
+
+
+def otherwise_trained(forest: Forest) -> Iterator[str]:
+    """The best row that was trained with other values than the leader, if its mean is better, with
+    what differs.
+    """
+    leaders = methods(forest)[:1]
+    others = [gain for gain in forest.gains if gain.row.is_trained]
+    if not leaders or not others or others[0].size <= leaders[0].size:
+        return
+    best, leader = others[0], leaders[0]
+    if not is_trained_otherwise(best.row):
+        return
+    apart = trained_apart(best.row.training, leader.row.training)
+    differs = f", trained with {apart}" if apart else ""
+    yield f"{best.name} has a better mean than {leader.name}, {_scored(forest, best)}{differs}: they are no equals."
 
 
 def lead_text(forest: Forest) -> str:

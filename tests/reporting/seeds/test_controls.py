@@ -153,6 +153,30 @@ def test_a_text_alone_that_was_trained_otherwise_is_a_control_where_it_was_run()
     assert (plain.row.label.variant, plain.confounds) == ("simcse", False)
 
 
+def test_a_leader_leads_among_equals_and_better_rows_say_how_they_were_trained() -> None:
+    image = {"image": "squeezenet"}
+    tuned = "kdmcse[learning_rate=0.0003,steps=600]"
+
+    def trained(variant: str, *values: float, **training: Any) -> list[Result]:
+        given = {"method": {}, "training": {"learning_rate": 1e-4, **training}, "encoder": {}}
+        return runs(variant, *values, teachers=image, hyperparameters=given, **GROUNDING)
+
+    results = (
+        trained("simcse", *BEHIND, steps=300)
+        + trained("mcse", *ALIKE, steps=300)
+        + trained(tuned, *AHEAD, steps=600, learning_rate=3e-4)
+    )
+    (table,) = tables(results)
+    (forest,) = forests(table)
+    first, *others = (sentence.text for sentence in headline(forest))
+    assert first.startswith("MCSE leads on flickr8k")
+    (said,) = (text for text in others if "no equals" in text)
+    assert said.startswith(
+        "KDMCSE, learning rate = 0.0003, steps = 600 has a better mean than MCSE"
+    )
+    assert "steps 600 against 300" in said
+
+
 def test_what_a_teacher_was_fitted_on_is_that_of_its_record_or_of_its_profile() -> None:
     recorded = TeacherUse(teacher="lit", of="caption", fitted_on="projections of a and b")
     assert teacher_fit("paper", recorded) == "projections of a and b"
