@@ -67,6 +67,14 @@ class Label(NamedTuple):
         return self.parsed.reading if self.parsed else DEFAULT_READING
 
     @property
+    def is_teacher(self) -> bool:
+        """Whether its vectors are those of a teacher in an encoder's place."""
+        variant = self.parsed
+        return (
+            variant is not None and variant.name == UNTRAINED and "teacher" in dict(variant.options)
+        )
+
+    @property
     def is_method(self) -> bool:
         """Whether it is a method as its profile trains it: no option, the default reading and no
         `--set`.

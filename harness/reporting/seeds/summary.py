@@ -84,7 +84,7 @@ class Block:
 
     @property
     def untrained(self) -> list[Row]:
-        return [row for row in self.rows if not row.is_trained]
+        return [row for row in self.rows if not row.is_trained and not row.label.is_teacher]
 
     @cached_property
     def by_label(self) -> Mapping[Label, Row]:
