@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 
 from harness.metrics import ArrayName
 from harness.seeds import generator
@@ -39,6 +38,7 @@ def resample(
     """The gain of one row over another in Spearman x 100: over whole tasks, and over the subsets
     that are no captions.
     """
+    _CODES.clear()
     seeds = sorted(own.keys() & other.keys())
     tasks = [name.task for name in own[seeds[0]] if name.what == "cosine"]
     parts = [_Part(task, 0, None) for task in tasks]
@@ -90,27 +90,41 @@ def _gain(
     """The mean gain over parts and seeds, of all pairs or of a draw of them."""
     gains = []
     for part in parts:
-        rows = slice(part.start, part.stop)
-        gold = own[seeds[0]][ArrayName(part.task, "gold")][rows]
-        drawn = np.arange(len(gold))
+        gold = _codes_of(own[seeds[0]], part, "gold")
+        counts = np.ones(len(gold))
         if numbers is not None:
             drawn = numbers.integers(len(gold), size=len(gold))
-        ranks = _standardised(gold[drawn])
-        of_seed = {
-            seed: [
-                float(
-                    ranks @ _standardised(side[seed][ArrayName(part.task, "cosine")][rows][drawn])
-                )
-                for side in (own, other)
-            ]
-            for seed in set(seeds)
-        }
-        gains += [100 * (of_seed[seed][0] - of_seed[seed][1]) for seed in seeds]
+            counts = np.bincount(drawn, minlength=len(gold)).astype(float)
+        gold_ranks = _standardised(gold, counts)
+        of_seed = {}
+        for seed in set(seeds):
+            sides = [_codes_of(side[seed], part, "cosine") for side in (own, other)]
+            first, second = (
+                float((counts * gold_ranks) @ _standardised(codes, counts)) for codes in sides
+            )
+            of_seed[seed] = 100 * (first - second)
+        gains += [of_seed[seed] for seed in seeds]
     return float(np.mean(gains))
 
 
-def _standardised(values: np.ndarray) -> np.ndarray:
-    """Ranks with mean 0 and norm 1, so that the product of two is Spearman's correlation."""
-    ranks = rankdata(values)
-    ranks -= ranks.mean()
-    return np.asarray(ranks / max(float(np.linalg.norm(ranks)), 1e-12))
+#: the id of arrays, which are alive as long as a resampling, a part and what its array holds -> codes
+_CODES: dict[tuple[int, _Part, str], np.ndarray] = {}
+
+
+def _codes_of(arrays: NamedArrays, part: _Part, what: str) -> np.ndarray:
+    """The place of each value of a part among its distinct values, so that a draw sorts nothing."""
+    key = (id(arrays), part, what)
+    if key not in _CODES:
+        values = arrays[ArrayName(part.task, what)][part.start : part.stop]
+        _CODES[key] = np.unique(values, return_inverse=True)[1]
+    return _CODES[key]
+
+
+def _standardised(codes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Average ranks of values that are drawn some number of times each, with mean 0 and norm 1 over
+    the draw: the sum of products of two is Spearman's correlation.
+    """
+    by_value = np.bincount(codes, weights=counts)
+    ranks = (np.cumsum(by_value) - by_value / 2)[codes]
+    ranks -= (counts @ ranks) / counts.sum()
+    return np.asarray(ranks / max(float(counts @ ranks**2) ** 0.5, 1e-12))
