@@ -107,6 +107,11 @@ def main_runs(profile: str = PROFILE, student: str = STUDENT) -> list[Result]:
     ]
 
 
+def caption_runs() -> list[Result]:
+    """The main runs on captions only, of one caption a picture."""
+    return [run for run in main_runs() if str(run.spec.setting) in (CAPTIONS, UNTRAINED)]
+
+
 def untuned_runs(profile: str = PROFILE) -> list[Result]:
     """The runs at the profile's rate, without those of the configurations that a tuning chose."""
     return [
@@ -456,6 +461,17 @@ def controls_table() -> Iterator[str]:
         "dev set of STS-B at the last step",
     ]
     yield from table(head, lines)
+    several = Label(PROFILE, "", f"{CAPTIONS}[captions=all]", STUDENT, "")
+    permuted, shuffled = (
+        _last_dev(rows.get(several._replace(variant=f"mcse[images={control}]")))
+        for control in ("permuted", "shuffled")
+    )
+    if permuted and shuffled:
+        size = _less_of(permuted, shuffled, _LAST_DEV)
+        yield from [
+            "",
+            f"- Permuted less shuffled pictures, five captions each, on the dev set at the last step: {size}.",
+        ]
 
 
 def _kept_of(row: Row) -> str:

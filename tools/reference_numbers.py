@@ -358,7 +358,7 @@ BLOCKS: Mapping[str, Callable[[], Iterator[str]]] = {
     "python": python,
     **grounding_numbers.BLOCKS,
     "grounding-seen": lambda: grounding_numbers.or_command(
-        lambda: seen(grounding_numbers.main_runs())
+        lambda: seen(grounding_numbers.caption_runs())
     ),
 }
 

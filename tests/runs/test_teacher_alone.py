@@ -35,7 +35,7 @@ def test_a_fitted_teachers_vectors_are_those_of_its_fit_not_of_what_it_was_fitte
     assert vectors.shape[1] != untrained.shape[1]
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, rtol=1e-5)
     words = made.features["caption"].teacher.fit_in_words
-    assert words.startswith(f"projections of toy-clip and {STUDENT}, fitted on toy-pairs (")
+    assert words.startswith(f"projections of toy-clip and {STUDENT}, fitted on toy-pairs")
     plain = experiment("none[pooling=mean]/none/toy-bert/seed-0", load_profile("tiny"))
     assert made.fingerprint != plain.fingerprint
     assert "heads" in made.identity
