@@ -64,7 +64,7 @@ from harness.store import TeacherUse
 TEXT_ONLY = {"sentences": BASELINE, "triplets": f"{BASELINE}-sup"}
 UNTRAINED_ENCODER = "the untrained encoder"
 TEACHER_ALONE = "the text teacher alone"
-TEXT_OTHERWISE = "training on the same text alone with other values"
+TEXT_OTHERWISE = "text alone, trained with other values"
 UNMATCHED = "training on unmatched images"
 UNTRAINED_NETWORK = "training on images through an untrained network"
 SAME_TEXT = "training on the same text alone"

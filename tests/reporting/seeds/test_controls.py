@@ -149,7 +149,7 @@ def test_a_text_alone_that_was_trained_otherwise_is_a_control_where_it_was_run()
     (mcse,) = (row for row in rows.values() if row.label.variant == "mcse")
     strongest, plain = rivals(mcse, rows, AVG, SPEARMAN)
     assert (strongest.row.label.variant, strongest.confounds) == (tuned, True)
-    assert strongest.control.what == "training on the same text alone with other values"
+    assert strongest.control.what == "text alone, trained with other values"
     assert (plain.row.label.variant, plain.confounds) == ("simcse", False)
 
 
