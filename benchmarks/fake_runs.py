@@ -11,7 +11,7 @@ from pathlib import Path
 import harness
 from harness.events import Event, TrainingProgress, tell
 from harness.planning.plan import Plan
-from harness.runs.environment import Seat
+from harness.runs.execution import Seat
 from harness.store import Result, Store
 from harness.work.job import Prepared, RunJob
 

@@ -27,7 +27,7 @@ import click
 from fake_runs import SECONDS, EmptyRun, FakeRun, IdleRun, peak_mb, planned
 
 from harness.events import Event, Listener
-from harness.runs.environment import Execution, Seat
+from harness.runs.execution import Execution, Seat
 from harness.store import Store
 from harness.work.base import Executor
 from harness.work.job import Again, End, Job, Prepared, RunJob

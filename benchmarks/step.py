@@ -174,7 +174,7 @@ def main(
         return
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from harness.processors import cores, has_bf16
-    from harness.runs.environment import processor
+    from harness.runs.execution import processor
 
     took = {"auto": ["fp32", "bf16"] if has_bf16() else ["fp32"]}.get(precision, [precision])
     os.environ.setdefault("OMP_NUM_THREADS", str(cores()))

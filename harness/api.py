@@ -59,7 +59,7 @@ from harness.reporting.build import WrittenReport, write_report
 from harness.reporting.charted import ChartFigure, chart_figure, chart_names
 from harness.reporting.contents import Contents
 from harness.reporting.results import Results
-from harness.runs.environment import DeviceChoice, Execution, pick_device
+from harness.runs.execution import DeviceChoice, Execution, pick_device
 from harness.store import Failure, Result, Store
 from harness.store.tunings import Tuning, save_tuning
 from harness.tomlfiles import check_arguments, checked

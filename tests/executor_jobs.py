@@ -21,7 +21,7 @@ from harness.planning.request import Request
 from harness.processors import own_cores
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
-from harness.runs.environment import Seat
+from harness.runs.execution import Seat
 from harness.spec import RunSpec, Variant, parse_setting
 from harness.store import Result, Store
 from harness.work.job import End, Job, Prepared, RunJob

@@ -14,7 +14,7 @@ from executor_jobs import ignore, jobs, plan
 
 from harness.errors import UserError
 from harness.locks import NO_LOCKS, locked, try_lock
-from harness.runs.environment import Execution
+from harness.runs.execution import Execution
 from harness.store import Store
 from harness.store.folder import in_progress
 from harness.work.base import execute

@@ -16,7 +16,7 @@ from harness.command_line import DEFAULT_PROFILE, Selection, harness_command
 from harness.errors import PlugInError
 from harness.formatting import count_of
 from harness.registry import names, target
-from harness.runs.environment import Device, machine, package_versions, pick_device
+from harness.runs.execution import Device, machine, package_versions, pick_device
 
 if TYPE_CHECKING:
     from harness.fetching.downloads import FetchList

@@ -16,7 +16,7 @@ from harness.errors import UserError
 from harness.files import expand
 from harness.formatting import LONGEST_NAME
 from harness.registry import names, suggest
-from harness.runs.environment import DeviceChoice, Jobs
+from harness.runs.execution import DeviceChoice, Jobs
 
 #: names to offer, given the profile on the command line
 Offer = Callable[[str], Iterable[str]]

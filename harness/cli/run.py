@@ -25,7 +25,7 @@ from harness.cli.output import (
 )
 from harness.command_line import Selection, harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed, one_line
-from harness.runs.environment import DeviceChoice, Execution, Jobs
+from harness.runs.execution import DeviceChoice, Execution, Jobs
 from harness.spec import BASELINE, UNTRAINED
 from harness.work.failures import seconds_of
 from harness.work.tracking.base import tracker_places
@@ -226,7 +226,7 @@ def _inputs(plan: Plan, *, all_inputs: bool) -> Iterator[str]:
 
 def describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
     """Print the GPUs of this machine, and the runs on each; nothing on the CPU."""
-    from harness.runs.environment import pick_device
+    from harness.runs.execution import pick_device
 
     if device == "cpu" or pick_device("auto") == "cpu":
         return

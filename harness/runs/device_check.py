@@ -29,7 +29,7 @@ from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 from harness.registry import OWN, names, target
-from harness.runs.environment import Device
+from harness.runs.execution import Device
 from harness.runs.inputs import teacher_folders, training_inputs
 from harness.runs.train import make_weights, trainer_of
 from harness.spec import OptionValue, RunSpec

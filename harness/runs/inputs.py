@@ -26,7 +26,7 @@ from harness.planning.experiments import Experiment
 from harness.planning.inventory import Inventory, UsedCorpus
 from harness.planning.plan import PlannedRun
 from harness.planning.teachers import EmbedTexts, Folders, ModelTeacher, load_pairs
-from harness.runs.environment import Seat
+from harness.runs.execution import Seat
 from harness.seeds import generator
 from harness.setting import kept_rows
 from harness.spec import MEDIA, FeatureKind, Stream

@@ -10,8 +10,8 @@ from harness.planning.census import census_of_tasks, merge_censuses
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.processors import peak_memory_mb
-from harness.runs.environment import Seat, package_versions, revision
 from harness.runs.evaluate import evaluate, now
+from harness.runs.execution import Seat, package_versions, revision
 from harness.runs.inputs import load_inputs, teacher_folders
 from harness.runs.log import RunLog
 from harness.runs.train import Trained, train

@@ -24,7 +24,7 @@ from harness.files import remove
 from harness.locks import try_lock
 from harness.planning.plan import Plan, PlannedRun, RunState
 from harness.registry import get_class, suggest
-from harness.runs.environment import DeviceChoice, Execution, Jobs, Seat
+from harness.runs.execution import DeviceChoice, Execution, Jobs, Seat
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
 from harness.store.folder import (

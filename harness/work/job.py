@@ -21,7 +21,7 @@ from harness.files import read_within
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.processors import use_cores
-from harness.runs.environment import DeviceChoice, Seat, pick_device
+from harness.runs.execution import DeviceChoice, Seat, pick_device
 from harness.spec import RunSpec
 from harness.stopping import Interrupted, Stopped
 from harness.store import Failure, Result, Store

@@ -18,7 +18,7 @@ from harness.planning.experiments import Experiment
 from harness.planning.inventory import Inventory, UsedCorpus
 from harness.planning.plan import Plan, PlannedRun
 from harness.planning.teachers import FeatureOwner, NamedTeacher, load_pairs
-from harness.runs.environment import Seat
+from harness.runs.execution import Seat
 from harness.sources import digest
 from harness.spec import MEDIA
 from harness.store import Store

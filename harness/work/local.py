@@ -18,7 +18,7 @@ from harness.errors import PlugInError, UserError
 from harness.events import Listener
 from harness.files import open_to_append
 from harness.processors import cores, memory_kills
-from harness.runs.environment import DeviceChoice, Execution, Jobs, Seat, pick_device
+from harness.runs.execution import DeviceChoice, Execution, Jobs, Seat, pick_device
 from harness.work.base import Death, Executor, StartedJob
 from harness.work.failures import SMALLER, death_text, pickling_errors_as_plugin_errors
 from harness.work.forkserver import start

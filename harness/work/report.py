@@ -30,7 +30,7 @@ from harness.files import (
     sealed,
     write_bytes,
 )
-from harness.runs.environment import Seat
+from harness.runs.execution import Seat
 from harness.store import Failure, Result
 from harness.work.job import Again, End, Job, Prepared
 

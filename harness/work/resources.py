@@ -18,7 +18,7 @@ from pathlib import Path
 
 from harness.planning.experiments import Experiment
 from harness.processors import cores, memory_groups
-from harness.runs.environment import Seat
+from harness.runs.execution import Seat
 from harness.store import Result, frames_of
 
 #: Memory of a process besides tensors, in MB: torch and its libraries; on the GPU, the CUDA

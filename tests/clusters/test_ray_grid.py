@@ -14,7 +14,7 @@ from executor_jobs import Errand, Told, errand, ignore, performed, plan, scores,
 from ray_nodes import NODE, cluster, ray
 
 from harness.events import Event
-from harness.runs.environment import Device, Execution
+from harness.runs.execution import Device, Execution
 from harness.store import Result, Store
 from harness.work.base import DEATHS, execute
 from harness.work.job import Prepared

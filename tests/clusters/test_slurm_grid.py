@@ -23,7 +23,7 @@ import pytest
 from executor_jobs import Told, ignore, jobs, plan, scores
 
 from harness.events import Event
-from harness.runs.environment import Execution
+from harness.runs.execution import Execution
 from harness.store import Failure, Result, Store
 from harness.store.folder import submission
 from harness.work.base import execute, whereabouts

@@ -14,7 +14,7 @@ from faults_tools import outcome, short_run
 from plugin_packages import Install
 
 from harness.errors import UserError
-from harness.runs.environment import Seat, Software
+from harness.runs.execution import Seat, Software
 from harness.stopping import stop_requested
 from harness.store import Failure
 from harness.work import failures

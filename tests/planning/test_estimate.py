@@ -29,7 +29,7 @@ from harness.planning.estimate import (
 from harness.planning.plan import make_plan
 from harness.planning.request import Request
 from harness.profiles import load_profile
-from harness.runs.environment import Execution
+from harness.runs.execution import Execution
 from harness.spec import RunSpec, Variant
 from harness.store import Result, Store
 from harness.store.schema import Budget

@@ -27,7 +27,7 @@ from harness.planning.seen import PairOverlap, SeenRows, SettingData, overlaps_o
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
 from harness.registry import get
-from harness.runs.environment import Seat
+from harness.runs.execution import Seat
 from harness.runs.run import run_one
 from harness.spec import Stream, parse_setting
 from harness.store import Result, Store

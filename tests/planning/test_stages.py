@@ -17,7 +17,7 @@ from harness.corpora.files import SentencesFile
 from harness.events import Event, Stage
 from harness.planning.plan import Plan
 from harness.profiles import load_profile
-from harness.runs.environment import Execution
+from harness.runs.execution import Execution
 from harness.sources import Hashing
 from harness.work.base import execute
 

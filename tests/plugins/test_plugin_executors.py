@@ -10,7 +10,7 @@ import pytest
 from faults_tools import outcome, short_run
 from plugin_packages import Install
 
-from harness.runs.environment import Software
+from harness.runs.execution import Software
 
 CODE = '''\
     """Performs every job where it stands."""

@@ -23,7 +23,7 @@ from harness.evaluation.sts import STSSuite
 from harness.evaluation.suites import Embedder
 from harness.planning.names import find_result
 from harness.planning.plan import Plan
-from harness.runs.environment import Execution
+from harness.runs.execution import Execution
 from harness.runs.export import export
 from harness.runs.inputs import training_inputs
 from harness.runs.train import train

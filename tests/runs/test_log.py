@@ -14,7 +14,7 @@ from faults_tools import KilledError
 
 from harness.events import Event, Listener, Stage, TrainingProgress
 from harness.runs import log as log_module
-from harness.runs.environment import Execution
+from harness.runs.execution import Execution
 from harness.runs.log import RunLog
 from harness.store import Store
 from harness.work.base import execute

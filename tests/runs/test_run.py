@@ -20,8 +20,8 @@ from harness.evaluation.suites import SuiteScores
 from harness.metrics import ArrayName
 from harness.planning.plan import Plan
 from harness.processors import cores
-from harness.runs.environment import Seat
 from harness.runs.evaluate import dropout_views, remembering
+from harness.runs.execution import Seat
 from harness.runs.run import run_one
 from harness.store import Result, Store
 from harness.toy import student_folder

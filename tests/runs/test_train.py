@@ -21,7 +21,7 @@ from harness.planning.experiments import Experiment
 from harness.planning.plan import Plan
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
-from harness.runs.environment import Execution, Seat
+from harness.runs.execution import Execution, Seat
 from harness.runs.inputs import Inputs, load_inputs, teacher_folders, training_inputs
 from harness.runs.log import stage_text
 from harness.runs.train import Trained, train

@@ -20,7 +20,7 @@ from harness.encoders.teachers import open_teacher
 from harness.fetching.archives import unpack
 from harness.files import temporary_beside, write_bytes
 from harness.profiles import load_profile
-from harness.runs.environment import shared_variables
+from harness.runs.execution import shared_variables
 from harness.runs.log import RunLog
 from harness.store import Store
 from harness.store.folder import Submission, note_session, supersede

@@ -17,7 +17,7 @@ from plugin_packages import forget
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.registry import get_class
-from harness.runs.environment import Execution, Software
+from harness.runs.execution import Execution, Software
 from harness.work.base import Executor
 from harness.work.slurm.commands import SlurmTable, slurm_table
 

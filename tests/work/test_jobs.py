@@ -12,7 +12,7 @@ from executor_jobs import READER, STUDENT, TAUGHT, ignore, jobs, plan, stubs, wi
 
 from harness.errors import UserError
 from harness.events import Event, listening
-from harness.runs.environment import Seat
+from harness.runs.execution import Seat
 from harness.runs.inputs import load_inputs, teacher_folders
 from harness.store import Failure, Result, Store
 from harness.work import queue as queue_module

@@ -22,7 +22,7 @@ import harness
 from harness.cli.run import describe_cards
 from harness.events import Event, both
 from harness.processors import cores
-from harness.runs.environment import Execution, Jobs
+from harness.runs.execution import Execution, Jobs
 from harness.work.forkserver import SERVER_ENVIRONMENT
 from harness.work.job import End, Job, Prepared
 from harness.work.local import Local
@@ -345,7 +345,7 @@ FOREVER = """
 import sys; sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from executor_jobs import ignore, stubs
-from harness.runs.environment import Execution
+from harness.runs.execution import Execution
 from harness.work.local import Local
 Local(Execution(jobs=2, device="cpu")).execute(stubs(Path(sys.argv[2]), 2, seconds=600), ignore)
 """
@@ -394,7 +394,7 @@ def test_the_default_is_the_whole_box_and_the_plan_says_how_many_runs_a_card_has
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("harness.runs.environment.has_cuda", lambda: True)
+    monkeypatch.setattr("harness.runs.execution.has_cuda", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: cards)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     describe_cards(runs, jobs, "auto")
@@ -402,5 +402,5 @@ def test_the_default_is_the_whole_box_and_the_plan_says_how_many_runs_a_card_has
     describe_cards(runs, jobs, "cpu")
     assert not capsys.readouterr().out
     assert (Local.default_jobs("auto"), Local.default_jobs("cpu")) == ("auto", 1)
-    monkeypatch.setattr("harness.runs.environment.has_cuda", lambda: False)
+    monkeypatch.setattr("harness.runs.execution.has_cuda", lambda: False)
     assert Local.default_jobs("auto") == 1

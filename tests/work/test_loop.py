@@ -11,7 +11,7 @@ import pytest
 from executor_jobs import errand
 
 from harness.events import Event
-from harness.runs.environment import Execution
+from harness.runs.execution import Execution
 from harness.work import base
 from harness.work.base import Death, Executor, StartedJob
 from harness.work.job import Job, Prepared

@@ -16,7 +16,7 @@ import pytest
 from executor_jobs import Errand, errand, ignore
 
 from harness import processors
-from harness.runs.environment import Execution, Seat
+from harness.runs.execution import Execution, Seat
 from harness.work.job import End, Prepared
 from harness.work.local import Local
 from harness.work.resources import free_memory_mb

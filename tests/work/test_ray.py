@@ -19,7 +19,7 @@ from faults_tools import contents
 from ray_nodes import NODE, cluster, ray
 
 from harness.events import Event
-from harness.runs.environment import Execution, Seat
+from harness.runs.execution import Execution, Seat
 from harness.stopping import Interrupted
 from harness.store import Failure, Result, Store
 from harness.work.base import execute

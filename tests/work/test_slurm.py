@@ -20,7 +20,7 @@ from faults_tools import KilledError
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.events import Event
-from harness.runs.environment import Execution
+from harness.runs.execution import Execution
 from harness.stopping import Interrupted
 from harness.store import Result, Store
 from harness.store.folder import submissions

@@ -21,7 +21,7 @@ import slurm_standin
 from executor_jobs import errand, jobs, notes
 
 from harness.events import Event
-from harness.runs.environment import Seat, Software
+from harness.runs.execution import Seat, Software
 from harness.stopping import stop_requested, withdraw_stop
 from harness.store import Result, Store
 from harness.store.folder import Submission, note_submission, submission

@@ -22,7 +22,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.errors import UserError, first_line
 from harness.processors import SAFE_PATH, safe_path
-from harness.runs.environment import Software, shared_variables
+from harness.runs.execution import Software, shared_variables
 
 DISTRIBUTION = "sentence-harness"
 #: The packages that this distribution installs.

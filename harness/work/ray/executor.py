@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.errors import PlugInError, UserError, first_line
 from harness.events import Listener
-from harness.runs.environment import Execution, Seat, Software
+from harness.runs.execution import Execution, Seat, Software
 from harness.work.base import Death, Executor, StartedJob
 from harness.work.failures import SMALLER, pickling_errors_as_plugin_errors
 from harness.work.job import Again, End, Job, Prepared, RunJob

@@ -23,7 +23,7 @@ import ray
 
 from harness.errors import UserError
 from harness.files import read_regular, remove, write_bytes
-from harness.runs.environment import Seat, Software
+from harness.runs.execution import Seat, Software
 from harness.stopping import request_stop, withdraw_stop
 from harness.store import Failure, Result, Store
 from harness.work.job import End, Job, RunJob

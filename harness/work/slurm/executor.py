@@ -24,7 +24,7 @@ from harness.events import Listener
 from harness.files import DamagedError, note_in, read_within, remove, write_note
 from harness.locks import locked
 from harness.processors import SAFE_PATH
-from harness.runs.environment import (
+from harness.runs.execution import (
     DeviceChoice,
     Execution,
     Jobs,

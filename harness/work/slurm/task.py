@@ -16,7 +16,7 @@ from types import FrameType
 from submitit.core.utils import UncompletedJobError
 from submitit.helpers import Checkpointable, DelayedSubmission
 
-from harness.runs.environment import Seat, Software
+from harness.runs.execution import Seat, Software
 from harness.stopping import request_stop, stop_requested, withdraw_stop
 from harness.store.folder import forget_submission
 from harness.work.failures import GRACE_S, TimeLimitError

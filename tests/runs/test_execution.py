@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.runs.environment import shared_variables
+from harness.runs.execution import shared_variables
 
 
 def test_no_secret_is_passed_to_other_nodes() -> None:
