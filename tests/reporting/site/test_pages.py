@@ -121,7 +121,7 @@ def test_no_name_leaves_the_folder_or_is_hidden(site: Path) -> None:
         every_kind()
     )
     expected = "profiles papers methods runs figures report.md report.tex report.csv tables.csv index.html audit.html"
-    expected += " overview.html questions"
+    expected += " overview.html questions boards"
     expected += " seen.html tuned.html report.html style.css site.js charts.css charts.js vega.js"
     expected += " search.js .harness-report"
     assert {path.name for path in site.iterdir()} == set(expected.split())
