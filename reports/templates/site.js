@@ -479,10 +479,13 @@ function curvesOf(names, rows, section) {
   return [make("h5", {}, "Curves"), legend, place];
 }
 
-// The HTML of a part of the page: in one file it is in a template, in a folder in a script of its own.
-function fragment(file) {
+// A leaderboard that is not on the page: in one file it is in a template, in a folder in a script of its own. Undefined
+// where the script is missing. What is parsed so executes nothing.
+async function boardOf(file) {
   const kept = document.querySelector(`template.fragment[data-file="${CSS.escape(file)}"]`);
-  return kept ? Promise.resolve(kept.innerHTML) : load(file, "showFragment");
+  if (kept) return kept.content.querySelector(".board");
+  const html = await load(file, "showFragment");
+  return html === undefined ? undefined : new DOMParser().parseFromString(html, "text/html").querySelector(".board");
 }
 
 class Board {
@@ -500,11 +503,10 @@ class Board {
   // Boards but the first are loaded when they are chosen; false where that fails.
   async open(place) {
     if (this.section) return true;
-    const html = await fragment(this.choice.file);
-    if (html === undefined) return false;
+    const section = await boardOf(this.choice.file);
+    if (section === undefined) return false;
     if (this.section) return true;
-    const template = make("template", { innerHTML: html });
-    this.attach(template.content.querySelector(".board"));
+    this.attach(section);
     place.after(this.section);
     window.drawCharts([...this.section.querySelectorAll("figure.plot")]);
     return true;
