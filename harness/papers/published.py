@@ -222,12 +222,6 @@ def printed_differences(
     return {place: mean(values) for place, values in differences.items()}
 
 
-def printed_difference(ablation: Ablation, published: PublishedNumbers) -> float | None:
-    """Return better - worse, averaged over encoders and settings; None where no two rows match."""
-    differences = printed_differences(ablation, published)
-    return mean(differences.values()) if differences else None
-
-
 def printed_interaction(interaction: Interaction, published: PublishedNumbers) -> float | None:
     """Return how much larger better - worse is in `more` than in `less`, averaged over what does
     not vary; None where no two places match.
