@@ -266,7 +266,9 @@ def test_dalr_s_transfer_scores_stand_beside_dev_accuracy_which_its_program_prin
     assert others in ([], [None]), "the other column is in the first line alone"
 
 
-@pytest.mark.parametrize(("name", "variant"), [("mcse:T6", "mcse"), ("dalr:T4", "kdmcse[batch_size=128,epochs=4]")])
+@pytest.mark.parametrize(
+    ("name", "variant"), [("mcse:T6", "mcse"), ("dalr:T4", "kdmcse[batch_size=128,epochs=4]")]
+)
 def test_recall_with_one_caption_an_image_stands_beside_that_with_five(
     name: str, variant: str
 ) -> None:
