@@ -56,4 +56,4 @@ def test_a_run_of_a_teacher_alone_is_scored_by_its_vectors(tmp_path: Path) -> No
     assert scored == pytest.approx(100 * expected, abs=0.01)
     assert run.teachers["caption"].teacher == "toy-clip"
     with pytest.raises(UserError, match="evaluated the vectors of a teacher"):
-        harness.load(run.spec.key, results=tmp_path)
+        harness.load_model(run.spec.key, results=tmp_path)
