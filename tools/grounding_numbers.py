@@ -549,7 +549,8 @@ def bootstrap() -> Iterator[str]:
         rows = [found[name]["figures"] for name in names if "figures" in found.get(name, {})]
         if len(rows) < 2:
             continue
-        for row in resample(*map(_arrays, rows), subsets, PICTURES_TOLD):
+        own, other = map(_arrays, rows)
+        for row in resample(own, other, subsets, PICTURES_TOLD):
             size = f"{signed(row.size, 2)} ({signed(row.low, 2)} to {signed(row.high, 2)})"
             lines.append([said, row.over, str(row.seeds), size])
     yield from table(["runs", "mean over", "seeds", "`mcse` less `simcse` (95 %)"], lines)
