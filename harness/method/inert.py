@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.method.interface import Hyperparameters
 from harness.spec import Stream
@@ -40,7 +40,8 @@ def weight_factors(
         value = getattr(hyperparameters, field.name)
         if not isinstance(value, float) or value <= 0:
             continue
-        built.hyperparameters = dataclasses.replace(hyperparameters, **{field.name: 2 * value})
+        doubled_value: dict[str, Any] = {field.name: 2 * value}
+        built.hyperparameters = dataclasses.replace(hyperparameters, **doubled_value)
         doubled = built.weights()
         if doubled == weights:
             continue

@@ -152,7 +152,9 @@ def method_of(
         raise UserError(f"{run.spec.variant}: {error}") from error
 
 
-def encoder_remarks(experiment: Experiment, student: Student | SentenceModules) -> list[str]:
+def encoder_remarks(
+    experiment: Experiment, student: Student | SentenceModules | TeacherVectors
+) -> list[str]:
     """What the trial of a run's encoder says of how it was read."""
     name = experiment.resolved.spec.encoder
     return [f"encoder {name}: {line}" for line in student.found.remarks]
