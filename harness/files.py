@@ -155,6 +155,10 @@ def _create_in(folder: int, path: str, flags: int) -> int:
         raise OSError(error.errno, error.strerror, path) from error
 
 
+#: a pattern for the random part of a temporary name
+RANDOM_PART = "[0-9a-f]" * 16
+
+
 def temporary_beside(path: Path) -> Path:
     """A new hidden temporary name in the folder of `path`, to be renamed to `path`.
 

@@ -45,6 +45,17 @@ NO_TEACHER = ("default", "none", *CONTROLS)
 #: values of a training that were added later, and what all trainings before had; with these a run
 #: keeps the identity that it had without them
 LATER_VALUES: dict[str, OptionValue] = {"checkpoint": "best"}
+
+
+def identifying(training: Mapping[str, object]) -> dict[str, object]:
+    """The values of a training that identify a run: all but those that earlier runs had anyway."""
+    values = dict(training)
+    for name, earlier in LATER_VALUES.items():
+        if values.get(name) == earlier:
+            del values[name]
+    return values
+
+
 #: more seeds than this are a mistake, such as a single seed typed without its comma
 MOST_SEEDS = 10_000
 #: a name with more levels of brackets is a mistake

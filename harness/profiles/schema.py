@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 
 from harness import registry
 from harness.spec import (
-    LATER_VALUES,
     MOST_SEEDS,
     OptionValue,
     Variant,
+    identifying,
     parse_encoder,
     parse_setting,
 )
@@ -131,11 +131,7 @@ class Training(Table):
     @property
     def identity(self) -> dict[str, Any]:
         """The values that identify a run: all but those that change nothing of earlier runs."""
-        values = self.model_dump()
-        for name, earlier in LATER_VALUES.items():
-            if values[name] == earlier:
-                del values[name]
-        return values
+        return identifying(self.model_dump())
 
     @model_validator(mode="after")
     def _warm_up_ends(self) -> Self:

@@ -21,7 +21,7 @@ from pathlib import Path
 from harness import __version__
 from harness.caches import is_unusable, keep_text, kept_text
 from harness.errors import UserError
-from harness.files import ABANDONED_S, remove_leftovers, temporary_beside
+from harness.files import ABANDONED_S, RANDOM_PART, remove_leftovers, temporary_beside
 from harness.formatting import count_of
 from harness.method.naming import take_titles
 from harness.registry import names
@@ -79,7 +79,7 @@ def new_folder(out: Path) -> Iterator[Path]:
         _refuse_foreign(out)
         for left in (fresh, old):  # by killed reports
             name, _, ending = left.name.rsplit(".", 2)
-            remove_leftovers(out.parent, f"{glob.escape(name)}.*.{ending}", ABANDONED_S)
+            remove_leftovers(out.parent, f"{glob.escape(name)}.{RANDOM_PART}.{ending}", ABANDONED_S)
         fresh.mkdir(parents=True)
     try:
         with _os_errors_as(f"the report cannot be written to {out}", is_unusable):

@@ -18,6 +18,7 @@ from typing import Literal
 from harness.caches import writing_to
 from harness.errors import UserError
 from harness.sources import digest
+from harness.spec import identifying
 from harness.store.files import Store, read_named_arrays
 from harness.store.schema import Result, differences
 from harness.store.tunings import read_tunings, save_tuning
@@ -43,13 +44,14 @@ def check_identity(result: Result) -> bool:
         return False
 
     spec = result.spec
+    training = result.hyperparameters.get("training", {})
     stated_by_computed: Mapping[str, tuple[object, object]] = {
         "fingerprint": (digest(identity), result.fingerprint),
         "group": (digest({**identity, "seed": None}), result.group),
         "seed": (identity.get("seed"), spec.seed),
         "method": (identity.get("method"), spec.variant.name),
         "variant": (identity.get("reading"), spec.variant.reading),
-        "training": (identity.get("training", {}), result.hyperparameters.get("training", {})),
+        "training": (identity.get("training", {}), identifying(training)),
         "setting": (identity.get("setting", spec.setting.name), spec.setting.name),
         "backend": (identity.get("backend", result.backend), result.backend),
     }

@@ -139,10 +139,11 @@ def test_a_report_that_fails_keeps_the_old_one(tmp_path: Path) -> None:
 
 
 def test_old_leftovers_of_killed_reports_are_removed(tmp_path: Path) -> None:
-    kept = [".out.1.new", ".other.1.old", ".out.mine.new"]
-    for name in (*kept, ".out.999.old", ".out.999.new"):
+    today = f".out.{'1' * 16}.new"
+    kept = [today, f".other.{'1' * 16}.old", ".out.mine.new"]
+    for name in (*kept, f".out.{'9' * 16}.old", f".out.{'9' * 16}.new"):
         (tmp_path / name).mkdir()
-        if name != ".out.1.new":
+        if name != today:
             os.utime(tmp_path / name, (0, 0))
     write(tmp_path / "out", "index.html")
     assert {path.name for path in tmp_path.iterdir()} == {"out", *kept}, (

@@ -275,7 +275,7 @@ def test_the_folder_of_an_untrained_encoder_is_asked_for_and_checked(
     licensed = export(key, tmp_path / "licensed", tmp_path / "results", encoder=outside).folder
     assert ModelCard.load(licensed / "README.md").data.license == "apache-2.0"
     (file,) = (tmp_path / "results").glob("tiny/*/*/*/seed-0-*.json")
-    assert "teacher" not in card(
+    assert "Frozen teachers" not in card(
         export(str(file), tmp_path / "old", tmp_path, encoder=outside).folder
     )
     settings = outside / "tokenizer_config.json"
