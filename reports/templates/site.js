@@ -648,6 +648,7 @@ function addLeaderboard() {
   if (!first) return;
   const boards = JSON.parse(document.querySelector(".board-choices").textContent).map((choice) => new Board(choice));
   boards[0].attach(first);
+  const home = first.parentElement.closest("section[id]").id;  // in one file, ids begin with that of their page
   const tools = make("div", { className: "tools choices" });
   const problem = make("p", { className: "about", hidden: true });
   first.before(tools, problem);
@@ -655,7 +656,7 @@ function addLeaderboard() {
   const read = () => {
     const anchored = boards.find((board) => board.is(location.hash));
     const named = anchored && Object.fromEntries(CHOICES.map((name) => [name, anchored.choice[name]]));
-    state = new URLSearchParams(named ?? chosenIn("leaderboard"));
+    state = new URLSearchParams(named ?? chosenIn(home));
   };
   const choose = (name, ...values) => {
     state.delete(name);
@@ -709,14 +710,14 @@ function addLeaderboard() {
     board.chosen = state.getAll("compare").map((code) => board.numberOf(code)).filter((number) => number >= 0).slice(0, 2);
     board.drawPair(scroll);
     // the permanent links of what is shown have all choices, also those that nobody changed
-    const link = `#leaderboard?${new URLSearchParams([...Object.entries(chosen), ...[...state].filter(([name]) => !CHOICES.includes(name))])}`;
-    for (const anchor of [board.section.querySelector(".anchor"), document.querySelector("#leaderboard > h2 .anchor")]) if (anchor) anchor.href = link;
+    const link = `#${home}?${new URLSearchParams([...Object.entries(chosen), ...[...state].filter(([name]) => !CHOICES.includes(name))])}`;
+    for (const anchor of [board.section.querySelector(".anchor"), document.getElementById(home).querySelector("h2 .anchor")]) if (anchor) anchor.href = link;
   };
   const write = (scroll = false) => {
-    history.replaceState(null, "", `#leaderboard?${state}`);
+    history.replaceState(null, "", `#${home}?${state}`);
     show(scroll);
   };
-  addEventListener("hashchange", () => { if (location.hash.startsWith("#leaderboard") || boards.some((board) => board.is(location.hash))) { read(); show(); } });
+  addEventListener("hashchange", () => { if (location.hash.startsWith(`#${home}`) || boards.some((board) => board.is(location.hash))) { read(); show(); } });
   read();
   show();
 }

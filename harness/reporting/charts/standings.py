@@ -27,7 +27,7 @@ def standings_plot(question: Question, standings: Standings, key: str) -> look.P
     """
     rows = standings.rows
     bound = standings.best_control
-    layers = [_interval_layer(len(rows)), _seed_layer(question, rows), _mean_layer(question)]
+    layers = [_interval_layer(len(rows)), *_seed_layers(question, rows), _mean_layer(question)]
     if bound:
         at = {"x": {"datum": bound.cell.summary.mean, "type": "quantitative"}, "y": None}
         layers.insert(0, look.line_at(at, color=BOUND, strokeDash=[5, 4], strokeWidth=1.5))
@@ -142,18 +142,20 @@ def _colour() -> look.ChartSpec:
     return {"condition": {"test": "datum.control", "value": CONTROL}, "value": METHOD}
 
 
-def _seed_layer(question: Question, rows: Sequence[RankedRow]) -> look.ChartSpec:
-    """A dot for each seed; an encoder of one number is its mean alone."""
+def _seed_layers(question: Question, rows: Sequence[RankedRow]) -> list[look.ChartSpec]:
+    """The layer of a dot for each seed, if a row has several; one number is its mean alone."""
     dots = [
         {"i": at, "x": value, "seed": seed, "control": row.is_control}
         for at, row in enumerate(rows)
         if len(row.cell.values) > 1
         for seed, value in row.cell.by_seed.items()
     ]
+    if not dots:  # an empty layer has no extent, of which Vega warns
+        return []
     lines = look.tooltip(("seed", "seed"), ("x", "score", f".{question.digits}f"))
     encoding = {"x": {"field": "x", "type": "quantitative"}, "color": _colour(), "tooltip": lines}
     dot = look.layer("point", encoding, filled=True, size=16, opacity=0.4)
-    return {**look.rows_of(dots, look.DIGITS), **dot}
+    return [{**look.rows_of(dots, look.DIGITS), **dot}]
 
 
 def _mean_layer(question: Question) -> look.ChartSpec:

@@ -159,9 +159,10 @@ def test_every_method_and_control_has_a_row_and_what_has_none_is_counted() -> No
 def test_a_variant_that_stands_for_its_method_has_a_short_name() -> None:
     tuned = "kdmcse[lambda=0.1,learning_rate=0.0003,steps=600]"
     question = ask(runs(simcse=LOW) + over_seeds(tuned, HIGH))
-    name = question.short_name(question.leader.row)
+    row = next(gain.row for gain in question.forest.gains if gain.row.label.variant == tuned)
+    name = question.short_name(row)
     assert (name.text, name.code) == ("KDMCSE with 3 other values", tuned)
-    picked = Question(question.forest, {tuned}).short_name(question.leader.row)
+    picked = Question(question.forest, {tuned}).short_name(row)
     assert picked.text == "KDMCSE, tuned"
 
 
