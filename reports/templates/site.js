@@ -670,7 +670,7 @@ function addLeaderboard() {
     const choice = (name, values, value, changed) => {
       const select = make("select", { name });
       for (const one of values) select.append(make("option", { value: one, textContent: one, selected: one === value }));
-      select.addEventListener("change", () => { changed(select.value); tools.querySelector(`[name=${name}]`).focus(); });
+      select.addEventListener("change", async () => { await changed(select.value); tools.querySelector(`[name=${name}]`)?.focus(); });
       tools.append(make("label", {}, `${name} `, select));
     };
     const chosen = {};
@@ -679,7 +679,7 @@ function addLeaderboard() {
       const value = values.includes(state.get(name)) ? state.get(name) : values[0];
       left = left.filter((board) => board.choice[name] === value);
       chosen[name] = value;
-      choice(name, values, value, (to) => { choose(name, to); write(); });
+      choice(name, values, value, (to) => { choose(name, to); return write(); });
     }
     const [board] = left;
     current = board;
@@ -703,7 +703,7 @@ function addLeaderboard() {
     });
     const bases = Object.keys(board.data.gains);
     const base = bases.includes(state.get("baseline")) ? state.get("baseline") : board.data.base;
-    if (bases.length && base) choice("baseline", bases, base, (to) => { choose("baseline", to); write(); });
+    if (bases.length && base) choice("baseline", bases, base, (to) => { choose("baseline", to); return write(); });
     board.drawGains(base);
     for (const method of board.methods) method.unfold(state.getAll("open").includes(method.code));
     board.filter(state.get("filter") ?? "");
@@ -715,7 +715,7 @@ function addLeaderboard() {
   };
   const write = (scroll = false) => {
     history.replaceState(null, "", `#${home}?${state}`);
-    show(scroll);
+    return show(scroll);
   };
   addEventListener("hashchange", () => { if (location.hash.startsWith(`#${home}`) || boards.some((board) => board.is(location.hash))) { read(); show(); } });
   read();
