@@ -51,7 +51,7 @@ SECTIONS = {
     "Report": {
         "report": ("report:report", "Write a report: Markdown, LaTeX, CSV and a static site."),
         "figure": ("report:figure", "Write a chart of the report as PDF, SVG, PNG and CSV."),
-        "table": ("report:table", "Print one table as Markdown, LaTeX or CSV."),
+        "table": ("report:table", "Print one table, also as Markdown, LaTeX or CSV."),
         "compare": ("report:compare", "Compare variant A with variant B over their seeds."),
         "power": ("report:power", "Show how many seeds a difference needs."),
         "audit": ("audit:audit", "Compare tests with training data."),
