@@ -290,9 +290,14 @@ def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) ->
 
     Raises UserError for a folder that does not exist.
     """
+    if not Path(folder).is_dir():
+        raise no_results(Path(folder), ())
+    return read_folder(folder, profile)
+
+
+def read_folder(folder: str | Path, profile: str | None) -> Results:
+    """`results` of a folder that need not exist yet, as commands read it."""
     store = Store(Path(folder))
-    if not store.root.is_dir():
-        raise no_results(store.root, ())
     return Results.read(store, judge=Present(store.root, profile))
 
 

@@ -296,7 +296,7 @@ True
 """,
     "detectable_difference": """
 >>> round(detectable_difference(std=1.0, n=5), 2)
-2.02
+2.08
 """,
     "equivalence_test": """
 >>> equivalence_test(t_test(a, a), margin=5.0).p < 0.05

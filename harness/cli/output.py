@@ -346,7 +346,7 @@ def read_results(folder: Path, profile: str | None = None, named: Collection[str
     """
     from harness import api
 
-    loaded = api.results(folder, profile)
+    loaded = api.read_folder(folder, profile)
     warn(line for line in loaded.problems if line not in named)
     return loaded
 

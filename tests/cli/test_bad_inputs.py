@@ -329,7 +329,9 @@ def _commands(
             assert member is not None
             yield from _commands(member, (*path, name))
     else:
-        yield path, command
+        # the demo trains whatever its folder is called; its command `run` is tried itself
+        if path != ("demo",):
+            yield path, command
 
 
 def _needed(path: tuple[str, ...], command: click.Command, tried: str) -> list[str]:

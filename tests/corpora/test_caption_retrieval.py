@@ -122,7 +122,7 @@ def test_a_table_is_read_by_split_its_images_in_the_order_of_their_first_caption
             "nor an image's file name and its caption, but split, image_id",
         ),
         ("split\tcaption\ntest\tx\n", "but split, caption; name the columns"),
-        ("split\timage_no\tcaption\ntrain\tx\ty\n", "no captions of the split 'test'"),
+        ("split\timage_no\tcaption\ntrain\tx\ty\n", "has no rows of the split 'test'"),
     ):
         with pytest.raises(UserError, match=message) as said:
             table_task(tmp_path, content).load(tmp_path)

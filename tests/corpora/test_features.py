@@ -119,7 +119,7 @@ def test_files_of_another_shape_are_one_line(tmp_path: Path) -> None:
             ["int8.npy", "bool.npy"], "cannot be read: it holds .*; use floating point"
         ),
         "same.npy": "has the same numbers in each of its 4 rows",
-        "x.csv": r"is not a feature file; convert it to \.npy, \.npz, \.h5, \.parquet or \.safetensors",
+        "x.csv": r"is not a feature file; convert it to \.npy, \.npz, \.h5, \.pt, \.parquet or \.safetensors",
     }.items():
         with pytest.raises(UserError, match=f"{name} {message}"):
             FeatureFile(name).read(tmp_path)

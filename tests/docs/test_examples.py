@@ -71,7 +71,8 @@ def test_the_package_of_a_lab_trains_and_adds_its_section(tmp_path: Path, instal
     (run,) = finished.runs
     assert {"shape-pairs", "ToySTS"} <= set(finished.frame["task"])
     assert run.teachers["image"].source == str(lab / "features.npy")
-    index = harness.report(results, tmp_path / "report").page.read_text()
+    page = harness.report(results, tmp_path / "report").page
+    index = page.with_name("overview.html").read_text()
     assert '<section id="cost">' in index
     assert f">{run.peak_memory_mb:.0f}<" in index
 

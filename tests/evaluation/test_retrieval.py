@@ -126,7 +126,10 @@ def model(
     shared = SimpleNamespace(texts=texts, images=lambda pairs, name: images(pairs))
 
     def images_read(
-        texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None
+        texts: Sequence[str],
+        image_of: np.ndarray,
+        ids: Sequence[str] | None,
+        hashes: Sequence[str] | None = None,
     ) -> np.ndarray:
         return np.isin([image_name(name) for name in ids or [""] * (max(image_of) + 1)], [*seen])
 

@@ -23,6 +23,7 @@ def test_options_that_name_teachers_are_declared() -> None:
         "mcse": {"images", "text_teacher"},
         "kdmcse": {"images", "text"},
         "dalr": {"image", "text"},
+        "none": {"teacher"},
     }
 
 
