@@ -137,11 +137,13 @@ def own_secret() -> str:
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary = temporary_beside(path)
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            os.write(handle, secrets.token_hex(32).encode())
-            os.close(handle)
-            with suppress(FileExistsError):  # another process was faster
-                path.hardlink_to(temporary)
-            temporary.unlink()
+            try:
+                with os.fdopen(handle, "wb") as stream:
+                    stream.write(secrets.token_hex(32).encode())
+                with suppress(FileExistsError):  # another process was faster
+                    path.hardlink_to(temporary)
+            finally:
+                temporary.unlink()
         return read_regular(path).decode()
     except (OSError, UnicodeDecodeError):
         return ""

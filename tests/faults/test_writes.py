@@ -108,6 +108,7 @@ def test_no_place_leaves_half_a_file(
     name: str, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, appends = disk.path / "folder", name in APPENDING
+    monkeypatch.setattr("secrets.token_hex", lambda size: "a" * 2 * size)
 
     def tried(under: AbstractContextManager[None] | None = None) -> str:
         try:
