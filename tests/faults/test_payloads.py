@@ -174,7 +174,8 @@ class _Live(HTMLParser):
             ):
                 self.found.append(f"{tag} {name}={value}")
         # a page shows figures of its own
-        if tag == "img" and not str(dict(attrs).get("src")).startswith("figures/"):
+        source = str(dict(attrs).get("src")).removeprefix("../")
+        if tag == "img" and not source.startswith("figures/"):
             self.found.append("img")
 
 

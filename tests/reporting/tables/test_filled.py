@@ -242,10 +242,10 @@ def test_retrieval_of_public_weights_is_on_the_split_that_fits_their_training() 
     test images.
     """
     scores = {
-        "image to text, R@1": 5.0,
-        "image to text, R@5": 15.0,
-        "text to image, R@1": 6.0,
-        "text to image, R@5": 16.0,
+        "i2t_R@1": 5.0,
+        "i2t_R@5": 15.0,
+        "t2i_R@1": 6.0,
+        "t2i_R@5": 16.0,
     }
     tasks = {
         "Flickr30k": dict.fromkeys(scores, 99.0),
