@@ -37,7 +37,7 @@ SCHEMAS = {
         "Failure": "a8aface55799aa779ac7ba5b3802ce5d32425a23b04d9c45b9625d8cad7e4978",
     },
     6: {
-        "Result": "cd4003fda36009176359c58ca5a7bce84ee4664be42f023ab40bb8c9e470c1c7",
+        "Result": "387fbff2e33230e57527f3dac6169ef448f58666a04d129aa168c5ea31a88ca1",
         "Failure": "872d3d1765a61f9cbad98bd731e2f1ec18dcc253e846d60a486bc787672379bd",
     },
 }
