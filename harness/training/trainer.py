@@ -107,6 +107,7 @@ class Trainer:
         self.record = TrainingRecord(flops=0, checkpoint=training.checkpoint)
         self._vectors: list[Tensor] = []
         self._weights = layer_weights(student)
+        self._modules = dict(student.named_modules())
         self.window = LossWindow()
         self.first = 0
         self._saved_at = 0.0
@@ -139,7 +140,6 @@ class Trainer:
             self._saved_at = time.monotonic()
             self.student.train()
             self.method.train()
-            self._modules = dict(self.student.named_modules())
             with contextlib.closing(self.batches):
                 for step in range(first, self.steps):
                     self._step(step)
