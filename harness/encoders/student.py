@@ -390,11 +390,12 @@ class Student(nn.Module):
     def _packs_rightly(self) -> bool:
         """Whether packed and padded rows have the same states in evaluation mode."""
         tokens = TokenRows.listed(ROWS_OF_IDS, self.tokenizer.pad_token_id).to(self.device)
-        was_training = self.training
+        modes = {module: module.training for module in self.modules()}
         self.eval()
         (packed,) = self._layers(tokens, 1, all_layers=False)
         (padded,) = self.padded(tokens)
-        self.train(was_training)
+        for module, was_training in modes.items():
+            module.training = was_training
         is_token = tokens["attention_mask"].bool()
         difference = (packed - padded)[is_token].abs().max()
         return bool(difference <= CLOSE * padded[is_token].abs().max())

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from harness.corpora.base import Media
 from harness.encoders.changes import changed_part, layout_of
@@ -107,7 +107,8 @@ class Trainer:
         self.record = TrainingRecord(flops=0, checkpoint=training.checkpoint)
         self._vectors: list[Tensor] = []
         self._weights = layer_weights(student)
-        self._modules = dict(student.named_modules())
+        # those that a run has put into training mode
+        self._modules: dict[str, nn.Module] = {}
         self.window = LossWindow()
         self.first = 0
         self._saved_at = 0.0
@@ -140,6 +141,7 @@ class Trainer:
             self._saved_at = time.monotonic()
             self.student.train()
             self.method.train()
+            self._modules = dict(self.student.named_modules())
             with contextlib.closing(self.batches):
                 for step in range(first, self.steps):
                     self._step(step)
