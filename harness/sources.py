@@ -20,14 +20,15 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from harness.caches import cache_folder, cached_note, keep_text, known_hash
-from harness.census import Account
-from harness.datafiles import parts_of
 from harness.errors import MissingData, UserError
 from harness.files import expand, open_regular, read_note, sealed, text_hash
 from harness.formatting import duration, fixed
+
+if TYPE_CHECKING:
+    from harness.census import Account
 
 log = logging.getLogger(__name__)
 
@@ -133,6 +134,8 @@ class Findings:
     @classmethod
     def from_note(cls, note: Mapping[str, Any]) -> Findings:
         """The findings that a note holds."""
+        from harness.census import Account  # imports pydantic
+
         accounts = [Account(**account) for account in note["accounts"]]
         return cls(**{**note, "accounts": accounts})
 
@@ -173,6 +176,8 @@ def absent(root: Path | None, name: str, how: str, *, folder: bool = False) -> l
     """What is missing of a file that a profile names, or of the several files of a table; any
     `folder` may do too.
     """
+    from harness.datafiles import parts_of  # imports pydantic
+
     path = placed(root, name)
     try:
         if (folder and path.is_dir()) or all(part.is_file() for part in parts_of(path)):
@@ -223,6 +228,8 @@ class FileSource(Source):
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the files' bytes, in order."""
+        from harness.datafiles import parts_of  # imports pydantic
+
         return digest(*(file_hash(part) for path in self.paths(root) for part in parts_of(path)))
 
     def examine(self, root: Path | None) -> Findings:

@@ -28,7 +28,8 @@ class UntrainedHyperparameters(Hyperparameters):
     )
     teacher: str = hyper(
         "none",
-        source="a control of this project: what KDMCSE's and DALR's students learn from, alone",
+        origin="control",
+        source="what KDMCSE's and DALR's students learn from, alone",
         unit="text teacher whose vectors are evaluated in place of the encoder's, or 'none'",
         teacher=True,
         later=True,

@@ -121,6 +121,8 @@ class Method(nn.Module, Registered, ABC):
     def test_head(self) -> nn.Module | None:
         """The head of pooled vectors that a pooling such as 'pooler' keeps at test, (n, d) -> (n,
         d); None without.
+
+        It is a linear layer and a tanh (`TanhHead`), as which a model is saved.
         """
         head: nn.Module | None = getattr(self, "text_head", None)
         return head

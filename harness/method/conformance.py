@@ -32,7 +32,6 @@ from harness.encoders.rows import TokenRows
 from harness.errors import UserError
 from harness.files import expand
 from harness.method.base import Method
-from harness.method.declared import method_named
 from harness.method.interface import (
     Batch,
     Dimensions,
@@ -45,7 +44,7 @@ from harness.method.interface import (
     ValueOrigin,
     Vocabulary,
 )
-from harness.registry import OWN, OWN_SIGNALS, names, raised_at, target
+from harness.registry import OWN, OWN_SIGNALS, get_class, names, raised_at, target
 from harness.spec import Stream, Variant
 from harness.tomlfiles import toml_content
 
@@ -81,7 +80,7 @@ def methods_in(what: str) -> list[type[Method]]:
         if _package(target("method", each).partition(":")[0]) == place
     ]
     if registered and not colon:
-        return [method_named(each) for each in registered]
+        return [get_class("method", each, Method) for each in registered]
     if not colon and (expand(place) / "pyproject.toml").is_file():
         return [method for each in _declared(expand(place)) for method in methods_in(each)]
     there = [
@@ -111,7 +110,7 @@ def variants_in(what: str) -> list[type[Method]]:
     name, added = (
         (what, "") if given is None or Path(what).expanduser().exists() else given.groups()
     )
-    methods = [method_named(name)] if name in names("method") else methods_in(name)
+    methods = [get_class("method", name, Method)] if name in names("method") else methods_in(name)
     variant = Variant.parse(f"x{added}")
     return (
         [_with(method, replace(variant, name=method.name)) for method in methods]

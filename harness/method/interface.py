@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 V = TypeVar("V", bound=OptionValue)
 #: where a value of @paper comes from: the text of the paper; its public code, because the text is
-#: silent or ambiguous; or the text with a typo or a gap corrected
-ValueOrigin = Literal["text", "code", "mended"]
+#: silent or ambiguous; the text with a typo or a gap corrected; or a control of this project
+ValueOrigin = Literal["text", "code", "mended", "control"]
 #: (rows of text, rows of pairs, text batches, paired batches) -> (cycle, place): step k of an epoch
 #: is paired where k mod cycle equals place. There are never fewer text batches than paired ones.
 MixingRule = Callable[[int, int, int, int], tuple[int, int]]

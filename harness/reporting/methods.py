@@ -18,7 +18,13 @@ from harness.processors import safe_path, without_script
 from harness.registry import errors_of, names
 
 #: origins of @paper's values in words
-ORIGINS = {None: "", "text": "text", "code": "code, text silent", "mended": "text, corrected"}
+ORIGINS = {
+    None: "",
+    "text": "text",
+    "code": "code, text silent",
+    "mended": "text, corrected",
+    "control": "control of this project",
+}
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ CODE = '''\
 
     import numpy as np
     import torch
+    from harness.encoders.heads import TanhHead
     from harness.evaluation.suites import Suite, SuiteScores
     from harness.method import hyper
     from harness.metrics import AVERAGE, Metric
@@ -50,9 +51,8 @@ CODE = '''\
 
         def __init__(self, hyperparameters, dimensions):
             super().__init__(hyperparameters, dimensions)
-            self.shortener = torch.nn.Linear(dimensions.encoder, dimensions.encoder)
-            torch.nn.init.zeros_(self.shortener.bias)
-            self.shortener.weight.data = torch.eye(dimensions.encoder) / 10
+            self.shortener = TanhHead(dimensions.encoder, dimensions.encoder, std=0.02)
+            self.shortener[0].weight.data = torch.eye(dimensions.encoder) / 10
 
         def test_head(self):
             return self.shortener

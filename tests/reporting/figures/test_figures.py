@@ -259,9 +259,8 @@ def test_curves_over_the_size_of_a_setting() -> None:
 
 def test_a_variant_without_the_option_is_a_line() -> None:
     scores = {
-        "nli[deletion=0.3]": 70.0,
-        "nli[deletion=0.4]": 69.0,
-        "nli[swap=2]": 72.0,
+        "nli[deletion=0.3,insertion=2,swap=2]": 70.0,
+        "nli[deletion=0.4,insertion=2,swap=2]": 69.0,
         "nli": 80.0,
     }
     runs = [
