@@ -59,9 +59,6 @@ LONGEST = (
     *("test_rehearsal", "test_chunks", "test_build"),
 )
 
-#: tests that fail and wait to be mended, one a line; the list is to become empty
-KNOWN_FAILURES = Path(__file__).with_name("known_failures.txt")
-
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -90,11 +87,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Order files by length, where tests of a file keep their order; all of them by a seed if there
     is one.
     """
-    known = set(KNOWN_FAILURES.read_text("utf-8").splitlines())
-    for item in items:
-        if item.nodeid in known:
-            item.add_marker(pytest.mark.xfail(reason="listed in tests/known_failures.txt"))
-
     seed = config.getoption("--order")
     if seed is not None:
         chance = random.Random(seed)

@@ -148,14 +148,16 @@ def _scale_panel(axis: ScaleAxis, runs: Sequence[FigureRun], data: FigureData) -
     settings = sorted(values, key=lambda setting: _level_key(values[setting], varying))
     texts = [", ".join(values[setting][option] for option in varying) for setting in settings]
 
+    run_settings = {run.label.setting for run in runs if run.label.encoder == axis.encoder}
     whole = str(Variant.make(axis.setting, fixed))
-    is_run_whole = any(
-        run.label.setting == whole and run.label.encoder == axis.encoder for run in runs
-    )
-    if is_run_whole and any(option in PARTS for option in varying):
+    takes_part = any(option in PARTS for option in varying)
+    if not takes_part and whole not in run_settings:
+        # several kinds of noise at one level: unchanged is without any of them
+        whole = axis.setting
+    if whole in run_settings and takes_part:
         settings.append(whole)
         texts.append("all")
-    elif is_run_whole:
+    elif whole in run_settings:
         settings.insert(0, whole)
         texts.insert(0, "unchanged")
 

@@ -154,7 +154,11 @@ def _signed(cell: CellText) -> CellText:
     if cell.verdict is Agreement.TOO_FEW:
         return CellText(ABSENT)
     sign = _VERDICTS.get(cell.verdict) if isinstance(cell.verdict, Agreement) else None
-    return replace(cell, value=sign, extra=cell.extra.partition(" ")[0]) if sign else cell
+    if not sign:
+        return cell
+    # what one test says alone may stand before the seeds that would decide
+    seeds = cell.extra.rpartition("; ")[2].partition(" ")[0]
+    return replace(cell, value=sign, extra=seeds)
 
 
 def _layout(grid: Grid, names: int) -> tuple[int, float, list[list[_Column]]]:
