@@ -135,27 +135,32 @@ def plain_table(
     """Print a table of texts, folded to the width of the terminal, between words where these fit;
     without markup. With `whole_keys`, the first column is never folded.
     """
-    table, lines = (
-        Table(box=box.SIMPLE_HEAD, pad_edge=False),
-        [list(map(_text, row)) for row in rows],
-    )
-    words = [
-        max(map(len, " ".join(str(line[at]) for line in (head, *lines)).split()), default=0)
-        for at in range(len(head))
-    ]
-    fits = sum(words) + _GAP * len(words) < console().width
-    for at, name in enumerate(head):
-        short = all(
-            len(line[at]) <= _NARROW for line in lines
-        )  # such as a number, which is never folded
-        least = words[at] if fits else None
-        is_whole = (whole_keys and at == 0) or (short and len(name) <= _NARROW)
-        if whole_keys and at == 0:
-            least = max(len(line[at]) for line in lines)
-        table.add_column(_text(name), overflow="fold", no_wrap=is_whole, min_width=least)
+    lines = [[visible(str(cell)) for cell in row] for row in rows]
+    columns = [[name, *(line[at] for line in lines)] for at, name in enumerate(head)]
+    longest_words = [_measure_longest_word(texts) for texts in columns]
+    fits = sum(longest_words) + _GAP * len(columns) < console().width
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for at, texts in enumerate(columns):
+        has_keys = whole_keys and at == 0
+        # a short text, such as a number, is never folded
+        is_short = all(len(text) <= _NARROW for text in texts)
+        least = longest_words[at] if fits else None
+        if has_keys:
+            least = max(len(text) for text in texts)
+
+        table.add_column(
+            _text(texts[0]), overflow="fold", no_wrap=has_keys or is_short, min_width=least
+        )
     for line in lines:
-        table.add_row(*line)
+        table.add_row(*map(_text, line))
+
     console().print(table)
+
+
+def _measure_longest_word(texts: Iterable[str]) -> int:
+    words = " ".join(texts).split()
+    return max(map(len, words), default=0)
 
 
 def keyed_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -45,6 +45,9 @@ def list_command(profile: str | None, results: Path) -> None:
 
     listed = frames_of(read_results(results, profile).runs)
     rows = listed_groups(listed.where(profile=[load_profile(profile).name]) if profile else listed)
+    if not rows:
+        echo(f"no results in {results}{f' of profile {profile}' if profile else ''}")
+        return
     keyed_table(("runs", "--set", "profile", "seeds", "finished", "state"), rows)
 
 

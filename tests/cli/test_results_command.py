@@ -44,6 +44,15 @@ def test_groups_of_one_name_are_listed_with_what_sets_them_apart_and_compared(
     assert (code, "0badbad" in err) == (2, True)
 
 
+def test_a_folder_without_results_says_so(store: Store, typed: Typed) -> None:
+    assert typed("results", "list", "--profile", "small") == (
+        0,
+        "no results in results of profile small\n",
+        "",
+    )
+    assert typed("results", "list", "--results", "empty")[1] == "no results in empty\n"
+
+
 def test_a_dropped_group_is_moved_and_becomes_results_again(store: Store, typed: Typed) -> None:
     files = {path: path.read_bytes() for path in store.files()}
     group = min(store.load()[0], key=lambda result: result.finished).group[:8]
