@@ -25,10 +25,16 @@ from harness.method import Encode
 from harness.toy import student_folder
 from harness.training.stepper import Chunked
 
-LENGTH, VOCABULARY, LAYERS, WIDTH, HEADS = 32, 1000, 4, 256, 4
+LENGTH = 32
+VOCABULARY = 1000
+LAYERS = 4
+WIDTH = 256
+HEADS = 4
 #: RoBERTa-large: parameters, layers, width, heads
 LARGE = 355e6, 24, 1024, 16
-BATCH, VIEWS, GB = 512, 2, 1e9
+BATCH = 512
+VIEWS = 2
+GB = 1e9
 
 
 def small() -> Student:

@@ -27,7 +27,9 @@ from harness.encoders.student import Student
 from harness.losses.contrastive import info_nce
 from harness.toy import student_folder
 
-EVERY, BATCH, LENGTH = 125, 64, 32
+EVERY = 125
+BATCH = 64
+LENGTH = 32
 SHAPE = {
     "hidden_size": 384,
     "num_hidden_layers": 6,

@@ -26,7 +26,8 @@ def read(path: Path) -> list[str]:
     lines = [
         line.split("\t") for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     ]
-    first, second = lines[0].index("sentence1"), lines[0].index("sentence2")
+    first = lines[0].index("sentence1")
+    second = lines[0].index("sentence2")
     return [line[side] for line in lines[1:] for side in (first, second)]
 
 

@@ -16,7 +16,9 @@ from harness.store import Result, Store
 from harness.work.job import Prepared, RunJob
 
 REFERENCE = Path(__file__).parent.parent / "results" / "reference"
-SECONDS, REPORTS, SEEDS = 1.0, 10, 20
+SECONDS = 1.0
+REPORTS = 10
+SEEDS = 20
 
 
 def planned(runs: int, results: Path) -> Plan:

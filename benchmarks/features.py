@@ -14,7 +14,9 @@ import numpy as np
 
 from harness.encoders.features import Stacked, cached_features
 
-WIDTH, BATCH, BATCHES = 768, 64, 2_000
+WIDTH = 768
+BATCH = 64
+BATCHES = 2_000
 
 
 def generated(start: int, stop: int) -> np.ndarray:
@@ -60,7 +62,8 @@ def main(rows: int) -> None:
             "np.load": lambda: np.load(file),
         }
         for way, make in ways.items():
-            before, clock = resident_mb(), time.perf_counter()
+            before = resident_mb()
+            clock = time.perf_counter()
             features = make()
             opened = time.perf_counter() - clock
             rate = BATCH * BATCHES / gathered(features)

@@ -18,7 +18,8 @@ from pathlib import Path
 import click
 import numpy as np
 
-CAPTIONS, WIDTH = 5, 768
+CAPTIONS = 5
+WIDTH = 768
 #: Dense bf16 peak of one H200 (NVIDIA's data sheet) over 6 operations a weight of BERT-base's
 #: layers and two views: no training of it reads more tokens of text a second.
 H200_TOKENS = 989e12 / (6 * 85e6 * 2)
@@ -123,7 +124,8 @@ def train(root: Path, count: int) -> None:
     torch.set_num_threads(1)
     profile = load_profile(str(root / "full.toml"))
     model = Student.load(student())
-    before, clock = resident_mb("RssAnon"), time.perf_counter()
+    before = resident_mb("RssAnon")
+    clock = time.perf_counter()
     inventory = Inventory(profile, root, {"student": FolderModel(student())})
     run = resolve(profile, RunSpec.parse("mcse/wiki+coco/student/seed-0"), {})
     data = training_data(Experiments(inventory, {}).of(run), model.tokenizer, "cpu", {})
@@ -131,7 +133,9 @@ def train(root: Path, count: int) -> None:
     list(batches.of(0))
     first = time.perf_counter() - clock
     mapped = resident_mb("RssFile")
-    clock, tokens, rows = time.perf_counter(), 0, 0
+    clock = time.perf_counter()
+    tokens = 0
+    rows = 0
     for step in range(count):
         for _, batch in batches.of(batches.steps // 2 + step):
             tokens += int(batch.tokens["attention_mask"].sum())

@@ -42,7 +42,8 @@ class Slots(Executor):
 
     def work(self, queue: Queue, listen: Listener) -> None:
         """Take jobs while slots are free; handle what the threads send."""
-        free, arrived = int(self.options.jobs), SimpleQueue[tuple[Job, Event | End | Again]]()
+        free = int(self.options.jobs)
+        arrived = SimpleQueue[tuple[Job, Event | End | Again]]()
 
         def perform(job: Job) -> None:
             arrived.put((job, job.perform(Seat("cpu"), lambda event: arrived.put((job, event)))))
@@ -68,7 +69,8 @@ class Watch(threading.Thread):
         would hold.
         """
         super().__init__(daemon=True)
-        self.files, self.leave_out = 0, leave_out
+        self.files = 0
+        self.leave_out = leave_out
 
     def run(self) -> None:
         while True:
@@ -119,15 +121,14 @@ def runs(runs: int, slots: int) -> None:
         jobs = [
             FakeRun(job.id, job.key, job.inventory, job.store, frozenset(), job.run) for job in real
         ]
-        tally, watch, clock, cpu = (
-            Tally({job.key: job.id for job in jobs}, made.store),
-            Watch(".lock"),
-            time.monotonic(),
-            time.process_time(),
-        )
+        tally = Tally({job.key: job.id for job in jobs}, made.store)
+        watch = Watch(".lock")
+        clock = time.monotonic()
+        cpu = time.process_time()
         watch.start()
         ends = Slots(Execution(jobs=slots, device="cpu")).execute(jobs, tally.take)
-        wall, cpu = time.monotonic() - clock, time.process_time() - cpu
+        wall = time.monotonic() - clock
+        cpu = time.process_time() - cpu
         assert len(ends) == tally.done == len(Store(Path(folder)).files()) == runs
         ideal = -(-runs // slots) * SECONDS
         print(
@@ -167,7 +168,8 @@ def processes(runs: int, slots: int) -> None:
             Local(Execution(jobs=at_a_time, device="cpu")).execute(jobs, lambda event: None)
             return time.monotonic() - clock
 
-    first, each = seconds(EmptyRun, 1, 1), seconds(EmptyRun, runs, 1) / runs
+    first = seconds(EmptyRun, 1, 1)
+    each = seconds(EmptyRun, runs, 1) / runs
     print(
         f"the first process, with the one that it is forked from: {first:.1f} s; {runs} more, one at a time: "
         f"{1000 * each:.0f} ms each; {slots} slots of {SECONDS:g} s would keep at most {slots / SECONDS * each:.1f} "
@@ -183,11 +185,13 @@ def processes(runs: int, slots: int) -> None:
 def plan(runs: int) -> None:
     """A plan and its jobs."""
     with tempfile.TemporaryDirectory() as folder:
-        clock, cpu = time.monotonic(), time.process_time()
+        clock = time.monotonic()
+        cpu = time.process_time()
         made = planned(runs, Path(folder))
         jobs = jobs_of(made)
         queue = Queue(jobs)
-        wall, used = time.monotonic() - clock, time.process_time() - cpu
+        wall = time.monotonic() - clock
+        used = time.process_time() - cpu
         for job in iter(queue.take, None):
             queue.end(job, Prepared(job.id))
         emptied = time.process_time() - cpu - used

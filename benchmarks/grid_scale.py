@@ -24,7 +24,9 @@ from harness.work.tally import Tally
 T = TypeVar("T")
 #: Seconds of a run; its reports: a hundred points of the loss curve, and one a second while it is
 #: evaluated.
-SECONDS, POINTS, EVALUATION_S = 2_400, 100, 300
+SECONDS = 2_400
+POINTS = 100
+EVALUATION_S = 300
 #: Results that are really written, locked and indexed.
 SAMPLE = 1_000
 
@@ -42,7 +44,8 @@ def scale(runs: int, slots: int) -> None:
         )
         _look_at(jobs, slots)
         events, hours, used, files = _simulated(jobs, slots)
-        rate, each = slots * (POINTS + EVALUATION_S) / SECONDS, used / events
+        rate = slots * (POINTS + EVALUATION_S) / SECONDS
+        each = used / events
         print(
             f"  {hours:.1f} h; driver {before:.0f} MiB with the plan, {peak_mb():.0f} MiB with the ends of all runs"
         )
@@ -62,7 +65,8 @@ def costing(work: Callable[[], T]) -> tuple[T, float]:
 def _look_at(jobs: Sequence[RunJob], slots: int) -> None:
     """Print what it costs to find that no run has room."""
     cards = [str(number) for number in range(slots)]
-    seats, queue = Seats(slots, cards, lambda name: (80_000, 80_000)), Queue(jobs)
+    seats = Seats(slots, cards, lambda name: (80_000, 80_000))
+    queue = Queue(jobs)
 
     def fits(job: object) -> bool:
         assert isinstance(job, RunJob)
@@ -79,7 +83,9 @@ def _simulated(jobs: Sequence[RunJob], slots: int) -> tuple[int, float, float, i
     """Events, simulated hours, seconds of processor for them, and open files: each event crosses a
     pipe.
     """
-    clock, number, most = 0.0, 0, 0
+    clock = 0.0
+    number = 0
+    most = 0
     queue = Queue(jobs)
     tally = Tally({job.key: job.id for job in jobs}, jobs[0].store, lambda: clock)
     soon: list[tuple[float, int, RunJob, int]] = []
@@ -111,7 +117,8 @@ def _crossed(event: Event) -> Event:
 
 def _stored(jobs: Sequence[RunJob], runs: int, slots: int) -> None:
     """Print what locks, results, index and a second plan take, by a sample."""
-    store, count = jobs[0].store, len(jobs)
+    store = jobs[0].store
+    count = len(jobs)
 
     def locked() -> None:
         for job in jobs:
@@ -124,18 +131,19 @@ def _stored(jobs: Sequence[RunJob], runs: int, slots: int) -> None:
             store.save_log(result, "a line of a log\n" * 400)
             store.save(result)
 
-    (_, lock), clock = costing(locked), time.monotonic()
+    _, lock = costing(locked)
+    clock = time.monotonic()
     _, write = costing(written)
-    wall, files = time.monotonic() - clock, store.files()
+    wall = time.monotonic() - clock
+    files = store.files()
     size = sum(path.stat().st_size + path.with_suffix(".log").stat().st_size for path in files)
     time.sleep(3)  # until the files are old enough to be trusted
-    (_, cold), (_, warm) = (
-        costing(lambda: len(store.frames())),
-        costing(lambda: len(store.frames())),
-    )
+    _, cold = costing(lambda: len(store.frames()))
+    _, warm = costing(lambda: len(store.frames()))
     (index,) = store.root.glob(".cache/*")
     _, again = costing(lambda: planned(count, store.root))
-    ends, more = slots / SECONDS, runs / count
+    ends = slots / SECONDS
+    more = runs / count
     print(f"  store: {ends:.2f} runs end a second; of each, by {count} of them:")
     print(
         f"    lock {1e3 * lock / count:.2f} ms of processor; result and log {1e3 * write / count:.1f} ms, ",

@@ -49,7 +49,13 @@ from harness.training.trainer import Trainer
 BAR = 0.75
 #: steps of a side before the other one's
 TURN = 10
-LAYERS, HEADS, WIDTH, ROWS, TEXTS, LONGEST, VOCABULARY = 12, 12, 24, 8, 64, 8, 64
+LAYERS = 12
+HEADS = 12
+WIDTH = 24
+ROWS = 8
+TEXTS = 64
+LONGEST = 8
+VOCABULARY = 64
 #: widths of the teachers' features by method and role
 CASES: dict[str, dict[str, int]] = {
     "simcse": {},
@@ -132,7 +138,8 @@ def harness(name: str, folder: Path) -> Callable[[int], None]:
 def plain(name: str, folder: Path) -> Callable[[int], None]:
     """A step of a padded model."""
     functional.scaled_dot_product_attention = kernel
-    model, method = encoder().train(), built(name)
+    model = encoder().train()
+    method = built(name)
     parameters = [*model.parameters(), *method.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=3e-5, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / 10**6)

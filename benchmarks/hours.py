@@ -18,7 +18,8 @@ from harness.profiles import load_profile
 from harness.spec import RunSpec
 
 PAGE = Path(__file__).parents[1] / "docs" / "reproduce.md"
-BEGIN, END = "<!-- python benchmarks/hours.py -->\n", "<!-- end -->\n"
+BEGIN = "<!-- python benchmarks/hours.py -->\n"
+END = "<!-- end -->\n"
 METHODS = ("dalr", "kdmcse", "mcse")
 SETTINGS = ("wiki+flickr", "wiki+coco")
 ENCODERS = ("bert-base-uncased", "roberta-base")

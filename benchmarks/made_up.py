@@ -15,7 +15,9 @@ from harness.files import sealed
 from harness.spec import Variant
 
 REFERENCE = Path(__file__).parent.parent / "results" / "reference"
-SETTINGS, ENCODERS, SEEDS = 10, 4, 5
+SETTINGS = 10
+ENCODERS = 4
+SEEDS = 5
 #: lines of a log, as many as a paper's run has
 LOG = "2026-01-01T00:00:00Z  step 125/15625, dev 50.00, 12.3 steps a second\n" * 130
 

@@ -36,7 +36,8 @@ BATCH = 48
 #: ImageNet's usual picture, one of a modern camera, and an utterance of the length that 1,024
 #: frames hold
 PICTURES = {"500 x 375": (500, 375), "2000 x 1500": (2000, 1500)}
-SECONDS, RATE = 10.2, 16_000
+SECONDS = 10.2
+RATE = 16_000
 
 
 def photograph(size: tuple[int, int]) -> bytes:

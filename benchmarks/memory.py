@@ -95,7 +95,8 @@ def training(run: Run, listen: Listener) -> None:
             data_root=run.data_root,
         )
         with listening("", listen):
-            run, store = plan.todo[0].experiment, Store(Path(folder))
+            run = plan.todo[0].experiment
+            store = Store(Path(folder))
             inputs = training_inputs(run, "cpu", teacher_folders(run, store))
             train(run, inputs, store.work(run.fingerprint))
 

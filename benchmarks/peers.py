@@ -29,13 +29,17 @@ import click
 import pandas as pd
 from full_size import has_data, student
 
-BATCH, LENGTH, RATE, LIMIT = 64, 32, 3e-5, 12_000
+BATCH = 64
+LENGTH = 32
+RATE = 3e-5
+LIMIT = 12_000
 #: how many times as fast the harness has to be
 BARS = {"text-fp32": 1.5, "text-bf16": 2.0, "captions-fp32": 2.0, "captions-bf16": 3.0}
 #: the corpus of the profile `small` for each kind of text
 SETTINGS = {"text": "wiki", "captions": "flickr8k"}
 #: columns of the gold score and of the first sentence in a file of STS-B
-SCORE, FIRST = 4, 5
+SCORE = 4
+FIRST = 5
 
 
 def ours(case: str, steps: int, folder: Path) -> list[str | Path]:

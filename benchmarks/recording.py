@@ -29,7 +29,8 @@ from harness.store import Store
 @click.option("--data", type=Path, help="Folder of the data of other profiles.")
 @click.option("--steps", default=250, show_default=True)
 def main(runs: tuple[str, ...], profile: str, data: Path | None, steps: int) -> None:
-    read, values = load_profile(profile), {"steps": steps}
+    read = load_profile(profile)
+    values = {"steps": steps}
     for key in runs or ("simcse/toy/toy-bert/seed-0",):
         with TemporaryDirectory() as folder:
             store = Store(Path(folder))

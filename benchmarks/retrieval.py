@@ -17,7 +17,8 @@ import numpy as np
 
 from harness.evaluation.retrieval import both_ways, recalls
 
-CAPTIONS, WIDTH = 5, 256
+CAPTIONS = 5
+WIDTH = 256
 #: noise of a caption around its image that leaves R@1 near a third
 NOISE = 5.0
 
@@ -80,7 +81,8 @@ def measured(
 @click.option("--images", default=5_000, show_default=True)
 def main(images: int) -> None:
     processes = multiprocessing.get_context("spawn")
-    scores, seconds = {}, {}
+    scores = {}
+    seconds = {}
     for way in (counted, argsorted):
         results = processes.Queue()
         process = processes.Process(target=measured, args=(way, images, results))

@@ -23,7 +23,8 @@ from harness.reporting.seeds.cells import Cell, Label, Row, compared
 from harness.reporting.tables.cells import FilledLine, LineOrigin, PaperCell, correct_verdicts
 from harness.stats import ALPHA, paired_t_test, seeds_to_decide
 
-COLUMN, METRIC = Column("Avg", "spearman"), Metric("spearman")
+COLUMN = Column("Avg", "spearman")
+METRIC = Metric("spearman")
 #: variants of one table
 VARIANTS = 8
 #: the margin beside print, in points
@@ -31,7 +32,8 @@ MARGIN = 1.0
 #: the correlation of two rows that share their batches
 CORRELATION = 0.9
 #: half the width of an interval that is asked for, in points, and the seeds before the first look
-BAR, FIRST_SEEDS = 0.5, 5
+BAR = 0.5
+FIRST_SEEDS = 5
 #: fewer seeds than this decide with more than the power asked for, as they are whole numbers
 FEWEST = 8
 #: a share, the level claimed, and what it is a share of
@@ -128,7 +130,8 @@ def simulate_print(
         if key[:2] != ("dalr", "T1") or not (number.summary and number.std):
             continue
         printed = rng.normal(number.value, number.std, 5)
-        mean, std = round(printed.mean(), 1), round(printed.std(), 1)
+        mean = round(printed.mean(), 1)
+        std = round(printed.std(), 1)
         measured = rng.normal(number.value + difference, design.share * number.std, design.seeds)
         published = Published(mean, std, 5, star=False)
         cells[str(key)] = PaperCell(published, make_cell(measured), MARGIN)
@@ -230,7 +233,8 @@ def decided(design: PowerDesign, number: int) -> float:
     while done < number:
         rng = np.random.default_rng(seed)
         seed += 1
-        effect, std = rng.uniform(0.3, 1.5), rng.uniform(0.3, 1.0)
+        effect = rng.uniform(0.3, 1.5)
+        std = rng.uniform(0.3, 1.0)
         own_std = math.sqrt(2 * (1 - CORRELATION)) * std if design.paired else std
         needed = seeds_to_decide(
             effect,

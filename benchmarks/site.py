@@ -84,7 +84,8 @@ def main(results: tuple[int, ...]) -> None:
     """Print the growth."""
     for count in results or GROWTH:
         with tempfile.TemporaryDirectory() as name:
-            folder, out = Path(name) / "results", Path(name) / "site"
+            folder = Path(name) / "results"
+            out = Path(name) / "site"
             write(folder, count)
             print(f"{count} results", flush=True)
             step("status, first", STATUS, folder)

@@ -35,7 +35,9 @@ COMPLETION = {
 
 def measure(words: list[str], environment: dict[str, str], rounds: int) -> tuple[float, float, int]:
     """Median seconds, peak MB and modules of one command."""
-    env, seconds, last = {**os.environ, **environment}, [], ""
+    env = {**os.environ, **environment}
+    seconds = []
+    last = ""
     for _ in range(rounds):
         start = time.perf_counter()
         command = [sys.executable, "-c", SCRIPT, *words]

@@ -94,7 +94,8 @@ def rates() -> dict[str, float]:
 
     found = {}
     for name, kind in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
-        tokens, weight = torch.randn(2048, WIDTH).to(kind), torch.randn(WIDTH, 4 * WIDTH).to(kind)
+        tokens = torch.randn(2048, WIDTH).to(kind)
+        weight = torch.randn(WIDTH, 4 * WIDTH).to(kind)
         times = []
         for _ in range(12):
             clock = time.perf_counter()
@@ -123,7 +124,8 @@ def operations(tokens: float, rows: float, longest: float) -> float:
 def limits(case: Case, rate: dict[str, float]) -> tuple[float, dict[str, float]]:
     """The ratio of padded to real tokens, and the seconds of a step's matrix products by precision."""
     counts = lengths(case)
-    real, padded = 2 * counts.sum(1).mean(), 2 * case.rows * counts.max(1).mean()
+    real = 2 * counts.sum(1).mean()
+    padded = 2 * case.rows * counts.max(1).mean()
     work = operations(real, 2 * case.rows, counts.mean())
     if case.method == "visualcse":
         patches = (PIXELS // PATCH) ** 2 + 1
@@ -146,7 +148,8 @@ def measured(
         f"{name}: reference {slow:.2f} s a step, {peaks['reference']:,.0f} MB; padded tokens {ratio:.2f} x real ones"
     )
     for precision in precisions:
-        fast, bar = sides[precision].median, BARS[name][precision == "bf16"]
+        fast = sides[precision].median
+        bar = BARS[name][precision == "bf16"]
         print(
             f"  {precision}: {fast:.2f} s, {slow / fast:.2f}x (bar {bar}x), {peaks[precision]:,.0f} MB; its matrix "
             f"products alone {least[precision]:.2f} s",

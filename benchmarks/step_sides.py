@@ -40,8 +40,13 @@ from harness.training.streams import TrainingData
 from harness.training.trainer import Trainer
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-ROWS, IMAGES, PIXELS, PATCH, LONGEST = 64, 48, 224, 16, 32
-LAYERS, WIDTH = 6, 384
+ROWS = 64
+IMAGES = 48
+PIXELS = 224
+PATCH = 16
+LONGEST = 32
+LAYERS = 6
+WIDTH = 384
 #: tokens of sentences and captions, special ones included, where the shared data are absent:
 #: (length, share) of 1,000 sentences of English Wikipedia and 1,000 captions of Flickr30k, in steps
 #: of four
@@ -140,7 +145,8 @@ def stored(case: Case) -> dict[str, np.ndarray]:
 def ours(case: Case, precision: str, folder: Path) -> Callable[[int], None]:
     """A step of the harness's own loop."""
     model, tokenizer = encoder()
-    student, method = Student(model, tokenizer), built(case)
+    student = Student(model, tokenizer)
+    method = built(case)
     ids = tokenizer(case.texts[0], truncation=True, max_length=LONGEST)["input_ids"]
     file = TokenFile(
         np.array([token for row in ids for token in row], np.uint16),
@@ -176,7 +182,9 @@ def ours(case: Case, precision: str, folder: Path) -> Callable[[int], None]:
 def reference(case: Case) -> Callable[[int], None]:
     """A step in the style of the public code, in float32."""
     model, tokenizer = encoder()
-    method, sentences, features = built(case), case.texts[0], stored(case)
+    method = built(case)
+    sentences = case.texts[0]
+    features = stored(case)
     teachers = [encoder()[0].eval() for _ in case.taught]
     patches = (
         ImagePatches.fresh(WIDTH, PIXELS, PATCH)
@@ -216,7 +224,8 @@ def reference(case: Case) -> Callable[[int], None]:
                 {"pixels": torch.stack([augmented() for _ in range(IMAGES)])}, torch.arange(IMAGES)
             )
 
-    raw, chain = photograph(PICTURES["500 x 375"]), torchvisions(PIXELS)
+    raw = photograph(PICTURES["500 x 375"])
+    chain = torchvisions(PIXELS)
 
     def augmented() -> Tensor:
         return torch.stack(chain(raw))

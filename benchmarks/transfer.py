@@ -57,8 +57,15 @@ def plain(x: torch.Tensor, y: torch.Tensor, split: Split, l2: float, mode: Mode)
     made_by = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[mode.optimizer]
     optimizer = made_by(model.parameters(), weight_decay=l2)
     loss_function = nn.CrossEntropyLoss()
-    train, labels, dev, dev_labels = x[split.train], y[split.train], x[split.dev], y[split.dev]
-    best, kept, failures, passes, stopped = -1.0, model, 0, 0, False
+    train = x[split.train]
+    labels = y[split.train]
+    dev = x[split.dev]
+    dev_labels = y[split.dev]
+    best = -1.0
+    kept = model
+    failures = 0
+    passes = 0
+    stopped = False
     while not stopped and passes <= 200:
         for _ in range(mode.passes):
             order = torch.from_numpy(random.permutation(len(train)))
@@ -71,7 +78,8 @@ def plain(x: torch.Tensor, y: torch.Tensor, split: Split, l2: float, mode: Mode)
         with torch.no_grad():
             accuracy = (model(dev).argmax(1) == dev_labels).double().mean().item()
         if accuracy > best:
-            best, kept = accuracy, copy.deepcopy(model)
+            best = accuracy
+            kept = copy.deepcopy(model)
         else:
             stopped = failures >= mode.tenacity
             failures += 1
@@ -126,7 +134,8 @@ def speed(mode_name: str, device: str, rows: int, width: int, sample: int) -> No
     together = clock.read()
     taken = np.random.default_rng(0).permutation(len(splits))[: sample or None]
     tensors = torch.from_numpy(x), torch.from_numpy(labels)
-    clock, different = Clock(), 0
+    clock = Clock()
+    different = 0
     for place in taken:
         for column, l2 in enumerate(L2):
             best = plain(*tensors, splits[place], l2, mode)

@@ -28,7 +28,8 @@ FEATURES = ("features", "feature")
 IDS = {"image": ("image_id", "ids"), "caption": ("caption", "ids")}
 #: A file may unpack to this many bytes, and to more if that is not more than so many times its own
 #: size.
-UNPACKED, RATIO = 10**9, 20
+UNPACKED = 10**9
+RATIO = 20
 _ERRORS = (
     *(OSError, EOFError, ValueError, TypeError, RuntimeError, LookupError, MemoryError),
     *(zipfile.BadZipFile, zlib.error),
@@ -255,7 +256,8 @@ def _columns(path: Path) -> dict[str, Any]:
 
     try:
         with parquet.ParquetFile(path) as file:
-            rows, names = file.metadata.num_rows, file.schema_arrow.names
+            rows = file.metadata.num_rows
+            names = file.schema_arrow.names
             wanted = [name for name in names if name in (*FEATURES, *IDS["image"], *IDS["caption"])]
             groups = [
                 file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)

@@ -19,7 +19,8 @@ from harness.formatting import count_of
 #: names that an account lists; the others are counted
 NAMED = 10
 #: texts of a sample, at least and up to twice as many, and the most letters of each
-SAMPLED, SAMPLED_LETTERS = 200, 500
+SAMPLED = 200
+SAMPLED_LETTERS = 500
 #: texts that are counted at a time
 CHUNK = 4096
 _PLAIN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)

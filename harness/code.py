@@ -99,7 +99,8 @@ def _data_of(package: Path) -> Iterator[tuple[str, Path]]:
 def _files(module: str) -> dict[str, Path]:
     """The files of a module, of its imports, and of the packages that contain them."""
     files: dict[str, Path] = {}
-    mine, beside = plugin_modules() | {module.partition(".")[0]}, _folder_of(module)
+    mine = plugin_modules() | {module.partition(".")[0]}
+    beside = _folder_of(module)
     todo = [module]
     while todo:
         parts = todo.pop().split(".")

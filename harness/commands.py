@@ -123,7 +123,8 @@ class Commands:
 
     def run(self, *words: str, profile: str, **options: Option) -> str:
         """The `harness run` command for a profile, with these words and options."""
-        noted, chosen = self._of(profile), dict[str, Any](options)
+        noted = self._of(profile)
+        chosen = dict[str, Any](options)
         if chosen.get("settings") == UNTRAINED:
             del chosen["settings"]
         if chosen.keys() & {"table", "figure"} and not words:
@@ -188,7 +189,8 @@ class Commands:
 
 def shown(location: str | Path) -> str:
     """A path to type: relative if it is inside the working folder; "" for none."""
-    path, here = Path(location), Path.cwd()
+    path = Path(location)
+    here = Path.cwd()
     inside = bool(location) and path.is_absolute() and path != here and path.is_relative_to(here)
     return str(path.relative_to(here) if inside else location)
 

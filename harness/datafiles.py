@@ -242,7 +242,8 @@ def lines_of(path: Path) -> Iterator[str]:
 
 
 def _lines_of(path: Path) -> Iterator[str]:
-    number, blank = 0, True
+    number = 0
+    blank = True
     with _opened(path) as stream:
         try:
             # calls with a limit, since iterating a file would read a line of any length
@@ -792,7 +793,8 @@ def check_columns(path: Path, *names: str) -> int:
     count = 0
     for part in parts_of(path):
         columns, rows = _footer(part)
-        count, there = count + rows, columns.names
+        count = count + rows
+        there = columns.names
         if missing := [name for name in names if name not in there]:
             has = f"it has {', '.join(there[:10])}" if there else "it has none"
             raise UserError(

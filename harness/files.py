@@ -49,7 +49,8 @@ ASIDE: Final = ".damaged"
 LARGEST: Final = 3 * 10**7
 
 #: bytes to which any archive may unpack, and how many times its own size a larger one may
-UNPACKED_BYTES, UNPACKED_TIMES = 10**7, 100
+UNPACKED_BYTES = 10**7
+UNPACKED_TIMES = 100
 
 _SEAL = re.compile(rb',"digest":"([0-9a-f]{64})"\}\s*\Z')
 

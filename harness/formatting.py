@@ -17,7 +17,8 @@ from math import ceil
 
 #: Longest word shown whole in a message, about three lines of a terminal; characters kept at each
 #: end of a longer one.
-LONGEST_WORD, WORD_ENDS = 300, 100
+LONGEST_WORD = 300
+WORD_ENDS = 100
 #: Bytes of the longest name in a folder, on every common file system.
 LONGEST_NAME = 255
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")

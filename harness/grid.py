@@ -80,10 +80,9 @@ class Resolved:
         """Raise UserError where the method's class in this process differs from what the run was
         planned with.
         """
-        variant, method = (
-            self.spec.variant,
-            self.method,
-        )  # imported: from here on, its class is asked
+        # imported: from here on, its class is asked
+        variant = self.spec.variant
+        method = self.method
         found = declared_method(method.name).configured(str(variant), variant.reading, self.layers)
         if method.trains != self.trains or any(
             getattr(self, name) != value for name, value in found.items()
@@ -146,7 +145,8 @@ def resolve_all(
     Unless `strict`, a run whose setting the profile does not have, or whose plug-in fails, is
     skipped too. Raises UserError and PlugInError.
     """
-    runs, skipped = list[Resolved](), dict[Skipped, None]()
+    runs = list[Resolved]()
+    skipped = dict[Skipped, None]()
     check_overrides({spec.variant for spec in specs}, overrides)
     for spec in specs:
         try:
@@ -170,7 +170,9 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     Later ones win. Raises UnfitSettingError for a method that cannot be trained in the setting, and
     UserError.
     """
-    method, variant, setting = declared_method(spec.variant.name), spec.variant, spec.setting
+    method = declared_method(spec.variant.name)
+    variant = spec.variant
+    setting = spec.setting
     _check_rules(profile.name, profile.hyperparameters, method.name)
     values: dict[str, OptionValue] = {}
     sources = dict.fromkeys(profile.training.model_fields_set, "[training]")

@@ -18,7 +18,8 @@ NO_SCORE = "no score"
 NEVER_READ = "is never read"
 #: The parts of a task by training: pairs with at least one sentence read in training, and pairs
 #: with none.
-SEEN, UNSEEN = "[seen]", "[unseen]"
+SEEN = "[seen]"
+UNSEEN = "[unseen]"
 
 
 def is_by_training(part: str) -> bool:

@@ -20,16 +20,15 @@ from pathlib import Path
 from types import ModuleType
 
 #: Linux's description of the processor, and the names of bfloat16 instructions of x86 and Arm in it
-INFO, BF16 = Path("/proc/cpuinfo"), {"avx512_bf16", "amx_bf16", "bf16"}
+INFO = Path("/proc/cpuinfo")
+BF16 = {"avx512_bf16", "amx_bf16", "bf16"}
 #: Linux's priority for killing this process when memory runs out, -1000 to 1000.
 OOM_SCORE = Path("/proc/self/oom_score_adj")
 #: Linux's control groups, the file that names those of this process, and counters of the whole
 #: machine
-GROUPS, OWN_GROUPS, COUNTERS = (
-    Path("/sys/fs/cgroup"),
-    Path("/proc/self/cgroup"),
-    Path("/proc/vmstat"),
-)
+GROUPS = Path("/sys/fs/cgroup")
+OWN_GROUPS = Path("/proc/self/cgroup")
+COUNTERS = Path("/proc/vmstat")
 #: Seconds between checks of the parent, if the kernel does not watch it.
 PARENT_CHECK_S = 0.5
 #: M_TRIM_THRESHOLD and M_MMAP_MAX of glibc's mallopt(3), with values that make malloc keep all
@@ -116,7 +115,8 @@ def safe_path() -> Iterator[None]:
     Processes started in the block inherit SAFE_PATH and a `sys.path` without the entries that
     Python or IPython makes of the working folder. Paths of PYTHONPATH stay.
     """
-    asked, path = os.environ.get(SAFE_PATH), list(sys.path)
+    asked = os.environ.get(SAFE_PATH)
+    path = list(sys.path)
     first = not sys.flags.safe_path and sys.path[:1] == [str(Path.cwd())]
     os.environ[SAFE_PATH] = "1"
     sys.path[:] = filter(None, sys.path[first:])

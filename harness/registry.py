@@ -121,9 +121,11 @@ def altered(registered: object) -> str:
         for name, function in _BESIDE[each].items():
             if _globals(each).get(name) is not function:
                 return f"{each.__module__}.{name}"
-        now, defined = vars(each), _DEFINED[each]
+        now = vars(each)
+        defined = _DEFINED[each]
         for name in {**defined, **now}:
-            value, special = defined.get(name), name.startswith(("__", "_abc_"))
+            value = defined.get(name)
+            special = name.startswith(("__", "_abc_"))
             interface = not special and any(
                 name in vars(other) for other in classes if other is not each
             )

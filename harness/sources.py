@@ -34,7 +34,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two lines about hashing, and seconds without hashing after which a new stretch
 #: begins.
-LINE_EVERY_S, IDLE_S = 20.0, 5.0
+LINE_EVERY_S = 20.0
+IDLE_S = 5.0
 #: Stands for a missing data root: no path below it exists, and joining an absolute path gives that
 #: path.
 NOWHERE = Path(os.devnull)
@@ -362,7 +363,8 @@ class Hashing:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, piece: int = 2**24) -> None:
         """`piece` is the number of bytes read at a time."""
-        self._clock, self._piece = clock, piece
+        self._clock = clock
+        self._piece = piece
         self._idle_since = self._start = self._line = -math.inf
         self._bytes = 0
 
@@ -371,7 +373,8 @@ class Hashing:
         if self._clock() - self._idle_since > IDLE_S:
             self._start = self._line = self._clock()
             self._bytes = 0
-        state, done = hashlib.sha256(), 0
+        state = hashlib.sha256()
+        done = 0
         with open_regular(path) as stream:
             while piece := stream.read(self._piece):
                 state.update(piece)

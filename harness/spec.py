@@ -229,7 +229,9 @@ def split(text: str, separator: str = ",") -> list[str]:
     Raises SpecError for brackets that are unbalanced or nested too deeply, and for control
     characters.
     """
-    parts, depth, start = [], 0, 0
+    parts = []
+    depth = 0
+    start = 0
     if not text.isprintable():
         raise SpecError(f"'{text}' contains a control character; type it again")
     for index, char in enumerate(text):
@@ -252,7 +254,8 @@ def split_teachers(text: str) -> tuple[str, ...]:
     """Split the teachers' names in an option's value, joined by '+'. Raises SpecError if they
     cannot be read.
     """
-    depth, masked = 0, ""
+    depth = 0
+    masked = ""
     for char in text:
         depth += char == "["
         masked += "\0" if depth else char

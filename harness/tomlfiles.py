@@ -111,7 +111,8 @@ def validated(
         first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
         path, parts = blame(_there(content, first["loc"]))
         keys = [str(part) for part in parts]
-        table, key = ".".join(keys[:-1]) or "top level", keys[-1] if keys else "the file as a whole"
+        table = ".".join(keys[:-1]) or "top level"
+        key = keys[-1] if keys else "the file as a whole"
         message = worded(first)
         if first["type"] == "extra_forbidden":
             message += f"; {suggest(key, _keys(model, first['loc'][:-1]))}"

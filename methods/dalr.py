@@ -313,8 +313,10 @@ class DALR(Method):
     def __init__(self, hyperparameters: DALRHyperparameters, dimensions: Dimensions) -> None:
         super().__init__(hyperparameters, dimensions)
         _check_widths(hyperparameters, dimensions)
-        encoder, width = dimensions.encoder, hyperparameters.projection_dim
-        image, teacher = dimensions.features["image"], dimensions.features["teacher1"]
+        encoder = dimensions.encoder
+        width = hyperparameters.projection_dim
+        image = dimensions.features["image"]
+        teacher = dimensions.features["teacher1"]
         self.text_head = TanhHead(encoder, encoder, std=0.02)
         self.grounding_head = TanhHead(encoder, width)
         self.image_head = TanhHead(image, width)
@@ -353,7 +355,8 @@ class DALR(Method):
     def weights(self) -> dict[str, float]:
         """Eq. 9, 13 and 14."""
         values = self.hyperparameters
-        cross, intra = values.lambda_, values.mu
+        cross = values.lambda_
+        intra = values.mu
         return {
             "info": values.info_weight,
             "cons": cross * values.consistency_weight,
@@ -403,7 +406,8 @@ class DALR(Method):
         values = self.hyperparameters
         first, second = by_view(self.text_head, vectors)
         scores = self.scores(first, second)
-        sentences, images = by_view(self.grounding_head, vectors), self.image_head(image)
+        sentences = by_view(self.grounding_head, vectors)
+        images = self.image_head(image)
         grounded = [
             cosine_matrix(view, images)
             for view in sentences[: 1 if values.info_views == "first" else 2]
@@ -455,7 +459,8 @@ class DALR(Method):
         if values.consistency_heads == "own":
             if len(text) == 1:
                 return text.sum() * 0
-            sentences, images = self.text_aligner(text), self.image_aligner(image)
+            sentences = self.text_aligner(text)
+            images = self.image_aligner(image)
         return pair_consistency(sentences, images, rolled(images, values.shift), values.margin)
 
     def cma(
@@ -478,7 +483,8 @@ class DALR(Method):
             )
         else:
             teacher = self.mixed([cosine_matrix(*views) for views in taught.vectors])
-        student, teacher = scores / values.temperature, teacher / values.temperature_ranking
+        student = scores / values.temperature
+        teacher = teacher / values.temperature_ranking
         if values.ranking == "listnet":
             return list_net(student, teacher)
         return list_mle(student, teacher, values.rank_floor)

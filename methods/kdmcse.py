@@ -229,7 +229,8 @@ class KDMCSE(Method):
 
     def __init__(self, hyperparameters: KDMCSEHyperparameters, dimensions: Dimensions) -> None:
         super().__init__(hyperparameters, dimensions)
-        image, caption = dimensions.features["image"], dimensions.features["caption"]
+        image = dimensions.features["image"]
+        caption = dimensions.features["caption"]
         if image != caption and (self.filters or hyperparameters.margin_labels == "captions"):
             raise ValueError(
                 f"captions are compared with images, but the text teacher's features are {caption} wide and the image "
@@ -246,7 +247,8 @@ class KDMCSE(Method):
         """Image and caption features, from both encoders of one teacher unless a text teacher is
         set.
         """
-        images, text = hyperparameters.images, hyperparameters.text
+        images = hyperparameters.images
+        text = hyperparameters.text
         if text == "default" and images not in CONTROLS:
             text = images
         return {"image": Feature(images), "caption": Feature(text, "caption")}
@@ -276,7 +278,8 @@ class KDMCSE(Method):
         """Eq. 14, and DALR Eq. 14 for the parts of DALR."""
         values = self.hyperparameters
         branch = values.lambda_ / (2 if values.branch_reduction == "mean" else 1)
-        cross, intra = values.lambda_cml, values.mu
+        cross = values.lambda_cml
+        intra = values.mu
         return {
             "visual": branch,
             "textual": branch,
@@ -306,7 +309,8 @@ class KDMCSE(Method):
         """The terms of a paired batch, from grounded views (B, 256), the views' cosines (B, B) and
         features (B, f).
         """
-        images, captions = self.image_head(image), self.caption_head(caption)
+        images = self.image_head(image)
+        captions = self.caption_head(caption)
         to_images = [cosine_matrix(view, images) for view in views]
         to_captions = [cosine_matrix(view, captions) for view in views]
         with torch.no_grad():

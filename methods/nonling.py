@@ -87,7 +87,8 @@ class Unpaired(Method):
         if self.stacked:
             vectors = self.text_head(vectors)
         first, other = by_view(self.media_head, vectors)
-        chosen, labels = self.hyperparameters, batch.labels
+        chosen = self.hyperparameters
+        labels = batch.labels
         if chosen.supcon == "khosla":
             return supcon(
                 first, other, None if chosen.contrast == "simclr" else labels, temperature

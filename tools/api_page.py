@@ -452,7 +452,8 @@ def _signature(what: Any, name: str) -> str:
         for each in found.parameters.values()
         if each.annotation is not each.empty or each.name not in ("self", "cls")
     ]
-    arguments, kinds = [_argument(each) for each in taken], [each.kind for each in taken]
+    arguments = [_argument(each) for each in taken]
+    kinds = [each.kind for each in taken]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         arguments.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
     result = (

@@ -187,7 +187,8 @@ def significant(items: Items) -> Iterator[Flaw]:
 
 def difference(items: Items) -> Iterator[Flaw]:
     """Each a is better than its b by `value`, allowing for the rounding of both and of the value."""
-    wanted, unit = items.number("value"), _unit(items.options["value"])
+    wanted = items.number("value")
+    unit = _unit(items.options["value"])
     for a, b in items.pairs:
         if abs(gain(a, b) - wanted) > (a.unit + b.unit + unit) / 2 + EPSILON:
             yield Flaw(f"{_beside(a, b)}: {signed(gain(a, b), 2)}")
@@ -236,7 +237,8 @@ def agree(items: Items) -> Iterator[Flaw]:
 
 def value(items: Items) -> Iterator[Flaw]:
     """Each cell is `value`, within `tolerance`."""
-    wanted, tolerance = items.number("value"), float(items.options.get("tolerance", "0"))
+    wanted = items.number("value")
+    tolerance = float(items.options.get("tolerance", "0"))
     return (
         Flaw(str(cell)) for cell in items.cells if abs(cell.value - wanted) > tolerance + EPSILON
     )
@@ -247,7 +249,8 @@ def p_of_test(items: Items) -> Iterator[Flaw]:
     variances.
     """
     for a, b in items.pairs:
-        first, second = a.number.summary, b.number.summary
+        first = a.number.summary
+        second = b.number.summary
         equal_variance = items.options.get("welch") != "yes"
         test = (
             t_test_from_summaries(first, second, equal_variance=equal_variance)
@@ -295,8 +298,10 @@ def mixing_cycle(items: Items) -> Iterator[Flaw]:
     """One paired batch every ceil(sentences / pairs) steps equals one after floor(sentences /
     pairs) text batches.
     """
-    sentences, pairs = int(items.number("sentences")), int(items.number("pairs"))
-    every, after = -(-sentences // pairs), sentences // pairs + 1
+    sentences = int(items.number("sentences"))
+    pairs = int(items.number("pairs"))
+    every = -(-sentences // pairs)
+    after = sentences // pairs + 1
     if not every == after == items.number("cycle"):
         yield Flaw(f"a cycle of {every} and one of {after} batches")
 
@@ -314,7 +319,8 @@ CHECKS = OF_PAIRS | OF_CELLS | OF_OPTIONS
 
 def _beside(a: Printed, b: Printed) -> str:
     """Describe cell a in full, and b by what differs from a: by its source if nothing else does."""
-    mine, theirs = a.key._asdict(), b.key._asdict()
+    mine = a.key._asdict()
+    theirs = b.key._asdict()
     fields = ("paper", "table", "method", "variant", "encoder", "setting", "task")
     words = [theirs[name] for name in fields if theirs[name] not in ("", mine[name])]
     return " ".join([f"{a} against", *(words or [f"quoted from {b.key.source}"]), b.text])

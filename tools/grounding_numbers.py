@@ -48,14 +48,14 @@ from harness.stats import ALPHA, TTest, holm, one_sample_t_test
 from harness.store import Frames, Result, Store, frames_of
 from harness.store.files import NamedArrays
 
-PROFILE, OTHER_IMAGES = "grounding", "grounding-efficientnet"
-STUDENT, OTHER_STUDENT, CAPTIONS, UNPAIRED = (
-    "text-bert",
-    "text-bert-seed-1",
-    "flickr8k",
-    "wiki+cifar10",
-)
-METHOD, SHUFFLED = "mcse", "mcse[images=shuffled]"
+PROFILE = "grounding"
+OTHER_IMAGES = "grounding-efficientnet"
+STUDENT = "text-bert"
+OTHER_STUDENT = "text-bert-seed-1"
+CAPTIONS = "flickr8k"
+UNPAIRED = "wiki+cifar10"
+METHOD = "mcse"
+SHUFFLED = "mcse[images=shuffled]"
 #: the pictures of the setting, and parts of them: 1, 3, 10 and 30 %
 PICTURES = 6000
 SHOTS = ",".join(f"{CAPTIONS}[shot={number}]" for number in (60, 180, 600, 1800))
@@ -133,9 +133,11 @@ def _whole_of(results: Frames, profile: str) -> SummaryTable:
 def variants(student: str = STUDENT) -> Iterator[str]:
     """Every variant in every setting with a student; families are those of all runs."""
     runs = main_runs(student=student)
-    one, rated = whole(), _rated(runs)
+    one = whole()
+    rated = _rated(runs)
     shown = [_column(one, "STS-B"), _column(one, AVERAGE)]
-    rows, seen = [], set[Label]()
+    rows = []
+    seen = set[Label]()
     wanted = {(str(run.spec.variant), str(run.spec.setting)) for run in runs}
     for block in one.blocks:
         for row in (row for row in block.rows if row.label not in seen):
@@ -144,10 +146,8 @@ def variants(student: str = STUDENT) -> Iterator[str]:
             if label.encoder != student or not is_main:
                 continue
             seen.add(label)
-            compared, spent = (
-                row.is_trained and not block.is_baseline(row),
-                row.spent.budget.get("flops"),
-            )
+            compared = row.is_trained and not block.is_baseline(row)
+            spent = row.spent.budget.get("flops")
             rows.append([
                 f"`{row.label.variant}`", row.label.setting if row.is_trained else "–", str(len(row.seeds)),
                 *(score(one, row, column) for column in shown),
@@ -192,7 +192,8 @@ def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[
     """Whether a row gains by its pictures, each control that it beats or does not, and how sure
     that is.
     """
-    cell, some = row.cells[column], rivals(row, block.by_label, column, metric)
+    cell = row.cells[column]
+    some = rivals(row, block.by_label, column, metric)
     assert cell.test
     size = f"MCSE less SimCSE is {interval(cell.test, metric.digits)}"
     if cell.is_alone:
@@ -240,7 +241,8 @@ def kinds() -> Iterator[str]:
     rows = [found[name]["sts"] for name in names if "sts" in found.get(name, {})]
     if len(rows) < 4:
         return
-    lines, gains = [], dict[str, TTest]()
+    lines = []
+    gains = dict[str, TTest]()
     for kind, sets in (KINDS | {NO_CAPTIONS: ELSEWHERE}).items():
         own, *others = (_of_kind(row, sets) for row in rows)
         plain = others[0]
@@ -340,7 +342,8 @@ def words() -> Iterator[str]:
     rows = [found[name]["figures"] for name in names if "figures" in found.get(name, {})]
     if len(rows) < 4:
         return
-    lines, stored = [], [_arrays(row) for row in rows]
+    lines = []
+    stored = [_arrays(row) for row in rows]
     for mark, (more, less) in HALVES.items():
         by_half = [_halved(arrays, marks, mark) for arrays in stored]
         for at, said in enumerate((more, less, "difference")):
@@ -431,12 +434,14 @@ def controls_table() -> Iterator[str]:
     step, and on the dev set at the last step, where all seeds have a score.
     """
     one = whole()
-    column, rows = _column(one, AVERAGE), {row.label: row for row in one.rows}
+    column = _column(one, AVERAGE)
+    rows = {row.label: row for row in one.rows}
     lines = []
     for what, variant, setting in CONTROLS_SHOWN:
         trained = Label(PROFILE, variant, setting or CAPTIONS, STUDENT, "")
         label = trained if variant != UNTRAINED_STUDENT else trained._replace(setting=UNTRAINED)
-        own, control = rows.get(trained._replace(variant=METHOD)), rows.get(label)
+        own = rows.get(trained._replace(variant=METHOD))
+        control = rows.get(label)
         last = label if label.setting == UNTRAINED else label._replace(overrides=LAST)
         own_last = rows.get(trained._replace(variant=METHOD, overrides=LAST))
         shown = control or rows.get(last)
@@ -507,7 +512,8 @@ def _last_dev(row: Row | None) -> Row | None:
 def last_weights() -> Iterator[str]:
     """The runs whose last weights are scored, and how far the best ones of the same seeds are."""
     one = whole()
-    column, rows = _column(one, AVERAGE), {row.label: row for row in one.rows}
+    column = _column(one, AVERAGE)
+    rows = {row.label: row for row in one.rows}
     lines = []
     for label, row in rows.items():
         if label.overrides != LAST:
@@ -586,7 +592,8 @@ def dev_curves() -> dict[str, Row]:
 
 def draw_dev_curves(curves: Mapping[str, Row]) -> str:
     """The mean dev score of each variant at each step, with 95 % intervals."""
-    values, steps = [], list[int]()
+    values = []
+    steps = list[int]()
     for name, row in curves.items():
         assert row.frames
         dev = [row.frames.result(run).dev for run in row.runs]
@@ -597,7 +604,8 @@ def draw_dev_curves(curves: Mapping[str, Row]) -> str:
         ]
     labels = json.dumps([f"{step:,}" for step in steps])
     axis = {"values": [*range(len(steps))], "labelExpr": f"{labels}[datum.value]", "grid": False}
-    x, y = look.axis("x", "step", axis=axis), look.axis("y", "dev set of STS-B, Spearman x 100")
+    x = look.axis("x", "step", axis=axis)
+    y = look.axis("y", "dev set of STS-B, Spearman x 100")
     shown = look.by_series([look.of_series(at, name) for at, name in enumerate(curves)])
     return look.drawn(
         "Dev scores by step", look.grid([{"layer": [look.curves(values, x, y, shown)]}])
@@ -625,7 +633,8 @@ def weights(one: SummaryTable) -> Iterable[Point]:
 def pictures(one: SummaryTable) -> Iterable[Point]:
     """Numbers of pictures."""
     for block in (block for block in one.blocks if block.encoder == STUDENT and block.trained):
-        setting, row = parse_setting(block.setting), _row(block, METHOD)
+        setting = parse_setting(block.setting)
+        row = _row(block, METHOD)
         if row and setting.name == CAPTIONS and _has_only(setting, "shot"):
             yield int(dict(setting.options).get("shot", PICTURES)), block, row
 
@@ -665,7 +674,8 @@ def _curve(axis: str) -> Iterator[str]:
     gain.
     """
     one = whole()
-    column, points = _column(one, AVERAGE), _points(one, axis)
+    column = _column(one, AVERAGE)
+    points = _points(one, axis)
     if not points:
         return
     yield from [
@@ -749,7 +759,8 @@ def _drawn(axis: str, column: Column, points: Sequence[Point]) -> str:
     ]
     places = json.dumps([f"{place:,g}" for place, *_ in points])
     labels = {"values": [*range(len(points))], "labelExpr": f"{places}[datum.value]", "grid": False}
-    x, y = look.axis("x", axis, axis=labels), look.axis("y", "Avg of 7 STS, Spearman x 100")
+    x = look.axis("x", axis, axis=labels)
+    y = look.axis("y", "Avg of 7 STS, Spearman x 100")
     shown = look.by_series([look.of_series(at, name) for at, name in enumerate(both)])
     return look.drawn(
         f"SimCSE and MCSE against {axis}",
@@ -766,8 +777,11 @@ def _mean(series: str, at: int, cell: Cell) -> Mapping[str, object]:
 
 def orders() -> Iterator[str]:
     """The orders of the papers' rows by BERT-base, and those of the student."""
-    one, lines, counts = whole(), [], Counter[str]()
-    column, rows = _column(one, AVERAGE), {row.label: row for row in one.rows}
+    one = whole()
+    lines = []
+    counts = Counter[str]()
+    column = _column(one, AVERAGE)
+    rows = {row.label: row for row in one.rows}
     papers = {paper.name: paper for paper in read_papers()}
     said_already = set[tuple[Label, Label]]()
     for paper in map(papers.__getitem__, ORDERS):
@@ -776,7 +790,8 @@ def orders() -> Iterator[str]:
             if (better.label, worse.label) in said_already:
                 continue
             said_already.add((better.label, worse.label))
-            high, low = rows.get(better.label), rows.get(worse.label)
+            high = rows.get(better.label)
+            low = rows.get(worse.label)
             cell = contrast(high, low, column, one.metric(column)) if high and low else None
             size = interval(cell.test, one.metric(column).digits) if cell and cell.test else ""
             counts[verdict := _agreement(cell)] += 1
@@ -803,11 +818,9 @@ class Printed(NamedTuple):
 
 def _printed_orders(paper: Paper) -> Iterator[tuple[Printed, Printed]]:
     """Each two rows of a setting with a stand-in, the one with the higher printed average first."""
-    name, names, published = (
-        ORDERS[paper.name],
-        StandIns.of(load_profile(PROFILE)),
-        read_published(),
-    )
+    name = ORDERS[paper.name]
+    names = StandIns.of(load_profile(PROFILE))
+    published = read_published()
     average = next(column for column in paper.tables[name].columns if column.name == AVERAGE)
     rows = []
     for _, row in paper.tables[name].rows_of(BERT):
@@ -853,7 +866,8 @@ def budgets(setting: str) -> Iterator[str]:
     if not runs:
         return
     one = of(PROFILE, "sts", runs)
-    column, found = _column(one, AVERAGE), {row.label.variant: row for row in one.rows}
+    column = _column(one, AVERAGE)
+    found = {row.label.variant: row for row in one.rows}
     rows = [found[name] for name in names if name in found]
     against = {
         base: less
@@ -862,7 +876,8 @@ def budgets(setting: str) -> Iterator[str]:
     }
     said = []
     for row in rows:
-        name, digits = row.label.variant, one.metric(column).digits
+        name = row.label.variant
+        digits = one.metric(column).digits
         devs = [*_devs(lines[name]).values()] if name in lines else []
         said.append([
             f"`{name}`", *([fixed(max(devs), digits), fixed(mean(devs), digits)] if devs else ["", ""]),

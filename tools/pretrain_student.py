@@ -47,7 +47,8 @@ MASKED = 0.15
 SAVE_EVERY_S = 60.0
 #: batches whose rows are sorted by length together, so that a batch has little padding
 SORTED_TOGETHER = 50
-CHECKPOINT, PROGRESS = ".checkpoint.pt", ".recipe.json"
+CHECKPOINT = ".checkpoint.pt"
+PROGRESS = ".recipe.json"
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,8 @@ def read_texts(root: Path) -> tuple[list[str], dict[str, int]]:
 
     Files that are not there are left out. Raises UserError if none is.
     """
-    texts, counts = dict[str, None](), dict[str, int]()
+    texts = dict[str, None]()
+    counts = dict[str, int]()
     unread, images = tested(root)
     for file in filter(lambda file: (root / file).exists(), SENTENCES):
         kept = [
@@ -127,7 +129,8 @@ def read_texts(root: Path) -> tuple[list[str], dict[str, int]]:
 
 def tested(root: Path) -> tuple[set[str], set[str]]:
     """The texts that some test reads, normalised, and the images whose captions a test reads."""
-    texts, images = set[str](), set[str]()
+    texts = set[str]()
+    images = set[str]()
     for name in names(SIMILARITY):
         task: Any = get_instance(SIMILARITY, name, Checkable)
         if not task.missing(root):
@@ -234,7 +237,9 @@ def train(folder: Path, corpus: Corpus, recipe: Recipe, vocabulary: Vocabulary) 
         optimizer, recipe.learning_rate, total_steps=recipe.steps + 1
     )
     parts: Mapping[str, Any] = {"model": model, "optimizer": optimizer, "schedule": schedule}
-    first, path, losses = 0, folder / CHECKPOINT, list[float]()
+    first = 0
+    path = folder / CHECKPOINT
+    losses = list[float]()
     if path.exists():
         state = torch.load(path, weights_only=True)
         first = int(state["step"])
@@ -244,7 +249,8 @@ def train(folder: Path, corpus: Corpus, recipe: Recipe, vocabulary: Vocabulary) 
     for step in range(first, recipe.steps):
         losses.append(_step(model, optimizer, corpus, recipe, vocabulary, step))
         schedule.step()
-        done, now = step + 1, time.monotonic()
+        done = step + 1
+        now = time.monotonic()
         if done == recipe.steps or now - saved > SAVE_EVERY_S:
             with replaced(path) as file:
                 torch.save(
@@ -322,10 +328,8 @@ def pretrain(folder: Path, root: Path, recipe: Recipe) -> None:
     """Make the model folder. Raises UserError if it was begun with another recipe or other texts."""
     texts, counts = read_texts(root)
     content = hashlib.sha256("\n".join(texts).encode()).hexdigest()
-    begun, now = (
-        read_note(folder / PROGRESS, "it starts again"),
-        {"recipe": asdict(recipe), "texts": content},
-    )
+    begun = read_note(folder / PROGRESS, "it starts again")
+    now = {"recipe": asdict(recipe), "texts": content}
     if begun is not None and begun != now:
         raise UserError(
             f"{folder} was begun with another recipe or other texts; name another folder, or remove it"
@@ -333,10 +337,8 @@ def pretrain(folder: Path, root: Path, recipe: Recipe) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_note(folder / PROGRESS, now)
     tokenizer = make_tokenizer(folder, texts, recipe)
-    corpus, vocabulary = (
-        Corpus.of(texts, tokenizer, recipe.longest),
-        Vocabulary.of(tokenizer, recipe.longest),
-    )
+    corpus = Corpus.of(texts, tokenizer, recipe.longest)
+    vocabulary = Vocabulary.of(tokenizer, recipe.longest)
     log.info("%d sentences, %d word pieces", len(corpus), len(corpus.tokens))
     model = train(folder, corpus, recipe, vocabulary)
     write_text(

@@ -41,17 +41,23 @@ log = logging.getLogger(__name__)
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 #: maximum number of tokens, with special tokens, of the student and of the image teacher's text
 #: encoder
-LONGEST, CONTEXT = 64, 20
+LONGEST = 64
+CONTEXT = 20
 #: width of the image teacher's features
 EMBEDDING = 64
 BATCH = 128
 LEARNING_RATE = 2e-3
-STUDENT_STEPS, CLIP_STEPS, CLIP_PAIRS = 800, 800, 16384
+STUDENT_STEPS = 800
+CLIP_STEPS = 800
+CLIP_PAIRS = 16384
 #: the fraction of words masked, and of those the fractions replaced by [MASK] and by a random word
 #: (as in BERT)
-MASKED, TO_MASK, TO_RANDOM = 0.15, 0.8, 0.1
+MASKED = 0.15
+TO_MASK = 0.8
+TO_RANDOM = 0.1
 #: of the pixels for the image teacher
-MEAN, STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
+MEAN = (0.5, 0.5, 0.5)
+STD = (0.25, 0.25, 0.25)
 
 
 def pretrain_student(folder: Path, steps: int = STUDENT_STEPS) -> list[float]:
@@ -121,7 +127,8 @@ def pretrain_clip(folder: Path, steps: int = CLIP_STEPS, pairs: int = CLIP_PAIRS
         },
     }
     source = ToyPairs(seed=derive_seed(world="toy", part="clip pairs"), size=pairs)
-    data, scenes = source.load(None), torch.from_numpy(source.scenes())
+    data = source.load(None)
+    scenes = torch.from_numpy(source.scenes())
     texts = tokenizer(
         list(data.texts), padding="max_length", max_length=CONTEXT, return_tensors="pt"
     )["input_ids"]

@@ -42,7 +42,8 @@ class Printed:
     @property
     def text(self) -> str:
         """`81.8±1.3`, with the decimals of the table."""
-        text, std = fixed(self.value, round(-math.log10(self.unit))), self.number.std
+        text = fixed(self.value, round(-math.log10(self.unit)))
+        std = self.number.std
         return text if std is None else f"{text}±{fixed(std, round(-math.log10(self.std_unit)))}"
 
     def __str__(self) -> str:
@@ -156,14 +157,16 @@ def equal(a: Printed, b: Printed) -> bool:
     """Whether two numbers, and their deviations if both have one, can be roundings of the same
     number.
     """
-    std, other = a.number.std, b.number.std
+    std = a.number.std
+    other = b.number.std
     same_std = std is None or other is None or abs(std - other) <= _slack(a.std_unit, b.std_unit)
     return same_std and abs(a.value - b.value) <= _slack(a.unit, b.unit)
 
 
 def contrast(a: Printed, b: Printed) -> Contrast | None:
     """Test a against b; None if a number of seeds or a deviation is not printed."""
-    first, second = a.number.summary, b.number.summary
+    first = a.number.summary
+    second = b.number.summary
     if (
         not first
         or not second
@@ -172,13 +175,16 @@ def contrast(a: Printed, b: Printed) -> Contrast | None:
         or min(first.n, second.n) < 2
     ):
         return None
-    stds, units, counts = (first.std, second.std), (a.std_unit, b.std_unit), (first.n, second.n)
+    stds = (first.std, second.std)
+    units = (a.std_unit, b.std_unit)
+    counts = (first.n, second.n)
     low = [max(0.0, std - unit / 2) for std, unit in zip(stds, units, strict=True)]
     high = [
         (std + unit / 2) * math.sqrt(n / (n - 1))
         for std, unit, n in zip(stds, units, counts, strict=True)
     ]
-    reach, away = (a.unit + b.unit) / 2, abs(a.value - b.value)
+    reach = (a.unit + b.unit) / 2
+    away = abs(a.value - b.value)
     cases = ((away, stds), (away + reach, low), (max(0.0, away - reach), high))
     return Contrast(*(_p_of(distance, spread, counts) for distance, spread in cases))
 
@@ -332,7 +338,8 @@ def quotes(cells: Sequence[Printed]) -> Iterator[Finding]:
 
 
 def _origins(cell: Printed, candidates: Sequence[Printed], known: bool) -> list[Printed]:
-    source, paper = cell.key.source, cell.key.paper
+    source = cell.key.source
+    paper = cell.key.paper
     if known:
         return [
             other for other in candidates if (other.key.paper, other.key.source) == (source, OWN)

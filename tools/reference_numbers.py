@@ -32,7 +32,8 @@ from harness.stats import CORRECTION
 from harness.store import Result, metrics_of
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE, GROUNDING = ROOT / "docs" / "reference-results.md", ROOT / "docs" / "grounding.md"
+PAGE = ROOT / "docs" / "reference-results.md"
+GROUNDING = ROOT / "docs" / "grounding.md"
 MARKED = re.compile(r"(?<=<!-- numbers: )(\S+)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
 #: DALR by its text teacher alone
 WITHOUT_PICTURES = "dalr[info_weight=0,lambda=0]"
@@ -159,11 +160,13 @@ def _row(grid: Grid) -> str:
 
 def small() -> Iterator[str]:
     """Every variant of the profile small, by setting."""
-    one, retrieval = of("small", "sts"), of("small", "retrieval")
+    one = of("small", "sts")
+    retrieval = of("small", "retrieval")
     shown = [next(c for c in one.columns if c.task == task) for task in ("STS-B", AVERAGE)]
     found = {row.label: row for row in retrieval.rows}
     recall = next(column for column in retrieval.columns if column.metric == "t2i_R@10")
-    rows, seen = [], set()
+    rows = []
+    seen = set()
     for block in one.blocks:
         for row in block.rows:
             if row.label in seen or row.label.overrides or of_field(row):
@@ -259,10 +262,13 @@ def seen(results: Sequence[Result]) -> Iterator[str]:
 
 def _seen_rows(one: SeenTable) -> Iterator[Sequence[str]]:
     for row in (row for row in one.rows if not row.label.overrides):
-        digits, pairs = one.metric.digits, one.pairs(row, SEEN, one.mean)
-        scores, gains = [], []
+        digits = one.metric.digits
+        pairs = one.pairs(row, SEEN, one.mean)
+        scores = []
+        gains = []
         for part in (SEEN, UNSEEN):
-            cell, gain = one.scores(row, part, one.mean), one.gains.get((row.label, part, one.mean))
+            cell = one.scores(row, part, one.mean)
+            gain = one.gains.get((row.label, part, one.mean))
             scores.append(fixed(cell.summary.mean, digits) if cell else "")
             gains.append(interval(gain.test, digits) if gain and gain.test else "")
         yield [
@@ -286,10 +292,8 @@ def teacher() -> Iterator[str]:
         ("and the text teacher", WITHOUT_PICTURES),
         ("and the pictures: `dalr`", "dalr"),
     )
-    alone, digits = (
-        next(row for row in block.untrained if row.label.variant == TEACHER),
-        one.metric(column).digits,
-    )
+    alone = next(row for row in block.untrained if row.label.variant == TEACHER)
+    digits = one.metric(column).digits
     rows = [
         [
             f"the text teacher alone: `{TEACHER}`",
@@ -299,7 +303,8 @@ def teacher() -> Iterator[str]:
     ]
     found = ""
     for (said, variant), before in zip(steps, [None, *steps], strict=False):
-        cell, shown = known[variant].cells[column], ""
+        cell = known[variant].cells[column]
+        shown = ""
         if before:
             outcome = one.conclude(known[variant], known[before[1]], column)
             if outcome.test:

@@ -179,7 +179,8 @@ def page() -> str:
 
 
 def _sections() -> list[str]:
-    found, done = [], set[type[Any]]()
+    found = []
+    done = set[type[Any]]()
     for record, title in _RECORDS.items():
         found.append(f"## {title}\n\n{_keys(record)}")
         for key, annotation in _fields(record).items():

@@ -39,7 +39,8 @@ def default_in_words(field: FieldInfo | inspect.Parameter) -> str:
 
 def type_in_words(annotation: Any, field: FieldInfo | None = None) -> str:
     """A type in words, with the bounds of a number."""
-    origin, arguments = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    arguments = get_args(annotation)
     if origin is Annotated:
         return type_in_words(arguments[0])
     if origin in (Union, types.UnionType):

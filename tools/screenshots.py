@@ -25,7 +25,8 @@ OUT = DOCS / "screenshots"
 NUMBERS = OUT / "numbers.json"
 RESULTS = DOCS.parent / "results" / "reference"
 #: milliseconds that a loaded machine may take for a page, and that a page takes to settle
-PATIENCE, SETTLING = 600_000, 1500
+PATIENCE = 600_000
+SETTLING = 1500
 
 
 class Shot(NamedTuple):

@@ -219,7 +219,8 @@ def path(name: str, data_root: Path | None) -> None:
     """Print the paths of the files of NAME, one a line."""
     from harness import fetching
 
-    root, entry = _root(data_root), fetching.entry(name)
+    root = _root(data_root)
+    entry = fetching.entry(name)
     if not entry.outputs:
         raise UserError(f"{name} has no files of its own: {entry.note}")
     absent = fetching.state(root, entry).absent

@@ -58,7 +58,8 @@ def task(name: str) -> None:
     from harness.planning.inventory import check_name
 
     check_name(_checked(name))
-    file, pairs = Path(f"{name}.toml"), Path(f"{name}.tsv")
+    file = Path(f"{name}.toml")
+    pairs = Path(f"{name}.tsv")
     _write({file: "task.toml", pairs: "task.tsv"}, {"NAME": name})
     echo(f"wrote {file} and {pairs}; run them as they are:")
     echo(f"  {harness_command('run', profile=str(file), suites='sts')}")

@@ -63,7 +63,8 @@ def _of_papers(kind: str, profile: Profile) -> list[tuple[str, ...]]:
     from harness.papers.published import read_papers
     from harness.papers.schema import PaperTable
 
-    papers, names = read_papers(), StandIns.of(profile)
+    papers = read_papers()
+    names = StandIns.of(profile)
     if kind == "papers":
         return [
             (paper.name, paper.title, " ".join(paper.run_tables), " ".join(paper.figures))

@@ -145,7 +145,8 @@ class _Folder(click.Path):
 
 
 #: a folder on the command line, and one that must be there
-FOLDER, FOLDER_THERE = _Folder(), _Folder(there=True)
+FOLDER = _Folder()
+FOLDER_THERE = _Folder(there=True)
 
 
 def suites_and_tables(profile: str) -> Iterable[str]:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 #: width of output that is not a terminal, such as a file
 WIDTH = 200
 #: spaces between two columns, and the narrowest column of names
-_GAP, _NARROW = 2, 12
+_GAP = 2
+_NARROW = 12
 #: the least width of a column beside one of keys
 _LEAST_TEXT = 16
 
@@ -253,7 +254,8 @@ def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> 
     from harness.store import frames_of, metrics_of, unscored
 
     lines = unscored(results)
-    every, runs = stored or results, frames_of(results).runs
+    every = stored or results
+    runs = frames_of(results).runs
     shown = {
         Label(*label)
         for label in runs[list(Label._fields)].drop_duplicates().itertuples(index=False)

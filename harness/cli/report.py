@@ -295,7 +295,8 @@ def _check_budgets(comparison: Comparison, name: str, commands: Commands) -> Non
     if ratio <= SAME_BUDGET:
         _check_scored(comparison, name, commands)
         return
-    label, known = less.label, Variant.parse(less.label.variant)
+    label = less.label
+    known = Variant.parse(less.label.variant)
     steps = {**dict(known.options), "steps": round(less.spent.budget["steps"] * ratio)}
     longer = str(Variant.make(known.name, steps, known.reading))
     command = commands.run(
@@ -335,7 +336,8 @@ def _check_scored(comparison: Comparison, name: str, commands: Commands) -> None
 
 
 def _show_comparison(comparison: Comparison, commands: Commands) -> None:
-    a, b = comparison.a, comparison.b
+    a = comparison.a
+    b = comparison.b
     places = " and ".join(dict.fromkeys(row.label.place for row in (a, b)))
     score = " ".join(comparison.score)
     echo(f"{a.name} against {b.name}: {score}, profile {a.label.profile}, {places}")

@@ -305,7 +305,8 @@ def _skipped(plan: Plan) -> Iterator[str]:
     for skip in plan.skipped:
         yield f"skipping  {skip.what}: {skip.why}"
     for name, missing in plan.without_data.items():
-        first, more = missing[0].what, f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        first = missing[0].what
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         yield f"skipping suite {name}: {count_of(len(missing), 'input')} missing ({first}{more})"
 
 

@@ -151,7 +151,8 @@ def read_captions(
     if images is not None:
         return _add_remarks(_read_parallel(path, images))
 
-    columns, split = layout.columns, layout.split
+    columns = layout.columns
+    split = layout.split
     kind = layout_of(path, columns)
     if split is not None and kind == "lines":
         raise UserError(f"{path} has no splits; remove split = '{split}' from the profile")
@@ -212,10 +213,8 @@ def _by_image(rows: Iterator[TableRow], *, tidy: bool) -> dict[str, list[str]]:
     """The captions of each image; runs of blanks in a tidy one become one blank. Raises UserError."""
     by_image: dict[str, list[str]] = {}
     for where, (name, text) in rows:
-        image, caption = (
-            _NUMBER.sub("", name.strip()),
-            " ".join(text.split()) if tidy else text.strip(),
-        )
+        image = _NUMBER.sub("", name.strip())
+        caption = " ".join(text.split()) if tidy else text.strip()
         if not image or not caption:
             what = "caption" if image else "file name of an image"
             raise UserError(f"{where}: no {what}; correct the line or remove it")

@@ -118,7 +118,8 @@ class SentencesFile(LimitedFile):
     def examine(self, root: Path | None) -> Findings:
         check_file_names(self.paths(root)[0], self.ignore)
         accounts = self._account_for_columns(root, self.columns) if self.columns else []
-        counts, survey = Counter[bool](), TextSurvey()
+        counts = Counter[bool]()
+        survey = TextSurvey()
         remarks = text_remarks(survey.passing(self._counted(root, counts)), "sentences")
 
         sort = "empty rows" if self.columns else "empty lines"
@@ -272,7 +273,8 @@ class CaptionsFile(FileSource, CorpusSource):
             raise UserError(
                 f"captions = '{captions}' is neither 'one' nor 'all'; write one of them in the profile"
             )
-        self.captions, self.caption_seed = captions, caption_seed
+        self.captions = captions
+        self.caption_seed = caption_seed
         self._matched = FileSource([matched["file"]], matched["how"]) if matched else None
         if images:
             self.pixels = CaptionImages(file, images, how, self._names_and_places, self._matched)
@@ -430,7 +432,8 @@ class CaptionsFile(FileSource, CorpusSource):
     def _file_of_lines(self, root: Path | None) -> Path:
         """The path of the matched file. Raises UserError if it was matched to other lines."""
         assert self._matched is not None
-        path, lines = self._matched.paths(root)[0], FileSource.paths(self, root)[0]
+        path = self._matched.paths(root)[0]
+        lines = FileSource.paths(self, root)[0]
         drawn = read_columns(path, "caption").column("caption").to_pylist()
         if drawn != [texts[0] for texts in read_captions(lines).texts]:
             raise UserError(

@@ -62,8 +62,11 @@ class CaptionImages(Source):
         if the captions file has none.
         """
         self.files = (images,)
-        self.captions, self.images, self.how = captions, images, how
-        self._read, self._named = read, named
+        self.captions = captions
+        self.images = images
+        self.how = how
+        self._read = read
+        self._named = named
 
     def missing(self, root: Path | None) -> list[Missing]:
         absent = self._named.missing(root) if self._named else []
@@ -78,7 +81,8 @@ class CaptionImages(Source):
         if self.images == COLUMN:
             return digest("images", COLUMN)
 
-        folder, files = placed(root, self.images), self._files(root)
+        folder = placed(root, self.images)
+        files = self._files(root)
         names = [path.relative_to(folder).as_posix() for path in files]
         contents = hashes_within(folder, files)
         return digest("images", [list(pair) for pair in zip(names, contents, strict=True)])
@@ -88,7 +92,8 @@ class CaptionImages(Source):
         if self.images == COLUMN:
             return Findings()
 
-        folder, files = placed(root, self.images), self._files(root)
+        folder = placed(root, self.images)
+        files = self._files(root)
         read = {path.relative_to(folder).as_posix() for path in files}
         others = sorted(name for name in _listed(folder, deep=True) if name not in read)
         accounts = account_for("files", sorted(read), "read")
@@ -154,7 +159,8 @@ class CaptionImages(Source):
         return lambda number: column()[number].as_py() or b""
 
     def _files(self, root: Path | None) -> list[Path]:
-        folder, read = self.require(root) / self.images, self._read(root)
+        folder = self.require(root) / self.images
+        read = self._read(root)
         names = self._ids(read)
         files = find_files(folder, names, read.places)
         if absent := [name for name, file in zip(names, files, strict=True) if file is None]:
@@ -222,7 +228,8 @@ class _Finder:
     """Looks for files of a folder by names that may be spelled otherwise."""
 
     def __init__(self, folder: Path, files: Sequence[str]) -> None:
-        self.folder, self.files = folder, files
+        self.folder = folder
+        self.files = files
         self._by_form: dict[Callable[[str], str], dict[str, list[str]]] = {}
 
     def find(self, name: str, place: str) -> _Match | None:
@@ -359,7 +366,11 @@ class StoredFeatures(Mapping[str, np.ndarray]):
 
         `doubt` says how the order of the images is in doubt, if it is.
         """
-        self.files, self.root, self.ids, self.images, self.doubt = files, root, ids, images, doubt
+        self.files = files
+        self.root = root
+        self.ids = ids
+        self.images = images
+        self.doubt = doubt
 
     def __getitem__(self, teacher: str) -> np.ndarray:
         """Features of the images, (m, f). Raises KeyError, or UserError if the file does not match
@@ -385,7 +396,9 @@ class StoredFeatures(Mapping[str, np.ndarray]):
         """The row of each image; None if the rows are in the order of the images, which then need
         no ids.
         """
-        wanted, name, what = self.ids(), file.files[0], file.of
+        wanted = self.ids()
+        name = file.files[0]
+        what = file.of
         if ids is None and what == "image":
             if count != self.images:
                 raise UserError(
@@ -428,7 +441,8 @@ def standardised(values: np.ndarray, like: np.ndarray) -> np.ndarray:
     of a constant dimension.
     """
     known = _rooted(like)
-    mean, spread = known.mean(axis=0, dtype=np.float64), known.std(axis=0, dtype=np.float64)
+    mean = known.mean(axis=0, dtype=np.float64)
+    spread = known.std(axis=0, dtype=np.float64)
     centred: np.ndarray = _rooted(values) - mean.astype(np.float32)
     return centred / np.where(spread > 0, spread, 1).astype(np.float32)
 

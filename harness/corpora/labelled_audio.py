@@ -83,7 +83,9 @@ _STREAMED = 0x7FFFF000
 def _wav(path: Path) -> tuple[int, np.ndarray]:
     try:
         with wave.open(str(path)) as file:
-            bits, channels, frames = 8 * file.getsampwidth(), file.getnchannels(), file.getnframes()
+            bits = 8 * file.getsampwidth()
+            channels = file.getnchannels()
+            frames = file.getnframes()
             if bits != 16:
                 raise ValueError(f"its samples have {bits} bits; convert it to 16-bit PCM")
             values = np.frombuffer(file.readframes(frames), dtype="<i2")
@@ -192,13 +194,11 @@ class Recordings(Media):
         `wave`, which is pickled with the batches' workers, returns samples per second of a
         recording, and its samples, (n,). It raises UserError for an unreadable one.
         """
-        self.labels, self._banks, self._wave, self.bins, self.frames = (
-            labels,
-            banks,
-            wave,
-            bins,
-            frames,
-        )
+        self.labels = labels
+        self._banks = banks
+        self._wave = wave
+        self.bins = bins
+        self.frames = frames
 
     def augmented(self, how: str) -> Media:
         if how != MIXUP_AND_MASKS:
@@ -236,8 +236,10 @@ class Recordings(Media):
         """
         if rng.random() >= 0.5:
             return self._bank(row), row
-        partner, weight = int(rng.integers(len(self))), float(rng.beta(10, 10))
-        (rate, own), (_, other) = self._wave(row), self._wave(partner)
+        partner = int(rng.integers(len(self)))
+        weight = float(rng.beta(10, 10))
+        rate, own = self._wave(row)
+        _, other = self._wave(partner)
         bank = filterbank(mixed(own, other, weight), rate, bins=self.bins, frames=self.frames)
         return bank, row if weight >= 0.5 else partner
 
@@ -273,8 +275,14 @@ class LabelledAudio(CorpusSource):
     ) -> None:
         check_positive("top", top)
         self.ignore = tuple(ignore)
-        self.path, self.how, self.index, self.label, self.split = path, how, index, label, split
-        self.top, self.bins, self.frames = top, bins, frames
+        self.path = path
+        self.how = how
+        self.index = index
+        self.label = label
+        self.split = split
+        self.top = top
+        self.bins = bins
+        self.frames = frames
 
     def missing(self, root: Path | None) -> list[Missing]:
         wanted = filter(None, (self.path, self.index))
@@ -338,18 +346,21 @@ class LabelledAudio(CorpusSource):
 
     def _labels(self, root: Path | None) -> dict[str, str]:
         """Label by file. Raises UserError."""
-        index, path = placed(self.require(root), self.index or ""), placed(root, self.path)
+        index = placed(self.require(root), self.index or "")
+        path = placed(root, self.path)
         return _indexed(index, self.label, self.split) if self.index else _speakers(path)
 
     def _files(self, root: Path | None) -> tuple[dict[str, str], dict[str, Path]]:
         """Label and file of each recording by name. Raises UserError."""
-        path, names = placed(self.require(root), self.path), self._labels(root)
+        path = placed(self.require(root), self.path)
+        names = self._labels(root)
         kept = {name for name, _ in Counter(names.values()).most_common(self.top)}
         names = {name: label for name, label in names.items() if label in kept}
         return names, dict(zip(names, located(path, list(names)), strict=True))
 
     def load(self, root: Path | None) -> Recordings:
-        path, (names, files) = placed(self.require(root), self.path), self._files(root)
+        path = placed(self.require(root), self.path)
+        names, files = self._files(root)
         listed = list(names)
         labels = np.unique(list(names.values()), return_inverse=True)[1].astype(np.int64)
         rate, _ = samples(files[listed[0]], listed[0])
@@ -398,7 +409,8 @@ def _faults(files: Mapping[str, Path]) -> list[str]:
     """What is wrong with recordings: unreadable ones, and other sampling rates than that of the
     first.
     """
-    faults, rates = list[str](), dict[str, int]()
+    faults = list[str]()
+    rates = dict[str, int]()
     for name, path in files.items():
         try:
             rates[name] = samples(path, name)[0]

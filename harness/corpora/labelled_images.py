@@ -78,12 +78,10 @@ class AugmentedImages(Media):
         augmentation: Augmentation,
         warnings: Sequence[str] = (),
     ) -> None:
-        self.items, self.labels, self._augmentation, self.warnings = (
-            items,
-            labels,
-            augmentation,
-            warnings,
-        )
+        self.items = items
+        self.labels = labels
+        self._augmentation = augmentation
+        self.warnings = warnings
         self.costly = not isinstance(items, np.ndarray)
 
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
@@ -135,10 +133,16 @@ class LabelledImages(CorpusSource):
         ignore: Sequence[str] = (),
     ) -> None:
         check_positive("per_class", per_class)
-        self.path, self.how, self.size, self.labelled = path, how, size, labelled
-        self.per_class, self.sample_seed, self.bad = per_class, sample_seed, bad
+        self.path = path
+        self.how = how
+        self.size = size
+        self.labelled = labelled
+        self.per_class = per_class
+        self.sample_seed = sample_seed
+        self.bad = bad
         self.nested, self.ignore = nested, tuple(ignore)
-        self.split, self.no_label = split, no_label
+        self.split = split
+        self.no_label = no_label
 
     def missing(self, root: Path | None) -> list[Missing]:
         return absent(root, self.path, self.how, folder=True)

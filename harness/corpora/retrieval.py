@@ -81,7 +81,8 @@ class LikeTraining(FeatureFile):
         return digest("standardised", super().fingerprint(root), self.training.fingerprint(root))
 
     def read(self, root: Path | None) -> IdsAndFeatures:
-        (ids, values), (_, known) = super().read(root), self.training.read(root)
+        ids, values = super().read(root)
+        _, known = self.training.read(root)
         if values.shape[1] != known.shape[1]:
             raise UserError(
                 f"{self.files[0]} is {values.shape[1]} wide and {self.training.files[0]} {known.shape[1]}: they come "
@@ -110,7 +111,8 @@ class CaptionedFile(FileSource):
         `layout` and `missing_images` are those of a user's file, as for a captions-file.
         """
         super().__init__([file, layout.image_list] if layout.image_list else [file], how)
-        self.name, self.features = name, features
+        self.name = name
+        self.features = features
         self.layout = replace(layout, split=split)
         self.ignore = layout.ignore
         self.missing_images = check_missing_images(missing_images, images)
@@ -165,8 +167,10 @@ class CaptionedFile(FileSource):
 
     def load(self, root: Path | None) -> CaptionedImages:
         read = self._captions(root)
-        ids, captions = read.ids, read.texts
-        pixels, count = self._pixels(root), len(captions)
+        ids = read.ids
+        captions = read.texts
+        pixels = self._pixels(root)
+        count = len(captions)
         # if the images exist, missing feature files are ignored: the teacher computes them
         stored = {
             name: file
@@ -211,7 +215,8 @@ class RatedFile(FileSource):
         first are captions.
         """
         super().__init__([file, *([captions] if captions else [])], _HOW_RATED)
-        self.name, self.columns = name, columns
+        self.name = name
+        self.columns = columns
         self.pixels = CaptionImages(
             file, "coco/val2014", "run `harness data fetch coco-val-images`", self._read_ids
         )
@@ -227,7 +232,8 @@ class RatedFile(FileSource):
         return digest(super().fingerprint(root), self.pixels.fingerprint(root))
 
     def load(self, root: Path | None) -> CaptionedImages:
-        ids, (ratings, *captions) = self._ids(root), self.paths(root)
+        ids = self._ids(root)
+        ratings, *captions = self.paths(root)
         texts = {str(one["id"]): " ".join(one["caption"].split()) for one in _annotations(captions)}
         pairs = []
         for where, (first, second, score) in read_rows(ratings, *self.columns, "agg_score"):

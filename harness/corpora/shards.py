@@ -31,7 +31,8 @@ log = logging.getLogger(__name__)
 VERSION = 1
 #: version of what a note on a shard holds
 INDEX_VERSION = 2
-IMAGES, CAPTION = ("jpg", "jpeg", "png"), "txt"
+IMAGES = ("jpg", "jpeg", "png")
+CAPTION = "txt"
 
 
 class ShardPairs(CorpusSource):
@@ -54,7 +55,10 @@ class ShardPairs(CorpusSource):
     ) -> None:
         check_positive("limit", limit)
         self.ignore = tuple(ignore)
-        self.path, self.how, self.limit, self.bad = path, how, limit, bad
+        self.path = path
+        self.how = how
+        self.limit = limit
+        self.bad = bad
 
     def missing(self, root: Path | None) -> list[Missing]:
         return absent(
@@ -73,7 +77,10 @@ class ShardPairs(CorpusSource):
         """Count pairs, flaws and other members, by the indexes of the shards."""
         path = placed(self.require(root), self.path)
         check_file_names(path if self.path.startswith(HUB) else path / "*.tar", self.ignore)
-        survey, pairs, flaws, others = TextSurvey(), 0, 0, Counter[str]()
+        survey = TextSurvey()
+        pairs = 0
+        flaws = 0
+        others = Counter[str]()
         for index in map(_read_index, self._shards(root)):
             wanted = None if self.limit is None else max(0, self.limit - pairs)
             survey.add([caption for _, caption, *_ in index["pairs"][:wanted]])
@@ -185,11 +192,9 @@ def _members(
                     continue
                 folder, slash, name = member.name.rpartition("/")
                 stem, _, ending = name.partition(".")
-                key, kind, span = (
-                    folder + slash + stem,
-                    ending.lower(),
-                    (member.offset_data, member.size),
-                )
+                key = folder + slash + stem
+                kind = ending.lower()
+                span = (member.offset_data, member.size)
                 # a complete header can be followed by truncated data
                 if sum(span) > shard.stat().st_size:
                     raise tarfile.ReadError("unexpected end of data")

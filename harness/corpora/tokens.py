@@ -51,7 +51,9 @@ class Tokens:
     """
 
     def __init__(self, files: Sequence[TokenFile], pad: int, per_row: int = 1) -> None:
-        self._files, self._pad, self._per_row = tuple(files), pad, per_row
+        self._files = tuple(files)
+        self._pad = pad
+        self._per_row = per_row
         self._starts = np.cumsum([0, *map(len, files)])
 
     def __len__(self) -> int:
@@ -63,7 +65,8 @@ class Tokens:
 
     def batch(self, rows: np.ndarray) -> TokenRows:
         sentences = (rows[:, None] * self._per_row + np.arange(self._per_row)).ravel()
-        begins, lengths = np.empty(len(sentences), np.int64), np.empty(len(sentences), np.int64)
+        begins = np.empty(len(sentences), np.int64)
+        lengths = np.empty(len(sentences), np.int64)
         of_file = np.searchsorted(self._starts, sentences, side="right") - 1
         for number, file in enumerate(self._files):
             mine = of_file == number
@@ -103,10 +106,8 @@ def decoded(rows: TokenRows) -> tuple[str, ...]:
 
 def tokenizer_key(tokenizer: PreTrainedTokenizerBase | Utf8) -> str:
     """A hash of everything that determines the token ids of a sentence."""
-    fast, made_by = (
-        getattr(tokenizer, "backend_tokenizer", None),
-        [type(tokenizer).__name__, installed("tokenizers")],
-    )
+    fast = getattr(tokenizer, "backend_tokenizer", None)
+    made_by = [type(tokenizer).__name__, installed("tokenizers")]
     if fast is None:
         return digest(made_by, sorted(tokenizer.get_vocab().items()), tokenizer.init_kwargs)
     described = json.loads(fast.to_str())

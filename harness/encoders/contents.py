@@ -133,7 +133,8 @@ def remarks_on(folder: Path) -> list[str]:
     settings: Mapping[str, object] = {}
     with suppress(UserError):  # the trial of the model names a damaged file
         settings = read_settings(folder / "config.json")
-    listed, kind = settings.get("architectures"), settings.get("model_type")
+    listed = settings.get("architectures")
+    kind = settings.get("model_type")
     lines = []
     for name in map(str, listed if isinstance(listed, list) else []):
         made = re.split("For|Model$", name)[0].lower()

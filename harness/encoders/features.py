@@ -136,7 +136,10 @@ def _reader(part: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     ):
         return part.__getitem__
     stream = Path(str(part.filename)).open("rb")  # noqa: SIM115 - open as long as the reader
-    size, offset, shape, dtype = part.strides[0], part.offset, part.shape[1:], part.dtype
+    size = part.strides[0]
+    offset = part.offset
+    shape = part.shape[1:]
+    dtype = part.dtype
 
     def read(rows: np.ndarray) -> np.ndarray:
         data = b"".join(
@@ -227,7 +230,8 @@ class Ragged:
     """n arrays of one width and different lengths, each read from disk on access."""
 
     def __init__(self, file: Path, lengths: Sequence[int], width: int) -> None:
-        self.file, self.width = file, width
+        self.file = file
+        self.width = width
         self._starts = np.cumsum([0, *lengths])
 
     def __len__(self) -> int:

@@ -49,6 +49,7 @@ def training_flops(student: Student, weights: int, inputs: Mapping[str, Tensor],
         )
         lengths = np.full(len(media), patches + 1)
         embedding = 4 * kernel.weight.numel() * patches * len(media)  # pixels have no gradient
-    tokens, squares = int(lengths.sum()), int((lengths.astype(np.int64) ** 2).sum())
+    tokens = int(lengths.sum())
+    squares = int((lengths.astype(np.int64) ** 2).sum())
     attention = 12 * config.num_hidden_layers * config.hidden_size * squares
     return int(views * (6 * weights * tokens + attention + embedding))

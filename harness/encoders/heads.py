@@ -55,7 +55,8 @@ class WordHead(nn.Module):
         from transformers import AutoModelForMaskedLM, modeling_outputs
 
         super().__init__()
-        read, auto = None, AutoModelForMaskedLM
+        read = None
+        auto = AutoModelForMaskedLM
         if isinstance(model, Path):
             with reading(
                 "head for masked words in", model, "name a model that predicts masked words"
@@ -107,7 +108,8 @@ def _head(weights: dict[str, Tensor], prefix: str) -> nn.Module:
         raise ValueError(
             f"its weights are {', '.join(sorted(weights))}, not {prefix}weight and {prefix}bias"
         )
-    weight, bias = weights[f"{prefix}weight"], weights[f"{prefix}bias"]
+    weight = weights[f"{prefix}weight"]
+    bias = weights[f"{prefix}bias"]
     head = TanhHead(weight.shape[1], weight.shape[0])
     head.load_state_dict({"0.weight": weight.float(), "0.bias": bias.float()})
     return head.eval()

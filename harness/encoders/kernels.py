@@ -49,7 +49,8 @@ _ARGUMENTS = {
 _TRIAL = (1, 3, 70, 2, 17)
 #: largest difference of the trial, relative to the largest value: TF32 and the half types round at
 #: 5e-4 and 4e-3
-_CLOSE, _CLOSE_HALF = 1e-2, 5e-2
+_CLOSE = 1e-2
+_CLOSE_HALF = 5e-2
 
 
 @cache
@@ -124,7 +125,8 @@ def within(
 def _flash(
     packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float
 ) -> Tensor:
-    rows, longest = packed.offsets, packed.longest
+    rows = packed.offsets
+    longest = packed.longest
     attended: Tensor = torch.ops.aten._flash_attention_forward(
         query, key, value, rows, rows, longest, longest, dropout, False, False, scale=scale
     )[0]
@@ -135,11 +137,9 @@ def _efficient(
     packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float
 ) -> Tensor:
     tokens = [each.unsqueeze(0) for each in (query, key, value)]
-    rows, longest, graph = (
-        packed.offsets,
-        packed.longest,
-        query.requires_grad and torch.is_grad_enabled(),
-    )
+    rows = packed.offsets
+    longest = packed.longest
+    graph = query.requires_grad and torch.is_grad_enabled()
     attended: Tensor = torch.ops.aten._efficient_attention_forward(
         *tokens, None, rows, rows, longest, longest, dropout, 0, graph, scale=scale
     )[0]
@@ -223,7 +223,8 @@ class _Moved(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, packed: Packed, scatters: bool) -> Tensor:
-        ctx.packed, ctx.scatters = packed, scatters
+        ctx.packed = packed
+        ctx.scatters = scatters
         return _scatter(values, packed) if scatters else _gather(values, packed)
 
     @staticmethod
@@ -251,7 +252,8 @@ def _gather(padded: Tensor, packed: Packed) -> Tensor:
 
 
 #: values of 16 bits, and the smallest of them as a signed number
-_VALUES, _SMALLEST = 2**16, -(2**15)
+_VALUES = 2**16
+_SMALLEST = -(2**15)
 
 
 class Dropout(nn.Dropout):
@@ -334,7 +336,8 @@ class _Blocked(torch.autograd.Function):
         scale: float,
     ) -> Tensor:
         ctx.save_for_backward(query, key, value, bias, kept)
-        ctx.raised, ctx.scale = raised, scale
+        ctx.raised = raised
+        ctx.scale = scale
         attended = torch.empty_like(query)
         with torch.autocast("cpu", enabled=False):
             for part in _parts(kept):

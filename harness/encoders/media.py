@@ -201,7 +201,8 @@ class Pixels(Sequence[np.ndarray]):
         count: int,
     ) -> None:
         """`read` and `name` return the encoded file and the name of an image number below `count`."""
-        self._read, self._name = read, name
+        self._read = read
+        self._name = name
         self._every = self._numbers = range(count)
         #: of all slices: one thread per core, since Pillow releases the interpreter's lock, and
         #: what they are to make
@@ -258,11 +259,13 @@ def worked(images: Sequence[np.ndarray] | np.ndarray, work: OneImage) -> Iterato
     return images.worked(work) if isinstance(images, Pixels) else map(work, images)
 
 
-WINDOW_MS, HOP_MS = 25, 10
+WINDOW_MS = 25
+HOP_MS = 10
 LOWEST_HZ = 20.0
 PREEMPHASIS = 0.97
 #: widest masks, as parts of the bins and of the frames
-MASKED_BINS, MASKED_FRAMES = 48 / 128, 192 / 1024
+MASKED_BINS = 48 / 128
+MASKED_FRAMES = 192 / 1024
 
 
 def filterbank(wave: np.ndarray, rate: int, *, bins: int = 128, frames: int = 1024) -> np.ndarray:
@@ -281,7 +284,8 @@ def energies(wave: np.ndarray, rate: int, *, bins: int, frames: int) -> np.ndarr
     """Compute log mel energies of at most `frames` windows of a wave, none if it is too short: (t,
     bins).
     """
-    length, hop = WINDOW_MS * rate // 1000, HOP_MS * rate // 1000
+    length = WINDOW_MS * rate // 1000
+    hop = HOP_MS * rate // 1000
     if len(wave) < length:
         return np.zeros((0, bins), dtype=np.float32)
     windows = np.lib.stride_tricks.sliding_window_view(np.asarray(wave, dtype=np.float64), length)[

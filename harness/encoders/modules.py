@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 #: modules of these packages come with the libraries; all others are code of the folder or of
 #: another package
-_LIBRARY, _ACTIVATIONS = "sentence_transformers.", "torch."
+_LIBRARY = "sentence_transformers."
+_ACTIVATIONS = "torch."
 _SWITCH = "pooling_mode_"
 #: modules that send a text to one of several lists of modules; the second is the older name
 _ROUTERS = ("Router", "Asym")

@@ -45,12 +45,10 @@ class EncoderLayer:
     @classmethod
     def of(cls, module: Any) -> EncoderLayer:
         """Find the parts of a layer of transformers. Raises AttributeError for any other layout."""
-        inner, mixed, wide, narrow = (
-            module.attention.self,
-            module.attention.output,
-            module.intermediate,
-            module.output,
-        )
+        inner = module.attention.self
+        mixed = module.attention.output
+        wide = module.intermediate
+        narrow = module.output
         return cls(
             *(inner.query, inner.key, inner.value, mixed.dense, mixed.LayerNorm),
             *(wide.dense, wide.intermediate_act_fn, narrow.dense, narrow.LayerNorm),
@@ -69,7 +67,8 @@ class EncoderLayer:
         )
         context = attend(query, key, value, weights, query.shape[-1] ** -0.5).flatten(1)
         if kept is not None:
-            context, states = context.index_select(0, kept), states.index_select(0, kept)
+            context = context.index_select(0, kept)
+            states = states.index_select(0, kept)
         states = _normed(self.mixed_norm, dropped(_linear(self.mixed, context), mixed) + states)
         inner = self.activation(_linear(self.wide, states))
         return _normed(self.norm, dropped(_linear(self.narrow, inner), narrow) + states)
@@ -111,7 +110,8 @@ def _normed(module: nn.LayerNorm, states: Tensor) -> Tensor:
 
 #: the name under which transformers knows the function, and the argument that passes it the
 #: attention of the rows
-_NAME, _ARGUMENT = "harness-packed", "packed_rows"
+_NAME = "harness-packed"
+_ARGUMENT = "packed_rows"
 #: Keyword arguments that do not change the attention; any other argument is refused.
 _WITHOUT_INFLUENCE = {
     "position_ids",
@@ -144,7 +144,9 @@ class Packing:
         """
         if torch.compiler.is_compiling():
             return self
-        device, dtype, heads = model.device, model.dtype, model.config.num_attention_heads
+        device = model.device
+        dtype = model.dtype
+        heads = model.config.num_attention_heads
         if torch.is_autocast_enabled(device.type):
             dtype = torch.get_autocast_dtype(device.type)
         attention = attention_on(device, dtype, heads, model.config.hidden_size // heads)

@@ -45,7 +45,8 @@ class Packed:
         """Move all tensors to a device in one copy; no copy if they are already there."""
         if device.type == self.ids.device.type:
             return self
-        tokens, odd = len(self.ids), len(self.offsets) % 2
+        tokens = len(self.ids)
+        odd = len(self.offsets) % 2
         offsets = torch.cat([self.offsets, self.offsets[-1:]]) if odd else self.offsets
         whole = sent(
             torch.cat([self.ids, self.columns, self.places, offsets.view(torch.int64)]), device
@@ -93,10 +94,12 @@ class TokenRows(Mapping[str, Tensor]):
         the host.
         """
         self._tensors = dict(zip(NAMES, (ids, mask), strict=True))
-        self.packed, self.lengths = packed, lengths
+        self.packed = packed
+        self.lengths = lengths
 
     def __getitem__(self, name: str) -> Tensor:
-        value, device = self._tensors[name], self.packed.ids.device
+        value = self._tensors[name]
+        device = self.packed.ids.device
         if value.device.type != device.type:
             value = self._tensors[name] = sent(value, device)
         return value
@@ -159,8 +162,10 @@ class TokenRows(Mapping[str, Tensor]):
 
     def part(self, start: int, stop: int) -> TokenRows:
         """Return some of the rows, still padded to the length of all; never blocks."""
-        first, last = int(self.lengths[:start].sum()), int(self.lengths[:stop].sum())
-        whole, lengths = self.packed, self.lengths[start:stop]
+        first = int(self.lengths[:start].sum())
+        last = int(self.lengths[:stop].sum())
+        whole = self.packed
+        lengths = self.lengths[start:stop]
         packed = Packed(
             whole.ids[first:last],
             whole.columns[first:last],

@@ -97,7 +97,8 @@ class Student(nn.Module):
         """
         super().__init__()
         quicken(model)
-        self.model, self.tokenizer = model, tokenizer
+        self.model = model
+        self.tokenizer = tokenizer
         self.pooling = pooling_named(pooling)
         self.patches = nn.ModuleDict()
         # in a tuple, which hides its parameters from the student: the head belongs to the method
@@ -474,7 +475,8 @@ def _batches(lengths: np.ndarray, rows: int | None) -> list[np.ndarray]:
     if rows:
         return [order[start : start + rows] for start in range(0, len(order), rows)]
     ends = np.cumsum(lengths[order])
-    batches, start = [], 0
+    batches = []
+    start = 0
     while start < len(order):
         before = ends[start] - lengths[order[start]]
         stop = max(start + 1, int(np.searchsorted(ends, before + TOKENS_A_BATCH, side="right")))
@@ -519,10 +521,8 @@ class SentenceModules(nn.Module):
             )
         if not trusted:
             refuse_code(folder)
-        what, remedy = (
-            "sentence-transformers model",
-            "correct the folder, or read the encoder alone with --pooling",
-        )
+        what = "sentence-transformers model"
+        remedy = "correct the folder, or read the encoder alone with --pooling"
         with reading(what, folder, remedy, trusted=trusted):
             model, remarks = _loaded(folder, trusted)
         return tried(

@@ -277,7 +277,8 @@ def fit(
         """Project some rows with dropout, norm 1: (B, width); a cosine needs no rescaling for
         dropout.
         """
-        (mean, spread), features = moments[side], (images, texts)[side]
+        mean, spread = moments[side]
+        features = (images, texts)[side]
         values = (np.asarray(features[rows], dtype=np.float32) - mean) / spread
         kept = torch.rand(values.shape, generator=random) >= dropout
         return functional.normalize((torch.from_numpy(values) * kept) @ weights[side].T, dim=1)
@@ -315,7 +316,8 @@ def _moments(features: np.ndarray | Stacked) -> tuple[np.ndarray, np.ndarray]:
         values = np.asarray(
             features[np.arange(start, min(start + CHUNK, len(features)))], dtype=np.float64
         )
-        total, squares = total + values.sum(0), squares + (values**2).sum(0)
+        total = total + values.sum(0)
+        squares = squares + (values**2).sum(0)
     mean = total / len(features)
     variance = squares / len(features) - mean**2
     constant = variance <= 1e-12 * np.maximum(mean**2, np.finfo(np.float64).tiny)

@@ -45,12 +45,14 @@ _LIBRARIES = ("torch", "transformers", "tokenizers", "sentence-transformers")
 #: token ids of rows of one, some and many tokens, small enough for any vocabulary
 ROWS_OF_IDS = ((5,), (6, 7, 8), (5, 9, 7, 6, 8, 9, 5), (8, 6))
 #: words of a sentence of the trial, and tokens at which its longest one is cut
-_FEW, _MANY = 6, 24
+_FEW = 6
+_MANY = 24
 #: the text of the trial that has the pad token inside
 _PADDED = 5
 #: largest difference of equal vectors, and smallest of different ones, relative to the largest
 #: value
-_CLOSE, _MOVED = 1e-4, 1e-7
+_CLOSE = 1e-4
+_MOVED = 1e-7
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,8 @@ def _texts(tokenizer: Any, longest: int) -> list[str]:
         (word for word in plain if word.isalpha()), key=lambda word: (len(word) < 3, word)
     ) or ["man", "dog"]
     words = _distinct_words(tokenizer, words)
-    body, other = words[: max(1, min(_FEW, longest - 4))], words[-1]
+    body = words[: max(1, min(_FEW, longest - 4))]
+    other = words[-1]
     pad = getattr(tokenizer, "pad_token", None) or ""
     changed = [body, [other, *body[1:]], [*body[:-1], other]]
     others = [body[:1], body[1:3], [body[0], str(pad), other, body[0]], [], words[:_MANY] * _MANY]
@@ -181,10 +184,8 @@ def try_student(student: Any, max_length: int, rates: tuple[float, float]) -> No
     """
     import torch
 
-    name, modes = (
-        type(student.model).__name__,
-        [(module, module.training) for module in student.modules()],
-    )
+    name = type(student.model).__name__
+    modes = [(module, module.training) for module in student.modules()]
     student.packing, student.found = None, TrialFindings()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         try:
@@ -226,10 +227,8 @@ def _try_rows(student: Any, texts: Sequence[str], rows: Sequence[Sequence[int]])
 
     from harness.encoders.packed import packing_of
 
-    states, pad = (
-        student.layers(rows[:1])[-1].shape[1],
-        getattr(student.model.config, "pad_token_id", None),
-    )
+    states = student.layers(rows[:1])[-1].shape[1]
+    pad = getattr(student.model.config, "pad_token_id", None)
     if states != len(rows[0]) and not student.pooling.first_token:
         raise UserError(
             f"its last layer has {states} vectors for {len(rows[0])} tokens; use the pooling cls"
@@ -289,7 +288,8 @@ def try_modules(
     import numpy as np
     import torch
 
-    tokenizer, limit = getattr(model, "tokenizer", None), getattr(model, "max_seq_length", None)
+    tokenizer = getattr(model, "tokenizer", None)
+    limit = getattr(model, "max_seq_length", None)
     if hasattr(model[0], "auto_model"):
         _check_sizes(tokenizer, model[0].auto_model)
     found = TrialFindings(longest=int(min(LONGEST, limit or LONGEST)))
@@ -299,10 +299,8 @@ def try_modules(
             alone = np.concatenate([embed([text], "padded") for text in texts])
             together = embed(texts, "padded")
             if _far(alone, together) > _CLOSE:
-                found, together = (
-                    replace(found, rows="equal lengths"),
-                    embed(texts, "equal lengths"),
-                )
+                found = replace(found, rows="equal lengths")
+                together = embed(texts, "equal lengths")
             found = replace(found, by_task=_depends_on_task(model, texts))
         except UNREADABLE as error:
             raise UserError(
@@ -336,7 +334,8 @@ def _measured(
             f"its vector of a sentence depends on the others of the batch (by {far:.0%} of the largest value), in "
             "batches of equal lengths too; use another encoder"
         )
-    first, last = _far(alone[0], alone[1]), _far(alone[0], alone[2])
+    first = _far(alone[0], alone[1])
+    last = _far(alone[0], alone[2])
     for word, value, other in (("last", last, "last"), ("first", first, "cls")):
         if not value > _MOVED and texts[1] != texts[2]:
             raise UserError(
@@ -369,7 +368,8 @@ def _check_sizes(tokenizer: Any, model: Any) -> None:
         raise UserError(
             f"its tokenizer reads {longest!r} tokens; correct model_max_length or max_seq_length"
         )
-    largest, rows = max(tokenizer.get_vocab().values()), len(model.get_input_embeddings().weight)
+    largest = max(tokenizer.get_vocab().values())
+    rows = len(model.get_input_embeddings().weight)
     if largest >= rows:
         raise UserError(
             f"its tokenizer has the token id {largest}, and its embedding table only {rows} rows: they belong to "
@@ -381,7 +381,8 @@ def _check_first(rows: Sequence[Sequence[int]], tokenizer: Any) -> None:
     """Raise UserError unless all sentences begin with the same token, the tokenizer's
     classification token if any.
     """
-    mark, full = tokenizer.cls_token_id, [row for row in rows if row]
+    mark = tokenizer.cls_token_id
+    full = [row for row in rows if row]
     elsewhere = mark != tokenizer.sep_token_id and any(mark in row[1:] for row in full)
     if elsewhere or len({row[0] for row in full}) > 1:
         raise UserError(
@@ -420,7 +421,9 @@ def _longest(student: Any, max_length: int) -> int:
 
 def _largest(student: Any, length: int) -> int:
     """The most tokens up to `length` that a model reads."""
-    low, high, middle = 0, length + 1, length
+    low = 0
+    high = length + 1
+    middle = length
     token = (
         5 if getattr(student.model.config, "pad_token_id", None) != 5 else 6
     )  # pads have no positions in RoBERTa

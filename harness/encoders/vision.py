@@ -20,9 +20,11 @@ from torch import Tensor
 from harness.encoders.media import rgb
 
 #: mean and deviation of ImageNet's pixels: red, green, blue
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+MEAN = (0.485, 0.456, 0.406)
+DEVIATION = (0.229, 0.224, 0.225)
 #: strength of the jitter of brightness, contrast, saturation and hue, and its probability
-JITTER, JITTER_CHANCE = (0.4, 0.4, 0.4, 0.1), 0.8
+JITTER = (0.4, 0.4, 0.4, 0.1)
+JITTER_CHANCE = 0.8
 #: smallest and largest ratio of a crop's width to its height
 RATIO = (3 / 4, 4 / 3)
 #: weights of red, green and blue in grey (ITU-R 601-2)
@@ -44,7 +46,8 @@ class Crop:
             min(round(at * scale), most - 1)
             for at, most in ((self.left, width), (self.top, height))
         )
-        wide, high = round(self.width * scale), round(self.height * scale)
+        wide = round(self.width * scale)
+        high = round(self.height * scale)
         return Crop(left, top, max(1, min(wide, width - left)), max(1, min(high, height - top)))
 
 
@@ -57,7 +60,10 @@ class Augmentation:
         """`smallest` is the smallest area of a crop, `jitter` scales the colour jitter, `grey` is a
         probability.
         """
-        self.size, self._smallest, self._jitter, self._grey = size, smallest, jitter, grey
+        self.size = size
+        self._smallest = smallest
+        self._jitter = jitter
+        self._grey = grey
 
     def of(self, image: Image.Image, rng: np.random.Generator) -> Tensor:
         """Draw two views of an image from `rng`, decoded once: (2, 3, size, size) uint8. Raises
@@ -72,14 +78,14 @@ class Augmentation:
         for _ in range(10):
             area = width * height * rng.uniform(self._smallest, 1.0)
             ratio = math.exp(rng.uniform(math.log(RATIO[0]), math.log(RATIO[1])))
-            wide, high = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+            wide = round(math.sqrt(area * ratio))
+            high = round(math.sqrt(area / ratio))
             if 0 < wide <= width and 0 < high <= height:
-                top, left = (
-                    int(rng.integers(height - high + 1)),
-                    int(rng.integers(width - wide + 1)),
-                )
+                top = int(rng.integers(height - high + 1))
+                left = int(rng.integers(width - wide + 1))
                 return Crop(left, top, wide, high)
-        wide, high = min(width, round(height * RATIO[1])), min(height, round(width / RATIO[0]))
+        wide = min(width, round(height * RATIO[1]))
+        high = min(height, round(width / RATIO[0]))
         return Crop((width - wide) // 2, (height - high) // 2, wide, high)
 
     def _view(self, pixels: Tensor, crop: Crop, rng: np.random.Generator) -> Tensor:

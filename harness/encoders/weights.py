@@ -276,7 +276,8 @@ def _refuse_size(folder: Path) -> None:
     for name, value in sizes.items():
         if type(value) is not int or (value < 0 and name != "pad_token_id"):
             raise ValueError(f"its config.json has {name} = {value!r}, which is no whole number")
-    words, pad = sizes.get("vocab_size"), sizes.pop("pad_token_id", 0)
+    words = sizes.get("vocab_size")
+    pad = sizes.pop("pad_token_id", 0)
     if words is not None and not -words <= pad < words:
         raise ValueError(
             f"its config.json has pad_token_id = {pad}, outside of its vocabulary of {words} tokens"
@@ -304,7 +305,8 @@ def _refuse_size(folder: Path) -> None:
 def _weight_files(folder: Path) -> list[Path]:
     """The files from which transformers reads a folder's weights."""
     for name in ("model.safetensors", "pytorch_model.bin"):
-        whole, index = folder / name, folder / f"{name}.index.json"
+        whole = folder / name
+        index = folder / f"{name}.index.json"
         if whole.is_file():
             return [whole]
         if index.is_file():
@@ -351,9 +353,11 @@ def _check(model: Any, info: Mapping[str, Any], pooler: bool, folder: Path) -> N
     """Raise UserError for weights that are missing, that have another shape, or that belong to
     another model.
     """
-    name, unread = type(model).__name__, f"{folder} cannot be read"
+    name = type(model).__name__
+    unread = f"{folder} cannot be read"
     remedy = "give the folder of one model as `save_pretrained` writes it"
-    unexpected, missing = sorted(info["unexpected_keys"]), sorted(info["missing_keys"])
+    unexpected = sorted(info["unexpected_keys"])
+    missing = sorted(info["missing_keys"])
     absent = [key for key in missing if pooler or not _bare(model, key).startswith(_POOLER)]
     if absent and (found := [key for key in unexpected if key.endswith(f".{absent[0]}")]):
         prefix = found[0].removesuffix(absent[0])
@@ -389,7 +393,8 @@ def _heads(model: Any) -> frozenset[str]:
     import torch
     from transformers.models.auto import modeling_auto
 
-    config, classes = copy.deepcopy(model.config), set[Any]()
+    config = copy.deepcopy(model.config)
+    classes = set[Any]()
     for name, mapping in vars(modeling_auto).items():
         found = mapping.get(type(config), ()) if name.endswith("_MAPPING") else ()
         classes |= set(found if isinstance(found, tuple) else [found])

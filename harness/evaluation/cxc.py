@@ -64,7 +64,8 @@ class CxCSuite(STSSuite):
     def score(
         self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None
     ) -> TaskScores:
-        scores, pairs = super().score(subsets, vectors, trained_on), pairs_of(subsets)
+        scores = super().score(subsets, vectors, trained_on)
+        pairs = pairs_of(subsets)
         return replace(
             scores,
             scores=scores.scores | _sampled(pairs, *cosines_and_gold(pairs, vectors), self.samples),
@@ -98,10 +99,8 @@ class CxCImagesSuite(Suite):
         )
 
     def _score(self, name: str, data: Any, shared: ImageTextSpace) -> TaskScores:
-        images, row_of = (
-            shared.images(data.images, name),
-            {image: row for row, image in enumerate(data.ids)},
-        )
+        images = shared.images(data.images, name)
+        row_of = {image: row for row, image in enumerate(data.ids)}
         first, second, gold = zip(*data.pairs, strict=True)
         captions = [text for text in first if text not in row_of]
         left = (
@@ -109,10 +108,8 @@ class CxCImagesSuite(Suite):
             if captions
             else images[[row_of[one] for one in first]]
         )
-        cosines, ratings = (
-            cosine(left, images[[row_of[one] for one in second]]),
-            np.array(gold, dtype=np.float64),
-        )
+        cosines = cosine(left, images[[row_of[one] for one in second]])
+        ratings = np.array(gold, dtype=np.float64)
         whole = spearman(cosines, ratings)
         values = {"n": float(len(gold))} | ({} if whole is None else {"spearman": 100 * whole})
         return TaskScores(values | _sampled(data.pairs, cosines, ratings, self.samples))
@@ -141,8 +138,10 @@ def sampled_correlations(
         for caption in dict.fromkeys((first, second)):
             pairs_with[caption].append(number)
     counts = np.array([len(numbers) for numbers in pairs_with.values()])
-    flat, starts = np.concatenate([*pairs_with.values()]), np.cumsum(counts) - counts
-    rng, found = generator(axis="Crisscrossed Captions"), []
+    flat = np.concatenate([*pairs_with.values()])
+    starts = np.cumsum(counts) - counts
+    rng = generator(axis="Crisscrossed Captions")
+    found = []
     for _ in range(samples):
         drawn = rng.permutation(len(counts))[: max(1, len(counts) // 2)]
         chosen = flat[starts[drawn] + (rng.random(len(drawn)) * counts[drawn]).astype(int)]

@@ -92,13 +92,11 @@ class FiguresSuite(Suite):
                 f"the suite 'figures' has captions = {captions}, clusters = {clusters}, views = {views}, queries = "
                 f"{queries}; give at least 2 captions and views, 1 query, and at most as many clusters as captions"
             )
-        self.captions, self.clusters, self.views, self.queries, self.seed = (
-            captions,
-            clusters,
-            views,
-            queries,
-            seed,
-        )
+        self.captions = captions
+        self.clusters = clusters
+        self.views = views
+        self.queries = queries
+        self.seed = seed
 
     @classmethod
     def find(cls, task: str) -> SimilarityTask | RetrievalTask:
@@ -256,10 +254,8 @@ def nearest(pool: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, 
         raise ValueError(f"fewer than {k} neighbours are left in a pool of {len(pool)}")
     norms = np.linalg.norm(pool, axis=1)
     norms[norms == 0] = 1
-    rows, nearest_cosines = (
-        np.empty((len(queries), k), dtype=np.int64),
-        np.empty((len(queries), k), dtype=np.float32),
-    )
+    rows = np.empty((len(queries), k), dtype=np.int64)
+    nearest_cosines = np.empty((len(queries), k), dtype=np.float32)
     for block in row_blocks(len(queries), len(pool)):
         own = queries[block]
         cosines = ((pool[own] / norms[own, None]) @ pool.T) * (1 / norms)
@@ -295,7 +291,8 @@ def similarities(
     by cosine, and `rank` (n,) int32 that of a caption's image among all images, ties before it; for
     `similarity_true`, `similarity_other` and `similarity_edges` see `FiguresSuite`.
     """
-    texts, images = units(texts), units(images)
+    texts = units(texts)
+    images = units(images)
     worst = np.zeros(len(images), dtype=np.int32)
     true, every = (np.zeros(len(EDGES) - 1, dtype=np.int64) for _ in range(2))
     for block in row_blocks(len(images), len(texts)):

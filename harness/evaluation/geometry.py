@@ -154,7 +154,8 @@ class GeometrySuite(PairSuite):
     def score(
         self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None
     ) -> TaskScores:
-        pairs, batches = pairs_of(subsets), list(_batches(subsets))
+        pairs = pairs_of(subsets)
+        batches = list(_batches(subsets))
         positive = [pair for pair in pairs if pair[2] > POSITIVE]
         values = {
             "alignment": _alignment(positive, vectors),

@@ -137,13 +137,11 @@ class FileTask(FileSource):
     ) -> None:
         """`read` makes the data (see `OfflineTask`) from the paths of the files."""
         super().__init__(dict.fromkeys(files), how)
-        self.name, self.type, self.language, self.settings, self._read = (
-            name,
-            kind,
-            language,
-            settings,
-            read,
-        )
+        self.name = name
+        self.type = kind
+        self.language = language
+        self.settings = settings
+        self._read = read
 
     def fingerprint(self, root: Path | None) -> str:
         content = super().fingerprint(root)

@@ -293,7 +293,8 @@ class KnownTask:
     @property
     def missing(self) -> MissingTask:
         how = f"download it when online, with: python -c \"import mteb; mteb.get_task('{self.name}').load_data()\""
-        path, revision = self.dataset["path"], self.dataset["revision"]
+        path = self.dataset["path"]
+        revision = self.dataset["revision"]
         return MissingTask(
             f"the mteb task {self.name}", how, self.name, self.subsets, path, revision, self.licence
         )

@@ -144,7 +144,8 @@ class RetrievalSuite(Suite):
 
 def seen_images(data: ImagesWithCaptions, trained_on: TrainedOn) -> np.ndarray:
     """Whether training read each of the m images of a task: (m,) bool."""
-    ids, contents = getattr(data, "ids", None), getattr(data, "contents", None)
+    ids = getattr(data, "ids", None)
+    contents = getattr(data, "contents", None)
     return trained_on.images(data.texts, data.image_of, ids, contents)
 
 
@@ -174,7 +175,8 @@ def _ranked(
         raise ValueError(f"the shared space returned shape {images.shape} for {count} images")
     kept = ~seen[data.image_of]
     captions = [text for text, keep in zip(data.texts, kept, strict=True) if keep]
-    texts, images = Embedded(shared.texts, captions), images[~seen]
+    texts = Embedded(shared.texts, captions)
+    images = images[~seen]
     scores, parts = both_ways(
         texts.rows(captions), images, (np.cumsum(~seen) - 1)[data.image_of[kept]]
     )
@@ -190,7 +192,8 @@ def ranks(
     plus the number of other rows that are at least as similar as the best true one. Raises
     ValueError for a query without a true row.
     """
-    queries, gallery = units(queries), units(gallery)
+    queries = units(queries)
+    gallery = units(gallery)
     order = np.argsort(gallery_of, kind="stable")
     first, last = (
         np.searchsorted(gallery_of[order], query_of, side=side) for side in ("left", "right")
@@ -236,7 +239,8 @@ def both_ways(
 def _both_ways(
     texts: np.ndarray, images: np.ndarray, image_of: np.ndarray, taken: np.ndarray
 ) -> Values:
-    texts, image_of = texts[taken], image_of[taken]
+    texts = texts[taken]
+    image_of = image_of[taken]
     every = np.arange(len(images))
     positions = {
         "t2i": ranks(texts, images, image_of, every),

@@ -81,7 +81,10 @@ class SimilarityFile(FileSource):
         the column 'split'.
         """
         super().__init__(files, how)
-        self.name, self._score, self._subset, self._split = name, score, subset, split
+        self.name = name
+        self._score = score
+        self._subset = subset
+        self._split = split
 
     def fingerprint(self, root: Path | None) -> str:
         content = super().fingerprint(root)
@@ -193,16 +196,26 @@ STSB_ALL = SimilarityFile(
 )
 SICK = SimilarityFile("SICK-R", "sts/SICK-test.tsv", score="relatedness")
 SICK_DEV = SimilarityFile("SICK-R-dev", "sts/SICK-trial.tsv", score="relatedness")
-DE, DE_DEV = _translated("de"), _translated("de", "dev")
-ES, ES_DEV = _translated("es"), _translated("es", "dev")
-FR, FR_DEV = _translated("fr"), _translated("fr", "dev")
-IT, IT_DEV = _translated("it"), _translated("it", "dev")
-JA, JA_DEV = _translated("ja"), _translated("ja", "dev")
-NL, NL_DEV = _translated("nl"), _translated("nl", "dev")
-PL, PL_DEV = _translated("pl"), _translated("pl", "dev")
-PT, PT_DEV = _translated("pt"), _translated("pt", "dev")
-RU, RU_DEV = _translated("ru"), _translated("ru", "dev")
-ZH, ZH_DEV = _translated("zh"), _translated("zh", "dev")
+DE = _translated("de")
+DE_DEV = _translated("de", "dev")
+ES = _translated("es")
+ES_DEV = _translated("es", "dev")
+FR = _translated("fr")
+FR_DEV = _translated("fr", "dev")
+IT = _translated("it")
+IT_DEV = _translated("it", "dev")
+JA = _translated("ja")
+JA_DEV = _translated("ja", "dev")
+NL = _translated("nl")
+NL_DEV = _translated("nl", "dev")
+PL = _translated("pl")
+PL_DEV = _translated("pl", "dev")
+PT = _translated("pt")
+PT_DEV = _translated("pt", "dev")
+RU = _translated("ru")
+RU_DEV = _translated("ru", "dev")
+ZH = _translated("zh")
+ZH_DEV = _translated("zh", "dev")
 
 
 class STSSuite(PairSuite):
@@ -234,10 +247,8 @@ class STSSuite(PairSuite):
     ) -> TaskScores:
         sides = {name: cosines_and_gold(pairs, vectors) for name, pairs in subsets.items()}
         each = {name: _correlations(*side) for name, side in sides.items()}
-        ranks, sizes = (
-            [part["spearman"] for part in each.values()],
-            [len(pairs) for pairs in subsets.values()],
-        )
+        ranks = [part["spearman"] for part in each.values()]
+        sizes = [len(pairs) for pairs in subsets.values()]
         means = {
             "spearman_mean": _mean(ranks, [1] * len(sizes)),
             "spearman_wmean": _mean(ranks, sizes),
@@ -287,7 +298,8 @@ def dev_scorer(task: SimilarityTask, root: Path | None) -> Callable[[EmbedFuncti
     Raises MissingData or UserError; the scorer raises UserError for vectors that are not finite.
     """
     subsets = task.load(root)
-    pairs, sentences = pairs_of(subsets), list(dict.fromkeys(sentences_of(subsets)))
+    pairs = pairs_of(subsets)
+    sentences = list(dict.fromkeys(sentences_of(subsets)))
 
     def score(embed: EmbedFunction) -> float:
         try:
@@ -313,7 +325,8 @@ def cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
     Equal rows give exactly 1, so pairs of a sentence with itself tie.
     """
-    x, y = x.astype(np.float64), y.astype(np.float64)
+    x = x.astype(np.float64)
+    y = y.astype(np.float64)
     dot, x_squares, y_squares = (np.einsum("nd,nd->n", *pair) for pair in ((x, y), (x, x), (y, y)))
     squares = x_squares * y_squares
     return np.where(squares > 0, dot / np.sqrt(np.where(squares > 0, squares, 1.0)), 0.0)
@@ -321,7 +334,8 @@ def cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
     """Compute Pearson's r of two vectors of length n; None when either is constant or n < 2."""
-    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    x = np.asarray(x, dtype=np.float64)
+    y = np.asarray(y, dtype=np.float64)
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     return float(np.clip(_unit(x - x.mean()) @ _unit(y - y.mean()), -1.0, 1.0))

@@ -219,7 +219,8 @@ class OwnTables(FileSource):
         names of columns that may be left out.
         """
         super().__init__(files)
-        self.name, self._options = name, options
+        self.name = name
+        self._options = options
         self.ignore = tuple(ignore)
 
     def fingerprint(self, root: Path | None) -> str:

@@ -83,7 +83,8 @@ class TransferFiles(FileSource):
         """
         super().__init__(files.values(), _HOW)
         self.name, self.classes = name, classes.split()
-        self._splits, self._columns = tuple(files), columns
+        self._splits = tuple(files)
+        self._columns = columns
 
     def load(self, root: Path | None) -> dict[str, Labelled]:
         return {
@@ -134,7 +135,9 @@ class OwnClasses(OwnTables):
         parts = splits or {}
         options = (list(files), texts, label, dict(parts), no_label)
         super().__init__(name, list(files.values()), *options, ignore=ignore)
-        self._splits, self._columns, self._no_label = tuple(files), (label, *texts), no_label
+        self._splits = tuple(files)
+        self._columns = (label, *texts)
+        self._no_label = no_label
         self._parts = {split: TablePart.parse(part) for split, part in parts.items()}
 
     def load(self, root: Path | None) -> dict[str, Labelled]:
@@ -180,7 +183,9 @@ class OwnClasses(OwnTables):
         return samples
 
     def examine(self, root: Path | None) -> Findings:
-        accounts, samples, unlabelled = list[Account](), list[tuple[str, list[list[str]]]](), 0
+        accounts = list[Account]()
+        samples = list[tuple[str, list[list[str]]]]()
+        unlabelled = 0
         for split, path in zip(self._splits, self.paths(root), strict=True):
             part = self._parts.get(split)
             used = self._columns if part is None else (*self._columns, part.column)
@@ -198,7 +203,8 @@ class OwnClasses(OwnTables):
             label_remarks(label for label, _ in samples) + empty + text_remarks(texts, "texts")
         )
         distinct = {tuple(" ".join(words) for words in sides) for _, sides in samples}
-        equal, sample = len(samples) - len(distinct), TextSurvey.of(texts).sample
+        equal = len(samples) - len(distinct)
+        sample = TextSurvey.of(texts).sample
         return Findings(len(samples), remarks, equal_rows=equal, accounts=accounts, sample=sample)
 
     def content(self, root: Path | None) -> object:
@@ -272,7 +278,8 @@ class TransferSuite(Suite):
                 raise UserError(
                     f"the suite '{self.name}' has no {option} '{given}'; use one of {', '.join(known)}"
                 )
-        self._probe, self._mode = probe, MODES[mode]
+        self._probe = probe
+        self._mode = MODES[mode]
 
     def fingerprint(self, root: Path | None) -> str:
         return digest(super().fingerprint(root), self._probe, vars(self._mode))
@@ -387,10 +394,12 @@ def _tested(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -
         )
         fitted = probe.fit(x, labels, [Split(rows, np.arange(len(rows), len(labels)))], _grid(1))
         # SentEval refits on the same rows with the same seed, which gives the same classifier
-        dev, column = fitted.dev[0], best(fitted.dev[0])
+        dev = fitted.dev[0]
+        column = best(fitted.dev[0])
     else:
         inner = stratified(rows, labels, probe.folds)
-        dev, column = probe.fit(x, labels, inner, _grid(len(inner))).dev.mean(axis=0), 0
+        dev = probe.fit(x, labels, inner, _grid(len(inner))).dev.mean(axis=0)
+        column = 0
         fitted = probe.fit(x, labels, [probe.refit_split(rows)], np.array([[L2[best(dev)]]]))
     test, gold = splits["test"]
     predicted = fitted.predict(0, column, test)

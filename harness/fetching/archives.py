@@ -53,7 +53,8 @@ def unpack(archive: Path, target: Path) -> None:
     Raises UserError for a damaged archive, one that unpacks to far more than its size, a member
     outside the folder, a link or a device.
     """
-    files, size = set[str](), 0
+    files = set[str]()
+    size = 0
 
     def check(name: str, *, is_file: bool, is_folder: bool) -> None:
         flaws = {

@@ -132,7 +132,8 @@ class _Work:
 
         Raises UserError if other files are in the way.
         """
-        name, now = self.entry.name, state(self.root, self.entry)
+        name = self.entry.name
+        now = state(self.root, self.entry)
         if now.word in ("present", "unchecked"):
             how = "" if now.word == "present" else "; not fetched by the catalogue, left unchanged"
             self.say(f"{name}: already present{how}")
@@ -158,7 +159,8 @@ class _Work:
             RECIPES,
         )  # imports pillow, which only a download needs
 
-        entry, out = self.entry, self.staging / "out"
+        entry = self.entry
+        out = self.staging / "out"
         got = {
             origin.file: given.get(origin.file) or self._fetched(origin) for origin in entry.origins
         }
@@ -183,7 +185,8 @@ class _Work:
 
     def _finish(self) -> None:
         for output in self.entry.outputs:
-            target, source = self.root / output.path, self.staging / "out" / output.path
+            target = self.root / output.path
+            source = self.staging / "out" / output.path
             if source.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 if output.kind == "folder":
@@ -196,7 +199,8 @@ class _Work:
 
     def _fetched(self, origin: Origin) -> list[Path]:
         """Download and check the files of an origin. Raises UserError."""
-        name, folder = self.entry.name, self.staging / "files"
+        name = self.entry.name
+        folder = self.staging / "files"
         if origin.output is not None:
             if not (self.root / origin.output).exists():  # of another entry
                 fetch(self.root, providers(origin.output)[0], self.say, self.watch, self.offline)

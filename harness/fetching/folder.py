@@ -146,7 +146,8 @@ def read_manifest(path: Path) -> dict[str, str]:
     """Return hashes by path. Raises UserError for a file that was changed later, and for a
     malformed line.
     """
-    sums, text = {}, path.read_text(encoding="utf-8", errors="replace")
+    sums = {}
+    text = path.read_text(encoding="utf-8", errors="replace")
     first, _, rest = text.partition("\n")
     stated = _DIGEST.fullmatch(first)  # manifests of an earlier version have no such comment
     if stated and stated[1] != text_hash(rest):
@@ -204,17 +205,16 @@ def difference(origin: Origin, path: Path, checksum: str | None) -> str | None:
 def check_output(entry: Entry, output: Output, path: Path) -> None:
     """Check the number of files or rows of an output. Raises UserError."""
     if output.kind == "folder":
-        actual, expected, what = (
-            sum(output.counts(item.name) for item in files_of(path)),
-            output.files,
-            "files",
-        )
+        actual = sum(output.counts(item.name) for item in files_of(path))
+        expected = output.files
+        what = "files"
         if actual == 0:
             raise UserError(
                 f"{entry.name}: {output.path} has no file {output.pattern}; check the input"
             )
     else:
-        expected, what = output.rows, "rows"
+        expected = output.rows
+        what = "rows"
         actual = count_rows(path) if expected is not None else 0
     if expected is not None and actual != expected:
         raise UserError(

@@ -75,7 +75,8 @@ class Match:
         """The images of all lines. Raises UserError if fewer than 99.5 % are matched without a
         guess.
         """
-        sure, lines = len(self.methods) - self.counts["guess"], len(self.methods)
+        sure = len(self.methods) - self.counts["guess"]
+        lines = len(self.methods)
         if sure < WHOLE * lines or None in self.images:
             raise UserError(
                 f"{name}: {sure:,} of {lines:,} captions match an image ({sure / lines:.1%}), fewer than {WHOLE:.1%}; "
@@ -116,7 +117,8 @@ class _Known:
         if len(self.ids) != len(self.lines):
             return None
         here = [line in self.images_of.get(text, ()) for line, text in enumerate(self.packed)]
-        placed, anywhere = sum(here), sum(text in self.images_of for text in self.packed)
+        placed = sum(here)
+        anywhere = sum(text in self.images_of for text in self.packed)
         if placed < max(WHOLE * anywhere, len(here) / 2):
             return None
         return Match(self.ids, ["exact" if exact else "order" for exact in here])
@@ -156,7 +158,8 @@ class _Known:
     def _left(self, matched: Mapping[int, int]) -> tuple[list[int], list[int]]:
         """Lines without an image, and images without a line."""
         taken = set(matched.values())
-        lines, images = range(len(self.lines)), range(len(self.ids))
+        lines = range(len(self.lines))
+        images = range(len(self.ids))
         return [line for line in lines if line not in matched], [
             image for image in images if image not in taken
         ]
@@ -213,7 +216,8 @@ def _dice(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
     """
     words = sorted({word for text in (*left, *right) for word in text.split()})
     vocabulary = {word: number for number, word in enumerate(words)}
-    first, second = _words(left, vocabulary), _words(right, vocabulary)
+    first = _words(left, vocabulary)
+    second = _words(right, vocabulary)
     common = (first @ second.T).toarray()
     total = first.sum(axis=1)[:, None] + second.sum(axis=1)[None, :]
     overlap: np.ndarray = 2 * common / np.maximum(total, 1)
@@ -322,7 +326,8 @@ def _images(archive: Path, name: str, rename: bool) -> Iterator[tuple[str, str, 
     with _json_in(archive, name) as known:
         for image in known["images"]:
             texts = [clean(sentence["raw"]) for sentence in image["sentences"]][:CAPTIONS]
-            split, file = str(image["split"]), str(image["filename"])
+            split = str(image["split"])
+            file = str(image["filename"])
             if len(texts) != CAPTIONS:
                 count = len(texts)
                 raise UserError(

@@ -171,7 +171,8 @@ def fetch_files(repository: HubRepository, files: Sequence[HubFile], progress: P
     path = Path()
     for file in files:
         counter = _counter(progress, before, total)
-        remote, kind = f"{repository.hub}/{file.name} at {repository.commit}", repository.kind
+        remote = f"{repository.hub}/{file.name} at {repository.commit}"
+        kind = repository.kind
         with plain_errors(repository.hub, kind, remote, INSTEAD[kind]):
             commit = repository.commit
             path = Path(

@@ -49,7 +49,8 @@ REFUSALS = {
 }
 #: seconds after which a word says that the hub has not answered a question, and after which it is
 #: asked no longer
-PATIENCE_S, ANSWER_S = 5.0, 30.0
+PATIENCE_S = 5.0
+ANSWER_S = 30.0
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -168,10 +169,8 @@ def _reason(error: Exception) -> str:
 
 
 #: text that gdown adds around the drive's own message
-_BEFORE, _AFTER = (
-    "Failed to retrieve file url: ",
-    " You may still be able to access the file from the browser",
-)
+_BEFORE = "Failed to retrieve file url: "
+_AFTER = " You may still be able to access the file from the browser"
 
 
 def fetch_from_drive(entry: Entry, origin: Origin, target: Path, progress: Progress) -> None:
@@ -232,7 +231,8 @@ def fetch_from_hub(
 
     if offline or constants.HF_HUB_OFFLINE:
         return _from_cache(origin, folder, what)
-    hub, revision = str(origin.hub), str(origin.revision)
+    hub = str(origin.hub)
+    revision = str(origin.revision)
     with _origin_errors(origin, what):
         path = Path(
             hf_hub_download(
@@ -278,7 +278,8 @@ def resolve(origin: Origin, what: str) -> list[Origin]:
     from huggingface_hub import HfApi
 
     with _origin_errors(origin, what):
-        api, hub = HfApi(), str(origin.hub)
+        api = HfApi()
+        hub = str(origin.hub)
         listed = answer(
             lambda: api.list_repo_files(hub, repo_type="dataset", revision=origin.revision)
         )

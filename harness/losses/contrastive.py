@@ -173,7 +173,8 @@ def supcon(
     mean outside the logarithm.
     """
     items = torch.arange(len(first), device=first.device) if labels is None else labels
-    vectors, classes = torch.cat([first, second]), torch.cat([items, items])
+    vectors = torch.cat([first, second])
+    classes = torch.cat([items, items])
     itself = _diagonal(vectors)
     logits = (cosine_matrix(vectors, vectors) / temperature).masked_fill(itself, -torch.inf)
     log_probabilities = functional.log_softmax(logits, dim=1).masked_fill(itself, 0)

@@ -210,7 +210,8 @@ class Method(nn.Module, Registered, ABC):
         """Why its state would not fit into a new method, whose state is `built`: parameters and
         buffers that differ.
         """
-        now, parameters = self.state_dict(), dict(self.named_parameters())
+        now = self.state_dict()
+        parameters = dict(self.named_parameters())
         whys = dict.fromkeys(
             now.keys() ^ built.keys(),
             "is not there all the time; register it in __init__ or prepare",
@@ -251,7 +252,8 @@ class Method(nn.Module, Registered, ABC):
     @classmethod
     def _checked_terms(cls, without: str) -> str:
         """Sort the names in `without`. Raises UserError for an unknown name, or if no term is left."""
-        names, known = sorted(set(without.split("+")) - {""}), (*cls.terms, *cls.parts)
+        names = sorted(set(without.split("+")) - {""})
+        known = (*cls.terms, *cls.parts)
         for name in names:
             if name not in known:
                 raise UserError(

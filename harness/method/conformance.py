@@ -52,8 +52,12 @@ if TYPE_CHECKING:
     from harness.encoders.student import Student
 
 #: seeds of the heads, and of the random numbers of a loss
-HEADS, LOSS = 1, 2
-ROWS, WIDTH, LENGTH, WORDS = 6, 8, 5, 32
+HEADS = 1
+LOSS = 2
+ROWS = 6
+WIDTH = 8
+LENGTH = 5
+WORDS = 32
 SCHEDULED = "scheduled value"
 
 
@@ -214,13 +218,15 @@ def check_method(method: type[Method]) -> list[str]:
     }
     origins = {what: metadata["origin"] for what, metadata in options.items()}
     origins |= {f"the decision on {name}": origin for name, (origin, _) in method.decisions.items()}
-    known, seen = (None, *get_args(ValueOrigin)), set[str]()
+    known = (None, *get_args(ValueOrigin))
+    seen = set[str]()
     in_readings = [
         f"@{reading}: {line}"
         for reading in method.readings
         for line in _checked(method, reading, seen)
     ]
-    declared, optional = {*method.terms}, {*method.optional_terms}
+    declared = {*method.terms}
+    optional = {*method.optional_terms}
     told: dict[str, Iterable[str]] = {
         "{} is missing": [
             name for name in ("__doc__", "name", "paper") if not getattr(method, name, "")
@@ -311,7 +317,8 @@ def random_batches(method: Method) -> list[Batch | MediaBatch]:
     features = {
         role: torch.randn(shapes[feature.of]) for role, feature in asked if feature.of != "model"
     }
-    tokens, labels = dict(TokenRows.listed(rows, 0)), torch.tensor([0, 0, 1, 2, 2, 2])
+    tokens = dict(TokenRows.listed(rows, 0))
+    labels = torch.tensor([0, 0, 1, 2, 2, 2])
     batches: dict[Stream, Batch | MediaBatch] = {
         "sentences": SentenceBatch(tokens, **more),
         "pairs": PairBatch(tokens, features, **more),
@@ -340,7 +347,8 @@ class Drawn:
     """
 
     def __init__(self, device: str = "cpu") -> None:
-        self.device, self.views = device, 1
+        self.device = device
+        self.views = 1
         self.vectors: list[Tensor] = []
 
     def __call__(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
@@ -424,10 +432,12 @@ def _gradients(method: type[Method], reading: str) -> Iterator[str]:
     """Check that each batch gives the encoder a gradient, and each parameter and term has one that
     is not zero.
     """
-    built, moving = build(method, method.configure(reading)), dict[str, bool]()
+    built = build(method, method.configure(reading))
+    moving = dict[str, bool]()
     parameters = {name: each for name, each in built.named_parameters() if each.requires_grad}
     for batch in random_batches(built):
-        encode, what = Drawn(), type(batch).__name__
+        encode = Drawn()
+        what = type(batch).__name__
         total, terms = loss_of(built, batch, encode)
         for name, term in terms.items():
             wanted = [*encode.vectors, *parameters.values()] if term.requires_grad else []
@@ -486,9 +496,11 @@ def _values_are_read(method: type[Method]) -> Iterator[str]:
     """Check that what is declared is read or there, in some reading and under some choice of the
     values.
     """
-    items, common = method.Hyperparameters.options().values(), Hyperparameters.options().values()
+    items = method.Hyperparameters.options().values()
+    common = Hyperparameters.options().values()
     declared = {("value", item.name) for item in items} - {("value", item.name) for item in common}
-    read, held = set[tuple[str, str]](), set[str]()
+    read = set[tuple[str, str]]()
+    held = set[str]()
     for values in _choices(method):
         with suppress(ValueError, UserError), torch.random.fork_rng(devices=[]):
             asked = _recording(values, read)
@@ -540,7 +552,8 @@ def _recording(values: Any, read: set[tuple[str, str]]) -> Any:
         read.add(("value", name))
         return object.__getattribute__(self, name)
 
-    kind, recording = type(values), copy.copy(values)
+    kind = type(values)
+    recording = copy.copy(values)
     object.__setattr__(
         recording, "__class__", type(kind.__name__, (kind,), {"__getattribute__": noted})
     )
@@ -564,7 +577,8 @@ def _is_restored(method: type[Method], reading: str) -> Iterator[str]:
 
 def _differ(built: Method, again: Method, batch: Batch | MediaBatch) -> bool:
     """Whether two methods have different losses on a batch, under the same seed."""
-    (first, _), (second, _) = loss_of(built, batch), loss_of(again, batch)
+    first, _ = loss_of(built, batch)
+    second, _ = loss_of(again, batch)
     return first is not None and second is not None and not torch.equal(first, second)
 
 

@@ -86,14 +86,17 @@ class Vocabulary:
             raise UserError(
                 "the encoder's tokenizer has no mask token, which masking needs; use another encoder"
             )
-        inputs, labels = [], []
+        inputs = []
+        labels = []
         for row in rows:
-            chance, what = random.random(len(row)), random.random(len(row))
+            chance = random.random(len(row))
+            what = random.random(len(row))
             hidden = [
                 at < share and token not in self.special
                 for at, token in zip(chance, row, strict=True)
             ]
-            other, new = random.integers(self.size, size=len(row)).tolist(), list(row)
+            other = random.integers(self.size, size=len(row)).tolist()
+            new = list(row)
             for place in (place for place, hides in enumerate(hidden) if hides):
                 new[place] = (
                     self.mask
@@ -352,7 +355,8 @@ def _converted(what: str, item: dataclasses.Field[Any], value: Any) -> OptionVal
         raise UserError(f"{what} must be of type {kind.__name__}, not '{value}'") from error
     if isinstance(converted, float) and not math.isfinite(converted):
         raise UserError(f"{what} must be a finite number, not '{value}'")
-    above, at_least = item.metadata["above"], item.metadata["at_least"]
+    above = item.metadata["above"]
+    at_least = item.metadata["at_least"]
     if above is not None and not float(converted) > above:
         raise UserError(f"{what} must be above {above:g}, not '{value}'")
     if at_least is not None and not float(converted) >= at_least:

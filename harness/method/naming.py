@@ -61,7 +61,8 @@ def name_of(variant: str, overrides: str = "") -> VariantName:
 
     Any other text is returned unchanged. A method that is not installed keeps its name.
     """
-    text, code = _name(variant), variant
+    text = _name(variant)
+    code = variant
     if overrides:
         values = (part.partition("=") for part in overrides.split(","))
         text += f" ({', '.join(_value(key, value) for key, _, value in values)})"

@@ -81,7 +81,8 @@ def used_by(results: Sequence[Result]) -> list[Used]:
     tasks.
     """
     frames = frames_of(results)
-    evaluations, scores = frames.evaluations, frames.scores.drop_duplicates(["evaluation", "task"])
+    evaluations = frames.evaluations
+    scores = frames.scores.drop_duplicates(["evaluation", "task"])
     tasks: dict[int, list[str]] = {}
     for evaluation, task in zip(scores["evaluation"], scores["task"], strict=True):
         tasks.setdefault(evaluation, []).append(task)
@@ -101,7 +102,8 @@ def bibtex(used: Sequence[Used], methods: Mapping[str, type[Method]] = MappingPr
     A method without a work is cited by the `citation` that it declares; if that is empty, the
     comment has its `paper`.
     """
-    citations, own = read_citations(), []
+    citations = read_citations()
+    own = []
     keys = dict.fromkeys([HARNESS])
     unknown = []
     for kind, name in used:

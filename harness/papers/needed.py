@@ -157,7 +157,8 @@ def wanted_runs(
     `in_readings`). Raises UserError for an unknown name, for a reading that no method of the
     entries has, and when nothing that was asked for has a stand-in in the profile.
     """
-    known, names = read_papers(), StandIns.of(profile)
+    known = read_papers()
+    names = StandIns.of(profile)
     wanted: dict[str, Runs] = {}
     for text in papers:
         wanted |= paper_runs(find_paper(known, text), names, seeds, read_as)
@@ -196,7 +197,8 @@ def entry_runs(
     )
     for run, count, asked in places:
         suites = tuple(name for name in asked if names.has_suite(name))
-        variant, setting = Variant.parse(run.variant), parse_setting(run.setting)
+        variant = Variant.parse(run.variant)
+        setting = parse_setting(run.setting)
         chosen = (0,) if run.setting == UNTRAINED else range(count) if seeds is None else seeds
         parts.append({RunSpec(variant, setting, run.encoder, seed): suites for seed in chosen})
     return merged(parts)
@@ -383,7 +385,8 @@ def released_runs(
     left out. Raises UserError for an unknown name, and when there are no weights for anything that
     was asked for.
     """
-    known, released = read_papers(), list(_released(profile))
+    known = read_papers()
+    released = list(_released(profile))
     check_released(profile, known)
     have = sorted({key.table for key, _ in released})
     suites = {

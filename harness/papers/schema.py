@@ -205,10 +205,8 @@ class PaperTable(PaperPart):
 
     @model_validator(mode="after")
     def _check_definitions(self) -> PaperTable:
-        columns, labels = (
-            {column.name for column in self.columns},
-            [definition.label for definition in self.definitions],
-        )
+        columns = {column.name for column in self.columns}
+        labels = [definition.label for definition in self.definitions]
         for each in self.definitions:
             if unknown := sorted(set(each.metrics) - columns):
                 raise ValueError(

@@ -15,9 +15,11 @@ def with_tried_encoders(plan: Plan) -> Plan:
 
     An encoder is tried as the runs read it; a missing one is not.
     """
-    refused, kept = dict(plan.refused), list[PlannedRun]()
+    refused = dict(plan.refused)
+    kept = list[PlannedRun]()
     remarks = list(plan.remarks)
-    answers, unusable = dict[TrialKey, TrialFindings | UserError](), dict[str, UserError]()
+    answers = dict[TrialKey, TrialFindings | UserError]()
+    unusable = dict[str, UserError]()
     for run in plan.runs:
         try:
             if lost := next(
@@ -42,7 +44,8 @@ def _check(run: PlannedRun, answers: dict[TrialKey, TrialFindings | UserError]) 
     """Look up or find what the trial of a run's encoder says. Raises UserError for one that cannot
     be used.
     """
-    resolved, source = run.resolved, run.experiment.encoder.source
+    resolved = run.resolved
+    source = run.experiment.encoder.source
     trains = resolved.trains
     key = TrialKey(
         source.path(),
@@ -82,7 +85,8 @@ def _check_views(run: PlannedRun) -> None:
     """
     from harness.method.conformance import text_views
 
-    resolved, spec = run.resolved, run.resolved.spec
+    resolved = run.resolved
+    spec = run.resolved.spec
     if text_views(resolved.method, resolved.hyperparameters) < 2:
         return
     raise UserError(

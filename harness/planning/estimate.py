@@ -59,7 +59,8 @@ UTILISATION = {"fp32": 0.53, "tf32": 0.21, "bf16": 0.11, "fp16": 0.11}
 HOST = 0.0022
 #: Bytes of a checkpoint per weight (the weight and AdamW's two moments), and a disk's bytes per
 #: second
-SAVED, DISK = 12, 1e9
+SAVED = 12
+DISK = 1e9
 #: seconds that finished runs took for training ('') and for each suite
 Times = Mapping[str, Sequence[float]]
 
@@ -111,7 +112,8 @@ class Card:
         """Seconds that a training takes, with its dev scores and checkpoints."""
         if not steps:
             return 0.0
-        shape, host = shape_of(run), HOST * shape_of(run).layers
+        shape = shape_of(run)
+        host = HOST * shape_of(run).layers
         precision = run.training.precision
         operations = 6 * shape.weights
         stepping = sum(
@@ -182,7 +184,8 @@ def training_steps(run: Resolved) -> list[Steps] | None:
             if known is None:
                 return None
             rows[name] = known
-    training, pairs = run.training, [name for name in rows if run.streams[name] == "pairs"]
+    training = run.training
+    pairs = [name for name in rows if run.streams[name] == "pairs"]
     texts = [name for name in rows if name not in pairs]
     sizes = [sum(rows[name] for name in names) for names in (texts, pairs)]
     mixing = mixed(sizes[0], sizes[1], training.batch_size, run.method.mixing(run.hyperparameters))
@@ -227,7 +230,8 @@ def _expected(run: PlannedRun, same: Mapping[tuple[str, str], Times], every: Tim
     A training of so many steps takes the time of as many of theirs. A mean would follow the few
     that shared their cores with others.
     """
-    spec, steps = run.resolved.spec, run.resolved.training.steps
+    spec = run.resolved.spec
+    steps = run.resolved.training.steps
     times = same.get((spec.variant.name, spec.encoder), every)
     parts = dict.fromkeys(run.todo, 1)
     if run.resolved.trains and not run.result:

@@ -90,7 +90,8 @@ class Experiment:
 
         These are the teacher of images, and that of captions if both have one name.
         """
-        image, caption = self.features.get("image"), self.features.get("caption")
+        image = self.features.get("image")
+        caption = self.features.get("caption")
         if image is None:
             return []
         both = caption is not None and image.asked.teacher == caption.asked.teacher
@@ -230,8 +231,10 @@ class Experiment:
         """Whether the mixing of the steps never reads the setting's text, as far as rows are
         counted.
         """
-        run, rows = self.resolved, self._used_rows
-        text, pairs = rows.get("sentences", 0) + rows.get("triplets", 0), rows.get("pairs", 0)
+        run = self.resolved
+        rows = self._used_rows
+        text = rows.get("sentences", 0) + rows.get("triplets", 0)
+        pairs = rows.get("pairs", 0)
         text_batches, paired_batches = batch_counts(text, pairs, run.training.batch_size)
         # with more text, no published rule pairs every step, and the method need not be imported
         if not (text and pairs) or text_batches >= 2 * paired_batches:
@@ -327,7 +330,8 @@ class Experiments:
     """The experiments of one profile under the same overrides, each resolved once."""
 
     def __init__(self, inventory: Inventory, overrides: Overrides) -> None:
-        self.inventory, self.overrides = inventory, overrides
+        self.inventory = inventory
+        self.overrides = overrides
         self._known: dict[RunSpec, Experiment] = {}
         self._unfinished: set[RunSpec] = set()
         self._code = cache(code_of)

@@ -390,7 +390,8 @@ class Inventory:
             Ingredient(plain.source.pixels, self.root) if plain.source.pixels is not None else None
         )
         seen = pixels is not None and not pixels.missing
-        images, captions = plain.source.stored, plain.source.stored_captions
+        images = plain.source.stored
+        captions = plain.source.stored_captions
         files: dict[tuple[FeatureKind, str], FeatureFile] = {
             ("image", name): file for name, file in images.items()
         }

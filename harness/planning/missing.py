@@ -49,7 +49,8 @@ def lacking(plan: Plan) -> list[Missing]:
 def fetch_command(plan: Plan) -> str:
     """The command that downloads a plan's missing inputs."""
     request = plan.request
-    given, methods = request.selection, [str(variant) for variant in request.methods]
+    given = request.selection
+    methods = [str(variant) for variant in request.methods]
     names = (
         "table",
         "figure",
@@ -148,7 +149,8 @@ def costly_suites(plan: Plan) -> Iterator[str]:
     """Name each suite that alone causes a quarter of a plan's download or more, with the option
     that leaves it out.
     """
-    request, root = plan.request, plan.inventory.root
+    request = plan.request
+    root = plan.inventory.root
     whole = fetch_list(lacking(plan), root, ask=False)
     for name in plan.without_data if request.strict and len(request.suites) > 1 else ():
         others = (
@@ -236,7 +238,9 @@ def _entry(entry: Entry, root: Path | None, ask: bool) -> Fetchable:
 
 
 def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetchable:
-    hub, revision, about = same[0].hub, same[0].revision, same[0].about
+    hub = same[0].hub
+    revision = same[0].revision
+    about = same[0].about
     readers = list(dict.fromkeys(model.reader for model in same))
     beside = [name for name in dict.fromkeys(model.beside for model in same) if name]
     files = partial(fetching.files_read, readers=readers, beside=beside)
@@ -250,7 +254,8 @@ def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetcha
 
 
 def _data_set(same: Sequence[MissingHubFile], ask: bool) -> Fetchable:
-    hub, revision = same[0].hub, same[0].revision
+    hub = same[0].hub
+    revision = same[0].revision
     patterns = list(dict.fromkeys(item.file for item in same))
     answer, size, bring = _of_hub(
         hub, "dataset", revision, partial(fetching.files_named, patterns=patterns), ask
@@ -312,7 +317,8 @@ def _task(task: MissingTask, ask: bool) -> Fetchable:
 
     licence = answer.licence if answer is not None and answer.licence else task.licence
     terms = str(licence) if restricts(licence) else ""
-    what, folder = f"the hub's {task.hub}", Path(constants.HF_HUB_CACHE)
+    what = f"the hub's {task.hub}"
+    folder = Path(constants.HF_HUB_CACHE)
     # `datasets` keeps a second copy, as Arrow files
     return Fetchable(task.task, what, size, 0, folder, terms, bring, copied=size or 0)
 

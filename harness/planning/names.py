@@ -73,9 +73,11 @@ def find_result(what: str, results: Path, profile: str | None = None) -> tuple[R
 
 def best_model(result: Result, store: Store) -> Path:
     """The folder of a trained run's best model. Raises UserError where it is missing or damaged."""
-    key, commands = result.spec.key, Commands(store.root)
+    key = result.spec.key
+    commands = Commands(store.root)
     # in its own folder of results, a run that is trained again counts as finished
-    again, best = commands.again(result, Path("AGAIN")), store.work(result.fingerprint) / BEST
+    again = commands.again(result, Path("AGAIN"))
+    best = store.work(result.fingerprint) / BEST
     if not (best / "config.json").is_file():
         raise UserError(
             f"the weights of {key} are not in {store.root / '.work'}; train the run again in another folder with "

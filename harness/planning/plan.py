@@ -189,7 +189,8 @@ class Plan:
         """The seeds that each variant will have where these are unequally many: by setting and
         encoder, then by variant, those of finished runs among them.
         """
-        runs, wanted = self.known.runs, {*self.request.wanted}
+        runs = self.known.runs
+        wanted = {*self.request.wanted}
         places: dict[str, dict[str, set[int]]] = {}
         for run in self.runs:
             spec = run.resolved.spec
@@ -321,17 +322,21 @@ def _planned(
     )
     todo = tuple(name for name in suites if result is None or not inventory.scored(result, name))
     state = "missing"
-    note, changed = "", tuple[str, ...]()
+    note = ""
+    changed = tuple[str, ...]()
     if redo:
         note = REDONE
     elif result is not None and not todo:
         state = "done"
     elif failure is not None:
-        state, note = "failed", RETRIED
+        state = "failed"
+        note = RETRIED
     elif result is not None:
-        state, note = "trained", UNSCORED
+        state = "trained"
+        note = UNSCORED
     elif has_training(store, experiment.fingerprint):
-        state, note = "trained", KEPT
+        state = "trained"
+        note = KEPT
     elif step := checkpoint_step(store, experiment.fingerprint):
         note = RESUMED.format(step)
     elif store.has_key(*key):

@@ -44,7 +44,8 @@ class Present:
 
     def __call__(self, frames: Frames) -> list[str]:
         """Judge each evaluation: PRESENT, UNKNOWN or what has changed since."""
-        runs, evaluations = frames.runs, frames.evaluations
+        runs = frames.runs
+        evaluations = frames.evaluations
         trainings = {
             n: self._training(frames, run)
             for n, run in enumerate(lines_of(runs.drop_duplicates(_GROUP)))
@@ -148,7 +149,8 @@ def changes(result: Result, experiment: Experiment) -> tuple[str, ...]:
     'data or code' stands for an unknown difference. If some data is missing, no data is compared,
     and the differences are empty if nothing else differs.
     """
-    now, then = experiment.identity, result.identity
+    now = experiment.identity
+    then = result.identity
     lines = [*_code(then, now)]
     if then and not experiment.missing:
         lines += _data(then, experiment)
@@ -161,7 +163,8 @@ def changes(result: Result, experiment: Experiment) -> tuple[str, ...]:
 
 
 def _code(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    before, after = then.get("code", {}), now.get("code", {})
+    before = then.get("code", {})
+    after = now.get("code", {})
     for name in sorted({*before, *after}):
         if before.get(name) != after.get(name):
             yield "method code" if name.startswith("method ") else f"code of the {name}"

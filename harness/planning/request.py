@@ -210,7 +210,8 @@ def _joined(parts: Sequence[str], known: Collection[str]) -> list[str]:
     """Names of tasks that were split at commas, joined where a known one has commas itself:
     MTEB(eng, v1):STS.
     """
-    joined, start = [], 0
+    joined = []
+    start = 0
     while start < len(parts):
         ends = range(len(parts), start, -1)
         end = next((end for end in ends if ", ".join(parts[start:end]) in known), start + 1)
@@ -220,7 +221,8 @@ def _joined(parts: Sequence[str], known: Collection[str]) -> list[str]:
 
 
 def _of_grid(request: Request, tuning: Tuning | None) -> Request:
-    selection, profile = request.selection, request.profile
+    selection = request.selection
+    profile = request.profile
     seeds = (
         tuple(range(profile.defaults.seeds)) if selection.seeds is None else _seeds(selection.seeds)
     )
@@ -292,7 +294,8 @@ def _of_papers(request: Request) -> Request:
     """The runs of tables and figures, each once. `--encoders` may give folders of encoders, but not
     choose them.
     """
-    selection, profile = request.selection, request.profile
+    selection = request.selection
+    profile = request.profile
     option = _other_runs(selection)
     encoders, given = _encoders(_listed(selection.encoders), Path(selection.results))
     chosen = {name: getattr(selection, name) for name in ("methods", "settings", "suites", "tasks")}
@@ -324,9 +327,11 @@ def _of_released(request: Request) -> Request:
     Suites default to all that are not opt-in; those of images only for weights with published
     heads. `--encoders` may give folders of weights, but not choose them.
     """
-    selection, profile = request.selection, request.profile
+    selection = request.selection
+    profile = request.profile
     encoders, given = _encoders(_listed(selection.encoders), Path(selection.results))
-    tables, papers = _listed(selection.table), _listed(selection.paper)
+    tables = _listed(selection.table)
+    papers = _listed(selection.paper)
     refused = ["methods", "settings", "seeds", "figure", "readings", "set"]
     refused += ["suites", "tasks"] if tables or papers else []
     refused += (
@@ -445,7 +450,8 @@ def _of_models(
             "two of the models have the same name; give each its own with --encoders NAME=FOLDER"
         )
     request = replace(request, given=given, selection=replace(request.selection, encoders=models))
-    suites, sources = listed_suites(request.selection, request.profile), dict(given)
+    suites = listed_suites(request.selection, request.profile)
+    sources = dict(given)
     wanted = dict[RunSpec, Sequence[str]]()
     for name, model in zip(encoders, models, strict=True):
         source = request.inventory.encoder(name).source
@@ -500,7 +506,8 @@ def _encoders(items: Sequence[str], results: Path) -> tuple[list[str], dict[str,
             given[encoders[-1]] = model
             continue
         if not equals and item.startswith((".", "/", "~")):
-            name, folder = expand(item).resolve().name, item
+            name = expand(item).resolve().name
+            folder = item
         hub, at, commit = name.partition("@")
         name = parse_encoder(hub)
         if folder:

@@ -157,7 +157,10 @@ class SeenRows:
         """Hashes of all texts, of captions, and of captions of unnamed images, sorted, (n,); and
         the images of each corpus that names them.
         """
-        texts, captions, unplaced, named = [], [], [], []
+        texts = []
+        captions = []
+        unplaced = []
+        named = []
         for corpus, rows in self._parts():
             hashes = _hashes(corpus) if rows is None else _hashes(corpus)[rows]
             texts.append(hashes)
@@ -178,7 +181,8 @@ class SeenRows:
             if self.rows is None:
                 yield corpus, None
             elif stream in self.rows:
-                count, rows = len(_hashes(corpus)), self.rows[stream] - start[stream]
+                count = len(_hashes(corpus))
+                rows = self.rows[stream] - start[stream]
                 inside = rows[(rows >= 0) & (rows < count)]
                 yield corpus, None if len(inside) == count else inside
                 start[stream] += count
@@ -203,7 +207,8 @@ def _hash(text: str) -> int:
 
 def _hashes(corpus: Ingredient[CorpusSource]) -> np.ndarray:
     """The hashes of a text corpus, (rows, texts per row) uint64."""
-    source, root = corpus.source, corpus.root
+    source = corpus.source
+    root = corpus.root
     return cached_hashes(corpus.fingerprint, lambda: corpus.current().texts(root)).reshape(
         -1, source.per_row
     )
@@ -213,7 +218,8 @@ def _named_images(
     source: CorpusSource, root: Path | None, rows: np.ndarray | None
 ) -> NamedImages | None:
     """The images of some rows of pairs, or of all; None for a corpus that names no images."""
-    ids, contents = source.image_ids(root), source.image_contents(root)
+    ids = source.image_ids(root)
+    contents = source.image_contents(root)
     if ids is None:
         return None
 
@@ -315,7 +321,8 @@ class SettingData:
         """Raises MissingData, and UserError for an unknown setting or an option whose rows depend
         on the seed.
         """
-        self.inventory, self.setting = inventory, setting
+        self.inventory = inventory
+        self.setting = setting
         options = check_setting(inventory.profile, self.setting)
         plain = [
             inventory.corpora[name]
@@ -400,7 +407,8 @@ def _of_images(
 
 
 def _suites(inventory: Inventory, asked: Sequence[str]) -> Mapping[str, Suite]:
-    known, tables = inventory.suites, inventory.profile.suites
+    known = inventory.suites
+    tables = inventory.profile.suites
     if not asked:
         kinds = (STSSuite, RetrievalSuite)
         return {
@@ -423,7 +431,8 @@ def _all_captions(corpus: Ingredient[CorpusSource]) -> tuple[np.ndarray, np.ndar
     """
     if corpus.source.stream != "pairs":
         return None
-    source, root = corpus.source.with_captions("all"), corpus.root
+    source = corpus.source.with_captions("all")
+    root = corpus.root
     if source.missing(root):
         return None
     loaded = source.load(root)

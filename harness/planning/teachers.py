@@ -68,9 +68,11 @@ def load_pairs(owner: FeatureOwner, of: FeatureKind = "image") -> Pairs:
     """Load a pair corpus, or the images or the captions of a task. Raises MissingData or UserError."""
     loaded: object
     if isinstance(owner, UsedCorpus):
-        name, loaded = f"corpus '{owner.name}'", owner.read.current().load(owner.read.root)
+        name = f"corpus '{owner.name}'"
+        loaded = owner.read.current().load(owner.read.root)
     else:
-        name, data = f"task '{owner.source.name}'", owner.current().load(owner.root)
+        name = f"task '{owner.source.name}'"
+        data = owner.current().load(owner.root)
         loaded = data.images if of == "image" else Pairs(data.texts)
     if not isinstance(loaded, Pairs):
         raise UserError(f"the {name} has no image-caption pairs, but teacher features need them")
@@ -147,12 +149,11 @@ class NamedTeacher:
         """
         stored = self.is_stored(owner)
         if isinstance(owner, UsedCorpus):
-            content, needs = (
-                owner.images if self._sees_images else owner.read.fingerprint,
-                self.needs(owner),
-            )
+            content = owner.images if self._sees_images else owner.read.fingerprint
+            needs = self.needs(owner)
         else:
-            content, needs = owner.fingerprint, [] if stored else self.needs(None)
+            content = owner.fingerprint
+            needs = [] if stored else self.needs(None)
         read = content, [need.fingerprint for need in needs]
         if stored:
             return digest("stored", self.of, self.name, *read, reading_code())
@@ -163,7 +164,8 @@ class NamedTeacher:
         """Whether its features are read from a file beside the corpus or the task."""
         if isinstance(owner, UsedCorpus):
             return (self.of, self.name) in owner.stored
-        task, root = owner.source, owner.root
+        task = owner.source
+        root = owner.root
         computes = (
             task.computes(self.name, root) if isinstance(task, HasImages) else not self.unable
         )
@@ -311,10 +313,8 @@ class ModelTeacher(NamedTeacher):
     def _compute(
         self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders
     ) -> ComputeRows:
-        teacher, precision = (
-            cache(lambda: self._opened(device, folders)),
-            self.model.source.precision,
-        )
+        teacher = cache(lambda: self._opened(device, folders))
+        precision = self.model.source.precision
 
         def computed(start: int, stop: int) -> np.ndarray:
             if self.of == "caption":

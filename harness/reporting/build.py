@@ -257,7 +257,8 @@ def _write_site(
         }.items():
             pages.put(f"figures/{stems[figure.key]}.{suffix}", content)
     missing = controls_to_run(contents)
-    box, more = trust(contents, missing), [*dict.fromkeys(to_run(contents, missing))]
+    box = trust(contents, missing)
+    more = [*dict.fromkeys(to_run(contents, missing))]
     for section in sections:
         section.write(pages)
     pages.write("overview.html", "overview.html", trust=box, to_run=more)

@@ -149,13 +149,12 @@ BLOCK = 1000
 def write_runs(results: Sequence[Result], stream: TextIO) -> None:
     """Write report.csv. Scores are those of whole tasks, in the metrics that tables show."""
     frames = frames_of(results)
-    runs, given = (
-        frames.runs,
-        [*zip(frames.texts("hyperparameters"), frames.texts("teachers"), strict=True)],
-    )
+    runs = frames.runs
+    given = [*zip(frames.texts("hyperparameters"), frames.texts("teachers"), strict=True)]
     options = sorted({name for texts in set(given) for name in _values(*texts)})
     names = [name_of(*run).text for run in zip(runs["variant"], runs["overrides"], strict=True)]
-    told, scores = runs.assign(name=names)[[*RUN_COLUMNS]], _shown_scores(frames)
+    told = runs.assign(name=names)[[*RUN_COLUMNS]]
+    scores = _shown_scores(frames)
     columns = scores["column"].drop_duplicates().tolist()
     scores = scores.sort_values("run", kind="stable")
     writer = csv.writer(stream, lineterminator="\n")
@@ -167,7 +166,8 @@ def write_runs(results: Sequence[Result], stream: TextIO) -> None:
             numbers.setdefault(run, {})[column] = value
         block = told[first : first + BLOCK].astype(object)
         for row, *fields in lines_of(block.where(block.notna(), None)):
-            some, mine = _values(*given[row]), numbers.get(row, {})
+            some = _values(*given[row])
+            mine = numbers.get(row, {})
             writer.writerow(
                 map(for_csv, (*fields, *map(some.get, options), *map(mine.get, columns)))
             )
@@ -176,7 +176,8 @@ def write_runs(results: Sequence[Result], stream: TextIO) -> None:
 @lru_cache(maxsize=4096)
 def _values(hyperparameters: str, teachers: str) -> CsvFields:
     """The options and the teachers of a run, by column."""
-    groups, used = json.loads(hyperparameters), json.loads(teachers)
+    groups = json.loads(hyperparameters)
+    used = json.loads(teachers)
     options = {
         f"{group}.{name}": value
         for group, values in groups.items()

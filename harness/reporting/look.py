@@ -34,7 +34,9 @@ COLOURS = 7
 DASHES = ((1, 0), (7, 3), (2, 3), (9, 3, 2, 3), (14, 4))
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
 LOOKS = COLOURS * len(DASHES)
-INK, SOFT, GROUND = "var(--ink)", "var(--soft)", "var(--ground)"
+INK = "var(--ink)"
+SOFT = "var(--soft)"
+GROUND = "var(--ground)"
 #: longest line of a name beside an axis, in characters
 LONGEST = 30
 #: of figures: colours, shapes and dashes of series, and the colours of lines and texts
@@ -52,11 +54,16 @@ _DIVERGING = (
     "#9fc8e5",
     "#74afd8",
 )
-PRINTED, BLACK, GRID = "#6b6b6b", "#222222", "#dddddd"
+PRINTED = "#6b6b6b"
+BLACK = "#222222"
+GRID = "#dddddd"
 #: of figures, in points of PDF: widths that fit a column and the page in the style of ACL, as in
 #: IEEE's; heights; text
-WIDTHS, PANEL_HEIGHT = {"column": 218, "page": 452}, 160
-TEXT, AXIS, LEGEND_MARK = 7.5, 40, 22
+WIDTHS = {"column": 218, "page": 452}
+PANEL_HEIGHT = 160
+TEXT = 7.5
+AXIS = 40
+LEGEND_MARK = 22
 #: digits of numbers in charts
 DIGITS = 6
 #: of PNG files: 300 dots an inch
@@ -117,7 +124,8 @@ _ON_PAPER = {
 }
 _STYLED = re.compile(r"var\(--([a-z0-9]+)\)")
 _ARIA = re.compile(r'\s+aria-[a-z]+="[^"]*"')
-_ID, _REFERENCE = re.compile(r'\bid="([^"]*)"'), re.compile(r'(\bid="|url\(#)([^")]*)')
+_ID = re.compile(r'\bid="([^"]*)"')
+_REFERENCE = re.compile(r'(\bid="|url\(#)([^")]*)')
 
 
 class Look(NamedTuple):
@@ -329,7 +337,8 @@ def hiding(entries: Sequence[LegendEntry]) -> tuple[list[ChartSpec], ChartSpec]:
 
 def tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[ChartSpec]:
     """The lines of a tooltip: field, heading, and the format of a number."""
-    kinds, keys = {2: "nominal", 3: "quantitative"}, ("field", "title", "format")
+    kinds = {2: "nominal", 3: "quantitative"}
+    keys = ("field", "title", "format")
     return [{**dict(zip(keys, line, strict=False)), "type": kinds[len(line)]} for line in fields]
 
 

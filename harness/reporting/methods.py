@@ -117,7 +117,8 @@ def methods_from_a_process() -> tuple[list[MethodFacts], list[str]]:
 
 
 def _send_methods(answer: Connection) -> None:
-    methods, problems = [], []
+    methods = []
+    problems = []
     for name in names("method"):
         try:
             methods.append(method_facts(name))

@@ -214,7 +214,8 @@ def notes_html(text: str, pages: Mapping[str, str]) -> Markup:
 
 def _linked(tokens: Sequence[Token], pages: Mapping[str, str]) -> list[Token]:
     """Remove the links that are neither external nor to a page."""
-    kept, open_links = [], []
+    kept = []
+    open_links = []
     for token in tokens:
         if token.type == "link_open":
             href = str(token.attrGet("href") or "")
@@ -243,7 +244,8 @@ def verbatim(text: str) -> Markup:
     return escape(visible(text))
 
 
-_FRAGMENT, _FRAGMENT_END = "showFragment(", ");\n"
+_FRAGMENT = "showFragment("
+_FRAGMENT_END = ");\n"
 
 
 def _fragments(folder: Path, page: str) -> dict[str, str]:
@@ -263,7 +265,8 @@ _FRAGMENT_FILE = re.compile(r'"file":"([^"]+\.js)"')
 
 NAME = "report.html"
 #: most bytes of pages, and of figures, in one file: mail servers refuse more than about 25 MB
-MOST_PAGES, MOST_FIGURES = 8_000_000, 8_000_000
+MOST_PAGES = 8_000_000
+MOST_FIGURES = 8_000_000
 _SCRIPTS = ("vega.js", "site.js", "charts.js")
 _STYLES = ("style.css", "charts.css")
 #: templates escape < and > in all texts, so that this finds whole tags only
@@ -310,7 +313,8 @@ def write_one_file(
     `menu` has a title, the name of its section and a path for each entry; pages not in the file
     have none.
     """
-    pages, figures = _pages(folder, names), _figures(folder)
+    pages = _pages(folder, names)
+    figures = _figures(folder)
     within = {
         path: "" if path == "index.html" else f"page-{anchor(path.removesuffix('.html'))}"
         for path in pages
@@ -352,7 +356,8 @@ def _pages(folder: Path, names: Iterable[str]) -> dict[str, str]:
     size = 0
     for name in names:
         text = (folder / name).read_text("utf-8")
-        start, end = '<main id="main">', "</main>"
+        start = '<main id="main">'
+        end = "</main>"
         content = text[text.index(start) + len(start) : text.rindex(end)]
         if pages and size + len(content) > MOST_PAGES:
             continue
@@ -387,7 +392,8 @@ def _moved(text: str, path: str, within: Mapping[str, str], figures: Mapping[str
     """
 
     def attribute(match: re.Match[str]) -> str:
-        name, value = match[1], match[2]
+        name = match[1]
+        value = match[2]
         if name == "id":
             return f' id="{_id(within[path], value)}"'
         parts = urlsplit(value)

@@ -21,7 +21,8 @@ def trust(contents: Contents, missing: Mapping[str, str]) -> Mapping[str, str]:
     """What weakens the numbers of a report, or holds for all of them, by subject; `missing` as
     `controls_to_run`.
     """
-    runs, rows = contents.frames.runs, [row for table in contents.tables for row in table.rows]
+    runs = contents.frames.runs
+    rows = [row for table in contents.tables for row in table.rows]
     counts = {row.label: len(row.seeds) for row in rows if row.is_trained}
     few = sum(count < FEWEST_SEEDS for count in counts.values())
     weak = {(caveat.mark, row.label) for row in rows for caveat in row.weakness().caveats}

@@ -125,7 +125,8 @@ class DeviceCheck:
         )
         yield _compared("a training stopped and resumed, against one that is not", whole, resumed)
         pairs = ToyPairs(size=8).load(None)
-        texts, images = list(pairs.texts), pairs.images
+        texts = list(pairs.texts)
+        images = pairs.images
         assert images is not None
         images = images[:8]
 
@@ -133,7 +134,8 @@ class DeviceCheck:
             teacher = open_teacher(kind, folder, device=device)
             return {"": teacher.captions(texts) if what == "captions" else teacher.images(images)}
 
-        clip, student = ("open-clip", clip_folder()), ("text", student_folder())
+        clip = ("open-clip", clip_folder())
+        student = ("text", student_folder())
         with float32_products("fp32", self.device):
             for kind, folder, what in (
                 (*clip, "captions"),
@@ -208,7 +210,8 @@ def _compared(
 ) -> Outcome:
     """Compare the named numbers of two computations; an error in either becomes the result."""
     try:
-        wanted, computed = expected(), compute()
+        wanted = expected()
+        computed = compute()
     except Exception as error:
         return Outcome(check, f"fails: {first_line(error)}", ok=False)
     far = 0.0

@@ -39,10 +39,12 @@ def evaluate(
         if trained.rows
         else None
     )
-    known, folder = dict[str, np.ndarray](), store.work(run.fingerprint)
+    known = dict[str, np.ndarray]()
+    folder = store.work(run.fingerprint)
     evaluations = []
     for name in run.todo:
-        suite, protocol = inventory.suites[name], inventory.protocol(name)
+        suite = inventory.suites[name]
+        protocol = inventory.protocol(name)
         evaluation = kept_evaluation(store, run.fingerprint, name, protocol)
         if evaluation is None:
             tell(Event("suite", suite=name))
@@ -76,7 +78,9 @@ def _embedder(
 
     Vectors in `known` are not computed again, but where the suite has millions of texts.
     """
-    student, heads, last = trained.student, trained.heads, -math.inf
+    student = trained.student
+    heads = trained.heads
+    last = -math.inf
 
     def report(task: str, done: int, total: int) -> None:
         tell(Event("evaluate", stage=Stage("tasks", suite.name, done, total, task)))
@@ -172,7 +176,8 @@ def dropout_views(
     """
     if isinstance(student, TeacherVectors):
         raise UserError("a teacher is frozen: it has no encodings under dropout")
-    device, was_training = student.device, student.training
+    device = student.device
+    was_training = student.training
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         rows = student.train().views(sentences, n)

@@ -98,7 +98,8 @@ def model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) -> st
         for table in summary_tables(seeds, metrics_of([result]))
         for score in _scores(result, table)
     ]
-    method, reading = method_named(result.spec.variant.name), result.spec.variant.reading
+    method = method_named(result.spec.variant.name)
+    reading = result.spec.variant.reading
     values = result.hyperparameters
     without = [term for term in str(values["method"].get("without", "")).split("+") if term]
     hyperparameters = [
@@ -161,7 +162,8 @@ def _scores(result: Result, table: SummaryTable) -> Iterator[CardScore]:
     (row,) = table.rows
     evaluation = result.latest(table.suite)
     for column in table.columns:
-        metric, cell = table.metric(column), row.cells.get(column)
+        metric = table.metric(column)
+        cell = row.cells.get(column)
         own = evaluation.scores.get(column.task, {}).get(column.metric) if evaluation else None
         seeds = cell.summary.n if cell else 0
         text = str(cell_text(cell, metric.digits, seeds))
@@ -324,8 +326,11 @@ def siblings(result: Result, store: Store) -> tuple[list[Result], list[str]]:
 
 def model_facts(run: FinishedRun, student: Student) -> ModelFacts:
     """The facts on the card that the result does not contain."""
-    profile, resolved, name = run.profile, run.resolved, run.result.spec.encoder
-    table, trains = profile.encoders.get(name), resolved.trains
+    profile = run.profile
+    resolved = run.resolved
+    name = run.result.spec.encoder
+    table = profile.encoders.get(name)
+    trains = resolved.trains
     corpora = {corpus: profile.corpora[corpus] for corpus in resolved.streams} if trains else {}
     teachers = {
         role: (use, profile.teachers.get(use.teacher)) for role, use in run.result.teachers.items()
@@ -358,7 +363,8 @@ def _licence(run: FinishedRun) -> str | None:
     """The licence stated by the model card in the encoder's folder; None if unknown."""
     from huggingface_hub import metadata_load
 
-    name, given = run.result.spec.encoder, run.given_encoder
+    name = run.result.spec.encoder
+    given = run.given_encoder
     try:
         folder = given or Inventory(run.profile, data_root(), {}).encoder(name).source.path()
         stated = (metadata_load(folder / "README.md") or {}).get("license")

@@ -29,7 +29,9 @@ class FinishedRun:
 
         Raises UserError if the profile is missing or a different one.
         """
-        self.result, self.store, self.given_encoder = result, store, encoder
+        self.result = result
+        self.store = store
+        self.given_encoder = encoder
         self._places = read_places(store.root, result.profile)
         self.profile = _profile(result, profile, self._places)
         if encoder is not None and self.resolved.trains:
@@ -64,7 +66,8 @@ class FinishedRun:
         """The folder of an encoder that was not trained. Raises UserError if its content has
         changed.
         """
-        key, name = self.result.spec.key, self.result.spec.encoder
+        key = self.result.spec.key
+        name = self.result.spec.encoder
         given = (
             {} if self.given_encoder is None else {name: str(expand(self.given_encoder).resolve())}
         )

@@ -98,7 +98,8 @@ def load_inputs(run: PlannedRun, inventory: Inventory, seat: Seat, folders: Fold
 
     `folders` has the models of its teachers. Raises MissingData or UserError.
     """
-    inputs, tests = training_inputs(run.experiment, seat.device, folders), {}
+    inputs = training_inputs(run.experiment, seat.device, folders)
+    tests = {}
     for name, teacher in run.experiment.test_features(
         [inventory.suites[suite] for suite in run.todo]
     ):
@@ -112,7 +113,9 @@ def load_inputs(run: PlannedRun, inventory: Inventory, seat: Seat, folders: Fold
 def training_inputs(experiment: Experiment, device: str, folders: Folders) -> Inputs:
     """The same without features of tests."""
     experiment.check_code()
-    run, source, on = experiment.resolved, experiment.encoder.current(), torch.device(device)
+    run = experiment.resolved
+    source = experiment.encoder.current()
+    on = torch.device(device)
     if experiment.dev is None:
         model = open_model(source.path(), run.pooling, trusted=source.trusted).to(on)
         if run.features:
@@ -120,7 +123,8 @@ def training_inputs(experiment: Experiment, device: str, folders: Folders) -> In
             return Inputs(TeacherVectors(model, teacher.embedder(device, folders)))
         heads = read_projections(source.path() / source.beside) if experiment.features else None
         return Inputs(model, heads=heads and (heads[0].to(on), heads[1].to(on)))
-    length, rates = run.training.max_length, run.dropout
+    length = run.training.max_length
+    rates = run.dropout
     student = Student.load(
         source.path(), run.pooling, own_head=False, max_length=length, rates=rates
     ).to(on)
@@ -134,7 +138,8 @@ def _models(experiment: Experiment, device: torch.device, folders: Folders) -> d
     loaded = {}
     for role, asked in experiment.features.items():
         if asked.asked.of == "model" and isinstance(asked.teacher, ModelTeacher):
-            read, name = asked.teacher.model, asked.teacher.name
+            read = asked.teacher.model
+            name = asked.teacher.name
             folder = read.current().folder(folders)
             model = Student.load(folder, read.source.pooling, what=f"folder of the model {name}")
             loaded[role] = model.eval().requires_grad_(False).to(device)

@@ -46,7 +46,9 @@ class RunLog(logging.Handler):
     ) -> None:
         """Below the folder `within` no link is followed."""
         super().__init__(logging.WARNING)
-        self.path, self.within, self.now = path, within, now
+        self.path = path
+        self.within = within
+        self.now = now
         self._pending: Stage | None = None
         self._trains = False
         self._warnings = 0
@@ -74,7 +76,8 @@ class RunLog(logging.Handler):
         """Write an event's lines; a preparation is held back until a different preparation or event
         follows.
         """
-        held, new = self._pending, event.stage if event.kind == "prepare" else None
+        held = self._pending
+        new = event.stage if event.kind == "prepare" else None
         if held and not (new and (new.what, new.subject) == (held.what, held.subject)):
             self._flush_pending()
         if new:
@@ -126,7 +129,8 @@ class RunLog(logging.Handler):
             yield f"suite {event.suite} took {event.seconds:.1f} s"
 
     def _flush_pending(self) -> None:
-        stage, self._pending = self._pending, None
+        stage = self._pending
+        self._pending = None
         if stage:
             self._line(stage_text(stage))
 

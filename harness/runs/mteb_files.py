@@ -73,7 +73,8 @@ def export_mteb(
             f"{result.spec.key} has no scores of the suite {_SUITE}; add them with `{more}`"
         )
     model = _model(result, named)
-    exported, left_out = dict[str, "TaskResult"](), list[str]()
+    exported = dict[str, "TaskResult"]()
+    left_out = list[str]()
     for task in evaluation.scores:
         if task.partition("[")[0] == AVERAGE:
             continue

@@ -69,7 +69,9 @@ def result_of(
 ) -> Result:
     """The record of a finished run: its scores, and what made them in which sessions."""
     last = sessions[-1]
-    resolved, record, profile = run.resolved, trained.record, inventory.profile
+    resolved = run.resolved
+    record = trained.record
+    profile = inventory.profile
     features = run.experiment.features
     return Result(
         backend=BACKEND_VERSION,

@@ -66,7 +66,8 @@ def train(
         line = f"{variant}: the encoder computes on padding too: {trainer.student.unpacked}"
         warnings = (*warnings, line)
     warnings = (*warnings, *unreturned_terms(trainer.method, trainer.batches, record))
-    batches, read = trainer.batches, trainer.batches.rows_read()
+    batches = trainer.batches
+    read = trainer.batches.rows_read()
     counts = {
         stream: order.count(batches.counts[stream]) for stream, order in batches.orders.items()
     }
@@ -117,12 +118,16 @@ def trainer_of(
     experiment: Experiment, inputs: Inputs, folder: Path, chunk: int | None = None
 ) -> Trainer:
     """The trainer of a run, with its heads initialised. Raises UserError."""
-    run, student, data = experiment.resolved, inputs.student, inputs.data
+    run = experiment.resolved
+    student = inputs.student
+    data = inputs.data
     assert isinstance(student, Student)
     assert data is not None
     assert inputs.dev is not None
     method = method_of(experiment, student, data, inputs.models)
-    setting, seed, dev = str(run.spec.setting), run.spec.seed, inputs.dev
+    setting = str(run.spec.setting)
+    seed = run.spec.seed
+    dev = inputs.dev
     return Trainer(
         student,
         method,
@@ -143,7 +148,8 @@ def method_of(
     models: Mapping[str, Student] = MappingProxyType({}),
 ) -> Method:
     """The method of a run with its heads and the student's patch embeddings. Raises UserError."""
-    run, patches = experiment.resolved, experiment.patches
+    run = experiment.resolved
+    patches = experiment.patches
     files = {stream: used.current().path() for stream, used in patches.items()}
     try:
         made = run.method, run.hyperparameters, student, data, run.spec.seed, files, models

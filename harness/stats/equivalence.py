@@ -79,7 +79,8 @@ def equivalence_test(test: TTest, margin: float, *, alpha: float = ALPHA) -> Equ
     alpha outside (0, 0.5).
     """
     _check(margin, alpha)
-    half, inside = quantile(test.df, 1 - alpha) * test.error, margin - abs(test.difference)
+    half = quantile(test.df, 1 - alpha) * test.error
+    inside = margin - abs(test.difference)
     if test.error == 0:
         p = 0.0 if inside > 1e-9 * margin else 1.0  # rounding of the means does not decide
     else:

@@ -73,9 +73,11 @@ def permutation_test(
     unequal numbers of paired values.
     """
     observed = summarise(a).mean - summarise(b).mean
-    values, n = np.asarray([*a, *b], dtype=np.float64), len(a)
+    values = np.asarray([*a, *b], dtype=np.float64)
+    n = len(a)
     ways = 2**n if paired else comb(len(values), n)
-    exact, generator = ways <= _EXACT, np.random.default_rng(seed)
+    exact = ways <= _EXACT
+    generator = np.random.default_rng(seed)
     if paired:
         signs = (
             np.arange(ways)[:, None] >> np.arange(n) & 1
@@ -183,7 +185,8 @@ def _splits(count: int, size: int) -> NDArray[np.int64]:
 
 def _ratios(a: np.ndarray, b: np.ndarray, scale: float) -> np.ndarray:
     """The violation ratio of each pair of rows of a `(R, n)` and b `(R, m)`, which are sorted."""
-    n, m = a.shape[1], b.shape[1]
+    n = a.shape[1]
+    m = b.shape[1]
     # both quantile functions are constant between the multiples of 1/n and 1/m, counted in units of
     # 1/(n m)
     ends = np.unique(np.concatenate([np.arange(1, n + 1) * m, np.arange(1, m + 1) * n]))
@@ -250,7 +253,8 @@ def _drawn(
     packed: Floats, counts: NDArray[np.int64], draws: int, generator: np.random.Generator
 ) -> Floats:
     """The mean ranks of each draw, (draws, V)."""
-    differences, step = [], max(1, _AT_A_TIME // packed.size)
+    differences = []
+    step = max(1, _AT_A_TIME // packed.size)
     there = np.arange(packed.shape[2]) < counts[..., None]
     for start in range(0, draws, step):
         uniform = generator.random((min(step, draws - start), *packed.shape), dtype=np.float32)

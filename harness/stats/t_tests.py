@@ -94,8 +94,10 @@ Design = Literal["independent", "paired", "one sample"]
 
 
 #: what sentences call the tests
-WELCH, POOLED = "Welch's t-test", "the pooled t-test"
-PAIRED, ONE_SAMPLE = "the paired t-test", "the one-sample t-test"
+WELCH = "Welch's t-test"
+POOLED = "the pooled t-test"
+PAIRED = "the paired t-test"
+ONE_SAMPLE = "the one-sample t-test"
 _NAMES: dict[Design, str] = {"independent": WELCH, "paired": PAIRED, "one sample": ONE_SAMPLE}
 
 
@@ -190,10 +192,12 @@ def _test_of_pairs(
         raise ValueError(f"{len(a)} and {len(b)} values cannot be paired")
     if len(a) < 2:
         return None
-    first, second = summarise(a), summarise(b)
+    first = summarise(a)
+    second = summarise(b)
     differences = summarise([x - y for x, y in zip(a, b, strict=True)])
     std = differences.std or 0.0
-    scale, df = noise(first.mean, second.mean), differences.n - 1
+    scale = noise(first.mean, second.mean)
+    df = differences.n - 1
     if std <= scale:
         return _without_spread(differences.mean, scale, df, level, design)
     return _tested(differences.mean, std / math.sqrt(differences.n), float(df), level, design)
@@ -235,7 +239,8 @@ def _tested(
     statistic = difference / error
     margin = quantile(df, 0.5 + level / 2) * error
     p = 2 * float(stdtr(df, -abs(statistic)))
-    low, high = difference - margin, difference + margin
+    low = difference - margin
+    high = difference + margin
     return TTest(difference, statistic, df, p, low, high, level, error, design, _NAMES[design])
 
 
@@ -312,7 +317,9 @@ def _noncentrality(statistic: float, df: int, quantile: float) -> float:
     def excess(noncentrality: float) -> float:
         return float(stats.nct.cdf(statistic, df, noncentrality)) - quantile
 
-    low, high, step = statistic, statistic, 1.0 + statistic / 2
+    low = statistic
+    high = statistic
+    step = 1.0 + statistic / 2
     while excess(low) < 0:
         low -= step
     while excess(high) > 0:

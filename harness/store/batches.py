@@ -25,7 +25,8 @@ def batches_of(result: Result) -> str:
     length = next((name for name in ("steps", "epochs") if training.get(name)), "")
     if not length or "batch_size" not in training:
         return ""
-    corpora, code = result.identity.get("corpora"), result.identity.get("code")
+    corpora = result.identity.get("corpora")
+    code = result.identity.get("code")
     read = [corpora or method.get("captions", "setting"), str(result.spec.setting), result.backend]
     steps = [training["batch_size"], length, training[length]]
     if isinstance(corpora, list) and len(corpora) == 1:  # nothing is mixed

@@ -61,7 +61,8 @@ NamedArrays = Mapping[ArrayName, Array]
 
 
 #: size in bytes up to which the arrays of an evaluation are read, and unpacked
-MOST_PACKED, MOST_BYTES = 10**8, 5 * 10**8
+MOST_PACKED = 10**8
+MOST_BYTES = 5 * 10**8
 _BAD_ARRAYS = (
     EOFError,
     MemoryError,
@@ -269,7 +270,8 @@ class Store:
 
     def save_log(self, result: Result, text: str) -> None:
         """Write a result's log, before the result is written; an earlier log is continued."""
-        path, there = self.path(result).with_suffix(".log"), ""
+        path = self.path(result).with_suffix(".log")
+        there = ""
         with suppress(UserError):  # it is replaced
             there = self.log(result)
         write_text(path, text if text.startswith(there) else there + text, self.root)
@@ -340,7 +342,8 @@ class Store:
         return self.folder(profile, spec) / f"seed-{spec.seed}-{fingerprint[:16]}.json"
 
     def _loaded(self, paths: Iterable[Path]) -> tuple[list[Result], list[str]]:
-        usable, problems = dict[Path, Result](), list[str]()
+        usable = dict[Path, Result]()
+        problems = list[str]()
         for path in paths:
             try:
                 usable[path] = self.read(path)

@@ -172,10 +172,8 @@ def kept_evaluation(
     """The evaluation that an earlier process kept; None if there is none. A damaged one is put
     aside.
     """
-    path, again = (
-        _evaluation_file(store, fingerprint, suite, protocol),
-        "the suite is evaluated again",
-    )
+    path = _evaluation_file(store, fingerprint, suite, protocol)
+    again = "the suite is evaluated again"
     noted = read_note_on(path, {"arrays": path.with_suffix(".npz")}, again, store.root)
     try:
         return None if noted is None else Evaluation.model_validate(noted["scores"])

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 #: judgements of an evaluation: a plan would use the same code, data and values of run and suite
 #: now; or unknown
-PRESENT, UNKNOWN = "present", ""
+PRESENT = "present"
+UNKNOWN = ""
 
 #: what is counted of a training: columns of the frame, which has each of them up to the weights that
 #: are scored too, as `scored_NAME`
@@ -217,7 +218,8 @@ class Frames(Sequence[Result]):
     @cached_property
     def earlier(self) -> list[bool]:
         """Whether an earlier backend trained each run; a run without training has no backend."""
-        values, backends = self.texts("hyperparameters"), self.table["backend"].to_pylist()
+        values = self.texts("hyperparameters")
+        backends = self.table["backend"].to_pylist()
         trained = {text for text in set(values) if json.loads(text).get("training")}
         return [
             text in trained and made < BACKEND_VERSION

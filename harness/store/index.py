@@ -53,7 +53,8 @@ _UNSETTLED: Final = (0, -1, -1)
 _BATCH: Final = 500
 
 #: a text that many rows share, and one of its own
-_SHARED, _OWN = pa.dictionary(pa.int32(), pa.string()), pa.string()
+_SHARED = pa.dictionary(pa.int32(), pa.string())
+_OWN = pa.string()
 #: `part` is '' in the scores of whole tasks
 _SCORES = pa.list_(
     pa.struct({**dict.fromkeys(("task", "part", "metric"), _SHARED), "value": pa.float64()})
@@ -109,7 +110,8 @@ def refreshed(root: Path, paths: Sequence[str], read: ReadResult) -> pa.Table:
     settled = time.time_ns() - _SETTLED_NS
     fresh: dict[str, tuple[int, ...]] = {}
     for path in paths:
-        row, status = rows.get(path), _status(f"{root}/{path}")
+        row = rows.get(path)
+        status = _status(f"{root}/{path}")
         if row is None or problems[row] or statuses[row] != status:
             fresh[path] = status if max(status[1:]) < settled else _UNSETTLED
     if not fresh and len(paths) == len(rows):

@@ -112,7 +112,8 @@ def follow(
         yield from _until_started(log, store, wait)
         log = find_log(store, log.fingerprint)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be half written
-    before, shown = _changed(failed_log(store, log.fingerprint)), b""
+    before = _changed(failed_log(store, log.fingerprint))
+    shown = b""
     over = False
     while not over:
         over = (

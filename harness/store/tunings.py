@@ -203,7 +203,8 @@ def save_tuning(store: Store, tuning: Tuning) -> None:
 
 def read_tunings(store: Store) -> tuple[list[Tuning], list[str]]:
     """The tunings of a store, and one line for each file that cannot be used."""
-    tunings, problems = list[Tuning](), list[str]()
+    tunings = list[Tuning]()
+    problems = list[str]()
     for path in sorted((store.root / "tunings").glob("[!.]*.json")):
         try:
             tunings.append(Tuning.model_validate(note_in(read_within(store.root, path))))
@@ -263,7 +264,8 @@ def _drawn(base: str, space: Space, trials: int, first: Iterable[Sequence[str]] 
     """Different configurations as variants: those of the values `first`, then others as they are
     drawn.
     """
-    variant, numbers = Variant.parse(base), generator(tune=f"{base}:{_typed(space)}")
+    variant = Variant.parse(base)
+    numbers = generator(tune=f"{base}:{_typed(space)}")
     variants: dict[str, None] = {}
     for chosen in chain(first, _choices(space, numbers)):
         options = {**dict(variant.options), **dict(zip(space, chosen, strict=True))}

@@ -52,7 +52,8 @@ class ToyCorpus(Generated, CorpusSource):
     rows: ClassVar[int] = 4096
 
     def __init__(self, seed: int = 0, size: int | None = None) -> None:
-        self.seed, self.size = seed, self.rows if size is None else size
+        self.seed = seed
+        self.size = self.rows if size is None else size
 
     def fingerprint(self, root: Path | None) -> str:
         return cached_hash([type(self).__name__, vars(self)], self.row_hash)
@@ -94,17 +95,16 @@ class ToyPairs(ToyCorpus):
             raise UserError(
                 f"repeats = {repeats:g} of the toy pairs must be a fraction from 0 to 1"
             )
-        self.split, self.repeats = split, repeats
+        self.split = split
+        self.repeats = repeats
 
     def row_hash(self) -> str:
         pairs = self.load(None)
         return digest(pairs.texts, hashlib.sha256(np.asarray(pairs.images).tobytes()).hexdigest())
 
     def load(self, root: Path | None) -> Pairs:
-        scenes, rng = (
-            self.scenes(),
-            generator(world="toy", part="pairs", split=self.split, seed=self.seed),
-        )
+        scenes = self.scenes()
+        rng = generator(world="toy", part="pairs", split=self.split, seed=self.seed)
         return Pairs(describe(scenes, rng), render(scenes, rng))
 
     def scenes(self) -> np.ndarray:
@@ -151,9 +151,11 @@ class ToyTriplets(ToyCorpus):
 
 
 #: samples per second, and samples of a tone
-RATE, SAMPLES = 8000, 4000
+RATE = 8000
+SAMPLES = 4000
 #: a tone of half a second has 48 windows
-FRAMES, BINS = 48, 32
+FRAMES = 48
+BINS = 32
 #: weights of the first four harmonics, one row per shape
 _TIMBRES = np.array(
     [[1, 0, 0, 0], [1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 1], [1, 1, 1, 1], [0, 1, 0, 1]],

@@ -41,7 +41,8 @@ class ToySimilarity(Generated):
     """A similarity task of the toy world."""
 
     def __init__(self, name: str, sizes: dict[str, int]) -> None:
-        self.name, self.sizes = name, sizes
+        self.name = name
+        self.sizes = sizes
 
     def fingerprint(self, root: Path | None) -> str:
         return cached_hash(["similarity", self.name, self.sizes], lambda: digest(self.load(root)))
@@ -101,7 +102,9 @@ class ToyTask(Generated):
     settings: Mapping[str, Any] = {}
 
     def __init__(self, kind: str, generate: Callable[[], dict[str, Any]]) -> None:
-        self.name, self.type, self._generate = f"ToyMTEB-{kind}", kind, generate
+        self.name = f"ToyMTEB-{kind}"
+        self.type = kind
+        self._generate = generate
 
     def fingerprint(self, root: Path | None) -> str:
         return digest(self.load(root))

@@ -203,8 +203,10 @@ def _drawn(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     middles = _CENTRES[value["place"]] + rng.integers(-_JITTER, _JITTER + 1, size=(count, 2))
     phases = rng.integers(0, 4, size=(count, 2))
     axis = np.arange(SIDE)
-    u, x = (2 * axis - SIDE + 1 - middles[:, :1])[:, None, :], (axis + phases[:, :1])[:, None, :]
-    v, y = (2 * axis - SIDE + 1 - middles[:, 1:])[:, :, None], (axis + phases[:, 1:])[:, :, None]
+    u = (2 * axis - SIDE + 1 - middles[:, :1])[:, None, :]
+    x = (axis + phases[:, :1])[:, None, :]
+    v = (2 * axis - SIDE + 1 - middles[:, 1:])[:, :, None]
+    y = (axis + phases[:, 1:])[:, :, None]
     radii = rng.integers(*_RADII, size=(count, 1, 1), endpoint=True)
     inside, dark = np.zeros((2, count, SIDE, SIDE), dtype=bool)
     for number, shape in enumerate(_SHAPES):

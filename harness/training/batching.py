@@ -117,7 +117,8 @@ def batch_counts(rows: int, pairs: int, batch_size: int) -> tuple[int, int]:
     """The batches of text and of pairs in an epoch. Raises UserError for more of pairs, where there
     is text.
     """
-    text, paired = -(-rows // batch_size), -(-pairs // batch_size)
+    text = -(-rows // batch_size)
+    paired = -(-pairs // batch_size)
     if text and paired > text:
         raise UserError(
             f"the setting has {paired} paired and {text} text batches; the papers' mixing rules need at least as many "

@@ -40,7 +40,8 @@ from harness.method import Method
 from harness.store.folder import BEST, CHECKPOINT, RECORD_FILE, checkpoints_in
 from harness.training.record import TrainingRecord
 
-_HEADS, _STEP = "heads.safetensors", "STEP"
+_HEADS = "heads.safetensors"
+_STEP = "STEP"
 _KEPT = 2
 _AGAIN = "the run is trained again"
 
@@ -51,7 +52,9 @@ class TrainingFolder:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.best, self.previous = path, path / BEST, path / "previous-best"
+        self.path = path
+        self.best = path / BEST
+        self.previous = path / "previous-best"
 
     @property
     def has_ended(self) -> bool:

@@ -114,7 +114,9 @@ class LossWindow:
         bad = next((step for step, _, value in values if not math.isfinite(value)), None)
         terms = {name: value for step, name, value in values if step == bad}
         self.first_bad = None if bad is None else (bad, terms)
-        self._sums, self._counts, self._values = {}, {}, []
+        self._sums = {}
+        self._counts = {}
+        self._values = []
         return means
 
     @property

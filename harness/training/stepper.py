@@ -28,7 +28,8 @@ from harness.profiles import Training
 #: one of the two calls of an `Encode`
 Passes = Callable[[Mapping[str, Tensor], int], Tensor]
 #: decay rates of AdamW's moments
-BETA1, BETA2 = 0.9, 0.999
+BETA1 = 0.9
+BETA2 = 0.999
 
 
 class Stepper:
@@ -48,7 +49,9 @@ class Stepper:
         device: torch.device,
         own: OwnSteps | None,
     ) -> None:
-        self.training, self.steps, self.own = training, steps, own
+        self.training = training
+        self.steps = steps
+        self.own = own
         decay = training.weight_decay if own is None else own.weight_decay
         moving = training.unreached == "momentum"
         self.optimizer = AdamW(
@@ -81,7 +84,8 @@ class Stepper:
         `steps`.
         """
         if self.own is None:
-            warmup, peak = self.training.warmup_steps, self.training.learning_rate
+            warmup = self.training.warmup_steps
+            peak = self.training.learning_rate
             if number < warmup:
                 return peak * number / warmup
             return peak * (self.steps - number) / max(1, self.steps - warmup)
@@ -140,7 +144,8 @@ class AdamW(torch.optim.Optimizer):
     def __init__(self, groups: Iterable[dict[str, Any]], *, epsilon: float, moving: bool) -> None:
         """`groups` have `params` and `weight_decay`; `lr` is set before each step."""
         super().__init__(groups, {"lr": 0.0, "weight_decay": 0.0})
-        self.epsilon, self.moving = epsilon, moving
+        self.epsilon = epsilon
+        self.moving = moving
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -257,8 +262,12 @@ class _TwoPasses(torch.autograd.Function):
         """Compute (B, views, ...) from parts of B rows together. `anchor` is a scalar that requires
         a gradient.
         """
-        ctx.encode, ctx.views, ctx.parts, ctx.states = encode, views, parts, []
-        device, vectors = next(iter(parts[0].values())).device, []
+        ctx.encode = encode
+        ctx.views = views
+        ctx.parts = parts
+        ctx.states = []
+        device = next(iter(parts[0].values())).device
+        vectors = []
         for part in parts:
             ctx.states.append(_random_states(device))
             vectors.append(encode(part, views))
@@ -271,7 +280,8 @@ class _TwoPasses(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None, None]:
         """Add the parameters' gradients, piece by piece; a backward pass runs within this one."""
-        (dtype, enabled), device = ctx.autocast, gradient.device
+        dtype, enabled = ctx.autocast
+        device = gradient.device
         with (
             torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
             torch.enable_grad(),

@@ -83,7 +83,9 @@ class Prefetcher:
     """
 
     def __init__(self, source: MediaInputs, steps: int, workers: int) -> None:
-        self.source, self.steps, self.workers = source, steps, workers
+        self.source = source
+        self.steps = steps
+        self.workers = workers
         #: seconds that steps have waited for their inputs
         self.waited = 0.0
         self._next = 0
@@ -97,7 +99,8 @@ class Prefetcher:
                 return self.source.inputs(step)
             if self._made is None or step != self._next:
                 self._made = _started(self._loader(step))
-            batches, self._next = next(self._made), step + 1
+            batches = next(self._made)
+            self._next = step + 1
         finally:
             self.waited += time.perf_counter() - clock
         if isinstance(batches, str):
@@ -231,15 +234,14 @@ class Batches:
         rule: MixingRule,
         change: ChangeRows | None = None,
     ) -> None:
-        self.student, self.data, self.training, self.seed, self.change = (
-            student,
-            data,
-            training,
-            seed,
-            change,
-        )
+        self.student = student
+        self.data = data
+        self.training = training
+        self.seed = seed
+        self.change = change
         rows = data.rows
-        text, pairs = rows.get("sentences", 0) + rows.get("triplets", 0), rows.get("pairs", 0)
+        text = rows.get("sentences", 0) + rows.get("triplets", 0)
+        pairs = rows.get("pairs", 0)
         self.mixing = mixed(text, pairs, training.batch_size, rule)
         self.steps = training.steps or training.epochs * self.mixing.epoch
         if training.warmup_steps >= self.steps:

@@ -80,8 +80,11 @@ class Trainer:
         `chunk` is the number of rows that are encoded at a time where a batch does not fit; None
         encodes it whole.
         """
-        self.student, self.method, self.training = student, method, training
-        self.seed, self.dev = seed, dev
+        self.student = student
+        self.method = method
+        self.training = training
+        self.seed = seed
+        self.dev = dev
         self.folder = TrainingFolder(folder)
         self._built = method.state_dict()
         self._layout = layout_of(student.model)
@@ -137,7 +140,8 @@ class Trainer:
         cuda = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda):
             first = self.first = self._resume()
-            started, before = time.perf_counter(), self.record.seconds
+            started = time.perf_counter()
+            before = self.record.seconds
             self._saved_at = time.monotonic()
             self.student.train()
             self.method.train()
@@ -197,7 +201,8 @@ class Trainer:
         self.method.now = self.method.scheduled(step / self.steps)
         for stream, batch in self.batches.of(step):
             seed_dropout(self._dropout_seed(step, stream), self.device)
-            every, self._vectors = self.training.eval_every, []
+            every = self.training.eval_every
+            self._vectors = []
             score = min(self.steps, step - step % every + every)
             kept = step + 1 == score if stream else self.batches.mixing.is_last(step, score)
             encode = replace(self.encode, seen=partial(self._observe, kept))

@@ -188,8 +188,10 @@ class Executor:
         Once `queue.stopping` is set, jobs in other processes are asked to stop
         (`harness.stopping`).
         """
-        self.queue, self.listen = queue, listen
-        start_at, asked_to_stop = 0.0, False
+        self.queue = queue
+        self.listen = listen
+        start_at = 0.0
+        asked_to_stop = False
         try:
             while queue:
                 if monotonic() >= start_at:
@@ -239,7 +241,8 @@ class Executor:
             death = self.death(
                 started
             )  # first: once a process is gone, its whole report is written
-            end, limit_s = started.report.read(self.listen), started.job.limit_s
+            end = started.report.read(self.listen)
+            limit_s = started.job.limit_s
             if isinstance(end, str):
                 self.close(started, started.job.fail(end))
             elif end is not None:
@@ -346,7 +349,8 @@ def _state(
 
 def submitted_jobs(plan: Plan, results: Iterable[Result]) -> list[Submission]:
     """The batch system's jobs for those runs of a plan that are not in `results`."""
-    notes, ended = submissions(plan.store), {result.fingerprint for result in results}
+    notes = submissions(plan.store)
+    ended = {result.fingerprint for result in results}
     names = (
         plan.store.work(run.fingerprint).name for run in plan.todo if run.fingerprint not in ended
     )

@@ -42,7 +42,8 @@ def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) 
     The paths of jobs are absolute, since plug-in code may change the working folder.
     """
     jobs: dict[str, Job] = {}
-    inventory, store = plan.inventory, Store(plan.store.root.absolute())
+    inventory = plan.inventory
+    store = Store(plan.store.root.absolute())
 
     def prepared(
         read: Experiment,
@@ -80,7 +81,8 @@ def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) 
 
 def _inputs(run: PlannedRun, inventory: Inventory, store: Store, prepare: Prepare) -> Iterator[str]:
     """Prepare what a run reads for its training, and for the suites that it is evaluated on."""
-    read, length = run.experiment, run.resolved.training.max_length
+    read = run.experiment
+    length = run.resolved.training.max_length
     for corpus in read.corpora:
         content = corpus.read.fingerprint
         if corpus.stream == "audio":

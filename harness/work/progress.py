@@ -26,13 +26,16 @@ from harness.work.tally import Tally, Work, result_text
 #: Failed runs that are shown; all of them are printed as they fail.
 FAILED_SHOWN = 3
 #: Most characters of the line of a finished run, and the least that its key has of them.
-LONGEST_LINE, NARROW_KEY = 100, 24
+LONGEST_LINE = 100
+NARROW_KEY = 24
 #: Columns of the bar of one run, and of its time.
-BAR, TIME = 16, 12
+BAR = 16
+TIME = 12
 
 #: Least seconds between two plain lines about one run, and seconds of silence after which its state
 #: is printed again.
-LINE_EVERY_S, SILENCE_S = 10.0, 25.0
+LINE_EVERY_S = 10.0
+SILENCE_S = 25.0
 #: Number of runs in progress above which plain lines sum up all of them.
 CROWD = 8
 #: Seconds between two checks for silent runs.
@@ -45,7 +48,8 @@ def view(tally: Tally, width: int, height: int) -> Group:
     """Draw a tally as it is now, in at most `width` columns and `height` lines: the longest-running
     run first.
     """
-    works, failed = tally.slowest(), tally.failed[-FAILED_SHOWN:]
+    works = tally.slowest()
+    failed = tally.failed[-FAILED_SHOWN:]
     # four lines are the whole, the counts, the log of the first, and the number of runs that do not
     # fit
     shown = works[: max(1, (height - 4 - len(failed)) // 2)]
@@ -82,7 +86,8 @@ def _runs(works: Sequence[Work], failed: Sequence[str], now: float, width: int) 
 
 
 def _whole(tally: Tally) -> Table:
-    left, bar = tally.left(), ProgressBar(max(1, tally.total), tally.completed)
+    left = tally.left()
+    bar = ProgressBar(max(1, tally.total), tally.completed)
     row = Table.grid(Column(), Column(ratio=1), Column(), padding=(0, 1), expand=True)
     over = "" if left is None else f"{duration(left)} left"
     row.add_row(f"{tally.ended} of {count_of(tally.total, 'run')}", bar, over, style="bold")
@@ -123,7 +128,8 @@ def logging_above() -> Iterator[None]:
 
 def _shortened(key: str, room: int) -> str:
     """A key in at most `room` columns, without its middle: its ends tell runs apart."""
-    text, tail = visible(key), (room - 1) // 2
+    text = visible(key)
+    tail = (room - 1) // 2
     return text if len(text) <= room else f"{text[: room - 1 - tail]}…{text[len(text) - tail :]}"
 
 

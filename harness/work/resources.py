@@ -23,12 +23,15 @@ from harness.store import Result, frames_of
 
 #: Memory of a process besides tensors, in MB: torch and its libraries; on the GPU, the CUDA
 #: context.
-PROCESS_MB, CONTEXT_MB = 1_500, 600
+PROCESS_MB = 1_500
+CONTEXT_MB = 600
 #: Memory in MB of a frozen teacher at work, and of an encoder that is only evaluated, besides its
 #: weights.
-TEACHER_MB, INFERENCE_MB = 6_000, 3_000
+TEACHER_MB = 6_000
+INFERENCE_MB = 3_000
 #: Safety factors on expected and on measured memory, for fragmentation and longer batches.
-MARGIN, MEASURED_MARGIN = 1.3, 1.25
+MARGIN = 1.3
+MEASURED_MARGIN = 1.25
 #: BERT-base, assumed for encoders without a configuration: layers, width, vocabulary.
 BASE = (12, 768, 30_522)
 #: Encoded texts per row of a training batch: two views of a sentence, or three texts of a triplet.
@@ -81,7 +84,8 @@ def expected(experiment: Experiment, chunk: int | None = None) -> Resources:
 
     Training keeps weights, gradients and two moments; a step keeps the activations of its batch.
     """
-    run, (weights, token) = experiment.resolved, _model_of(experiment)
+    run = experiment.resolved
+    weights, token = _model_of(experiment)
     if not run.trains:
         took = weights + INFERENCE_MB
     else:
@@ -99,7 +103,8 @@ def _model_of(experiment: Experiment) -> tuple[float, float]:
 
 
 def _likeness(experiment: Experiment, chunk: int | None) -> Likeness:
-    spec, training = experiment.resolved.spec, experiment.resolved.training
+    spec = experiment.resolved.spec
+    training = experiment.resolved.training
     named = spec.variant.name, str(spec.setting), spec.encoder
     if not experiment.resolved.trains:
         return *named, 0, 0, 0, ""
@@ -156,7 +161,8 @@ class Estimates:
         if shape not in self._expected:
             self._expected[shape] = expected(experiment, chunk)
         resources = self._expected[shape]
-        on_gpu, on_cpu = self._peaks.get((shape, "cuda")), self._peaks.get((shape, "cpu"))
+        on_gpu = self._peaks.get((shape, "cuda"))
+        on_cpu = self._peaks.get((shape, "cpu"))
         if on_gpu is not None:
             resources = replace(
                 resources, gpu_memory_mb=round(CONTEXT_MB + MEASURED_MARGIN * on_gpu)

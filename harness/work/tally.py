@@ -41,7 +41,9 @@ class Tally:
         self, planned: Mapping[str, str], store: Store, clock: Clock = time.monotonic
     ) -> None:
         """`planned` are the fingerprints of all runs to do, by their keys."""
-        self.planned, self.store, self.clock = planned, store, clock
+        self.planned = planned
+        self.store = store
+        self.clock = clock
         self.began = clock()
         self.running: dict[str, Work] = {}
         self.done = 0
@@ -85,7 +87,8 @@ class Tally:
                 self._started = self.clock()
         elif event.kind != "evaluated":
             work = self.running.setdefault(event.run, Work(event.run, self.clock()))
-            work.doing, work.training = self._doing(event), event.progress or work.training
+            work.doing = self._doing(event)
+            work.training = event.progress or work.training
 
     def _end(self, event: Event) -> None:
         work = self.running.pop(event.run, None)
@@ -108,10 +111,12 @@ class Tally:
         """How far a stage is, with its rate since its first report and the time left, where they
         are known.
         """
-        key, now = (run, stage.what, stage.subject), self.clock()
+        key = (run, stage.what, stage.subject)
+        now = self.clock()
         start, before, last = self._stages.get(key, (now, stage.done, stage.done))
         if stage.done < last:  # the same work on other rows
-            start, before = now, stage.done
+            start = now
+            before = stage.done
         self._stages[key] = start, before, stage.done
         parts = [stage_text(stage)]
         if now > start and stage.done > before:
@@ -160,7 +165,8 @@ class Tally:
         of them, with as many at a time as there have been since the first one started. Waits
         between runs count as fewer at a time.
         """
-        now, active = self.clock(), self.active
+        now = self.clock()
+        active = self.active
         finished = [seconds for times in self._seconds.values() for seconds in times]
         if not finished or self._started is None:
             return None
@@ -186,7 +192,8 @@ class Tally:
     def summary(self) -> str:
         """Runs by state, the time left and the slowest, in one line."""
         counts = f"{self.done} done, {len(self.failed)} failed, {len(self.active)} running, {self.waiting} waiting"
-        left, line = self.left(), f"[{self.ended}/{self.total}] {counts}"
+        left = self.left()
+        line = f"[{self.ended}/{self.total}] {counts}"
         line += "" if left is None else f", {duration(left)} left"
         for slowest in self.slowest()[:1]:
             line += f"; slowest {slowest.key}, {duration(self.clock() - slowest.since)}: {slowest.doing}"
@@ -210,7 +217,8 @@ def progress_text(progress: TrainingProgress) -> str:
 
 def result_text(result: Result) -> str:
     """The main score of a result, why tasks have none, and the total time."""
-    scores, reasons = [], []
+    scores = []
+    reasons = []
     for evaluation in result.current:
         for metric, value in _means(evaluation).items():
             scores.append(f"{evaluation.suite}: {metric} {value:.2f}")

@@ -40,7 +40,8 @@ class LBFGSProbe:
     """Classifiers at their optimum, in float64."""
 
     def __init__(self, folds: int, device: torch.device) -> None:
-        self.folds, self._device = folds, device
+        self.folds = folds
+        self._device = device
 
     def refit_split(self, rows: np.ndarray) -> Split:
         return Split(rows, rows[:0])
@@ -80,13 +81,15 @@ class _Regressions:
     """Regressions on one table of rows (n, w) float64 with diagonal second moments, (w,)."""
 
     def __init__(self, rows: Tensor, labels: Tensor, moments: Tensor) -> None:
-        self._rows, self._labels = rows, labels
+        self._rows = rows
+        self._labels = labels
         self._targets = torch.nn.functional.one_hot(labels).to(rows).T.contiguous()
         self._moments = moments.to(rows).clamp(min=0)
 
     def solve(self, splits: Sequence[Split], l2: np.ndarray) -> np.ndarray:
         """Compute optimal weights (F, m, C, w) for each split and each of its l2 weights (F, m)."""
-        classes, width = len(self._targets), self._rows.shape[1]
+        classes = len(self._targets)
+        width = self._rows.shape[1]
         shares = self._rows.new_zeros(len(splits), len(self._rows))
         for share, split in zip(shares, splits, strict=True):
             share[torch.from_numpy(split.train).to(share.device)] = 1 / len(split.train)
@@ -142,7 +145,8 @@ def minimise(
         going = state.gradients.norm(dim=1) > bounds[places]
         if not going.all():
             points[places[~going]] = state.points[~going]
-            places, state = places[going], state.rows(going)
+            places = places[going]
+            state = state.rows(going)
         if not len(places):
             return points, 0
         trial = state.points + state.lengths.unsqueeze(1) * state.directions

@@ -34,7 +34,9 @@ class SentEvalProbe:
     """The published algorithm in one of its modes."""
 
     def __init__(self, mode: Mode, device: torch.device) -> None:
-        self.folds, self._mode, self._device = mode.folds, mode, device
+        self.folds = mode.folds
+        self._mode = mode
+        self._device = device
 
     def refit_split(self, rows: np.ndarray) -> Split:
         """Hold out the first 5 % of a permutation, rounded down, to stop early; train on the others
@@ -90,8 +92,11 @@ class _Training:
         self, mode: Mode, features: Tensor, labels: Tensor, splits: Sequence[Split], l2: np.ndarray
     ) -> None:
         """`features` (n, d + 1) and `labels` (n,) are all rows on a device."""
-        device, width = features.device, features.shape[1]
-        self._mode, self._features, self._labels = mode, features, labels
+        device = features.device
+        width = features.shape[1]
+        self._mode = mode
+        self._features = features
+        self._labels = labels
         self._targets = torch.nn.functional.one_hot(labels).to(features.dtype)
         self._count, self._grid = l2.shape
         self._generator = np.random.RandomState(SEED)
@@ -138,7 +143,8 @@ class _Training:
 
     def _step(self, rows: Tensor) -> None:
         """Update all classifiers on their batches, (f, B)."""
-        (count, size), flat = rows.shape, rows.reshape(-1)
+        count, size = rows.shape
+        flat = rows.reshape(-1)
         x = torch.index_select(self._features, 0, flat, out=self._buffer[: len(flat)]).view(
             count, size, -1
         )
@@ -153,7 +159,8 @@ class _Training:
     def _judge(self) -> None:
         """Score the dev rows, keep better weights, count failures and drop finished splits."""
         places = self._places
-        correct, live = self._score(), self._live[places]
+        correct = self._score()
+        live = self._live[places]
         better = live & (correct > self._correct[places])
         failed = live & ~better
         self._correct[places] = torch.where(better, correct, self._correct[places])
@@ -165,7 +172,8 @@ class _Training:
         going = self._live[places].any(dim=1)
         if not going.all():
             self._places = places[going]
-            self._parameters, self._decay = self._parameters[going], self._decay[going]
+            self._parameters = self._parameters[going]
+            self._decay = self._decay[going]
             self._moments = {name: value[going] for name, value in self._moments.items()}
 
     def _score(self) -> Tensor:

@@ -28,7 +28,8 @@ MOST_SEEDS = 400
 #: Variants in one chart; more cannot be told apart.
 MOST_VARIANTS = 30
 #: points of a line, and lines of single seeds in a chart: a page stays small
-MOST_POINTS, MOST_SEED_LINES = 80, 60
+MOST_POINTS = 80
+MOST_SEED_LINES = 60
 HEIGHT = 210
 #: settings and encoders on one page; pages of runs have the curves of all
 MOST_PLACES = 24
@@ -70,7 +71,8 @@ def curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
     few = sum(len(runs[label]) for labels in places.values() for label in labels) <= MOST_SEEDS
     shown = []
     for place, labels in drawn.items():
-        charts, numbers = _charts(runs, read, labels), every if is_telling else _numbers(labels)
+        charts = _charts(runs, read, labels)
+        numbers = every if is_telling else _numbers(labels)
         legend = _legend(charts.values(), numbers)
         left_out = (
             ""
@@ -113,7 +115,8 @@ def _charts(runs: SeedRuns, read: ReadRun, labels: Sequence[Label]) -> dict[Char
 
 
 def _curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
-    dev, losses = result.dev, result.losses
+    dev = result.dev
+    losses = result.losses
     if dev.scores:
         yield ("", f"{dev.metric} on {dev.task}"), _points(dev.steps, dev.scores)
     for term, values in losses.terms.items():
@@ -202,7 +205,8 @@ def _plot(
         ]
     alone = any(len(some) == 1 for some in means.values())
     spec = _spec(y_label, rows, legend, alone=alone, several=bool(several))
-    title, unscripted = curve_title(term), "The values are in the result files."
+    title = curve_title(term)
+    unscripted = "The values are in the result files."
     return look.Plot(f"curve-{place}-{term or 'dev'}", title, spec, unscripted=unscripted)
 
 

@@ -44,7 +44,8 @@ _COLOUR = look.by_name("kind", _COLOURS, _COLOURS.values())
 
 def forest_plot(forest: Forest) -> look.Plot:
     """Draw a forest."""
-    metric, base = forest.table.metric(forest.column), forest.base
+    metric = forest.table.metric(forest.column)
+    base = forest.base
     shown = forest.gains[:MOST_ROWS]
     unit = metric.title + ("" if metric.larger_is_better else ", lower is better: sign turned")
     axis = [
@@ -86,7 +87,8 @@ def forest_plot(forest: Forest) -> look.Plot:
 
 
 def _gain_row(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
-    digits, summary = forest.table.metric(forest.column).digits, gain.cell.summary
+    digits = forest.table.metric(forest.column).digits
+    summary = gain.cell.summary
     interval = (
         interval_text(gain.low, gain.high, digits, signed) if gain.low < gain.high else "none"
     )
@@ -207,7 +209,8 @@ def heat_plots(table: SummaryTable) -> list[look.Plot]:
 
 
 def _heat_plot(table: SummaryTable, block: Block, columns: Sequence[Column]) -> look.Plot:
-    metric, place = table.metric(columns[0]), block.place
+    metric = table.metric(columns[0])
+    place = block.place
     rows = _best_first(block, columns, metric.larger_is_better)
     values = [
         value
@@ -275,7 +278,8 @@ def _heat_values(
         cell = row.cells.get(column)
         if cell is None:
             continue
-        metric, base = table.metric(column), main_baseline(block, column)
+        metric = table.metric(column)
+        base = main_baseline(block, column)
         middle = [
             row.cells[column].summary.mean
             for row in ([base] if base else block.rows)
@@ -328,7 +332,8 @@ def sweep_plots(table: SummaryTable, defaults: UnnamedOptions) -> list[look.Plot
 def _sweep_plot(
     table: SummaryTable, block: Block, column: Column, option: str, lines: SweptLines
 ) -> look.Plot:
-    metric, place = table.metric(column), block.place
+    metric = table.metric(column)
+    place = block.place
     shown = list(lines.items())[:MOST_LINES]
     legend = tuple(
         look.LegendEntry(
@@ -396,7 +401,8 @@ def _sweeps_of(
 
 def _sweep_rows(at: int, cells: Mapping[float, Cell], digits: int) -> Iterator[dict[str, object]]:
     for value, cell in cells.items():
-        interval, mean = mean_interval(cell.summary), cell.summary.mean
+        interval = mean_interval(cell.summary)
+        mean = cell.summary.mean
         yield {
             "v": at,
             "x": value,

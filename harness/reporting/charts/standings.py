@@ -13,9 +13,14 @@ from harness.reporting.seeds.standings import RankedRow, Standings
 
 #: heights of a row in pixels, of few rows and of many; offsets of the columns of differences and
 #: of ranks
-ROW, FEW_ROWS, LOW_ROW = 27, 12, 22
-DIFFERENCE, RANK = 116, 186
-METHOD, CONTROL, BOUND = "var(--c0)", look.SOFT, "var(--c1)"
+ROW = 27
+FEW_ROWS = 12
+LOW_ROW = 22
+DIFFERENCE = 116
+RANK = 186
+METHOD = "var(--c0)"
+CONTROL = look.SOFT
+BOUND = "var(--c1)"
 
 
 def standings_plot(question: Question, standings: Standings, key: str) -> look.Plot:

@@ -78,7 +78,8 @@ def _similarities(run: FigureRun, task: str, space: str) -> Histograms:
     whats = ("similarity_true", "similarity_other", "similarity_edges")
     true, other, edges = (run.arrays[ArrayName(task, what, space)] for what in whats)
     keep = np.flatnonzero(true + other)
-    low, high = int(keep[0]), int(keep[-1]) + 1
+    low = int(keep[0])
+    high = int(keep[-1]) + 1
     series = {
         f"{name}, n = {int(counts.sum()):,}": (
             100 * counts[low:high] / max(1, counts.sum()),
@@ -118,7 +119,8 @@ def scatter(data: FigureData) -> Drawing | str:
         gold, cosines = (run.arrays[ArrayName(task, what)] for what in ("gold", "cosine"))
         ranks = run.cell(Score(data.spec.suite, task, "spearman"))
         rank = ranks.by_seed.get(run.result.spec.seed) if ranks else None
-        x, y = look.axis("x", f"gold score, 0 to 5 (n = {len(gold):,})"), look.axis("y", "cosine")
+        x = look.axis("x", f"gold score, 0 to 5 (n = {len(gold):,})")
+        y = look.axis("y", "cosine")
         title = name if rank is None else f"{name}, Spearman {rank:.2f}"
         panels.append(
             {

@@ -68,7 +68,8 @@ class Material:
 
     def figure(self, paper: Paper, name: str) -> ReportFigure:
         """One figure of a paper. It is empty if there are no runs or its kind is broken."""
-        spec, data = paper.figures[name], self.data(paper, name)
+        spec = paper.figures[name]
+        data = self.data(paper, name)
         key, title = printed_name(paper, name, spec.title, self.profile)
         blank = ReportFigure(key, paper.name, self.profile, title, spec.note)
         try:
@@ -120,7 +121,8 @@ class Material:
 
     def _commands(self, figure: str, data: FigureData, suites: Sequence[str]) -> Iterator[str]:
         """The command for the missing runs. `suites` are evaluated in addition to the figure's own."""
-        spec, run = data.spec, self.contents.commands.run
+        spec = data.spec
+        run = self.contents.commands.run
         if not self.is_paper:
             suites = list(dict.fromkeys([*suites, spec.suite]))
             drawn_variants = {run.label.variant for run in data.runs}

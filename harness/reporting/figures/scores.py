@@ -292,7 +292,8 @@ def margin_sweep(data: FigureData) -> Drawing | str:
     )
     by_label: dict[Label, list[CurvePoint]] = {}
     for run in data.runs:
-        summary, x = run.summary(data.average), _value(run, option)
+        summary = run.summary(data.average)
+        x = _value(run, option)
         if summary is not None and x is not None:
             by_label.setdefault(_without(run.label, option), []).append(CurvePoint(x, run, summary))
     if not any(len(points) > 1 for points in by_label.values()):
@@ -363,7 +364,8 @@ def subset_gain(data: FigureData) -> Drawing | str:
 
 def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[PartColumn, Summary]:
     """Differences by subset and task; by task if no task has subsets."""
-    before, after = _cells(data, worse), _cells(data, better)
+    before = _cells(data, worse)
+    after = _cells(data, better)
     pairs = {at: cell.pairs(before[at]) for at, cell in after.items() if at in before}
     summaries = {at: summarise([*map(sub, *both)]) for at, both in pairs.items() if both[0]}
     return {at: gain for at, gain in summaries.items() if at[0]} or summaries
@@ -535,7 +537,8 @@ def _place_names(points: Sequence[dict[str, Any]]) -> None:
     stand apart.
     """
     xs, ys = ([point[axis] for point in points] for axis in "xy")
-    wide, gap = 0.4 * (max(xs) - min(xs)), NAME_GAP * (max(ys) - min(ys))
+    wide = 0.4 * (max(xs) - min(xs))
+    gap = NAME_GAP * (max(ys) - min(ys))
     placed: list[dict[str, Any]] = []
     for point in sorted(points, key=lambda point: point["y"]):
         below = [other["name_y"] + gap for other in placed if abs(other["x"] - point["x"]) <= wide]

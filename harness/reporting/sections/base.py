@@ -48,7 +48,8 @@ class ReportSection:
 
     def __init__(self, name: str, contents: Contents) -> None:
         """`name` is that of the entry point, the id on the overview and the stem of a page."""
-        self.name, self.contents = name, contents
+        self.name = name
+        self.contents = contents
 
     @cached_property
     def parts(self) -> Sequence[Part]:

@@ -66,7 +66,9 @@ def claims_grid(
     """Tabulate the claims whose two variants were both run, setting by setting; None if there are
     none.
     """
-    column, sections, weak = ABLATION_SCORE.column, [], list[Weakness]()
+    column = ABLATION_SCORE.column
+    sections = []
+    weak = list[Weakness]()
     for table in tables:
         if table.suite != ABLATION_SCORE.suite or column not in table.columns:
             continue
@@ -103,7 +105,8 @@ def claims_grid(
 
 
 def _line(test: ClaimTest, metric: Metric, published: PublishedNumbers) -> Line:
-    claim, worse = test.claim, test.worse
+    claim = test.claim
+    worse = test.worse
     apart = trained_apart(test.better.training, worse.training)
     where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})" + (
         f"; here {apart}" if apart else ""
@@ -148,7 +151,8 @@ def interactions_grid(interactions: Sequence[Interaction], contents: Contents) -
     the two differences was measured; None if none was.
     """
     column = ABLATION_SCORE.column
-    sections, commands = list[Section](), list[str]()
+    sections = list[Section]()
+    commands = list[str]()
     for table in contents.tables:
         profile = _profile_of_papers(table.profile)
         if profile is None or table.suite != ABLATION_SCORE.suite or column not in table.columns:
@@ -190,7 +194,8 @@ def _profile_of_papers(name: str) -> Profile | None:
 
 
 def _interaction_line(test: InteractionTest, metric: Metric, published: PublishedNumbers) -> Line:
-    claim, digits = test.interaction, metric.digits
+    claim = test.interaction
+    digits = metric.digits
     printed = printed_interaction(claim, published)
     stated = CellText(ABSENT if printed is None else signed(printed, digits))
     where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})"
@@ -215,7 +220,8 @@ def _interaction_line(test: InteractionTest, metric: Metric, published: Publishe
 
 
 def _measured(claim: ClaimTest, metric: Metric) -> tuple[CellText, CellText]:
-    conclusion, digits = claim.conclusion, metric.digits
+    conclusion = claim.conclusion
+    digits = metric.digits
     size = signed(conclusion.difference, digits)
     if conclusion.interval is None:
         return CellText(size), CellText.judged(ClaimVerdict.TOO_FEW)

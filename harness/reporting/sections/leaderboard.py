@@ -84,7 +84,8 @@ def cost_plot(forest: Forest, key: str, what: str, rows: Sequence[tuple[Gain, fl
 
 
 #: the suite whose leaderboards come first, and the profile whose come last
-FIRST_SUITE, TOY_PROFILE = "sts", "tiny"
+FIRST_SUITE = "sts"
+TOY_PROFILE = "tiny"
 #: longest reference, in characters, shown as a method's source if it names no authors and year
 LONGEST_SOURCE = 40
 #: rows of a leaderboard that can be compared with each other; its script says so of others
@@ -115,7 +116,8 @@ class Board:
     @cached_property
     def key(self) -> str:
         """Its id on the page."""
-        table, column = self.forest.table, self.forest.column
+        table = self.forest.table
+        column = self.forest.column
         return anchor(f"board-{table.profile}-{table.suite}-{column.metric}-{self.forest.place}")
 
     @property
@@ -145,7 +147,8 @@ class Board:
         by_method: dict[object, list[Gain]] = {}
         for gain in self.forest.gains:
             by_method.setdefault((gain.row.label.method, gain.row.data), []).append(gain)
-        digits, entries = self.forest.metric.digits, []
+        digits = self.forest.metric.digits
+        entries = []
         for number, same in enumerate(by_method.values()):
             first, *others = sorted(same, key=lambda gain: not gain.row.is_method)
             score = cell_text(first.cell, digits, len(first.row.seeds))
@@ -192,7 +195,8 @@ class Board:
     @cached_property
     def tasks(self) -> Sequence[Column]:
         """The columns of its metric, without the average."""
-        columns, metric = self.forest.table.columns, self.forest.column.metric
+        columns = self.forest.table.columns
+        metric = self.forest.column.metric
         return [column for column in columns if column.task != AVERAGE and column.metric == metric]
 
     @cached_property
@@ -200,7 +204,8 @@ class Board:
         """On how many tasks each method has a better mean than each other; none for fewer than two
         methods or tasks.
         """
-        rows, metric = [gain.row for gain in self.leaders], self.forest.metric
+        rows = [gain.row for gain in self.leaders]
+        metric = self.forest.metric
         if len(rows) < 2 or len(self.tasks) < 2:
             return {}
 
@@ -228,7 +233,8 @@ class Board:
     @cached_property
     def data(self) -> Mapping[str, object]:
         """What the page's script shows on request: gains over other baselines, and pairs of rows."""
-        forest, entries = self.forest, self.entries
+        forest = self.forest
+        entries = self.entries
         rows = [
             {
                 "name": entry.gain.name.text,
@@ -336,7 +342,8 @@ class LeaderboardSection(ReportSection):
         counts = Counter(contents.frames.texts("profile"))
 
         def order(forest: Forest) -> tuple[object, ...]:
-            profile, suite = forest.table.profile, forest.table.suite
+            profile = forest.table.profile
+            suite = forest.table.suite
             first = profile != PAPER_PROFILE, profile == TOY_PROFILE, -counts[profile], profile
             return (
                 *first,

@@ -135,7 +135,8 @@ def _grid(paper: Paper, name: str, finder: _Finder) -> Grid | None:
     if not finder.is_paper and not (full and len(answers) > 1):
         return None
     models = [f"{label.name} / {label.setting}" for label in answers]
-    columns, profile = list(answers.values()), finder.profile.name
+    columns = list(answers.values())
+    profile = finder.profile.name
     queries = next((answer.queries for answer in columns if answer), ())
     return Grid(
         *printed_name(paper, name, entry.title, profile),
@@ -196,10 +197,8 @@ class PapersSection(ReportSection):
 
     @cached_property
     def tables(self) -> Sequence[FilledTable]:
-        contents, given = (
-            self.contents,
-            (self.contents.papers, self.contents.frames, self.contents.commands),
-        )
+        contents = self.contents
+        given = (self.contents.papers, self.contents.frames, self.contents.commands)
         stand_ins = (tables_of(profile, *given) for profile in contents.stand_in_profiles)
         return [*contents.filled, *chain.from_iterable(stand_ins)]
 

@@ -84,7 +84,8 @@ class QuestionPage:
     @property
     def bibtex(self) -> str:
         """The works of the methods, the encoder, the corpora and the suite."""
-        block, table = self.question.forest.block, self.question.forest.table
+        block = self.question.forest.block
+        table = self.question.forest.table
         methods = [Used("methods", gain.row.label.method) for gain in self.question.methods]
         corpora = block.setting.partition("[")[0].split("+")
         return bibtex(
@@ -99,7 +100,8 @@ class QuestionPage:
     @cached_property
     def figure(self) -> ReportFigure:
         """The figure as files."""
-        question, plot = self.question, self.plot
+        question = self.question
+        plot = self.plot
         title = f"{question.title} {question.place}"
         picture = look.drawn(title, look.on_paper(plot))
         profile = question.forest.table.profile
@@ -123,7 +125,8 @@ class QuestionsSection(ReportSection):
         real texts, then the toy world.
         """
         contents = self.contents
-        parts, tuned = self._parts(), self._tuned()
+        parts = self._parts()
+        tuned = self._tuned()
         forests = first_forests(sorted(contents.forests, key=self._order))
         stems = slugs(f"{profile}-{place}" for profile, place in forests)
         pages = []

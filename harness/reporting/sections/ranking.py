@@ -61,7 +61,8 @@ class RankingSection(ReportSection):
 
 def ranking_rows(table: RankingTable) -> Iterator[CsvFields]:
     """Mean ranks, from best to worst, each with the next variant."""
-    profile, suite = table.source.profile, table.source.suite
+    profile = table.source.profile
+    suite = table.source.suite
     shared = {"table": "ranking", "profile": profile, "suite": suite, **table.column._asdict()}
     columns = table.rows, table.names, [*table.names[1:], None], table.ranks, table.flips
     for rows, name, after, (mean, low, high), flip in zip(*columns, strict=True):
@@ -231,11 +232,9 @@ LEGEND = (
     "the next variant in the same setting and encoder, ties half, averaged over these. Both have 95 % intervals by a "
     "bootstrap within each (Agarwal et al., NeurIPS 2021).",
 )
-SWAP, IQM, NEXT = (
-    "chance to swap with the next",
-    "interquartile mean",
-    "probability of improvement on the next",
-)
+SWAP = "chance to swap with the next"
+IQM = "interquartile mean"
+NEXT = "probability of improvement on the next"
 
 
 def ranking_grid(table: RankingTable) -> Grid:
@@ -262,12 +261,10 @@ def ranking_grid(table: RankingTable) -> Grid:
 
 
 def _line(table: RankingTable, at: int) -> Line:
-    rows, (mean, low, high), flip, digits = (
-        table.rows[at],
-        table.ranks[at],
-        table.flips[at],
-        table.metric.digits,
-    )
+    rows = table.rows[at]
+    mean, low, high = table.ranks[at]
+    flip = table.flips[at]
+    digits = table.metric.digits
     means = (CellText(fixed(row.cells[table.column].summary.mean, digits)) for row in rows)
     mine, *after = (
         [np.array(row.cells[table.column].values) for row in some]

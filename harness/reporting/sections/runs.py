@@ -107,11 +107,9 @@ class RunsSection(ReportSection):
         images in the method's space. Runs share such a file. Without the tests' data at hand, it
         has no texts. What are no such arrays is left out.
         """
-        contents, arrays, shown = (
-            self.contents,
-            self.contents.arrays(result),
-            list[Mapping[str, object]](),
-        )
+        contents = self.contents
+        arrays = self.contents.arrays(result)
+        shown = list[Mapping[str, object]]()
         for name in (name for name in arrays if (name.what, name.space) in _JUDGED):
             gold = _numbers(arrays.get(ArrayName(name.task, "gold")))
             values = _numbers(arrays[name])
@@ -157,7 +155,8 @@ def in_order(frames: Frames) -> pandas.DataFrame:
     `page` is the name of a run's page and `best` its best dev score as text; `suites` are those
     evaluated, and `seconds` and `told`, a number of warnings, are of training and tests.
     """
-    runs, tests = frames.runs, frames.evaluations
+    runs = frames.runs
+    tests = frames.evaluations
     suites: list[Any] = [[] for _ in runs.index]
     for run, suite in zip(tests["run"].tolist(), tests["suite"].tolist(), strict=True):
         suites[run].append(suite)
@@ -183,7 +182,8 @@ def _counts(warnings: pandas.Series) -> list[int]:
 
 
 def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
-    method, profile = result.spec.variant.name, result.profile
+    method = result.spec.variant.name
+    profile = result.profile
     return [
         ("Runs", "index.html"),
         (name_of(method).text, f"../methods/{pages.methods[method]}.html"),
@@ -298,10 +298,8 @@ def score_tables(result: Result) -> Iterator[dict[str, object]]:
     The heads and cells of rows are texts. `folded` tables are details.
     """
     for evaluation in result.current:
-        suite, title = (
-            evaluation.suite,
-            f"{evaluation.suite}, protocol {evaluation.protocol.version}",
-        )
+        suite = evaluation.suite
+        title = f"{evaluation.suite}, protocol {evaluation.protocol.version}"
         tasks: Rows = {(task,): scores for task, scores in evaluation.scores.items()}
         main, others = _columns(evaluation.protocol.metrics, tasks)
         if main:
@@ -392,7 +390,8 @@ def _teacher_text(profile: str, use: TeacherUse) -> str:
 
 
 def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str, object]:
-    best, spec = result.dev.best_score, result.spec
+    best = result.dev.best_score
+    spec = result.spec
     last = f"; {fixed(result.dev.scores[-1], 2)} at the last" if result.dev.scores else ""
     checkpoint = str(result.training.get("checkpoint", "best"))
     teachers = {role: _teacher_text(result.profile, use) for role, use in result.teachers.items()}
@@ -458,7 +457,8 @@ def _texts(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def _curve(chart: ChartKey, points: Points) -> dict[str, object]:
-    (term, label), numbers = chart, [(plain(x), plain(y)) for x, y in points]
+    term, label = chart
+    numbers = [(plain(x), plain(y)) for x, y in points]
     return {
         "id": anchor(f"curve-{term or 'dev'}"),
         "title": curve_title(term),
@@ -469,7 +469,8 @@ def _curve(chart: ChartKey, points: Points) -> dict[str, object]:
 
 def _shortened(log: str) -> str:
     """A log; in a long one, a single line replaces the middle."""
-    lines, half = log.splitlines(), LOG_LINES // 2
+    lines = log.splitlines()
+    half = LOG_LINES // 2
     omitted = len(lines) - 2 * half
     return "\n".join(
         lines if omitted <= 0 else [*lines[:half], f"({omitted} lines omitted)", *lines[-half:]]

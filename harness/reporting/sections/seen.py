@@ -86,7 +86,8 @@ def _csv(table: SeenTable) -> Iterator[CsvFields]:
     for row in table.rows:
         shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
         for part, task in table.cells_of(row):
-            scores, gains = table.scores(row, part, task), table.gains.get((row.label, part, task))
+            scores = table.scores(row, part, task)
+            gains = table.gains.get((row.label, part, task))
             if scores:
                 place = {
                     "suite": table.suite,
@@ -288,7 +289,8 @@ def _shared_seeds(row: Row, base: Row | None) -> tuple[Sequence[int], str]:
     common = sorted(set(row.seeds) & set(base.seeds))
     if not common:
         return (), f"no seed in common with {name}"
-    mine, theirs = _seen(row), _seen(base)
+    mine = _seen(row)
+    theirs = _seen(base)
     seeds = [at for at in common if abs(mine[at] - theirs[at]) <= SHARE * max(mine[at], theirs[at])]
     problem = (
         ""
@@ -357,7 +359,8 @@ def _gains(
     """The differences by seed between a row and the baseline, by part and task."""
     for (part, column), cell in row.parts.items():
         if column.metric == metric.name and (other := base.parts.get((part, column))):
-            mine, theirs = cell.by_seed, other.by_seed
+            mine = cell.by_seed
+            theirs = other.by_seed
             if both := [seed for seed in seeds if seed in mine and seed in theirs]:
                 test = paired_t_test([mine[seed] for seed in both], [theirs[seed] for seed in both])
                 gains = Cell.of({seed: mine[seed] - theirs[seed] for seed in both})
@@ -396,10 +399,12 @@ def _lines(table: SeenTable, task: str) -> Iterator[Line]:
 
 def _texts(table: SeenTable, row: Row, part: str, task: str) -> tuple[CellText, ...]:
     """Pairs, with their deviation if it differs between seeds, the score and the gain."""
-    pairs, gains = table.pairs(row, part, task), table.gains.get((row.label, part, task))
+    pairs = table.pairs(row, part, task)
+    gains = table.gains.get((row.label, part, task))
     if pairs is None:
         return (CellText(ABSENT),) * 3
-    digits, seeds = table.metric.digits, len(row.seeds)
+    digits = table.metric.digits
+    seeds = len(row.seeds)
     gain = cell_text(gains, digits, seeds)
     if gains:
         gain = CellText(signed(gains.summary.mean, digits), gain.spread, extra=gain.extra)
@@ -462,10 +467,8 @@ def _spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
                 }
             )
     seeds = look.n_of(summaries)
-    looks, title = (
-        look.by_series(entries),
-        f"gain over {name_of(BASELINE)}, {table.metric.title} ({seeds})",
-    )
+    looks = look.by_series(entries)
+    title = f"gain over {name_of(BASELINE)}, {table.metric.title} ({seeds})"
     y, height, params = look.named_axis([row.label.name.text for row in compared])
     offset = look.nominal(
         "series", sort=None, scale={"domain": [series.name for series in entries]}
@@ -476,9 +479,7 @@ def _spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
         look.layer("point", points, filled=True, size=30, opacity=1),
     ]
     encoding = {"y": y, "yOffset": offset, "color": looks["color"]}
-    zero, both = (
-        look.line_at({"x": {"datum": 0}}, color=look.BLACK),
-        {"encoding": encoding, "layer": layers},
-    )
+    zero = look.line_at({"x": {"datum": 0}}, color=look.BLACK)
+    both = {"encoding": encoding, "layer": layers}
     panel = {"params": params, "layer": [zero, {**look.rows_of(values), **both}]}
     return look.grid([{"height": max(height, 20 * len(compared)) + 50, **panel}])

@@ -256,10 +256,8 @@ def tuned_figures(report: TunedReport) -> list[ReportFigure]:
     places = [place for place in report.places if any(line.expected for line in place)]
     if not places:
         return []
-    key, title = (
-        f"budget-{report.tuning.key}",
-        f"Expected best dev score against trials, {report.title}",
-    )
+    key = f"budget-{report.tuning.key}"
+    title = f"Expected best dev score against trials, {report.title}"
     text = (
         "Expected best of n trials, drawn from all trials of a seed: mean over seeds, and bars of one standard "
         "deviation. Methods are compared fairly at equal numbers of trials only."
@@ -299,6 +297,7 @@ def _panel(place: Sequence[TunedLine], entries: Mapping[str, Look], profile: str
             values.append(spread(entries[line.name].name, trials, best, source))
     most = max(len(line.expected) for line in place)
     counts = {"values": list(range(1, most + 1, max(1, most // 10))), "format": "d", "grid": False}
-    x, y = axis("x", "trials", axis=counts), axis("y", f"best dev score, {place[0].dev}")
+    x = axis("x", "trials", axis=counts)
+    y = axis("y", f"best dev score, {place[0].dev}")
     layer = curves(values, x, y, by_series([*entries.values()]))
     return {"title": place[0].place, "layer": [layer]}

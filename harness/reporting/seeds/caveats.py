@@ -18,7 +18,10 @@ from harness.metrics import AVERAGE, NEVER_READ
 from harness.spec import UNTRAINED
 from harness.store import PRESENT, UNKNOWN, Frames
 
-COLLAPSED, SELECTED, UNREAD, GALLERY = "‡", "§", "¶", "‖"
+COLLAPSED = "‡"
+SELECTED = "§"
+UNREAD = "¶"
+GALLERY = "‖"
 #: marks that are about seeds
 OF_SEEDS = (COLLAPSED, UNREAD)
 _WORDS = {
@@ -29,7 +32,8 @@ _WORDS = {
 }
 #: a model has collapsed below these: mean squared distance of two sentences; that of positive pairs
 #: as a share of it
-SMALLEST_SPREAD, CLOSEST_POSITIVES = 0.02, 0.05
+SMALLEST_SPREAD = 0.02
+CLOSEST_POSITIVES = 0.05
 
 
 class Caveat(NamedTuple):
@@ -108,7 +112,9 @@ def collapsed_runs(frames: Frames, groups: Collection[str]) -> Mapping[str, Coll
     """The seeds of collapsed runs of some groups, as far as results have their alignment and
     uniformity.
     """
-    scores, evaluations, runs = frames.scores, frames.evaluations, frames.runs
+    scores = frames.scores
+    evaluations = frames.evaluations
+    runs = frames.runs
     lines = scores[scores["metric"].isin(["alignment", "uniformity"]) & (scores["task"] != AVERAGE)]
     lines = lines.join(evaluations[["run", "suite"]], on="evaluation")
     lines = lines.join(runs[["group", "seed", "setting"]], on="run")

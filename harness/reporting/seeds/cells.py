@@ -137,7 +137,8 @@ def correct_family(name: str, ps: Sequence[float], alpha: float = ALPHA) -> list
 
 #: the margin of "equal" without another one: this many points, or this share of the smaller
 #: deviation over seeds if larger
-EQUAL_POINTS, EQUAL_SHARE = 0.1, 0.1
+EQUAL_POINTS = 0.1
+EQUAL_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +197,8 @@ class Cell:
 
     def pairs(self, other: Cell) -> tuple[list[float], list[float]]:
         """Its values and those of another cell at their common seeds."""
-        mine, theirs = self.by_seed, other.by_seed
+        mine = self.by_seed
+        theirs = other.by_seed
         common = sorted(mine.keys() & theirs.keys())
         return [mine[seed] for seed in common], [theirs[seed] for seed in common]
 

@@ -40,7 +40,8 @@ class TrustCheck(NamedTuple):
 
 def checks_of(question: Question) -> Sequence[TrustCheck]:
     """The six checks of the leader beside the baseline, or without one the next method."""
-    leader, reference = question.leader, question.reference
+    leader = question.leader
+    reference = question.reference
     if leader is None:
         return ()
     return (
@@ -119,7 +120,8 @@ def _check_seen_pairs(question: Question, leader: Gain, reference: Gain | None) 
     if len(rows) < 2:
         return TrustCheck(Mark.OPEN, about, "not recorded for these runs", "seen")
     counts = [_count_seen(row) for row in rows]
-    most, least = max(counts), min(counts)
+    most = max(counts)
+    least = min(counts)
     if most == 0:
         return TrustCheck(Mark.YES, about, "none", "seen")
     if most - least > SAME_PAIRS * most:

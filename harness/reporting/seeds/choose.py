@@ -102,7 +102,8 @@ def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -
     """The rows of chosen evaluations, with the cells of all their `scores`, of whole tasks and of
     parts.
     """
-    numbers, groups = _by_row(kept, scores), kept["group"].unique()
+    numbers = _by_row(kept, scores)
+    groups = kept["group"].unique()
     weak_seeds = WeakSeeds(collapsed_runs(frames, groups), unread_runs(frames, groups))
     runs = frames.runs[["dev_task", "training", "pooling", "batches", "teachers"]]
     lines = kept[kept["row"].isin(numbers.keys())].join(runs, on="run")
@@ -152,7 +153,9 @@ def _by_row(kept: pandas.DataFrame, scores: Sequence[pandas.DataFrame]) -> Mappi
     ]  # in order of first appearance
     lines = lines.drop_duplicates(["cell", "seed"]).sort_values("cell", kind="stable")
     starts = np.flatnonzero(np.diff(lines["cell"], prepend=-1))
-    seeds, values, column_of = lines["seed"].tolist(), lines["value"].tolist(), cache(Column)
+    seeds = lines["seed"].tolist()
+    values = lines["value"].tolist()
+    column_of = cache(Column)
     shared = cache(
         lambda *seeds: seeds
     )  # one tuple for the many cells of equal seeds, to save memory
@@ -197,7 +200,8 @@ def _row(
     members_of = list(zip(seeds, groups, strict=True))
     collapsed = {seed for seed, group in members_of if seed in weak_seeds.collapsed.get(group, ())}
     unread = {seed for seed, group in members_of if seed in weak_seeds.unread.get(group, ())}
-    dev, tasks = {*dev_tasks}, {column.task for _, column in numbers}
+    dev = {*dev_tasks}
+    tasks = {column.task for _, column in numbers}
     free = unjudged(first.suite)
 
     @cache

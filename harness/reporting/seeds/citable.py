@@ -14,7 +14,8 @@ from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 
 def results_sentence(question: Question) -> str:
     """The result in one or two sentences, with seeds, intervals, the test and its correction."""
-    leader, reference = question.leader, question.reference
+    leader = question.leader
+    reference = question.reference
     if leader is None:
         return ""
     score = f"{question.score_text(leader.cell)} on the {question.score_name}"
@@ -39,7 +40,8 @@ def results_sentence(question: Question) -> str:
 
 def _compare(question: Question, leader: Gain, reference: Gain) -> str:
     """`1.46 points above SimCSE (95 % CI [1.15, 1.78], two-sided t-test, p < 0.0001 ...)`."""
-    cell, name = question.tested(leader, reference), title_of(reference.row.label.method)
+    cell = question.tested(leader, reference)
+    name = title_of(reference.row.label.method)
     if cell.test is None:
         return f"with too few seeds for a test against {name}"
     sign = 1 if question.forest.metric.larger_is_better else -1

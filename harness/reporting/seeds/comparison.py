@@ -209,7 +209,9 @@ class Comparison:
 
     def rows(self) -> Iterator[tuple[str, str, str, str]]:
         """Each test, the deciding one first: its name, value, interval and p-value."""
-        digits, permuted, equal = self.metric.digits, self.permutation, self.outcome.equality
+        digits = self.metric.digits
+        permuted = self.permutation
+        equal = self.outcome.equality
         independent = {"t-test (Welch)": self.welch, "t-test (pooled)": self.pooled}
         by_seed = {f"t-test, paired by {count_of(len(self.pairs[0]), 'seed')}": self.paired}
         tests = by_seed | independent if self.paired_by_design else independent | by_seed

@@ -126,9 +126,11 @@ class Conclusion:
         """
         if not self.cell.holds or not self.metric.judged:
             return None
-        better, other = self.a, self.b
+        better = self.a
+        other = self.b
         if self.verdict is Significance.WORSE:
-            better, other = self.b, self.a
+            better = self.b
+            other = self.a
         shared = [*controls_of(other)]
         strongest = rivals(better, self.rows, self.column, self.metric, shared)
         return strongest[0] if strongest and strongest[0].confounds else None
@@ -184,7 +186,9 @@ class Conclusion:
 
     def say(self, disagreement: str = "") -> str:
         """The sentence, with the other tests that disagree with the deciding one."""
-        a, b, test = self.a.name, self.b.name, self.test
+        a = self.a.name
+        b = self.b.name
+        test = self.test
         if self.has_few_seeds or test is None:
             return f"Too few seeds to compare {a} and {b} ({self._few_seeds})."
         digits = self.metric.digits
@@ -244,7 +248,8 @@ class Conclusion:
 
         It is computed at the levels that the two tests have to pass in their family.
         """
-        test, (first, second) = self.test, self.cells
+        test = self.test
+        first, second = self.cells
         if test is None:
             return None
         if test.design == "independent":

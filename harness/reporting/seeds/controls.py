@@ -100,7 +100,9 @@ class Rival(NamedTuple):
 
 def controls_of(row: Row) -> Iterator[Control]:
     """The controls of a row, whether they were run or not; an untrained encoder has none."""
-    label, variant, profile = row.label, row.label.parsed, _profile(row.label.profile)
+    label = row.label
+    variant = row.label.parsed
+    profile = _profile(row.label.profile)
     if not row.is_trained or variant is None:
         return
     for name in (*UNTRAINED_VARIANTS, "none[pooling=avg-first-last]"):
@@ -202,7 +204,8 @@ def rivals(
     """
     found = dict[tuple[Label, int | None], Rival]()
     for control in (*controls_of(row), *_otherwise_trained(row, rows)):
-        other, at = rows.get(control.label), (control.label, control.seed)
+        other = rows.get(control.label)
+        at = (control.label, control.seed)
         cell = other.cells.get(column) if other else None
         if (
             not other
@@ -230,7 +233,8 @@ def _otherwise_trained(row: Row, rows: Iterable[Label]) -> Iterator[Control]:
 
     A row that such a training explains is no better for what it reads besides.
     """
-    label, variant = row.label, row.label.parsed
+    label = row.label
+    variant = row.label.parsed
     texts = _text_alone(variant) if row.is_trained and variant else []
     if not texts:
         return
@@ -259,13 +263,12 @@ def _text_alone(variant: Variant) -> list[str]:
 
 def rival_text(rival: Rival, row: Row, metric: Metric) -> str:
     """`the text teacher alone (untrained, mean) scores 78.87, 1.67 above DALR (p < 0.0001)`."""
-    mean, test = rival.cell.summary.mean, rival.tested.test
+    mean = rival.cell.summary.mean
+    test = rival.tested.test
     size = fixed(abs(mean - rival.tested.summary.mean), metric.digits)
     side = "below" if mean < rival.tested.summary.mean else "above"
-    sure, apart = (
-        p_value(test.p) if test else "too few seeds to test",
-        trained_apart(row.training, rival.row.training),
-    )
+    sure = p_value(test.p) if test else "too few seeds to test"
+    apart = trained_apart(row.training, rival.row.training)
     sure += f", trained with {apart}" if apart else ""
     if short := short_of_budget(rival.row, row):
         sure += f", {short}"
@@ -279,10 +282,12 @@ def short_of_budget(control: Row, row: Row) -> str:
     A control is to be trained as far as the row, or further where its budget is larger: its weights
     are those of an earlier step than the same share of its budget.
     """
-    steps, row_steps = control.spent.budget.get("steps"), row.spent.budget.get("steps")
+    steps = control.spent.budget.get("steps")
+    row_steps = row.spent.budget.get("steps")
     if not steps or not row_steps:
         return ""
-    kept, row_kept = control.spent.compared("steps"), row.spent.compared("steps")
+    kept = control.spent.compared("steps")
+    row_kept = row.spent.compared("steps")
     if kept / steps >= row_kept / row_steps:
         return ""
     return (
@@ -367,15 +372,18 @@ def removed_terms(full: Row, other: Row) -> dict[str, float]:
     """The largest shares of the terms that another row lacks, if it differs in `without` and
     weights of 0 alone.
     """
-    mine, theirs = full.label.parsed, other.label.parsed
+    mine = full.label.parsed
+    theirs = other.label.parsed
     if not (mine and theirs) or (mine.name, mine.reading) != (theirs.name, theirs.reading):
         return {}
-    options, changed = dict(mine.options), dict({*theirs.options} - {*mine.options})
+    options = dict(mine.options)
+    changed = dict({*theirs.options} - {*mine.options})
     zeros = all(name == "without" or value == "0" for name, value in changed.items())
     whole = "without" not in options and options.keys() <= dict(theirs.options).keys()
     if not (whole and zeros) or full.label._replace(variant=other.label.variant) != other.label:
         return {}
-    gone, left = changed.get("without", "").split("+"), other.spent.shares
+    gone = changed.get("without", "").split("+")
+    left = other.spent.shares
     return {
         term: most
         for term, most in full.spent.shares.items()

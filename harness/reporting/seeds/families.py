@@ -23,7 +23,8 @@ from harness.papers.published import ABLATION_SCORE, Ablation, read_ablations
 from harness.reporting.seeds.cells import Cell, Label, Row, compared
 
 #: names of families without a baseline
-OF_METHODS, OF_CLAIMS = "variants against their methods", "pairs of the papers' claims"
+OF_METHODS = "variants against their methods"
+OF_CLAIMS = "pairs of the papers' claims"
 #: two rows, and the first one's cell tested against the second's
 PairTest = tuple[Row, Row, Cell]
 #: the labels of two rows -> the cell of the first, tested against the second

@@ -65,7 +65,8 @@ def untrained_texts(forest: Forest) -> Iterator[str]:
     The encoder is read at its best pooling. Yields nothing if the suite has several averages, or if
     smaller is better.
     """
-    block, column = forest.block, forest.column
+    block = forest.block
+    column = forest.column
     if forest.table.averages != [column] or not forest.metric.larger_is_better:
         return
     trained, untrained = (
@@ -79,7 +80,9 @@ def untrained_texts(forest: Forest) -> Iterator[str]:
 
 
 def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row]) -> str:
-    block, column, metric = forest.block, forest.column, forest.metric
+    block = forest.block
+    column = forest.column
+    metric = forest.metric
 
     def mean(row: Row) -> float:
         return row.cells[column].summary.mean
@@ -87,7 +90,8 @@ def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row]) -> s
     def scored(row: Row) -> str:
         return f"{summary_text(row.cells[column].summary, metric.digits)} ({row.label.name})"
 
-    behind, top = [row for row in trained if mean(row) < mean(untrained)], max(trained, key=mean)
+    behind = [row for row in trained if mean(row) < mean(untrained)]
+    top = max(trained, key=mean)
     pooling = (
         "" if has_trained_pooling(block, untrained) else ", at another pooling than the trained"
     )
@@ -317,7 +321,8 @@ def otherwise_trained(forest: Forest) -> Iterator[str]:
     others = [gain for gain in forest.gains if gain.row.is_trained]
     if not leaders or not others or others[0].size <= leaders[0].size:
         return
-    best, leader = others[0], leaders[0]
+    best = others[0]
+    leader = leaders[0]
     if not is_trained_otherwise(best.row):
         return
     apart = trained_apart(best.row.training, leader.row.training)

@@ -57,7 +57,8 @@ def compare_variants(
     preferred. `points` is the largest difference that counts as equal. Raises UserError when no
     runs match, with what there is, or when several do, with the option that tells them apart.
     """
-    frames, metrics = frames_of(results), metrics_of(results)
+    frames = frames_of(results)
+    metrics = metrics_of(results)
     score = find_score(metric, frames, metrics)
     declared = metrics.get(score.suite, {}).get(score.metric, Metric(score.metric))
     shared = {
@@ -69,7 +70,8 @@ def compare_variants(
     fields = {name: text for name, text in shared.items() if text}
     (a, first_group), (b, second_group) = map(of_group, (a, b))
     wanted = described(a, fields), described(b, fields)
-    kept, asked = _chosen(frames, score), (first_group, second_group)
+    kept = _chosen(frames, score)
+    asked = (first_group, second_group)
     sides = [_chosen(frames, score, group) if group else kept for group in asked]
     groups_of_each_side = [*map(groups_of, sides)]
     labels = _choose(groups_of_each_side, *wanted)
@@ -134,7 +136,9 @@ def _chosen(frames: Frames, score: Score, asked: str = "") -> pandas.DataFrame:
 
     `asked` begins a group's name or a fingerprint in it. Raises UserError if none fits.
     """
-    runs, evaluations, scores = frames.runs, frames.evaluations, frames.scores
+    runs = frames.runs
+    evaluations = frames.evaluations
+    scores = frames.scores
     wanted = evaluations["suite"] == score.suite
     if asked:
         begins = [runs[name].astype(str).str.startswith(asked) for name in ("group", "fingerprint")]
@@ -274,7 +278,8 @@ def _several(pairs: Sequence[tuple[Label, Label]]) -> str:
 
 
 #: characters of a group, and of a time, that are shown
-_DIGITS, _MINUTES = 8, 16
+_DIGITS = 8
+_MINUTES = 16
 
 
 def listed_groups(frames: Frames) -> list[tuple[str, ...]]:
@@ -320,7 +325,8 @@ def named_runs(results: Sequence[Result], text: str) -> list[Result]:
     """The runs of a key, or of a NAME#GROUP. Raises UserError if there are none, or several groups."""
     name, group = of_group(text)
     frames = frames_of(results)
-    rows, groups = list[int](), dict[tuple[str, str], str]()
+    rows = list[int]()
+    groups = dict[tuple[str, str], str]()
     columns = map(frames.texts, ("variant", "profile", "group", "fingerprint"))
     for row, (key, variant, profile, *ids) in enumerate(zip(frames.keys, *columns, strict=True)):
         place = key.rpartition("/")[0]

@@ -126,7 +126,8 @@ def _equal_training(question: Question, leader: Gain) -> Iterator[_Idea]:
     baseline = question.baseline
     if baseline is None or baseline is leader:
         return
-    training, base = leader.row.training, baseline.row.training
+    training = leader.row.training
+    base = baseline.row.training
     options = {
         name: training[name]
         for name in training
@@ -145,7 +146,8 @@ def _best_pooling(question: Question, leader: Gain) -> Iterator[_Idea]:
     """The baseline at the pooling at which the untrained encoder is ahead of the leader."""
     base = question.baseline
     for rival in question.rivals:
-        variant, pooled = base and base.row.label.parsed, rival.row.label.parsed
+        variant = base and base.row.label.parsed
+        pooled = rival.row.label.parsed
         if not (base and variant and pooled) or rival.row.is_trained or not rival.confounds:
             continue
         pooling = dict(pooled.options).get("pooling", "")

@@ -123,7 +123,8 @@ class Question:
     @property
     def score_name(self) -> str:
         """The column in words: `average of 7 STS tasks`."""
-        column, table = self.forest.column, self.forest.table
+        column = self.forest.column
+        table = self.forest.table
         suite = suite_title(table.suite)
         tasks = {
             other.task
@@ -256,7 +257,8 @@ class Question:
         if self.leader is None:
             yield "No method was trained here."
             return
-        name, size = title_of(self.leader.row.label.method), self._lead
+        name = title_of(self.leader.row.label.method)
+        size = self._lead
         match self.answer:
             case Answer.ALONE:
                 yield f"{name} alone: nothing to compare it with."
@@ -353,7 +355,8 @@ class Question:
 
     def _above(self, gain: Gain, other: Gain) -> str:
         """`1.46 (1.15 to 1.78) above SimCSE`, and what no test shows."""
-        cell, name = self.tested(gain, other), self.short_name(other.row)
+        cell = self.tested(gain, other)
+        name = self.short_name(other.row)
         if cell.test is None:
             size = fixed(abs(gain.size - other.size), self.digits)
             return f"{size} above {name} (too few seeds to test)"
@@ -430,7 +433,8 @@ class Question:
         Values without which a method cannot be run are left out, a tuned variant says so, and of
         many values only their number is named.
         """
-        label, variant = row.label, row.label.parsed
+        label = row.label
+        variant = row.label.parsed
         name = label.name
         if label.variant in self.tuned:
             return VariantName(f"{title_of(label.method)}, tuned", name.code)

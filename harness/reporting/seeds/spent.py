@@ -68,7 +68,8 @@ class Spent(NamedTuple):
         """
         texts = {}
         for name, spent in self.budget.items():
-            scored, whole = _amount(self.compared(name)), _amount(spent)
+            scored = _amount(self.compared(name))
+            whole = _amount(spent)
             texts[BUDGET[name]] = whole if scored == whole else f"{scored} of {whole}"
         middle, low, high = (f"{of(self.minutes or [nan]):.2g}" for of in (median, min, max))
         return {**texts, MINUTES: middle if low == high else f"{middle} ({low} to {high})"}

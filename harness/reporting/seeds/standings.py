@@ -14,7 +14,8 @@ from harness.reporting.seeds.question import Question, medium_of
 from harness.stats import Interval, mean_interval
 
 #: rows of a figure, and the controls among them at least; the leaderboard has the others
-MOST_ROWS, FEWEST_CONTROLS = 18, 6
+MOST_ROWS = 18
+FEWEST_CONTROLS = 6
 
 
 class RankedRow(NamedTuple):
@@ -103,7 +104,8 @@ def _standing(
     question: Question, row: Row, name: VariantName, rank: str, *, is_control: bool
 ) -> RankedRow:
     column = question.forest.column
-    cell, base = row.cells[column], question.forest.base
+    cell = row.cells[column]
+    base = question.forest.base
     difference = ""
     if base is not None and row is not base:
         gain = cell.summary.mean - base.cells[column].summary.mean

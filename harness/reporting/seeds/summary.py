@@ -112,7 +112,8 @@ class Block:
 
     def against_baseline(self, row: Row, column: Column, metric: Metric) -> Conclusion | None:
         """What the data say of a row against its baseline; None where it is not tested."""
-        base, cell = self.baseline(row.label), row.cells[column]
+        base = self.baseline(row.label)
+        cell = row.cells[column]
         if base is None or not cell.test:
             return None
         return Conclusion(row, base, column, metric, cell, self.controls)
@@ -295,7 +296,8 @@ def table_of_blocks(
     )
     weak = weakness_notes(row.weakness() for block in blocks for row in block.rows)
     ranked = gallery_notes(row.galleries for block in blocks for row in block.rows)
-    legend, found = _legend(columns, metrics, blocks), _findings(columns, metrics, blocks)
+    legend = _legend(columns, metrics, blocks)
+    found = _findings(columns, metrics, blocks)
     return SummaryTable(
         profile, suite, columns, metrics, blocks, legend, (*found, *untested, *weak, *ranked)
     )
@@ -450,7 +452,8 @@ def _findings(
     primary = _primary(columns)
     if len(primary) != 1 or not blocks or not metrics[primary[0].metric].judged:
         return
-    column, metric = primary[0], metrics[primary[0].metric]
+    column = primary[0]
+    metric = metrics[primary[0].metric]
     for text, tests in (
         (f"No difference from {name_of(blocks[0].base)} on {column.task}", _without_difference),
         (f"Confounded on {column.task}", _confounded),
@@ -472,7 +475,8 @@ def _without_difference(
     block: Block, column: Column, metric: Metric
 ) -> Iterator[tuple[Row, Row, Cell]]:
     for row in (row for row in block.trained if column in row.cells):
-        base, open_ones = block.baseline(row.label), (Significance.EQUAL, Significance.NONE)
+        base = block.baseline(row.label)
+        open_ones = (Significance.EQUAL, Significance.NONE)
         if base and row.cells[column].verdict in open_ones:
             yield row, base, row.cells[column]
 
@@ -551,7 +555,8 @@ def _reason(block: Block, row: Row, suite: str, labels: Collection[Label]) -> tu
     """Why a row is not tested, and its seeds if these are too few; empty if it is, or is the
     baseline itself.
     """
-    base, name = block.baseline(row.label), name_of(block.base)
+    base = block.baseline(row.label)
+    name = name_of(block.base)
     if base is None and not block.is_baseline(row):
         if row.label._replace(variant=block.base) in labels:
             return f"{name} has no {suite} score", ""

@@ -167,7 +167,8 @@ def _report(
     tables: Sequence[SummaryTable],
     names: list[str],
 ) -> TunedReport:
-    kept, lines = chosen(frames, frames.scores), list[TunedLine]()
+    kept = chosen(frames, frames.scores)
+    lines = list[TunedLine]()
     for at, runs in frames.runs.astype(dict.fromkeys(_PLACE, str)).groupby(_PLACE):
         if at in places:
             here = kept[kept["run"].isin(runs.index)]
@@ -198,7 +199,8 @@ def _tuned(
     name = method.named(
         f"[{values}]" if rows.count(f"{tuning.profile}: {method.named()}") > 1 else ""
     )
-    devs, first = {(run.variant, run.seed): run.dev for run in lines_of(runs)}, runs.iloc[0]
+    devs = {(run.variant, run.seed): run.dev for run in lines_of(runs)}
+    first = runs.iloc[0]
     seeds = sorted({seed for _, seed in devs})
     done = {
         seed: {trial: devs[trial, seed] for trial in method.trials if (trial, seed) in devs}
@@ -212,10 +214,8 @@ def _tuned(
         state for trial in method.trials for state in kept["freshness"][kept["variant"] == trial]
     )
     stale = dict.fromkeys(freshness.state for freshness in every if freshness.is_stale)
-    dev, freshness = (
-        f"{first['dev_metric']} on {first['dev_task']}",
-        GroupState(len(full), " and ".join(stale)),
-    )
+    dev = f"{first['dev_metric']} on {first['dev_task']}"
+    freshness = GroupState(len(full), " and ".join(stale))
     line = TunedLine(
         method, name, first["setting"], first["encoder"], dev, full, lacking, freshness, {}
     )

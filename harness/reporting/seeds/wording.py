@@ -71,7 +71,8 @@ def bound(test: Equivalence | None, digits: int, *, equal: bool) -> str:
     """
     if test is None:
         return ""
-    size, level = at_most(test.bound, digits), f"({100 * test.level:g} %)"
+    size = at_most(test.bound, digits)
+    level = f"({100 * test.level:g} %)"
     return f"equal within {size} {level}" if equal else f"at most {size} apart {level}"
 
 

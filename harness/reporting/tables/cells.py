@@ -114,7 +114,8 @@ class PaperCell:
         """
         if self.published is None or self.measured is None:
             return None
-        number, few = self.published, []
+        number = self.published
+        few = []
         if self.measured.summary.n < FEWEST_SEEDS:
             few.append(f"{count_of(self.measured.summary.n, 'seed')} measured")
         if number.seeds is None:
@@ -125,7 +126,8 @@ class PaperCell:
             few.append("no deviation printed")
         if self.test is None or self.sides is None:
             return Judgement(Agreement.TOO_FEW, ", ".join(few))
-        differs, equal = self.differs, self.equal
+        differs = self.differs
+        equal = self.equal
         if differs is None:
             (differs,) = correct_family(BESIDE_PRINT, [self.test.p])
         if equal is None and self.equivalence:

@@ -123,7 +123,8 @@ def _rows(
 
 def _of_every_run(rows: SuiteRows, values: Mapping[str, Sequence[float]]) -> SuiteRows:
     """Rows for the dev score and the minutes of the runs in the suite with the most seeds."""
-    row, found = max(rows.values(), key=lambda row: len(row.seeds)), {}
+    row = max(rows.values(), key=lambda row: len(row.seeds))
+    found = {}
     for suite, of_run in values.items():
         by_seed = {
             seed: of_run[run]
@@ -212,10 +213,8 @@ class _Filler:
         """The command that evaluates the table's public weights; None if all have every score, or
         there are none.
         """
-        table, mine = (
-            f"{paper.name}:{name}",
-            set(filter(self.names.has_suite, paper.tables[name].suites)),
-        )
+        table = f"{paper.name}:{name}"
+        mine = set(filter(self.names.has_suite, paper.tables[name].suites))
         labels = [
             label for key, some in self.released.items() if key.table == table for label in some
         ]
@@ -225,13 +224,15 @@ class _Filler:
 
     def _row(self, paper: Paper, name: str, index: int, encoder: str) -> FilledRow | None:
         """A filled row of the table `name`; None if it has no stand-in."""
-        table, row = paper.tables[name], paper.tables[name].rows[index]
+        table = paper.tables[name]
+        row = paper.tables[name].rows[index]
         printed = (
             _printed(paper, name, index, encoder, self.published)
             if self.published is not None
             else {}
         )
-        label, other = self._label(row, encoder), table.compared(row)
+        label = self._label(row, encoder)
+        other = table.compared(row)
         if label is None or not any(
             self.names.score(row, column, label.setting) for column in table.columns
         ):
@@ -274,7 +275,8 @@ class _Filler:
         rows = self.rows.get(label, {})
         mine = {} if row.published_only and not trained_in else rows
         theirs = self.rows.get(against, {}) if against else {}
-        apart, lines = trained_apart(*map(_training, (mine, theirs))), list[FilledLine]()
+        apart = trained_apart(*map(_training, (mine, theirs)))
+        lines = list[FilledLine]()
         for definition in table.definitions_of(row):
             own = not lines
             cells = {}
@@ -317,7 +319,8 @@ def _training(rows: SuiteRows) -> Mapping[str, str]:
 def _printed(
     paper: Paper, name: str, index: int, encoder: str, published: PublishedNumbers
 ) -> dict[str, Published]:
-    table, numbers = paper.tables[name], {}
+    table = paper.tables[name]
+    numbers = {}
     for column in table.columns:
         if not table.rows[index].published:
             continue

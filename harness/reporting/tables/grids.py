@@ -19,7 +19,9 @@ from harness.reporting.seeds.wording import metric_words, suite_title
 from harness.reporting.tables.cells import Coverage
 from harness.stats import ALPHA, CORRECTION, Summary
 
-BETTER, WORSE, EQUAL = "*", "†", "≈"
+BETTER = "*"
+WORSE = "†"
+EQUAL = "≈"
 STARS = {
     Significance.BETTER: BETTER,
     Significance.WORSE: WORSE,
@@ -221,10 +223,8 @@ def _caption(table: SummaryTable) -> str:
     """The number of seeds and the test of a table in brief."""
     counts = sorted({len(row.seeds) for row in table.rows if row.is_trained}) or [1]
     seeds = f"{counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else count_of(counts[0], "seed")
-    base, tested = (
-        table.blocks[0].base,
-        any(cell.test for row in table.rows for cell in row.cells.values()),
-    )
+    base = table.blocks[0].base
+    tested = any(cell.test for row in table.rows for cell in row.cells.values())
     test = ""
     if tested:
         how = f"t-test, {CORRECTION.short}, p < {ALPHA}"
@@ -256,7 +256,8 @@ def _lines(
     """The lines of a block; names do not repeat overrides that are `common` to all rows."""
     best = {column: _best(table, block, column) for column in columns}
     for row in block.rows:
-        seeds, digits = len(row.seeds), {column: table.metric(column).digits for column in columns}
+        seeds = len(row.seeds)
+        digits = {column: table.metric(column).digits for column in columns}
         cells = tuple(
             cell_text(row.cells.get(column), digits[column], seeds, best[column])
             for column in columns
@@ -298,10 +299,8 @@ def cell_text(cell: Cell | None, digits: int, seeds: int, best: str | None = Non
     """
     if cell is None:
         return CellText(ABSENT)
-    text, extra = (
-        summary_text(cell.summary, digits),
-        "" if cell.summary.n == seeds else f"n = {cell.summary.n}",
-    )
+    text = summary_text(cell.summary, digits)
+    extra = "" if cell.summary.n == seeds else f"n = {cell.summary.n}"
     return CellText(
         text.value, text.spread, star(cell), extra, text.value == best, caveats=marks(cell)
     )

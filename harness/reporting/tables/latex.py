@@ -23,10 +23,15 @@ from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 
 #: in points: a column and the page of ACL's style (IEEE's are wider), the height of rows and notes,
 #: the gap of columns
-COLUMN, PAGE, HEIGHT, GAP = 219.0, 455.0, 590.0, 6.0
+COLUMN = 219.0
+PAGE = 455.0
+HEIGHT = 590.0
+GAP = 6.0
 #: sizes of text in points; most characters of three lines of a caption; floats that LaTeX holds
 #: back at most
-SIZES, CAPTION, HELD = (8, 7), {COLUMN: 128, PAGE: 275}, 8
+SIZES = (8, 7)
+CAPTION = {COLUMN: 128, PAGE: 275}
+HELD = 8
 #: at least the widths of characters in em, in Computer Modern at 7 pt, which is wider than Times
 _EM = dict.fromkeys("ijl.,:;'!|", 0.33) | dict.fromkeys(" -()[]/ftrsI", 0.45)
 _EM |= dict.fromkeys("cez", 0.5) | dict.fromkeys("mwMW±≈≠%@&", 0.95)
@@ -71,7 +76,9 @@ def latex_table(grid: Grid) -> str:
     """A table as one float or more, with a caption of at most three lines; the rest of its remarks
     stands below.
     """
-    key, caption, names = re.sub("[^A-Za-z0-9]", "-", grid.key), f"{grid.title}.", len(grid.heads)
+    key = re.sub("[^A-Za-z0-9]", "-", grid.key)
+    caption = f"{grid.title}."
+    names = len(grid.heads)
     grid = replace(
         grid,
         columns=(*grid.heads, *grid.columns),
@@ -81,10 +88,8 @@ def latex_table(grid: Grid) -> str:
     size, room, parts = _layout(grid, names)
     if _tall(grid.remarks, room) > HEIGHT / 3:
         room = PAGE
-    brief, below = (
-        [grid.caption] if grid.caption else [*grid.legend],
-        [*grid.legend] if grid.caption else [],
-    )
+    brief = [grid.caption] if grid.caption else [*grid.legend]
+    below = [*grid.legend] if grid.caption else []
     while brief and len(f"{caption} {brief[0]}") <= CAPTION[room]:
         caption += f" {brief.pop(0)}"
     shown = {
@@ -93,10 +98,8 @@ def latex_table(grid: Grid) -> str:
     below = [note for note in (*brief, *below, *grid.notes) if "`harness " not in note]
     below += [_VERDICT_NOTE] * bool(shown & {*_VERDICTS})
     most = max(HEIGHT - _tall(below, room), HEIGHT / 2) / (1.2 * size * len(parts))
-    kind, floats = (
-        "table" if room == COLUMN else "table*",
-        list(_split(grid.sections, size, parts, most)),
-    )
+    kind = "table" if room == COLUMN else "table*"
+    floats = list(_split(grid.sections, size, parts, most))
     return "".join(
         f"\\begin{{{kind}}}\n\\centering\n"
         + (
@@ -192,8 +195,10 @@ def _layout(grid: Grid, names: int) -> tuple[int, float, list[list[_Column]]]:
         one._replace(points=most) if one.align == "l" and size * one.width > most else one
         for one in columns
     ]
-    heads, rest = columns[:names], columns[names:]
-    left, parts = PAGE + GAP - sum(head.at_size(size) for head in heads), [rest]
+    heads = columns[:names]
+    rest = columns[names:]
+    left = PAGE + GAP - sum(head.at_size(size) for head in heads)
+    parts = [rest]
     for count in range(1, len(rest) + 1):
         step = math.ceil(len(rest) / count)
         parts = [rest[at : at + step] for at in range(0, len(rest), step)]
@@ -226,7 +231,9 @@ def _split(
     """The sections of each float, of at most so many lines of text; lines of one span stay
     together.
     """
-    some, used, columns = list[Section](), 0.0, [column for part in parts for column in part]
+    some = list[Section]()
+    used = 0.0
+    columns = [column for part in parts for column in part]
     for section, line in ((one, line) for one in sections for line in one.lines):
         tall = max(
             math.ceil(1.2 * size * _width(str(line.cells[one.at])) / one.points) or 1
@@ -234,7 +241,8 @@ def _split(
         )
         if some and line.span and used + tall * line.span > most:
             yield tuple(some)
-            some, used = [], 0.0
+            some = []
+            used = 0.0
         if not some or some[-1].title != section.title:
             some.append(replace(section, lines=()))
             used += 1.5
@@ -267,11 +275,14 @@ def _header(grid: Grid, part: Sequence[_Column]) -> str:
     row = " & ".join(_heading(column.heading, column.span) for column in part) + " \\\\\n"
     if not any(grid.groups):
         return row
-    at, cells, rules = 0, [], ""
+    at = 0
+    cells = []
+    rules = ""
     for group, some in (
         (group, list(some)) for group, some in groupby(part, key=lambda one: grid.groups[one.at])
     ):
-        span, width = sum(column.span for column in some), sum(column.width for column in some)
+        span = sum(column.span for column in some)
+        width = sum(column.width for column in some)
         lines = textwrap.wrap(
             group, max(9, int(1.8 * width)), break_long_words=False, break_on_hyphens=False
         )

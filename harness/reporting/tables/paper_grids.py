@@ -100,7 +100,8 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
 
 def _named(row: FilledRow) -> VariantName:
     """The name of a row with its mark; that of a value stands as values of variants do."""
-    name, mark = row.own.label.name, row.row.mark
+    name = row.own.label.name
+    mark = row.row.mark
     if not mark:
         return name
     text = f"{name.text}, {mark}" if " = " in mark else f"{name.text} ({mark})"

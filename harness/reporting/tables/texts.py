@@ -45,7 +45,8 @@ def markdown_table(grid: Grid) -> str:
 
 def _markdown_cell(cell: CellText) -> str:
     """A cell; bold print covers the number and its spread, not its mark."""
-    whole, number = str(cell), str(replace(cell, mark="", caveats="", extra=""))
+    whole = str(cell)
+    number = str(replace(cell, mark="", caveats="", extra=""))
     if not cell.bold:
         return for_markdown(whole)
     return f"**{for_markdown(number)}**{for_markdown(whole.removeprefix(number))}"

@@ -34,7 +34,8 @@ ANSWER_S = 300.0
 #: Seconds between two checks of the head, and after which a silent head counts as gone. A head may
 #: restart with its state; a process that needs it meanwhile is ended by Ray after a minute, without
 #: a message from this project.
-LOOK_S, GONE_S = 2.0, 20.0
+LOOK_S = 2.0
+GONE_S = 20.0
 
 
 @dataclass

@@ -33,7 +33,8 @@ from harness.work.report import Report, perform
 _MODEL = ("best", "trained.json")
 #: Largest fraction of a run's time spent reading files for the driver, and least seconds between
 #: two readings.
-READING, PAUSE_S = 0.05, 1.0
+READING = 0.05
+PAUSE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class Changes:
 
         To be called while no file is being written.
         """
-        before, self._seen = self._seen, self._state()
+        before = self._seen
+        self._seen = self._state()
         changed = sorted(
             (stamp, name) for name, stamp in self._seen.items() if before.get(name) != stamp
         )

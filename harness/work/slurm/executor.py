@@ -65,7 +65,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two queries to SLURM, which all users share, and between two reads of the files
 #: of running jobs.
-ASK_S, LOOK_S = 10.0, 1.0
+ASK_S = 10.0
+LOOK_S = 1.0
 #: Seconds after which an array that was noted, and is not in SLURM, counts as never submitted.
 SUBMITS_S = 10.0
 #: Number of SLURM's answers that a job has ended before it counts as dead without a result: its

@@ -25,7 +25,8 @@ from harness.work.report import Report
 
 #: Seconds for which a job waits for another process to free its lock, and for files of another node
 #: to be seen.
-PATIENCE_S, FILES_S = 120.0, 30.0
+PATIENCE_S = 120.0
+FILES_S = 30.0
 #: Seconds between two checks of the lock or the files.
 LOOK_S = 1.0
 #: Seconds within which the main thread notices a signal.
@@ -57,7 +58,8 @@ class SlurmTask(Checkpointable):
         given if the job ended while it was being queued again.
         """
         self._given = job, seat, software, needs
-        self.job, self.end = job, end
+        self.job = job
+        self.end = end
         self._thread = threading.Thread(target=self._perform, daemon=True)
         self._found: End | Again | BaseException = Again.STOPPED
         self._ended = False
@@ -71,10 +73,12 @@ class SlurmTask(Checkpointable):
         withdraw_stop()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
-        job, report = self.job, Report.of(self.job, own_id())
+        job = self.job
+        report = Report.of(self.job, own_id())
         try:
             self._thread.start()
-            limit, started = job.limit_s, monotonic()
+            limit = job.limit_s
+            started = monotonic()
             while (
                 self._thread.is_alive()
             ):  # a signal that another thread gets would not wake this one
@@ -123,7 +127,8 @@ class SlurmTask(Checkpointable):
 
 def own_id() -> str:
     """The id of the job in SLURM that this process belongs to."""
-    array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+    array = os.environ.get("SLURM_ARRAY_JOB_ID")
+    task = os.environ.get("SLURM_ARRAY_TASK_ID")
     return f"{array}_{task}" if array else os.environ.get("SLURM_JOB_ID", "")
 
 
@@ -136,7 +141,8 @@ def _perform(
     for key, report in needs:
         if why := _lacks(key, report):
             return job.fail(why)
-    until, write = monotonic() + PATIENCE_S, Report.of(job, own_id()).write
+    until = monotonic() + PATIENCE_S
+    write = Report.of(job, own_id()).write
     while (
         end := job.perform(seat, write)
     ) is Again.HELD:  # such as its own process before a requeue

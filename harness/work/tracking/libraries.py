@@ -13,7 +13,8 @@ from harness.work.tracking.base import RunEnd, TrackedRun, TrackedValues, Tracke
 class WandB(Tracker):
     """Weights & Biases; WANDB_MODE=offline records without a network."""
 
-    module, install = "wandb", "pip install 'sentence-harness[wandb]'"
+    module = "wandb"
+    install = "pip install 'sentence-harness[wandb]'"
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -65,7 +66,8 @@ def _wandb_folder(folder: Path) -> str:
 class TensorBoard(Tracker):
     """Writes event files that `tensorboard --logdir` reads."""
 
-    module, install = "tensorboard", "pip install 'sentence-harness[tensorboard]'"
+    module = "tensorboard"
+    install = "pip install 'sentence-harness[tensorboard]'"
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -24,7 +24,8 @@ from harness.within import refuse_links
 
 #: Seconds that a tracker gets to finish its records after the last run, once QUIET_S seconds have
 #: passed in silence.
-FINISH_S, QUIET_S = 120.0, 5.0
+FINISH_S = 120.0
+QUIET_S = 5.0
 
 COMMAND = "import sys; from harness.work.tracking.base import main; main(*sys.argv[1:])"
 
@@ -170,7 +171,8 @@ def _messages(event: Event, run: PlannedRun, profile: str) -> Iterator[list[obje
 
 def _config(run: PlannedRun, profile: str) -> Mapping[str, object]:
     """What a run is, flat: its spec, its fingerprint and every hyperparameter."""
-    resolved, spec = run.resolved, run.resolved.spec
+    resolved = run.resolved
+    spec = run.resolved.spec
     training = resolved.training.model_dump() if resolved.trains else {}
     return {
         "profile": profile,
