@@ -31,7 +31,7 @@ from harness.papers.published import Paper, published_key, read_papers, read_pub
 from harness.profiles import load_profile
 from harness.reporting import look
 from harness.reporting.results import Results
-from harness.reporting.seeds.cells import Cell, Label, Row, contrast
+from harness.reporting.seeds.cells import Cell, Label, Row, contrast, correct_family
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
 from harness.reporting.seeds.controls import (
     UNMATCHED,
@@ -682,21 +682,39 @@ def _curve(axis: str) -> Iterator[str]:
         f"![SimCSE and MCSE against {axis}; bars are 95 % intervals of the means]({_file(axis)})",
         "",
     ]
-    lines = [
-        [
-            f"{place:,g}",
-            *(
-                score(one, other, column)
-                for other in (_row(block, "none[pooling=mean]"), _row(block, BASELINE), row)
-            ),
-            difference(one, row, column),
-        ]
-        for place, block, row in points
-    ]
-    yield from table(
-        [axis, "untrained", "`simcse`", "`mcse`", "`mcse` less `simcse` (95 %), Holm's p"], lines
-    )
+    differences = [difference(one, row, column) for _, _, row in points]
+    family = "Holm's p"
+
+    # points in places of their own are in as many families of the tables: here they are one
+    places = {(block.setting, block.encoder) for _, block, _ in points}
+    if len(places) > 1:
+        differences = [*_differences_over_points(axis, column, points)]
+        family = f"Holm's p over the {len(points)} points"
+
+    lines = []
+    for (place, block, row), size in zip(points, differences, strict=True):
+        rows = (_row(block, UNTRAINED_STUDENT), _row(block, BASELINE), row)
+        lines.append([f"{place:,g}", *(_unmarked(other, column) for other in rows), size])
+
+    head = [axis, "untrained", "`simcse`", "`mcse`", f"`mcse` less `simcse` (95 %), {family}"]
+    yield from table(head, lines)
     yield from ["", *_trend(axis, column, points)]
+
+
+def _differences_over_points(axis: str, column: Column, points: Sequence[Point]) -> Iterator[str]:
+    """The difference at each point, corrected over all of them."""
+    tests = [row.cells[column].test for _, _, row in points]
+    ps = [test.p for test in tests if test]
+    corrected = iter(correct_family(f"points against {axis}", ps))
+    for test in tests:
+        yield f"{interval(test, SPEARMAN.digits)}, {p_value(next(corrected).p)}" if test else "–"
+
+
+def _unmarked(row: Row | None, column: Column) -> str:
+    """Mean and deviation of a row without the star of its table."""
+    if row is None:
+        return ""
+    return str(summary_text(row.cells[column].summary, SPEARMAN.digits))
 
 
 def _trend(axis: str, column: Column, points: Sequence[Point]) -> Iterator[str]:
