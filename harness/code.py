@@ -7,6 +7,10 @@ computed name is not found. Files of data in the packages of these modules count
 them; files elsewhere, variables of the environment and the network cannot be known. This project's
 own code has versions instead (`BACKEND_VERSION`, `Suite.version`).
 
+A file of Python is known by its syntax tree (`harness.syntax`), so that a comment, a docstring or a
+formatter's run is no other code, and other files by their bytes. Results of earlier versions know
+every file by its bytes; `known_by` asks for the hash in their notation.
+
 Declarations of this project's classes are cached, so that a plan does not import torch:
 
 CACHE/declarations/KEY.json           a note (`harness.files`): question -> answer
@@ -31,13 +35,17 @@ from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from harness.caches import cache_folder
 from harness.errors import PlugInError, UserError
 from harness.files import DamagedError, note_in, read_regular, write_note
 from harness.registry import GROUPS, OWN, altered, errors_of, plugin_modules, target, targets
 from harness.sources import digest, file_hash
+from harness.syntax import hash_of_syntax
+
+#: what a hash of code is made from; results of earlier versions have that of the bytes
+KnownBy = Literal["syntax", "bytes"]
 
 #: folders of installed packages, where neighbouring modules do not belong together
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
@@ -50,7 +58,7 @@ _KEPT_FILES: Final = 20
 _STARTED: Final = time.time_ns()
 
 
-def code_of(kind: str, name: str) -> str:
+def code_of(kind: str, name: str, known_by: KnownBy = "syntax") -> str:
     """SHA-256 (hex) of the code of a registered object; empty for this project's own.
 
     Raises as `code_of_module`, and UserError for a class that this process has changed.
@@ -61,25 +69,26 @@ def code_of(kind: str, name: str) -> str:
             f"{change} was replaced after its class was defined, so results would not be those of the {kind} '{name}'; "
             f"restart the process, and write the change into a {kind} of your own"
         )
-    return code_of_module(module)
+    return code_of_module(module, known_by)
 
 
-def code_of_module(module: str) -> str:
-    """SHA-256 (hex) of a module with what it imports of its package and the data of that, by
-    content; empty for this project's own.
+def code_of_module(module: str, known_by: KnownBy = "syntax") -> str:
+    """SHA-256 (hex) of a module with what it imports of its package and the data of that; empty for
+    this project's own.
 
-    Raises PlugInError if a file has changed since this process imported it, since the old code
-    would run.
+    Raises PlugInError if what a file does has changed since this process imported it, since the old
+    code would run.
     """
     top = module.partition(".")[0]
     if top in OWN or top in sys.stdlib_module_names:
         return ""
     files = _files(module)
-    hashes = [(name, _content(name, path)) for name, path in files.items()]
+    hashes = [(name, _content(name, path, known_by)) for name, path in files.items()]
     for name, path in files.items():
         if path.name == "__init__.py":
             hashes += [(f"{name}/{data}", file_hash(file)) for data, file in _data_of(path.parent)]
-    return digest(sorted(hashes))
+    hashes.sort()
+    return digest(hashes) if known_by == "bytes" else digest("syntax", hashes)
 
 
 def _data_of(package: Path) -> Iterator[tuple[str, Path]]:
@@ -172,17 +181,22 @@ def _imports(name: str, path: Path) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
-def _content(name: str, path: Path) -> str:
-    """The hash of a file. Raises PlugInError if it has changed since this process imported it."""
-    content = hashlib.sha256(path.read_bytes()).hexdigest()
+def _content(name: str, path: Path, known_by: KnownBy) -> str:
+    """The hash of a file. Raises PlugInError if what it does has changed since this process
+    imported it.
+    """
+    content = path.read_bytes()
+    of_bytes = hashlib.sha256(content).hexdigest()
+    of_syntax = hash_of_syntax(content) if path.suffix == ".py" else None
+    operations = of_syntax or of_bytes
     spec = getattr(sys.modules.get(name), "__spec__", None)
     # kept with the module's spec: a new import has a new spec
-    if spec is not None and vars(spec).setdefault("_harness_content", content) != content:
+    if spec is not None and vars(spec).setdefault("_harness_content", operations) != operations:
         raise PlugInError(
             f"the code in {path.name} has changed since this process imported it; restart it (in a notebook: the "
             "kernel)"
         )
-    return content
+    return of_bytes if known_by == "bytes" else operations
 
 
 class Declarations:

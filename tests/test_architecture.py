@@ -25,7 +25,8 @@ SHARED = (
         "locks",
         "registry",
     ),
-    *("tomlfiles", "files", "census", "datafiles", "caches", "sources", "arrays", "code"),
+    *("tomlfiles", "files", "census", "datafiles", "caches", "sources", "arrays"),
+    *("syntax", "code"),
 )
 FLOORS = {
     **{name: (number - len(SHARED)) for number, name in enumerate(SHARED)},

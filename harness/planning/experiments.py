@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ from harness.planning.teachers import (
     RoleFeatures,
     RunModel,
 )
-from harness.registry import suggest
+from harness.registry import plugin_modules, suggest
 from harness.setting import kept_rows
 from harness.sources import Checkable, Missing, digest
 from harness.spec import (
@@ -314,7 +314,7 @@ class Experiment:
         was planned.
         """
         for (kind, name), planned in self.code.items():
-            if code_of(kind, name) != planned:
+            if code_of(kind, name, self.encoder.known_by) != planned:
                 raise UserError(
                     f"the code of the {kind} '{name}' has changed since the run was planned; run the same command again"
                 )
@@ -334,7 +334,21 @@ class Experiments:
         self.overrides = overrides
         self._known: dict[RunSpec, Experiment] = {}
         self._unfinished: set[RunSpec] = set()
-        self._code = cache(code_of)
+        self._code = cache(partial(code_of, known_by=inventory.known_by))
+
+    @cached_property
+    def by_bytes(self) -> Experiments:
+        """The same experiments with the fingerprints of results that know code by its bytes."""
+        return Experiments(self.inventory.by_bytes, self.overrides)
+
+    def of_result(self, run: Resolved, fingerprint: str) -> Experiment:
+        """A run in the notation of a result's fingerprint, if that is one of its own; else as `of`."""
+        experiment = self.of(run)
+        if experiment.fingerprint != fingerprint and plugin_modules():
+            by_bytes = self.by_bytes.of(run)
+            if by_bytes.fingerprint == fingerprint:
+                return by_bytes
+        return experiment
 
     def of(self, run: Resolved) -> Experiment:
         """A run with its ingredients and its teachers.
@@ -459,8 +473,11 @@ class Experiments:
             run,
             name,
             "caption",
-            FrozenModel("text", "cls", "fp32", self.inventory.encoder(name).source),
+            self._frozen("text", "cls", "fp32", self.inventory.encoder(name).source),
         )
+
+    def _frozen(self, kind: str, pooling: str, precision: str, model: ModelSource) -> FrozenModel:
+        return FrozenModel(kind, pooling, precision, model, self.inventory.known_by)
 
     def _model(
         self, run: Resolved, name: str, of: FeatureKind, model: FrozenModel | RunModel
@@ -492,9 +509,8 @@ class Experiments:
             )
         if table.kind != LIT:
             place = self.inventory.place("teacher", table)
-            return self._model(
-                run, name, of, FrozenModel(table.kind, table.pooling, table.precision, place)
-            )
+            model = self._frozen(table.kind, table.pooling, table.precision, place)
+            return self._model(run, name, of, model)
         images = self._named(run, str(table.images), "image", (*outer, name))
         captions = self._named(run, str(table.captions), "caption", (*outer, name))
         return LitTeacher(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from harness.census import InputCensus
-from harness.code import code_of, code_of_module
+from harness.code import KnownBy, code_of, code_of_module
 from harness.commands import LastPlaces
 from harness.corpora.base import CorpusSource
 from harness.corpora.caption_layouts import CaptionsLayout
@@ -52,7 +52,8 @@ T = TypeVar("T", bound=Checkable)
 
 @dataclass(frozen=True)
 class Ingredient(Generic[S]):
-    """One source that a run reads, below a data root; `source` loads it.
+    """One source that a run reads, below a data root; `source` loads it. `known_by` is the notation
+    of the code that reads it.
 
     Missing inputs and the fingerprint are computed once and sent to other processes with the
     ingredient.
@@ -60,6 +61,7 @@ class Ingredient(Generic[S]):
 
     source: S
     root: Path | None
+    known_by: KnownBy = "syntax"
 
     @cached_property
     def missing(self) -> tuple[Missing, ...]:
@@ -73,9 +75,8 @@ class Ingredient(Generic[S]):
         """
         if self.missing:
             return f"absent: {self.missing[0].what}"
-        return read_by(
-            self.source.fingerprint(self.root), code_of_module(type(self.source).__module__)
-        )
+        code = code_of_module(type(self.source).__module__, self.known_by)
+        return read_by(self.source.fingerprint(self.root), code)
 
     @cached_property
     def examined(self) -> Findings:
@@ -87,7 +88,7 @@ class Ingredient(Generic[S]):
         """The source, to be read now. Raises UserError if its content has changed since the run was
         planned.
         """
-        if Ingredient(self.source, self.root).fingerprint != self.fingerprint:
+        if Ingredient(self.source, self.root, self.known_by).fingerprint != self.fingerprint:
             files = getattr(self.source, "files", ()) or [
                 getattr(self.source, "folder", type(self.source).__name__)
             ]
@@ -152,9 +153,8 @@ class UsedCorpus:
     def images(self) -> str:
         """The fingerprint of its images, whichever captions are rows."""
         source = self.read.source
-        return read_by(
-            source.images_fingerprint(self.read.root), code_of_module(type(source).__module__)
-        )
+        code = code_of_module(type(source).__module__, self.read.known_by)
+        return read_by(source.images_fingerprint(self.read.root), code)
 
 
 class Inventory:
@@ -166,13 +166,16 @@ class Inventory:
         root: Path | None,
         given: Mapping[str, ModelSource],
         chosen: Collection[str] = (),
+        known_by: KnownBy = "syntax",
     ) -> None:
         """`root` is the data root; `given` are encoders by name, which may be absent from the
         profile.
 
-        `chosen` restricts each suite that has some of these tasks to them.
+        `chosen` restricts each suite that has some of these tasks to them. `known_by` is the
+        notation of other packages' code in fingerprints.
         """
         self.profile, self.root, self.given, self.chosen = profile, root, given, tuple(chosen)
+        self.known_by = known_by
         self._found: dict[object, Ingredient[Any]] = {}
         self._corpora: dict[tuple[str, ...], UsedCorpus] = {}
         self._protocols: dict[str, EvaluationProtocol] = {}
@@ -183,11 +186,16 @@ class Inventory:
         folders = {name: noted_model(at) for name, at in places.encoders.items()}
         return cls(profile, data_root(places.data_root or None), folders)
 
+    @cached_property
+    def by_bytes(self) -> Inventory:
+        """The same sources with the fingerprints of results that know code by its bytes."""
+        return Inventory(self.profile, self.root, self.given, self.chosen, known_by="bytes")
+
     def __getstate__(self) -> dict[str, object]:
         """Leave out corpora and suites, which are rebuilt on demand: other packages' may not be
         picklable.
         """
-        made = {"corpora", "suites", "tasks", "_corpora"}
+        made = {"corpora", "suites", "tasks", "by_bytes", "_corpora"}
         return {
             **{name: value for name, value in vars(self).items() if name not in made},
             "_corpora": {},
@@ -195,7 +203,10 @@ class Inventory:
 
     def once(self, source: T) -> Ingredient[T]:
         """The ingredient of a source, the same for equal sources."""
-        return self._found.setdefault(source, Ingredient(source, self.root))
+        return self._found.setdefault(source, self._ingredient(source))
+
+    def _ingredient(self, source: T) -> Ingredient[T]:
+        return Ingredient(source, self.root, self.known_by)
 
     def encoder(self, name: str) -> Ingredient[ModelSource]:
         """An encoder by a name of the command line or the profile, or a hub model. Raises
@@ -256,7 +267,7 @@ class Inventory:
             kind = get_class("corpus", table.kind, CorpusSource)
             check_arguments(kind, self._place(f"corpora.{name}"), (), table.options)
             with errors_of("corpus", table.kind):
-                plain: Ingredient[CorpusSource] = Ingredient(kind(**table.options), self.root)
+                plain: Ingredient[CorpusSource] = self._ingredient(kind(**table.options))
             corpora[name] = self._used(name, plain, plain)
         return corpora
 
@@ -281,7 +292,7 @@ class Inventory:
                 raise UnfitSettingError(str(error)) from error
             unchanged = source is known.plain.source
             self._corpora[key] = (
-                known if unchanged else self._used(name, Ingredient(source, self.root), known.plain)
+                known if unchanged else self._used(name, self._ingredient(source), known.plain)
             )
         return self._corpora[key]
 
@@ -361,19 +372,22 @@ class Inventory:
 
     def protocols(self, suite: str) -> list[EvaluationProtocol]:
         """Protocols whose scores count for a suite: its own and, if only some tasks are chosen,
-        that of all tasks.
+        that of all tasks; of a suite of another package, these with the hash of its bytes too.
         """
-        if not self.part(suite):
-            return [self.protocol(suite)]
-        whole = self._made(suite, self.profile.suites[suite].tasks)
-        return [self.protocol(suite), self._protocol_of(whole)]
+        accepted = [self.protocol(suite)]
+        if self.part(suite):
+            whole = self._made(suite, self.profile.suites[suite].tasks)
+            accepted.append(self._protocol_of(whole))
+        if self.known_by == "syntax" and code_of("suite", suite):
+            accepted += self.by_bytes.protocols(suite)
+        return accepted
 
     def scored(self, result: Result, suite: str) -> bool:
         """Whether a result has the scores of a suite, or of all its tasks if only some are chosen."""
         return any(result.evaluated(suite, protocol) for protocol in self.protocols(suite))
 
     def _protocol_of(self, suite: Suite) -> EvaluationProtocol:
-        data = read_by(suite.identity(self.root), code_of("suite", suite.name))
+        data = read_by(suite.identity(self.root), code_of("suite", suite.name, self.known_by))
         return EvaluationProtocol(version=suite.version, data=data, metrics=suite.metrics)
 
     def _hub_model(self, hub: str, revision: str, about: int | None = None) -> HubModel:
@@ -386,9 +400,7 @@ class Inventory:
     def _used(
         self, name: str, read: Ingredient[CorpusSource], plain: Ingredient[CorpusSource]
     ) -> UsedCorpus:
-        pixels = (
-            Ingredient(plain.source.pixels, self.root) if plain.source.pixels is not None else None
-        )
+        pixels = self._ingredient(plain.source.pixels) if plain.source.pixels is not None else None
         seen = pixels is not None and not pixels.missing
         images = plain.source.stored
         captions = plain.source.stored_captions
@@ -396,7 +408,7 @@ class Inventory:
             ("image", name): file for name, file in images.items()
         }
         files |= {("caption", name): file for name, file in captions.items()}
-        stored = {key: Ingredient(file, self.root) for key, file in files.items()}
+        stored = {key: self._ingredient(file) for key, file in files.items()}
         for (of, teacher), file in [*stored.items()]:
             if file.missing and teacher in self.profile.teachers and (seen or of == "caption"):
                 del stored[of, teacher]
@@ -408,7 +420,7 @@ class Inventory:
             source = (
                 own if own is not None and own.kind == kind else get_instance(kind, name, Checkable)
             )
-            self._found[kind, name] = Ingredient(source, self.root)
+            self._found[kind, name] = self._ingredient(source)
         return self._found[kind, name]
 
     def _place(self, table: str) -> str:

@@ -21,6 +21,7 @@ from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.present import changes
 from harness.planning.request import Request
+from harness.registry import plugin_modules
 from harness.sources import OWN_FILE, Missing
 from harness.store import Failure, Frames, Result, Store
 from harness.store.files import NAMED, check_names
@@ -247,7 +248,7 @@ def make_plan(request: Request, store: Store) -> Plan:
         if what in refused:
             continue
         try:
-            experiment = experiments.of(run)
+            experiment = _in_stored_notation(experiments, run, store)
             _ = experiment.fingerprint
             for needed in (*experiment.teachers, experiment):
                 needed.check_mixing()
@@ -279,7 +280,7 @@ def make_plan(request: Request, store: Store) -> Plan:
         ]
         suites = [name for name in suites if not unfit[name]]
         redo = request.selection.redo and spec in specs  # not a teacher that nobody asked for
-        planned.append(_planned(experiment, inventory, suites, store, failures, redo=redo))
+        planned.append(_planned(experiment, experiments, suites, store, failures, redo=redo))
         for name in without_data.keys() & wanted:
             more = experiment.missing_for(inventory.suites[name], inventory.root)
             without_data[name] = tuple(dict.fromkeys((*without_data[name], *more)))
@@ -299,15 +300,35 @@ def check_left(
         )
 
 
+def _in_stored_notation(experiments: Experiments, run: Resolved, store: Store) -> Experiment:
+    """A run as its result, or the results of its other seeds, name it.
+
+    Earlier versions know other packages' code by its bytes. Where such results have the bytes of
+    now, they are those of this run, and further seeds belong to their group.
+    """
+    experiment = experiments.of(run)
+    key = (experiments.inventory.profile.name, run.spec)
+    if not plugin_modules() or store.has_result(*key, experiment.fingerprint):
+        return experiment
+    by_bytes = experiments.by_bytes.of(run)
+    if by_bytes.fingerprint == experiment.fingerprint:
+        return experiment
+    stored, _ = store.seeds(*key)
+    groups = {result.group for result in stored}
+    is_known = store.has_result(*key, by_bytes.fingerprint) or by_bytes.group in groups
+    return by_bytes if is_known else experiment
+
+
 def _planned(
     experiment: Experiment,
-    inventory: Inventory,
+    experiments: Experiments,
     suites: Sequence[str],
     store: Store,
     failures: Sequence[Failure],
     *,
     redo: bool,
 ) -> PlannedRun:
+    inventory = experiments.inventory
     key = (inventory.profile.name, experiment.resolved.spec)
     check_names(*key, suites)
     try:
@@ -344,7 +365,7 @@ def _planned(
             (stored for stored in store.seeds(*key)[0] if stored.spec == key[1]),
             key=lambda earlier: earlier.finished,
         )
-        note, changed = _compare_with_older_results(others, experiment)
+        note, changed = _compare_with_older_results(others, experiment, experiments)
     absent = (
         item
         for name in todo
@@ -357,14 +378,15 @@ def _planned(
 
 
 def _compare_with_older_results(
-    others: Sequence[Result], experiment: Experiment
+    others: Sequence[Result], experiment: Experiment, experiments: Experiments
 ) -> tuple[str, tuple[str, ...]]:
     """The note on a run that has earlier results under its key, and what has changed since them."""
     if not others:
         return STALE, ()
+    run = experiment.resolved
     if not experiment.missing:
-        return STALE, changes(others[-1], experiment)
-    known = [changes(result, experiment) for result in reversed(others)]
+        return STALE, changes(others[-1], run, experiments)
+    known = [changes(result, run, experiments) for result in reversed(others)]
     return (STALE, min(known, key=len)) if all(known) else (UNSURE, ())
 
 

@@ -17,10 +17,11 @@ from harness.code import declarations
 from harness.commands import read_places
 from harness.errors import UserError
 from harness.evaluation.suites import pairs_of
-from harness.grid import resolve
+from harness.grid import Resolved, resolve
 from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
+from harness.registry import plugin_modules
 from harness.spec import RunSpec
 from harness.store import PRESENT, UNKNOWN, Evaluation, Frames, Result, lines_of
 
@@ -99,17 +100,14 @@ class Present:
         if inventory is None:
             return UNKNOWN
         try:
-            experiment = self._experiment(inventory, frames.keys[run.Index], run.overrides_json)
-            if experiment.fingerprint == run.fingerprint:
+            known = self._experiments(inventory, run.overrides_json)
+            spec = RunSpec.parse(frames.keys[run.Index])
+            planned = resolve(inventory.profile, spec, known.overrides)
+            if known.of_result(planned, run.fingerprint).fingerprint == run.fingerprint:
                 return PRESENT
-            return "; ".join(changes(frames.result(run.Index), experiment))
+            return "; ".join(changes(frames.result(run.Index), planned, known))
         except UserError:
             return UNKNOWN
-
-    def _experiment(self, inventory: Inventory, key: str, overrides: str) -> Experiment:
-        """What a plan would train for a run with this key and these overrides, as JSON."""
-        known = self._experiments(inventory, overrides)
-        return known.of(resolve(inventory.profile, RunSpec.parse(key), known.overrides))
 
     def _made(self, inventory: Inventory, overrides: str) -> Experiments:
         return Experiments(inventory, json.loads(overrides))
@@ -142,13 +140,22 @@ def _joined(training: str, protocol: str) -> str:
 _NAMED = 4
 
 
-def changes(result: Result, experiment: Experiment) -> tuple[str, ...]:
+def changes(result: Result, run: Resolved, experiments: Experiments) -> tuple[str, ...]:
     """Differences of a run from a result with its key: 'method code', 'data: corpus toy',
     'settings: steps 4 -> 8'.
 
     'data or code' stands for an unknown difference. If some data is missing, no data is compared,
-    and the differences are empty if nothing else differs.
+    and the differences are empty if nothing else differs. Code is compared in the result's notation.
     """
+    lines = _changes(result, experiments.of(run))
+    if plugin_modules():
+        by_bytes = _changes(result, experiments.by_bytes.of(run))
+        # in the other notation, all code of other packages differs
+        lines = min(lines, by_bytes, key=lambda compared: len("; ".join(compared)))
+    return lines
+
+
+def _changes(result: Result, experiment: Experiment) -> tuple[str, ...]:
     now = experiment.identity
     then = result.identity
     lines = [*_code(then, now)]

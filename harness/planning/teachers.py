@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness.code import code_of
+from harness.code import KnownBy, code_of
 from harness.corpora.base import Pairs
 from harness.encoders.features import ComputeRows, Stacked, cached_features
 from harness.encoders.locate import HubModel, MissingModel, ModelSource
@@ -238,6 +238,7 @@ class FrozenModel(Source):
     pooling: str
     precision: str
     model: ModelSource
+    known_by: KnownBy = "syntax"
 
     def missing(self, root: Path | None) -> list[Missing]:
         absent = self.model.missing(root)
@@ -253,12 +254,11 @@ class FrozenModel(Source):
         fingerprint = self.model.fingerprint(root)
         if self.precision != "fp32":
             fingerprint = digest(self.precision, fingerprint)
-        fingerprint = read_by(fingerprint, code_of("teacher kind", self.kind))
+        fingerprint = read_by(fingerprint, code_of("teacher kind", self.kind, self.known_by))
         _, pooled = declared_teacher(self.kind)
         if pooled:
-            return digest(
-                self.kind, self.pooling, read_by(fingerprint, code_of("pooling", self.pooling))
-            )
+            code = code_of("pooling", self.pooling, self.known_by)
+            return digest(self.kind, self.pooling, read_by(fingerprint, code))
         return fingerprint if self.kind in BY_MODEL_ALONE else digest(self.kind, fingerprint)
 
     def folder(self, folders: Folders) -> Path:

@@ -77,7 +77,9 @@ class FinishedRun:
         inventory = Inventory.noted(self.profile, places)
         folder = inventory.encoder(name).source.path()
         if (
-            Experiments(inventory, self.result.overrides).of(self.resolved).fingerprint
+            Experiments(inventory, self.result.overrides)
+            .of_result(self.resolved, self.result.fingerprint)
+            .fingerprint
             != self.result.fingerprint
         ):
             raise UserError(

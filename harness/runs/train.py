@@ -31,8 +31,7 @@ class Trained:
 
     `heads` project captions and image features into one space, None if the method has none.
     `warnings` concern the encoder and the training data, `rows` are the rows of each text stream
-    that the training has read; `budget` is None without training, `mixing` unless it has mixed text
-    with pairs.
+    that the training has read; `budget` and `mixing` are None without training.
     """
 
     student: Student | SentenceModules | TeacherVectors
@@ -91,12 +90,12 @@ def train(
     )
 
 
-def batch_mixing(mixing: Mixing) -> BatchMixing | None:
-    """The record of which steps are paired; None where text and pairs are not mixed."""
-    if not (mixing.text and mixing.paired):
-        return None
-    common = by_batches(0, 0, mixing.text, mixing.paired) == (mixing.cycle, mixing.place)
-    return BatchMixing(cycle=mixing.cycle, place=mixing.place, common=common)
+def batch_mixing(mixing: Mixing) -> BatchMixing:
+    """The record of which steps are paired; where text and pairs are not mixed, no rule is used."""
+    is_mixed = bool(mixing.text and mixing.paired)
+    common_rule = by_batches(0, 0, mixing.text, mixing.paired) if is_mixed else (1, 0)
+    is_common = common_rule == (mixing.cycle, mixing.place)
+    return BatchMixing(cycle=mixing.cycle, place=mixing.place, common=is_common)
 
 
 def make_weights(

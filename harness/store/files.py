@@ -185,9 +185,9 @@ class Store:
 
     def find(self, profile: str, spec: RunSpec, fingerprint: str) -> Result | None:
         """The finished result of a run. Raises UserError where a file of it is damaged."""
-        path = self._path(profile, spec, fingerprint)
-        if not os.path.lexists(path):
+        if not self.has_result(profile, spec, fingerprint):
             return None
+        path = self._path(profile, spec, fingerprint)
         result = self.read(path)
         if result.fingerprint != fingerprint:
             raise UserError(
@@ -223,6 +223,10 @@ class Store:
             if variant.name == run.variant.name:
                 runs[replace(run, variant=variant)] = None
         return list(runs)
+
+    def has_result(self, profile: str, spec: RunSpec, fingerprint: str) -> bool:
+        """Whether a training has a result file, readable or not."""
+        return os.path.lexists(self._path(profile, spec, fingerprint))
 
     def has_key(self, profile: str, spec: RunSpec) -> bool:
         """Whether a run's key has a result under any configuration."""

@@ -217,11 +217,11 @@ def training_values(hyperparameters: Mapping[str, Mapping[str, Any]]) -> dict[st
 
 
 class BatchMixing(Record):
-    """Which steps of a run that mixes text with pairs read pairs: step k of an epoch if k mod
-    `cycle` is `place`.
+    """Which steps of a training that mixes text with pairs read pairs: step k of an epoch if k mod
+    `cycle` is `place`; 1 and 0 where all its steps read one stream.
 
-    `common` says whether this is the rule of methods without one of their own, at this run's
-    numbers of batches.
+    `common` says whether methods without a rule of their own would read the same batches, at this
+    run's numbers of batches.
     """
 
     cycle: Whole

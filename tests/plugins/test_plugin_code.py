@@ -5,6 +5,7 @@ states of a file.
 from __future__ import annotations
 
 import importlib
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +19,12 @@ from harness import api
 from harness.cli.run import status
 from harness.code import code_of, code_of_module
 from harness.errors import PlugInError
+from harness.planning.experiments import Experiments
 from harness.planning.plan import Plan, PlannedRun
+from harness.planning.present import Present
 from harness.registry import GROUPS, names, target
 from harness.sources import digest
+from harness.store import PRESENT
 
 METHOD = '''\
 """SimCSE with a scale of its own."""
@@ -77,10 +81,10 @@ def edit(path: Path, old: str, new: str) -> None:
 
 
 def planned(folder: Path, **changes: object) -> tuple[Plan, PlannedRun]:
+    """A plan with its first run."""
     forget()
     plan = harness.plan("tiny", **{**SHORT, **changes}, results=folder)
-    (run,) = plan.runs
-    return plan, run
+    return plan, plan.runs[0]
 
 
 def test_this_projects_code_is_in_no_fingerprint() -> None:
@@ -100,7 +104,7 @@ def test_an_edit_of_what_a_method_imports_is_another_training_and_neither_other_
     prints = [planned(tmp_path)[1].fingerprint]
     for file in ("method.py", "scales.py", "deep/factor.py", "__init__.py"):
         with (lab / file).open("a") as stream:
-            stream.write("# a word\n")
+            stream.write("ANOTHER = 1\n")
         prints.append(planned(tmp_path)[1].fingerprint)
     assert len(set(prints)) == 5
     (lab / "apart.py").write_text("changed = True\n")
@@ -115,6 +119,45 @@ def test_an_edit_of_what_a_method_imports_is_another_training_and_neither_other_
         assert code_of_module("lab") == code
     finally:
         sys.path.remove(str(moved))
+
+
+def test_an_edit_that_changes_no_operation_is_no_other_training(lab: Path, tmp_path: Path) -> None:
+    before = planned(tmp_path)[1].fingerprint
+    method = lab / "method.py"
+    commented = '"""Another docstring."""\n# a comment\n' + method.read_text()
+    method.write_text(commented.replace('{"text": FACTOR', "{\n 'text':  FACTOR"))
+    assert planned(tmp_path)[1].fingerprint == before
+    (lab / "scales.py").write_text("ONE = 1.5\n")
+    assert planned(tmp_path)[1].fingerprint != before
+
+
+def test_results_that_know_code_by_its_bytes_are_present_while_these_are_theirs(
+    lab: Path, tmp_path: Path
+) -> None:
+    plan, run = planned(tmp_path)
+    (new,) = api.execute(plan).runs
+    old = Experiments(plan.inventory.by_bytes, plan.request.overrides).of(run.resolved)
+    assert old.fingerprint != run.fingerprint
+    notation = {"identity": old.identity, "fingerprint": old.fingerprint, "group": old.group}
+    plan.store.path(new).unlink()
+    shutil.rmtree(plan.store.work(new.fingerprint))
+    plan.store.save(new.model_copy(update=notation))
+
+    def judged() -> str:
+        forget()
+        return Present(tmp_path)(plan.store.frames())[0]
+
+    again = planned(tmp_path)[1]
+    assert (again.state, again.fingerprint) == ("done", old.fingerprint)
+    assert planned(tmp_path, set={**SHORT["set"], "steps": 3})[1].changed == (
+        "settings: steps 2 -> 3",
+    )
+    more = planned(tmp_path, seeds="0,1")[0].runs[1]
+    assert more.group == old.group, "further seeds are averaged with the old ones"
+    assert judged() == PRESENT
+    edit(lab / "scales.py", "1.0", "1.0")
+    assert planned(tmp_path)[1].changed == ("method code",)
+    assert judged() == "method code"
 
 
 def test_the_data_of_a_package_counts_and_files_without_effect_do_not(
@@ -173,6 +216,8 @@ def test_code_that_changed_after_its_import_is_refused_and_after_the_plan_not_ru
     lab: Path, tmp_path: Path
 ) -> None:
     plan, _ = planned(tmp_path)
+    edit(lab / "scales.py", "1.0", "1.0")
+    harness.plan("tiny", **SHORT, results=tmp_path)  # a comment: what was imported does the same
     edit(lab / "scales.py", "1.0", "2.0")
     with pytest.raises(
         PlugInError, match=r"the code in scales.py has changed since this process imported it"

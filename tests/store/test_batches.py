@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from builders import result
 
+from harness.method import by_batches
+from harness.runs.train import batch_mixing
 from harness.store import BatchMixing
 from harness.store.batches import batches_of
+from harness.training.batching import mixed
 
 TRAINING = {"batch_size": 64, "steps": 60, "epochs": 1, "learning_rate": 3e-5}
 IDENTITY = {"corpora": ["wiki", "flickr"]}
@@ -77,6 +80,22 @@ def test_a_method_of_another_package_is_known_by_its_recorded_mixing() -> None:
     assert foreign("mine", own) == foreign("yours", own) != batches()
     assert foreign("mine", own) != foreign("mine", BatchMixing(cycle=2, place=1, common=False))
     assert foreign("mine", None) not in (foreign("mine", common), foreign("yours", None))
+
+
+def test_a_rule_that_mixes_nothing_decides_no_batches() -> None:
+    """An author's method on text alone reads the rows of SimCSE, whatever rule it has for pairs."""
+
+    def own_rule(rows: int, pairs: int, text: int, paired: int) -> tuple[int, int]:
+        return 3, 2
+
+    texts = {"corpora": ["wiki", "news"]}
+    foreign = texts | {"code": {"method mine": "a hash"}}
+    record = batch_mixing(mixed(1000, 0, 64, own_rule))
+    assert batches("mine", identity=foreign, mixing=record) == batches("simcse", identity=texts)
+    mixing_rows = batch_mixing(mixed(1000, 200, 64, own_rule))
+    assert batches("mine", identity=foreign, mixing=mixing_rows) != batches(identity=texts)
+    common = batch_mixing(mixed(1000, 200, 64, by_batches))
+    assert batches("mine", identity=foreign, mixing=common) == batches("mcse", identity=texts)
 
 
 def test_one_corpus_needs_no_mixing_rule_and_an_older_result_its_captions() -> None:
