@@ -47,6 +47,7 @@ class Layer(NamedTuple):
 
 
 @cache
+@cache
 def shipped_profiles() -> Sequence[str]:
     """Names of the profiles in this package, sorted."""
     return sorted(
@@ -64,21 +65,31 @@ def load_profile(name: str) -> Profile:
     one.
     """
     shipped = shipped_profiles()
-    if name not in shipped and not name.endswith(".toml") and Path(f"{name}.toml").is_file():
+    if name in shipped:
+        return _load_shipped(name)
+
+    if not name.endswith(".toml") and Path(f"{name}.toml").is_file():
         name = f"{name}.toml"
-    if name not in shipped and not name.endswith(".toml"):
+    if not name.endswith(".toml"):
         own = (
             "give a file that ends in .toml"
             if "/" in name
             else f"a file of your own: --profile ./{name}.toml"
         )
         raise UserError(f"unknown profile '{name}'; {suggest(name, shipped)} ({own})")
-    layers = _layers_of(_shipped(name) if name in shipped else Path(name), own=name not in shipped)
-    origin = "package" if name in shipped else "file"
-    stem = layers[-1].path.stem
-    return validated(
-        _merged(layers), "profile", Profile, partial(_blamed, layers), name=stem, origin=origin
-    )
+    return _validate_layers(_layers_of(Path(name), own=True), origin="file")
+
+
+@cache
+def _load_shipped(name: str) -> Profile:
+    return _validate_layers(_layers_of(_shipped(name), own=False), origin="package")
+
+
+def _validate_layers(layers: list[Layer], origin: str) -> Profile:
+    """The profile of a file and of those that it extends, which is the last of the layers."""
+    blame = partial(_blamed, layers)
+    name = layers[-1].path.stem
+    return validated(_merged(layers), "profile", Profile, blame, name=name, origin=origin)
 
 
 def _layers_of(path: Path, *, own: bool) -> list[Layer]:

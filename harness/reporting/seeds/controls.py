@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ from harness.command_line import parse_overrides
 from harness.commands import UNTRAINED_VARIANTS, Commands
 from harness.errors import UserError
 from harness.formatting import fixed, p_value
-from harness.method.declared import declared_method
+from harness.method.declared import DeclaredMethod, declared_method
 from harness.method.naming import name_of
 from harness.metrics import Column, Metric, Significance
 from harness.profiles import Profile, Training, load_profile, shipped_profiles
@@ -98,55 +98,100 @@ class Rival(NamedTuple):
     confounds: bool
 
 
-def controls_of(row: Row) -> Iterator[Control]:
+def controls_of(row: Row) -> tuple[Control, ...]:
     """The controls of a row, whether they were run or not; an untrained encoder has none."""
-    label = row.label
-    variant = row.label.parsed
-    profile = _profile(row.label.profile)
-    if not row.is_trained or variant is None:
-        return
-    for name in (*UNTRAINED_VARIANTS, "none[pooling=avg-first-last]"):
-        plain = label._replace(variant=name, setting=UNTRAINED, overrides="")
-        yield Control(UNTRAINED_ENCODER, plain, needed=name in UNTRAINED_VARIANTS)
-    for teacher in dict.fromkeys(name for of, name in row.teachers if of != "image"):
+    if not row.is_trained or row.label.parsed is None:
+        return ()
+    lengths = [name for name in ("steps", "epochs") if row.training.get(name, "").isdecimal()]
+    length = lengths[0] if lengths else ""
+    return _list_controls(row.label, tuple(row.teachers), length, row.training.get(length, ""))
+
+
+@lru_cache(maxsize=10_000)  # a report asks for those of a row once for each comparison
+def _list_controls(
+    label: Label, teachers: tuple[tuple[str, str], ...], length: str, number: str
+) -> tuple[Control, ...]:
+    """The controls of a trained row of a label, whose training is as long as `length`, such as
+    steps, says.
+    """
+    return (
+        *_untrained_controls(label),
+        *_teacher_controls(label, teachers),
+        *_method_controls(label, teachers, length, number),
+    )
+
+
+def _untrained_controls(label: Label) -> Iterator[Control]:
+    for variant in (*UNTRAINED_VARIANTS, "none[pooling=avg-first-last]"):
+        untrained = label._replace(variant=variant, setting=UNTRAINED, overrides="")
+        yield Control(UNTRAINED_ENCODER, untrained, needed=variant in UNTRAINED_VARIANTS)
+
+
+def _teacher_controls(label: Label, teachers: Iterable[tuple[str, str]]) -> Iterator[Control]:
+    """The text teachers alone."""
+    profile = _profile(label.profile)
+    names = [name for describes, name in teachers if describes != "image"]
+    for name in dict.fromkeys(names):
         with suppress(SpecError):  # a record may name anything
-            yield from _alone(label, profile, teacher)
+            yield from _alone(label, profile, name)
+
+
+def _method_controls(
+    label: Label, teachers: Iterable[tuple[str, str]], length: str, number: str
+) -> Iterator[Control]:
+    """The controls that follow from what a method says of itself."""
+    assert label.parsed
     try:
-        declared = declared_method(variant.name)
+        declared = declared_method(label.parsed.name)
     except UserError:  # a method that is not installed
         return
-    images = {name for of, name in row.teachers if of == "image"}
-    for key in (
-        key
-        for key in declared.teacher_options
-        if key.startswith("image") and not images & {*CONTROLS}
-    ):
-        # only the profile's own image teacher can be shuffled or replaced by an untrained network
-        own = profile is not None and images == {profile.images}
-        for value in CONTROLS if images else ():
-            other = label._replace(variant=_with(variant, {key: value}))
-            if value == UNTRAINED_IMAGES:
-                at_hand = own and profile is not None and profile.untrained_images is not None
-                yield Control(UNTRAINED_NETWORK, other, needed=at_hand)
-                continue
-            # with one caption an image, to shuffle is to permute
-            telling = value == "shuffled" or (
-                value == "permuted" and "captions=all" in label.setting
-            )
-            yield Control(UNMATCHED, other, needed=telling and own)
+
+    image_teachers = {name for describes, name in teachers if describes == "image"}
+    if image_teachers and not image_teachers & {*CONTROLS}:
+        for option in declared.teacher_options:
+            if option.startswith("image"):
+                yield from _image_controls(label, image_teachers, option)
+
     if {"pairs", *MEDIA} & {*declared.streams}:
-        texts = [TEXT_ONLY[stream] for stream in declared.streams if stream in TEXT_ONLY]
-        others = [*texts, *([_with(variant, declared.text_only)] if declared.text_only else [])]
-        yield from (Control(SAME_TEXT, label._replace(variant=other)) for other in others)
-        for twice in _twice(row.training):
-            longer = (label._replace(variant=f"{text}[{twice}]") for text in texts)
-            yield from (Control(TWICE_THE_TEXT, other, needed=False) for other in longer)
+        yield from _text_controls(label, declared, length, number)
 
 
-def _twice(training: Mapping[str, str]) -> list[str]:
-    """The option that makes a training twice as long: of its steps or, without any, of its epochs."""
-    given = ((name, training.get(name, "")) for name in ("steps", "epochs"))
-    return [f"{name}={2 * int(number)}" for name, number in given if number.isdecimal()][:1]
+def _image_controls(label: Label, teachers: set[str], option: str) -> Iterator[Control]:
+    """A method with images that do not match, or that an untrained network has seen."""
+    assert label.parsed
+    profile = _profile(label.profile)
+    # only the profile's own image teacher can be shuffled or replaced by an untrained network
+    is_own = profile is not None and teachers == {profile.images}
+    for value in CONTROLS:
+        control = label._replace(variant=_with(label.parsed, {option: value}))
+        if value == UNTRAINED_IMAGES:
+            is_at_hand = profile is not None and profile.untrained_images is not None
+            yield Control(UNTRAINED_NETWORK, control, needed=is_own and is_at_hand)
+            continue
+
+        # with one caption an image, to shuffle is to permute
+        has_several_captions = "captions=all" in label.setting
+        is_telling = value == "shuffled" or (value == "permuted" and has_several_captions)
+        yield Control(UNMATCHED, control, needed=is_telling and is_own)
+
+
+def _text_controls(
+    label: Label, declared: DeclaredMethod, length: str, number: str
+) -> Iterator[Control]:
+    """The same text alone, and twice as much of it."""
+    assert label.parsed
+    methods = [TEXT_ONLY[stream] for stream in declared.streams if stream in TEXT_ONLY]
+    variants = list(methods)
+    if declared.text_only:
+        variants.append(_with(label.parsed, declared.text_only))
+    for variant in variants:
+        yield Control(SAME_TEXT, label._replace(variant=variant))
+
+    if not length:
+        return
+    for method in methods:
+        longer = label._replace(variant=f"{method}[{length}={2 * int(number)}]")
+        yield Control(TWICE_THE_TEXT, longer, needed=False)
 
 
 def _alone(row: Label, profile: Profile | None, teacher: str) -> Iterator[Control]:
@@ -182,7 +227,6 @@ def teacher_fit(profile: str, use: TeacherUse) -> str:
     return table.origin if table and table.kind == "lit" else ""
 
 
-@cache
 def _profile(name: str) -> Profile | None:
     """A profile of this package; a user's own one is a file of unknown place."""
     return load_profile(name) if name in shipped_profiles() else None
