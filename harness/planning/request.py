@@ -261,9 +261,9 @@ def _tuning(selection: Selection, profile: Profile, places: Sequence[str]) -> Tu
             raise UserError(
                 f"--tune {method.base}: it trains nothing, so there is nothing to tune; use --methods {method.base}"
             )
-    if selection.sampler is None:
-        return tuning
-    return resumed(Store(Path(selection.results)), search_of(tuning, selection.sampler, places[0]))
+    if selection.sampler is not None:
+        tuning = search_of(tuning, selection.sampler, places[0])
+    return resumed(Store(Path(selection.results)), tuning)
 
 
 def _list_tunings(tune: str | Sequence[str] | Mapping[str, Mapping[str, object]]) -> list[str]:

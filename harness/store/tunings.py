@@ -34,7 +34,7 @@ from harness.store.files import Store
 from harness.store.schema import Result
 
 _RANGE = re.compile(r"([^.|]\S*?)\.\.([^.|]\S*)")
-#: draws from ranges after which they count as too narrow
+#: draws from ranges after which these count as too narrow
 _MOST_DRAWS = 10_000
 #: the first trials of a search, which are drawn
 FIRST_TRIALS = 5
@@ -49,9 +49,9 @@ class Range:
     low: float
     high: float
 
-    def drawn(self, numbers: np.random.Generator) -> str:
-        """One value, to three digits."""
-        value = math.exp(numbers.uniform(math.log(self.low), math.log(self.high)))
+    def value_at(self, place: float) -> str:
+        """The value at a place from 0 (low) to 1 (high), to three digits."""
+        value = self.low * (self.high / self.low) ** place
         return canonical(float(f"{value:.3g}"))
 
     def __str__(self) -> str:
@@ -113,6 +113,11 @@ class Tuning(BaseModel):
         chosen = {"methods": {"__all__": {"trials"}}} if self.sampler else None
         return digest(self.model_dump(mode="json", exclude_none=True, exclude=chosen))[:12]
 
+    def repeats(self, other: Tuning) -> bool:
+        """Whether the same command asks for both, whatever their trials are."""
+        without_trials = {"methods": {"__all__": {"trials"}}}
+        return self.model_dump(exclude=without_trials) == other.model_dump(exclude=without_trials)
+
     @property
     def variants(self) -> list[str]:
         return list(dict.fromkeys(trial for method in self.methods for trial in method.trials))
@@ -143,7 +148,9 @@ def make_tuning(
 ) -> Tuning:
     """Draw the trials of each method: without replacement, by a seed made from its options alone.
 
-    The first trials are the same for any number. Raises SpecError for a text that is not of this
+    Listed values alone make a grid, whose configurations come in random order. With a range, the
+    values of each option are spread as `_spread_places` says. The first trials are the same for any
+    number. Raises SpecError for a text that is not of this
     grammar, and UserError for a method with fewer configurations than trials, or one that is named
     twice.
     """
@@ -188,9 +195,11 @@ def search_of(tuning: Tuning, sampler: str, place: str) -> Tuning:
 
 
 def resumed(store: Store, tuning: Tuning) -> Tuning:
-    """The tuning, a search with the trials that the store has of it if these are more."""
-    kept = (each for each in read_tunings(store)[0] if each.key == tuning.key)
-    return max([tuning, *kept], key=lambda each: len(each.variants))
+    """The tuning as the store has it, with the trials that an earlier command drew or chose; of a
+    search the longest. The tuning itself if the store has none.
+    """
+    stored = [kept for kept in read_tunings(store)[0] if kept.repeats(tuning)]
+    return max([*stored, tuning], key=lambda kept: len(kept.variants))
 
 
 def save_tuning(store: Store, tuning: Tuning) -> None:
@@ -288,11 +297,32 @@ def _choices(space: Space, numbers: np.random.Generator) -> Iterator[tuple[str, 
                     listed, np.unravel_index(number, [*map(len, listed)]), strict=True
                 )
             )
-    for _ in range(_MOST_DRAWS if len(listed) < len(space) else 0):
-        yield tuple(
-            values.drawn(numbers) if isinstance(values, Range) else str(numbers.choice(values))
-            for values in space.values()
-        )
+        return
+
+    places_by_option = [_spread_places(numbers) for _ in space]
+    for _ in range(_MOST_DRAWS):
+        places = [next(of_option) for of_option in places_by_option]
+        yield tuple(map(_value_at, space.values(), places))
+
+
+def _spread_places(numbers: np.random.Generator) -> Iterator[float]:
+    """Random numbers from 0 to below 1, of which the first 2^k lie in 2^k equal parts, one in each."""
+    places = [numbers.random()]
+    yield from places
+    while True:
+        parts = 2 * len(places)
+        taken = {int(place * parts) for place in places}
+        free = [part for part in range(parts) if part not in taken]
+        for part in numbers.permutation(free):
+            places.append((part + numbers.random()) / parts)
+            yield places[-1]
+
+
+def _value_at(values: TriedValues, place: float) -> str:
+    """The value of an option at a place from 0 to below 1 of its list or range."""
+    if isinstance(values, Range):
+        return values.value_at(place)
+    return values[int(place * len(values))]
 
 
 def _longer(method: TunedMethod, sampler: str, scores: Mapping[str, float]) -> TunedMethod:

@@ -14,11 +14,13 @@ from builders import result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import plan
 from harness.errors import UserError
 from harness.spec import Variant
 from harness.store import Store
 from harness.store.tunings import Tuning, make_tuning, read_tunings, resumed, save_tuning, search_of
 
+RECORDED = Path(__file__).parents[2] / "results" / "tuning"
 GRID = "mcse:lambda=0.01|0.1|1,temperature=0.05|0.1"
 
 
@@ -59,6 +61,48 @@ def test_a_range_is_drawn_evenly_on_a_logarithmic_scale() -> None:
     assert 1e-5 <= min(rates) <= max(rates) <= 1e-3
     assert 70 < sum(rate < 1e-4 for rate in rates) < 130
     assert {options["lambda"] for options in trials} == {"1", "2"}
+
+
+@pytest.mark.parametrize("method", ["simcse", "mcse", "kdmcse", "dalr"])
+def test_a_few_draws_are_spread_over_their_range(method: str) -> None:
+    def parts(trials: tuple[str, ...], key: str, low: float, high: float) -> set[int]:
+        values = [float(dict(Variant.parse(trial).options)[key]) for trial in trials]
+        shares = [math.log(value / low) / math.log(high / low) for value in values]
+        return {int(share * len(trials)) for share in shares}
+
+    alone = f"{method}:temperature=0.02..0.1"
+    assert parts(drawn(alone, 2), "temperature", 0.02, 0.1) == {0, 1}
+    assert len(drawn(alone, 3)) == 3
+    both = drawn(f"{alone},learning_rate=1e-5..1e-3,dropout=0|0.1", 4)
+    assert parts(both, "temperature", 0.02, 0.1) == {0, 1, 2, 3}
+    assert parts(both, "learning_rate", 1e-5, 1e-3) == {0, 1, 2, 3}
+    listed = [dict(Variant.parse(trial).options)["dropout"] for trial in both]
+    assert sorted(listed) == ["0", "0", "0.1", "0.1"]
+
+
+def test_a_stored_tuning_keeps_the_trials_that_an_earlier_version_drew(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    tuning = make_tuning("tiny", {}, ["simcse:temperature=0.02..0.1"], 2)
+    trials = ("simcse[temperature=0.0208]", "simcse[temperature=0.023]")
+    methods = (tuning.methods[0].model_copy(update={"trials": trials}),)
+    earlier = tuning.model_copy(update={"methods": methods})
+    save_tuning(store, earlier)
+    assert resumed(store, tuning) == earlier
+    planned = plan("tiny", tune="simcse:temperature=0.02..0.1", trials=2, seeds=1, results=tmp_path)
+    assert {run.key.partition("/")[0] for run in planned.runs} == {*trials}
+
+    other = make_tuning("tiny", {}, ["simcse:temperature=0.02..0.2"], 2)
+    assert resumed(store, other) == other
+
+
+def test_the_recorded_tunings_are_those_of_their_commands() -> None:
+    store = Store(RECORDED)
+    tunings, problems = read_tunings(store)
+    assert (len(tunings), problems) == (2, [])
+    for recorded in tunings:
+        texts = [method.typed for method in recorded.methods]
+        again = make_tuning(recorded.profile, recorded.overrides, texts, recorded.trials)
+        assert resumed(store, again) == recorded
 
 
 @pytest.mark.parametrize(
