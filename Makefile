@@ -15,7 +15,7 @@ test: .venv/dev        ## lint, types and tests
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 docs: .venv/docs       ## the documentation as web pages in docs/_build; any warning is an error
-	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
+	$(BIN)/sphinx-build -W --keep-going -q -c tools/sphinx docs docs/_build
 	@echo open docs/_build/index.html
 
 encoders: .venv/dev    ## docs/encoders.md: a small model of every type of encoder, opened and compared; minutes

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: small modules that all others may import; each imports only those before it
 SHARED = (
     *(
+        "documents",
         "errors",
         "seeds",
         "stopping",

@@ -34,6 +34,7 @@ FILES = {
         "toy/**/*.safetensors",
         "toy/**/*.json",
     ),
+    "harness/docs": ("*.md",),
     "methods": ("*.py",),
     "reports": ("*.csv", "papers/*.toml", "templates/*", "notes/*.md"),
 }
@@ -43,12 +44,11 @@ def test_three_top_level_names_and_their_files_are_installed(installed: Path) ->
     names = {path.name for path in installed.iterdir() if path.suffix != ".egg-info"}
     assert names == {"harness", "harness_methods", "harness_reports"}
     for folder, patterns in FILES.items():
-        package = installed / (folder if folder == "harness" else f"harness_{folder}")
+        package = installed / (folder if folder.startswith("harness") else f"harness_{folder}")
+        source = ROOT / folder.removeprefix("harness/")
         for pattern in patterns:
             there = {path.name for path in package.glob(pattern) if path.is_file()}
-            assert there == {
-                path.name for path in (ROOT / folder).glob(pattern) if path.is_file()
-            }, pattern
+            assert there == {path.name for path in source.glob(pattern) if path.is_file()}, pattern
             assert there, pattern
 
 

@@ -25,6 +25,7 @@ from harness.cli.output import (
     echo,
     print_whatever_the_encoding,
 )
+from harness.documents import page_of
 from harness.errors import REFUSALS, UserError
 from harness.formatting import one_line
 from harness.stopping import Interrupted, stop_at_sigterm
@@ -106,7 +107,11 @@ class _Commands(CommandGroup):
                 )
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=f"The documents begin at {page_of('index.md')}",
+)
 @click.version_option(__version__, prog_name="harness")
 def cli() -> None:
     """Train, evaluate and compare multimodal sentence embeddings.

@@ -24,6 +24,7 @@ from harness.cli.output import (
     warn,
 )
 from harness.command_line import Selection, harness_command, parse_texts
+from harness.documents import page_of
 from harness.formatting import count_of, duration, fixed, one_line
 from harness.runs.execution import DeviceChoice, Execution, Jobs
 from harness.spec import BASELINE, UNTRAINED
@@ -357,8 +358,8 @@ def _estimate(plan: Plan) -> Iterator[str]:
         yield f"estimate  about {duration(expected.here)}{each}, one run at a time; from finished runs of this profile"
     elif expected.h200 is not None and any(run.resolved.trains for run in plan.todo):
         yield (
-            f"estimate  about {_hours(expected.h200)} on one H200, one run at a time; by arithmetic "
-            "(docs/reproduce.md), not measured"
+            f"estimate  about {_hours(expected.h200)} on one H200, one run at a time; by arithmetic, not measured "
+            f"({page_of('reproduce.md')})"
         )
 
 

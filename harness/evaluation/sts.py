@@ -31,6 +31,7 @@ from harness.datafiles import (
     read_rows,
     text_remarks,
 )
+from harness.documents import page_of
 from harness.errors import UserError
 from harness.evaluation.suites import (
     SIMILARITY,
@@ -53,7 +54,7 @@ from harness.metrics import AVERAGE, NO_SCORE, SEEN, UNSEEN, Metric
 from harness.sources import FileSource, Findings, digest
 
 _HOW = (
-    "put the STS files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "
+    f"put the STS files below --data-root or HARNESS_DATA in the layout of {page_of('data.md')}; the "
     "originals are in SimCSE's SentEval archive (its download_dataset.sh) and on the SemEval STS pages"
 )
 _HOW_TRANSLATED = "put the data set stsb_multi_mt there, gzip, with the columns split, score, sentence1 and sentence2"

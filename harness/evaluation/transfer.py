@@ -32,6 +32,7 @@ from harness.datafiles import (
     read_rows,
     text_remarks,
 )
+from harness.documents import page_of
 from harness.errors import UserError
 from harness.evaluation.probes import L2, MODES, Mode, Probe, Split, stratified
 from harness.evaluation.suites import (
@@ -47,7 +48,7 @@ from harness.metrics import Metric
 from harness.sources import FileSource, Findings, digest
 
 _HOW = (
-    "put the transfer files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "
+    f"put the transfer files below --data-root or HARNESS_DATA in the layout of {page_of('data.md')}; the "
     "originals are in SimCSE's SentEval archive (its download_dataset.sh)"
 )
 #: the registry kind of classification tasks

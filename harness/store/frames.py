@@ -460,7 +460,7 @@ def earlier_backends(results: Sequence[Result]) -> str:
     were = "was" if len(earlier) == 1 else "were"
     return (
         f"{count_of(len(earlier), 'result')} {were} made by backend {versions}, the current one is {BACKEND_VERSION}: "
-        "the numbers have changed (CHANGELOG.md); `harness run` with their options trains them again"
+        "the numbers have changed; `harness run` with their options trains them again"
     )
 
 

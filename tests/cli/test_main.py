@@ -29,6 +29,12 @@ def test_each_command_has_its_name_and_one_line_of_eighty_columns(typed: Typed) 
         assert not line.endswith("...")
 
 
+def test_the_help_names_the_documents_of_this_installation(typed: Typed) -> None:
+    epilog = typed("--help")[1].partition("The documents begin at")[2]
+    page = Path("".join(epilog.split()))
+    assert page.read_text().startswith("# ")
+
+
 @pytest.mark.parametrize("words", [(), ("data",), ("results",), ("new",)])
 def test_a_command_without_its_subcommand_prints_its_help(
     typed: Typed, words: tuple[str, ...]
