@@ -23,6 +23,8 @@ END = "<!-- end -->\n"
 METHODS = ("dalr", "kdmcse", "mcse")
 SETTINGS = ("wiki+flickr", "wiki+coco")
 ENCODERS = ("bert-base-uncased", "roberta-base")
+#: the columns of the first table
+PLACES = [f"{setting}/{encoder}" for setting in SETTINGS for encoder in ENCODERS]
 #: what the last table sums up: a name, and the options of `harness run`
 SUMS = {
     "`--table dalr:T1`": {"table": "dalr:T1"},
@@ -44,13 +46,10 @@ def minutes(key: str) -> float:
 
 
 def one_run() -> Iterator[list[str]]:
-    """Minutes of one training, both readings."""
+    """Minutes of one training, both readings, by setting and encoder."""
     for method in METHODS:
-        for setting in SETTINGS:
-            for encoder in ENCODERS:
-                for name in (method, f"{method}@official"):
-                    training = minutes(f"{name}/{setting}/{encoder}/seed-0")
-                    yield [f"`{name}`", setting, encoder, f"{training:.0f}"]
+        for name in (method, f"{method}@official"):
+            yield [f"`{name}`", *(f"{minutes(f'{name}/{place}/seed-0'):.0f}" for place in PLACES)]
 
 
 def sums() -> Iterator[list[str]]:
@@ -67,8 +66,7 @@ def sums() -> Iterator[list[str]]:
 def tables() -> str:
     return "\n".join(
         (
-            "Minutes of one training:\n\n"
-            + table(["method", "setting", "encoder", "H200"], one_run()),
+            "Minutes of one training on the H200:\n\n" + table(["method", *PLACES], one_run()),
             "Hours of all runs of a selection, one at a time, with the suites:\n\n"
             + table(["`harness run ...`", "runs", "H200"], sums()),
         )

@@ -46,7 +46,7 @@ SMALL = [
     ("simulations", "--number 1", "decided by the seeds that were said to decide"),
     ("store", "205", "205 results, index"),
     ("transfer", "speed --rows 60 --width 2 --sample 1", "best dev accuracies that differ: 0 of 4"),
-    ("encoders_page", "bert", r"^\| bert "),
+    ("encoders_page", "bert", r"^bert: packed"),
     ("pretrain_student", "--help", "FOLDER becomes a model folder"),
     ("pretrain_toy", "--out OUT --steps 1", ""),
 ]

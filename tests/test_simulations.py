@@ -1,4 +1,4 @@
-"""The simulations of wrong conclusions run, and their lines are those of docs/statistics.md."""
+"""The simulations of wrong conclusions run, and their lines are those of benchmarks/simulations.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIMULATIONS = runpy.run_path(str(ROOT / "benchmarks" / "simulations.py"))
 def test_the_smallest_simulation_has_the_lines_of_the_page() -> None:
     lines = list(SIMULATIONS["all_lines"](1))
     assert all(0.0 <= share <= 1.0 for share, *_ in lines)
-    page = (ROOT / "docs" / "statistics.md").read_text("utf-8")
+    page = (ROOT / "benchmarks" / "simulations.md").read_text("utf-8")
     listed = re.findall(r"^\| [\d.]+ % \| ([\d.]+ %) \| (.+) \|$", page, re.MULTILINE)
     assert listed == [(claimed, name) for _, claimed, name in lines]
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
-from schema_words import key_table
+from schema_words import key_list
 
 import harness
 import harness.stats
@@ -43,8 +44,7 @@ print(model.encode(["a red circle", "a crimson disc"]).shape)
 ```
 
 They print nothing unless `progress=True`. A mistake that a user can correct is raised as `harness.UserError`, in one
-line; a wrong keyword is answered with the closest one. `import harness` is quick: torch and pandas are imported by the
-first function that needs them. `dir(harness)` has what is on this page and nothing else.
+line. `help(NAME)` has all of a function or class: what each argument means, and what is left out below.
 """
 #: heading -> a line below it, and the package of its objects with their names
 SECTIONS: dict[str, tuple[str, Any, Sequence[str]]] = {
@@ -98,7 +98,23 @@ _MORE: dict[str, Sequence[Any]] = {
 _MEMBERS = {
     "Results": ("frame", "table", "text", "compare"),
     "SentenceModel": ("encode", "similarity"),
+    "Comparison": ("values", "deciding", "decisions", "warnings", "conclusion", "rows"),
+    "Method": (
+        *("features", "own_steps", "mixing", "captions", "shared_space", "test_head", "prepare"),
+        *("change_rows", "scheduled", "after_step", "weights", "loss_terms", "media_terms"),
+    ),
 }
+#: classes whose objects a user is given
+_GIVEN = ("Results", "Comparison", "SentenceModel", "Method", "Encode", "Vocabulary")
+#: function -> those whose arguments it has
+_SAME_ARGUMENTS = {"run": ("plan", "execute")}
+#: objects that stand in one line: what must be given, and the first paragraph of their docstrings
+SHORTENED = (
+    *("Dimensions", "SentenceBatch", "PairBatch", "TripletBatch", "MediaBatch", "OwnSteps"),
+    *("Patches", "by_batches", "check_method", "TanhHead", "by_view", "info_nce"),
+    *("info_nce_hard", "cosine_matrix", "list_net", "list_mle"),
+    *(name for name in vars(harness.stats) if name in SECTIONS["Statistics"][2]),
+)
 #: object -> its example; the first group shares a folder of results
 EXAMPLES = {
     "execute": """
@@ -182,214 +198,6 @@ harness.errors.UserError: run() has no argument 'seed'; did you mean seeds?
 >>> encode(tokens, 2).shape, encode.states(tokens).shape
 (torch.Size([1, 2, 8]), torch.Size([1, 1, 3, 8]))
 """,
-    "PairBatch": """
->>> from harness.method import PairBatch
->>> batch = PairBatch(tokens, {"image": torch.ones(1, 8)})
->>> batch.features["image"].shape
-torch.Size([1, 8])
-""",
-    "SentenceBatch": """
->>> from harness.method import SentenceBatch
->>> SentenceBatch(tokens, texts=("a ring",)).texts
-('a ring',)
-""",
-    "TripletBatch": """
->>> from harness.method import TripletBatch
->>> premises, entailed, contradicted = TripletBatch({"input_ids": torch.ones(6, 4)}).tokens["input_ids"].chunk(3)
->>> premises.shape
-torch.Size([2, 4])
-""",
-    "MediaBatch": """
->>> from harness.method import MediaBatch
->>> MediaBatch({"pixels": torch.ones(2, 2, 3, 8, 8)}, torch.tensor([0, 1])).labels.tolist()
-[0, 1]
-""",
-    "Dimensions": """
->>> Dimensions(encoder=768, features={"image": 512}).features["image"]
-512
-""",
-    "OwnSteps": """
->>> from harness.method import OwnSteps, Patches
->>> steps = OwnSteps(batch_size=32, learning_rate=1e-5, patches=Patches(size=16))
->>> steps.schedule, steps.first
-('linear', False)
-""",
-    "Patches": """
->>> Patches(size=16).positions
-True
-""",
-    "by_batches": """
->>> from harness.method import by_batches
->>> by_batches(rows=1000, pairs=100, text_batches=50, pair_batches=5)
-(10, 0)
-""",
-    "check_method": """
->>> from harness.method.conformance import check_method
->>> check_method(simcse)
-[]
-""",
-    "TanhHead": """
->>> from harness.encoders.heads import TanhHead, by_view
->>> TanhHead(8, 4)(torch.ones(2, 8)).shape
-torch.Size([2, 4])
-""",
-    "by_view": """
->>> first, second = by_view(TanhHead(8, 4), torch.ones(3, 2, 8))
->>> first.shape
-torch.Size([3, 4])
-""",
-    "info_nce": """
->>> from harness.losses.contrastive import cosine_matrix, info_nce, info_nce_hard
->>> rows = torch.eye(3)
->>> round(float(info_nce(rows, rows, temperature=1.0)), 4)
-0.5514
-""",
-    "info_nce_hard": """
->>> float(info_nce_hard(rows, rows, rows, temperature=1.0)) > float(info_nce(rows, rows, temperature=1.0))
-True
-""",
-    "cosine_matrix": """
->>> cosine_matrix(rows, 2 * rows).tolist()[0]
-[1.0, 0.0, 0.0]
-""",
-    "list_net": """
->>> from harness.losses.matching import list_mle, list_net
->>> scores = torch.rand(3, 3)
->>> float(list_net(scores, scores)) <= float(list_net(scores, -scores))
-True
-""",
-    "list_mle": """
->>> float(list_mle(scores, scores)) < float(list_mle(-scores, scores))
-True
-""",
-    "almost_stochastic_order": """
->>> from harness.stats import *
->>> a, b = [71.0, 72.0, 73.0, 72.5], [70.0, 70.5, 69.0, 71.0]
->>> almost_stochastic_order(a, b, draws=100) < 0.5
-True
-""",
-    "bootstrap_difference": """
->>> interval = bootstrap_difference(a, b)
->>> interval.low > 0
-True
-""",
-    "interquartile_mean": """
->>> import numpy
->>> interquartile_mean([numpy.array([70.0, 71.0]), numpy.array([72.0, 99.0])]).item()
-71.5
-""",
-    "probability_of_improvement": """
->>> import numpy
->>> probability_of_improvement([numpy.array([1.0, 2.0])], [numpy.array([1.0, 1.0])]).item()
-0.75
-""",
-    "stratified_interval": """
->>> import numpy
->>> stratified_interval(interquartile_mean, [numpy.array([70.0]), numpy.array([72.0])]).low
-71.0
-""",
-    "bootstrap_ranking": """
->>> import numpy
->>> ranking = bootstrap_ranking(numpy.array([[[1.0, 2.0]], [[3.0, 4.0]]]))
->>> ranking.order.tolist()
-[1, 0]
-""",
-    "detectable_difference": """
->>> round(detectable_difference(std=1.0, n=5), 2)
-2.08
-""",
-    "equivalence_test": """
->>> equivalence_test(t_test(a, a), margin=5.0).p < 0.05
-True
-""",
-    "expected_best": """
->>> expected_best([1.0, 3.0])
-[2.0, 2.5]
-""",
-    "hedges_g": """
->>> hedges_g(summarise(a), summarise(b)).g > 1
-True
-""",
-    "holm": """
->>> holm([0.01, 0.04])
-[0.02, 0.04]
-""",
-    "mean_interval": """
->>> interval = mean_interval(summarise(a))
->>> interval.low < 72.125 < interval.high
-True
-""",
-    "one_sample_t_test": """
->>> one_sample_t_test(a, 60.0).p < 0.01
-True
-""",
-    "paired_t_test": """
->>> paired_t_test(a, b).difference
-2.0
-""",
-    "permutation_test": """
->>> permutation_test(a, b).p < 0.1
-True
-""",
-    "pooled_deviation": """
->>> pooled_deviation(summarise([1.0, 3.0]), summarise([2.0, 4.0]))
-1.4142135623730951
-""",
-    "power_of_verdict": """
->>> 0 < power_of_verdict(effect=0.0, std=0.3, n=5, margin=1.0) <= 1
-True
-""",
-    "seeds_to_decide": """
->>> seeds_to_decide(effect=0.0, std=0.3, margin=1.0) > 1
-True
-""",
-    "summarise": """
->>> summarise([1.0, 3.0])
-Summary(mean=2.0, std=1.4142135623730951, n=2)
-""",
-    "t_test": """
->>> t_test(a, b).difference
-2.0
-""",
-    "Effect": """
->>> effect = hedges_g(summarise(a), summarise(b))
->>> effect.low < effect.g < effect.high
-True
-""",
-    "Equivalence": """
->>> equivalence_test(t_test(a, b), margin=0.5).p > 0.05
-True
-""",
-    "Interval": """
->>> Interval(1.0, 2.0, level=0.95).high
-2.0
-""",
-    "Permutation": """
->>> permutation = permutation_test(a, b)
->>> permutation.exact
-True
-""",
-    "Ranking": """
->>> ranking.low.shape
-(2,)
-""",
-    "Summary": """
->>> Summary(mean=2.0, std=1.0, n=5).n
-5
-""",
-    "TTest": """
->>> test = t_test(a, b)
->>> test.low < test.difference < test.high
-True
-""",
-    "t_test_from_summaries": """
->>> t_test_from_summaries(summarise(a), summarise(b)).p < 0.05
-True
-""",
-    "violation_ratio": """
->>> violation_ratio(a, b)
-0.0
-""",
 }
 
 
@@ -403,31 +211,47 @@ def page() -> str:
     """The text of docs/api.md."""
     parts = [_HEAD]
     for title, (line, *_) in SECTIONS.items():
-        parts += [f"## {title}\n", *([f"{line}\n"] if line else [])]
-        parts += [text for each in objects(title) for text in _entry(each)]
+        parts.append(f"## {title}\n")
+        if line:
+            parts.append(f"{line}\n")
+        shortened = [what for what in objects(title) if what.__name__ in SHORTENED]
+        for what in objects(title):
+            if what not in shortened:
+                parts += _entry(what)
+        if shortened:
+            parts.append("\n".join(map(_line, shortened)) + "\n")
     return "\n".join(parts)
 
 
 def _entry(what: Any) -> Iterator[str]:
     """The heading, signature, docstring, values, members and example of a function or class."""
     yield f"### `{what.__name__}`\n"
-    yield f"```text\n{_signature(what, _path(what))}\n```\n"
+    if what.__name__ not in _GIVEN:
+        yield f"```text\n{_signature(what, _path(what))}\n```\n"
     yield f"{_text(what)}\n"
     if inspect.isclass(what):
         if rows := [*_variables(what)]:
-            yield key_table(rows, ("value", "type", "meaning"))
+            yield key_list(rows)
         for name, member in _members(what):
             shown = (
                 member.func if hasattr(member, "func") else getattr(member, "fget", None) or member
             )
             shown = getattr(shown, "__func__", shown)
-            alone = member is not shown and not isinstance(member, classmethod | staticmethod)
-            head = f"{what.__name__}.{name}"
-            yield f"#### `{head}`\n"
-            yield f"```text\n{head if alone else _signature(shown, head)}\n```\n"
-            yield f"{_text(shown)}\n"
+            is_value = member is not shown and not isinstance(member, classmethod | staticmethod)
+            text = textwrap.indent(_text(shown), "  ").removeprefix("  ")
+            yield f"{_code(name if is_value else _signature(shown, name, short=True))}\n: {text}\n"
     if example := EXAMPLES.get(what.__name__, "").strip():
         yield f"```pycon\n{example}\n```\n"
+
+
+def _line(what: Any) -> str:
+    """A shortened entry: the arguments that must be given, and the docstring's first paragraph."""
+    first = inspect.cleandoc(what.__doc__ or "").partition("\n\n")[0]
+    return f"- {_code(_signature(what, what.__name__, short=True))}: {' '.join(first.split())}"
+
+
+def _code(text: str) -> str:
+    return f"`{' '.join(text.split())}`"
 
 
 def _path(what: Any) -> str:
@@ -441,8 +265,12 @@ def _path(what: Any) -> str:
     return f"{what.__module__ if 'conformance' in what.__module__ else module}.{name}"
 
 
-def _signature(what: Any, name: str) -> str:
-    """A signature, each argument on a line of its own where all are too long for one."""
+def _signature(what: Any, name: str, *, short: bool = False) -> str:
+    """A signature, each argument on a line of its own where all are too long for one; a short one
+    has only the names of what must be given.
+    """
+    if what.__name__ in _SAME_ARGUMENTS:
+        return f"{name}(profile: str = 'paper', *, ...) -> Results"
     made = dataclasses.is_dataclass(what) or "__init__" in vars(what)
     if inspect.isclass(what) and (issubclass(what, BaseException) or not made):
         return name
@@ -452,6 +280,9 @@ def _signature(what: Any, name: str) -> str:
         for each in found.parameters.values()
         if each.annotation is not each.empty or each.name not in ("self", "cls")
     ]
+    if short:
+        needed = [each.name for each in taken if each.default is each.empty]
+        return f"{name}({', '.join(needed)})"
     arguments = [_argument(each) for each in taken]
     kinds = [each.kind for each in taken]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
@@ -491,25 +322,27 @@ def _named(annotation: Any) -> str:
 
 
 def _text(what: Any) -> str:
-    """A docstring, with its example in a block."""
-    text = inspect.cleandoc(what.__doc__ or "")
+    """A docstring without the meaning of each argument, with its example in a block."""
+    text = re.sub(
+        r"^- `.*\n?", "", inspect.cleandoc(what.__doc__ or ""), flags=re.MULTILINE
+    ).strip()
+    if others := _SAME_ARGUMENTS.get(what.__name__):
+        same = " and ".join(f"[`{other}`](#{other})" for other in others)
+        text = f"{text}\n\nIts arguments are those of {same}."
     return re.sub(
         r"(^>>> .*?)(?=\n\n|\Z)", r"```pycon\n\1\n```", text, flags=re.MULTILINE | re.DOTALL
     )
 
 
-def _variables(what: type) -> Iterator[tuple[str, str, str]]:
-    """The values of a class that its source explains, with their types."""
-    for comment, name, kind in re.findall(
-        r"((?: {4}#: .*\n| {6,}#.*\n)*)^    (\w+): ClassVar\[(.*)\](?: =.*)?$",
+def _variables(what: type) -> Iterator[tuple[str, str]]:
+    """The values of a class that its source explains."""
+    for comment, name in re.findall(
+        r"((?: {4}#: .*\n| {6,}#.*\n)+)^    (\w+): ClassVar\[.*\](?: =.*)?$",
         inspect.getsource(what),
         re.MULTILINE,
     ):
-        yield (
-            name,
-            f"`{kind}`",
-            " ".join(re.sub(r"^\s*#:? ?", "", line) for line in comment.splitlines()).strip(),
-        )
+        lines = [re.sub(r"^\s*#:? ?", "", line) for line in comment.splitlines()]
+        yield name, " ".join(lines).strip()
 
 
 def _members(what: type) -> Iterator[tuple[str, Any]]:

@@ -1,8 +1,8 @@
 """The page docs/encoders.md: every type of encoder is built small at random, opened as the harness
 opens it, and tried.
 
-`make encoders` writes the page. `python tools/encoders_page.py bert roberta` prints the rows of
-these types.
+`make encoders` writes the page. `python tools/encoders_page.py bert roberta` prints what came
+back for these types.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -511,18 +511,17 @@ _HEAD = """# Encoders: which families were tried
 
 <!-- made by `make encoders`; edit tools/encoders_page.py -->
 
-For whoever chooses an encoder. Each row is a small random model of one type of transformers ({transformers}) that has a
-fast tokenizer, opened as `harness run` and `harness eval` open it. {count} sentences of 3 to 30 tokens are embedded in
-one batch and compared with plain transformers, one sentence at a time.
+For whoever chooses an encoder. Of each type of transformers ({transformers}) that has a fast tokenizer, a small random
+model was opened as `harness run` and `harness eval` open it. {count} sentences of 3 to 30 tokens were embedded in one
+batch and compared with plain transformers, one sentence at a time, with each pooling.
 
-- **right**: equal up to rounding. **refused**: one line before any work, given below the table.
+- **right**: equal up to rounding. **refused**: one line before any work, given below the list.
 - `packed`: sentences are computed without padding. `padded`: with it. `equal lengths`: vectors would depend on padding,
   so that sentences of equal length are embedded together.
 - Token ids are those of a folder's tokenizer.json: they are compared whenever a tokenizer is read, and the file is
   followed, with a remark, where transformers builds another tokenizer for a class (`tests/encoders/test_oracles.py` has
   twelve classes).
-- Dropout is the largest in the configuration of the type, as transformers releases it. SimCSE and the methods that
-  extend it need dropout above 0.
+- SimCSE and the methods that extend it need dropout above 0.
 """
 _BELOW = """
 ## What is refused in every family
@@ -550,29 +549,63 @@ def _cell(each: Tried, notes: list[str], model: str = "") -> str:
     return f"refused ({notes.index(why) + 1})"
 
 
-def line(row: Row, notes: list[str]) -> str:
-    """A row of the table; new reasons are added to the `notes`."""
+def outcome(row: Row, notes: list[str]) -> str:
+    """How rows were read, and the poolings that were right and refused; new reasons are added to the
+    `notes`.
+    """
     rows = "/".join(dict.fromkeys(each.rows for each in row.tried.values() if each.rows))
-    cells = [_cell(row.tried[pooling], notes, row.model) for pooling in POOLINGS]
-    return f"| {' | '.join([row.name, row.model, rows, *cells, row.dropout])} |"
+    poolings_by_cell: dict[str, list[str]] = {}
+    for pooling in POOLINGS:
+        cell = _cell(row.tried[pooling], notes, row.model)
+        poolings_by_cell.setdefault(cell, []).append(pooling)
+    cells = [f"{cell} {', '.join(poolings)}" for cell, poolings in poolings_by_cell.items()]
+    return "; ".join([rows or "not read", *cells])
+
+
+def _grouped(names_by_word: Mapping[str, list[str]], comma: str = ", ") -> list[str]:
+    return [f"- {word}: {comma.join(names)}" for word, names in names_by_word.items()]
 
 
 def page() -> str:
     """The text of docs/encoders.md; minutes."""
-    from importlib.metadata import version
-
     fast = [kind for kind in types() if has_fast_tokenizer(kind)]
     notes: list[str] = []
     rows = [row_of(kind) for kind in fast]
-    built = [line(row, notes) for row in rows if row.model]
+    names_by_outcome: dict[str, list[str]] = {}
+    names_by_dropout: dict[str, list[str]] = {}
+    for row in rows:
+        if row.model:
+            names_by_outcome.setdefault(outcome(row, notes), []).append(row.name)
+            names_by_dropout.setdefault(f"dropout {row.dropout}", []).append(row.name)
     unbuilt = [f"- `{row.name}`: {row.reasons[0]}" for row in rows if not row.model]
-    other: list[str] = []
-    made = [f"| {name} | {_cell(each, other)} |" for name, each in layout_rows()]
+    layout_notes: list[str] = []
+    layouts_by_cell: dict[str, list[str]] = {}
+    for name, each in layout_rows():
+        layouts_by_cell.setdefault(_cell(each, layout_notes), []).append(name)
+    without = sorted({*types()} - {*fast})
+    return text_of(
+        names_by_outcome, notes, names_by_dropout, unbuilt, without, layouts_by_cell, layout_notes
+    )
+
+
+def text_of(
+    names_by_outcome: Mapping[str, list[str]],
+    notes: Sequence[str],
+    names_by_dropout: Mapping[str, list[str]],
+    unbuilt: Sequence[str],
+    without: Sequence[str],
+    layouts_by_cell: Mapping[str, list[str]],
+    layout_notes: Sequence[str],
+) -> str:
+    """The page from what was tried."""
+    from importlib.metadata import version
+
+    others = {word: names for word, names in names_by_dropout.items() if word != "dropout 0.1"}
     parts = [
         _HEAD.format(transformers=version("transformers"), count=len(SENTENCES)),
-        f"| type | class | rows | {' | '.join(POOLINGS)} | dropout |",
-        f"| {' | '.join(['---'] * (len(POOLINGS) + 4))} |",
-        *built,
+        *_grouped(names_by_outcome),
+        "\nThe largest dropout of the released configuration is 0.1, but for these types:\n",
+        *_grouped(others),
         "\nReasons, for a FOLDER with a model of that CLASS:\n",
         *(f"{number}. {note}" for number, note in enumerate(notes, 1)),
         *(
@@ -580,14 +613,12 @@ def page() -> str:
             if unbuilt
             else []
         ),
-        f"\nWithout a fast tokenizer, and not tried: {', '.join(sorted({*types()} - {*fast}))}.",
+        f"\nWithout a fast tokenizer, and not tried: {', '.join(without)}.",
         "\n## Layouts of sentence-transformers\n",
         "Over a small BERT, by their modules, compared one sentence at a time with sentence-transformers "
         f"({version('sentence-transformers')}).\n",
-        "| layout | modules |",
-        "| --- | --- |",
-        *made,
-        *(f"\n{number}. {note}" for number, note in enumerate(other, 1)),
+        *_grouped(layouts_by_cell, "; "),
+        *(f"\n{number}. {note}" for number, note in enumerate(layout_notes, 1)),
         _BELOW,
     ]
     return "\n".join(parts)
@@ -597,13 +628,15 @@ def page() -> str:
 @click.option("--write", is_flag=True, help="Write the page; minutes.")
 @click.argument("types", nargs=-1)
 def main(write: bool, types: tuple[str, ...]) -> None:
-    """Print the rows of some types, or write the page."""
+    """Print what came back for some types, or write the page."""
     if write:
         made = page()
         (Path(__file__).parents[1] / "docs" / "encoders.md").write_text(made, "utf-8")
     reasons: list[str] = []
-    for row in [line(row_of(kind), reasons) for kind in types] + reasons:
-        click.echo(row)
+    for kind in types:
+        click.echo(f"{kind}: {outcome(row_of(kind), reasons)}")
+    for reason in reasons:
+        click.echo(reason)
 
 
 if __name__ == "__main__":

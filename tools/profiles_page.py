@@ -10,42 +10,42 @@ from typing import Any, get_args, get_origin
 
 import click
 from pydantic import BaseModel
-from schema_words import default_in_words, key_table, models_in, type_in_words
+from schema_words import default_in_words, key_list, models_in, type_in_words
 
 from harness import registry
 from harness.profiles import Profile
+from harness.profiles.schema import ModelTable
 
 _HEAD = """# Profiles: every key of the file
 
 <!-- made by `python tools/profiles_page.py > docs/profiles.md` from the schema; edit the schema -->
 
 For whoever writes a profile, a TOML file. `--profile NAME` takes a shipped one, `--profile FILE.toml` one of your own;
-`harness new profile NAME` and `harness new task NAME` write templates that run as they are. Unknown keys are errors.
+`harness new profile NAME` and `harness new task NAME` write templates that run as they are. Unknown keys are errors. In
+brackets stand a key's type and default.
 
 **Paths.** A path that begins with `./`, `../` or `~/` is relative to the folder of the profile file, an absolute path
 is used as it is, and any other is relative to the data root (`--data-root`, or the variable `HARNESS_DATA`).
 `hf://datasets/OWNER/NAME@COMMIT/FILE` is [of the hub](your-data.md#data-sets-of-the-hub-and-folders-of-datasets).
 
-**`extends`** inherits the tables of another profile: a shipped one by name, or a file by a path that ends in `.toml`,
-relative to this file. Tables are merged by key, rules are appended (the later one wins), and everything else is
-replaced, lists too. A table of another `kind` replaces the whole table; `hub`, `folder` and `registered` replace each
-other, and so do `epochs` and `steps`. Results name the file itself, and no
-file may have the name of a shipped profile.
+**`extends`** inherits the tables of another profile: a shipped one by name, or a file by a path that ends in `.toml`.
+Tables are merged by key, rules are appended (the later one wins), and everything else is replaced, lists too. A table
+of another `kind` replaces the whole table; `hub`, `folder` and `registered` replace each other, and so do `epochs` and
+`steps`. No file may have the name of a shipped profile.
 
-**Your own tables** are tab-separated (no quoting) or comma-separated (quoted where necessary) with a header, JSON with
-one object per line, Parquet or Arrow, in one file or several (`train-*.parquet`, or a folder that `datasets` saved).
-Text is UTF-8, plain or gzip. The content tells the format, not the file's name; only a table of one column needs the
-name `.tsv` to be read without quoting. [Captions](your-data.md#captions) may have the layouts in which they are
-published. Every file is read when a run is planned: an error names file and line, and odd rows are counted in warnings
-of the plan and of the result; what is left out is [counted too](your-data.md#what-is-read-and-what-is-not). The content
-read from a file is part of a run's fingerprint, and for a task of the protocol of its scores; the location of the file
-is not.
+**Data files** are read by their content ([your data](your-data.md#tables)): text is UTF-8, plain or gzip, and
+tab-separated tables have no quoting. What is read is part of a run's fingerprint, and for a task of the protocol of its
+scores.
+"""
+#: below the first table of corpora
+_OF_CORPORA = """
+All kinds that read files also have `how` (text: how to get the data, shown when it is missing) and `ignore` (list of
+texts: patterns of the names of columns and files that may be left out unread).
 """
 #: options of corpora and suites whose meaning depends on the kind, and those of all kinds
 _MEANINGS = {
     "file": "the file",
     "path": "the file or folder",
-    "how": "how to get the data, shown when it is missing",
     "limit": "use only the first rows; it is an error if there are fewer",
     "column": "table: the column of the sentences; without it, each line is a sentence, and a table is refused",
     "columns": "premise, entailed and contradicted hypothesis; default: sent0, sent1 and hard_neg",
@@ -59,7 +59,6 @@ _MEANINGS = {
     "caption": "table: the column of the captions, or its number",
     "image_list": "text file with one caption a line: a file with the image of each line",
     "missing_images": "'refuse' captions whose image has no file, or 'skip' them",
-    "ignore": "patterns of the names of columns and files that may be left out unread",
     "split": "table: the rows with this value in the column split, several as 'train+dev'; or 'COLUMN=VALUE'",
     "nested": "whether images in folders within the folder of a class belong to it",
     "no_label": "table: a label whose rows have none and are left out, such as -1; '': none",
@@ -97,6 +96,8 @@ def page() -> str:
         for model in models:
             kind = get_args(model.model_fields["kind"].annotation)[0] if len(models) > 1 else ""
             sections.append(_section(_title(name, field.annotation, kind), model))
+            if name == "corpora":
+                sections.append(_OF_CORPORA.lstrip())
             sections += [_section(f"`[[{name}.NAME.{key}]]`", one) for key, one in _inside(model)]
         sections += [_registered(name, *kinds) for kinds in _KINDS.get(name, ())]
     return "\n".join(sections)
@@ -114,6 +115,7 @@ def _section(title: str, model: type[BaseModel]) -> str:
         if model is not Profile
         else "All tables, and the keys above them."
     )
+    inherited = ModelTable.model_fields if model is not ModelTable else {}
     rows = [
         (
             key,
@@ -122,11 +124,16 @@ def _section(title: str, model: type[BaseModel]) -> str:
             field.description or "",
         )
         for key, field in model.model_fields.items()
-        if key not in ("name", "origin") or model is not Profile
+        if (key not in ("name", "origin") or model is not Profile)
+        and not (issubclass(model, ModelTable) and key in inherited)
     ]
-    return f"## {title}\n\n{about}\n\n{key_table(rows)}"
+    if issubclass(model, ModelTable) and inherited:
+        about += "\n\nThe keys of `[encoders.NAME]`, and:"
+    return f"## {title}\n\n{about}\n\n{key_list(rows)}"
 
 
+#: options of all kinds that read files
+_OF_FILES = ("how", "ignore")
 #: table of a profile -> (registry kind, how its section is called, arguments that are no options)
 _KINDS: Mapping[str, Sequence[tuple[str, str, str]]] = {
     "corpora": (("corpus", "kind", "kind"),),
@@ -149,13 +156,13 @@ def _registered(table: str, kind: str, word: str, beside: str) -> str:
                 _meaning(name, option.name),
             )
             for option in inspect.signature(found, eval_str=True).parameters.values()
-            if option.name != beside
+            if option.name not in (beside, *_OF_FILES)
         ]
         text = inspect.cleandoc(found.__doc__ or "").partition("\n\n")[0]
         sections.append(
             f"### `[{table}.{'NAME' if word == 'kind' else name}]`, {word} `{name}`\n\n{text}\n"
         )
-        sections.append(key_table(rows) if rows else "No further keys.\n")
+        sections.append(key_list(rows) if rows else "No further keys.\n")
     return "\n".join(sections)
 
 

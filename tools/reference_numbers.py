@@ -6,8 +6,6 @@ block `python` is the output of the Python example above it.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,7 +50,7 @@ def of_field(row: Row) -> bool:
 
 
 def verdicts(rows: Iterable[Row], column: Column) -> Iterator[str]:
-    """Sentences on which variants differ from SimCSE, alone and in their families."""
+    """Sentences on which variants are better or worse than SimCSE, alone and in their families."""
     cells = {row.label: row.cells[column] for row in rows if row.cells[column].test}
     sides = (
         ("Better than", Significance.BETTER, Significance.BETTER_ALONE),
@@ -69,13 +67,6 @@ def verdicts(rows: Iterable[Row], column: Column) -> Iterator[str]:
         ]
         if alone:
             yield f"- {said} SimCSE only before {CORRECTION.name}: {', '.join(alone)}."
-    open_ones = (Significance.EQUAL, Significance.NONE)
-    if names := [
-        f"`{label}` ({judged(cell, 2)})"
-        for label, cell in cells.items()
-        if cell.verdict in open_ones
-    ]:
-        yield f"- No difference from SimCSE is shown: {', '.join(names)}."
 
 
 def controls(one: SummaryTable, column: Column) -> Iterator[tuple[str, str]]:
@@ -114,7 +105,6 @@ def tiny() -> Iterator[str]:
         rows,
     )
     yield ""
-    yield from verdicts((row for row in block.trained if _is_shown(row)), column)
     yield from (
         f"- {said[0].upper()}{said[1:]}"
         for setting, said in controls(one, column)
@@ -190,15 +180,7 @@ def small() -> Iterator[str]:
     ]
     yield from table(head, rows)
     yield ""
-    for block in one.blocks:
-        rows_of_papers = (
-            row for row in block.trained if not (row.label.overrides or of_field(row))
-        )
-        yield from _in_setting(block.setting, verdicts(rows_of_papers, shown[1]))
     yield from (f"- `{setting}`: {said}" for setting, said in controls(one, shown[1]))
-    yield from (
-        f"- {note}" for note in one.notes if note.startswith("Variants against their methods")
-    )
 
 
 def _in_setting(setting: str, lines: Iterable[str]) -> Iterator[str]:
@@ -339,28 +321,14 @@ def precision() -> Iterator[str]:
     yield from table(["variant", "setting", "fp32", "bf16", "bf16 less fp32 (95 %)"], rows)
 
 
-def python() -> Iterator[str]:
-    """What the Python example of the page prints."""
-    (code,) = re.findall(
-        r"```python\n(.*?)```\n\n<!-- numbers: python -->", PAGE.read_text("utf-8"), re.DOTALL
-    )
-    printed = io.StringIO()
-    with contextlib.chdir(ROOT), contextlib.redirect_stdout(printed):
-        exec(compile(code, str(PAGE), "exec"), {})
-    yield "```text"
-    yield from printed.getvalue().rstrip().splitlines()
-    yield "```"
-
-
 BLOCKS: Mapping[str, Callable[[], Iterator[str]]] = {
     "tiny": tiny,
     "tiny-tables": tiny_tables,
     "small": small,
-    "seen": lambda: seen(runs_of("small")),
+    "seen": lambda: seen([run for run in runs_of("small") if run.spec.variant.name not in FIELD]),
     "teacher": teacher,
     "precision": precision,
     "field": field,
-    "python": python,
     **grounding_numbers.BLOCKS,
     "grounding-seen": lambda: grounding_numbers.or_command(
         lambda: seen(grounding_numbers.caption_runs())

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 import click
 from pydantic import BaseModel
-from schema_words import key_table, type_in_words
+from schema_words import key_list
 
 from harness.census import Account, InputCensus
 from harness.metrics import Metric
@@ -169,7 +169,7 @@ _MEANINGS = {
 
 def page() -> str:
     """The text of docs/results.md."""
-    frame = key_table(list(FRAME_COLUMNS.items()), ("column", "content"))
+    frame = key_list(list(FRAME_COLUMNS.items()))
     sections = [
         _HEAD,
         *_sections(),
@@ -193,11 +193,7 @@ def _sections() -> list[str]:
 
 
 def _keys(record: type[Any]) -> str:
-    rows = [
-        (key, _type(annotation), _meaning(record, key))
-        for key, annotation in _fields(record).items()
-    ]
-    return key_table(rows, ("key", "type", "content"))
+    return key_list([(key, _meaning(record, key)) for key in _fields(record)])
 
 
 def _fields(record: type[Any]) -> dict[str, Any]:
@@ -214,10 +210,6 @@ def _fields(record: type[Any]) -> dict[str, Any]:
         else [one.name for one in dataclasses.fields(record)]
     )
     return {name: hints[name] for name in names}
-
-
-def _type(annotation: Any) -> str:
-    return type_in_words(annotation) + (" or null" if type(None) in get_args(annotation) else "")
 
 
 def _meaning(record: type[Any], key: str) -> str:

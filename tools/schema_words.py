@@ -1,4 +1,4 @@
-"""Schemas in words, for the tables of `profiles_page.py` and `results_page.py`."""
+"""Schemas in words, for the lists of `profiles_page.py` and `results_page.py`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _PLAIN = {str: "text", int: "whole number", float: "number", bool: "true or fals
 _BOUNDS = {"ge": "at least", "gt": "above"}
 
 
-def key_table(
-    rows: Sequence[Sequence[str]], columns: Sequence[str] = ("key", "type", "default", "meaning")
-) -> str:
-    """A Markdown table of rows; the first cell of each is code."""
-    lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
-    lines += [f"| `{key}` | {' | '.join(cells)} |" for key, *cells in rows]
+def key_list(rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown list of rows: a key, what stands in brackets (its type and default), its meaning."""
+    lines = []
+    for key, *details, meaning in rows:
+        brackets = ", ".join(filter(None, details))
+        lines.append(f"- `{key}` ({brackets}): {meaning}" if brackets else f"- `{key}`: {meaning}")
     return "\n".join(lines) + "\n"
 
 
@@ -34,7 +34,7 @@ def default_in_words(field: FieldInfo | inspect.Parameter) -> str:
         return "required"
     if value is None or value in ("", (), {}, OWN_FILE) or isinstance(value, BaseModel):
         return ""
-    return f"`{json.dumps(value)}`"
+    return f"default `{json.dumps(value)}`"
 
 
 def type_in_words(annotation: Any, field: FieldInfo | None = None) -> str:

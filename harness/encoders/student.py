@@ -235,7 +235,9 @@ class Student(nn.Module):
         return last.view(views, -1, *last.shape[1:]).transpose(0, 1)
 
     def second(self) -> Student:
-        """Copy this student, with weights of its own that no optimizer moves, in the same mode."""
+        """Copy this student, in the same mode, with weights of its own, which no optimizer moves
+        unless `.requires_grad_(True)` is called on the copy.
+        """
         return copy.deepcopy(self, {id(self.tokenizer): self.tokenizer}).requires_grad_(False)
 
     @torch.no_grad()

@@ -42,7 +42,9 @@ class Method(nn.Module, Registered, ABC):
     The parameter `hyperparameters` of its methods is an instance of its own `Hyperparameters`.
     """
 
+    #: what users type
     name: ClassVar[str]
+    #: where it is published
     paper: ClassVar[str]
     #: the name of the method in reports; `name` if empty
     title: ClassVar[str] = ""
@@ -50,6 +52,7 @@ class Method(nn.Module, Registered, ABC):
     citation: ClassVar[str] = ""
     #: the training data it reads; captions count as sentences
     streams: ClassVar[tuple[Stream, ...]] = ("sentences",)
+    #: the loss terms that it returns
     terms: ClassVar[tuple[str, ...]] = ()
     #: the terms that appear only if an option asks for them
     optional_terms: ClassVar[tuple[str, ...]] = ()
@@ -59,6 +62,7 @@ class Method(nn.Module, Registered, ABC):
     readings: ClassVar[Mapping[str, str]] = {"paper": "the equations of the paper"}
     #: reading -> hyperparameters that differ from the defaults, which are those of @paper
     reading_values: ClassVar[Mapping[str, Mapping[str, OptionValue]]] = {}
+    #: the dataclass of its values
     Hyperparameters: ClassVar[type[Hyperparameters]] = Hyperparameters
     #: choices of @paper that are not hyperparameters and that the text alone does not settle:
     #: subject -> (origin, what is done)
@@ -133,9 +137,9 @@ class Method(nn.Module, Registered, ABC):
         """Complete the method with what it needs of the student, before training and after its
         heads were made.
 
-        A `student.second()` becomes part of checkpoints, and trains if its parameters require
-        gradients. `models` are the frozen ones of `features`, by role; kept in a tuple, they stay
-        out of checkpoints.
+        A `student.second()` becomes part of checkpoints; its weights rest unless
+        `.requires_grad_(True)` is called on it. `models` are the frozen ones of `features`, by
+        role; kept in a tuple, they stay out of checkpoints.
         """
 
     def change_rows(
