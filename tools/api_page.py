@@ -98,7 +98,7 @@ _MORE: dict[str, Sequence[Any]] = {
 _MEMBERS = {
     "Results": ("frame", "table", "text", "compare"),
     "SentenceModel": ("encode", "similarity"),
-    "Comparison": ("values", "deciding", "decisions", "warnings", "conclusion", "rows"),
+    "Comparison": ("values", "deciding", "warnings", "conclusion", "rows"),
     "Method": (
         *("features", "own_steps", "mixing", "captions", "shared_space", "test_head", "prepare"),
         *("change_rows", "scheduled", "after_step", "weights", "loss_terms", "media_terms"),
@@ -110,6 +110,7 @@ _GIVEN = ("Results", "Comparison", "SentenceModel", "Method", "Encode", "Vocabul
 _SAME_ARGUMENTS = {"run": ("plan", "execute")}
 #: objects that stand in one line: what must be given, and the first paragraph of their docstrings
 SHORTENED = (
+    *("compare", "table", "figure", "plan_model", "to_fetch", "fetch", "overlaps", "UserError"),
     *("Dimensions", "SentenceBatch", "PairBatch", "TripletBatch", "MediaBatch", "OwnSteps"),
     *("Patches", "by_batches", "check_method", "TanhHead", "by_view", "info_nce"),
     *("info_nce_hard", "cosine_matrix", "list_net", "list_mle"),
@@ -149,15 +150,6 @@ True
 >>> model = harness.load_model("mcse/toy/toy-bert/seed-0")
 >>> model(["a red circle"]).shape
 (1, 64)
-""",
-    "plan_model": """
->>> [run.key for run in harness.plan_model("mcse/toy/toy-bert/seed-0", profile="tiny", suites="sts").runs]
-['mcse/toy/toy-bert/seed-0']
-""",
-    "UserError": """
->>> harness.run("tiny", seed=3)
-Traceback (most recent call last):
-harness.errors.UserError: run() has no argument 'seed'; did you mean seeds?
 """,
     "Method": """
 >>> from harness.method import Dimensions, method_named

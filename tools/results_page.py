@@ -39,26 +39,21 @@ it with any program.
 | `.cache/`, `.locks/` | expendable: an index of all results, and locks of runs in progress |
 
 **What can be relied on.** A file appears complete under its name, or not at all. Stored scores never change: a new
-suite, or a new version of one, adds an evaluation. Runs of different trainings have different fingerprints, so they
-are in different files. The last key of a result file, `digest`, is the SHA-256 of the bytes before it; a damaged file
-is reported and left out.
+suite, or a new version of one, adds an evaluation. The last key of a result file, `digest`, is the SHA-256 of the bytes
+before it; a damaged file is reported and left out.
 
 **As a table.** `harness.results("results").frame` is a pandas frame with one row per score; its columns are
 [at the end of this page](#the-frame).
 
-**Results of others.** The folder is shared like any other, as a data set of the hub for instance, without what is
-of this machine alone (names that begin with a dot) and without logs. `hf download` brings it back, and a merge checks
-each result before it is taken:
+**Results of others.** Share the folder without names that begin with a dot and without logs; a merge checks each result
+before it is taken. Of one training, the result that came first stays, and evaluations that only the other one has are
+added; a second training of the same run is named and left out.
 
 ```sh
 hf upload OWNER/NAME results . --repo-type dataset --private --exclude '.*' --exclude '*.log'
 hf download OWNER/NAME --repo-type dataset --local-dir theirs
 harness results merge theirs --into results
 ```
-
-Of one training, the result that came first stays, and evaluations that only the other one has are added. A second
-training of the same run is named and left out. What an earlier version kept of each lab in `.labs/NAME` is a folder of
-results as well.
 """
 #: record -> heading; the record's keys are described in `_MEANINGS`
 _RECORDS: dict[type[Any], str] = {
