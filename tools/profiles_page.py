@@ -127,6 +127,8 @@ def _section(title: str, model: type[BaseModel]) -> str:
         if (key not in ("name", "origin") or model is not Profile)
         and not (issubclass(model, ModelTable) and key in inherited)
     ]
+    if model is ModelTable and title != _title("encoders", dict[str, ModelTable], ""):
+        return f"## {title}\n\n{about} Its keys are those of `[encoders.NAME]`.\n"
     if issubclass(model, ModelTable) and inherited:
         about += "\n\nThe keys of `[encoders.NAME]`, and:"
     return f"## {title}\n\n{about}\n\n{key_list(rows)}"
@@ -144,6 +146,7 @@ _KINDS: Mapping[str, Sequence[tuple[str, str, str]]] = {
 def _registered(table: str, kind: str, word: str, beside: str) -> str:
     """The options of the kinds that this project registers."""
     sections = []
+    without_keys = []
     for name in registry.names(kind):
         if registry.target(kind, name).partition(".")[0] not in registry.OWN:
             continue
@@ -158,11 +161,16 @@ def _registered(table: str, kind: str, word: str, beside: str) -> str:
             for option in inspect.signature(found, eval_str=True).parameters.values()
             if option.name not in (beside, *_OF_FILES)
         ]
+        if not rows:
+            without_keys.append(f"`{name}`")
+            continue
         text = inspect.cleandoc(found.__doc__ or "").partition("\n\n")[0]
         sections.append(
             f"### `[{table}.{'NAME' if word == 'kind' else name}]`, {word} `{name}`\n\n{text}\n"
         )
-        sections.append(key_list(rows) if rows else "No further keys.\n")
+        sections.append(key_list(rows))
+    if without_keys:
+        sections.append(f"Without further keys: {', '.join(without_keys)}.\n")
     return "\n".join(sections)
 
 

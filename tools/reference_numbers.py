@@ -13,19 +13,17 @@ from pathlib import Path
 
 import click
 import grounding_numbers
-from reference_runs import difference, interval, of, runs_of, score, table
+from reference_runs import difference, interval, of, score, table
 
 from harness.formatting import count_of, fixed
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Significance
 from harness.reporting.sections.seen import SeenTable, seen_tables
-from harness.reporting.seeds.cells import Row, contrast
+from harness.reporting.seeds.cells import Row
 from harness.reporting.seeds.controls import control_text, rivals
 from harness.reporting.seeds.gains import forests, methods
 from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.seeds.wording import judged
-from harness.reporting.tables.filled import filled_tables
-from harness.reporting.tables.grids import Grid, summary_text
-from harness.reporting.tables.paper_grids import paper_grid
+from harness.reporting.tables.grids import summary_text
 from harness.stats import CORRECTION
 from harness.store import Result, metrics_of
 
@@ -40,8 +38,6 @@ FIELD = ("moco-simcse", "esimcse", "promptbert", "diffcse", "rankcse")
 BESIDE = ("simcse", "mcse", "kdmcse", "dalr")
 #: its text teacher
 TEACHER = "none[pooling=mean]"
-#: the papers' tables whose rows were run on toy data
-TABLES = ("mcse:T2", "kdmcse:T3", "dalr:T3", "dalr:T9", "nonling:T4")
 
 
 def of_field(row: Row) -> bool:
@@ -119,33 +115,6 @@ def _is_shown(row: Row) -> bool:
     return not (row.label.overrides or of_field(row)) and (
         "[" not in row.label.variant or "images=" in row.label.variant or not row.is_trained
     )
-
-
-def tiny_tables() -> Iterator[str]:
-    """The papers' tables in their shape on the toy world."""
-    filled = filled_tables("tiny", runs_of("tiny"))
-    grids = {f"{each.paper.name}:{each.name}": paper_grid(each) for each in filled}
-    yield from table(
-        ["toy version of", "rows, mean ± deviation"],
-        ([_title(name), _row(grids[name])] for name in TABLES),
-    )
-
-
-def _title(name: str) -> str:
-    paper, number = name.split(":")
-    return f"{ {'nonling': 'NonLing'}.get(paper, paper.upper()) } Table {number[1:]} (`{name}`)"
-
-
-def _row(grid: Grid) -> str:
-    found = []
-    for section in grid.sections:
-        for line in section.lines:
-            if "official" in str(line.heads[-1]):
-                continue
-            cell = line.cells[-1]
-            value = str(cell).replace("*", "\\*")
-            found.append(f"{line.heads[0]} " + (f"**{value}**" if cell.bold else value))
-    return "; ".join(found)
 
 
 def small() -> Iterator[str]:
@@ -298,36 +267,10 @@ def teacher() -> Iterator[str]:
     yield from ["", f"- On this data, DALR with its pictures and without them: {found}."]
 
 
-def precision() -> Iterator[str]:
-    """Training in bf16 against training in float32 with the same seeds, profile small."""
-    runs = runs_of("small")
-    halved = {one.spec.seed for one in runs if one.overrides.get("precision") == "bf16"}
-    one = of("small", "sts", [run for run in runs if run.spec.seed in halved])
-    column = next(column for column in one.columns if column.task == AVERAGE)
-    known = {row.label: row for row in one.rows}
-    rows = []
-    for label, row in known.items():
-        full = known.get(label._replace(overrides=""))
-        if label.overrides == "precision=bf16" and full:
-            digits = one.metric(column).digits
-            cells = full.cells[column], contrast(row, full, column, one.metric(column))
-            means = (str(summary_text(cell.summary, digits)) for cell in cells)
-            found = (
-                f"{interval(cells[1].test, digits)}, {judged(cells[1], digits)}"
-                if cells[1].test
-                else ""
-            )
-            rows.append([f"`{label.variant}`", label.setting, *means, found])
-    yield from table(["variant", "setting", "fp32", "bf16", "bf16 less fp32 (95 %)"], rows)
-
-
 BLOCKS: Mapping[str, Callable[[], Iterator[str]]] = {
     "tiny": tiny,
-    "tiny-tables": tiny_tables,
     "small": small,
-    "seen": lambda: seen([run for run in runs_of("small") if run.spec.variant.name not in FIELD]),
     "teacher": teacher,
-    "precision": precision,
     "field": field,
     **grounding_numbers.BLOCKS,
     "grounding-seen": lambda: grounding_numbers.or_command(

@@ -12,11 +12,10 @@ import click
 from pydantic import BaseModel
 from schema_words import key_list
 
-from harness.census import Account, InputCensus
-from harness.metrics import Metric
+from harness.census import InputCensus
 from harness.spec import RunSpec
 from harness.store import FRAME_COLUMNS
-from harness.store.schema import SCHEMA_VERSION, Failure, Protocol, Result, TeacherUse
+from harness.store.schema import SCHEMA_VERSION, Protocol, Result, Session, TeacherUse
 
 _HEAD = f"""# What a results folder holds
 
@@ -38,6 +37,9 @@ it with any program.
 | `.last-places/PROFILE.USER.json` | where a user's runs found profile, data and encoders |
 | `.cache/`, `.locks/` | expendable: an index of all results, and locks of runs in progress |
 
+Failures are records of the same kind. `harness/store/schema.py` has every key, also of the tables that are not listed
+below.
+
 **What can be relied on.** A file appears complete under its name, or not at all. Stored scores never change: a new
 suite, or a new version of one, adds an evaluation. The last key of a result file, `digest`, is the SHA-256 of the bytes
 before it; a damaged file is reported and left out.
@@ -56,15 +58,9 @@ harness results merge theirs --into results
 ```
 """
 #: record -> heading; the record's keys are described in `_MEANINGS`
-_RECORDS: dict[type[Any], str] = {
-    Result: "The result file",
-    TeacherUse: "`teachers`",
-    Protocol: "`evaluations`: `protocol`",
-    Metric: "`evaluations`: `protocol`: `metrics`",
-    InputCensus: "`inputs`",
-    Account: "`inputs`: `accounts`",
-    Failure: "The file of a failure",
-}
+_RECORDS: dict[type[Any], str] = {Result: "The result file"}
+#: records whose keys are left to the schema
+_LEFT_OUT = (TeacherUse, Protocol, InputCensus, Session)
 #: RECORD.key, or a key that means the same in every record
 _MEANINGS = {
     "schema_version": "version of this layout",
@@ -86,7 +82,6 @@ _MEANINGS = {
     "peak_memory_mb": "most memory in use, in MB: of the GPU, or of the process",
     "hardware": "device, processor, cores and threads; in a result, those of the last session",
     "sessions": "the processes that made it, the first one first; empty in files of schema 5 and before",
-    "host": "name of the machine",
     "packages": "versions of Python and of the packages that can change numbers; in a result, of the last session",
     "revision": "git commit of the harness, where it is known; in a result, of the last session",
     "started": "when it began, in a result with its first session; ISO 8601 in UTC",
@@ -104,28 +99,15 @@ _MEANINGS = {
     "setting": "training setting; `none` for an untrained encoder",
     "encoder": "name of the encoder",
     "seed": "seed of the run",
-    "teacher": "a name of the profile, a control such as `shuffled`, or `run:KEY`",
-    "of": "what its features describe, or a model beside the student",
-    "source": "where they came from: computed, or a file",
     "suite": "evaluation suite",
     "protocol": "how the suite was scored",
     "scores": "task, then metric, then value; the task `Avg` is the mean over tasks; correlations are x 100",
     "parts": "the same for subsets of a task: task, then part, then metric",
     "seconds": "wall time of the evaluation",
-    "version": "version of the suite's scoring",
-    "data": "SHA-256 of the suite's version, options and data: only equal ones are compared",
-    "metrics": "the suite's metrics, the main one first",
-    "name": "name of the metric",
-    "larger_is_better": "whether a larger value is better",
-    "digits": "decimals in tables",
-    "unit": "what follows a difference in a sentence",
-    "shown": "whether tables have a column for it",
-    "judged": "whether a value of it is better than another one by itself",
     "task": "the task that selects checkpoints",
     "metric": "the metric of that task",
     "DevCurve.steps": "training steps at which it was scored",
     "DevCurve.scores": "its scores at these steps",
-    "fitted_on": "what a teacher that the harness fits was made from; empty for others",
     "best_step": "the step whose weights were kept and are scored: of the best dev score, or the last",
     "best_score": "the score at that step",
     "LossCurves.steps": "training steps, one for each point",
@@ -144,21 +126,6 @@ _MEANINGS = {
     "other_rows": "recordings, images, and images of captions read, repeated ones counted",
     "flops": "operations of the encoder, both passes, by formula; without heads, losses and cached features",
     "inputs": "the census of what the run read, one table for each input; empty in files of schema 5 and before",
-    "InputCensus.what": "kind and name of the input, such as `corpus wiki`",
-    "InputCensus.files": "its files, as the profile names them",
-    "InputCensus.rows": "its rows; null where they are not counted before the run",
-    "InputCensus.images": "its pictures; null where it has none",
-    "equal_rows": "rows whose text an earlier row has",
-    "unknown_tokens": "share of tokens that the encoder's vocabulary lacks, in a sample of the rows, by encoder",
-    "accounts": "what lies in it, by sort and by what became of it",
-    "sort": "what these things are, in the plural: columns, files, rows",
-    "use": "`read`, `used otherwise` or `left out`",
-    "count": "how many there are",
-    "names": "the first ten of them",
-    "why": "why they were left out, or what else they are used for",
-    "error": "what failed, in one line",
-    "traceback": "Python's traceback",
-    "when": "when it failed, ISO 8601 in UTC",
 }
 
 
@@ -180,7 +147,9 @@ def _sections() -> list[str]:
         found.append(f"## {title}\n\n{_keys(record)}")
         for key, annotation in _fields(record).items():
             inner = [
-                one for one in _records_in(annotation) if one not in _RECORDS and one not in done
+                one
+                for one in _records_in(annotation)
+                if one not in (*_RECORDS, *_LEFT_OUT) and one not in done
             ]
             done.update(inner)
             found += [f"### `{key}`\n\n{_keys(one)}" for one in inner]
