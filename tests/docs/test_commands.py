@@ -57,7 +57,7 @@ OTHERS = ("fish_source", "head", "hf", "mkdir", "pytest", "ray", "scontrol", "so
 #: its own
 PARSED = ("doctor", "data fetch", "data import", "data verify")
 #: what takes long, or needs the runs of the page: `make long` carries it out
-SLOW = ("audit", "check", "compare", "eval", "report", "table")
+SLOW = ("audit", "check", "compare", "demo", "eval", "report", "table")
 #: what takes seconds is carried out with the first options that are found, and then parsed
 ONCE = ("report",)
 #: more runs than these are planned
