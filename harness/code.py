@@ -218,17 +218,27 @@ class Declarations:
             with errors_of(kind, name):
                 return json.loads(json.dumps(answer()))
 
-        module, _, member = target(kind, name).partition(":")
-        if module.partition(".")[0] not in _DECLARING or altered(
-            getattr(sys.modules.get(module), member, None)
-        ):
+        if not self._is_kept(kind, name):
             return asked()
+
         key = digest(kind, name, question)
+        module, _, _ = target(kind, name).partition(":")
         if module in sys.modules or key not in self._known:
             kept = asked()
             self._new |= self._known.get(key) != kept
             self._known[key] = kept
         return self._known[key]
+
+    def recall(self, kind: str, name: str, question: object) -> Any:
+        """The answer if it is kept, else None."""
+        key = digest(kind, name, question)
+        return self._known.get(key) if self._is_kept(kind, name) else None
+
+    def _is_kept(self, kind: str, name: str) -> bool:
+        """Whether answers are kept: of this project's classes, as their files have them."""
+        module, _, member = target(kind, name).partition(":")
+        is_ours = module.partition(".")[0] in _DECLARING
+        return is_ours and not altered(getattr(sys.modules.get(module), member, None))
 
     def save(self) -> None:
         """Keep the answers, unless a file of the project has changed since this process started."""

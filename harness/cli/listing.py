@@ -102,11 +102,12 @@ def _named(kind: str, profile: Profile) -> Iterator[tuple[str, ...]]:
 
 
 def _methods() -> Iterator[tuple[str, ...]]:
-    from harness.method import method_named
+    from harness.code import declarations
+    from harness.method.declared import declared_method
 
     for name in names("method"):
         try:
-            method = method_named(name)
+            method = declared_method(name)
         except PlugInError as error:
             yield name, "cannot be loaded", "", "", str(error)
             continue
@@ -118,6 +119,7 @@ def _methods() -> Iterator[tuple[str, ...]]:
             target("method", name),
             method.paper,
         )
+    declarations().save()
 
 
 @click.command()

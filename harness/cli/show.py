@@ -216,7 +216,7 @@ def _show_method(name: str, profile: str, setting: str | None, encoder: str | No
     from harness.reporting.methods import method_facts
 
     used = _used_values(name, load_profile(profile), setting, encoder)
-    facts = method_facts(name)
+    facts = method_facts(name)  # keeps what was asked for the values, too
     echo(f"{name}: {facts.paper}")
     echo(f"trains on: {', '.join(facts.streams) or 'nothing'}")
     echo(f"loss terms: {', '.join(facts.terms) or 'none'} (remove one with {name}[without=TERM])")
@@ -250,6 +250,8 @@ def _used_values(
     the default), and the readings, settings and encoders that use it, '' for all of them. Raises
     UserError where the method cannot be trained there.
     """
+    from harness.method.declared import declared_method
+
     if encoder is not None and encoder not in profile.encoders:
         hint = suggest(encoder, sorted(profile.encoders))
         raise UserError(f"the profile '{profile.name}' has no encoder '{encoder}'; {hint}")
@@ -258,10 +260,12 @@ def _used_values(
         raise UserError(
             f"{method} cannot be trained in any default setting of {profile.name}; give --setting"
         )
+    declared = declared_method(method)
     by_name: dict[str, dict[tuple[str, str], list[str]]] = {}
     for distinction, run in runs.items():
+        options = declared.option_values(run.spec.variant.reading, run.layers)
         training = run.training.model_dump() if run.trains else {}
-        for name, value in {**run.hyperparameters.named(), **training}.items():
+        for name, value in {**options, **training}.items():
             by_name.setdefault(name, {}).setdefault((str(value), _source(name, run)), []).append(
                 distinction
             )

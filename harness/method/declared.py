@@ -28,7 +28,9 @@ class DeclaredMethod:
 
     name: str
     title: str
+    paper: str
     trains: bool
+    terms: tuple[str, ...]
     text_only: Mapping[str, OptionValue]
     streams: tuple[Stream, ...]
     options: frozenset[str]
@@ -75,6 +77,20 @@ class DeclaredMethod:
         dropout = tuple(configured["dropout"])
         return {**configured, "dropout": dropout, "own_steps": own_steps, "features": features}
 
+    def option_values(self, reading: str, layers: Layers) -> dict[str, OptionValue]:
+        """The value of each option: defaults, then those of the reading, then each layer."""
+
+        def answer() -> dict[str, OptionValue]:
+            values: dict[str, OptionValue] = (
+                method_named(self.name).configure(reading, *layers).named()
+            )
+            return values
+
+        values: dict[str, OptionValue] = declarations().ask(
+            "method", self.name, ["values", reading, layers], answer
+        )
+        return values
+
     def inert_options(self, reading: str, layers: Layers, streams: Collection[Stream]) -> list[str]:
         """The options that scale the whole loss of every step of a run that reads some streams."""
 
@@ -99,7 +115,9 @@ def declared_method(name: str) -> DeclaredMethod:
         method = method_named(name)
         return {
             "title": method.title or name,
+            "paper": method.paper,
             "trains": method.trains,
+            "terms": list(method.terms),
             "text_only": dict(method.text_only),
             "streams": method.streams,
             "options": sorted(method.Hyperparameters.options()),
@@ -112,7 +130,7 @@ def declared_method(name: str) -> DeclaredMethod:
 
     declaration = declarations().ask("method", name, "class", answer)
     sets = {key: frozenset(declaration[key]) for key in ("options", "teacher_options")}
-    lists = {key: tuple(declaration[key]) for key in ("streams", "readings")}
+    lists = {key: tuple(declaration[key]) for key in ("streams", "terms", "readings")}
     return DeclaredMethod(name, **{**declaration, **sets, **lists})
 
 

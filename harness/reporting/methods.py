@@ -13,7 +13,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from harness.code import declarations
 from harness.errors import UserError
+from harness.method.declared import method_named
 from harness.processors import safe_path, without_script
 from harness.registry import errors_of, names
 
@@ -69,38 +71,67 @@ class MethodFacts:
 
 
 def method_facts(name: str) -> MethodFacts:
-    """The facts of a registered method. Raises UserError if it is unknown, PlugInError if its own
-    code fails.
-    """
-    from harness.method import method_named
+    """The facts of a registered method, usually without importing torch.
 
+    Raises UserError if it is unknown, PlugInError if its own code fails.
+    """
+    content = declarations().ask("method", name, _FACTS, lambda: _describe(name))
+    declarations().save()
+    return _as_facts(content)
+
+
+#: the question to a method that its facts answer
+_FACTS = "facts"
+
+
+def _describe(name: str) -> dict[str, Any]:
+    """The facts of a method as JSON values."""
     method = method_named(name)
     with errors_of("method", name, "cannot be described"):
-        notes = Path(str(files("harness_reports") / "notes" / f"{method.notes or name}.md"))
-        named = [method.configure(reading).named() for reading in method.readings]
-        return MethodFacts(
+        values_by_reading = [method.configure(reading).named() for reading in method.readings]
+        options = method.Hyperparameters.options().items()
+        facts = MethodFacts(
             name=name,
             paper=str(method.paper),
             streams=tuple(method.streams),
             terms=tuple(method.terms),
             parts=tuple(method.parts),
             readings=dict(method.readings),
-            values=[
-                _option(key, item, named) for key, item in method.Hyperparameters.options().items()
-            ],
-            notes=notes if notes.is_file() else None,
+            values=[_option(key, item, values_by_reading) for key, item in options],
             decisions=[
                 (key, ORIGINS[origin], done) for key, (origin, done) in method.decisions.items()
             ],
             title=str(method.title) or name,
         )
+        return {**dataclasses.asdict(facts), "notes": method.notes or name}
+
+
+def _as_facts(content: Mapping[str, Any]) -> MethodFacts:
+    """The facts that JSON values describe; notes that are not written are none."""
+    notes = Path(str(files("harness_reports") / "notes" / f"{content['notes']}.md"))
+    options = [
+        OptionFacts(**{**option, "by_reading": tuple(option["by_reading"])})
+        for option in content["values"]
+    ]
+    changed = {
+        **{key: tuple(content[key]) for key in ("streams", "terms", "parts")},
+        "values": options,
+        "notes": notes if notes.is_file() else None,
+        "decisions": [tuple(decision) for decision in content["decisions"]],
+    }
+    return MethodFacts(**{**content, **changed})
 
 
 def methods_from_a_process() -> tuple[list[MethodFacts], list[str]]:
     """The facts of all registered methods, and one line for each method that fails.
 
-    They are from a process of its own: methods import torch, which needs more memory than a report.
+    Those that are not kept are from a process of its own: methods import torch, which needs more
+    memory than a report.
     """
+    kept = [declarations().recall("method", name, _FACTS) for name in names("method")]
+    if all(kept):
+        return [_as_facts(content) for content in kept], []
+
     spawn = get_context("spawn")
     answers, answer = spawn.Pipe(duplex=False)  # a pool would need semaphores, which need /dev/shm
     process = spawn.Process(target=_send_methods, args=(answer,))

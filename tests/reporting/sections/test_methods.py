@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.reporting.methods import method_facts
+import pytest
+
+from harness.registry import names
+from harness.reporting import methods
+from harness.reporting.methods import method_facts, methods_from_a_process
 
 BROKEN = """
 from harness_methods.simcse import SimCSE
@@ -47,6 +51,12 @@ def test_facts_of_a_method() -> None:
     assert {subject: origin for subject, origin, _ in dalr.decisions}[
         "indices"
     ] == "text, corrected"
+
+
+def test_kept_facts_need_no_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    described_here = [method_facts(name) for name in names("method")]
+    monkeypatch.delattr(methods, "get_context")
+    assert methods_from_a_process() == (described_here, [])
 
 
 def described(folder: Path, code: str) -> list[str]:
