@@ -44,6 +44,7 @@ from harness.files import expand
 from harness.formatting import count_of
 from harness.planning.encoders import with_tried_encoders
 from harness.planning.missing import fetch_list, how_to_get, lacking
+from harness.planning.overlaps import Overlaps, overlaps_of
 from harness.planning.plan import Plan, make_plan, suites_without_data
 from harness.planning.present import Present
 from harness.planning.request import (
@@ -53,7 +54,6 @@ from harness.planning.request import (
     make_request,
     model_request,
 )
-from harness.planning.seen import Overlaps, overlaps_of
 from harness.processors import passive_threads
 from harness.reporting.build import WrittenReport, write_report
 from harness.reporting.charted import ChartFigure, chart_figure, chart_names

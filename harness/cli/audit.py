@@ -14,7 +14,7 @@ from harness.errors import UserError
 from harness.formatting import fixed
 
 if TYPE_CHECKING:
-    from harness.planning.seen import PairOverlap
+    from harness.planning.overlaps import PairOverlap
 
 _PLACE = ("setting", "suite", "task")
 _PAIRS = (

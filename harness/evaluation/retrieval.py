@@ -9,12 +9,13 @@ Ranks are exact, by cosine. Ties, up to float32's rounding (`TIE`), count agains
 vectors are equal, every rank is the worst.
 
 Images that training read are left out, unless the suite keeps them: 944 of the 1,000 Flickr30k test
-images of Karpathy and Fei-Fei are training images of MCSE's caption file.
+images of Karpathy and Fei-Fei are training images of MCSE's caption file. All models of a profile
+rank one gallery: what a training in one of its settings reads is left out for each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -87,10 +88,10 @@ class RetrievalSuite(Suite):
     both readings (see `both_ways`). A model without a shared space (`Embedder.shared`) gets no
     scores, only a warning.
 
-    Images that training read (`Embedder.trained_on`) are left out of texts and images, with a
-    warning, and counted by `n_seen`; `gallery` is then a number that only runs with the same other
-    images share. If fewer than `FEWEST` remain, the task has no recalls. With `seen_images =
-    "keep"` they are ranked too.
+    Images that training read, that of the model (`Embedder.trained_on`) or those that it is compared
+    with (`left_out`), are left out of texts and images, with a warning, and counted by `n_seen`;
+    `gallery` is then a number that only runs with the same other images share. If fewer than
+    `FEWEST` remain, the task has no recalls. With `seen_images = "keep"` they are ranked too.
     """
 
     name = "retrieval"
@@ -113,22 +114,38 @@ class RetrievalSuite(Suite):
                 f"the suite 'retrieval' has seen_images = '{seen_images}'; write 'refuse' or 'keep'"
             )
         self.seen_images = seen_images
+        #: the rows of a task's images that are left out for every model, by the task's name
+        self.left_out: Callable[[str], Sequence[int]] = leave_none_out
 
     def fingerprint(self, root: Path | None) -> str:
-        return digest(super().fingerprint(root), self.seen_images)
+        plain = digest(super().fingerprint(root), self.seen_images)
+        left_out = {name: rows for name in self.tasks if (rows := [*self._left_out(name)])}
+        return digest("without images", plain, left_out) if left_out else plain
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
         if embed.shared is None:
             return SuiteScores({}, warnings=[f"{self.name}: the model has no image side"])
-        trained_on = embed.trained_on if self.seen_images == "refuse" else None
         shared = embed.shared
-        return self.collect(
-            scored(
-                embed,
-                self._tasks,
-                lambda name, task: _ranked(name, task.load(root), shared, trained_on),
-            )
-        )
+
+        def score(name: str, task: RetrievalTask) -> TaskScores:
+            data = task.load(root)
+            check_captions(name, data)
+            return _ranked(name, data, shared, self._seen(name, data, embed.trained_on))
+
+        return self.collect(scored(embed, self._tasks, score))
+
+    def _left_out(self, task: str) -> Sequence[int]:
+        return self.left_out(task) if self.seen_images == "refuse" else ()
+
+    def _seen(
+        self, task: str, data: ImagesWithCaptions, trained_on: TrainedOn | None
+    ) -> np.ndarray:
+        """Whether each of the m images of a task is left out: (m,) bool."""
+        seen = np.zeros(len(data.images), dtype=bool)
+        seen[list(self._left_out(task))] = True
+        if trained_on is not None and self.seen_images == "refuse":
+            seen |= seen_images(data, trained_on)
+        return seen
 
     def collect(self, scores: Mapping[str, TaskScores]) -> SuiteScores:
         joined = super().collect(scores)
@@ -142,6 +159,20 @@ class RetrievalSuite(Suite):
         return replace(joined, parts=joined.parts | {AVERAGE: averages})
 
 
+def check_captions(name: str, data: ImagesWithCaptions) -> None:
+    """Raise UserError for an image without a caption."""
+    if not np.array_equal(np.unique(data.image_of), np.arange(len(data.images))):
+        raise UserError(
+            f"the retrieval task '{name}' has an image without a caption; fix its data or "
+            "remove the task from the suite"
+        )
+
+
+def leave_none_out(task: str) -> tuple[int, ...]:
+    """What `RetrievalSuite.left_out` is for a model that is compared with no others."""
+    return ()
+
+
 def seen_images(data: ImagesWithCaptions, trained_on: TrainedOn) -> np.ndarray:
     """Whether training read each of the m images of a task: (m,) bool."""
     ids = getattr(data, "ids", None)
@@ -150,21 +181,15 @@ def seen_images(data: ImagesWithCaptions, trained_on: TrainedOn) -> np.ndarray:
 
 
 def _ranked(
-    name: str, data: ImagesWithCaptions, shared: ImageTextSpace, trained_on: TrainedOn | None = None
+    name: str, data: ImagesWithCaptions, shared: ImageTextSpace, seen: np.ndarray
 ) -> TaskScores:
-    if not np.array_equal(np.unique(data.image_of), np.arange(len(data.images))):
-        raise UserError(
-            f"the retrieval task '{name}' has an image without a caption; fix its data or "
-            "remove the task from the suite"
-        )
     count = len(data.images)
-    seen = np.zeros(count, dtype=bool) if trained_on is None else seen_images(data, trained_on)
     ranked = int(count - seen.sum())
     counts: Values = {"n_seen": int(seen.sum()), "n_images": ranked}
     warnings = []
     if seen.any():
         counts["gallery"] = int(digest(np.flatnonzero(~seen).tolist())[:GALLERY_DIGITS], 16)
-        why = f"{seen.sum():,} of {count:,} images were seen in training and are left out"
+        why = f"{seen.sum():,} of {count:,} images are training images and are left out"
         if ranked < FEWEST:
             why = f"{why}; the other {ranked} are too few"
             return TaskScores(counts, warnings=[f"{NO_SCORE}: {why}"])

@@ -10,7 +10,8 @@ from harness.census import InputCensus, account_for
 from harness.corpora.images import CaptionImages, FeatureFile
 from harness.encoders.locate import ModelSource, files_of_model
 from harness.encoders.unknown import unknown_share
-from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
+from harness.planning.ingredients import Ingredient
+from harness.planning.inventory import Inventory, UsedCorpus
 from harness.sources import Checkable, Findings
 
 #: the share of unknown tokens from which a user is warned

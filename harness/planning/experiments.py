@@ -27,7 +27,8 @@ from harness.planning.census import (
     merge_censuses,
     warn_of_unknown,
 )
-from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
+from harness.planning.ingredients import Ingredient
+from harness.planning.inventory import Inventory, UsedCorpus
 from harness.planning.teachers import (
     FrozenModel,
     LitTeacher,

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from harness.census import InputCensus
 from harness.code import KnownBy, code_of, code_of_module
@@ -20,13 +21,15 @@ from harness.corpora.images import FeatureFile
 from harness.corpora.retrieval import CaptionedFile
 from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource, noted_model
 from harness.errors import UnavailableError, UserError
-from harness.evaluation.retrieval import RetrievalTask
+from harness.evaluation.retrieval import RetrievalSuite, RetrievalTask
 from harness.evaluation.sts import OwnPairs
 from harness.evaluation.suites import RETRIEVAL, SIMILARITY, OwnTask, SimilarityTask, Suite
 from harness.evaluation.transfer import TRANSFER, OwnClasses
 from harness.fetching import recorded_commit
 from harness.grid import Resolved, UnfitSettingError
 from harness.metrics import AVERAGE
+from harness.planning.galleries import ImagesLeftOut, left_out_images
+from harness.planning.ingredients import Ingredient, since_changed
 from harness.profiles import Profile
 from harness.profiles.schema import ClassificationTable, ModelTable, RetrievalTable, SimilarityTable
 from harness.registry import errors_of, get, get_class, get_instance, names, suggest
@@ -35,7 +38,6 @@ from harness.sources import (
     OWN_FILE,
     Checkable,
     Findings,
-    Missing,
     data_root,
     digest,
     placed,
@@ -46,58 +48,7 @@ from harness.store import Protocol as EvaluationProtocol
 from harness.store import Result
 from harness.tomlfiles import check_arguments
 
-S = TypeVar("S", bound=Checkable, covariant=True)
 T = TypeVar("T", bound=Checkable)
-
-
-@dataclass(frozen=True)
-class Ingredient(Generic[S]):
-    """One source that a run reads, below a data root; `source` loads it. `known_by` is the notation
-    of the code that reads it.
-
-    Missing inputs and the fingerprint are computed once and sent to other processes with the
-    ingredient.
-    """
-
-    source: S
-    root: Path | None
-    known_by: KnownBy = "syntax"
-
-    @cached_property
-    def missing(self) -> tuple[Missing, ...]:
-        """Missing inputs below the data root."""
-        return tuple(self.source.missing(self.root))
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """A hash of the content and of another package's code that reads it; 'absent: INPUT' if an
-        input is missing.
-        """
-        if self.missing:
-            return f"absent: {self.missing[0].what}"
-        code = code_of_module(type(self.source).__module__, self.known_by)
-        return read_by(self.source.fingerprint(self.root), code)
-
-    @cached_property
-    def examined(self) -> Findings:
-        """What reading it shows; nothing while an input is missing. Raises UserError."""
-        examined = getattr(self.source, "examined", None)
-        return Findings() if self.missing or examined is None else examined(self.root)
-
-    def current(self) -> S:
-        """The source, to be read now. Raises UserError if its content has changed since the run was
-        planned.
-        """
-        if Ingredient(self.source, self.root, self.known_by).fingerprint != self.fingerprint:
-            files = getattr(self.source, "files", ()) or [
-                getattr(self.source, "folder", type(self.source).__name__)
-            ]
-            raise UserError(_changed(", ".join(map(str, files))))
-        return self.source
-
-
-def _changed(what: str) -> str:
-    return f"{what} has changed since the run was planned; run the same command again"
 
 
 @dataclass(frozen=True)
@@ -179,6 +130,7 @@ class Inventory:
         self._found: dict[object, Ingredient[Any]] = {}
         self._corpora: dict[tuple[str, ...], UsedCorpus] = {}
         self._protocols: dict[str, EvaluationProtocol] = {}
+        self._left_out: dict[str, ImagesLeftOut] = {}
 
     @classmethod
     def noted(cls, profile: Profile, places: LastPlaces) -> Inventory:
@@ -304,6 +256,38 @@ class Inventory:
         """A task with images and captions."""
         return self._task(RETRIEVAL, name)
 
+    def left_out(self, task: str) -> ImagesLeftOut:
+        """The images of a retrieval task that are left out for every model of the profile, because
+        trainings in its settings read them.
+        """
+        if task not in self._left_out:
+            self._left_out[task] = left_out_images(self.retrieval_task(task), self._captioned())
+        return self._left_out[task]
+
+    def remarks_on_galleries(self, suite: str) -> list[str]:
+        """Lines on images that a suite leaves out. Raises UserError for a task that cannot be read."""
+        retrieval = self.suites[suite]
+        if not isinstance(retrieval, RetrievalSuite) or retrieval.seen_images == "keep":
+            return []
+        return [f"{task}: {line}" for task in retrieval.tasks for line in self.left_out(task).lines]
+
+    def _captioned(self) -> dict[str, list[Ingredient[CorpusSource]]]:
+        """The corpora of captioned images of each setting that are there, with all their captions."""
+        captioned: dict[str, list[Ingredient[CorpusSource]]] = {}
+        # what cannot be read here trains no model: its own runs are refused with the reason
+        with suppress(UserError):
+            for name, corpus in self.corpora.items():
+                if corpus.stream != "pairs":
+                    continue
+                with suppress(UserError):
+                    source = self._ingredient(corpus.plain.source.with_captions("all"))
+                    if source.missing or not source.fingerprint:
+                        continue
+                    for setting, table in self.profile.settings.items():
+                        if name in table.corpora:
+                            captioned.setdefault(setting, []).append(source)
+        return captioned
+
     @cached_property
     def tasks(self) -> dict[str, OwnTask]:
         """The profile's own tasks. Raises UserError for the name of a registered one."""
@@ -341,7 +325,13 @@ class Inventory:
         suite = get_class("suite", name, Suite)
         check_arguments(suite, self._place(f"suites.{name}"), ((),), options)
         with errors_of("suite", name):
-            return suite([self.tasks.get(task, task) for task in tasks], **options)
+            made = suite([self.tasks.get(task, task) for task in tasks], **options)
+        if isinstance(made, RetrievalSuite):
+            made.left_out = self._rows_left_out
+        return made
+
+    def _rows_left_out(self, task: str) -> tuple[int, ...]:
+        return self.left_out(task).rows
 
     def suite(self, name: str) -> Suite:
         """A suite of the profile. Raises UserError for an unknown name."""
@@ -361,7 +351,7 @@ class Inventory:
     def check_protocol(self, suite: str) -> None:
         """Raise UserError if the tests of a suite have changed since the run was planned."""
         if self._protocol_now(suite) != self.protocol(suite):
-            raise UserError(_changed(f"the code or a test of the suite '{suite}'"))
+            raise UserError(since_changed(f"the code or a test of the suite '{suite}'"))
 
     def _protocol_now(self, suite: str) -> EvaluationProtocol:
         protocol = self._protocol_of(self.suites[suite])

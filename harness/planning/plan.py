@@ -227,7 +227,9 @@ def make_plan(request: Request, store: Store) -> Plan:
     """
     inventory = request.inventory
     without_data = suites_without_data(request.suites, inventory)
-    remarks = tuple(line for name in request.suites for line in inventory.check_tasks(name))
+    remarks = [line for name in request.suites for line in inventory.check_tasks(name)]
+    with_data = [name for name in request.suites if name not in without_data]
+    remarks += [line for name in with_data for line in inventory.remarks_on_galleries(name)]
     runs, skipped = resolve_all(
         request.profile, request.wanted, request.overrides, strict=request.strict
     )
@@ -285,7 +287,16 @@ def make_plan(request: Request, store: Store) -> Plan:
             more = experiment.missing_for(inventory.suites[name], inventory.root)
             without_data[name] = tuple(dict.fromkeys((*without_data[name], *more)))
     left_out = tuple(dict.fromkeys(skipped))
-    return Plan(request, store, inventory, tuple(planned), left_out, without_data, remarks, refused)
+    return Plan(
+        request,
+        store,
+        inventory,
+        tuple(planned),
+        left_out,
+        without_data,
+        tuple(remarks),
+        refused,
+    )
 
 
 def check_left(

@@ -29,7 +29,8 @@ from harness.errors import UnavailableError, UserError
 from harness.evaluation.retrieval import RetrievalTask
 from harness.evaluation.suites import HasImages
 from harness.method import Feature
-from harness.planning.inventory import Ingredient, UsedCorpus
+from harness.planning.ingredients import Ingredient
+from harness.planning.inventory import UsedCorpus
 from harness.seeds import generator
 from harness.sources import (
     Checkable,

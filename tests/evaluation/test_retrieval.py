@@ -209,7 +209,7 @@ def test_images_of_training_are_left_out_of_both_sides() -> None:
     suite, kept = RetrievalSuite([task]), RetrievalSuite([task], seen_images="keep")
     evaluation = suite.evaluate(seeing, None)
     assert evaluation.warnings == [
-        "retrieval: ring: 2 of 120 images were seen in training and are left out; by chance, text "
+        "retrieval: ring: 2 of 120 images are training images and are left out; by chance, text "
         "to image, the other 118 give R@1 0.85, R@5 4.24, R@10 8.47"
     ]
     scores = evaluation.scores["ring"]
@@ -227,6 +227,23 @@ def test_images_of_training_are_left_out_of_both_sides() -> None:
     assert kept.fingerprint(None) != suite.fingerprint(None)
     with pytest.raises(UserError, match="write 'refuse' or 'keep'"):
         RetrievalSuite([task], seen_images="drop")
+
+
+def test_images_that_a_compared_training_read_are_left_out_for_every_model() -> None:
+    """Trained on others of them, or on none; which ones is part of the protocol."""
+    task, seeing = trained(3)
+    suite = RetrievalSuite([task])
+    plain = suite.fingerprint(None)
+    suite.left_out = lambda name: {"ring": (3, 7)}[name]
+    assert suite.fingerprint(None) != plain
+    of_seeing, of_untrained = (
+        suite.evaluate(embedder, None).scores["ring"]
+        for embedder in (seeing, replace(seeing, trained_on=None))
+    )
+    assert of_seeing == of_untrained
+    assert (of_seeing["n_images"], of_seeing["n_seen"]) == (118, 2)
+    suite.left_out = lambda name: ()
+    assert suite.fingerprint(None) == plain
 
 
 def test_too_few_images_are_not_scored() -> None:

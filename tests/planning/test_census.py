@@ -24,7 +24,7 @@ from harness.evaluation.sts import OwnPairs
 from harness.evaluation.transfer import OwnClasses
 from harness.fetching.archives import write_parquet
 from harness.planning.census import census_of_model, merge_censuses
-from harness.planning.inventory import Ingredient
+from harness.planning.ingredients import Ingredient
 
 PICTURE = image_bytes(np.zeros((8, 8, 3), np.uint8))
 SOUND = riff((np.sin(np.arange(RATE) / 10) * 8000).astype("<i2").tobytes())

@@ -21,9 +21,10 @@ from harness.fetching.archives import write_parquet
 from harness.fetching.published_captions import match
 from harness.metrics import is_by_training
 from harness.planning.inventory import Inventory
+from harness.planning.overlaps import PairOverlap, SettingData, overlaps_of
 from harness.planning.plan import make_plan
 from harness.planning.request import make_request
-from harness.planning.seen import PairOverlap, SeenRows, SettingData, overlaps_of
+from harness.planning.seen import SeenRows
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
 from harness.registry import get

@@ -19,7 +19,7 @@ from harness.errors import UserError
 from harness.method import Method, method_named
 from harness.method.declared import declared_method
 from harness.planning.experiments import Experiment
-from harness.planning.inventory import Ingredient
+from harness.planning.ingredients import Ingredient
 from harness.registry import altered
 from harness.sources import FileSource
 

@@ -22,7 +22,7 @@ from harness.corpora.retrieval import CaptionedFile
 from harness.encoders.media import decoded
 from harness.evaluation.retrieval import seen_images
 from harness.evaluation.transfer import OwnClasses
-from harness.planning.inventory import Ingredient
+from harness.planning.ingredients import Ingredient
 from harness.planning.seen import SeenRows
 
 #: a profile of one captions-file, whose pictures are computed with

@@ -1,8 +1,8 @@
 """The images that retrieval ranks in each row: their number, what chance would recall, and rows of
 one column that rank other images.
 
-A run leaves out the images that its own training has read, so that rows of one table may rank among
-unlike galleries.
+All models of a profile rank one gallery; results that were scored before a training of the profile
+read more of its images, or under another profile of the name, have another one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: ranks up to which recalls are counted
 _RANKS = (1, 5, 10)
+#: counts of images, and a recall that is in every task with recalls
+_COUNTS = ("n_images", "n_seen", "gallery", "t2i_R@1")
 
 
 class Gallery(NamedTuple):
@@ -39,9 +41,11 @@ RowGalleries = Mapping[str, Collection[Gallery]]
 
 
 def galleries_of(frames: Frames, kept: pandas.DataFrame) -> dict[int, RowGalleries]:
-    """The galleries of chosen evaluations by row, for those with a count of seen images."""
+    """The galleries of chosen evaluations by row, for those with recalls and a count of seen
+    images.
+    """
     scores = frames.scores
-    counts = scores[scores["metric"].isin(["n_images", "n_seen", "gallery"])]
+    counts = scores[scores["metric"].isin(_COUNTS)]
     counts = counts.merge(kept[["evaluation", "row"]], on="evaluation")
 
     values: dict[tuple[int, int, str], dict[str, float]] = {}
@@ -53,7 +57,7 @@ def galleries_of(frames: Frames, kept: pandas.DataFrame) -> dict[int, RowGalleri
 
     galleries: dict[int, dict[str, set[Gallery]]] = {}
     for (row, _, task), counted in values.items():
-        if "n_seen" not in counted or not counted.get("n_images"):
+        if not counted.keys() >= {"n_seen", "n_images", "t2i_R@1"}:
             continue
         number = int(counted.get("gallery", -1)) if counted["n_seen"] else 0
         gallery = Gallery(int(counted["n_images"]), number)
