@@ -123,6 +123,11 @@ def report(
 )
 @names_option("--columns", "A,B", "Only the columns with these headings, in this order.")
 @names_option("--tasks", "T,U", "Only these tasks, in this order.")
+@click.option(
+    "--digits", type=click.IntRange(0), metavar="N", help="Decimals of numbers, such as 1."
+)
+@click.option("--no-seeds", is_flag=True, help="Leave out the column of seeds.")
+@click.option("--no-std", is_flag=True, help="Leave out deviations over seeds.")
 @margin_option("Largest difference that counts as equal, or in a paper's table as reproduced.")
 @any_profile_option
 @results_option
@@ -132,15 +137,19 @@ def table(
     margin: float | None,
     profile: str | None,
     results: Path,
-    **shown: str | None,
+    digits: int | None,
+    no_seeds: bool,
+    no_std: bool,
+    **names: str | None,
 ) -> None:
     """Print one table, also as Markdown, LaTeX or CSV.
 
     NAME is a suite, such as sts, or a table of a paper, such as mcse:T1. In a terminal, Markdown
-    has no escapes. LaTeX fits a document of two columns: it needs booktabs, and is split rather
-    than set below 7 pt.
+    has no escapes. LaTeX is one float of a document of two columns: it needs booktabs, and a table
+    that a page cannot hold in text of 7 pt is refused with the option that helps.
     """
-    chosen = {option: names for option, names in shown.items() if names}
+    chosen: dict[str, Any] = {"digits": digits, "seeds": not no_seeds, "std": not no_std}
+    chosen |= {option: listed for option, listed in names.items() if listed}
     found = read_results(results, profile).with_margin(margin)
     if text_format is None and is_terminal():
         show_grid(found.shown_grid(name, profile, **chosen))

@@ -28,7 +28,7 @@ from harness.formatting import about_minutes, count_of, duration, visible
 from harness.method.naming import VariantName, name_of
 from harness.metrics import tone
 from harness.reporting.tables.grids import LineHead, code_of
-from harness.reporting.tables.latex import latex_table
+from harness.reporting.tables.latex import latex_or_comment
 from harness.reporting.tables.texts import csv_table
 from harness.sources import digest
 from harness.store import overrides_text
@@ -61,7 +61,7 @@ class Pages:
         self._environment.filters |= {each.__name__: each for each in filters}
         texts = {
             "csv": csv_table,
-            "latex": latex_table,
+            "latex": latex_or_comment,
             "name_of": name_of,
             "overrides": overrides_text,
         }

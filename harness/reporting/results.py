@@ -21,7 +21,14 @@ from harness.reporting.seeds.lookup import compare_variants
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.reporting.seeds.tuned import TunedReport, tuned_reports, with_tuned
 from harness.reporting.tables.filled import filled_tables
-from harness.reporting.tables.grids import Grid, code_of, picked, summary_grid
+from harness.reporting.tables.grids import (
+    Grid,
+    code_of,
+    picked,
+    summary_grid,
+    without_seeds,
+    without_spread,
+)
 from harness.reporting.tables.paper_grids import paper_grid
 from harness.reporting.tables.texts import FORMATS
 from harness.spec import Variant, split
@@ -180,15 +187,20 @@ class Results:
         rows: Names = (),
         columns: Names = (),
         tasks: Names = (),
+        digits: int | None = None,
+        seeds: bool = True,
+        std: bool = True,
     ) -> str:
-        """The same tables as "markdown", "latex" (floats of a two-column paper, with booktabs) or
+        """The same tables as "markdown", "latex" (a float of a two-column paper, with booktabs) or
         "csv".
 
-        `columns` are headings and `tasks` tasks, the only ones to show, in this order. Raises
-        UserError for a name that has no table under the profile, and for an unknown row, column or
-        task.
+        `columns` are headings and `tasks` tasks, the only ones to show, in this order; `digits` are
+        the decimals of a suite's table, `seeds` and `std` whether it has numbers of seeds and
+        deviations. Raises UserError for a name that has no table under the profile, for an unknown
+        row, column or task, and for a LaTeX table that no page holds.
         """
-        return FORMATS[text_format](self.shown_grid(name, profile, rows, columns, tasks))
+        grid = self.shown_grid(name, profile, rows, columns, tasks, digits, seeds, std)
+        return FORMATS[text_format](grid)
 
     def shown_grid(
         self,
@@ -197,12 +209,19 @@ class Results:
         rows: Names = (),
         columns: Names = (),
         tasks: Names = (),
+        digits: int | None = None,
+        seeds: bool = True,
+        std: bool = True,
     ) -> Grid:
         """The table that `text` formats. Raises its errors."""
-        grid = self.of_profile(self._profile(profile)).grid(name, rows)
+        if digits is not None and digits < 0:
+            raise UserError(f"a number of decimals is 0 or more, not {digits}")
+        grid = self.of_profile(self._profile(profile)).grid(name, rows, digits=digits)
         for names in filter(None, map(_names, (tasks, columns))):
             grid = picked(grid, names)
-        return grid
+        if not seeds:
+            grid = without_seeds(grid)
+        return grid if std else without_spread(grid)
 
     @checked
     def compare(
@@ -230,17 +249,22 @@ class Results:
             self.runs, a, b, metric, **where, overrides=overrides, points=self.margin
         )
 
-    def grid(self, name: str, rows: Names = (), *, whole: bool = False) -> Grid:
+    def grid(
+        self, name: str, rows: Names = (), *, whole: bool = False, digits: int | None = None
+    ) -> Grid:
         """A suite's summary ("sts") or a paper's table ("mcse:T1") of its one profile.
 
         `rows` are the only variants to show; `whole` keeps averages that repeat a suite's only
-        task. Raises UserError for a name that has no table, and for a variant without a row.
+        task; `digits` are the most decimals. Raises UserError for a name that has no table, for a
+        variant without a row, and for `digits` of a paper's table.
         """
         tables = {} if ":" in name else {table.suite: table for table in self.tables}
         if suite := tables.get(own_case(name, tables)):
             table = with_tuned(suite, self.tuned)
             variants = self._variants(rows, table)
             note = self.commands.untrained(table.profile, table.lacking)
+            if digits is not None:
+                table = table.with_digits(digits)
             return summary_grid(table.of(variants) if variants else table, whole=whole, note=note)
         lines = [line for (_, of), some in self.unscored.items() if of == name for line in some]
         if lines:
@@ -253,6 +277,10 @@ class Results:
         )
         own = own_case(name, papers)
         if own in papers:
+            if digits is not None:
+                raise UserError(
+                    f"the table {own} has the decimals of the paper; leave --digits out"
+                )
             return papers[own]
         known = [*tables, *(each for each, grid in papers.items() if not grid.empty)]
         raise UserError(

@@ -164,7 +164,8 @@ def test_overrides_of_all_rows_are_named_once(tmp_path: Path) -> None:
 def test_latex_is_ready_for_a_paper_and_csv_has_codes_and_numbers_in_columns(results: Path) -> None:
     text = printed(results, "sts", "--format", "latex", "--profile", "tiny")
     assert text.startswith("\\begin{table}")
-    assert text.endswith("\\end{table}\n")
+    assert text.count("\n\\end{table}\n") == 1
+    assert "harness" not in text
     assert (
         r"MCSE, $\lambda = 0.1$ & 3 (stale) & \textbf{71.00} & $\pm$1.00{*} \tabularnewline" in text
     )
@@ -254,3 +255,18 @@ def test_wide_tables_are_split_and_numbers_stay_whole(
         columns = ["a" * 20, "b" * (WIDTH - 32 + over)]
         wide_table(["name"], columns, [(["row"], ["1", "2"])], "title")
         assert capsys.readouterr().out.count("row") == 1 + over, "what just fits is not split"
+
+
+def test_decimals_seeds_and_deviations_are_left_out_where_that_is_asked_for(results: Path) -> None:
+    asked = ("sts", "--profile", "tiny", "--digits", "1", "--no-seeds", "--no-std")
+    (base, better) = csv.DictReader(io.StringIO(printed(results, *asked, "--format", "csv")))
+    assert base["ToySTS"] == "21.0"
+    assert better["ToySTS"] == "71.0"
+    assert "seeds" not in base
+    assert "ToySTS deviation" not in base
+    text = printed(results, *asked, "--format", "latex")
+    assert r"MCSE, $\lambda = 0.1$ & \textbf{71.0} & {*} \tabularnewline" in text
+    assert r"\caption{STS: Spearman correlation $\times$ 100. Mean over 3 seeds.}" in text
+    for option, words in {"--digits=1": "has the decimals", "--no-seeds": "has no column"}.items():
+        with pytest.raises(UserError, match=f"the table .* {words} of"):
+            printed(results, "mcse:T1", "--profile", "paper", option)

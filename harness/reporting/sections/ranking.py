@@ -243,10 +243,10 @@ def ranking_grid(table: RankingTable) -> Grid:
     """
     columns = ("mean rank", f"{table.ranking.level:.0%} interval", SWAP, IQM, NEXT, *table.places)
     places = f"{len(table.places)} pairs of setting and encoder"
-    name = f"{suite_title(table.source.suite)} {table.title}"
+    title = f"Ranking by {suite_title(table.source.suite)} {table.title} over {places}"
     return Grid(
         f"ranking-{table.source.profile}-{table.source.suite}-{table.column.metric}",
-        f"Ranking by {name} over {places}, profile {table.source.profile}",
+        f"{title}, profile {table.source.profile}",
         ("variant", "seeds"),
         columns,
         (False,) * len(columns),
@@ -257,6 +257,7 @@ def ranking_grid(table: RankingTable) -> Grid:
         ),
         table.notes,
         legend=LEGEND,
+        paper_title=title,
     )
 
 

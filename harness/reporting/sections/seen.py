@@ -161,7 +161,12 @@ class SeenTable:
 
     @property
     def title(self) -> str:
-        where = f"{self.setting} / {self.encoder}, profile {self.profile}"
+        return f"{self.paper_title}, profile {self.profile}"
+
+    @property
+    def paper_title(self) -> str:
+        """The title for readers who know no profiles."""
+        where = f"{self.setting} / {self.encoder}"
         return f"{suite_title(self.suite)} on seen and unseen pairs: {where}"
 
     @property
@@ -384,6 +389,7 @@ def seen_grid(table: SeenTable) -> Grid:
         tuple(table.notes()),
         groups=("seen pairs",) * len(columns) + ("unseen pairs",) * len(columns),
         legend=tuple(table.legend()),
+        paper_title=table.paper_title,
     )
 
 

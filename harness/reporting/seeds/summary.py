@@ -165,6 +165,14 @@ class SummaryTable:
     def metric(self, column: Column) -> Metric:
         return self.metrics[column.metric]
 
+    def with_digits(self, digits: int) -> SummaryTable:
+        """Printed with at most so many decimals."""
+        metrics = {
+            name: replace(metric, digits=min(digits, metric.digits))
+            for name, metric in self.metrics.items()
+        }
+        return replace(self, metrics=metrics)
+
     @property
     def averages(self) -> list[Column]:
         """The averages of metrics that are judged."""

@@ -13,7 +13,7 @@ from harness.method.naming import VariantName, name_of
 from harness.metrics import AVERAGE, Column, Significance, Verdict
 from harness.registry import suggest
 from harness.reporting.seeds.cells import Cell, Row
-from harness.reporting.seeds.summary import Block, SummaryTable, is_paired
+from harness.reporting.seeds.summary import BOLD, Block, SummaryTable, is_paired
 from harness.reporting.seeds.wording import ABSENT as ABSENT
 from harness.reporting.seeds.wording import metric_words, suite_title
 from harness.reporting.tables.cells import Coverage
@@ -36,6 +36,10 @@ MEANINGS = {
     f"({BETTER})": f"better, significant only without {CORRECTION.name}",
     f"({WORSE})": f"worse, significant only without {CORRECTION.name}",
 }
+#: the head of a line that is its number of seeds
+SEEDS = "seeds"
+#: what a legend says of deviations
+_SPREAD_WORDS = (" ± sample standard deviation", " ± SD")
 #: a part of a cell beside its value -> the last word of that part's column in a file
 PARTS = {"spread": "deviation", "mark": "mark", "caveats": "caveat", "extra": "remark"}
 #: absent: a row without a run; sentences: its heads are long texts
@@ -119,7 +123,8 @@ class Grid:
     `average` marks the columns of averages, `empty` says why nothing is measured yet, and
     `coverage` counts rows and verdicts of a paper's table. `groups` are headings above columns, one
     per column, or empty. `legend` says how the numbers are read; `notes` are all other remarks.
-    `caption` sums up the legend for a paper's caption, with the number of seeds and the test.
+    `caption` are sentences that sum up the legend for a paper's caption, with the number of seeds
+    and the test; `paper_title` is the title there, where it differs: a paper knows no profiles.
     """
 
     key: str
@@ -134,7 +139,8 @@ class Grid:
     coverage: Coverage | None = None
     groups: tuple[str, ...] = ()
     legend: tuple[str, ...] = ()
-    caption: str = ""
+    caption: tuple[str, ...] = ()
+    paper_title: str = ""
 
     @property
     def titles(self) -> list[str]:
@@ -192,6 +198,44 @@ def picked(grid: Grid, names: Sequence[str]) -> Grid:
     return replace(grid, columns=columns, average=average, groups=groups, sections=sections)
 
 
+def without_seeds(grid: Grid) -> Grid:
+    """The grid without its column of seeds. Raises UserError if it has none."""
+    if SEEDS not in grid.heads:
+        raise UserError(f"the table {grid.key} has no column of seeds; leave --no-seeds out")
+
+    at = grid.heads.index(SEEDS)
+    sections = []
+    for section in grid.sections:
+        lines = [
+            replace(line, heads=line.heads[:at] + line.heads[at + 1 :]) for line in section.lines
+        ]
+        sections.append(replace(section, lines=tuple(lines)))
+    return replace(grid, heads=grid.heads[:at] + grid.heads[at + 1 :], sections=tuple(sections))
+
+
+def without_spread(grid: Grid) -> Grid:
+    """The grid without deviations over seeds."""
+    sections = []
+    for section in grid.sections:
+        lines = []
+        for line in section.lines:
+            cells = [replace(cell, spread="") for cell in line.cells]
+            lines.append(replace(line, cells=tuple(cells)))
+        sections.append(replace(section, lines=tuple(lines)))
+    return replace(
+        grid,
+        sections=tuple(sections),
+        legend=tuple(map(_without_spread_words, grid.legend)),
+        caption=tuple(map(_without_spread_words, grid.caption)),
+    )
+
+
+def _without_spread_words(text: str) -> str:
+    for words in _SPREAD_WORDS:
+        text = text.replace(words, "")
+    return text
+
+
 def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") -> Grid:
     """Format a summary table, with a `note`; an average that repeats the only task is left out
     unless `whole`.
@@ -202,10 +246,11 @@ def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") ->
     overrides = {row.label.overrides for row in table.rows if row.is_trained}
     common = overrides.pop() if len(overrides) == 1 else ""
     every = f"all rows: {common.replace('=', ' = ').replace(',', ', ')}" if common else ""
+    profile = f"profile {table.profile}"
     return Grid(
         "-".join(filter(None, (table.profile, table.suite, table.about))),
-        ", ".join(filter(None, (title, table.about, f"profile {table.profile}", every))),
-        ("variant", "seeds"),
+        ", ".join(filter(None, (title, table.about, profile, every))),
+        ("variant", SEEDS),
         tuple(title for _, title in headings),
         tuple(column.task == AVERAGE for column in shown),
         tuple(
@@ -216,20 +261,31 @@ def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") ->
         groups=tuple(group for group, _ in headings) if any(group for group, _ in headings) else (),
         legend=table.legend,
         caption=_caption(table),
+        paper_title=", ".join(filter(None, (title, table.about, every))),
     )
 
 
-def _caption(table: SummaryTable) -> str:
-    """The number of seeds and the test of a table in brief."""
+def _caption(table: SummaryTable) -> tuple[str, ...]:
+    """The number of seeds and the test of a table in brief, and what bold print means."""
     counts = sorted({len(row.seeds) for row in table.rows if row.is_trained}) or [1]
     seeds = f"{counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else count_of(counts[0], "seed")
     base = table.blocks[0].base
-    tested = any(cell.test for row in table.rows for cell in row.cells.values())
-    test = ""
-    if tested:
+    cells = [cell for row in table.rows for cell in row.cells.values()]
+    sentences = [f"Mean ± SD over {seeds}."]
+    if any(cell.test for cell in cells):
         how = f"t-test, {CORRECTION.short}, p < {ALPHA}"
-        test = f"; * better, † worse than {name_of(base)} ({how})"
-    return f"Mean ± SD over {seeds}{test}."
+        alone = "; in brackets: without it" if any(_is_alone(cell) for cell in cells) else ""
+        sentences.append(f"* better, † worse than {name_of(base)} ({how}{alone}).")
+    if any(cell.verdict is Significance.EQUAL for cell in cells):
+        sentences.append("≈ equal within the margin.")
+    if any(metric.judged for metric in table.metrics.values()):
+        sentences.append(BOLD)
+    return tuple(sentences)
+
+
+def _is_alone(cell: Cell) -> bool:
+    """Whether a cell is significant only before the correction."""
+    return cell.verdict in (Significance.BETTER_ALONE, Significance.WORSE_ALONE)
 
 
 def _repeats(table: SummaryTable, column: Column) -> bool:

@@ -1,9 +1,9 @@
 """Tables as LaTeX floats for a two-column document: booktabs, text of 8 or 7 pt, in one column or
 across both.
 
-Decimals are aligned by two plain columns, of numbers and of what follows them, which needs no
-package beside booktabs. A table that is wider than the page at 7 pt is split into parts below each
-other, and a taller one into several floats.
+Widths are those of Times, which ACL, IEEE and AAAI set. Decimals are aligned by two plain columns,
+of numbers and of what follows them, which needs no package beside booktabs. A table that is larger
+than a page at 7 pt is refused, with the option that makes it smaller.
 """
 
 from __future__ import annotations
@@ -12,299 +12,470 @@ import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
-from typing import NamedTuple
 
+from harness.errors import UserError
 from harness.formatting import for_latex
-from harness.metrics import Agreement
-from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
+from harness.metrics import Agreement, ClaimVerdict
+from harness.reporting.tables.grids import (
+    ABSENT,
+    SEEDS,
+    CellText,
+    Grid,
+    Line,
+    Section,
+    without_seeds,
+    without_spread,
+)
 
-#: in points: a column and the page of ACL's style (IEEE's are wider), the height of rows and notes,
-#: the gap of columns
+#: in points: a column and the page of ACL's style (those of IEEE and AAAI are wider), the height of
+#: rows and notes, the gap of columns, that of a table whose texts are folded, and the narrowest of
+#: these
 COLUMN = 219.0
 PAGE = 455.0
 HEIGHT = 590.0
 GAP = 6.0
-#: sizes of text in points; most characters of three lines of a caption; floats that LaTeX holds
-#: back at most
+TIGHT_GAP = 4.0
+NARROWEST = 40.0
+#: sizes of text in points, and of a line in sizes
 SIZES = (8, 7)
-CAPTION = {COLUMN: 128, PAGE: 275}
+LEADING = 1.2
+#: most characters of two lines of a caption, with its number
+CAPTION = {COLUMN: 76, PAGE: 170}
+#: floats that LaTeX holds back at most
 HELD = 8
-#: at least the widths of characters in em, in Computer Modern at 7 pt, which is wider than Times
-_EM = dict.fromkeys("ijl.,:;'!|", 0.33) | dict.fromkeys(" -()[]/ftrsI", 0.45)
-_EM |= dict.fromkeys("cez", 0.5) | dict.fromkeys("mwMW±≈≠%@&", 0.95)
+#: lines that the title of a section and its rule take, and a rule between groups
+SECTION_LINES = 1.6
+RULE_LINES = 0.6
 _NUMBER = re.compile(rf"[-+]?[\d.,]*\d%?|[≈≠?{ABSENT}]")
 
 #: words would make a table of eight columns too wide
-_VERDICTS = {Agreement.REPRODUCED: "≈", Agreement.DIFFERS: "≠", Agreement.UNDECIDED: "?"}
-_SIGNS = ", ".join(f"{mark} {verdict}" for verdict, mark in _VERDICTS.items())
-_VERDICT_NOTE = f"Signs of verdicts: {_SIGNS} (with the seeds a side that would decide)."
+_SIGNS = {Agreement.REPRODUCED: "≈", Agreement.DIFFERS: "≠", Agreement.UNDECIDED: "?"}
+_SIGN_NOTE = (
+    "Signs of verdicts: "
+    + ", ".join(f"{sign} {verdict}" for verdict, sign in _SIGNS.items())
+    + " (with the seeds a side that would decide)."
+)
+#: a verdict on a claim in one word
+_CLAIM_WORDS = {ClaimVerdict.UNSEEN: "open", ClaimVerdict.TOO_FEW: ABSENT}
 
 
-class _Column(NamedTuple):
-    """A column: its number in the grid, heading in lines, width in em, alignment and, if folded,
-    width in points.
+class TooLargeError(UserError):
+    """A table that no page of a paper holds: why, and what to give to `harness table`."""
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__(f"{reason}; give {advice}")
+        self.reason = reason
+        self.advice = advice
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column: its number in the grid, its heading in lines, its natural width in em, its
+    alignment and, if its texts are folded, its width in points.
     """
 
-    at: int
-    heading: list[str]
-    width: float
+    number: int
+    heading: tuple[str, ...]
+    em: float
     align: str
-    points: float = math.inf
+    folded: float = math.inf
 
     @property
     def span(self) -> int:
+        """The columns that it is in LaTeX."""
         return 2 if self.align == "r@{}l" else 1
 
-    def at_size(self, size: int) -> float:
-        return min(size * self.width, self.points) + GAP
+    @property
+    def is_text(self) -> bool:
+        return self.align == "l"
+
+    def width(self, size: int) -> float:
+        """Its width in points."""
+        return min(size * self.em, self.folded)
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """The size of the text, the width of the float and the gap of columns, all in points, and the
+    columns.
+    """
+
+    size: int
+    room: float
+    gap: float
+    columns: tuple[_Column, ...]
 
 
 def latex(grids: Iterable[Grid], footer: str) -> Iterator[str]:
-    """The text of report.tex, without tables that have no rows, piece by piece."""
+    """The text of report.tex, piece by piece: without tables that have no rows, and with a comment
+    in the place of one that no page holds.
+    """
     yield f"% {' '.join(footer.split())}\n% Needs \\usepackage{{booktabs}} in the preamble.\n\n"
-    for number, grid in enumerate(
-        grid for grid in grids if any(section.lines for section in grid.sections)
-    ):
-        yield ("\n" if number % HELD else "\n\\clearpage\n") * bool(number)
-        yield latex_table(grid)
+    filled = (grid for grid in grids if any(section.lines for section in grid.sections))
+    for number, grid in enumerate(filled):
+        if number:
+            yield "\n" if number % HELD else "\n\\clearpage\n"
+        yield latex_or_comment(grid)
+
+
+def latex_or_comment(grid: Grid) -> str:
+    """A table as a float; of one that no page holds, a comment that says so."""
+    try:
+        return latex_table(grid)
+    except TooLargeError as error:
+        # only tables that `harness table` prints have sentences for a caption
+        advice = f" `harness table` takes {error.advice}." if grid.caption else ""
+        return _comment(f"Left out: {error.reason}.{advice} All its numbers are in tables.csv.")
 
 
 def latex_table(grid: Grid) -> str:
-    """A table as one float or more, with a caption of at most three lines; the rest of its remarks
-    stands below.
+    """A table as one float, with a caption of at most two lines.
+
+    What explains marks stands below the table; all other remarks are comments behind it. Raises
+    TooLargeError, with the option that helps, if no page holds it in text of 7 pt.
     """
-    key = re.sub("[^A-Za-z0-9]", "-", grid.key)
-    caption = f"{grid.title}."
-    names = len(grid.heads)
-    grid = replace(
-        grid,
-        columns=(*grid.heads, *grid.columns),
-        groups=("",) * names + grid.groups,
-        sections=tuple(replace(one, lines=tuple(_lines(one))) for one in grid.sections),
-    )
-    size, room, parts = _layout(grid, names)
-    if _tall(grid.remarks, room) > HEIGHT / 3:
-        room = PAGE
-    brief = [grid.caption] if grid.caption else [*grid.legend]
-    below = [*grid.legend] if grid.caption else []
-    while brief and len(f"{caption} {brief[0]}") <= CAPTION[room]:
-        caption += f" {brief.pop(0)}"
-    shown = {
-        cell.verdict for section in grid.sections for line in section.lines for cell in line.cells
-    }
-    below = [note for note in (*brief, *below, *grid.notes) if "`harness " not in note]
-    below += [_VERDICT_NOTE] * bool(shown & {*_VERDICTS})
-    most = max(HEIGHT - _tall(below, room), HEIGHT / 2) / (1.2 * size * len(parts))
-    kind = "table" if room == COLUMN else "table*"
-    floats = list(_split(grid.sections, size, parts, most))
+    whole = _with_heads_as_cells(grid)
+    layout = fit(whole, len(grid.heads))
+    if layout is None:
+        raise _too_wide(grid)
+
+    caption, rest = _caption(grid, layout.room)
+    notes = [*rest, *_explain_marks(whole)]
+    _check_height(whole, layout, notes)
+
+    environment = "table" if layout.room == COLUMN else "table*"
+    label = re.sub("[^A-Za-z0-9]", "-", grid.key)
+    # a command is for whoever works on the results
+    others = [note for note in grid.remarks if note not in notes and "`harness " not in note]
     return "".join(
-        f"\\begin{{{kind}}}\n\\centering\n"
-        + (
-            f"\\caption{{{_text(caption)}}}\n\\label{{tab:{key}}}\n"
-            if not at
-            else _CONTINUED.format(_text(grid.title))
+        (
+            f"\\begin{{{environment}}}\n\\centering\n",
+            f"\\caption{{{_text(caption)}}}\n\\label{{tab:{label}}}\n",
+            f"{_font(layout.size)}\\setlength{{\\tabcolsep}}{{{layout.gap / 2:g}pt}}%\n",
+            _tabular(whole, layout.columns),
+            _notes_below(notes),
+            f"\\end{{{environment}}}\n",
+            *map(_comment, others),
         )
-        + f"{_font(size)}\\setlength{{\\tabcolsep}}{{{GAP / 2:g}pt}}%\n"
-        + "\\par\\medskip\n".join(_tabular(grid, sections, part) for part in parts)
-        + (_below(below) if at == len(floats) - 1 else "")
-        + f"\\end{{{kind}}}\n"
-        for at, sections in enumerate(floats)
     )
 
 
-_CONTINUED = "\\addtocounter{{table}}{{-1}}\n\\caption{{{} (continued).}}\n"
+def _with_heads_as_cells(grid: Grid) -> Grid:
+    """The grid with the heads of its lines as its first columns, and short verdicts."""
+    groups = ("",) * len(grid.heads) + grid.groups if grid.groups else ()
+    sections = [replace(section, lines=tuple(_whole_lines(section))) for section in grid.sections]
+    return replace(
+        grid, columns=(*grid.heads, *grid.columns), groups=groups, sections=tuple(sections)
+    )
 
 
-def _font(size: int) -> str:
-    return f"\\fontsize{{{size}}}{{{1.2 * size:g}}}\\selectfont"
-
-
-def _tall(notes: Sequence[str], room: float) -> float:
-    return sum(1.2 * SIZES[-1] * math.ceil(SIZES[-1] * _width(note) / room) for note in notes)
-
-
-def _below(notes: Sequence[str]) -> str:
-    text = "\n\\par\n".join(map(_text, notes))
-    start = f"\\par\\smallskip\n\\begin{{minipage}}{{\\linewidth}}{_font(SIZES[-1])}\\raggedright\n"
-    return f"{start}{text}\n\\end{{minipage}}\n" if notes else ""
-
-
-def _lines(section: Section) -> Iterator[Line]:
-    """Lines with their heads as cells, without p-values and verdicts of too few seeds, which only
-    tables.csv has.
-    """
+def _whole_lines(section: Section) -> Iterator[Line]:
+    """Lines that have a number, with their heads as cells, and without the p-values of differences."""
     for line in section.lines:
-        heads = (
-            [*map(str, line.heads)]
-            if line.span
-            else [*("" for _ in line.heads[1:]), str(line.heads[-1])]
-        )
-        if line.kind == "verdict" and any(cell.verdict in _VERDICTS for cell in line.cells):
-            heads[-1] = heads[-1].partition(":")[
-                0
-            ]  # the signs already show what the row's verdict would say
-        cells = (
-            replace(cell, extra="") if line.kind == "difference" else cell for cell in line.cells
-        )
-        if line.span or any(cell.value != ABSENT for cell in line.cells):
-            yield replace(line, cells=(*map(CellText, heads), *map(_signed, cells)))
+        # how a row is tested is for the text of a paper, which has no room for it in a table
+        heads = [str(head).replace(" (paired)", "") for head in line.heads]
+        if not line.span:
+            heads[:-1] = [""] * (len(heads) - 1)
+        has_signs = any(cell.verdict in _SIGNS for cell in line.cells)
+        if line.kind == "verdict" and has_signs:
+            # the signs already show what the row's verdict would say
+            heads[-1] = heads[-1].partition(":")[0]
+
+        cells = [_shorten_verdict(cell) for cell in line.cells]
+        if line.kind == "difference":
+            cells = [replace(cell, extra="") for cell in cells]
+        has_number = any(cell.value != ABSENT for cell in line.cells)
+        if line.span or has_number:
+            yield replace(line, cells=(*map(CellText, heads), *cells))
 
 
-def _signed(cell: CellText) -> CellText:
-    if cell.verdict is Agreement.TOO_FEW:
-        return CellText(ABSENT)
-    sign = _VERDICTS.get(cell.verdict) if isinstance(cell.verdict, Agreement) else None
-    if not sign:
+def _shorten_verdict(cell: CellText) -> CellText:
+    """A verdict as a sign or one word; other cells as they are."""
+    if isinstance(cell.verdict, ClaimVerdict):
+        return CellText(_CLAIM_WORDS.get(cell.verdict, str(cell.verdict)), verdict=cell.verdict)
+    if not isinstance(cell.verdict, Agreement):
         return cell
+    if cell.verdict not in _SIGNS:
+        return CellText(ABSENT)
     # what one test says alone may stand before the seeds that would decide
     seeds = cell.extra.rpartition("; ")[2].partition(" ")[0]
-    return replace(cell, value=sign, extra=seeds)
+    return replace(cell, value=_SIGNS[cell.verdict], extra=seeds)
 
 
-def _layout(grid: Grid, names: int) -> tuple[int, float, list[list[_Column]]]:
-    """The size of the text, the width of the float and the columns of each part, which begins with
-    the `names`.
+def fit(grid: Grid, names: int) -> TableLayout | None:
+    """The layout of a grid whose first columns are its `names`; None if no page holds it.
 
-    A table is put into a column or else across the page, at 8 or else 7 pt. If it does not fit,
-    texts are folded, and other columns stand in several parts of about the same width.
+    It is the first that fits: one column at each size, the page at each size, and the page in the
+    smaller size with folded texts.
     """
-    cells = [
-        [line.cells[at] for section in grid.sections for line in section.lines]
-        for at in range(len(grid.columns))
-    ]
     columns = [
-        _column(at, name, cells[at], is_name=at < names) for at, name in enumerate(grid.columns)
+        _measure_column(grid, number, is_name=number < names) for number in range(len(grid.columns))
     ]
-    for room, size in ((room, size) for room in (COLUMN, PAGE) for size in SIZES):
-        if sum(column.at_size(size) for column in columns) - GAP <= room:
-            return size, room, [columns]
-    size, texts = (
-        SIZES[0],
-        sorted(size * column.width + GAP for column in columns if column.align == "l"),
-    )
-    left = max(
-        PAGE - sum(column.at_size(size) for column in columns if column.align != "l"), 0.45 * PAGE
-    )
-    while texts and texts[0] * len(texts) <= left:
-        left -= texts.pop(0)
-    most = left / len(texts) - GAP if texts else math.inf
-    columns = [
-        one._replace(points=most) if one.align == "l" and size * one.width > most else one
-        for one in columns
-    ]
-    heads = columns[:names]
-    rest = columns[names:]
-    left = PAGE + GAP - sum(head.at_size(size) for head in heads)
-    parts = [rest]
-    for count in range(1, len(rest) + 1):
-        step = math.ceil(len(rest) / count)
-        parts = [rest[at : at + step] for at in range(0, len(rest), step)]
-        if all(sum(column.at_size(size) for column in part) <= left for part in parts):
-            break
-    return size, PAGE, [heads + part for part in parts]
+    for room in (COLUMN, PAGE):
+        for size in SIZES:
+            if _total_width(columns, size, GAP) <= room:
+                return TableLayout(size, room, GAP, tuple(columns))
+
+    folded = _fold_texts(columns)
+    if _total_width(folded, SIZES[-1], TIGHT_GAP) > PAGE:
+        return None
+    return TableLayout(SIZES[-1], PAGE, TIGHT_GAP, tuple(folded))
 
 
-def _column(at: int, name: str, cells: Sequence[CellText], *, is_name: bool) -> _Column:
+def _total_width(columns: Sequence[_Column], size: int, gap: float) -> float:
+    width = sum(column.width(size) + gap for column in columns) - gap
+    return round(width, 3)  # folded columns fill a page exactly
+
+
+def _fold_texts(columns: Sequence[_Column]) -> list[_Column]:
+    """The columns with texts folded into what the others leave of a page in the smallest size.
+
+    Texts that are shorter than an equal share keep their width.
+    """
+    size = SIZES[-1]
+    gaps = TIGHT_GAP * (len(columns) - 1)
+    rest = PAGE - gaps - sum(column.width(size) for column in columns if not column.is_text)
+    texts = sorted(column.width(size) for column in columns if column.is_text)
+    while texts and texts[0] * len(texts) <= rest:
+        rest -= texts.pop(0)
+    if not texts:
+        return list(columns)
+
+    share = max(rest / len(texts), NARROWEST)
+    folded = []
+    for column in columns:
+        is_long = column.is_text and size * column.em > share
+        folded.append(replace(column, folded=share) if is_long else column)
+    return folded
+
+
+def _measure_column(grid: Grid, number: int, *, is_name: bool) -> _Column:
+    cells = [line.cells[number] for section in grid.sections for line in section.lines]
     is_text = is_name or not all(_NUMBER.fullmatch(cell.value) for cell in cells)
-    after = max((_width(_after(cell)) for cell in cells), default=0.0)
-    width = after + max(
-        (_width(cell.value) * (1.15 if cell.bold else 1) for cell in cells), default=0.0
+    values = [_width(cell.value) * (1.1 if cell.bold else 1) for cell in cells]
+    followers = [_width(_after(cell)) for cell in cells]
+    value = max(values, default=0.0)
+    follower = max(followers, default=0.0)
+
+    width = value + follower
+    if is_text:
+        align = "l"
+    elif follower:
+        align = "r@{}l"
+    else:
+        align = "r"
+    heading = _wrap(grid.columns[number], 2 * width)
+    widest = max([width, *map(_width, heading)])
+    return _Column(number, tuple(heading), widest, align)
+
+
+def _wrap(text: str, characters: float) -> list[str]:
+    """A heading in lines of about so many characters, between words only."""
+    return textwrap.wrap(
+        text, max(9, int(characters)), break_long_words=False, break_on_hyphens=False
     )
-    heading = textwrap.wrap(
-        name, max(9, int(2 * width)), break_long_words=False, break_on_hyphens=False
-    )
-    align = "l" if is_text else "r@{}l" if after else "r"
-    return _Column(at, heading, max([width, *map(_width, heading)]), align)
+
+
+def _times_widths() -> dict[str, float]:
+    """The widths of characters in em in Times, rounded up; signs are those of mathematics, which
+    most classes set in Computer Modern.
+    """
+    characters_by_width = {
+        0.25: " .,",
+        0.28: "ijlt:;/|'",
+        0.34: "frI()[]-!",
+        0.45: "acesz",
+        0.58: "ELTZ=FPS",
+        0.73: "ABCDGHKNOQRUVXYw",
+        0.8: "m&",
+        0.95: "MW±≈≠−+%@",
+    }
+    widths = {}
+    for width, characters in characters_by_width.items():
+        widths |= dict.fromkeys(characters, width)
+    return widths
+
+
+_WIDTHS = _times_widths()
+#: a digit and most other letters; a letter that Times may lack
+_USUAL_WIDTH = 0.5
+_FOREIGN_WIDTH = 0.8
 
 
 @lru_cache(maxsize=1 << 16)
 def _width(text: str) -> float:
-    return sum(_EM.get(char, 0.8 if char.isupper() else 0.57) for char in text)
+    """The width of a text in em."""
+    width = 0.0
+    for character in _with_minus_signs(text):
+        usual = _USUAL_WIDTH if character < "\x7f" or character in "†‡§¶–" else _FOREIGN_WIDTH
+        width += _WIDTHS.get(character, usual)
+    return width
 
 
-def _split(
-    sections: Sequence[Section], size: int, parts: Sequence[Sequence[_Column]], most: float
-) -> Iterator[tuple[Section, ...]]:
-    """The sections of each float, of at most so many lines of text; lines of one span stay
-    together.
-    """
-    some = list[Section]()
-    used = 0.0
-    columns = [column for part in parts for column in part]
-    for section, line in ((one, line) for one in sections for line in one.lines):
-        tall = max(
-            math.ceil(1.2 * size * _width(str(line.cells[one.at])) / one.points) or 1
-            for one in columns
-        )
-        if some and line.span and used + tall * line.span > most:
-            yield tuple(some)
-            some = []
-            used = 0.0
-        if not some or some[-1].title != section.title:
-            some.append(replace(section, lines=()))
-            used += 1.5
-        some[-1] = replace(some[-1], lines=(*some[-1].lines, line))
-        used += tall
-    yield tuple(some)
+def _too_wide(grid: Grid) -> TooLargeError:
+    """Why a grid does not fit, and what helps: the first option that makes it small enough."""
+    whole = _with_heads_as_cells(grid)
+    columns = [
+        _measure_column(whole, number, is_name=number < len(grid.heads))
+        for number in range(len(whole.columns))
+    ]
+    width = _total_width(_fold_texts(columns), SIZES[-1], TIGHT_GAP)
+    smaller = {"--no-std": without_spread(grid)}
+    if SEEDS in grid.heads:
+        smaller = {"--no-seeds": without_seeds(grid), **smaller}
+        smaller["--no-seeds and --no-std"] = without_seeds(without_spread(grid))
 
-
-def _tabular(grid: Grid, sections: Sequence[Section], part: Sequence[_Column]) -> str:
-    spec = "".join(
-        one.align if math.isinf(one.points) else f"p{{{one.points:.0f}pt}}" for one in part
+    advice = "--columns or --tasks with fewer of them"
+    for option, candidate in smaller.items():
+        if fit(_with_heads_as_cells(candidate), len(candidate.heads)):
+            advice = option
+            break
+    reason = (
+        f"the table {grid.key} is {width:.0f} pt wide in text of {SIZES[-1]} pt, and a page of a "
+        f"paper has {PAGE:.0f} pt"
     )
-    rows = [f"\\begin{{tabular}}{{@{{}}{spec}@{{}}}}\n\\toprule\n{_header(grid, part)}"]
-    for section in sections:
-        width = sum(column.span for column in part)
-        rows.append(
-            f"\\midrule\n\\multicolumn{{{width}}}{{@{{}}l@{{}}}}{{\\textit{{{_text(section.title)}}}}} \\\\\n"
+    return TooLargeError(reason, advice)
+
+
+def _check_height(grid: Grid, layout: TableLayout, notes: Sequence[str]) -> None:
+    """Raise TooLargeError if rows and notes are higher than a page."""
+    line_height = LEADING * layout.size
+    notes_height = LEADING * SIZES[-1] * _count_note_lines(notes, layout.room)
+    lines = _count_lines(grid, layout)
+    most = (HEIGHT - notes_height) / line_height
+    if lines > most:
+        reason = (
+            f"the table {grid.key} has {lines:.0f} lines, and a page of a paper holds {most:.0f}"
         )
-        for at, line in enumerate(section.lines):
-            rows.append("\\midrule\n" * (at > 0 and line.group != section.lines[at - 1].group))
-            rows.append(
-                " & ".join(_cell(line.cells[column.at], column) for column in part)
-                + " \\tabularnewline\n"
-            )
-    return "".join([*rows, "\\bottomrule\n\\end{tabular}\n"])
+        raise TooLargeError(reason, "--rows with fewer variants")
 
 
-def _header(grid: Grid, part: Sequence[_Column]) -> str:
+def _count_note_lines(notes: Sequence[str], room: float) -> int:
+    return sum(math.ceil(SIZES[-1] * _width(note) / room) for note in notes)
+
+
+def _count_lines(grid: Grid, layout: TableLayout) -> float:
+    """The lines of text that the rows of a grid take, with titles of sections and rules."""
+    lines = 0.0
+    for section in grid.sections:
+        lines += SECTION_LINES
+        for before, line in zip([None, *section.lines], section.lines, strict=False):
+            is_new_group = before is not None and before.group != line.group
+            lines += RULE_LINES if is_new_group else 0
+            lines += max(_count_folded(line, column, layout.size) for column in layout.columns)
+    return lines
+
+
+def _count_folded(line: Line, column: _Column, size: int) -> int:
+    """The lines of text of a cell, which is folded between words."""
+    # a line that is broken between words is not full
+    fullness = 0.85
+    width = size * _width(str(line.cells[column.number]))
+    return max(1, math.ceil(width / (fullness * column.folded)))
+
+
+def _caption(grid: Grid, room: float) -> tuple[str, list[str]]:
+    """The caption in two lines: the title and the sentences that fit; and those that do not."""
+    caption = f"{grid.paper_title or grid.title}."
+    rest = [*(grid.caption or grid.legend)]
+    while rest and len(f"{caption} {rest[0]}") <= CAPTION[room]:
+        caption += f" {rest.pop(0)}"
+    return caption, rest
+
+
+def _explain_marks(grid: Grid) -> Iterator[str]:
+    """The remarks that explain the marks of weak scores and the signs of verdicts in a grid."""
+    cells = [cell for section in grid.sections for line in section.lines for cell in line.cells]
+    marks = {mark for cell in cells for mark in cell.caveats}
+    for note in grid.notes:
+        if note[:1] in marks:
+            yield note
+    if any(cell.verdict in _SIGNS for cell in cells):
+        yield _SIGN_NOTE
+
+
+def _comment(remark: str) -> str:
+    return f"% {' '.join(_text(remark).split())}\n"
+
+
+def _font(size: int) -> str:
+    return f"\\fontsize{{{size}}}{{{LEADING * size:g}}}\\selectfont"
+
+
+def _notes_below(notes: Sequence[str]) -> str:
+    if not notes:
+        return ""
+    text = "\n\\par\n".join(map(_text, notes))
+    start = f"\\par\\smallskip\n\\begin{{minipage}}{{\\linewidth}}{_font(SIZES[-1])}\\raggedright\n"
+    return f"{start}{text}\n\\end{{minipage}}\n"
+
+
+def _tabular(grid: Grid, columns: Sequence[_Column]) -> str:
+    aligns = [
+        column.align if math.isinf(column.folded) else f"p{{{column.folded:.0f}pt}}"
+        for column in columns
+    ]
+    span = sum(column.span for column in columns)
+    parts = [f"\\begin{{tabular}}{{@{{}}{''.join(aligns)}@{{}}}}\n\\toprule\n"]
+    parts.append(_header(grid, columns))
+    for section in grid.sections:
+        title = _text(section.title)
+        parts.append(
+            f"\\midrule\n\\multicolumn{{{span}}}{{@{{}}l@{{}}}}{{\\textit{{{title}}}}} \\\\\n"
+        )
+        for number, line in enumerate(section.lines):
+            if number and line.group != section.lines[number - 1].group:
+                parts.append("\\midrule\n")
+            cells = [_cell(line.cells[column.number], column) for column in columns]
+            parts.append(f"{' & '.join(cells)} \\tabularnewline\n")
+    parts.append("\\bottomrule\n\\end{tabular}\n")
+    return "".join(parts)
+
+
+def _header(grid: Grid, columns: Sequence[_Column]) -> str:
     """The headings of columns, below those of their groups where there are any."""
-    row = " & ".join(_heading(column.heading, column.span) for column in part) + " \\\\\n"
+    headings = [_heading(column.heading, column.span) for column in columns]
+    row = f"{' & '.join(headings)} \\\\\n"
     if not any(grid.groups):
         return row
-    at = 0
+
+    start = 0
     cells = []
     rules = ""
-    for group, some in (
-        (group, list(some)) for group, some in groupby(part, key=lambda one: grid.groups[one.at])
-    ):
-        span = sum(column.span for column in some)
-        width = sum(column.width for column in some)
-        lines = textwrap.wrap(
-            group, max(9, int(1.8 * width)), break_long_words=False, break_on_hyphens=False
-        )
-        cells.append(_heading(lines, span) if group else " & " * (span - 1))
-        rules += f"\\cmidrule(lr){{{at + 1}-{at + span}}}" * bool(group)
-        at += span
+    for group, members in groupby(columns, key=lambda column: grid.groups[column.number]):
+        grouped = list(members)
+        span = sum(column.span for column in grouped)
+        if group:
+            lines = _wrap(group, 1.8 * sum(column.em for column in grouped))
+            cells.append(_heading(lines, span))
+            rules += f"\\cmidrule(lr){{{start + 1}-{start + span}}}"
+        else:
+            cells.append(" & " * (span - 1))
+        start += span
     return f"{' & '.join(cells)} \\\\\n{rules}\n{row}"
 
 
 def _heading(lines: Sequence[str], span: int) -> str:
     text = r" \\ ".join(map(_text, lines))
-    text = text if len(lines) < 2 else f"\\begin{{tabular}}[b]{{@{{}}c@{{}}}}{text}\\end{{tabular}}"
+    if len(lines) > 1:
+        text = f"\\begin{{tabular}}[b]{{@{{}}c@{{}}}}{text}\\end{{tabular}}"
     return text if span == 1 else f"\\multicolumn{{{span}}}{{c}}{{{text}}}"
 
 
 def _cell(cell: CellText, column: _Column) -> str:
     """A cell, or two if its column is double; a folded text may break within names."""
-    value = _text(cell.value if column.span == 2 else cell)
-    if not math.isinf(column.points):
+    is_double = column.span == 2
+    value = _text(cell.value if is_double else cell)
+    if not math.isinf(column.folded):
         value = "\\raggedright " + re.sub(r"([/+=,:_-])(?=[^\s$])", r"\1\\allowbreak{}", value)
-    value = rf"\textbf{{{value}}}" if cell.bold else value
-    return f"{value} & {_text(_after(cell)).replace(' (', '~(')}" if column.span == 2 else value
+    if cell.bold:
+        value = rf"\textbf{{{value}}}"
+    if not is_double:
+        return value
+    return f"{value} & {_text(_after(cell)).replace(' (', '~(')}"
 
 
 def _after(cell: CellText) -> str:
@@ -313,8 +484,14 @@ def _after(cell: CellText) -> str:
 
 
 def _text(text: object) -> str:
-    r"""A text without commands and with minus signs; a letter with its value is one formula,
-    `$\lambda = 0.1$`.
+    r"""A text without commands, with minus signs and `$\times$ 100`; a letter with its value is one
+    formula, `$\lambda = 0.1$`.
     """
-    signed = for_latex(re.sub(r"(?<![\w)])-(?=\.?\d)", "−", str(text)))
-    return re.sub(r"(\$\\[a-z]+)\$ = (?:\$(-)\$)?(\d+(?:\.\d+)?(?:e-?\d+)?)", r"\1 = \2\3$", signed)
+    signed = for_latex(_with_minus_signs(str(text)))
+    times = re.sub(r"\bx 100\b", r"$\\times$ 100", signed)
+    return re.sub(r"(\$\\[a-z]+)\$ = (?:\$(-)\$)?(\d+(?:\.\d+)?(?:e-?\d+)?)", r"\1 = \2\3$", times)
+
+
+def _with_minus_signs(text: str) -> str:
+    """A text whose numbers below zero have the sign of mathematics, not a hyphen."""
+    return re.sub(r"(?<![\w)])-(?=\.?\d)", "−", text)

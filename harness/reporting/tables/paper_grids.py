@@ -254,9 +254,14 @@ def verdict_note(margin: float | None) -> str:
     return f"Verdict ({tests}): {within}, {small}; otherwise {differs}; otherwise {seeds}"
 
 
-def _legend(filled: FilledTable) -> Iterator[str]:
+def _bold(filled: FilledTable) -> str:
+    """What bold print means."""
     group = "setting and encoder" if filled.table.groups == "setting" else "encoder"
-    bold = f"Bold: the best mean of each {group}."
+    return f"Bold: the best mean of each {group}."
+
+
+def _legend(filled: FilledTable) -> Iterator[str]:
+    bold = _bold(filled)
     measured = "mean ± sample standard deviation over seeds"
     number = filled.name.removeprefix("T")
     if filled.is_paper:
@@ -273,15 +278,18 @@ def _legend(filled: FilledTable) -> Iterator[str]:
     yield from _tests(filled)
 
 
-def _caption(filled: FilledTable) -> str:
-    """How measured rows are computed and tested, in brief."""
-    alpha = filled.table.test.alpha if filled.table.test and any(_tests(filled)) else None
-    test = (
-        f"; * better, † worse than the row compared with (t-test, {CORRECTION.short}, p < {alpha})"
-        if alpha
-        else ""
-    )
-    return f"Measured: mean ± SD over seeds{test}." if filled.is_measured else ""
+def _caption(filled: FilledTable) -> tuple[str, ...]:
+    """Where printed numbers are from and how measured ones are computed and tested, in brief."""
+    sentences = []
+    if filled.is_paper:
+        sentences.append(f"Printed: {filled.paper.reference}.")
+    if filled.is_measured:
+        alpha = filled.table.test.alpha if filled.table.test and any(_tests(filled)) else None
+        sentences.append("Measured: mean ± SD over seeds.")
+        if alpha:
+            how = f"t-test, {CORRECTION.short}, p < {alpha}"
+            sentences.append(f"* better, † worse than the row compared with ({how}).")
+    return (*sentences, _bold(filled))
 
 
 def _tests(filled: FilledTable) -> Iterator[str]:

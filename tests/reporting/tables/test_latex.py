@@ -5,67 +5,131 @@ document.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from table_samples import measured_grids, nasty
-from two_columns import typeset
+from two_columns import STYLES, typeset
 
-from harness.metrics import Agreement
-from harness.reporting.tables.grids import CellText, Grid, Line, Section
-from harness.reporting.tables.latex import latex, latex_table
-
-
-def test_every_table_fits_two_columns_in_text_of_7_pt_or_more(tmp_path: Path) -> None:
-    grids = measured_grids()
-    pdf = typeset("".join(latex([*grids.values(), nasty()], "footer")), tmp_path)
-    sizes = {int(size) for size in re.findall(rb"/FontName\s*/\w+\+CM[A-Z]+(\d+)", pdf)}
-    assert min(sizes) == 7
-    labels = re.findall(r"\\newlabel\{(tab:[^}]*)\}", (tmp_path / "paper.aux").read_text())
-    shown = [grid for grid in grids.values() if any(section.lines for section in grid.sections)]
-    assert len(labels) == len(set(labels)) == len(shown) + 1
+from harness.metrics import Agreement, ClaimVerdict
+from harness.reporting.tables.grids import CellText, Grid, Line, Section, without_spread
+from harness.reporting.tables.latex import TooLargeError, latex, latex_table
 
 
-def wide(rows: int, columns: int, name: str = "MCSE") -> Grid:
-    line = Line((name, "3"), (CellText("-72.50", "0.25", "(*)"),) * columns, "plain")
-    where = (Section("wiki / bert", (line,) * rows),)
-    titles = tuple(f"STS{at}" for at in range(columns))
+def board(methods: int, tasks: int, mark: str = "(*)", title: str = "STS") -> Grid:
+    """A table of a suite: methods with names as they are usual, tasks and an average."""
+    names = ("SimCSE", "MCSE, tuned", "KDMCSE, tuned (6 trials)", "DALR", "VisualCSE")
+    lines = []
+    for number in range(methods):
+        cells = (CellText("72.50", "0.25", mark, bold=number == 1),) * (tasks + 1)
+        lines.append(Line((names[number % len(names)], "5"), cells, "plain"))
+    columns = (*(f"STS{task + 12}" for task in range(tasks)), "Avg")
     return Grid(
         "k",
-        "STS",
+        f"{title}, profile small",
         ("variant", "seeds"),
-        titles,
-        (False,) * columns,
-        where,
-        ("A note.",),
-        legend=("±1.",),
+        columns,
+        (False,) * tasks + (True,),
+        (Section("wiki+flickr8k / all-minilm-l6-v2", tuple(lines)),),
+        ("A note.", "‡ SimCSE: a weak score."),
+        legend=("Mean ± sample standard deviation over 5 seeds.", "* significantly better."),
+        caption=("Mean ± SD over 5 seeds; * better (t-test, Holm, p < 0.05).", "Bold: the best."),
+        paper_title=title,
     )
+
+
+def boards() -> list[Grid]:
+    """Eight tables: of one to eight methods, in few columns and in many, with long names and notes."""
+    sizes = ((4, 7), (8, 7), (1, 1), (3, 2), (8, 5), (5, 7), (30, 7))
+    grids = [board(methods, tasks) for methods, tasks in sizes]
+    named = [replace(grid, key=f"board-{at}") for at, grid in enumerate(grids)]
+    return [*named, nasty()]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_tables_fit_the_columns_and_pages_of_three_classes(tmp_path: Path, style: str) -> None:
+    text = "".join(latex(boards(), "footer"))
+    assert "Left out" not in text
+    assert text.count("\\begin{tabular}{") == len(boards()), "none is split"
+    assert {*re.findall(r"\\fontsize\{(\d+)", text)} <= {"7", "8"}
+    typeset(text, tmp_path, style)
+
+
+def test_every_table_of_the_papers_fits_two_columns(tmp_path: Path) -> None:
+    grids = measured_grids()
+    text = "".join(latex(grids.values(), "footer"))
+    typeset(text, tmp_path)
+    labels = re.findall(r"\\newlabel\{(tab:[^}]*)\}", (tmp_path / "paper.aux").read_text())
+    shown = [grid for grid in grids.values() if any(section.lines for section in grid.sections)]
+    assert "Left out" not in text
+    assert len(labels) == len(set(labels)) == len(shown)
 
 
 @pytest.mark.parametrize(
-    ("grid", "kind", "size", "parts", "floats"),
-    [
-        (wide(3, 2), "table", 8, 1, 1),
-        (wide(3, 2, "MCSE, public"), "table", 7, 1, 1),
-        (wide(3, 5), "table*", 8, 1, 1),
-        (wide(3, 10), "table*", 8, 2, 1),
-        (wide(90, 2), "table", 8, 1, 2),
-    ],
+    ("methods", "tasks", "environment", "size"),
+    [(2, 1, "table", 8), (3, 1, "table", 7), (4, 4, "table*", 8), (8, 7, "table*", 7)],
 )
-def test_a_table_that_is_too_large_spans_the_page_or_is_split_and_never_shrinks_below_7_pt(
-    grid: Grid, kind: str, size: int, parts: int, floats: int
+def test_a_table_is_one_float_in_the_narrowest_place_and_the_largest_text_that_hold_it(
+    methods: int, tasks: int, environment: str, size: int
 ) -> None:
-    text = latex_table(grid)
-    assert text.count(f"\\begin{{{kind}}}") == text.count("\\caption{STS") == floats
-    assert text.count(f"\\fontsize{{{size}}}") >= floats
-    assert text.count("\\begin{tabular}{") == parts * floats
-    assert text.count("$-$72.50 & $\\pm$0.25({*})") == len(grid.sections[0].lines) * len(
-        grid.columns
+    text = latex_table(board(methods, tasks))
+    assert text.startswith(f"\\begin{{{environment}}}\n")
+    assert text.count("\\begin{tabular}{") == text.count("\\caption{") == 1
+    assert f"\\fontsize{{{size}}}" in text
+    assert text.count("72.50} & $\\pm$0.25({*})") + text.count("72.50 & $\\pm$0.25({*})") == (
+        methods * (tasks + 1)
     )
-    assert all(text.count(f"STS{at}}}") == floats for at in range(len(grid.columns))), (
-        "each column once"
+
+
+def test_a_caption_has_no_profile_and_explains_marks_once() -> None:
+    text = latex_table(board(4, 7, mark="*"))
+    shown = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
+    assert r"\caption{STS. Mean $\pm$ SD over 5 seeds; {*} better (" in shown
+    assert "profile" not in shown
+    assert "significantly better" not in shown
+    assert "A note." not in shown
+    assert "% A note.\n" in text
+    marked = board(1, 1)
+    cells = tuple(replace(cell, caveats="‡") for cell in marked.sections[0].lines[0].cells)
+    lines = (replace(marked.sections[0].lines[0], cells=cells),)
+    explained = latex_table(replace(marked, sections=(Section("s", lines),)))
+    assert "\n$\\ddagger$ SimCSE: a weak score.\n\\end{minipage}" in explained
+    assert r"Spearman correlation $\times$ 100" in latex_table(
+        board(1, 1, title="STS: Spearman correlation x 100")
     )
-    assert text.count("A note.") == text.count("\\label{tab:k}") == 1
+
+
+def test_what_no_page_holds_is_refused_with_the_option_that_helps() -> None:
+    def refusal(grid: Grid) -> str:
+        with pytest.raises(TooLargeError) as raised:
+            latex_table(grid)
+        return str(raised.value)
+
+    assert re.fullmatch(
+        r"the table k is \d+ pt wide in text of 7 pt, and a page of a paper has 455 pt; give --no-std",
+        refusal(board(3, 12)),
+    )
+    assert refusal(board(3, 30)).endswith("; give --columns or --tasks with fewer of them")
+    assert refusal(board(90, 2)).endswith(
+        " lines, and a page of a paper holds 61; give --rows with fewer variants"
+    )
+    latex_table(without_spread(board(3, 12)))
+    text = "".join(latex([board(3, 12), board(1, 1)], "footer"))
+    assert "% Left out: the table k is " in text
+    assert " `harness table` takes --no-std. All its numbers are in tables.csv.\n" in text
+    assert text.count("\\begin{table}") == 1
+
+
+def test_a_claim_has_a_verdict_of_one_word() -> None:
+    verdicts = (ClaimVerdict.HOLDS, ClaimVerdict.UNSEEN, ClaimVerdict.TOO_FEW)
+    lines = [
+        Line(("pictures help",), (CellText.judged(verdict, "p = 0.04, a long sum"),), "plain")
+        for verdict in verdicts
+    ]
+    grid = Grid("k", "t", ("claim",), ("verdict",), (False,), (Section("s", tuple(lines)),), ())
+    rows = re.findall(r"pictures help & (.*) \\tabularnewline", latex_table(grid))
+    assert rows == ["holds", "open", "--"]
 
 
 def test_latex_escapes_every_special_character() -> None:
@@ -107,19 +171,19 @@ def test_latex_is_a_booktabs_table_with_its_marks() -> None:
 
 def test_latex_rules_off_settings_and_encoders_and_leaves_out_what_would_only_widen_it() -> None:
     text = latex_table(measured_grids()["mcse-T1"])
-    parts = 2
     # above the first encoder, between the two, and between the four settings of each
-    assert text.count("\\midrule") == (2 + 2 * 3) * parts
+    assert text.count("\\midrule") == 2 + 2 * 3
     assert "no run yet" not in text
     body = text.partition("\\smallskip")[0]
     assert "p = " not in body
-    assert body.count("& difference &") == body.count("& verdict &") == 4 * parts
+    body = body.replace("\\raggedright ", "")
+    assert body.count("& difference &") == body.count("& verdict &") == 4
     rows = [
         line
         for line in body.splitlines()
         if re.match(r"(\\raggedright )?(SimCSE|MCSE|untrained)", line)
     ]
-    assert len(rows) == 14 * parts, "as in the paper"
+    assert len(rows) == 14, "as in the paper"
 
 
 def test_differences_have_no_p_value_and_verdicts_are_signs_that_a_note_explains() -> None:
