@@ -274,7 +274,7 @@ BLOCKS: Mapping[str, Callable[[], Iterator[str]]] = {
     "field": field,
     **grounding_numbers.BLOCKS,
     "grounding-seen": lambda: grounding_numbers.or_command(
-        lambda: seen(grounding_numbers.caption_runs())
+        lambda: seen(grounding_numbers.main_pair_runs())
     ),
 }
 
