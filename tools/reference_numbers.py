@@ -33,9 +33,8 @@ GROUNDING = ROOT / "docs" / "grounding.md"
 MARKED = re.compile(r"(?<=<!-- numbers: )(\S+)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
 #: DALR by its text teacher alone
 WITHOUT_PICTURES = "dalr[info_weight=0,lambda=0]"
-#: examples/field, and what stands beside it
+#: examples/field
 FIELD = ("moco-simcse", "esimcse", "promptbert", "diffcse", "rankcse")
-BESIDE = ("simcse", "mcse", "kdmcse", "dalr")
 #: its text teacher
 TEACHER = "none[pooling=mean]"
 
@@ -158,8 +157,8 @@ def _in_setting(setting: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def field() -> Iterator[str]:
-    """Methods of the field beside those of the papers, profiles tiny and small; in the families of
-    the other tables.
+    """Methods of the field beside SimCSE, profiles tiny and small; in the families of the other
+    tables.
     """
     for profile, setting, said in (
         ("tiny", "toy", "ToySTS"),
@@ -170,7 +169,7 @@ def field() -> Iterator[str]:
         column = next(column for column in one.columns if column.task == AVERAGE)
         trained = [row for row in block.trained if not row.label.overrides]
         mine = [row for row in trained if of_field(row)]
-        shown = [*(row for row in trained if row.label.variant in BESIDE), *mine]
+        shown = [*(row for row in trained if block.is_baseline(row)), *mine]
         values = [[str(len(row.seeds)), score(one, row, column)] for row in shown]
         less = ["" if block.is_baseline(row) else difference(one, row, column) for row in shown]
         head = [
