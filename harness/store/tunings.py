@@ -198,8 +198,8 @@ def resumed(store: Store, tuning: Tuning) -> Tuning:
     """The tuning as the store has it, with the trials that an earlier command drew or chose; of a
     search the longest. The tuning itself if the store has none.
     """
-    stored = [kept for kept in read_tunings(store)[0] if kept.repeats(tuning)]
-    return max([*stored, tuning], key=lambda kept: len(kept.variants))
+    same = [candidate for candidate in read_tunings(store)[0] if candidate.repeats(tuning)]
+    return max([*same, tuning], key=lambda candidate: len(candidate.variants))
 
 
 def save_tuning(store: Store, tuning: Tuning) -> None:
@@ -311,9 +311,9 @@ def _spread_places(numbers: np.random.Generator) -> Iterator[float]:
     yield from places
     while True:
         parts = 2 * len(places)
-        taken = {int(place * parts) for place in places}
-        free = [part for part in range(parts) if part not in taken]
-        for part in numbers.permutation(free):
+        full_parts = {int(place * parts) for place in places}
+        free_parts = [part for part in range(parts) if part not in full_parts]
+        for part in numbers.permutation(free_parts):
             places.append((part + numbers.random()) / parts)
             yield places[-1]
 
