@@ -76,7 +76,7 @@ SECTIONS: dict[str, tuple[str, Any, Sequence[str]]] = {
         sorted(
             name
             for name, it in vars(harness.stats).items()
-            if f"{it}".startswith(("<class", "<function"))
+            if f"{it}".startswith("<function") or name == "Summary"
         ),
     ),
 }
