@@ -17,6 +17,7 @@ from PIL import Image
 import harness
 from harness.reporting.contents import Contents
 from harness.reporting.sections.leaderboard import LeaderboardSection
+from harness.reporting.sections.questions import QuestionPage, QuestionsSection
 from harness.reporting.tables.grids import Grid, summary_grid
 from harness.store import Store
 
@@ -39,13 +40,13 @@ class Shot(NamedTuple):
     theme: Literal["light", "dark", "print"]
 
 
-#: the question that the README speaks of
-ANSWER = "small-wiki-flickr8k-all-minilm-l6-v2.html"
+#: the page of the question that the README speaks of, wherever in a report it is
+ANSWER = "answer-small-wiki-flickr8k-all-minilm-l6-v2"
 SWEEP = "#sweep-tiny-sts-lambda-toy-toy-bert"
 CURVES = "#curves-toy-toy-bert"
 SHOTS = {
-    "answer": Shot(f"questions/{ANSWER}", "", 1440, 900, "light"),
-    "answer-390": Shot(f"questions/{ANSWER}", "", 390, 1000, "light"),
+    "answer": Shot(ANSWER, "", 1440, 900, "light"),
+    "answer-390": Shot(ANSWER, "", 390, 1000, "light"),
     "overview": Shot("overview.html", "#leaderboard", 1100, 1000, "light"),
     "sweep": Shot("profiles/tiny.html", SWEEP, 1100, 520, "light"),
     "sweep-dark": Shot("profiles/tiny.html", SWEEP, 1100, 520, "dark"),
@@ -62,11 +63,37 @@ def shown_numbers(results: Path = RESULTS) -> dict[str, list[str]]:
     """The numbers that the pictures show, by the page and the part of it."""
     contents = Contents.of(Store(results))
     return {
+        ANSWER: list(answer_numbers(answer_page(contents))),
         "overview.html": list(_leaderboard_numbers(contents)),
         "profiles/tiny.html#tiny-sts": list(_table_numbers(contents, "tiny")),
         f"profiles/tiny.html{CURVES}": list(_last_dev_scores(contents)),
         "profiles/small.html#small-sts": list(_table_numbers(contents, "small")),
     }
+
+
+def answer_page(contents: Contents) -> QuestionPage:
+    """The page of the question that the README speaks of. Raises LookupError without one."""
+    pages = QuestionsSection("questions", contents).pages
+    for page in pages:
+        if page.key == ANSWER:
+            return page
+    raise LookupError(f"no question is {ANSWER}: {', '.join(page.key for page in pages)}")
+
+
+def answer_numbers(page: QuestionPage) -> Iterator[str]:
+    """What the page of a question says: the answer, the rows of its figure, its checks, and the next
+    run.
+    """
+    yield page.question.verdict
+    yield from page.question.sentences
+    for row in page.standings.rows:
+        score = page.question.score_text(row.cell)
+        yield f"{row.rank} {row.name}: {score}; {row.difference}"
+    for check in page.checks:
+        yield f"{check.mark} {check.about}: {check.text}"
+    if page.next_run:
+        yield f"{page.next_run.decides} {page.next_run.command}"
+    yield page.sentence
 
 
 def _leaderboard_numbers(contents: Contents) -> Iterator[str]:
@@ -129,12 +156,14 @@ def main(chromium: str, out: Path, results: Path) -> None:
     out.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         report = harness.report(results, Path(folder) / "report")
+        answer = answer_page(Contents.of(Store(results))).path
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for name, shot in SHOTS.items():
             page = browser.new_page(viewport={"width": shot.width, "height": shot.height})
             page.emulate_media(color_scheme=None if shot.theme == "print" else shot.theme)
             page.set_default_timeout(PATIENCE)
-            page.goto((report.page.parent / shot.page).as_uri() + shot.place)
+            path = answer if shot.page == ANSWER else shot.page
+            page.goto((report.page.parent / path).as_uri() + shot.place)
             page.wait_for_selector("html[data-charts=drawn]")
             page.wait_for_timeout(SETTLING)
             if shot.theme == "print":

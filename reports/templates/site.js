@@ -205,9 +205,13 @@ function namesOf(heads) {
   });
 }
 
-// Boxes that hide columns of numbers; the columns with the names of rows stay.
+// Boxes that hide columns of numbers; the columns with the names of rows stay. Optional columns are hidden until they are
+// chosen; an address has the columns that a reader hid, and the optional ones that a reader shows.
 function addColumns(table, tools, choices, changed) {
-  const heads = headsOf(table), names = namesOf(heads), hidden = new Set(choices.getAll("hide"));
+  const heads = headsOf(table), names = namesOf(heads);
+  const optional = new Set(names.filter((name, column) => "optional" in heads[column].dataset));
+  const hidden = new Set([...optional, ...choices.getAll("hide")]);
+  for (const name of choices.getAll("show")) hidden.delete(name);
   const named = table.matches(".data") ? heads.findLastIndex((head) => head.matches(".head")) : [...table.tBodies[0].rows[0].cells].findLastIndex((cell) => cell.tagName === "TH");
   if (heads.length - named - 1 < 3) return;
   const groups = [...table.tHead.querySelectorAll(".group")].map((head) => [head, head.colSpan]);
@@ -233,7 +237,10 @@ function addColumns(table, tools, choices, changed) {
       if (box.checked) hidden.delete(name);
       else hidden.add(name);
       apply();
-      changed({ hide: [...hidden] });
+      changed({
+        hide: [...hidden].filter((name) => !optional.has(name)),
+        show: [...optional].filter((name) => !hidden.has(name)),
+      });
     });
     return make("label", { hidden: column <= named }, box, name);
   });
@@ -533,7 +540,7 @@ class Board {
     this.find = make("input", { type: "search", placeholder: "Filter rows", ariaLabel: "Filter rows of the leaderboard" });
     this.find.addEventListener("input", () => change());
     tools.append(this.find);
-    addColumns(leaders, tools, choices, ({ hide }) => { this.hide = hide; change(); });
+    addColumns(leaders, tools, choices, (columns) => { this.columns = columns; change(); });
     leaders.parentElement.before(tools);
     for (const [at, row] of this.rows.entries()) {
       const number = Number(row.dataset.row);
@@ -695,7 +702,7 @@ function addLeaderboard() {
       return;
     }
     board.prepare(state, (scrolled) => {
-      if (board.hide) choose("hide", ...board.hide);
+      for (const [name, columns] of Object.entries(board.columns ?? {})) choose(name, ...columns);
       if (!state.get("filter")) choose("open", ...board.methods.filter((method) => method.isOpen()).map(({ code }) => code));
       choose("filter", ...[board.find.value].filter(Boolean));
       choose("compare", ...board.chosen.map((number) => board.data.rows[number].code));

@@ -6,7 +6,13 @@ import re
 
 import pytest
 import screenshots
+from builders import over_seeds, tables
 from pages import ROOT
+
+from harness.commands import DEFAULT_COMMANDS
+from harness.reporting.sections.questions import QuestionPage
+from harness.reporting.seeds.gains import forests
+from harness.reporting.seeds.question import Question
 
 
 def test_the_pictures_have_the_numbers_of_the_results() -> None:
@@ -25,3 +31,17 @@ def test_every_picture_of_a_page_is_taken_by_the_command() -> None:
     }
     assert shown == {*screenshots.SHOTS}
     assert shown == {path.stem for path in screenshots.OUT.glob("*.png")}
+
+
+def test_the_numbers_of_the_answer_are_all_that_its_page_says() -> None:
+    methods = {"simcse": [20.0, 24.0, 22.5], "mcse": [70.0, 73.0, 72.2]}
+    runs = [run for name, values in methods.items() for run in over_seeds(name, values)]
+    (forest,) = forests(tables(runs)[0], fewest=1)
+    page = QuestionPage(Question(forest), "index.html", "answer", DEFAULT_COMMANDS)
+    numbers = "\n".join(screenshots.answer_numbers(page))
+    assert numbers.startswith("MCSE, by 49.57, ")
+    assert "1 MCSE: 71.73 ± 1.55; +49.57\n2 SimCSE (baseline): 22.17 ± 2.02; \n" in numbers
+    assert all(f"{check.mark} {check.about}: {check.text}" in numbers for check in page.checks)
+    assert page.next_run is not None
+    assert page.next_run.command in numbers
+    assert numbers.endswith(page.sentence)

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.formatting import fixed, interval_text
+from harness.formatting import fixed, interval_text, visible
 from harness.reporting import look
 from harness.reporting.seeds.question import Question
 from harness.reporting.seeds.standings import RankedRow, Standings
 
-#: heights of a row in pixels, of few rows and of many; offsets of the columns of differences and
-#: of ranks
+#: heights of a row in pixels, of few rows and of many, whose names have one line of so many
+#: characters; offsets of the columns of differences and of ranks
 ROW = 27
 FEW_ROWS = 12
 LOW_ROW = 22
+LONGEST_LINE = 36
 DIFFERENCE = 116
 RANK = 186
 METHOD = "var(--c0)"
@@ -75,7 +76,7 @@ def _texts(question: Question, rows: Sequence[RankedRow]) -> list[look.ChartSpec
     """The parameters with the texts beside the rows."""
     means = [fixed(row.cell.summary.mean, question.digits) for row in rows]
     texts = {
-        "names": [look.wrapped(row.name.text) for row in rows],
+        "names": [_name_lines(row.name.text, is_low=len(rows) > FEW_ROWS) for row in rows],
         "controls": [row.is_control for row in rows],
         "means": means,
         "scores": [question.score_text(row.cell) for row in rows],
@@ -83,6 +84,15 @@ def _texts(question: Question, rows: Sequence[RankedRow]) -> list[look.ChartSpec
         "ranks": [row.rank for row in rows],
     }
     return [{"name": name, "value": value} for name, value in texts.items()]
+
+
+def _name_lines(name: str, *, is_low: bool) -> list[str]:
+    """A name in lines: in two where a row is high enough, else in one, cut if it is long."""
+    if not is_low:
+        return look.wrapped(name)
+    line = visible(name)
+    is_long = len(line) > LONGEST_LINE
+    return [f"{line[: LONGEST_LINE - 1]}…" if is_long else line]
 
 
 def _places(count: int) -> look.ChartSpec:

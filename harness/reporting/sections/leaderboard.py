@@ -42,6 +42,7 @@ from harness.reporting.seeds.gains import (
     importance,
     methods,
 )
+from harness.reporting.seeds.spent import BUDGET, MINUTES
 from harness.reporting.seeds.wording import Sentence, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, cell_text, summary_text
 from harness.stats import FEWEST_SEEDS
@@ -88,6 +89,8 @@ FIRST_SUITE = "sts"
 TOY_PROFILE = "tiny"
 #: longest reference, in characters, shown as a method's source if it names no authors and year
 LONGEST_SOURCE = 40
+#: what rows spent that a leaderboard shows at first; a reader chooses the rest
+SHOWN_BUDGET = (BUDGET["steps"], MINUTES)
 #: rows of a leaderboard that can be compared with each other; its script says so of others
 MOST_COMPARED = 40
 
@@ -154,6 +157,8 @@ class Board:
             score = cell_text(first.cell, digits, len(first.row.seeds))
             entries.append(BoardRow(number, first, score, [_reading_mark(rest) for rest in others]))
         return entries
+
+    shown_budget = SHOWN_BUDGET
 
     @property
     def budget(self) -> Sequence[str]:

@@ -10,6 +10,8 @@ import pytest
 from builders import over_seeds, tables
 
 from harness.commands import DEFAULT_COMMANDS
+from harness.method.naming import VariantName
+from harness.reporting.charts.standings import standings_plot
 from harness.reporting.seeds.checks import Mark, checks_of
 from harness.reporting.seeds.citable import results_grid, results_sentence
 from harness.reporting.seeds.gains import forests
@@ -227,3 +229,19 @@ def test_a_paper_gets_a_sentence_and_a_table_of_one_column() -> None:
     text = latex_table(results_grid(question, standings_of(question), "answer"))
     assert text.startswith("\\begin{table}\n")
     assert text.count("\\begin{tabular}") == 1
+
+
+def test_names_of_the_figure_do_not_overlap_those_of_the_next_row() -> None:
+    question = ask(runs(simcse=LOW, mcse=HIGH))
+    standings = standings_of(question)
+    name = VariantName("supervised SimCSE (public code)", "simcse-sup@official")
+    rows = [row._replace(name=name) for row in standings.rows]
+
+    def lines(count: int) -> set[int]:
+        shown = standings._replace(rows=rows * count)
+        params = standings_plot(question, shown, "answer").spec["params"]
+        (names,) = (one["value"] for one in params if one["name"] == "names")
+        return {len(parts) for parts in names}
+
+    assert lines(2) == {2}, "few rows are high"
+    assert lines(8) == {1}

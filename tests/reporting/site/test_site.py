@@ -237,6 +237,29 @@ def test_a_printed_page_has_its_headings_marks_plots_and_columns(
     assert max(over) <= 0, "a mark has its place within its cell"
 
 
+def test_the_leaderboard_fits_with_eight_columns_and_shows_the_others_by_choice(
+    watched: Watched, board_site: Path
+) -> None:
+    watched.site = board_site
+    page = watched.open("overview.html")
+    board = page.locator(".board:visible")
+    scroll = board.locator(".scroll:has(> .leaders)")
+    assert board.locator(".leaders thead th:visible").count() == 8
+    assert scroll.evaluate("(one) => one.scrollWidth <= one.clientWidth"), "at 1,280 px"
+    board.get_by_text("Columns", exact=True).click()
+    board.get_by_role("checkbox", name="peak MB").check()
+    board.get_by_role("checkbox", name="seeds").uncheck()
+    link = "#leaderboard?hide=seeds&show=peak+MB"
+    assert page.evaluate("location.hash") == link
+    page = watched.open("index.html")
+    page = watched.open("overview.html", link)
+    shown = board.locator(".leaders thead th:visible").all_inner_texts()
+    assert "peak MB" in shown
+    assert "seeds" not in shown
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 def test_the_leaderboard_unfolds_and_its_choices_are_kept_in_the_address(
     watched: Watched, board_site: Path
 ) -> None:
