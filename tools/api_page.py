@@ -63,6 +63,7 @@ SECTIONS: dict[str, tuple[str, Any, Sequence[str]]] = {
                 "Dimensions",
                 "Feature",
                 "Encode",
+                "Packed",
                 "Vocabulary",
                 "SentenceBatch",
             ),
@@ -189,6 +190,12 @@ True
 >>> encode = small_student().eval()
 >>> encode(tokens, 2).shape, encode.states(tokens).shape
 (torch.Size([1, 2, 8]), torch.Size([1, 1, 3, 8]))
+""",
+    "Packed": """
+>>> from harness.encoders.rows import TokenRows
+>>> packed = TokenRows.listed([[2, 7, 3], [2, 3]], 0).packed
+>>> packed.row_numbers.tolist(), packed.columns.tolist()
+([0, 0, 0, 1, 1], [0, 1, 2, 0, 1])
 """,
 }
 

@@ -135,8 +135,8 @@ def check(context: click.Context, what: tuple[str, ...]) -> None:
 
     A name may have values, as in 'simcse[temperature=0.1]'. Neither a folder nor a file need be
     installed. It checks declarations, loss terms, gradients, values, seeds, checkpoints and
-    devices, a line for each, and notes a weight without a second term, which changes nothing. Exit
-    code 1 if one fails.
+    devices, and trains a small encoder that is stopped, resumed and exported, a line for each. It
+    notes a weight without a second term, which changes nothing. Exit code 1 if one fails.
     """
     from harness.method.conformance import check_all, variants_in
     from harness.method.inert import inert_weights

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from harness.encoders.embedded import EmbeddingChange, changed_embeddings
 from harness.encoders.kernels import Attention, attention_on, dropped, scattered, within
 from harness.encoders.rows import Packed, TokenRows
 from harness.encoders.weights import UNREADABLE
@@ -180,23 +181,36 @@ def known_packing(model: Any, first: int, *, direct: bool) -> Packing:
 
 
 def packed_forward(
-    model: Any, packed: Packed, packing: Packing, *, all_layers: bool = False
+    model: Any,
+    packed: Packed,
+    packing: Packing,
+    *,
+    all_layers: bool = False,
+    change: EmbeddingChange | None = None,
 ) -> tuple[Tensor, ...]:
     """Run an encoder over packed rows: its hidden states, (N, d) each, the last or all, embedding
     layer first.
     """
     if packing.layers:
-        layers = _by_functions(model, packed, packing)
+        layers = _by_functions(model, packed, packing, change=change)
         return tuple(layers if all_layers else layers[-1:])
-    inputs = {**_inputs(packed, packing), _ARGUMENT: partial(packing.attention, packed)}
-    return tuple(layer.squeeze(0) for layer in padded_forward(model, inputs, all_layers=all_layers))
+    inputs = _inputs(packed, packing, change) | {_ARGUMENT: partial(packing.attention, packed)}
+    if change is None:
+        states = padded_forward(model, inputs, all_layers=all_layers)
+    else:
+        with changed_embeddings(model, change, packed):
+            states = padded_forward(model, inputs, all_layers=all_layers)
+    return tuple(layer.squeeze(0) for layer in states)
 
 
-def first_tokens(model: Any, packed: Packed, packing: Packing) -> Tensor:
+def first_tokens(
+    model: Any, packed: Packed, packing: Packing, change: EmbeddingChange | None = None
+) -> Tensor:
     """Run an encoder over packed rows and take the last layer at the first token of each: (B, d)."""
     if packing.layers:
-        return _by_functions(model, packed, packing, packed.firsts)[-1]
-    return packed_forward(model, packed, packing)[-1].index_select(0, packed.firsts)
+        return _by_functions(model, packed, packing, packed.firsts, change)[-1]
+    states = packed_forward(model, packed, packing, change=change)[-1]
+    return states.index_select(0, packed.firsts)
 
 
 def padded_forward(
@@ -210,9 +224,15 @@ def padded_forward(
 
 
 def _by_functions(
-    model: Any, packed: Packed, packing: Packing, kept: Tensor | None = None
+    model: Any,
+    packed: Packed,
+    packing: Packing,
+    kept: Tensor | None = None,
+    change: EmbeddingChange | None = None,
 ) -> list[Tensor]:
-    embedded = model.embeddings(**_inputs(packed, packing)).squeeze(0)
+    embedded = model.embeddings(**_inputs(packed, packing, change)).squeeze(0)
+    if change is not None:
+        embedded = change.states(embedded, packed)
     return through(
         packing.layers,
         embedded,
@@ -222,9 +242,18 @@ def _by_functions(
     )
 
 
-def _inputs(packed: Packed, packing: Packing) -> dict[str, Tensor]:
-    positions = _without_pads(packed, packing.first) if packing.first else packed.columns
+def _inputs(
+    packed: Packed, packing: Packing, change: EmbeddingChange | None = None
+) -> dict[str, Any]:
+    positions = positions_of(packed, packing.first)
+    if change is not None:
+        positions = change.positions(positions, packed)
     return {"input_ids": packed.ids.unsqueeze(0), "position_ids": positions.unsqueeze(0)}
+
+
+def positions_of(packed: Packed, first: int) -> Tensor:
+    """The position ids of N tokens, (N,), of an encoder that counts from `first`."""
+    return _without_pads(packed, first) if first else packed.columns
 
 
 def _without_pads(packed: Packed, first: int) -> Tensor:

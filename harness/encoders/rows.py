@@ -41,6 +41,12 @@ class Packed:
         """Where each row begins: (B,)."""
         return self.offsets[:-1]
 
+    @property
+    def row_numbers(self) -> Tensor:
+        """The row of each token: (N,) int64."""
+        rows = torch.arange(self.rows, device=self.ids.device)
+        return rows.repeat_interleave(self.offsets.diff(), output_size=len(self.ids))
+
     def to(self, device: torch.device) -> Packed:
         """Move all tensors to a device in one copy; no copy if they are already there."""
         if device.type == self.ids.device.type:

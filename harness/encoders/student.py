@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,14 @@ import torch
 from torch import Tensor, nn
 
 from harness.encoders.changes import Hooks
+from harness.encoders.embedded import (
+    ChangeEmbedded,
+    EmbeddingChange,
+    PlaceTokens,
+    changed_embeddings,
+    dropout_at,
+    padded_positions,
+)
 from harness.encoders.heads import WordHead
 from harness.encoders.kernels import quicken
 from harness.encoders.modules import all_modules, listed_modules, refuse_code, write_modules
@@ -31,6 +39,7 @@ from harness.encoders.packed import (
     layers_of,
     packed_forward,
     padded_forward,
+    positions_of,
 )
 from harness.encoders.patches import media_forward
 from harness.encoders.poolings import MODULES, pooling_named
@@ -206,19 +215,34 @@ class Student(nn.Module):
         """
         self._heads = () if head is None else (head,)
 
-    def forward(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
-        return self.encode(inputs, views)
+    def forward(self, inputs: Mapping[str, Tensor], views: int, **changes: Any) -> Tensor:
+        return self.encode(inputs, views, **changes)
 
-    def encode(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
+    def encode(
+        self,
+        inputs: Mapping[str, Tensor],
+        views: int,
+        *,
+        dropout: float | None = None,
+        places: PlaceTokens | None = None,
+        embedded: ChangeEmbedded | None = None,
+    ) -> Tensor:
         """Compute the vector of each item under `views` views in one forward pass: (B, views, d).
 
         Sentences (input_ids and attention_mask, (B, L)), pooled before any head, and spectrograms
         (B, frames, bins) are repeated; pixels are (B, views, 3, H, W). Images and spectrograms
-        enter the encoder's layers as sequences of patches, of which the first is taken.
+        enter the encoder's layers as sequences of patches, of which the first is taken. `dropout`,
+        `places` and `embedded` are those of `harness.method.Encode`.
         """
+        if dropout is not None:
+            with self._dropout_at(dropout):
+                return self.encode(inputs, views, places=places, embedded=embedded)
+        change = _change_of(places, embedded)
         if "input_ids" in inputs:
-            vectors = self._pooled(inputs, views)
+            vectors = self._pooled(inputs, views, change)
             return vectors.view(views, -1, vectors.shape[-1]).transpose(0, 1)
+        if change is not None:
+            raise UserError("places= and embedded= change tokens; images and recordings have none")
         ((name, media),) = inputs.items()
         flat = media.flatten(0, 1) if name == "pixels" else media.repeat_interleave(views, dim=0)
         packing = self._allowed_packing()
@@ -227,11 +251,23 @@ class Student(nn.Module):
         )
         return vectors.view(-1, views, vectors.shape[-1])
 
-    def states(self, inputs: Mapping[str, Tensor], views: int = 1) -> Tensor:
+    def states(
+        self,
+        inputs: Mapping[str, Tensor],
+        views: int = 1,
+        *,
+        dropout: float | None = None,
+        places: PlaceTokens | None = None,
+        embedded: ChangeEmbedded | None = None,
+    ) -> Tensor:
         """Compute the last layer at every token of B rows: (B, views, L, d), of no meaning at
-        padding.
+        padding; changed as by `encode`.
         """
-        (last,) = self._layers(inputs, views, all_layers=False)
+        if dropout is not None:
+            with self._dropout_at(dropout):
+                return self.states(inputs, views, places=places, embedded=embedded)
+        change = _change_of(places, embedded)
+        (last,) = self._layers(inputs, views, all_layers=False, change=change)
         return last.view(views, -1, *last.shape[1:]).transpose(0, 1)
 
     def second(self) -> Student:
@@ -280,49 +316,95 @@ class Student(nn.Module):
             TokenRows.listed(rows, self.tokenizer.pad_token_id), 1, all_layers=False
         )
 
-    def _pooled(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
+    @contextmanager
+    def _dropout_at(self, rate: float) -> Iterator[None]:
+        """Encode with another rate of dropout."""
+        packing = self.packing
+        with dropout_at(self.model, rate):
+            if packing is not None and packing.layers:
+                self.packing = replace(packing, layers=layers_of(self.model))
+            try:
+                yield
+            finally:
+                self.packing = packing
+
+    def _pooled(
+        self, tokens: Mapping[str, Tensor], views: int, change: EmbeddingChange | None = None
+    ) -> Tensor:
         if (
             self.pooling.first_token
         ):  # without the mask, which a packed pass need not have on its device
-            firsts = self._firsts(tokens, views).unsqueeze(1)
+            firsts = self._firsts(tokens, views, change).unsqueeze(1)
             return self.pooling(
                 (firsts,), torch.ones(firsts.shape[:2], dtype=torch.int64, device=firsts.device)
             )
         mask = tokens["attention_mask"].repeat(views, 1)
-        return self.pooling(self._layers(tokens, views, all_layers=self.pooling.all_layers), mask)
+        all_layers = self.pooling.all_layers
+        return self.pooling(self._layers(tokens, views, all_layers=all_layers, change=change), mask)
 
-    def _firsts(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
+    def _firsts(
+        self, tokens: Mapping[str, Tensor], views: int, change: EmbeddingChange | None
+    ) -> Tensor:
         """Encode the rows `views` times; the last layer at the first token, one set after another:
         (views x B, d).
         """
         packed = self._packed(tokens, views)
         return (
-            first_tokens(self.model, *packed)
+            first_tokens(self.model, *packed, change)
             if packed
-            else self._layers(tokens, views, all_layers=False)[-1][:, 0]
+            else self._layers(tokens, views, all_layers=False, change=change)[-1][:, 0]
         )
 
     def _layers(
-        self, tokens: Mapping[str, Tensor], views: int, *, all_layers: bool
+        self,
+        tokens: Mapping[str, Tensor],
+        views: int,
+        *,
+        all_layers: bool,
+        change: EmbeddingChange | None = None,
     ) -> tuple[Tensor, ...]:
         """Encode the rows `views` times; hidden states of the last or all layers: (views x B, L, d)
         each.
         """
         packed = self._packed(tokens, views)
         if packed:
-            return tuple(
-                map(packed[0].padded, packed_forward(self.model, *packed, all_layers=all_layers))
-            )
+            states = packed_forward(self.model, *packed, all_layers=all_layers, change=change)
+            return tuple(map(packed[0].padded, states))
         repeated = {name: value.repeat(views, 1) for name, value in tokens.items()}
+        if change is not None:
+            return self._padded_with(repeated, change, all_layers=all_layers)
         if self.found.rows == "equal lengths":
             return self._by_length(repeated, all_layers=all_layers)
         return self.padded(repeated, all_layers=all_layers)
 
-    def padded(
-        self, tokens: Mapping[str, Tensor], *, all_layers: bool = False
+    def _padded_with(
+        self, tokens: Mapping[str, Tensor], change: EmbeddingChange, *, all_layers: bool
     ) -> tuple[Tensor, ...]:
-        """Run the encoder over rows padded at their end: (B, L, d) each, the last of the hidden
-        states or all.
+        """As `padded`, with changed places or embeddings. Raises UserError for an encoder whose
+        rows could never be packed, since it is not known how it places tokens.
+        """
+        rows = TokenRows.of(tokens)
+        if rows is None or not (self.packing or self.unpacked):
+            raise UserError(
+                f"{type(self.model).__name__} computes on padding, so places= and embedded= cannot "
+                "say which tokens they change; use an encoder such as BERT or RoBERTa"
+            )
+        packed = rows.packed
+        first = self.found.position
+        positions = change.positions(positions_of(packed, first), packed)
+        placed = {"position_ids": padded_positions(positions, packed, first)}
+        with changed_embeddings(self.model, change, packed):
+            return self.padded(tokens, all_layers=all_layers, more=placed)
+
+    def padded(
+        self,
+        tokens: Mapping[str, Tensor],
+        *,
+        all_layers: bool = False,
+        more: Mapping[str, Tensor] | None = None,
+    ) -> tuple[Tensor, ...]:
+        """Run the encoder over rows padded at their end, with `more` of its inputs: (B, L, d) each,
+        the last of the hidden states or all.
         """
         inputs = {"input_ids": tokens["input_ids"], "attention_mask": tokens["attention_mask"]}
         if any(self.found.types):
@@ -331,7 +413,7 @@ class Student(nn.Module):
             types[:, 0] = first
             types.scatter_(1, inputs["attention_mask"].sum(1, keepdim=True) - 1, last)
             inputs["token_type_ids"] = types
-        return padded_forward(self.model, inputs, all_layers=all_layers)
+        return padded_forward(self.model, inputs | dict(more or {}), all_layers=all_layers)
 
     def _by_length(self, tokens: Mapping[str, Tensor], *, all_layers: bool) -> tuple[Tensor, ...]:
         """Run the encoder over rows of each length apart: as `padded`, with zeros at padding."""
@@ -467,6 +549,13 @@ class Student(nn.Module):
             fast.no_padding()
         self.tokenizer.save_pretrained(str(folder))
         write_modules(folder, self.pooling, self.width, self.longest, head)
+
+
+def _change_of(
+    places: PlaceTokens | None, embedded: ChangeEmbedded | None
+) -> EmbeddingChange | None:
+    """The change of a pass; None where there is none."""
+    return EmbeddingChange(places, embedded) if places or embedded else None
 
 
 def _batches(lengths: np.ndarray, rows: int | None) -> list[np.ndarray]:

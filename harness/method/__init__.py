@@ -29,12 +29,17 @@ from harness.spec import Stream as Stream
 from harness.spec import split_teachers as split_teachers
 
 if TYPE_CHECKING:
+    from harness.encoders.rows import Packed as Packed
     from harness.encoders.student import Student as Student
     from harness.method.base import Method as Method
 
 
 def __getattr__(name: str) -> Any:
     """Import what needs torch on first use, since planning does not."""
+    if name == "Packed":
+        from harness.encoders.rows import Packed
+
+        return Packed
     if name == "Student":
         from harness.encoders.student import Student
 

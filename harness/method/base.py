@@ -150,6 +150,17 @@ class Method(nn.Module, Registered, ABC):
         """
         return {}
 
+    def change_texts(self, texts: list[str], random: np.random.Generator) -> dict[str, list[str]]:
+        """Other sentences for `batch.changed`, by name, from the texts of a batch; they are
+        tokenised and cut like the corpus. `random` is seeded by run and step.
+        """
+        return {}
+
+    @classmethod
+    def uses_texts(cls) -> bool:
+        """Whether batches are read as texts too."""
+        return cls.reads_texts or cls.change_texts is not Method.change_texts
+
     def scheduled(self, share: float) -> dict[str, float]:
         """Values that change over training, for `self.now` and the curves; `share`, from 0 to below
         1, is done.

@@ -12,9 +12,10 @@ import pickle
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -28,7 +29,9 @@ from torch._subclasses.fake_tensor import (
 )
 
 from harness.encoders.changes import changed_part, layout_of
-from harness.encoders.rows import TokenRows
+from harness.encoders.embedded import ChangeEmbedded, EmbeddingChange, PlaceTokens
+from harness.encoders.poolings import pooling_named
+from harness.encoders.rows import Packed, TokenRows
 from harness.errors import UserError
 from harness.files import expand
 from harness.method.base import Method
@@ -57,8 +60,11 @@ LOSS = 2
 ROWS = 6
 WIDTH = 8
 LENGTH = 5
+STEPS = 4
 WORDS = 32
 SCHEDULED = "scheduled value"
+#: the texts of a random batch, of words that the small student knows
+TEXTS = tuple(f"{row} {row + 1} {row + 2}" for row in range(ROWS))
 
 
 @dataclass(frozen=True)
@@ -297,7 +303,10 @@ def small_student() -> Student:
                 BertConfig(hidden_size=WIDTH, intermediate_size=WIDTH, **sizes),
                 add_pooling_layer=False,
             )
-            return Student(model, tokenizer, found=TrialFindings())
+            student = Student(model, tokenizer, found=TrialFindings())
+            # padded rows can be computed without values, for which a packed pass has to look
+            student.unpacked = "it is a student of checks"
+            return student
     finally:
         logging.disable(logging.NOTSET)
 
@@ -307,11 +316,16 @@ def random_batches(method: Method) -> list[Batch | MediaBatch]:
     rows = [
         [2, *range(5 + row, 5 + row + (1 if row % 2 else LENGTH - 2)), 3] for row in range(ROWS)
     ]
-    changed = method.change_rows(rows, np.random.default_rng(LOSS))
-    more: dict[str, Any] = {"texts": tuple(map(str, range(ROWS)))} if method.reads_texts else {}
-    more["changed"] = Recorded(
-        {name: dict(TokenRows.listed(each, 0)) for name, each in changed.items()}
-    )
+    changed_rows = method.change_rows(rows, np.random.default_rng(LOSS))
+    more: dict[str, Any] = {"texts": TEXTS} if method.uses_texts() else {}
+    changed = {name: dict(TokenRows.listed(each, 0)) for name, each in changed_rows.items()}
+    if changed_texts := method.change_texts(list(TEXTS), np.random.default_rng(LOSS)):
+        student = small_student()
+        changed |= {
+            name: dict(student.tokenize(sentences, LENGTH))
+            for name, sentences in changed_texts.items()
+        }
+    more["changed"] = Recorded(changed)
     shapes = {"image": (ROWS, WIDTH), "caption": (ROWS, WIDTH), "tokens": (ROWS, LENGTH + 2, WIDTH)}
     asked = method.features(method.hyperparameters).items()
     features = {
@@ -351,13 +365,62 @@ class Drawn:
         self.views = 1
         self.vectors: list[Tensor] = []
 
-    def __call__(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
+    def __call__(
+        self,
+        inputs: Mapping[str, Tensor],
+        views: int,
+        *,
+        dropout: float | None = None,
+        places: PlaceTokens | None = None,
+        embedded: ChangeEmbedded | None = None,
+    ) -> Tensor:
         self.views = max(self.views, views if "attention_mask" in inputs else 1)
-        return self._drawn(len(next(iter(inputs.values()))), views, WIDTH)
+        vectors = self._drawn(len(next(iter(inputs.values()))), views, WIDTH)
+        if places or embedded:
+            vectors = vectors + self._changed(inputs, views, places, embedded).mean(2)
+        return vectors
 
-    def states(self, inputs: Mapping[str, Tensor], views: int = 1) -> Tensor:
+    def states(
+        self,
+        inputs: Mapping[str, Tensor],
+        views: int = 1,
+        *,
+        dropout: float | None = None,
+        places: PlaceTokens | None = None,
+        embedded: ChangeEmbedded | None = None,
+    ) -> Tensor:
         rows, length = inputs["attention_mask"].shape
-        return self._drawn(rows, views, length, WIDTH)
+        states = self._drawn(rows, views, length, WIDTH)
+        if places or embedded:
+            states = states + self._changed(inputs, views, places, embedded)
+        return states
+
+    def _changed(
+        self,
+        inputs: Mapping[str, Tensor],
+        views: int,
+        places: PlaceTokens | None,
+        embedded: ChangeEmbedded | None,
+    ) -> Tensor:
+        """Random embeddings, changed: (B, views, L, d). Padding counts as tokens, so that nothing
+        depends on values.
+        """
+        rows, length = inputs["attention_mask"].shape
+        count = views * rows * length
+        everything = torch.arange(count, device=self.device)
+        starts = torch.arange(0, count + 1, length, device=self.device)
+        packed = Packed(
+            inputs["input_ids"].flatten().repeat(views),
+            everything % length,
+            everything,
+            starts.to(torch.int32),
+            length,
+            length,
+        )
+        change = EmbeddingChange(places, embedded)
+        change.positions(packed.columns, packed)
+        states = change.states(torch.randn(count, WIDTH, device=self.device), packed)
+        return states.view(views, rows, length, WIDTH).transpose(0, 1)
 
     def _drawn(self, *shape: int) -> Tensor:
         self.vectors.append(torch.randn(shape, device=self.device, requires_grad=True))
@@ -480,6 +543,11 @@ def _repeats(method: type[Method], reading: str) -> Iterator[str]:
     ]
     if changes[0] != changes[1]:
         yield "change_rows() gives other rows for the same random numbers; draw from `random` alone"
+    texts = [built.change_texts(list(TEXTS), np.random.default_rng(LOSS)) for _ in range(2)]
+    if texts[0] != texts[1]:
+        yield (
+            "change_texts() gives other texts for the same random numbers; draw from `random` alone"
+        )
 
 
 def _tensors(value: Any) -> list[Tensor]:
@@ -542,7 +610,12 @@ def _choices(method: type[Method]) -> Iterator[Any]:
             own = getattr(values, item.name)
             others = [each for each in item.metadata["choices"] if each != own]
             others += [not own] if isinstance(own, bool) else [type(own)(1)] if own == 0 else []
-            yield from (replace(values, **{item.name: other}) for other in others)
+            for other in others:
+                try:
+                    changed = replace(values, **{item.name: other})
+                except (ValueError, UserError):  # a value that is not allowed
+                    continue
+                yield changed
 
 
 def _recording(values: Any, read: set[tuple[str, str]]) -> Any:
@@ -619,6 +692,130 @@ def _keeps_the_encoder(method: type[Method], reading: str) -> Iterator[str]:
         yield f"a step changes the encoder: {part}; keep modules of your own in the method"
 
 
+class _ShortTraining:
+    """A training of the small student, with dropout, on random batches; media have random vectors."""
+
+    def __init__(self, method: type[Method], values: Any, seed: int) -> None:
+        self.student = small_student().train()
+        self.student.pooling = pooling_named(values.pooling)
+        self.method = build_with(self.student, method, values, seed).train()
+        if self.student.pooling.head:
+            self.student.read_through(self.method.test_head())
+        self._modules = nn.ModuleList([self.student, self.method])
+        moving = [each for each in self._modules.parameters() if each.requires_grad]
+        self._optimizer = torch.optim.AdamW(moving, lr=1e-3)
+
+    def run(self, first: int, end: int) -> Iterator[str]:
+        """Train, and yield which parameters a loss needs that no optimizer moves."""
+        for step in range(first, end):
+            self.method.now = self.method.scheduled(step / STEPS)
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(LOSS + step)
+                batches = random_batches(self.method)
+            for batch in batches:
+                encode = None if isinstance(batch, MediaBatch) else self.student
+                total, _ = loss_of(self.method, batch, encode, seed=LOSS + step)
+                if total is not None and total.requires_grad:
+                    yield from self._outside(total)
+                    self._optimizer.zero_grad()
+                    total.backward()  # type: ignore[no-untyped-call]
+                    self._optimizer.step()
+            with torch.no_grad():
+                self.method.after_step(self.student, step)
+
+    def _outside(self, total: Tensor) -> Iterator[str]:
+        known = {id(parameter) for parameter in self._modules.parameters()}
+        for leaf in _leaves(total):
+            if isinstance(leaf, nn.Parameter) and id(leaf) not in known:
+                yield (
+                    f"a loss needs a parameter of shape {tuple(leaf.shape)} that no update reaches: "
+                    "its module is no attribute of the method; set it as one in __init__ or prepare"
+                )
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint has."""
+        state = {
+            "modules": self._modules.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+        }
+        return copy.deepcopy(state)
+
+    def load(self, state: dict[str, Any]) -> None:
+        self._modules.load_state_dict(state["modules"])
+        self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+
+
+def _leaves(total: Tensor) -> Iterator[Tensor]:
+    """The tensors whose gradients a loss has."""
+    pending = [total.grad_fn]
+    seen = set(pending)
+    while pending:
+        node = pending.pop()
+        leaf = getattr(node, "variable", None)
+        if leaf is not None:
+            yield leaf
+        for before, _ in node.next_functions if node is not None else ():
+            if before is not None and before not in seen:
+                seen.add(before)
+                pending.append(before)
+
+
+def _trains(method: type[Method], reading: str) -> Iterator[str]:
+    """Check that a training that is stopped in its middle ends like another, and that its model has
+    the same vectors after it was saved and loaded.
+    """
+    values = method.configure(reading)
+    whole = _ShortTraining(method, values, HEADS)
+    stopped = _ShortTraining(method, values, HEADS)
+    again = _ShortTraining(method, values, HEADS + 1)
+    yield from whole.run(0, STEPS)
+    yield from stopped.run(0, STEPS // 2)
+    if stopped.method.misfits(again.method.state_dict()):
+        return  # which the check of checkpoints says
+
+    again.load(stopped.state())
+    yield from again.run(STEPS // 2, STEPS)
+    ends = whole.state()["modules"]
+    resumed = again.state()["modules"]
+    differing = [name for name, value in ends.items() if not torch.equal(value, resumed[name])]
+    if differing:
+        yield (
+            f"a training that was stopped and resumed ends otherwise, such as in "
+            f"{differing[-1].partition('.')[2]}; keep what a step changes in buffers, and draw "
+            "random numbers from torch or `random` alone"
+        )
+    # others have no hold of the encoder
+    if method.prepare is not Method.prepare or method.after_step is not Method.after_step:
+        yield from _is_exported(whole.student)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without warnings, such as that a small student's rows are padded, and without progress bars."""
+    from transformers.utils.logging import disable_progress_bar, enable_progress_bar
+
+    logging.disable(logging.WARNING)
+    disable_progress_bar()
+    try:
+        yield
+    finally:
+        enable_progress_bar()
+        logging.disable(logging.NOTSET)
+
+
+def _is_exported(student: Student) -> Iterator[str]:
+    from harness.encoders.student import Student
+
+    with TemporaryDirectory() as folder, _quiet():
+        student.save(Path(folder))
+        loaded = Student.load(Path(folder), student.pooling.name, found=student.found)
+        if not np.allclose(loaded.embed(TEXTS), student.embed(TEXTS), atol=1e-5):
+            yield (
+                "the saved model has other vectors than the trained one: what prepare() or a step "
+                "adds to the encoder acts at test too; let hooks act in training only"
+            )
+
+
 def _moves(method: type[Method], reading: str) -> Iterator[str]:
     """Check that a method stays on the device of its batch, by tensors that have a device but no
     values.
@@ -637,7 +834,9 @@ def _moves(method: type[Method], reading: str) -> Iterator[str]:
             except (DataDependentOutputException, DynamicOutputShapeException):
                 continue  # a shape that depends on values
             except RuntimeError as error:
-                yield _raised(error, method.__module__)
+                # a gradient within a loss asks for a real device
+                if "hasPrimaryContext" not in str(error):
+                    yield _raised(error, method.__module__)
 
 
 def loss_of(
@@ -669,4 +868,5 @@ CHECKS: Mapping[str, Callable[[type[Method]], Iterable[str]]] = {
     "checkpoints": _in_each_reading(_is_restored),
     "devices": _in_each_reading(_moves),
     "the encoder": _in_each_reading(_keeps_the_encoder),
+    "a short training": _in_each_reading(_trains),
 }

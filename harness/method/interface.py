@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
+    from harness.encoders.embedded import ChangeEmbedded, PlaceTokens
+
 V = TypeVar("V", bound=OptionValue)
 #: where a value of @paper comes from: the text of the paper; its public code, because the text is
 #: silent or ambiguous; the text with a typo or a gap corrected; or a control of this project
@@ -36,13 +38,44 @@ class Encode(Protocol):
     """Encodes inputs of B items under several views, all in one forward pass.
 
     Views are the same sentence or recording under different dropout masks, or two augmentations of
-    an image.
+    an image. Both calls can change the pass; what is None costs nothing:
+
+    `dropout` is the rate of the encoder's states and attention, 0 for none. A view with another
+    rate is a call of its own.
+
+    `places` gives the place of each token in its row, (N,) int64, from the packed rows, in place of
+    `rows.columns`: the token keeps its word and gets the position of that place.
+
+    `embedded` changes the embedded tokens, (N, d), given their packed rows; noise that requires a
+    gradient has one. N are the tokens of all rows and views without padding: row i of view v is row
+    v B + i of `rows.row_numbers`. Both draw from torch's generator, which is seeded by run and
+    step. They cost their own operations: rows stay packed. With `--chunk` they see one piece of a
+    batch at a time, and what they add gets no gradient of its own. Raises UserError for an encoder
+    whose rows cannot be packed.
     """
 
-    def __call__(self, inputs: Mapping[str, Tensor], views: int, /) -> Tensor:
+    def __call__(
+        self,
+        inputs: Mapping[str, Tensor],
+        views: int,
+        /,
+        *,
+        dropout: float | None = None,
+        places: PlaceTokens | None = None,
+        embedded: ChangeEmbedded | None = None,
+    ) -> Tensor:
         """Compute pooled vectors before any head: (B, views, d)."""
 
-    def states(self, inputs: Mapping[str, Tensor], views: int = 1, /) -> Tensor:
+    def states(
+        self,
+        inputs: Mapping[str, Tensor],
+        views: int = 1,
+        /,
+        *,
+        dropout: float | None = None,
+        places: PlaceTokens | None = None,
+        embedded: ChangeEmbedded | None = None,
+    ) -> Tensor:
         """Compute the last layer at every token: (B, views, L, d), of no meaning at padding."""
 
 
@@ -116,8 +149,8 @@ class Vocabulary:
 class SentenceBatch:
     """B sentences: `tokens` holds input_ids and attention_mask, each (B, L).
 
-    `changed` has the rows that `Method.change_rows` made of them, by name, and `texts` the B
-    sentences if the method `reads_texts`.
+    `changed` has the rows that `Method.change_rows` and `Method.change_texts` made of them, by
+    name, and `texts` the B sentences if the method `reads_texts`.
     """
 
     tokens: Mapping[str, Tensor]

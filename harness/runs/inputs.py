@@ -190,7 +190,7 @@ def training_data(
     texts = {
         stream: _tokens(run, listed, Utf8())
         for stream, listed in streams.items()
-        if run.method.reads_texts
+        if run.method.uses_texts()
     }
     return TrainingData(tokens, features, media, _subsets(run, tokens), texts, warnings)
 

@@ -14,6 +14,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -26,7 +27,7 @@ from harness.method import Encode, OwnSteps
 from harness.profiles import Training
 
 #: one of the two calls of an `Encode`
-Passes = Callable[[Mapping[str, Tensor], int], Tensor]
+Passes = Callable[..., Tensor]
 #: decay rates of AdamW's moments
 BETA1 = 0.9
 BETA2 = 0.999
@@ -202,17 +203,24 @@ class Chunked:
 
     Its gradient is that of the whole batch under the same dropout masks. Masks are drawn piece by
     piece, so the random numbers of a batch depend on `size`, as they do on the device. `seen` is
-    told the arguments and the vectors.
+    told the arguments and the vectors. A pass that is changed goes by `plain`, where `encode` is
+    compiled.
     """
 
     encode: Encode
     size: int | None
     seen: Callable[[Mapping[str, Tensor], int, Tensor], None] = lambda inputs, views, vectors: None
+    plain: Encode | None = None
 
-    def __call__(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
+    def __call__(self, inputs: Mapping[str, Tensor], views: int, **changes: Any) -> Tensor:
+        if changes:
+            return self._in_parts(partial(self.plain or self.encode, **changes), inputs, views)
         return self._in_parts(self.encode, inputs, views)
 
-    def states(self, inputs: Mapping[str, Tensor], views: int = 1) -> Tensor:
+    def states(self, inputs: Mapping[str, Tensor], views: int = 1, **changes: Any) -> Tensor:
+        if changes:
+            passes = (self.plain or self.encode).states
+            return self._in_parts(partial(passes, **changes), inputs, views)
         return self._in_parts(self.encode.states, inputs, views)
 
     def _in_parts(self, encode: Passes, inputs: Mapping[str, Tensor], views: int) -> Tensor:

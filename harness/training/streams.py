@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.forkserver import ensure_running
@@ -52,6 +52,8 @@ SHARED = Path("/dev/shm"), 512 * 2**20
 STOPS = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR2}
 #: see `Method.change_rows`
 ChangeRows = Callable[[list[list[int]], np.random.Generator], Mapping[str, list[list[int]]]]
+#: see `Method.change_texts`
+ChangeTexts = Callable[[list[str], np.random.Generator], Mapping[str, list[str]]]
 
 
 @dataclass(frozen=True)
@@ -233,12 +235,14 @@ class Batches:
         setting: str,
         rule: MixingRule,
         change: ChangeRows | None = None,
+        change_texts: ChangeTexts | None = None,
     ) -> None:
         self.student = student
         self.data = data
         self.training = training
         self.seed = seed
         self.change = change
+        self.change_texts = change_texts
         rows = data.rows
         text = rows.get("sentences", 0) + rows.get("triplets", 0)
         pairs = rows.get("pairs", 0)
@@ -334,6 +338,8 @@ class Batches:
             )
         changed = self._changed(tokens, step) if self.change else {}
         texts = decoded(self.data.texts[stream].batch(rows)) if self.data.texts else ()
+        if self.change_texts is not None:
+            changed |= self._changed_texts(texts, step)
         tokens = tokens.to(device)
         if stream == "triplets":
             return TripletBatch(tokens, changed=changed, texts=texts)
@@ -365,6 +371,16 @@ class Batches:
                 self.student.device
             )
         return made
+
+    def _changed_texts(self, texts: Sequence[str], step: int) -> dict[str, TokenRows]:
+        """The sentences that the method makes of a batch, tokenised, by name."""
+        assert self.change_texts is not None
+        rng = generator(axis="texts", seed=self.seed, step=step)
+        changed = {}
+        for name, sentences in self.change_texts(list(texts), rng).items():
+            tokens = self.student.tokenize(sentences, self.training.max_length)
+            changed[name] = tokens.to(self.student.device)
+        return changed
 
     def _media(self, stream: Stream, step: int) -> MediaBatch:
         inputs = {

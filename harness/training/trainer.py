@@ -90,10 +90,18 @@ class Trainer:
         self._layout = layout_of(student.model)
         own = method.own_steps(method.hyperparameters)
         rule = method.mixing(method.hyperparameters)
-        changes = type(method).change_rows is not Method.change_rows
-        change = method.change_rows if changes else None
+        changes_rows = type(method).change_rows is not Method.change_rows
+        changes_texts = type(method).change_texts is not Method.change_texts
         self.batches = Batches(
-            student, data, training, own, seed=seed, setting=setting, rule=rule, change=change
+            student,
+            data,
+            training,
+            own,
+            seed=seed,
+            setting=setting,
+            rule=rule,
+            change=method.change_rows if changes_rows else None,
+            change_texts=method.change_texts if changes_texts else None,
         )
         self.steps = self.batches.steps
         self.device = student.device
@@ -106,7 +114,7 @@ class Trainer:
         whole: Encode = (
             cast(Encode, torch.compile(student, dynamic=True)) if training.compile else student
         )
-        self.encode = Chunked(whole, chunk)
+        self.encode = Chunked(whole, chunk, plain=student)
         self.record = TrainingRecord(flops=0, checkpoint=training.checkpoint)
         self._vectors: list[Tensor] = []
         self._weights = layer_weights(student)

@@ -172,12 +172,159 @@ MISTAKES = {
         "checkpoints",
         "@paper: buffer 'late' is not there all the time; register it in __init__ or prepare",
     ),
+    "out of reach": (
+        (
+            *("self.head = torch", "self.heads = [torch"),
+            *("dimensions.encoder)\n\n", "dimensions.encoder)]\n\n"),
+            *("self.head(encode", "self.heads[0](encode"),
+        ),
+        "a short training",
+        "@paper: a loss needs a parameter of shape (8, 8) that no update reaches",
+    ),
+    "acts at test": (
+        (
+            "    def loss_terms",
+            "    def prepare(self, student, vocabulary, models):\n"
+            "        student.model.embeddings.register_forward_hook(lambda module, given, out: 2 * out)"
+            "\n\n    def loss_terms",
+        ),
+        "a short training",
+        "@paper: the saved model has other vectors than the trained one",
+    ),
+    "forgets its epoch": (
+        (
+            "    def loss_terms",
+            "    past = 1.0\n\n    def after_step(self, student, step):\n"
+            "        self.past = 0.9 * self.past\n\n    def loss_terms",
+            LOSS,
+            f"self.past * {LOSS}",
+        ),
+        "a short training",
+        "@paper: a training that was stopped and resumed ends otherwise",
+    ),
+    "chance texts": (
+        (
+            *(
+                "    def loss_terms",
+                "    def change_texts(self, texts, random):\n"
+                "        return {'b': [str(ROWS()) for _ in texts]}\n\n    def loss_terms",
+            ),
+            *("encode(batch.tokens, 2)", "encode(batch.changed['b'], 2)"),
+        ),
+        "the same",
+        "change_texts() gives other texts for the same random numbers",
+    ),
     "raises": (
         ("vectors = ", "{}['foo']\n        vectors = "),
         "gradients",
         "KeyError: 'foo' (mine.py, line 33)",
     ),
 }
+
+
+BEFORE_LOSS = "    def loss_terms"
+ENCODED = "encode(batch.tokens, 2)"
+#: what is no mistake -> the code that does it
+RIGHT = {
+    "a value in a hook": (
+        *('    terms = ("text",)', '    terms = ("text",)\n    Hyperparameters = Values'),
+        BEFORE_LOSS,
+        "    def prepare(self, student, vocabulary, models):\n"
+        "        student.model.embeddings.register_forward_hook(\n"
+        "            lambda module, inputs, states:"
+        " states + self.hyperparameters.spare * module.training)\n\n" + BEFORE_LOSS,
+    ),
+    "evaluation mode undone": (
+        BEFORE_LOSS,
+        "    def after_step(self, student, step):\n        student.eval()\n"
+        "        student.train()\n\n" + BEFORE_LOSS,
+    ),
+    "a value of 0 that cannot be 1": (
+        *("spare: int = hyper(3, source", "spare: float = hyper(0.0, source"),
+        '    terms = ("text",)',
+        '    terms = ("text",)\n    Hyperparameters = Values',
+        ENCODED,
+        f"{ENCODED} * (1 + self.hyperparameters.spare)",
+        "\n\ndef ROWS",
+        "    def __post_init__(self):\n        if self.spare >= 1:\n"
+        "            raise ValueError('spare')\n\n\ndef ROWS",
+    ),
+    "no dropout in a view": (ENCODED, f"{ENCODED} + encode(batch.tokens, 1, dropout=0)"),
+    "another dropout": (ENCODED, "encode(batch.tokens, 2, dropout=0.3)"),
+    "shuffled places": (
+        *(ENCODED, "encode(batch.tokens, 2, places=turned)"),
+        "\n\nclass Mine",
+        "\n\ndef turned(rows):\n"
+        "    return rows.offsets.diff()[rows.row_numbers] - 1 - rows.columns\n\n\nclass Mine",
+    ),
+    "learned noise": (
+        *(
+            "        self.head =",
+            "        self.noise = torch.nn.Parameter(torch.ones(8))\n        self.head =",
+        ),
+        *(ENCODED, "encode(batch.tokens, 2, embedded=lambda states, rows: states + self.noise)"),
+    ),
+    "an adversarial step": (
+        "        vectors = self.head(encode(batch.tokens, 2))\n",
+        "        noise = []\n"
+        "        def noisy(states, rows):\n"
+        "            noise.append(torch.zeros_like(states, requires_grad=True))\n"
+        "            return states + noise[-1]\n"
+        "        clean = self.head(encode(batch.tokens, 2, embedded=noisy))\n"
+        "        far = info_nce(clean[:, 0], clean[:, 1], 0.05)\n"
+        "        (step,) = torch.autograd.grad(far, noise, retain_graph=True)\n"
+        "        vectors = self.head(encode(batch.tokens, 2,"
+        " embedded=lambda states, rows: states + 0.01 * step.sign()))\n",
+    ),
+    "changed texts": (
+        BEFORE_LOSS,
+        "    def change_texts(self, texts, random):\n"
+        "        return {'turned': [text[::-1] for text in texts]}\n\n" + BEFORE_LOSS,
+        ENCODED,
+        "encode(batch.changed['turned'], 2)",
+    ),
+    "a momentum encoder": (
+        BEFORE_LOSS,
+        "    aside = ('slow',)\n\n    def prepare(self, student, vocabulary, models):\n"
+        "        self.slow = student.second()\n\n"
+        "    def after_step(self, student, step):\n"
+        "        self.slow.follow(student, 0.9)\n\n" + BEFORE_LOSS,
+        ENCODED,
+        f"{ENCODED} + self.slow(batch.tokens, 1).detach()",
+    ),
+    "a queue": (
+        "        self.head =",
+        "        self.register_buffer('queue', torch.zeros(6, dimensions.encoder))\n"
+        "        self.head =",
+        "        return",
+        "        self.fresh = vectors[:, 0].detach()\n        return",
+        *(ENCODED, f"{ENCODED} + self.queue.unsqueeze(1)"),
+        BEFORE_LOSS,
+        "    def after_step(self, student, step):\n"
+        "        self.queue.copy_(self.fresh)\n\n" + BEFORE_LOSS,
+    ),
+    "a frozen head": (
+        "        self.head =",
+        "        self.frozen = torch.nn.Linear(8, 8).requires_grad_(False)\n        self.head =",
+        ENCODED,
+        f"self.frozen({ENCODED})",
+    ),
+    "batch normalisation": (
+        "        self.head =",
+        "        self.norm = torch.nn.BatchNorm1d(dimensions.encoder)\n        self.head =",
+        ENCODED,
+        f"self.norm({ENCODED}.flatten(0, 1)).view(-1, 2, 8)",
+    ),
+    "random numbers of torch": (ENCODED, f"{ENCODED} * torch.rand((), device='cpu').item()"),
+}
+
+
+def edited(edits: tuple[str, ...]) -> str:
+    code = GOOD
+    for old, new in zip(edits[::2], edits[1::2], strict=True):
+        assert code.count(old) == 1
+        code = code.replace(old, new)
+    return code
 
 
 def check(what: str | Path) -> Result:
@@ -196,34 +343,21 @@ def test_a_good_file_passes_with_a_line_a_check(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(GOOD)
     done = check(tmp_path / "mine.py")
     assert done.exit_code == 0, done.output
-    assert len(done.output.splitlines()) == 8
+    assert len(done.output.splitlines()) == 9
     assert all(line.startswith("ok    mine: ") for line in done.output.splitlines())
 
 
-def test_a_value_that_is_read_in_a_hook_is_read(tmp_path: Path) -> None:
-    code = GOOD.replace(
-        '    terms = ("text",)', '    terms = ("text",)\n    Hyperparameters = Values'
-    )
-    hook = """
-    def prepare(self, student, vocabulary, models):
-        student.model.embeddings.register_forward_hook(
-            lambda module, inputs, states: states + self.hyperparameters.spare
-        )
-
-    def loss_terms"""
-    (tmp_path / "mine.py").write_text(code.replace("\n    def loss_terms", hook))
-    done = check(tmp_path / "mine.py")
-    assert done.exit_code == 0, done.output
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_no_mistake_passes(name: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(edited(RIGHT[name]))
+    (method,) = methods_in(str(tmp_path / "mine.py"))
+    assert [checked for checked in check_all(method) if checked.problems] == []
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_fails_its_check(mistake: str, tmp_path: Path) -> None:
     edits, name, what = MISTAKES[mistake]
-    code = GOOD
-    for old, new in zip(edits[::2], edits[1::2], strict=True):
-        assert code.count(old) == 1
-        code = code.replace(old, new)
-    (tmp_path / "mine.py").write_text(code)
+    (tmp_path / "mine.py").write_text(edited(edits))
     done = check(tmp_path / "mine.py")
     assert done.exit_code == 1
     assert f"fails mine: {name}" in done.output
