@@ -161,6 +161,11 @@ class Board:
     shown_budget = SHOWN_BUDGET
 
     @property
+    def names_readings(self) -> bool:
+        """Whether a row is named by a reading of its method, which a note then explains."""
+        return any("@" in name for entry in self.entries for name in entry.also)
+
+    @property
     def budget(self) -> Sequence[str]:
         """The columns of what its rows spent."""
         return [

@@ -43,6 +43,7 @@ def test_methods_are_best_first_with_their_variants_below() -> None:
     first, _, last = leaderboard.methods
     assert [entry.gain.name.code for entry in first] == ["mcse", "mcse[lambda=1]"]
     assert [entry.also for entry in last] == [["@official"]], "the same scores, one row"
+    assert leaderboard.names_readings, "a note explains @official"
 
 
 def test_a_rank_counts_the_methods_that_are_better_by_a_test() -> None:
