@@ -16,7 +16,7 @@ from harness.errors import UserError
 from harness.locks import NO_LOCKS, locked, try_lock
 from harness.runs.execution import Execution
 from harness.store import Store
-from harness.store.folder import in_progress
+from harness.store.folder import is_in_progress
 from harness.work.base import execute
 
 
@@ -50,15 +50,15 @@ def test_a_run_is_in_progress_while_its_lock_is_held_and_a_look_leaves_no_trace(
     tmp_path: Path,
 ) -> None:
     store, run = Store(tmp_path), "ab" * 32
-    assert not in_progress(store, run)
+    assert not is_in_progress(store, run)
     assert not list(tmp_path.iterdir()), "who only looks writes nothing"
     with store.lock(run):
         store.lock_file(run).chmod(0o444)  # of a colleague
-        assert in_progress(store, run)
-    assert not in_progress(store, run), "the file of a lock that nobody holds may stay"
+        assert is_in_progress(store, run)
+    assert not is_in_progress(store, run), "the file of a lock that nobody holds may stay"
     store.lock_file(run).unlink(missing_ok=True)
     store.lock_file(run).mkdir()
-    assert not in_progress(store, run), "a lock that cannot be taken is held by nobody"
+    assert not is_in_progress(store, run), "a lock that cannot be taken is held by nobody"
 
 
 @pytest.mark.parametrize("number", [*NO_LOCKS, errno.EIO])

@@ -188,7 +188,7 @@ def evaluate(
 def status(context: click.Context, /, **grid: Any) -> None:
     """Print a plan and the states of its runs."""
     from harness import api
-    from harness.store import earlier_backends
+    from harness.store import describe_earlier_backends
     from harness.store.tunings import read_tunings
     from harness.work.base import run_states
 
@@ -198,7 +198,7 @@ def status(context: click.Context, /, **grid: Any) -> None:
         echo(f"{state:8} {key}  {text}".rstrip())
     shown = {run.problem for run in plan.damaged}
     warn(line for line in (*plan.known.problems, *read_tunings(plan.store)[1]) if line not in shown)
-    if line := earlier_backends(plan.known):
+    if line := describe_earlier_backends(plan.known):
         echo(f"earlier  {line}")
     _refuse(context, plan)
 
@@ -379,7 +379,7 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         )
     if len(results):
         from harness.planning.present import Present
-        from harness.store.tunings import resumed
+        from harness.store.tunings import resume_tuning
 
         in_folder = read_results(plan.store.root, named={run.problem for run in plan.damaged})
         judged = in_folder.frames.judged(Present(plan.store.root, inventory=plan.inventory))
@@ -390,8 +390,8 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
             mine = {run.fingerprint for run in results.runs}
             runs = stored.frames.runs
             kept = (runs["setting"] == UNTRAINED) | runs["fingerprint"].isin(mine)
-            tried = replace(stored, runs=stored.frames.taken(runs.index[kept].tolist()))
-            show_tuning(resumed(plan.store, plan.request.tuning), tried)
+            tried = replace(stored, runs=stored.frames.take_rows(runs.index[kept].tolist()))
+            show_tuning(resume_tuning(plan.store, plan.request.tuning), tried)
         if plan.request.entries:
             show_paper_tables(plan.request.entries, stored)
         if line := stored.commands.untrained(profile, lacking):

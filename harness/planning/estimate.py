@@ -149,7 +149,7 @@ def estimate(plan: Plan) -> Estimate | None:
     """
     finished = plan.known.where(profile=[plan.request.profile.name])
     if finished or not plan.todo:
-        times_by_kind = finished.times()
+        times_by_kind = finished.collect_times()
         times_of_all: dict[str, list[float]] = {}
         for times in times_by_kind.values():
             for what, measured in times.items():

@@ -374,7 +374,7 @@ class Inventory:
 
     def scored(self, result: Result, suite: str) -> bool:
         """Whether a result has the scores of a suite, or of all its tasks if only some are chosen."""
-        return any(result.evaluated(suite, protocol) for protocol in self.protocols(suite))
+        return any(result.has_evaluation(suite, protocol) for protocol in self.protocols(suite))
 
     def _protocol_of(self, suite: Suite) -> EvaluationProtocol:
         data = read_by(suite.identity(self.root), code_of("suite", suite.name, self.known_by))

@@ -31,7 +31,7 @@ from harness.spec import (
     split,
 )
 from harness.store import Result, Store, find_results, frames_of
-from harness.store.files import is_named, several
+from harness.store.files import is_named, make_ambiguity_error
 from harness.store.folder import BEST, refuse_linked
 
 
@@ -127,7 +127,7 @@ def _named(store: Store, text: str, profile: str | None) -> list[Result]:
     }
     keys = list(dict.fromkeys(named.values()))
     if len(keys) > 1:
-        raise several(text, keys)
+        raise make_ambiguity_error(text, keys)
     if not named:
         lists = "`harness status` lists the runs of a grid, `harness list methods` the methods"
         lists = suggest(text, {*names("method"), *frames.keys}, lists)
@@ -162,7 +162,7 @@ def stored_spelling(results: Sequence[Result], text: str, profile: str | None = 
     if str(variant) in runs.texts("variant"):
         return text
     spelled = runs.runs.drop_duplicates(["profile", "variant", "setting", "encoder", "group"])
-    for stored in runs.taken(spelled.index.tolist()).readable():
+    for stored in runs.take_rows(spelled.index.tolist()).iterate_readable():
         asked = replace(RunSpec.parse(stored.spec.key), variant=variant)
         if is_same(stored, asked, profile):
             return "/".join((str(stored.spec.variant), *parts[1:]))
@@ -172,9 +172,9 @@ def stored_spelling(results: Sequence[Result], text: str, profile: str | None = 
 def _respelled(store: Store, asked: RunSpec, profile: str | None) -> Iterator[Result]:
     """The results of a run under other spellings. Raises UserError where one of them is damaged."""
     name = None if profile is None else load_profile(profile).name
-    for spelled in store.spellings(asked):
+    for spelled in store.find_spellings(asked):
         try:
-            results = store.of_key(spelled)
+            results = store.find_by_key(spelled)
         except UserError:
             if any(
                 _mean_the_same(spelled, asked, each)
@@ -227,7 +227,7 @@ def model_name(model: FolderModel, asked: str | None, inventory: Inventory, stor
     if model.missing(None):
         return _cleaned(folder.name)
     content = model.fingerprint(None)
-    untrained = store.frames().where(setting=[UNTRAINED]).readable()
+    untrained = store.frames().where(setting=[UNTRAINED]).iterate_readable()
     known = sorted(
         {result.spec.encoder for result in untrained if result.identity.get("encoder") == content}
     )
@@ -274,5 +274,5 @@ def _cleaned(part: str) -> str:
 def _is_taken(name: str, content: str, inventory: Inventory, store: Store) -> bool:
     if name in (*inventory.profile.encoders, *inventory.profile.released):
         return inventory.encoder(name).fingerprint != content
-    of_name = store.frames().where(encoder=[name]).readable()
+    of_name = store.frames().where(encoder=[name]).iterate_readable()
     return any(result.identity.get("encoder") != content for result in of_name)

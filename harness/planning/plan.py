@@ -25,7 +25,7 @@ from harness.registry import plugin_modules
 from harness.sources import OWN_FILE, Missing
 from harness.store import Failure, Frames, Result, Store
 from harness.store.files import NAMED, check_names
-from harness.store.folder import checkpoint_step, has_training
+from harness.store.folder import find_checkpoint_step, has_training
 
 #: the states of a run in the order of `harness status`; running and queued come from jobs, the
 #: others from a plan
@@ -369,7 +369,7 @@ def _planned(
     elif has_training(store, experiment.fingerprint):
         state = "trained"
         note = KEPT
-    elif step := checkpoint_step(store, experiment.fingerprint):
+    elif step := find_checkpoint_step(store, experiment.fingerprint):
         note = RESUMED.format(step)
     elif store.has_key(*key):
         others = sorted(

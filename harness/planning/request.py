@@ -35,7 +35,7 @@ from harness.spec import (
     split,
 )
 from harness.store import Store, find_results
-from harness.store.tunings import Tuning, make_tuning, resumed, search_of
+from harness.store.tunings import Tuning, make_tuning, resume_tuning, start_search
 
 
 @dataclass(frozen=True)
@@ -262,8 +262,8 @@ def _tuning(selection: Selection, profile: Profile, places: Sequence[str]) -> Tu
                 f"--tune {method.base}: it trains nothing, so there is nothing to tune; use --methods {method.base}"
             )
     if selection.sampler is not None:
-        tuning = search_of(tuning, selection.sampler, places[0])
-    return resumed(Store(Path(selection.results)), tuning)
+        tuning = start_search(tuning, selection.sampler, places[0])
+    return resume_tuning(Store(Path(selection.results)), tuning)
 
 
 def _list_tunings(tune: str | Sequence[str] | Mapping[str, Mapping[str, object]]) -> list[str]:

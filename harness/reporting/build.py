@@ -33,8 +33,8 @@ from harness.reporting.sections.base import ReportSection, report_sections
 from harness.reporting.tables.latex import latex
 from harness.reporting.tables.texts import markdown
 from harness.reporting.trust import controls_to_run, to_run, trust
-from harness.store import Judge, Store, earlier_backends
-from harness.store.logs import running
+from harness.store import Judge, Store, describe_earlier_backends
+from harness.store.logs import read_last_lines
 
 _NOTICE = (
     "/* Vega, Vega-Lite, Vega-Embed and the libraries that they use. Copyright (c) University of Washington "
@@ -176,10 +176,10 @@ def write_report(
     skipped = (
         *contents.problems,
         *contents.found,
-        *filter(None, [earlier_backends(contents.frames)]),
+        *filter(None, [describe_earlier_backends(contents.frames)]),
         *broken,
     )
-    return WrittenReport(page, len(contents.runs), skipped, len(running(store)))
+    return WrittenReport(page, len(contents.runs), skipped, len(read_last_lines(store)))
 
 
 def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
@@ -192,7 +192,7 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     where = f" of profile {contents.profile}" if contents.profile else ""
     made = f"harness {__version__}, written {written} from {count_of(len(contents.runs), 'result')}{where}"
-    footer = "; ".join(filter(None, (made, earlier_backends(contents.frames))))
+    footer = "; ".join(filter(None, (made, describe_earlier_backends(contents.frames))))
     with new_folder(out) as folder:
         with (folder / "report.csv").open("w", encoding="utf-8", newline="") as stream:
             write_runs(contents.frames, stream)
@@ -233,7 +233,7 @@ def _write_site(
     methods = sorted(contents.counts)
     papers = [paper.name for paper in contents.papers]
     shown = [section for section in sections if section.is_shown]
-    in_progress = running(contents.store)
+    in_progress = read_last_lines(contents.store)
     pages = Pages(
         folder,
         contents.profiles,

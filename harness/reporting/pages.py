@@ -31,7 +31,7 @@ from harness.reporting.tables.grids import LineHead, code_of
 from harness.reporting.tables.latex import latex_or_comment
 from harness.reporting.tables.texts import csv_table
 from harness.sources import digest
-from harness.store import overrides_text
+from harness.store import format_overrides
 
 #: The folder of templates, style sheet and script.
 TEMPLATES = Path(str(files("harness_reports") / "templates"))
@@ -63,7 +63,7 @@ class Pages:
             "csv": csv_table,
             "latex": latex_or_comment,
             "name_of": name_of,
-            "overrides": overrides_text,
+            "overrides": format_overrides,
         }
         self._environment.filters |= {"count": count_of, **texts}
         self._environment.globals |= {"pages": self, **shared}

@@ -24,7 +24,7 @@ from harness.planning.seen import SeenRows
 from harness.runs.inputs import Heads, Inputs, TeacherVectors, TestFeatures
 from harness.runs.train import Trained
 from harness.store import Evaluation, Store
-from harness.store.folder import keep_evaluation, kept_evaluation
+from harness.store.folder import keep_evaluation, read_kept_evaluation
 
 #: Rows that pass a head at once.
 ROWS = 4096
@@ -45,7 +45,7 @@ def evaluate(
     for name in run.todo:
         suite = inventory.suites[name]
         protocol = inventory.protocol(name)
-        evaluation = kept_evaluation(store, run.fingerprint, name, protocol)
+        evaluation = read_kept_evaluation(store, run.fingerprint, name, protocol)
         if evaluation is None:
             tell(Event("suite", suite=name))
             clock = time.perf_counter()

@@ -25,7 +25,7 @@ from harness.store import (
     Store,
     TeacherUse,
 )
-from harness.store.folder import commit, note_session
+from harness.store.folder import add_session, commit
 from harness.store.logs import running_log
 from harness.store.schema import GradientPoint, Session
 
@@ -49,7 +49,7 @@ def run_one(
         packages=package_versions(),
         revision=revision(),
     )
-    sessions = note_session(store, run.fingerprint, session)
+    sessions = add_session(store, run.fingerprint, session)
     with RunLog(running_log(store, run.fingerprint), store.root) as log, listening(run.key, log):
         tell(Event("start", device=seat.device))
         inputs = load_inputs(run, inventory, seat, teacher_folders(run.experiment, store))

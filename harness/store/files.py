@@ -52,7 +52,7 @@ from harness.locks import try_lock
 from harness.metrics import ArrayName
 from harness.registry import suggest
 from harness.spec import RunSpec, Variant
-from harness.store.frames import Frames, merged_by_training
+from harness.store.frames import Frames, merge_by_training
 from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result
 
 #: numbers or texts of any shape
@@ -134,7 +134,7 @@ class Store:
         return self.root.joinpath(*map(file_name, names))
 
     def path(self, result: Result) -> Path:
-        return self._path(result.profile, result.spec, result.fingerprint)
+        return self._result_path(result.profile, result.spec, result.fingerprint)
 
     def arrays_path(self, result: Result, evaluation: Evaluation) -> Path:
         path = self.path(result)
@@ -148,18 +148,18 @@ class Store:
 
     def files(self) -> list[Path]:
         """All result files, sorted, without work, locks and failures."""
-        return [self.root / path for path in _result_paths(self.root)]
+        return [self.root / path for path in _list_result_files(self.root)]
 
     def load(self) -> tuple[list[Result], list[str]]:
         """All results, and one line for each file that cannot be used."""
-        return self._loaded(self.files())
+        return self._load_results(self.files())
 
     def frames(self) -> Frames:
         """All results as data frames, from the index: only new and changed files are read."""
-        from harness.store.index import refreshed
+        from harness.store.index import refresh_index
 
         return Frames.of_files(
-            self.root, self.read, refreshed(self.root, _result_paths(self.root), self.read)
+            self.root, self.read, refresh_index(self.root, _list_result_files(self.root), self.read)
         )
 
     def read(self, path: Path) -> Result:
@@ -178,7 +178,7 @@ class Store:
             why = str(error)
         except ValidationError as error:  # of a newer schema, or already wrong when written
             _refuse_newer(path, body, error)
-            why = _reason(error)
+            why = _explain_invalid(error)
         raise UserError(
             f"the result {path} cannot be used ({why}); restore it, or move it away to repeat that run"
         )
@@ -187,7 +187,7 @@ class Store:
         """The finished result of a run. Raises UserError where a file of it is damaged."""
         if not self.has_result(profile, spec, fingerprint):
             return None
-        path = self._path(profile, spec, fingerprint)
+        path = self._result_path(profile, spec, fingerprint)
         result = self.read(path)
         if result.fingerprint != fingerprint:
             raise UserError(
@@ -195,7 +195,7 @@ class Store:
             )
         return result
 
-    def of_key(self, spec: RunSpec) -> list[Result]:
+    def find_by_key(self, spec: RunSpec) -> list[Result]:
         """All results with one key, under any profile and configuration.
 
         Raises UserError if a file is damaged, or two files of one training contradict each other.
@@ -204,14 +204,14 @@ class Store:
         paths = (
             path
             for top in sorted(self.root.glob("[!.]*"))
-            for path in _of_seed(top / folder, spec.seed)
+            for path in _list_files_of_seed(top / folder, spec.seed)
         )
-        results, contradictions = merged_by_training({path: self.read(path) for path in paths})
+        results, contradictions = merge_by_training({path: self.read(path) for path in paths})
         if contradictions:
             raise UserError(contradictions[0])
         return [*results.values()]
 
-    def spellings(self, run: RunSpec) -> list[RunSpec]:
+    def find_spellings(self, run: RunSpec) -> list[RunSpec]:
         """The runs with results that equal a run except for the method's options and reading."""
         folder = self.folder("", run).relative_to(self.root)
         pattern = (
@@ -226,17 +226,17 @@ class Store:
 
     def has_result(self, profile: str, spec: RunSpec, fingerprint: str) -> bool:
         """Whether a training has a result file, readable or not."""
-        return os.path.lexists(self._path(profile, spec, fingerprint))
+        return os.path.lexists(self._result_path(profile, spec, fingerprint))
 
     def has_key(self, profile: str, spec: RunSpec) -> bool:
         """Whether a run's key has a result under any configuration."""
-        return bool(_of_seed(self.folder(profile, spec), spec.seed))
+        return bool(_list_files_of_seed(self.folder(profile, spec), spec.seed))
 
     def seeds(self, profile: str, spec: RunSpec) -> tuple[list[Result], list[str]]:
         """The results of a run's key under any seed and configuration, and a line for each file
         that is left out.
         """
-        return self._loaded(sorted(self.folder(profile, spec).glob("seed-*.json")))
+        return self._load_results(sorted(self.folder(profile, spec).glob("seed-*.json")))
 
     def save(self, result: Result) -> Result:
         """Write a result and return it as stored.
@@ -245,14 +245,14 @@ class Store:
         existing ones stay as they are.
         """
         stored = self.find(result.profile, result.spec, result.fingerprint)
-        kept = stored.merged(result) if stored else result
+        kept = stored.merge(result) if stored else result
         write_text(self.path(kept), sealed(kept.model_dump_json()), self.root)
         self.forget_failure(result.profile, result.spec, result.fingerprint)
         return kept
 
     def files_of(self, profile: str, spec: RunSpec, fingerprint: str) -> list[Path]:
         """The files of a training that exist: its result, then its log and arrays."""
-        path = self._path(profile, spec, fingerprint)
+        path = self._result_path(profile, spec, fingerprint)
         beside = sorted(path.parent.glob(f"{escape(path.stem)}.*"))
         return [each for each in dict.fromkeys((path, *beside)) if each.is_file()]
 
@@ -315,17 +315,17 @@ class Store:
 
     def forget_failure(self, profile: str, spec: RunSpec, fingerprint: str) -> None:
         path = self._failure_path(fingerprint)
-        failure = self._failure(path)
+        failure = self._read_failure(path)
         if failure and failure.concerns(profile, spec, fingerprint):
             remove(path.with_suffix(".log"), self.root)
             remove(path, self.root)
 
     def failures(self) -> list[Failure]:
         """The failures on record, in order of their keys."""
-        failures = map(self._failure, sorted((self.root / "failed").glob("*.json")))
+        failures = map(self._read_failure, sorted((self.root / "failed").glob("*.json")))
         return sorted(filter(None, failures), key=lambda failure: failure.spec.key)
 
-    def _failure(self, path: Path) -> Failure | None:
+    def _read_failure(self, path: Path) -> Failure | None:
         """The record in a file; None if it is damaged, or gone because the run has succeeded
         meanwhile.
         """
@@ -342,10 +342,10 @@ class Store:
     def _failure_path(self, fingerprint: str) -> Path:
         return self.root / "failed" / f"{fingerprint[:16]}.json"
 
-    def _path(self, profile: str, spec: RunSpec, fingerprint: str) -> Path:
+    def _result_path(self, profile: str, spec: RunSpec, fingerprint: str) -> Path:
         return self.folder(profile, spec) / f"seed-{spec.seed}-{fingerprint[:16]}.json"
 
-    def _loaded(self, paths: Iterable[Path]) -> tuple[list[Result], list[str]]:
+    def _load_results(self, paths: Iterable[Path]) -> tuple[list[Result], list[str]]:
         usable = dict[Path, Result]()
         problems = list[str]()
         for path in paths:
@@ -353,7 +353,7 @@ class Store:
                 usable[path] = self.read(path)
             except UserError as error:
                 problems.append(str(error))
-        results, contradictions = merged_by_training(usable)
+        results, contradictions = merge_by_training(usable)
         return [*results.values()], problems + contradictions
 
 
@@ -369,9 +369,9 @@ def check_names(profile: str, spec: RunSpec, suites: Iterable[str]) -> None:
     """Raise UserError if a name of the run is too long for the path of its result or arrays."""
     names = {"variant": str(spec.variant), "setting": str(spec.setting), "encoder": spec.encoder}
     for what, name in {"profile": profile, **names}.items():
-        _check_name(what, name, len(file_name(name).encode()))
+        _check_name_length(what, name, len(file_name(name).encode()))
     for suite in suites:
-        _check_name(
+        _check_name_length(
             "suite", suite, len(file_name(suite).encode()) + len(f"seed-{spec.seed}") + _ADDED
         )
 
@@ -383,7 +383,7 @@ def remove_leftovers_of(store: Store, profile: str, spec: RunSpec, fingerprint: 
     remove_leftovers(store.root / "failed", f".{fingerprint[:16]}*.tmp")
 
 
-def _check_name(what: str, name: str, size: int) -> None:
+def _check_name_length(what: str, name: str, size: int) -> None:
     if size > LONGEST_NAME:
         raise UserError(
             f"the {what} '{name[:60]}...' makes a file name of {size} bytes in the folder of results, and "
@@ -401,7 +401,7 @@ def is_named(text: str, key: str, fingerprint: str) -> bool:
     return bool(re.search(rf"(?<![\w.-]){re.escape(text)}(?![\w.-])", key))
 
 
-def several(text: str, names: Sequence[str]) -> UserError:
+def make_ambiguity_error(text: str, names: Sequence[str]) -> UserError:
     """The error for a text that names several runs."""
     listed = first_of(names, NAMED)
     return UserError(
@@ -421,7 +421,7 @@ def find_results(store: Store, text: str, profile: str | None = None) -> list[Re
             raise UserError(f"there is no file {path}; give a result file or a run's key")
         results = [store.read(path)]
     else:
-        results = store.of_key(RunSpec.parse(text))
+        results = store.find_by_key(RunSpec.parse(text))
     results = [result for result in results if profile in (None, result.profile)]
     if not results:
         where = f"{store.root} under the profile '{profile}'" if profile else str(store.root)
@@ -433,13 +433,13 @@ def find_results(store: Store, text: str, profile: str | None = None) -> list[Re
     return results
 
 
-def _result_paths(root: Path) -> list[str]:
+def _list_result_files(root: Path) -> list[str]:
     """The paths of all result files below a folder, in order of their folders."""
     paths = glob("*/*/*/*/seed-*.json", root_dir=root)  # noqa: PTH207 - a path object for each of many files takes long
     return sorted(paths, key=lambda path: path.split("/"))
 
 
-def _of_seed(folder: Path, seed: int) -> list[Path]:
+def _list_files_of_seed(folder: Path, seed: int) -> list[Path]:
     return sorted(folder.glob(f"seed-{seed}-*.json"))
 
 
@@ -451,12 +451,12 @@ def _refuse_newer(path: Path, body: bytes, error: ValidationError) -> None:
     if version and int(version[1]) > SCHEMA_VERSION:
         what = f"schema {int(version[1])} and this harness reads up to {SCHEMA_VERSION}"
     elif all(wrong["type"] == "extra_forbidden" for wrong in error.errors()):
-        what = f"fields that this harness does not know ({_reason(error)})"
+        what = f"fields that this harness does not know ({_explain_invalid(error)})"
     else:
         return
     raise NewerError(f"the result {path} has {what}; update harness to use it")
 
 
-def _reason(error: ValidationError) -> str:
+def _explain_invalid(error: ValidationError) -> str:
     first = error.errors()[0]
     return ": ".join(filter(None, (".".join(map(str, first["loc"])), worded(first))))

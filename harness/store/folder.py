@@ -54,7 +54,7 @@ SCORED_BY_MTEB = "mteb-scored"
 CHECKPOINT = re.compile(r"checkpoint-([0-9]+)-([0-9a-f]{32})\.pt")
 
 
-def in_progress(store: Store, fingerprint: str) -> bool:
+def is_in_progress(store: Store, fingerprint: str) -> bool:
     """Whether a process is executing the run now: it holds the run's lock."""
     return is_held(store.lock_file(fingerprint))
 
@@ -64,14 +64,14 @@ def has_training(store: Store, fingerprint: str) -> bool:
     return (store.work(fingerprint) / RECORD_FILE).is_file()
 
 
-def checkpoint_step(store: Store, fingerprint: str) -> int:
+def find_checkpoint_step(store: Store, fingerprint: str) -> int:
     """The step of the newest checkpoint in a run's work folder, from which training resumes; 0
     without one.
     """
-    return max((step for step, _ in checkpoints_in(store.work(fingerprint))), default=0)
+    return max((step for step, _ in list_checkpoints(store.work(fingerprint))), default=0)
 
 
-def checkpoints_in(work: Path) -> list[tuple[int, Path]]:
+def list_checkpoints(work: Path) -> list[tuple[int, Path]]:
     """The step and the file of each checkpoint in a work folder, the newest first; other names are
     ignored.
     """
@@ -104,28 +104,28 @@ class Submission(BaseModel):
     after: tuple[str, ...] = ()
 
 
-def submission(store: Store, job: str) -> Submission | None:
+def read_submission(store: Store, job: str) -> Submission | None:
     """The note on a job, by a run's fingerprint or a preparation's id; None where there is none."""
-    return _submission_in(store, _submission_file(store, job))
+    return _read_submission_file(store, _submission_file(store, job))
 
 
-def submissions(store: Store) -> dict[str, Submission]:
+def read_submissions(store: Store) -> dict[str, Submission]:
     """All notes, by the name of the work folder (the first 32 digits of a fingerprint)."""
     noted = {
-        path.parent.name: _submission_in(store, path)
+        path.parent.name: _read_submission_file(store, path)
         for path in sorted((store.root / ".work").glob("*/submitted.json"))
     }
     return {name: note for name, note in noted.items() if note}
 
 
-def note_submission(store: Store, job: str, note: Submission) -> None:
+def write_submission(store: Store, job: str, note: Submission) -> None:
     """Write the note on a job that was submitted."""
     write_note(_submission_file(store, job), note.model_dump(mode="json"), store.root)
 
 
 def forget_submission(store: Store, job: str, id_there: str) -> None:
     """Remove the note on a job that has ended, unless it was submitted again since."""
-    noted = submission(store, job)
+    noted = read_submission(store, job)
     if noted is not None and noted.id == id_there:
         remove(_submission_file(store, job), store.root)
 
@@ -134,7 +134,7 @@ def _submission_file(store: Store, job: str) -> Path:
     return store.work(job) / "submitted.json"
 
 
-def _submission_in(store: Store, path: Path) -> Submission | None:
+def _read_submission_file(store: Store, path: Path) -> Submission | None:
     try:
         return Submission.model_validate(note_in(read_within(store.root, path)))
     except (
@@ -166,7 +166,7 @@ def keep_evaluation(
     )
 
 
-def kept_evaluation(
+def read_kept_evaluation(
     store: Store, fingerprint: str, suite: str, protocol: Protocol
 ) -> Evaluation | None:
     """The evaluation that an earlier process kept; None if there is none. A damaged one is put
@@ -182,7 +182,7 @@ def kept_evaluation(
         return None
 
 
-def note_session(store: Store, fingerprint: str, session: Session) -> list[Session]:
+def add_session(store: Store, fingerprint: str, session: Session) -> list[Session]:
     """Note that a process works on a run; return all that have, the first one first."""
     path = store.work(fingerprint) / SESSIONS_FILE
     then = "the result does not list the processes before this one"
@@ -242,17 +242,17 @@ def supersede(store: Store, runs: Iterable[tuple[str, RunSpec, str]]) -> list[Pa
     """
     listed = list(runs)
     for profile, spec, fingerprint in listed:
-        with _alone(store, spec, fingerprint):
-            for path in _belongings(store, profile, spec, fingerprint):
+        with _hold_idle_run(store, spec, fingerprint):
+            for path in _list_files_of_run(store, profile, spec, fingerprint):
                 refuse_linked(store, path)
     return [_move_away(store, *run) for run in listed]
 
 
 @contextmanager
-def _alone(store: Store, spec: RunSpec, fingerprint: str) -> Iterator[None]:
+def _hold_idle_run(store: Store, spec: RunSpec, fingerprint: str) -> Iterator[None]:
     """Hold a run's lock. Raises UserError where the run is in progress or submitted."""
     with store.lock(fingerprint) as mine:
-        if not mine or submission(store, fingerprint):
+        if not mine or read_submission(store, fingerprint):
             raise UserError(
                 f"{spec.key} is in progress; run the same command again when that has ended"
             )
@@ -263,10 +263,10 @@ def _move_away(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> P
     """Move the work and then the result of a run: until the result is moved, the same command finds
     the run again.
     """
-    target = Store(store.root / ".superseded" / _unused_name(store, fingerprint))
-    with _alone(store, spec, fingerprint):
+    target = Store(store.root / ".superseded" / _pick_unused_name(store, fingerprint))
+    with _hold_idle_run(store, spec, fingerprint):
         try:
-            for path in _belongings(store, profile, spec, fingerprint):
+            for path in _list_files_of_run(store, profile, spec, fingerprint):
                 move(path, target.root / path.relative_to(store.root), store.root)
         except OSError as error:
             where = error.filename2 or error.filename
@@ -276,14 +276,14 @@ def _move_away(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> P
     return target.root
 
 
-def _belongings(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> list[Path]:
+def _list_files_of_run(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> list[Path]:
     """What lies in the work folder of a run, and its files, the result last."""
     work = store.work(fingerprint)
     in_work = sorted(work.iterdir()) if work.is_dir() else []
     return [*in_work, *reversed(store.files_of(profile, spec, fingerprint))]
 
 
-def _unused_name(store: Store, fingerprint: str) -> str:
+def _pick_unused_name(store: Store, fingerprint: str) -> str:
     """An unused name for the folder to which a run's former files move."""
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{fingerprint[:16]}"
     names = (name, *(f"{name}-{number}" for number in range(2, 1000)))

@@ -29,9 +29,9 @@ from harness.store.schema import (
     Evaluation,
     Protocol,
     Result,
-    differences,
-    training_values,
-    unscored_tasks,
+    complete_training_values,
+    describe_unscored_tasks,
+    find_differences,
 )
 
 if TYPE_CHECKING:
@@ -120,19 +120,19 @@ class Frames(Sequence[Result]):
         """The results of files: those of one training are merged, those that cannot be used are
         left out.
         """
-        from harness.store.index import row_of, table_of, taken, united
+        from harness.store.index import join_tables, make_arrow_table, make_row, take_table_rows
 
-        found = texts_in(files["problem"])
+        found = list_texts(files["problem"])
         usable = [row for row, problem in enumerate(found) if not problem]
-        table = files if len(usable) == len(found) else taken(files, usable)
+        table = files if len(usable) == len(found) else take_table_rows(files, usable)
         problems = [*filter(None, found)]
-        paths, fingerprints = (texts_in(table[name]) for name in ("path", "fingerprint"))
+        paths, fingerprints = (list_texts(table[name]) for name in ("path", "fingerprint"))
         counts = Counter(fingerprints)
         if len(counts) == len(fingerprints):
             return cls(table, root, read, {}, problems)
         rows = {root / paths[row]: row for row, each in enumerate(fingerprints) if counts[each] > 1}
         results = {path: read(path) for path in rows}
-        kept, contradictions = merged_by_training(results)
+        kept, contradictions = merge_by_training(results)
         merged = {
             rows[path]: result for path, result in kept.items() if result is not results[path]
         }
@@ -142,10 +142,10 @@ class Frames(Sequence[Result]):
             for row in range(len(table))
             if root / paths[row] not in results or root / paths[row] in kept
         ]
-        both = united(table, table_of(map(row_of, merged.values())))
+        both = join_tables(table, make_arrow_table(map(make_row, merged.values())))
         held = {new: merged[row] for new, row in enumerate(left) if row in merged}
         return cls(
-            taken(both, [places.get(row, row) for row in left]),
+            take_table_rows(both, [places.get(row, row) for row in left]),
             root,
             read,
             held,
@@ -163,7 +163,7 @@ class Frames(Sequence[Result]):
 
     def __getitem__(self, index: int | slice) -> Result | Frames:
         rows = range(len(self))[index]
-        return self.taken(rows) if isinstance(rows, range) else self.result(rows)
+        return self.take_rows(rows) if isinstance(rows, range) else self.result(rows)
 
     def result(self, row: int) -> Result:
         """The result of a run, read from its file. Raises UserError where that is damaged, gone, or
@@ -179,7 +179,7 @@ class Frames(Sequence[Result]):
             )
         return result
 
-    def readable(self) -> Iterator[Result]:
+    def iterate_readable(self) -> Iterator[Result]:
         """The results whose files can still be read."""
         for row in range(len(self)):
             with suppress(UserError):
@@ -188,23 +188,23 @@ class Frames(Sequence[Result]):
     def judged(self, judge: Judge | None) -> Frames:
         return replace(self, judge=judge)
 
-    def taken(self, rows: Sequence[int]) -> Frames:
+    def take_rows(self, rows: Sequence[int]) -> Frames:
         """The results of these rows, in that order."""
-        from harness.store.index import taken
+        from harness.store.index import take_table_rows
 
         held = {new: self.held[row] for new, row in enumerate(map(int, rows)) if row in self.held}
-        return replace(self, table=taken(self.table, rows), held=held)
+        return replace(self, table=take_table_rows(self.table, rows), held=held)
 
     def where(self, **texts: Collection[str]) -> Frames:
         """The results whose columns have one of these texts."""
         columns = [(self.texts(name), wanted) for name, wanted in texts.items()]
-        return self.taken(
+        return self.take_rows(
             [row for row in range(len(self)) if all(found[row] in some for found, some in columns)]
         )
 
     def texts(self, name: str) -> list[str]:
         """A column of texts of `table`, which costs no import of pandas."""
-        return texts_in(self.table[name])
+        return list_texts(self.table[name])
 
     @cached_property
     def keys(self) -> list[str]:
@@ -239,13 +239,17 @@ class Frames(Sequence[Result]):
         runs = table.rename(columns={"overrides": "overrides_json"})
         values = runs["hyperparameters"]
         return runs.assign(
-            overrides=_named(runs["overrides_json"], lambda text: overrides_text(json.loads(text))),
-            training=_named(values, lambda text: overrides_text(training_values(json.loads(text)))),
-            pooling=_named(
+            overrides=_rename_categories(
+                runs["overrides_json"], lambda text: format_overrides(json.loads(text))
+            ),
+            training=_rename_categories(
+                values, lambda text: format_overrides(complete_training_values(json.loads(text)))
+            ),
+            pooling=_rename_categories(
                 values, lambda text: str(json.loads(text).get("encoder", {}).get("pooling", ""))
             ),
             minutes=runs["train_seconds"] / 60,
-            **_scored(runs),
+            **_count_scored_part(runs),
         )
 
     @cached_property
@@ -261,7 +265,7 @@ class Frames(Sequence[Result]):
         """One row per evaluation: `run` (a row of runs), suite, protocol, declared, warnings,
         finished, seconds.
         """
-        table, runs = self._evaluations
+        table, runs = self._evaluation_rows
         evaluations: pandas.DataFrame = table.drop_columns(["scores", "parts"]).to_pandas()
         return evaluations.assign(run=runs)
 
@@ -278,21 +282,21 @@ class Frames(Sequence[Result]):
         """One row per score of a whole task: `evaluation` (a row of evaluations), task, part (''),
         metric, value.
         """
-        return self._scores("scores")
+        return self._flatten_scores("scores")
 
     @cached_property
     def parts(self) -> pandas.DataFrame:
         """One row per score of a part of a task, with the columns of `scores`; several times as
         many as these.
         """
-        return self._scores("parts")
+        return self._flatten_scores("parts")
 
     @cached_property
-    def _evaluations(self) -> tuple[pyarrow.Table, np.ndarray[Any, Any]]:
-        return _unnested(self.table["evaluations"])
+    def _evaluation_rows(self) -> tuple[pyarrow.Table, np.ndarray[Any, Any]]:
+        return _flatten_lists(self.table["evaluations"])
 
-    def _scores(self, name: str) -> pandas.DataFrame:
-        table, evaluations = _unnested(self._evaluations[0][name])
+    def _flatten_scores(self, name: str) -> pandas.DataFrame:
+        table, evaluations = _flatten_lists(self._evaluation_rows[0][name])
         scores: pandas.DataFrame = table.to_pandas()
         return scores.assign(evaluation=evaluations)
 
@@ -300,14 +304,14 @@ class Frames(Sequence[Result]):
         """The newest evaluation of each suite of a run."""
         return self.evaluations.drop_duplicates(["run", "suite"], keep="last")
 
-    def times(self) -> dict[tuple[str, str], dict[str, list[float]]]:
+    def collect_times(self) -> dict[tuple[str, str], dict[str, list[float]]]:
         """Method and encoder -> seconds of trainings (''), of a step of each ('step'), and of
         newest evaluations.
         """
-        table, runs = self._evaluations
+        table, runs = self._evaluation_rows
         suites: list[dict[str, float]] = [{} for _ in range(len(self))]
         for run, suite, seconds in zip(
-            runs.tolist(), texts_in(table["suite"]), table["seconds"].to_pylist(), strict=True
+            runs.tolist(), list_texts(table["suite"]), table["seconds"].to_pylist(), strict=True
         ):
             suites[run][suite] = seconds
         times: dict[tuple[str, str], dict[str, list[float]]] = {}
@@ -340,14 +344,16 @@ class Frames(Sequence[Result]):
 
 def frames_of(results: Sequence[Result]) -> Frames:
     """The frames of results, of a folder or in memory."""
-    from harness.store.index import row_of, table_of
+    from harness.store.index import make_arrow_table, make_row
 
     if isinstance(results, Frames):
         return results
-    return Frames(table_of(map(row_of, results)), Path(), _unread, dict(enumerate(results)))
+    return Frames(
+        make_arrow_table(map(make_row, results)), Path(), _refuse_unread, dict(enumerate(results))
+    )
 
 
-def _unread(path: Path) -> Result:
+def _refuse_unread(path: Path) -> Result:
     raise UserError(f"the result {path} is in no file")
 
 
@@ -356,7 +362,7 @@ def lines_of(frame: pandas.DataFrame) -> Iterator[Any]:
     return iter(frame.itertuples())
 
 
-def texts_in(column: pyarrow.ChunkedArray) -> list[str]:
+def list_texts(column: pyarrow.ChunkedArray) -> list[str]:
     """The texts of a column; '' for missing ones."""
     array = column.combine_chunks()
     if not hasattr(array, "dictionary"):
@@ -365,7 +371,7 @@ def texts_in(column: pyarrow.ChunkedArray) -> list[str]:
     return [names[number] for number in array.indices.to_numpy().tolist()]
 
 
-def _unnested(column: pyarrow.ChunkedArray) -> tuple[pyarrow.Table, np.ndarray[Any, Any]]:
+def _flatten_lists(column: pyarrow.ChunkedArray) -> tuple[pyarrow.Table, np.ndarray[Any, Any]]:
     """The members of lists, and for each the number of its list."""
     import pyarrow
     from pyarrow import compute
@@ -375,7 +381,7 @@ def _unnested(column: pyarrow.ChunkedArray) -> tuple[pyarrow.Table, np.ndarray[A
     return pyarrow.Table.from_struct_array(compute.list_flatten(array)), owners
 
 
-def _named(column: pandas.Series, name: Callable[[str], str]) -> pandas.Series:
+def _rename_categories(column: pandas.Series, name: Callable[[str], str]) -> pandas.Series:
     """A column of categories under other names, which several may share."""
     import pandas
 
@@ -410,14 +416,14 @@ def metrics_of(results: Sequence[Result]) -> Metrics:
     for keep in ("first", "last"):
         declared = evaluations.drop_duplicates(["suite", "declared"], keep=keep)
         for suite, protocol in zip(declared["suite"], declared["declared"], strict=True):
-            for metric in declared_metrics(protocol):
+            for metric in read_declared_metrics(protocol):
                 judged = metric.judged and metric.name not in unjudged(suite)
                 metrics.setdefault(suite, {})[metric.name] = replace(metric, judged=judged)
     return metrics
 
 
 @cache
-def declared_metrics(protocol: str) -> tuple[Metric, ...]:
+def read_declared_metrics(protocol: str) -> tuple[Metric, ...]:
     """The metrics of the JSON text of a protocol."""
     return Protocol.model_validate_json(protocol).metrics
 
@@ -432,25 +438,25 @@ def unscored(results: Sequence[Result]) -> dict[tuple[str, str], list[str]]:
     lines: dict[tuple[str, str], list[str]] = {}
     some = newest[newest["warnings"].isin(marked)]
     for run, suite, warnings in zip(some["run"], some["suite"], some["warnings"], strict=True):
-        if why := unscored_tasks(suite, json.loads(warnings)):
+        if why := describe_unscored_tasks(suite, json.loads(warnings)):
             lines.setdefault((frames.runs["profile"][run], suite), []).append(
                 f"{frames.keys[run]}: {why}"
             )
     return lines
 
 
-def overrides_text(overrides: Mapping[str, object]) -> str:
+def format_overrides(overrides: Mapping[str, object]) -> str:
     """Overrides, or values of the training, as the frame's column holds them."""
     return ",".join(f"{key}={value}" for key, value in sorted(overrides.items()))
 
 
-def _scored(runs: pandas.DataFrame) -> Mapping[str, pandas.Series]:
+def _count_scored_part(runs: pandas.DataFrame) -> Mapping[str, pandas.Series]:
     """What trainings had read and computed when the weights that are scored were kept."""
     share = runs["kept_step"] / runs["steps"]
     return {f"scored_{name}": runs[name] * share for name in COUNTED}
 
 
-def earlier_backends(results: Sequence[Result]) -> str:
+def describe_earlier_backends(results: Sequence[Result]) -> str:
     """One line on the results made by earlier backends; empty if there are none."""
     frames = frames_of(results)
     earlier = [*compress(frames.table["backend"].to_pylist(), frames.earlier)]
@@ -464,14 +470,16 @@ def earlier_backends(results: Sequence[Result]) -> str:
     )
 
 
-def merged_by_training(results: Mapping[Path, Result]) -> tuple[dict[Path, Result], list[str]]:
+def merge_by_training(results: Mapping[Path, Result]) -> tuple[dict[Path, Result], list[str]]:
     """Results by path, those of one training and key merged under their first, and a line for each
     contradiction.
     """
     trainings: dict[str, dict[Path, Result]] = {}
     for path, result in results.items():
         trainings.setdefault(result.fingerprint, {})[path] = result
-    lines = {fingerprint: _contradiction(files) for fingerprint, files in trainings.items()}
+    lines = {
+        fingerprint: _describe_contradiction(files) for fingerprint, files in trainings.items()
+    }
     agreeing: dict[tuple[str, str, str], dict[Path, Result]] = {}
     for path, result in results.items():
         if not lines[result.fingerprint]:
@@ -480,17 +488,17 @@ def merged_by_training(results: Mapping[Path, Result]) -> tuple[dict[Path, Resul
             )
     merged = {
         next(iter(files)): reduce(
-            Result.merged, sorted(files.values(), key=lambda result: result.finished)
+            Result.merge, sorted(files.values(), key=lambda result: result.finished)
         )
         for files in agreeing.values()
     }
     return merged, [line for line in lines.values() if line]
 
 
-def _contradiction(results: Mapping[Path, Result]) -> str:
+def _describe_contradiction(results: Mapping[Path, Result]) -> str:
     """One line where files of one training differ in what both hold; empty where they agree."""
     differ = dict.fromkeys(
-        what for pair in combinations(results.values(), 2) for what in differences(*pair)
+        what for pair in combinations(results.values(), 2) for what in find_differences(*pair)
     )
     if not differ:
         return ""

@@ -69,7 +69,7 @@ JSON = ("overrides", "hyperparameters", "teachers", "hardware", "packages", "rev
 #: columns that are fields of a result
 _FIELDS = ("profile", "profile_origin", "fingerprint", "group", "started", "finished")
 _NUMBERS = ("backend", "train_seconds", "peak_memory_mb")
-#: columns that tell whether a file has changed, as `_status` returns them
+#: columns that tell whether a file has changed, as `_read_status` returns them
 _STATUS = ("size", "mtime", "ctime")
 #: `problem` is what is wrong with a file that cannot be used, `dev` the dev score at the
 #: `kept_step`, `shares` of terms in JSON, and `batches` as `batches_of` gives them
@@ -97,11 +97,11 @@ SCHEMA = pa.schema(
 ReadResult = Callable[[Path], Result]
 
 
-def refreshed(root: Path, paths: Sequence[str], read: ReadResult) -> pa.Table:
+def refresh_index(root: Path, paths: Sequence[str], read: ReadResult) -> pa.Table:
     """The table of result files below a folder, in their order; new, changed and unusable ones are
     read.
     """
-    known = _load(root)
+    known = _load_index(root)
     rows = {path: row for row, path in enumerate(known["path"].to_pylist())}
     problems = known["problem"].to_pylist()
     statuses = [
@@ -111,23 +111,23 @@ def refreshed(root: Path, paths: Sequence[str], read: ReadResult) -> pa.Table:
     fresh: dict[str, tuple[int, ...]] = {}
     for path in paths:
         row = rows.get(path)
-        status = _status(f"{root}/{path}")
+        status = _read_status(f"{root}/{path}")
         if row is None or problems[row] or statuses[row] != status:
             fresh[path] = status if max(status[1:]) < settled else _UNSETTLED
     if not fresh and len(paths) == len(rows):
         return known
     places = rows | {path: len(rows) + number for number, path in enumerate(fresh)}
-    added = table_of(
-        {"path": path, **dict(zip(_STATUS, status, strict=True)), **_found(root / path, read)}
+    added = make_arrow_table(
+        {"path": path, **dict(zip(_STATUS, status, strict=True)), **_read_row(root / path, read)}
         for path, status in fresh.items()
     )
-    table = taken(united(known, added), [places[path] for path in paths])
+    table = take_table_rows(join_tables(known, added), [places[path] for path in paths])
     if len(paths) >= WORTH_FILES:
-        _save(root, table)
+        _save_index(root, table)
     return table
 
 
-def _status(path: str) -> tuple[int, ...]:
+def _read_status(path: str) -> tuple[int, ...]:
     """A file's size in bytes, and in ns the times of its content and of its last change."""
     with suppress(OSError):  # gone, or not to be looked at: reading it says so
         status = os.lstat(path)  # a path object for each of many files takes long
@@ -135,7 +135,7 @@ def _status(path: str) -> tuple[int, ...]:
     return _UNSETTLED
 
 
-def row_of(result: Result) -> dict[str, object]:
+def make_row(result: Result) -> dict[str, object]:
     """The row of a result, without its file."""
     texts = result.model_dump(include={*JSON})
     return {
@@ -155,13 +155,13 @@ def row_of(result: Result) -> dict[str, object]:
         "last_dev": next(reversed(result.dev.scores), None),
         "dev_task": "" if result.dev.best_step is None else result.dev.task,
         "dev_metric": result.dev.metric,
-        "evaluations": [*map(_evaluation, result.evaluations)],
+        "evaluations": [*map(_make_evaluation, result.evaluations)],
     }
 
 
-def _evaluation(evaluation: Evaluation) -> dict[str, object]:
+def _make_evaluation(evaluation: Evaluation) -> dict[str, object]:
     parts = (
-        _scores(task, part, values)
+        _list_scores(task, part, values)
         for task, by_part in evaluation.parts.items()
         for part, values in by_part.items()
     )
@@ -175,27 +175,27 @@ def _evaluation(evaluation: Evaluation) -> dict[str, object]:
         "scores": [
             score
             for task, values in evaluation.scores.items()
-            for score in _scores(task, "", values)
+            for score in _list_scores(task, "", values)
         ],
         "parts": [score for scores in parts for score in scores],
     }
 
 
-def _scores(task: str, part: str, values: Mapping[str, float]) -> Iterator[dict[str, object]]:
+def _list_scores(task: str, part: str, values: Mapping[str, float]) -> Iterator[dict[str, object]]:
     return (
         {"task": task, "part": part, "metric": metric, "value": value}
         for metric, value in values.items()
     )
 
 
-def table_of(rows: Iterable[Mapping[str, object]]) -> pa.Table:
-    """The table of rows as `row_of` makes them."""
+def make_arrow_table(rows: Iterable[Mapping[str, object]]) -> pa.Table:
+    """The table of rows as `make_row` makes them."""
     # through JSON, since a conversion of Python objects imports pandas
     texts = map(json.dumps, rows)
-    return united(*map(_parsed, iter(lambda: "\n".join(islice(texts, _BATCH)), "")))
+    return join_tables(*map(_parse_rows, iter(lambda: "\n".join(islice(texts, _BATCH)), "")))
 
 
-def _parsed(text: str) -> pa.Table:
+def _parse_rows(text: str) -> pa.Table:
     plain = pa.schema([pa.field(field.name, _without_dictionaries(field.type)) for field in SCHEMA])
     whole = arrow_json.ReadOptions(use_threads=False, block_size=len(text) + 1)
     table = arrow_json.read_json(
@@ -214,17 +214,17 @@ def _without_dictionaries(kind: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_dictionary(kind) else kind
 
 
-def united(*tables: pa.Table) -> pa.Table:
+def join_tables(*tables: pa.Table) -> pa.Table:
     """The rows of several tables in one."""
-    return pa.concat_tables([_empty(), *tables]).unify_dictionaries().combine_chunks()
+    return pa.concat_tables([_make_empty_table(), *tables]).unify_dictionaries().combine_chunks()
 
 
 @cache
-def _empty() -> pa.Table:
-    return _parsed("{}").slice(0, 0).combine_chunks()
+def _make_empty_table() -> pa.Table:
+    return _parse_rows("{}").slice(0, 0).combine_chunks()
 
 
-def taken(table: pa.Table, rows: Sequence[int]) -> pa.Table:
+def take_table_rows(table: pa.Table, rows: Sequence[int]) -> pa.Table:
     """The rows of a table at these numbers, in that order."""
     numbers = np.asarray(rows, np.int64)
     return table.take(
@@ -232,30 +232,30 @@ def taken(table: pa.Table, rows: Sequence[int]) -> pa.Table:
     )
 
 
-def _found(path: Path, read: ReadResult) -> dict[str, object]:
+def _read_row(path: Path, read: ReadResult) -> dict[str, object]:
     try:
-        return {**row_of(read(path)), "problem": ""}
+        return {**make_row(read(path)), "problem": ""}
     except UserError as error:
         return {"problem": str(error)}
 
 
-def _file(root: Path) -> Path:
+def _index_path(root: Path) -> Path:
     return root / ".cache" / f"index-{SCHEMA_VERSION}.{INDEX_VERSION}.bin"
 
 
-def _load(root: Path) -> pa.Table:
+def _load_index(root: Path) -> pa.Table:
     """The stored table; an empty one where there is none or it is damaged."""
     with suppress(OSError, ValueError, pa.ArrowException):
-        return read_table(_file(root), root)
-    return _empty()
+        return read_table(_index_path(root), root)
+    return _make_empty_table()
 
 
-def _save(root: Path, table: pa.Table) -> None:
+def _save_index(root: Path, table: pa.Table) -> None:
     with suppress(
         OSError
     ):  # a read-only folder or a full disk: the next reader reads the files again
-        remove_leftovers(_file(root).parent, ".index-*.tmp", ABANDONED_S)
-        write_table(_file(root), table, root)
+        remove_leftovers(_index_path(root).parent, ".index-*.tmp", ABANDONED_S)
+        write_table(_index_path(root), table, root)
 
 
 def write_table(path: Path, table: pa.Table, within: Path | None = None) -> None:

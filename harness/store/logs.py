@@ -22,8 +22,8 @@ from urllib.parse import unquote
 from harness.errors import UserError
 from harness.files import read_within
 from harness.registry import suggest
-from harness.store.files import Store, is_named, several
-from harness.store.folder import in_progress, submission, submissions
+from harness.store.files import Store, is_named, make_ambiguity_error
+from harness.store.folder import is_in_progress, read_submission, read_submissions
 
 #: Seconds between two reads of a log that is followed.
 FOLLOW_S = 0.3
@@ -57,13 +57,18 @@ def failed_log(store: Store, fingerprint: str) -> Path:
     return store.root / "failed" / f"{fingerprint[:16]}.log"
 
 
-def stored_logs(store: Store) -> list[StoredLog]:
+def find_logs(store: Store) -> list[StoredLog]:
     """One log of each run: of its unfinished or submitted work, else of its failure, else of its
     result.
     """
     logs: list[StoredLog] = []
     profiles: dict[str, set[str]] = {}
-    for log in (*_unfinished(store), *_submitted(store), *_failed(store), *_finished(store)):
+    for log in (
+        *_find_unfinished_logs(store),
+        *_find_submitted_logs(store),
+        *_find_failed_logs(store),
+        *_find_finished_logs(store),
+    ):
         known = profiles.setdefault(log.fingerprint[:12], set())
         if not known & {log.profile, ""}:
             known.add(log.profile)
@@ -71,14 +76,14 @@ def stored_logs(store: Store) -> list[StoredLog]:
     return logs
 
 
-def running(store: Store) -> dict[str, str]:
+def read_last_lines(store: Store) -> dict[str, str]:
     """The last line of the log of each run that is submitted or in progress now, by key."""
     logs = [
-        *(log for log in _unfinished(store) if in_progress(store, log.fingerprint)),
-        *_submitted(store),
+        *(log for log in _find_unfinished_logs(store) if is_in_progress(store, log.fingerprint)),
+        *_find_submitted_logs(store),
     ]
     return {
-        log.key: _content(store, log.path).decode("utf-8", "replace").rstrip().rpartition("\n")[2]
+        log.key: _read_log(store, log.path).decode("utf-8", "replace").rstrip().rpartition("\n")[2]
         for log in logs
     }
 
@@ -89,13 +94,15 @@ def find_log(store: Store, text: str) -> StoredLog:
 
     Raises UserError, one line that names the runs that match, or similar ones where none does.
     """
-    logs = stored_logs(store)
+    logs = find_logs(store)
     exact = [log for log in logs if log.key == text]
     named = exact or [log for log in logs if is_named(text, log.key, log.fingerprint)]
     if len(named) == 1:
         return named[0]
     if named:
-        raise several(text, [f"{log.key} ({log.state}, {log.fingerprint[:12]})" for log in named])
+        raise make_ambiguity_error(
+            text, [f"{log.key} ({log.state}, {log.fingerprint[:12]})" for log in named]
+        )
     hint = suggest(text, {log.key for log in logs}, "`harness status` lists the runs of a grid")
     raise UserError(f"there is no log of '{text}' in {store.root}; {hint}")
 
@@ -109,19 +116,19 @@ def follow(
     job, the output kept by the batch system comes first.
     """
     if log.state == "submitted":
-        yield from _until_started(log, store, wait)
+        yield from _follow_submitted(log, store, wait)
         log = find_log(store, log.fingerprint)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be half written
-    before = _changed(failed_log(store, log.fingerprint))
+    before = _read_time_written(failed_log(store, log.fingerprint))
     shown = b""
     over = False
     while not over:
         over = (
             log.state != "unfinished"
             or not log.path.exists()
-            or _changed(failed_log(store, log.fingerprint)) != before
+            or _read_time_written(failed_log(store, log.fingerprint)) != before
         )
-        content = _kept(log, store, shown) if over else _content(store, log.path)
+        content = _read_final_log(log, store, shown) if over else _read_log(store, log.path)
         yield decoder.decode(content[len(shown) :])
         shown += content[len(shown) :]
         if over:
@@ -129,49 +136,54 @@ def follow(
         wait(FOLLOW_S)
 
 
-def _until_started(log: StoredLog, store: Store, wait: Callable[[float], None]) -> Iterator[str]:
+def _follow_submitted(log: StoredLog, store: Store, wait: Callable[[float], None]) -> Iterator[str]:
     """Yield the batch system's output of a job until the job has a log of its own, or is over."""
     shown = 0
-    while submission(store, log.fingerprint) and not running_log(store, log.fingerprint).is_file():
-        text = _content(store, log.path).decode("utf-8", "replace")
+    while (
+        read_submission(store, log.fingerprint)
+        and not running_log(store, log.fingerprint).is_file()
+    ):
+        text = _read_log(store, log.path).decode("utf-8", "replace")
         yield text[shown:]
         shown = len(text)
         wait(FOLLOW_S)
 
 
-def _kept(log: StoredLog, store: Store, shown: bytes) -> bytes:
+def _read_final_log(log: StoredLog, store: Store, shown: bytes) -> bytes:
     """The final log of a run that has ended, from the start of the text already shown."""
     ended = [log.path, *store.root.glob(f"[!.]*/*/*/*/seed-*-{log.fingerprint[:16]}.log")]
-    for content in (_content(store, path) for path in (*ended, failed_log(store, log.fingerprint))):
+    for content in (
+        _read_log(store, path) for path in (*ended, failed_log(store, log.fingerprint))
+    ):
         if content and shown in content:  # earlier sessions may stand before it
             return content[content.rfind(shown) :] if shown else content
     return shown
 
 
-def _content(store: Store, path: Path) -> bytes:
+def _read_log(store: Store, path: Path) -> bytes:
     try:
         return read_within(store.root, path)
     except OSError:
         return b""
 
 
-def _unfinished(store: Store) -> Iterator[StoredLog]:
+def _find_unfinished_logs(store: Store) -> Iterator[StoredLog]:
     for path in sorted((store.root / ".work").glob("*/run.log")):
         fingerprint = path.parent.name
-        text = _content(store, path).decode("utf-8", "replace")
+        text = _read_log(store, path).decode("utf-8", "replace")
         failed = failed_log(store, fingerprint)
         # the failure's log is a copy of this one, until the run is tried again
         is_copy = failed.is_file() and failed.stat().st_size == path.stat().st_size
-        is_failed = is_copy and submission(store, fingerprint) is None
+        is_failed = is_copy and read_submission(store, fingerprint) is None
         if started := _START.search(text):
             yield StoredLog(
                 started.group(1), "failed" if is_failed else "unfinished", fingerprint, path
             )
 
 
-def _submitted(store: Store) -> Iterator[StoredLog]:
+def _find_submitted_logs(store: Store) -> Iterator[StoredLog]:
     root = store.root.resolve()
-    for name, note in submissions(store).items():
+    for name, note in read_submissions(store).items():
         # a note in a folder from someone else may name any file
         path = running_log(store, name)
         log = note.log.resolve()
@@ -180,14 +192,14 @@ def _submitted(store: Store) -> Iterator[StoredLog]:
         yield StoredLog(note.key, "submitted", name, path)
 
 
-def _failed(store: Store) -> Iterator[StoredLog]:
+def _find_failed_logs(store: Store) -> Iterator[StoredLog]:
     for failure in store.failures():
         path = failed_log(store, failure.fingerprint)
         if path.is_file():
             yield StoredLog(failure.spec.key, "failed", failure.fingerprint, path, failure.profile)
 
 
-def _finished(store: Store) -> Iterator[StoredLog]:
+def _find_finished_logs(store: Store) -> Iterator[StoredLog]:
     for path in sorted(store.root.glob("[!.]*/*/*/*/seed-*.log")):
         if path.is_file() and (match := _FINISHED.fullmatch(path.stem)):
             profile, *names = path.parent.relative_to(store.root).parts
@@ -195,7 +207,7 @@ def _finished(store: Store) -> Iterator[StoredLog]:
             yield StoredLog(key, "finished", match.group(2), path, profile)
 
 
-def _changed(path: Path) -> int:
+def _read_time_written(path: Path) -> int:
     """When a file was last written, in nanoseconds; 0 where it is not there."""
     try:
         return path.stat().st_mtime_ns

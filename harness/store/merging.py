@@ -20,7 +20,7 @@ from harness.errors import UserError
 from harness.sources import digest
 from harness.spec import identifying
 from harness.store.files import Store, read_named_arrays
-from harness.store.schema import Result, differences
+from harness.store.schema import Result, find_differences
 from harness.store.tunings import read_tunings, save_tuning
 
 
@@ -122,7 +122,7 @@ def _merge_result(into: Store, source: Store, path: Path, outcome: MergeOutcome)
             return
 
         present = into.find(result.profile, result.spec, result.fingerprint)
-        contradictions = _contradictions(present, result)
+        contradictions = _find_contradictions(present, result)
         if present and contradictions:
             outcome.conflicts.append(
                 f"two results of {result.spec.key} ({result.fingerprint[:16]}) differ in "
@@ -130,7 +130,7 @@ def _merge_result(into: Store, source: Store, path: Path, outcome: MergeOutcome)
             )
             return
 
-        _copy_beside(into, source, result, outcome)
+        _copy_other_files(into, source, result, outcome)
         is_written = _save_new_parts(into, present, result)
 
     if not is_written:
@@ -163,24 +163,24 @@ def _check_own_identity(result: Result, path: Path) -> bool:
         raise UserError(f"the result {path} contradicts itself: {error}") from error
 
 
-def _contradictions(present: Result | None, result: Result) -> list[str]:
+def _find_contradictions(present: Result | None, result: Result) -> list[str]:
     """In what a result differs from the one that is present; empty where it only adds to it."""
     if present is None:
         return []
     if not is_same_training(present, result):
         return ["training"]
-    return differences(present, result)
+    return find_differences(present, result)
 
 
 def _save_new_parts(into: Store, present: Result | None, result: Result) -> bool:
     """Write a result unless the store has all of it; return whether it was written."""
-    if present is not None and present.merged(result) == present:
+    if present is not None and present.merge(result) == present:
         return False
     into.save(result)
     return True
 
 
-def _copy_beside(into: Store, source: Store, result: Result, outcome: MergeOutcome) -> None:
+def _copy_other_files(into: Store, source: Store, result: Result, outcome: MergeOutcome) -> None:
     """Copy the arrays of a result's evaluations, and its log where there is none."""
     for evaluation in result.evaluations:
         path = source.arrays_path(result, evaluation)

@@ -53,7 +53,7 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
-def _run_of(value: object) -> RunSpec:
+def _read_run(value: object) -> RunSpec:
     """Read the names of a run, as `RunSpec.names` gives them. Raises ValueError for any others."""
     if isinstance(value, RunSpec):
         return value
@@ -67,7 +67,7 @@ def _run_of(value: object) -> RunSpec:
 
 
 #: which run it was
-Run = Annotated[RunSpec, PlainValidator(_run_of), PlainSerializer(lambda run: run.names)]
+Run = Annotated[RunSpec, PlainValidator(_read_run), PlainSerializer(lambda run: run.names)]
 
 
 class DevCurve(Record):
@@ -81,7 +81,7 @@ class DevCurve(Record):
     best_score: Number | None
 
     @model_validator(mode="after")
-    def _a_score_each_step(self) -> Self:
+    def _check_scores_by_step(self) -> Self:
         if len(self.scores) != len(self.steps) or (self.best_step is None) != (
             self.best_score is None
         ):
@@ -98,7 +98,7 @@ class LossCurves(Record):
     terms: dict[str, list[Number | None]]
 
     @model_validator(mode="after")
-    def _a_value_each_step(self) -> Self:
+    def _check_terms_by_step(self) -> Self:
         for name, values in self.terms.items():
             if len(values) != len(self.steps):
                 raise ValueError(f"{name} has {len(values)} values for {len(self.steps)} steps")
@@ -205,7 +205,7 @@ class EncoderTrial(Record):
     views: Number
 
 
-def training_values(hyperparameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def complete_training_values(hyperparameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The training values of recorded hyperparameters, with those that were added later.
 
     Empty for a method that does not train.
@@ -288,7 +288,7 @@ class Result(Record):
     @property
     def training(self) -> dict[str, JsonValue]:
         """The values of the training, with those that were added later; empty without training."""
-        return training_values(self.hyperparameters)
+        return complete_training_values(self.hyperparameters)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -309,7 +309,7 @@ class Result(Record):
             None,
         )
 
-    def evaluated(self, suite: str, protocol: Protocol) -> bool:
+    def has_evaluation(self, suite: str, protocol: Protocol) -> bool:
         return any(evaluation.key == (suite, protocol.key) for evaluation in self.evaluations)
 
     @property
@@ -328,7 +328,7 @@ class Result(Record):
             *(line for evaluation in self.evaluations for line in evaluation.warnings),
         ]
 
-    def merged(self, newer: Result) -> Result:
+    def merge(self, newer: Result) -> Result:
         """This result with the evaluations that only `newer`, a result of the same training, has."""
         known = {evaluation.key for evaluation in self.evaluations}
         added = [evaluation for evaluation in newer.evaluations if evaluation.key not in known]
@@ -341,7 +341,7 @@ class Result(Record):
         )
 
 
-def differences(first: Result, second: Result) -> list[str]:
+def find_differences(first: Result, second: Result) -> list[str]:
     """In what both results of one training hold but not alike: suites under one protocol, and "dev
     scores".
     """
@@ -373,7 +373,7 @@ class Failure(Record):
         return (self.profile, self.spec, self.fingerprint) == (profile, spec, fingerprint)
 
 
-def unscored_tasks(suite: str, warnings: Iterable[str]) -> str:
+def describe_unscored_tasks(suite: str, warnings: Iterable[str]) -> str:
     """The tasks of a suite without a score, from the warnings of an evaluation: `no score of STS12,
     STS13: REASON`.
     """

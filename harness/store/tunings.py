@@ -49,7 +49,7 @@ class Range:
     low: float
     high: float
 
-    def value_at(self, place: float) -> str:
+    def find_value(self, place: float) -> str:
         """The value at a place from 0 (low) to 1 (high), to three digits."""
         value = self.low * (self.high / self.low) ** place
         return canonical(float(f"{value:.3g}"))
@@ -137,7 +137,7 @@ class Tuning(BaseModel):
         }
         lacking = {method.base for method in self.methods if len(method.trials) < self.trials}
         methods = (
-            _longer(each, str(self.sampler), scores) if each.base in lacking else each
+            _add_trial(each, str(self.sampler), scores) if each.base in lacking else each
             for each in self.methods
         )
         return self.model_copy(update={"methods": tuple(methods)})
@@ -160,13 +160,13 @@ def make_tuning(
         )
     spaces: dict[str, Space] = {}
     for text in texts:
-        base, space = _parsed(text)
+        base, space = _parse_tuned_method(text)
         if base in spaces:
             raise UserError(
                 f"--tune names {base} twice; give all its options in one --tune, separated by commas"
             )
         spaces[base] = space
-    sizes = {base: _size(space) for base, space in spaces.items()}
+    sizes = {base: _count_configurations(space) for base, space in spaces.items()}
     few = {base: size for base, size in sizes.items() if size < trials}
     if few:
         counts = ", ".join(
@@ -176,13 +176,15 @@ def make_tuning(
             f"{counts}, fewer than {trials} trials; list more, or give --trials {min(few.values())}"
         )
     methods = (
-        TunedMethod(base=base, space=_typed(space), trials=tuple(_drawn(base, space, trials)))
+        TunedMethod(
+            base=base, space=_format_space(space), trials=tuple(_draw_variants(base, space, trials))
+        )
         for base, space in spaces.items()
     )
     return Tuning(profile=profile, overrides=dict(overrides), trials=trials, methods=tuple(methods))
 
 
-def search_of(tuning: Tuning, sampler: str, place: str) -> Tuning:
+def start_search(tuning: Tuning, sampler: str, place: str) -> Tuning:
     """The first trials of a tuning as a search in one place. Raises UserError without Optuna."""
     if find_spec("optuna") is None:
         raise UserError(
@@ -194,7 +196,7 @@ def search_of(tuning: Tuning, sampler: str, place: str) -> Tuning:
     return tuning.model_copy(update={"methods": tuple(methods), "sampler": sampler, "place": place})
 
 
-def resumed(store: Store, tuning: Tuning) -> Tuning:
+def resume_tuning(store: Store, tuning: Tuning) -> Tuning:
     """The tuning as the store has it, with the trials that an earlier command drew or chose; of a
     search the longest. The tuning itself if the store has none.
     """
@@ -206,7 +208,7 @@ def save_tuning(store: Store, tuning: Tuning) -> None:
     """Write a tuning beside the results, unless it exists, or a later round of a search."""
     path = store.root / "tunings" / f"{tuning.key}.json"
     if tuning.sampler or not path.is_file():
-        values = resumed(store, tuning).model_dump(mode="json", exclude_none=True)
+        values = resume_tuning(store, tuning).model_dump(mode="json", exclude_none=True)
         write_note(path, values, store.root)
 
 
@@ -223,7 +225,7 @@ def read_tunings(store: Store) -> tuple[list[Tuning], list[str]]:
     return tunings, problems
 
 
-def _parsed(text: str) -> tuple[str, Space]:
+def _parse_tuned_method(text: str) -> tuple[str, Space]:
     """The variant that is tuned and the values of each option, in canonical order."""
     head, *rest = split(text, ":")  # at colons outside brackets
     variant = Variant.parse(head)
@@ -236,11 +238,11 @@ def _parsed(text: str) -> tuple[str, Space]:
             )
         if key in space or key in dict(variant.options):
             raise SpecError(f"--tune '{text}' sets '{key}' twice; keep one")
-        space[key] = _values(listed, text)
+        space[key] = _parse_tried_values(listed, text)
     return str(variant), dict(sorted(space.items()))
 
 
-def _values(listed: str, text: str) -> TriedValues:
+def _parse_tried_values(listed: str, text: str) -> TriedValues:
     ends = _RANGE.fullmatch(listed)
     if ends is None:
         return tuple(sorted({canonical(value) for value in split(listed, "|") if value}))
@@ -255,42 +257,44 @@ def _values(listed: str, text: str) -> TriedValues:
     return Range(low, high)
 
 
-def _size(space: Space) -> int:
+def _count_configurations(space: Space) -> int:
     """The number of configurations; a range counts as practically infinitely many."""
     return math.prod(
         sys.maxsize if isinstance(values, Range) else len(values) for values in space.values()
     )
 
 
-def _typed(space: Space) -> str:
+def _format_space(space: Space) -> str:
     return ",".join(
         f"{key}={values if isinstance(values, Range) else '|'.join(values)}"
         for key, values in space.items()
     )
 
 
-def _drawn(base: str, space: Space, trials: int, first: Iterable[Sequence[str]] = ()) -> list[str]:
+def _draw_variants(
+    base: str, space: Space, trials: int, first: Iterable[Sequence[str]] = ()
+) -> list[str]:
     """Different configurations as variants: those of the values `first`, then others as they are
     drawn.
     """
     variant = Variant.parse(base)
-    numbers = generator(tune=f"{base}:{_typed(space)}")
+    numbers = generator(tune=f"{base}:{_format_space(space)}")
     variants: dict[str, None] = {}
-    for chosen in chain(first, _choices(space, numbers)):
+    for chosen in chain(first, _draw_configurations(space, numbers)):
         options = {**dict(variant.options), **dict(zip(space, chosen, strict=True))}
         variants[str(Variant.make(variant.name, options, variant.reading))] = None
         if len(variants) == trials:
             return list(variants)
     raise UserError(
-        f"--tune '{base}:{_typed(space)}' has too narrow a range for {trials} trials; widen it"
+        f"--tune '{base}:{_format_space(space)}' has too narrow a range for {trials} trials; widen it"
     )
 
 
-def _choices(space: Space, numbers: np.random.Generator) -> Iterator[tuple[str, ...]]:
+def _draw_configurations(space: Space, numbers: np.random.Generator) -> Iterator[tuple[str, ...]]:
     """Configurations in random order: all of a grid, once each, or draws from ranges."""
     listed = [values for values in space.values() if not isinstance(values, Range)]
     if len(listed) == len(space):
-        for number in numbers.permutation(_size(space)).tolist():
+        for number in numbers.permutation(_count_configurations(space)).tolist():
             yield tuple(
                 values[at]
                 for values, at in zip(
@@ -302,7 +306,7 @@ def _choices(space: Space, numbers: np.random.Generator) -> Iterator[tuple[str, 
     places_by_option = [_spread_places(numbers) for _ in space]
     for _ in range(_MOST_DRAWS):
         places = [next(of_option) for of_option in places_by_option]
-        yield tuple(map(_value_at, space.values(), places))
+        yield tuple(map(_find_value, space.values(), places))
 
 
 def _spread_places(numbers: np.random.Generator) -> Iterator[float]:
@@ -318,14 +322,14 @@ def _spread_places(numbers: np.random.Generator) -> Iterator[float]:
             yield places[-1]
 
 
-def _value_at(values: TriedValues, place: float) -> str:
+def _find_value(values: TriedValues, place: float) -> str:
     """The value of an option at a place from 0 to below 1 of its list or range."""
     if isinstance(values, Range):
-        return values.value_at(place)
+        return values.find_value(place)
     return values[int(place * len(values))]
 
 
-def _longer(method: TunedMethod, sampler: str, scores: Mapping[str, float]) -> TunedMethod:
+def _add_trial(method: TunedMethod, sampler: str, scores: Mapping[str, float]) -> TunedMethod:
     """A method with one more trial: what the sampler proposes that was not tried, or the next of
     the draw.
     """
@@ -333,7 +337,7 @@ def _longer(method: TunedMethod, sampler: str, scores: Mapping[str, float]) -> T
     from optuna.distributions import CategoricalDistribution, FloatDistribution
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    base, space = _parsed(method.typed)
+    base, space = _parse_tuned_method(method.typed)
     seed = derive_seed(tune=method.typed, sampler=sampler, trial=len(method.trials)) % 2**32
     # their seed and the trials so far determine these fully, so that a new one can go on in each
     # round
@@ -363,4 +367,6 @@ def _longer(method: TunedMethod, sampler: str, scores: Mapping[str, float]) -> T
         [f"{each[key]:.3g}" if isinstance(each[key], float) else each[key] for key in space]
         for each in every
     )
-    return method.model_copy(update={"trials": tuple(_drawn(base, space, len(tried) + 1, texts))})
+    return method.model_copy(
+        update={"trials": tuple(_draw_variants(base, space, len(tried) + 1, texts))}
+    )

@@ -37,7 +37,7 @@ from harness.files import (
     write_note,
 )
 from harness.method import Method
-from harness.store.folder import BEST, CHECKPOINT, RECORD_FILE, checkpoints_in
+from harness.store.folder import BEST, CHECKPOINT, RECORD_FILE, list_checkpoints
 from harness.training.record import TrainingRecord
 
 _HEADS = "heads.safetensors"
@@ -100,7 +100,7 @@ class TrainingFolder:
             raise DamagedError(first_line(error)) from error
 
     def checkpoints(self) -> list[Path]:
-        return [path for _, path in checkpoints_in(self.path)]
+        return [path for _, path in list_checkpoints(self.path)]
 
     def save(self, state: dict[str, Any]) -> None:
         """Write a checkpoint of tensors and plain values, named by its "step", and keep the one

@@ -29,9 +29,9 @@ from harness.stopping import Interrupted, request_stop, stop_on_signals, withdra
 from harness.store import Failure, Result, Store
 from harness.store.folder import (
     Submission,
-    in_progress,
+    is_in_progress,
+    read_submissions,
     refuse_linked,
-    submissions,
     supersede,
 )
 from harness.work.failures import GRACE_S, TimeLimitError, seconds_of
@@ -341,7 +341,7 @@ def _state(
     if submitted:
         state, where = submitted
         return state, run.key, where
-    if in_progress(plan.store, run.fingerprint):
+    if is_in_progress(plan.store, run.fingerprint):
         follow = harness_command("logs", run.key, "--follow", results=plan.store.root)
         return "running", run.key, f"in another process; `{follow}` shows its log"
     return run.state, run.key, run.why
@@ -349,7 +349,7 @@ def _state(
 
 def submitted_jobs(plan: Plan, results: Iterable[Result]) -> list[Submission]:
     """The batch system's jobs for those runs of a plan that are not in `results`."""
-    notes = submissions(plan.store)
+    notes = read_submissions(plan.store)
     ended = {result.fingerprint for result in results}
     names = (
         plan.store.work(run.fingerprint).name for run in plan.todo if run.fingerprint not in ended
@@ -361,7 +361,7 @@ def whereabouts(store: Store) -> dict[str, tuple[RunState, str]]:
     """The states of submitted runs and where they are, in words, by the first 32 digits of their
     fingerprints.
     """
-    notes = submissions(store)
+    notes = read_submissions(store)
     if not notes:
         return {}
     try:

@@ -184,7 +184,9 @@ class RunJob(Job):
         """Its result if every planned suite has been evaluated, else None."""
         stored = self.store.find(self.inventory.profile.name, self.spec, self.id)
         protocol = self.inventory.protocol
-        done = stored and all(stored.evaluated(suite, protocol(suite)) for suite in self.run.todo)
+        done = stored and all(
+            stored.has_evaluation(suite, protocol(suite)) for suite in self.run.todo
+        )
         return stored if done else None
 
     def carry_out(self, seat: Seat) -> Result:

@@ -15,7 +15,7 @@ from harness.metrics import AVERAGE
 from harness.runs.log import stage_text
 from harness.store import Evaluation, Result, Store
 from harness.store.logs import failed_log, running_log
-from harness.store.schema import unscored_tasks
+from harness.store.schema import describe_unscored_tasks
 
 Clock = Callable[[], float]
 
@@ -222,7 +222,7 @@ def result_text(result: Result) -> str:
     for evaluation in result.current:
         for metric, value in _means(evaluation).items():
             scores.append(f"{evaluation.suite}: {metric} {value:.2f}")
-        reasons.append(unscored_tasks(evaluation.suite, evaluation.warnings))
+        reasons.append(describe_unscored_tasks(evaluation.suite, evaluation.warnings))
     return "  ".join(filter(None, (*scores[:1], *reasons, duration(result.seconds))))
 
 

@@ -17,7 +17,7 @@ from harness.profiles import load_profile
 from harness.spec import RunSpec
 from harness.store import Result, Store
 from harness.store import logs as logs_module
-from harness.store.folder import Submission, note_submission
+from harness.store.folder import Submission, write_submission
 from harness.store.schema import Budget, GradientPoint
 
 
@@ -175,6 +175,6 @@ def test_a_log_is_printed_as_it_is_and_ctrl_c_ends_that_quietly(
 def test_a_run_that_waits_in_a_batch_system_has_no_log_yet(typed: Typed, tmp_path: Path) -> None:
     there, of = tmp_path / "jobs", result("mcse")
     note = Submission(system="SLURM", id="12", key=of.spec.key, log=there / "12_log.out")
-    note_submission(Store(tmp_path / "results"), of.fingerprint, note)
+    write_submission(Store(tmp_path / "results"), of.fingerprint, note)
     told = "mcse/toy/toy-bert/seed-0 has no log yet: its job is still queued; `harness status` shows where"
     assert typed("logs", "mcse") == (2, "", f"error: {told}\n")

@@ -25,7 +25,7 @@ from executor_jobs import Told, ignore, jobs, plan, scores
 from harness.events import Event
 from harness.runs.execution import Execution
 from harness.store import Failure, Result, Store
-from harness.store.folder import submission
+from harness.store.folder import read_submission
 from harness.work.base import execute, whereabouts
 from harness.work.jobs import jobs_of
 
@@ -222,7 +222,7 @@ def test_a_time_limit_and_a_cancelled_job(tmp_path: Path) -> None:
         class Cancelling(Told):
             def __call__(self, event: Event) -> None:
                 super().__call__(event)
-                note = submission(other.store, other.id)
+                note = read_submission(other.store, other.id)
                 if event.run == other.key and event.progress and note:
                     self.say(f"scancel {note.id}")
                     subprocess.run(["scancel", note.id], check=True)

@@ -34,7 +34,7 @@ from harness.profiles import load_profile
 from harness.reporting.build import write_report
 from harness.store import Store
 from harness.store.files import read_named_arrays
-from harness.store.folder import submissions
+from harness.store.folder import read_submissions
 from harness.training.folder import TrainingFolder, load_checkpoint
 from harness.work.report import Report
 
@@ -113,7 +113,12 @@ def test_json_without_a_floor_is_damage(content: str, tmp_path: Path) -> None:
         path.write_text(content)
     loaded, (problem,) = store.load()
     assert str(file) in problem
-    assert (loaded, len(store.frames()), submissions(store), store.failures()) == ([], 0, {}, [])
+    assert (loaded, len(store.frames()), read_submissions(store), store.failures()) == (
+        [],
+        0,
+        {},
+        [],
+    )
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from harness.cli.main import cli
 from harness.errors import UserError
 from harness.events import Event
 from harness.store import Store, index
-from harness.store.logs import stored_logs
+from harness.store.logs import find_logs
 from harness.training import trainer
 
 MCSE: dict[str, Any] = {"settings": "toy", "executor": "serial"}
@@ -286,7 +286,7 @@ def test_what_is_no_file_in_a_results_folder_is_named_and_never_waited_for(
     store = Store(folder)
     assert not store.failures()
     assert str(failed) in caplog.text
-    assert log not in [each.path for each in stored_logs(store)]
+    assert log not in [each.path for each in find_logs(store)]
 
 
 def test_a_result_damaged_after_it_was_indexed_costs_its_own_page_and_curve_with_a_warning(
@@ -296,7 +296,7 @@ def test_a_result_damaged_after_it_was_indexed_costs_its_own_page_and_curve_with
     monkeypatch.setattr(index, "_SETTLED_NS", 0)
     harness.results(folder)
     (path,) = folder.glob("tiny/mcse/*/*/seed-0-*.json")
-    looked_at, status = index._status, index._status(str(path))
+    looked_at, status = index._read_status, index._read_status(str(path))
     flip(path, 0.5)
     # a disk that forgets changes no time, unlike a write
     monkeypatch.setattr(

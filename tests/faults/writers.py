@@ -24,8 +24,8 @@ from harness.planning.seen import cached_hashes
 from harness.runs.log import RunLog
 from harness.store import Store
 from harness.store.files import NamedArrays
-from harness.store.folder import Submission, keep_evaluation, note_submission, refuse_linked
-from harness.store.index import row_of, table_of, write_table
+from harness.store.folder import Submission, keep_evaluation, refuse_linked, write_submission
+from harness.store.index import make_arrow_table, make_row, write_table
 from harness.store.tunings import make_tuning, save_tuning
 from harness.training.folder import TrainingFolder
 from harness.work.ray.node import RunFiles, unpack
@@ -70,10 +70,12 @@ OF_RESULTS: dict[str, Callable[[Path], object]] = {
     "kept scores": lambda to: keep_evaluation(
         Store(to), FINGERPRINT, RESULT.evaluations[0], ARRAYS
     ),
-    "submission": lambda to: note_submission(Store(to), FINGERPRINT, NOTE),
+    "submission": lambda to: write_submission(Store(to), FINGERPRINT, NOTE),
     "tuning": lambda to: save_tuning(Store(to), TUNING),
     "places": lambda to: note_places(to, "tiny", LastPlaces(data_root=str(to))),
-    "index": lambda to: write_table(to / ".cache" / "index.bin", table_of([row_of(RESULT)]), to),
+    "index": lambda to: write_table(
+        to / ".cache" / "index.bin", make_arrow_table([make_row(RESULT)]), to
+    ),
     "note": lambda to: write_note(to / "work" / "trained.json", {"a": 1}, to),
     "files from a node": lambda to: unpack(RunFiles({"a/b.json": b"content" * 10}), Store(to)),
     "checkpoint": _checkpoint,

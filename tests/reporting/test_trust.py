@@ -15,7 +15,7 @@ from harness.reporting import build
 from harness.reporting.contents import Contents
 from harness.reporting.trust import controls_to_run, to_run, trust
 from harness.store import Store
-from harness.store.logs import running, running_log
+from harness.store.logs import read_last_lines, running_log
 
 RUNS = [
     *over_seeds("simcse", [70.0, 71.0, 72.0], hyperparameters={"training": {"precision": "fp32"}}),
@@ -70,9 +70,9 @@ def test_a_report_of_a_running_grid_says_so_and_follows_it(
     log = running_log(store, "ab" * 32)
     log.parent.mkdir(parents=True)
     log.write_text("12:00  start mcse/toy/toy-bert/seed-1 on cpu\n12:01  step 20 of 60\n")
-    assert running(store) == {}, "nobody holds its lock"
+    assert read_last_lines(store) == {}, "nobody holds its lock"
     with locked(store.lock_file("ab" * 32), "run"):
-        assert running(store) == {"mcse/toy/toy-bert/seed-1": "12:01  step 20 of 60"}
+        assert read_last_lines(store) == {"mcse/toy/toy-bert/seed-1": "12:01  step 20 of 60"}
         first = build.render(Contents.of(store), tmp_path / "out")
         assert 'http-equiv="refresh"' in first.read_text("utf-8")
         page = first.with_name("overview.html").read_text("utf-8")

@@ -20,7 +20,7 @@ from harness.files import sealed
 from harness.store import (
     Result,
     Store,
-    earlier_backends,
+    describe_earlier_backends,
     frames_of,
     index,
     metrics_of,
@@ -151,7 +151,7 @@ def test_a_file_that_changed_but_for_its_size_and_time_is_read_again(store: Stor
     assert same(store)
     with pytest.raises(UserError, match=f"{path.name} cannot be used"):
         frames[0]
-    assert len([*frames.readable()]) == len(frames) - 1
+    assert len([*frames.iterate_readable()]) == len(frames) - 1
     path.write_bytes(others[0].read_bytes())
     with pytest.raises(UserError, match=f"{path.name} has changed in the meantime"):
         frames[0]
@@ -294,7 +294,7 @@ def test_results_of_earlier_backends_are_counted_without_reading_any(store: Stor
         result("none", backend=1, hyperparameters={"method": {}, "encoder": {"pooling": "cls"}})
     )
     results = store.frames()
-    assert earlier_backends(results) == earlier_backends(list(results))
-    assert "1 result was made by backend 1" in earlier_backends(results), (
+    assert describe_earlier_backends(results) == describe_earlier_backends(list(results))
+    assert "1 result was made by backend 1" in describe_earlier_backends(results), (
         "what trains nothing has no backend"
     )

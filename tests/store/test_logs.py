@@ -9,8 +9,8 @@ from builders import failure, result
 
 from harness.errors import UserError
 from harness.store import Result, Store
-from harness.store.folder import Submission, forget_submission, note_submission
-from harness.store.logs import FOLLOW_S, failed_log, find_log, follow, running_log, stored_logs
+from harness.store.folder import Submission, forget_submission, write_submission
+from harness.store.logs import FOLLOW_S, failed_log, find_log, find_logs, follow, running_log
 
 MINE = result("mcse[lambda=0.05]", 3)
 OTHER = result("simcse", 0)
@@ -55,7 +55,7 @@ def test_a_run_has_the_log_of_its_last_state(tmp_path: Path) -> None:
     assert found(store) == ("failed", failed_log(store, MINE.fingerprint))
     finished(store)
     assert found(store) == ("finished", store.path(MINE).with_suffix(".log"))
-    assert len(stored_logs(store)) == 1
+    assert len(find_logs(store)) == 1
     assert "".join(follow(find_log(store, "seed-3"), store, pytest.fail)) == line("done"), (
         "nothing is waited for"
     )
@@ -125,7 +125,7 @@ def test_a_submitted_run_is_followed_from_the_queue(tmp_path: Path) -> None:
     note = Submission(system="SLURM", id="12_3", key=MINE.spec.key, folder=tmp_path, log=printed)
     begun(store)
     fail(store)
-    note_submission(store, MINE.fingerprint, note)
+    write_submission(store, MINE.fingerprint, note)
     assert found(store)[0] == "unfinished", "it failed earlier, and waits for another attempt"
     running_log(store, MINE.fingerprint).unlink()
     assert found(store) == ("submitted", printed)
@@ -152,5 +152,5 @@ def test_a_note_that_came_with_the_folder_of_another_shows_no_file_outside_it(
     (store.root / "link").symlink_to(secret)
     for log in (secret, store.root / ".." / "secret", store.root / "link"):
         note = Submission(system="SLURM", id="12", key=MINE.spec.key, folder=tmp_path, log=log)
-        note_submission(store, MINE.fingerprint, note)
+        write_submission(store, MINE.fingerprint, note)
         assert found(store) == ("submitted", running_log(store, MINE.fingerprint))

@@ -132,7 +132,7 @@ def test_a_merge_again_changes_nothing_and_more_evaluations_are_added(
     outcome = merge(into, [first])
     assert outcome.standings == {first.root: {"there": 1, "extended": 1}}
     assert outcome.conflicts == []
-    (shown,) = into.of_key(more.spec)
+    (shown,) = into.find_by_key(more.spec)
     assert shown.suites == ["sts", "geometry"]
 
 

@@ -66,8 +66,8 @@ def test_suites_and_protocols_are_added_and_scores_never_change(tmp_path: Path) 
     assert saved.evaluations == [*first.evaluations, *again[1:]]
     assert saved.latest("sts") == again[1]
     assert [each.suite for each in saved.current] == ["sts", "geometry"]
-    assert saved.evaluated("sts", Protocol(version=1, data="d" * 64))
-    assert not saved.evaluated("sts", Protocol(version=1, data="e" * 64))
+    assert saved.has_evaluation("sts", Protocol(version=1, data="d" * 64))
+    assert not saved.has_evaluation("sts", Protocol(version=1, data="e" * 64))
     assert saved.latest("transfer") is None
     assert saved.train_seconds == first.train_seconds
 
@@ -174,7 +174,7 @@ def test_a_key_finds_every_configuration_and_a_file_one(tmp_path: Path) -> None:
     )
     assert (
         prints(find_results(store, KEY))
-        == prints(store.of_key(plain.spec))
+        == prints(store.find_by_key(plain.spec))
         == prints([plain, small, slow])
     )
     assert prints(store.seeds("tiny", plain.spec)[0]) == prints([plain, slow, second])

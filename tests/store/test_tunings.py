@@ -18,7 +18,14 @@ from harness import plan
 from harness.errors import UserError
 from harness.spec import Variant
 from harness.store import Store
-from harness.store.tunings import Tuning, make_tuning, read_tunings, resumed, save_tuning, search_of
+from harness.store.tunings import (
+    Tuning,
+    make_tuning,
+    read_tunings,
+    resume_tuning,
+    save_tuning,
+    start_search,
+)
 
 RECORDED = Path(__file__).parents[2] / "results" / "tuning"
 GRID = "mcse:lambda=0.01|0.1|1,temperature=0.05|0.1"
@@ -87,12 +94,12 @@ def test_a_stored_tuning_keeps_the_trials_that_an_earlier_version_drew(tmp_path:
     methods = (tuning.methods[0].model_copy(update={"trials": trials}),)
     earlier = tuning.model_copy(update={"methods": methods})
     save_tuning(store, earlier)
-    assert resumed(store, tuning) == earlier
+    assert resume_tuning(store, tuning) == earlier
     planned = plan("tiny", tune="simcse:temperature=0.02..0.1", trials=2, seeds=1, results=tmp_path)
     assert {run.key.partition("/")[0] for run in planned.runs} == {*trials}
 
     other = make_tuning("tiny", {}, ["simcse:temperature=0.02..0.2"], 2)
-    assert resumed(store, other) == other
+    assert resume_tuning(store, other) == other
 
 
 def test_the_recorded_tunings_are_those_of_their_commands() -> None:
@@ -102,7 +109,7 @@ def test_the_recorded_tunings_are_those_of_their_commands() -> None:
     for recorded in tunings:
         texts = [method.typed for method in recorded.methods]
         again = make_tuning(recorded.profile, recorded.overrides, texts, recorded.trials)
-        assert resumed(store, again) == recorded
+        assert resume_tuning(store, again) == recorded
 
 
 @pytest.mark.parametrize(
@@ -153,7 +160,7 @@ def rounds(
 ) -> list[Tuning]:
     """All rounds of a search whose trials score by their options, in two seeds that differ."""
     pytest.importorskip("optuna", reason="optuna is not installed; searches were not tested")
-    made = [search_of(make_tuning("tiny", {}, [text], trials), sampler, "toy/toy-bert")]
+    made = [start_search(make_tuning("tiny", {}, [text], trials), sampler, "toy/toy-bert")]
     while len(made) < 2 or made[-1] != made[-2]:
         options = {trial: dict(Variant.parse(trial).options) for trial in made[-1].variants}
         scores = [
@@ -208,12 +215,12 @@ def test_a_search_has_one_file_in_all_rounds_and_goes_on_from_the_longest(tmp_pa
         rounds(GRID, 6, "tpe", lambda options: 0.0)[:1]
         + rounds(RATES, 7, "tpe", lambda options: 0.0)[1:]
     )
-    assert resumed(store, second) == second
+    assert resume_tuning(store, second) == second
     for each, kept in ((second, second), (third, third), (second, third)):
         save_tuning(store, each)
         assert read_tunings(store) == ([kept], [])
-    assert resumed(store, second) == third
-    assert resumed(store, first) == first, "another search"
+    assert resume_tuning(store, second) == third
+    assert resume_tuning(store, first) == first, "another search"
     assert second.next_round([result(trial) for trial in second.variants[1:]]) == second, (
         "a trial has no result yet"
     )
@@ -224,4 +231,4 @@ def test_without_optuna_a_search_says_what_to_install(monkeypatch: pytest.Monkey
     with pytest.raises(
         UserError, match=re.escape("--sampler tpe needs Optuna; install it with `pip install ")
     ):
-        search_of(make_tuning("tiny", {}, [GRID], 2), "tpe", "toy/toy-bert")
+        start_search(make_tuning("tiny", {}, [GRID], 2), "tpe", "toy/toy-bert")

@@ -12,12 +12,12 @@ from builders import result
 from harness.files import note_in, seal_folder, write_note
 from harness.store import Evaluation, Protocol, Store
 from harness.store.folder import (
-    checkpoint_step,
-    checkpoints_in,
+    find_checkpoint_step,
     keep_evaluation,
-    kept_evaluation,
-    submission,
-    submissions,
+    list_checkpoints,
+    read_kept_evaluation,
+    read_submission,
+    read_submissions,
 )
 from harness.training.folder import TrainingFolder
 
@@ -39,11 +39,11 @@ def test_a_file_that_is_no_checkpoint_is_ignored(name: str, tmp_path: Path) -> N
     work = store.work(RUN)
     work.mkdir(parents=True)
     (work / name.format("a" * 32)).write_text("")
-    assert checkpoint_step(store, RUN) == 0
-    assert checkpoints_in(work) == TrainingFolder(work).checkpoints() == []
+    assert find_checkpoint_step(store, RUN) == 0
+    assert list_checkpoints(work) == TrainingFolder(work).checkpoints() == []
     (work / f"checkpoint-12-{'b' * 32}.pt").write_text("")
     (work / f"checkpoint-7-{'c' * 32}.pt").write_text("")
-    assert checkpoint_step(store, RUN) == 12
+    assert find_checkpoint_step(store, RUN) == 12
     assert [path.name[:13] for path in TrainingFolder(work).checkpoints()] == [
         "checkpoint-12",
         "checkpoint-7-",
@@ -65,8 +65,8 @@ def test_a_submission_of_a_wrong_type_is_as_none(noted: dict[str, object], tmp_p
     path.write_text("")
     if noted:
         write_note(path, noted)
-    assert submission(store, RUN) is None
-    assert submissions(store) == {}
+    assert read_submission(store, RUN) is None
+    assert read_submissions(store) == {}
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_a_kept_evaluation_without_a_member_is_evaluated_again(lost: str, tmp_pa
     store, protocol = Store(tmp_path), Protocol(version=1, data="d")
     kept: Evaluation = result().evaluations[0].model_copy(update={"protocol": protocol})
     keep_evaluation(store, RUN, kept, {})
-    assert kept_evaluation(store, RUN, kept.suite, protocol) == kept
+    assert read_kept_evaluation(store, RUN, kept.suite, protocol) == kept
     (path,) = store.work(RUN).glob("scores-*.json")
     values = note_in(path.read_bytes())
     del values[lost]
     write_note(path, {**values, "other": 1})
-    assert kept_evaluation(store, RUN, kept.suite, protocol) is None
+    assert read_kept_evaluation(store, RUN, kept.suite, protocol) is None

@@ -23,7 +23,7 @@ from harness.profiles import load_profile
 from harness.runs.execution import shared_variables
 from harness.runs.log import RunLog
 from harness.store import Store
-from harness.store.folder import Submission, note_session, supersede
+from harness.store.folder import Submission, add_session, supersede
 from harness.store.logs import running_log
 from harness.store.schema import Session
 from harness.toy import clip_folder, student_folder
@@ -96,8 +96,8 @@ def check_sessions(folder: Path) -> None:
         return Session(started="2026-01-01", host=host, hardware={}, packages={}, revision=None)
 
     store = Store(folder)
-    note_session(store, RUN.fingerprint, session("first"))
-    sessions = note_session(store, RUN.fingerprint, session("second"))
+    add_session(store, RUN.fingerprint, session("first"))
+    sessions = add_session(store, RUN.fingerprint, session("second"))
     assert [each.host for each in sessions] == ["first", "second"]
 
 

@@ -23,7 +23,7 @@ from harness.events import Event
 from harness.runs.execution import Execution
 from harness.stopping import Interrupted
 from harness.store import Result, Store
-from harness.store.folder import submissions
+from harness.store.folder import read_submissions
 from harness.work.base import whereabouts
 from harness.work.job import Prepared
 from harness.work.jobs import jobs_of
@@ -169,7 +169,7 @@ def test_jobs_are_submitted_once_and_again_when_they_are_lost(
     assert "SLURM 100_0 ended without a result (NODE_FAIL); log: " in status(results)
     slurm().execute(jobs(results, "none", "none[pooling=mean]"), ignore)
     assert len(scripts(standin)) == 2
-    assert {note.id for note in submissions(Store(results)).values()} == {"100_1", "101"}
+    assert {note.id for note in read_submissions(Store(results)).values()} == {"100_1", "101"}
 
 
 def typed(*words: str) -> str:
@@ -190,7 +190,7 @@ def test_what_sbatch_refuses_is_one_line_and_without_squeue_nothing_is_known(
         UserError, match=r"SLURM refused 1 of the jobs: .*Invalid partition name specified; correct"
     ):
         slurm(partition="x").execute([errand(tmp_path, "job")], ignore)
-    assert not submissions(Store(tmp_path))
+    assert not read_submissions(Store(tmp_path))
     (standin / "refuse").unlink()
     (standin / "hold").touch()
     slurm().execute([errand(tmp_path, "job")], ignore)
@@ -219,13 +219,13 @@ def test_a_command_that_was_killed_while_it_submitted_submits_nothing_twice(
         if before == "sbatch":
             patch.setattr(slurm_executor.submitit.SlurmExecutor, "submit_array", killed)
         else:
-            patch.setattr(slurm_executor, "note_submission", killed)
+            patch.setattr(slurm_executor, "write_submission", killed)
         with pytest.raises(KilledError):
             slurm().execute(several, ignore)
     assert len(scripts(standin)) == (0 if before == "sbatch" else 1)
 
     assert slurm().execute(several, ignore) == []
-    noted = {note.key: note.id for note in submissions(Store(tmp_path)).values()}
+    noted = {note.key: note.id for note in read_submissions(Store(tmp_path)).values()}
     assert noted == {"first": "100_0", "second": "100_1", "third": "101"}
     first_script, second_script = scripts(standin)
     assert "dependency" not in first_script
@@ -255,7 +255,7 @@ def test_submitted_jobs_run_without_a_command_and_what_needs_a_failed_one_fails(
     good, bad = errand(tmp_path, "good"), errand(tmp_path, "bad", fails=True)
     after_good, after_bad = errand(tmp_path, "after-good", good), errand(tmp_path, "after-bad", bad)
     assert slurm(cpus="2").execute([good, bad, after_good, after_bad], ignore) == []
-    wait_for(lambda: not submissions(Store(tmp_path)))
+    wait_for(lambda: not read_submissions(Store(tmp_path)))
     assert notes(tmp_path, "good") == notes(tmp_path, "after-good") == ["cpu 2"]
     assert notes(tmp_path, "bad") == ["cpu 2", "failed: no such luck"]
     assert notes(tmp_path, "after-bad") == [
@@ -315,7 +315,7 @@ def test_ctrl_c_of_a_command_that_waits_stops_its_jobs_after_saving(
     )
     wait_for(lambda: slurm_standin.state("100") == "COMPLETED")
     assert slurm_standin.state("101") == "CANCELLED"
-    assert not submissions(Store(tmp_path))
+    assert not read_submissions(Store(tmp_path))
 
 
 def test_a_job_whose_node_died_is_submitted_again_and_what_needs_it_after_it(
@@ -377,4 +377,4 @@ def test_a_job_that_was_killed_before_it_started_is_carried_out_by_the_next_comm
     assert (
         len(Store(tmp_path).files()) == len([end for end in ends if isinstance(end, Result)]) == 1
     )
-    assert not submissions(Store(tmp_path))
+    assert not read_submissions(Store(tmp_path))

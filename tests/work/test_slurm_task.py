@@ -24,7 +24,7 @@ from harness.events import Event
 from harness.runs.execution import Seat, Software
 from harness.stopping import stop_requested, withdraw_stop
 from harness.store import Result, Store
-from harness.store.folder import Submission, note_submission, submission
+from harness.store.folder import Submission, read_submission, write_submission
 from harness.work.job import Again, Job, Prepared
 from harness.work.report import Report
 
@@ -72,7 +72,7 @@ def submitted(folder: Path, job: Job, minutes: int = 60, timeouts: int = 1) -> P
     delayed = DelayedSubmission(task(job))
     delayed.set_timeout(minutes, timeouts)
     delayed.dump(folder / "7_submitted.pkl")
-    note_submission(
+    write_submission(
         job.store,
         job.id,
         Submission(system="SLURM", id="7", key=job.key, folder=folder, log=folder),
@@ -118,7 +118,7 @@ def test_a_preempted_run_is_queued_again_and_ends_as_if_nothing_had_been(
     assert requeued()
     read, events = report(job), list[Event]()
     assert read.read(events.append) is None
-    assert submission(job.store, job.id) is not None
+    assert read_submission(job.store, job.id) is not None
     assert {event.kind for event in events} >= {"start", "progress"}
     send("never")
     process_job(folder)
@@ -130,7 +130,7 @@ def test_a_preempted_run_is_queued_again_and_ends_as_if_nothing_had_been(
     assert (ends.losses, ends.dev) == (whole.losses, whole.dev)
     assert next(event.progress.first for event in later if event.progress) >= 3
     assert later[-1].kind == "evaluated"
-    assert submission(job.store, job.id) is None
+    assert read_submission(job.store, job.id) is None
 
 
 def test_sigterm_lets_a_job_save_and_wait_for_what_slurm_does(

@@ -38,9 +38,9 @@ from harness.store import (
     Frames,
     Result,
     TeacherUse,
-    declared_metrics,
+    format_overrides,
     lines_of,
-    overrides_text,
+    read_declared_metrics,
 )
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def run_lines(
         texts: dict[str, str] = {}
         for (suite, declared), means in found.get(run.Index, {}).items():
             if suite not in shown:
-                shown[suite] = _columns(declared_metrics(declared), {(AVERAGE,): means})[0][0]
+                shown[suite] = _columns(read_declared_metrics(declared), {(AVERAGE,): means})[0][0]
             texts[suite] = _cell(means, shown[suite])
         lines.append((run, texts))
     return lines, shown
@@ -400,7 +400,7 @@ def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str
         **({"teachers": teachers} if teachers else {}),
     }
     return {
-        "name": name_of(str(spec.variant), overrides_text(result.overrides)).text,
+        "name": name_of(str(spec.variant), format_overrides(result.overrides)).text,
         "key": spec.key,
         "about": f"{spec.setting} / {spec.encoder}, seed {spec.seed}",
         "seed": spec.seed,
@@ -421,7 +421,7 @@ def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str
                 "setting": spec.setting,
                 "encoder": spec.encoder,
                 "seed": spec.seed,
-                "changed with --set": overrides_text(result.overrides) or "nothing",
+                "changed with --set": format_overrides(result.overrides) or "nothing",
                 "fingerprint of the training": result.fingerprint,
                 "group, equal for all seeds": result.group,
                 "code": result.revision or "unknown",

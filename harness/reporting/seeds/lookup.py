@@ -23,10 +23,10 @@ from harness.store import (
     UNKNOWN,
     Frames,
     Result,
+    format_overrides,
     frames_of,
     lines_of,
     metrics_of,
-    overrides_text,
 )
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def compare_variants(
         "profile": profile,
         "setting": setting and str(parse_setting(setting)),
         "encoder": encoder and parse_encoder(encoder),
-        "overrides": overrides_text(overrides or {}),
+        "overrides": format_overrides(overrides or {}),
     }
     fields = {name: text for name, text in shared.items() if text}
     (a, first_group), (b, second_group) = map(of_group, (a, b))
@@ -341,4 +341,4 @@ def named_runs(results: Sequence[Result], text: str) -> list[Result]:
         raise UserError(
             f"{text} names several groups of runs: {', '.join(groups.values())}; choose one of them"
         )
-    return [*frames.taken(rows)]
+    return [*frames.take_rows(rows)]

@@ -17,7 +17,7 @@ from harness.reporting.seeds.choose import chosen, rows_of
 from harness.reporting.seeds.summary import SummaryTable, blocks_of, table_of_blocks
 from harness.spec import BASELINE
 from harness.stats import Summary, expected_best, summarise
-from harness.store import Frames, Result, frames_of, lines_of, overrides_text
+from harness.store import Frames, Result, format_overrides, frames_of, lines_of
 from harness.store.tunings import TunedMethod, Tuning
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class TunedReport:
     @property
     def title(self) -> str:
         methods = ", ".join(name_of(method.base).text for method in self.tuning.methods)
-        overrides = overrides_text(self.tuning.overrides)
+        overrides = format_overrides(self.tuning.overrides)
         more = f" ({overrides})" if overrides else ""
         return f"{methods}{more}: {self.tuning.trials} trials each ({self.tuning.key}), profile {self.tuning.profile}"
 
@@ -137,10 +137,10 @@ VariantsRun = Mapping[tuple[str, ...], set[str]]
 def _trials(tuning: Tuning, results: Sequence[Result]) -> Frames:
     """The runs of a tuning; of each trial those of one group, the same in all suites."""
     frames = frames_of(results).where(profile=[tuning.profile], variant=tuning.variants)
-    fits = (frames.runs["overrides"] == overrides_text(tuning.overrides)) & frames.runs[
+    fits = (frames.runs["overrides"] == format_overrides(tuning.overrides)) & frames.runs[
         "dev"
     ].notna()
-    frames = frames.taken(frames.runs.index[fits].tolist())
+    frames = frames.take_rows(frames.runs.index[fits].tolist())
     return frames.where(
         group={*chosen(frames, frames.scores).drop_duplicates([*Label._fields])["group"]}
     )

@@ -33,7 +33,7 @@ from harness.runs.execution import (
     shared_variables,
 )
 from harness.store import Store
-from harness.store.folder import Submission, forget_submission, note_submission, submission
+from harness.store.folder import Submission, forget_submission, read_submission, write_submission
 from harness.work.base import Death, Executor, StartedJob
 from harness.work.failures import SMALLER
 from harness.work.job import Again, End, Job, Prepared, RunJob
@@ -179,7 +179,7 @@ class Slurm(Executor):
         there = states()
         self._note_unnoted(there)
         for job in jobs:
-            if (note := submission(self.store, job.id)) is None:
+            if (note := read_submission(self.store, job.id)) is None:
                 continue
             if note.id in there and not there[note.id].ended:
                 self.submissions[job.id] = note
@@ -216,7 +216,7 @@ class Slurm(Executor):
             notes[job] = Submission(
                 system=SYSTEM, id=own_number, key=key, log=log, after=array.after
             )
-            note_submission(self.store, job, notes[job])
+            write_submission(self.store, job, notes[job])
         return notes
 
     def start(self) -> None:
