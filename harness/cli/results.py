@@ -65,10 +65,14 @@ def drop_command(runs: tuple[str, ...], results: Path) -> None:
     from harness.store.folder import supersede
 
     loaded = read_results(results).runs
-    chosen = {result.fingerprint: result for text in runs for result in named_runs(loaded, text)}
-    named = ((dropped.profile, dropped.spec, dropped.fingerprint) for dropped in chosen.values())
-    for dropped, folder in zip(chosen.values(), supersede(Store(results), named), strict=True):
-        echo(f"{dropped.spec.key} moved to {folder}")
+    selected = {}
+    for text in runs:
+        for result in named_runs(loaded, text):
+            selected[result.fingerprint] = (result.profile, result.spec, result.fingerprint)
+
+    folders = supersede(Store(results), list(selected.values()))
+    for (_, spec, _), folder in zip(selected.values(), folders, strict=True):
+        echo(f"{spec.key} moved to {folder}")
 
 
 @results_command.command("merge")

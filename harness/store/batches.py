@@ -21,19 +21,27 @@ def batches_of(result: Result) -> str:
     in older results, the captions that were asked for stand for the content of the corpora; without
     its mixing, the code of another package's method stands for its rule.
     """
-    method, training = (result.hyperparameters.get(group, {}) for group in ("method", "training"))
-    length = next((name for name in ("steps", "epochs") if training.get(name)), "")
-    if not length or "batch_size" not in training:
+    method = result.hyperparameters.get("method", {})
+    training = result.hyperparameters.get("training", {})
+    if training.get("steps"):
+        length = "steps"
+    elif training.get("epochs"):
+        length = "epochs"
+    else:
         return ""
+    if "batch_size" not in training:
+        return ""
+
     corpora = result.identity.get("corpora")
-    code = result.identity.get("code")
-    read = [corpora or method.get("captions", "setting"), str(result.spec.setting), result.backend]
+    content = corpora or method.get("captions", "setting")
+    rows = [content, str(result.spec.setting), result.backend]
     steps = [training["batch_size"], length, training[length]]
     if isinstance(corpora, list) and len(corpora) == 1:  # nothing is mixed
-        return digest(read, steps)
+        return digest(rows, steps)
 
     rule = method.get("mixing", _DEFAULT)
     foreign_code = None
+    code = result.identity.get("code")
     if isinstance(code, dict):
         foreign_code = code.get(f"method {result.spec.variant.name}")
     if foreign_code is not None and result.mixing is not None:
@@ -42,4 +50,4 @@ def batches_of(result: Result) -> str:
         if not result.mixing.common:
             rule = [result.mixing.cycle, result.mixing.place]
     sizes = {key: value for key, value in method.items() if key.endswith("_batch_size")}
-    return digest(read, steps, rule, foreign_code, sizes)
+    return digest(rows, steps, rule, foreign_code, sizes)

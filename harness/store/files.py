@@ -78,9 +78,9 @@ def write_named_arrays(path: Path, arrays: NamedArrays, folder: Path) -> None:
     the ArrayName of the entry `i`.
     """
     names = np.array([list(name) for name in arrays], dtype=np.str_).reshape(-1, 3)
-    numbered = {str(number): values for number, values in enumerate(arrays.values())}
+    entries = {str(number): values for number, values in enumerate(arrays.values())}
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, index=names, **numbered)
+    np.savez_compressed(buffer, allow_pickle=False, index=names, **entries)
     write_bytes(path, buffer.getvalue(), folder)
 
 
@@ -91,12 +91,15 @@ def read_named_arrays(path: Path, folder: Path) -> dict[ArrayName, Array]:
     try:
         with (
             open_within(folder, path, MOST_PACKED) as stream,
-            np.load(stream, allow_pickle=False) as stored,
+            np.load(stream, allow_pickle=False) as entries,
         ):
-            if sum(member.file_size for member in stored.zip.infolist()) > MOST_BYTES:
+            if sum(member.file_size for member in entries.zip.infolist()) > MOST_BYTES:
                 raise ValueError(f"it unpacks to more than {MOST_BYTES / 1e6:.0f} MB")
-            names = [ArrayName(*map(str, row)) for row in stored["index"]]
-            return {name: stored[str(number)] for number, name in enumerate(names)}
+
+            arrays = {}
+            for number, row in enumerate(entries["index"]):
+                arrays[ArrayName(*map(str, row))] = entries[str(number)]
+            return arrays
     except (OSError, ValueError, KeyError, TypeError, AttributeError, *_BAD_ARRAYS) as error:
         advice = "restore the file, or remove it with the result next to it"
         raise UserError(
@@ -138,9 +141,8 @@ class Store:
 
     def arrays_path(self, result: Result, evaluation: Evaluation) -> Path:
         path = self.path(result)
-        return path.with_name(
-            f"{path.stem}.{quote(evaluation.suite, safe='')}-{evaluation.protocol.key}.npz"
-        )
+        suite = quote(evaluation.suite, safe="")
+        return path.with_name(f"{path.stem}.{suite}-{evaluation.protocol.key}.npz")
 
     def work(self, fingerprint: str) -> Path:
         """The folder of a training's checkpoint and best model."""
@@ -158,9 +160,8 @@ class Store:
         """All results as data frames, from the index: only new and changed files are read."""
         from harness.store.index import refresh_index
 
-        return Frames.of_files(
-            self.root, self.read, refresh_index(self.root, _list_result_files(self.root), self.read)
-        )
+        files = refresh_index(self.root, _list_result_files(self.root), self.read)
+        return Frames.of_files(self.root, self.read, files)
 
     def read(self, path: Path) -> Result:
         """Read one file. Raises UserError naming a file that cannot be used, NewerError for one of
@@ -169,18 +170,20 @@ class Store:
         try:
             content = read_within(self.root, path)
         except OSError as error:
-            reason = f"the result {path} cannot be read ({error.strerror})"
-            raise UserError(f"{reason}; restore it, or move it away") from error
+            raise UserError(
+                f"the result {path} cannot be read ({error.strerror}); restore it, or move it away"
+            ) from error
+
         try:
             body = unsealed(content)
             return Result.model_validate_json(body)
         except DamagedError as error:
-            why = str(error)
+            reason = str(error)
         except ValidationError as error:  # of a newer schema, or already wrong when written
             _refuse_newer(path, body, error)
-            why = _explain_invalid(error)
+            reason = _explain_invalid(error)
         raise UserError(
-            f"the result {path} cannot be used ({why}); restore it, or move it away to repeat that run"
+            f"the result {path} cannot be used ({reason}); restore it, or move it away to repeat that run"
         )
 
     def find(self, profile: str, spec: RunSpec, fingerprint: str) -> Result | None:
@@ -201,24 +204,24 @@ class Store:
         Raises UserError if a file is damaged, or two files of one training contradict each other.
         """
         folder = self.folder("", spec).relative_to(self.root)
-        paths = (
-            path
-            for top in sorted(self.root.glob("[!.]*"))
-            for path in _list_files_of_seed(top / folder, spec.seed)
-        )
-        results, contradictions = merge_by_training({path: self.read(path) for path in paths})
+        results = dict[Path, Result]()
+        for profile_folder in sorted(self.root.glob("[!.]*")):
+            for path in _list_files_of_seed(profile_folder / folder, spec.seed):
+                results[path] = self.read(path)
+
+        merged, contradictions = merge_by_training(results)
         if contradictions:
             raise UserError(contradictions[0])
-        return [*results.values()]
+        return list(merged.values())
 
     def find_spellings(self, run: RunSpec) -> list[RunSpec]:
         """The runs with results that equal a run except for the method's options and reading."""
-        folder = self.folder("", run).relative_to(self.root)
-        pattern = (
-            f"[!.]*/{escape(file_name(run.variant.name))}*/{escape(str(Path(*folder.parts[1:])))}"
-        )
+        _, *place = self.folder("", run).relative_to(self.root).parts
+        method = escape(file_name(run.variant.name))
+        pattern = f"[!.]*/{method}*/{escape('/'.join(place))}/seed-{run.seed}-*.json"
+
         runs = dict[RunSpec, None]()
-        for path in sorted(self.root.glob(f"{pattern}/seed-{run.seed}-*.json")):
+        for path in sorted(self.root.glob(pattern)):
             variant = Variant.parse(unquote(path.parents[2].name))
             if variant.name == run.variant.name:
                 runs[replace(run, variant=variant)] = None
@@ -245,16 +248,19 @@ class Store:
         existing ones stay as they are.
         """
         stored = self.find(result.profile, result.spec, result.fingerprint)
-        kept = stored.merge(result) if stored else result
-        write_text(self.path(kept), sealed(kept.model_dump_json()), self.root)
+        if stored is not None:
+            result = stored.merge(result)
+        write_text(self.path(result), sealed(result.model_dump_json()), self.root)
         self.forget_failure(result.profile, result.spec, result.fingerprint)
-        return kept
+        return result
 
     def files_of(self, profile: str, spec: RunSpec, fingerprint: str) -> list[Path]:
         """The files of a training that exist: its result, then its log and arrays."""
         path = self._result_path(profile, spec, fingerprint)
-        beside = sorted(path.parent.glob(f"{escape(path.stem)}.*"))
-        return [each for each in dict.fromkeys((path, *beside)) if each.is_file()]
+        paths = sorted(path.parent.glob(f"{escape(path.stem)}.*"))
+        # in order, and the result first
+        paths.sort(key=lambda file: file != path)
+        return [file for file in paths if file.is_file()]
 
     def save_arrays(self, result: Result, evaluation: Evaluation, arrays: NamedArrays) -> None:
         """Write the arrays of one evaluation, before the result is written; an existing file is
@@ -267,18 +273,20 @@ class Store:
     def arrays(self, result: Result) -> NamedArrays:
         """The arrays of a result's newest evaluations. Raises UserError for a damaged file."""
         arrays: dict[ArrayName, Array] = {}
-        for path in (self.arrays_path(result, evaluation) for evaluation in result.evaluations):
+        for evaluation in result.evaluations:
+            path = self.arrays_path(result, evaluation)
             if path.is_file():
                 arrays |= read_named_arrays(path, self.root)
         return arrays
 
     def save_log(self, result: Result, text: str) -> None:
         """Write a result's log, before the result is written; an earlier log is continued."""
-        path = self.path(result).with_suffix(".log")
-        there = ""
+        earlier = ""
         with suppress(UserError):  # it is replaced
-            there = self.log(result)
-        write_text(path, text if text.startswith(there) else there + text, self.root)
+            earlier = self.log(result)
+        if not text.startswith(earlier):
+            text = earlier + text
+        write_text(self.path(result).with_suffix(".log"), text, self.root)
 
     def log(self, result: Result) -> str:
         """A result's log, one line per event; empty where there is none. Raises UserError naming
@@ -322,8 +330,12 @@ class Store:
 
     def failures(self) -> list[Failure]:
         """The failures on record, in order of their keys."""
-        failures = map(self._read_failure, sorted((self.root / "failed").glob("*.json")))
-        return sorted(filter(None, failures), key=lambda failure: failure.spec.key)
+        failures = []
+        for path in sorted((self.root / "failed").glob("*.json")):
+            failure = self._read_failure(path)
+            if failure is not None:
+                failures.append(failure)
+        return sorted(failures, key=lambda failure: failure.spec.key)
 
     def _read_failure(self, path: Path) -> Failure | None:
         """The record in a file; None if it is damaged, or gone because the run has succeeded
@@ -346,6 +358,7 @@ class Store:
         return self.folder(profile, spec) / f"seed-{spec.seed}-{fingerprint[:16]}.json"
 
     def _load_results(self, paths: Iterable[Path]) -> tuple[list[Result], list[str]]:
+        """The results in files, and one line for each file that cannot be used."""
         usable = dict[Path, Result]()
         problems = list[str]()
         for path in paths:
@@ -353,8 +366,8 @@ class Store:
                 usable[path] = self.read(path)
             except UserError as error:
                 problems.append(str(error))
-        results, contradictions = merge_by_training(usable)
-        return [*results.values()], problems + contradictions
+        merged, contradictions = merge_by_training(usable)
+        return list(merged.values()), problems + contradictions
 
 
 def file_name(name: str) -> str:
@@ -362,18 +375,19 @@ def file_name(name: str) -> str:
     or hide a file.
     """
     text = quote(name, safe=_SAFE)
-    return f"%2E{text[1:]}" if text.startswith(".") else text
+    if text.startswith("."):
+        return f"%2E{text[1:]}"
+    return text
 
 
 def check_names(profile: str, spec: RunSpec, suites: Iterable[str]) -> None:
     """Raise UserError if a name of the run is too long for the path of its result or arrays."""
-    names = {"variant": str(spec.variant), "setting": str(spec.setting), "encoder": spec.encoder}
-    for what, name in {"profile": profile, **names}.items():
-        _check_name_length(what, name, len(file_name(name).encode()))
+    _check_name_length("profile", profile)
+    _check_name_length("variant", str(spec.variant))
+    _check_name_length("setting", str(spec.setting))
+    _check_name_length("encoder", spec.encoder)
     for suite in suites:
-        _check_name_length(
-            "suite", suite, len(file_name(suite).encode()) + len(f"seed-{spec.seed}") + _ADDED
-        )
+        _check_name_length("suite", suite, len(f"seed-{spec.seed}") + _ADDED)
 
 
 def remove_leftovers_of(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> None:
@@ -383,7 +397,8 @@ def remove_leftovers_of(store: Store, profile: str, spec: RunSpec, fingerprint: 
     remove_leftovers(store.root / "failed", f".{fingerprint[:16]}*.tmp")
 
 
-def _check_name_length(what: str, name: str, size: int) -> None:
+def _check_name_length(what: str, name: str, added: int = 0) -> None:
+    size = len(file_name(name).encode()) + added
     if size > LONGEST_NAME:
         raise UserError(
             f"the {what} '{name[:60]}...' makes a file name of {size} bytes in the folder of results, and "
@@ -395,17 +410,18 @@ def is_named(text: str, key: str, fingerprint: str) -> bool:
     """Whether a text is a run's key, whole words of the key, or the first six or more digits of its
     fingerprint.
     """
-    shared = min(len(text), len(fingerprint))
-    if _FINGERPRINT.fullmatch(text) and fingerprint[:shared] == text[:shared]:
+    # the fingerprint that is known may be shorter than the one that was typed
+    length = min(len(text), len(fingerprint))
+    if _FINGERPRINT.fullmatch(text) and fingerprint[:length] == text[:length]:
         return True
     return bool(re.search(rf"(?<![\w.-]){re.escape(text)}(?![\w.-])", key))
 
 
 def make_ambiguity_error(text: str, names: Sequence[str]) -> UserError:
     """The error for a text that names several runs."""
-    listed = first_of(names, NAMED)
+    first_names = first_of(names, NAMED)
     return UserError(
-        f"'{text}' matches {len(names)} runs; give the key or fingerprint of one: {listed}"
+        f"'{text}' matches {len(names)} runs; give the key or fingerprint of one: {first_names}"
     )
 
 
@@ -416,21 +432,24 @@ def find_results(store: Store, text: str, profile: str | None = None) -> list[Re
     are none.
     """
     path = Path(text)
-    if path.suffix == ".json":
-        if not path.is_file():
-            raise UserError(f"there is no file {path}; give a result file or a run's key")
+    if path.suffix != ".json":
+        results = store.find_by_key(RunSpec.parse(text))
+    elif path.is_file():
         results = [store.read(path)]
     else:
-        results = store.find_by_key(RunSpec.parse(text))
+        raise UserError(f"there is no file {path}; give a result file or a run's key")
+
     results = [result for result in results if profile in (None, result.profile)]
-    if not results:
-        where = f"{store.root} under the profile '{profile}'" if profile else str(store.root)
-        frames = store.frames()
-        known = (frames.where(profile=[profile]) if profile else frames).keys
-        raise UserError(
-            f"there is no result of {text} in {where}; {suggest(text, known, '`harness status` lists the runs')}"
-        )
-    return results
+    if results:
+        return results
+
+    frames = store.frames()
+    folder = str(store.root)
+    if profile:
+        folder += f" under the profile '{profile}'"
+        frames = frames.where(profile=[profile])
+    hint = suggest(text, frames.keys, "`harness status` lists the runs")
+    raise UserError(f"there is no result of {text} in {folder}; {hint}")
 
 
 def _list_result_files(root: Path) -> list[str]:
@@ -449,14 +468,18 @@ def _refuse_newer(path: Path, body: bytes, error: ValidationError) -> None:
     """
     version = _VERSION.search(body)
     if version and int(version[1]) > SCHEMA_VERSION:
-        what = f"schema {int(version[1])} and this harness reads up to {SCHEMA_VERSION}"
-    elif all(wrong["type"] == "extra_forbidden" for wrong in error.errors()):
-        what = f"fields that this harness does not know ({_explain_invalid(error)})"
+        excess = f"schema {int(version[1])} and this harness reads up to {SCHEMA_VERSION}"
+    elif all(problem["type"] == "extra_forbidden" for problem in error.errors()):
+        excess = f"fields that this harness does not know ({_explain_invalid(error)})"
     else:
         return
-    raise NewerError(f"the result {path} has {what}; update harness to use it")
+    raise NewerError(f"the result {path} has {excess}; update harness to use it")
 
 
 def _explain_invalid(error: ValidationError) -> str:
+    """The first field that is wrong, and why."""
     first = error.errors()[0]
-    return ": ".join(filter(None, (".".join(map(str, first["loc"])), worded(first))))
+    field = ".".join(str(part) for part in first["loc"])
+    if not field:
+        return worded(first)
+    return f"{field}: {worded(first)}"

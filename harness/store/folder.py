@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,15 +68,22 @@ def find_checkpoint_step(store: Store, fingerprint: str) -> int:
     """The step of the newest checkpoint in a run's work folder, from which training resumes; 0
     without one.
     """
-    return max((step for step, _ in list_checkpoints(store.work(fingerprint))), default=0)
+    checkpoints = list_checkpoints(store.work(fingerprint))
+    if not checkpoints:
+        return 0
+    return checkpoints[0][0]
 
 
 def list_checkpoints(work: Path) -> list[tuple[int, Path]]:
     """The step and the file of each checkpoint in a work folder, the newest first; other names are
     ignored.
     """
-    named = ((CHECKPOINT.fullmatch(path.name), path) for path in work.glob("checkpoint-*.pt"))
-    return sorted(((int(match[1]), path) for match, path in named if match), reverse=True)
+    checkpoints = []
+    for path in work.glob("checkpoint-*.pt"):
+        match = CHECKPOINT.fullmatch(path.name)
+        if match:
+            checkpoints.append((int(match[1]), path))
+    return sorted(checkpoints, reverse=True)
 
 
 def refuse_linked(store: Store, path: Path) -> None:
@@ -111,11 +118,12 @@ def read_submission(store: Store, job: str) -> Submission | None:
 
 def read_submissions(store: Store) -> dict[str, Submission]:
     """All notes, by the name of the work folder (the first 32 digits of a fingerprint)."""
-    noted = {
-        path.parent.name: _read_submission_file(store, path)
-        for path in sorted((store.root / ".work").glob("*/submitted.json"))
-    }
-    return {name: note for name, note in noted.items() if note}
+    notes = {}
+    for path in sorted((store.root / ".work").glob("*/submitted.json")):
+        note = _read_submission_file(store, path)
+        if note is not None:
+            notes[path.parent.name] = note
+    return notes
 
 
 def write_submission(store: Store, job: str, note: Submission) -> None:
@@ -125,8 +133,8 @@ def write_submission(store: Store, job: str, note: Submission) -> None:
 
 def forget_submission(store: Store, job: str, id_there: str) -> None:
     """Remove the note on a job that has ended, unless it was submitted again since."""
-    noted = read_submission(store, job)
-    if noted is not None and noted.id == id_there:
+    note = read_submission(store, job)
+    if note is not None and note.id == id_there:
         remove(_submission_file(store, job), store.root)
 
 
@@ -137,11 +145,8 @@ def _submission_file(store: Store, job: str) -> Path:
 def _read_submission_file(store: Store, path: Path) -> Submission | None:
     try:
         return Submission.model_validate(note_in(read_within(store.root, path)))
-    except (
-        OSError,
-        DamagedError,
-        ValidationError,
-    ):  # removed since, or damaged: treated as never submitted
+    # removed since, or damaged: treated as never submitted
+    except (OSError, DamagedError, ValidationError):
         return None
 
 
@@ -152,18 +157,15 @@ def keep_evaluation(
     hash.
     """
     path = _evaluation_file(store, fingerprint, evaluation.suite, evaluation.protocol)
-    beside = path.with_suffix(".npz")
-    remove(beside, store.root)
+    array_path = path.with_suffix(".npz")
+    remove(array_path, store.root)
+    array_hash = ""
     if arrays:
-        write_named_arrays(beside, arrays, store.root)
-    write_note(
-        path,
-        {
-            "scores": evaluation.model_dump(mode="json"),
-            "arrays": content_hash(beside, store.root) if arrays else "",
-        },
-        store.root,
-    )
+        write_named_arrays(array_path, arrays, store.root)
+        array_hash = content_hash(array_path, store.root)
+
+    note = {"scores": evaluation.model_dump(mode="json"), "arrays": array_hash}
+    write_note(path, note, store.root)
 
 
 def read_kept_evaluation(
@@ -173,27 +175,30 @@ def read_kept_evaluation(
     aside.
     """
     path = _evaluation_file(store, fingerprint, suite, protocol)
-    again = "the suite is evaluated again"
-    noted = read_note_on(path, {"arrays": path.with_suffix(".npz")}, again, store.root)
+    consequence = "the suite is evaluated again"
+    note = read_note_on(path, {"arrays": path.with_suffix(".npz")}, consequence, store.root)
+    if note is None:
+        return None
     try:
-        return None if noted is None else Evaluation.model_validate(noted["scores"])
+        return Evaluation.model_validate(note["scores"])
     except (ValueError, KeyError) as error:  # of another version
-        put_aside(path, first_line(error), again, store.root)
+        put_aside(path, first_line(error), consequence, store.root)
         return None
 
 
 def add_session(store: Store, fingerprint: str, session: Session) -> list[Session]:
     """Note that a process works on a run; return all that have, the first one first."""
     path = store.work(fingerprint) / SESSIONS_FILE
-    then = "the result does not list the processes before this one"
-    noted = read_note(path, then, store.root) or {"sessions": []}
+    consequence = "the result does not list the processes before this one"
+    note = read_note(path, consequence, store.root) or {"sessions": []}
     sessions = []
     try:
-        sessions = [Session.model_validate(values) for values in noted["sessions"]]
+        sessions = [Session.model_validate(values) for values in note["sessions"]]
     except (ValueError, KeyError, TypeError) as error:  # of another version
-        put_aside(path, first_line(error), then, store.root)
+        put_aside(path, first_line(error), consequence, store.root)
+
     sessions.append(session)
-    values = [each.model_dump(mode="json") for each in sessions]
+    values = [session.model_dump(mode="json") for session in sessions]
     write_note(path, {"sessions": values}, store.root)
     return sessions
 
@@ -205,14 +210,17 @@ def commit(store: Store, result: Result, log: Path) -> Result:
     cleared last. To be called under the run's lock.
     """
     for evaluation in result.evaluations:
-        kept = _evaluation_file(store, result.fingerprint, evaluation.suite, evaluation.protocol)
-        arrays = kept.with_suffix(".npz")
-        if arrays.is_file():
-            store.save_arrays(result, evaluation, read_named_arrays(arrays, store.root))
+        path = _evaluation_file(store, result.fingerprint, evaluation.suite, evaluation.protocol)
+        array_path = path.with_suffix(".npz")
+        if array_path.is_file():
+            store.save_arrays(result, evaluation, read_named_arrays(array_path, store.root))
     store.save_log(result, read_regular(log, store.root).decode("utf-8", "replace"))
+
     saved = store.save(result)
-    _clear_evaluations(store.work(result.fingerprint))
-    remove(store.work(result.fingerprint) / SESSIONS_FILE, store.root)
+
+    work = store.work(result.fingerprint)
+    _clear_evaluations(work)
+    remove(work / SESSIONS_FILE, store.root)
     remove(log, store.root)
     return saved
 
@@ -226,33 +234,35 @@ def _clear_evaluations(work: Path) -> None:
     for path in work.glob("scores-*"):
         if path.suffix in (".json", ".npz"):
             path.unlink()
+
+    scored = work / SCORED_BY_MTEB
     for folder in (work / "mteb").glob("*"):
-        (work / SCORED_BY_MTEB).mkdir(exist_ok=True)
-        shutil.rmtree(work / SCORED_BY_MTEB / folder.name, ignore_errors=True)
-        folder.rename(work / SCORED_BY_MTEB / folder.name)
+        scored.mkdir(exist_ok=True)
+        target = scored / folder.name
+        shutil.rmtree(target, ignore_errors=True)
+        folder.rename(target)
     shutil.rmtree(work / "mteb", ignore_errors=True)
 
 
-def supersede(store: Store, runs: Iterable[tuple[str, RunSpec, str]]) -> list[Path]:
+def supersede(store: Store, runs: Sequence[tuple[str, RunSpec, str]]) -> list[Path]:
     """Move what each run, (profile, spec, fingerprint), has to a results folder of its own; return
     these folders.
 
     Raises UserError, before anything is moved, where one of them is in progress; and where a file
     cannot be moved.
     """
-    listed = list(runs)
-    for profile, spec, fingerprint in listed:
+    for profile, spec, fingerprint in runs:
         with _hold_idle_run(store, spec, fingerprint):
             for path in _list_files_of_run(store, profile, spec, fingerprint):
                 refuse_linked(store, path)
-    return [_move_away(store, *run) for run in listed]
+    return [_move_away(store, *run) for run in runs]
 
 
 @contextmanager
 def _hold_idle_run(store: Store, spec: RunSpec, fingerprint: str) -> Iterator[None]:
     """Hold a run's lock. Raises UserError where the run is in progress or submitted."""
-    with store.lock(fingerprint) as mine:
-        if not mine or read_submission(store, fingerprint):
+    with store.lock(fingerprint) as acquired:
+        if not acquired or read_submission(store, fingerprint):
             raise UserError(
                 f"{spec.key} is in progress; run the same command again when that has ended"
             )
@@ -263,17 +273,17 @@ def _move_away(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> P
     """Move the work and then the result of a run: until the result is moved, the same command finds
     the run again.
     """
-    target = Store(store.root / ".superseded" / _pick_unused_name(store, fingerprint))
+    target = _pick_superseded_folder(store, fingerprint)
     with _hold_idle_run(store, spec, fingerprint):
         try:
             for path in _list_files_of_run(store, profile, spec, fingerprint):
-                move(path, target.root / path.relative_to(store.root), store.root)
+                move(path, target / path.relative_to(store.root), store.root)
         except OSError as error:
-            where = error.filename2 or error.filename
+            file = error.filename2 or error.filename
             raise UserError(
-                f"{where}: {error.strerror}; correct this, and run the same command again"
+                f"{file}: {error.strerror}; correct this, and run the same command again"
             ) from error
-    return target.root
+    return target
 
 
 def _list_files_of_run(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> list[Path]:
@@ -283,8 +293,12 @@ def _list_files_of_run(store: Store, profile: str, spec: RunSpec, fingerprint: s
     return [*in_work, *reversed(store.files_of(profile, spec, fingerprint))]
 
 
-def _pick_unused_name(store: Store, fingerprint: str) -> str:
-    """An unused name for the folder to which a run's former files move."""
+def _pick_superseded_folder(store: Store, fingerprint: str) -> Path:
+    """An unused folder to which a run's former files move."""
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{fingerprint[:16]}"
-    names = (name, *(f"{name}-{number}" for number in range(2, 1000)))
-    return next(each for each in names if not (store.root / ".superseded" / each).exists())
+    folder = store.root / ".superseded" / name
+    number = 2
+    while folder.exists():
+        folder = folder.with_name(f"{name}-{number}")
+        number += 1
+    return folder

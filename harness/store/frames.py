@@ -120,37 +120,58 @@ class Frames(Sequence[Result]):
         """The results of files: those of one training are merged, those that cannot be used are
         left out.
         """
-        from harness.store.index import join_tables, make_arrow_table, make_row, take_table_rows
+        from harness.store.index import take_table_rows
 
-        found = list_texts(files["problem"])
-        usable = [row for row, problem in enumerate(found) if not problem]
-        table = files if len(usable) == len(found) else take_table_rows(files, usable)
-        problems = [*filter(None, found)]
-        paths, fingerprints = (list_texts(table[name]) for name in ("path", "fingerprint"))
+        problem_by_row = list_texts(files["problem"])
+        usable = [row for row, problem in enumerate(problem_by_row) if not problem]
+        problems = [problem for problem in problem_by_row if problem]
+        table = take_table_rows(files, usable) if problems else files
+
+        fingerprints = list_texts(table["fingerprint"])
         counts = Counter(fingerprints)
         if len(counts) == len(fingerprints):
             return cls(table, root, read, {}, problems)
-        rows = {root / paths[row]: row for row, each in enumerate(fingerprints) if counts[each] > 1}
-        results = {path: read(path) for path in rows}
-        kept, contradictions = merge_by_training(results)
-        merged = {
-            rows[path]: result for path, result in kept.items() if result is not results[path]
-        }
-        places = {row: len(table) + number for number, row in enumerate(merged)}
-        left = [
-            row
-            for row in range(len(table))
-            if root / paths[row] not in results or root / paths[row] in kept
-        ]
-        both = join_tables(table, make_arrow_table(map(make_row, merged.values())))
-        held = {new: merged[row] for new, row in enumerate(left) if row in merged}
-        return cls(
-            take_table_rows(both, [places.get(row, row) for row in left]),
-            root,
-            read,
-            held,
-            problems + contradictions,
-        )
+
+        paths = list_texts(table["path"])
+        repeated = {}
+        for row, fingerprint in enumerate(fingerprints):
+            if counts[fingerprint] > 1:
+                repeated[root / paths[row]] = row
+        return cls._of_repeated(root, read, table, problems, repeated)
+
+    @classmethod
+    def _of_repeated(
+        cls,
+        root: Path,
+        read: Callable[[Path], Result],
+        table: pyarrow.Table,
+        problems: list[str],
+        repeated: Mapping[Path, int],
+    ) -> Frames:
+        """The results of usable files, of which those `repeated`, path -> row, share a training."""
+        from harness.store.index import join_tables, make_arrow_table, make_row, take_table_rows
+
+        results = {path: read(path) for path in repeated}
+        merged, contradictions = merge_by_training(results)
+        dropped_rows = {row for path, row in repeated.items() if path not in merged}
+        changed = dict[int, Result]()
+        for path, result in merged.items():
+            if result is not results[path]:
+                changed[repeated[path]] = result
+
+        # a changed result has a row of its own behind those of the files
+        rows = list[int]()
+        held = dict[int, Result]()
+        for row in range(len(table)):
+            if row in dropped_rows:
+                continue
+            if row in changed:
+                held[len(rows)] = changed[row]
+            rows.append(row)
+        new_rows = {row: len(table) + number for number, row in enumerate(changed)}
+        all_rows = join_tables(table, make_arrow_table(map(make_row, changed.values())))
+        table = take_table_rows(all_rows, [new_rows.get(row, row) for row in rows])
+        return cls(table, root, read, held, problems + contradictions)
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -163,7 +184,9 @@ class Frames(Sequence[Result]):
 
     def __getitem__(self, index: int | slice) -> Result | Frames:
         rows = range(len(self))[index]
-        return self.take_rows(rows) if isinstance(rows, range) else self.result(rows)
+        if isinstance(rows, range):
+            return self.take_rows(rows)
+        return self.result(rows)
 
     def result(self, row: int) -> Result:
         """The result of a run, read from its file. Raises UserError where that is damaged, gone, or
@@ -171,11 +194,12 @@ class Frames(Sequence[Result]):
         """
         if row in self.held:
             return self.held[row]
-        path, fingerprint = (self.table[name][row].as_py() for name in ("path", "fingerprint"))
-        result = self.read(self.root / path)
-        if result.fingerprint != fingerprint:
+
+        path = self.root / self.table["path"][row].as_py()
+        result = self.read(path)
+        if result.fingerprint != self.table["fingerprint"][row].as_py():
             raise UserError(
-                f"the result {self.root / path} has changed in the meantime; run the same command again"
+                f"the result {path} has changed in the meantime; run the same command again"
             )
         return result
 
@@ -192,15 +216,19 @@ class Frames(Sequence[Result]):
         """The results of these rows, in that order."""
         from harness.store.index import take_table_rows
 
-        held = {new: self.held[row] for new, row in enumerate(map(int, rows)) if row in self.held}
+        held = {}
+        for new_row, row in enumerate(rows):
+            if row in self.held:
+                held[new_row] = self.held[row]
         return replace(self, table=take_table_rows(self.table, rows), held=held)
 
     def where(self, **texts: Collection[str]) -> Frames:
         """The results whose columns have one of these texts."""
-        columns = [(self.texts(name), wanted) for name, wanted in texts.items()]
-        return self.take_rows(
-            [row for row in range(len(self)) if all(found[row] in some for found, some in columns)]
-        )
+        rows: Sequence[int] = range(len(self))
+        for name, wanted_texts in texts.items():
+            column = self.texts(name)
+            rows = [row for row in rows if column[row] in wanted_texts]
+        return self.take_rows(rows)
 
     def texts(self, name: str) -> list[str]:
         """A column of texts of `table`, which costs no import of pandas."""
@@ -209,10 +237,14 @@ class Frames(Sequence[Result]):
     @cached_property
     def keys(self) -> list[str]:
         """Each run's key."""
-        named = (self.texts(name) for name in ("variant", "setting", "encoder"))
+        variants = self.texts("variant")
+        settings = self.texts("setting")
+        encoders = self.texts("encoder")
         seeds = self.table["seed"].to_pylist()
+        names = zip(variants, settings, encoders, seeds, strict=True)
         return [
-            f"{'/'.join(names)}/seed-{seed}" for *names, seed in zip(*named, seeds, strict=True)
+            f"{variant}/{setting}/{encoder}/seed-{seed}"
+            for variant, setting, encoder, seed in names
         ]
 
     @cached_property
@@ -220,11 +252,13 @@ class Frames(Sequence[Result]):
         """Whether an earlier backend trained each run; a run without training has no backend."""
         values = self.texts("hyperparameters")
         backends = self.table["backend"].to_pylist()
-        trained = {text for text in set(values) if json.loads(text).get("training")}
-        return [
-            text in trained and made < BACKEND_VERSION
-            for text, made in zip(values, backends, strict=True)
-        ]
+        # few texts that many runs share
+        with_training = {text for text in set(values) if json.loads(text).get("training")}
+
+        earlier = []
+        for text, backend in zip(values, backends, strict=True):
+            earlier.append(text in with_training and backend < BACKEND_VERSION)
+        return earlier
 
     @cached_property
     def runs(self) -> pandas.DataFrame:
@@ -235,30 +269,25 @@ class Frames(Sequence[Result]):
         one of overrides.
         """
         names = [name for name in self.table.column_names if name not in ("problem", "evaluations")]
-        table: pandas.DataFrame = self.table.select(names).to_pandas()
-        runs = table.rename(columns={"overrides": "overrides_json"})
+        columns: pandas.DataFrame = self.table.select(names).to_pandas()
+        runs = columns.rename(columns={"overrides": "overrides_json"})
         values = runs["hyperparameters"]
-        return runs.assign(
-            overrides=_rename_categories(
-                runs["overrides_json"], lambda text: format_overrides(json.loads(text))
-            ),
-            training=_rename_categories(
-                values, lambda text: format_overrides(complete_training_values(json.loads(text)))
-            ),
-            pooling=_rename_categories(
-                values, lambda text: str(json.loads(text).get("encoder", {}).get("pooling", ""))
-            ),
-            minutes=runs["train_seconds"] / 60,
-            **_count_scored_part(runs),
-        )
+        runs["overrides"] = _rename_categories(runs["overrides_json"], _format_overrides_json)
+        runs["training"] = _rename_categories(values, _format_training)
+        runs["pooling"] = _rename_categories(values, _find_pooling)
+        runs["minutes"] = runs["train_seconds"] / 60
+
+        # what the training had read and computed when the weights that are scored were kept
+        share = runs["kept_step"] / runs["steps"]
+        for name in COUNTED:
+            runs[f"scored_{name}"] = runs[name] * share
+        return runs
 
     @cached_property
     def numbers(self) -> Mapping[str, np.ndarray[Any, Any]]:
         """The columns of numbers of `runs`, (R,) each."""
-        return {
-            str(name): column.to_numpy()
-            for name, column in self.runs.select_dtypes("number").items()
-        }
+        columns = self.runs.select_dtypes("number")
+        return {str(name): column.to_numpy() for name, column in columns.items()}
 
     @cached_property
     def evaluations(self) -> pandas.DataFrame:
@@ -274,7 +303,9 @@ class Frames(Sequence[Result]):
         """Each evaluation's state: PRESENT, UNKNOWN, or what has changed since."""
         import pandas
 
-        states = self.judge(self) if self.judge else [UNKNOWN] * len(self.evaluations)
+        states: Sequence[str] = [UNKNOWN] * len(self.evaluations)
+        if self.judge is not None:
+            states = self.judge(self)
         return pandas.Series(states, self.evaluations.index, dtype="category")
 
     @cached_property
@@ -296,8 +327,9 @@ class Frames(Sequence[Result]):
         return _flatten_lists(self.table["evaluations"])
 
     def _flatten_scores(self, name: str) -> pandas.DataFrame:
-        table, evaluations = _flatten_lists(self._evaluation_rows[0][name])
-        scores: pandas.DataFrame = table.to_pandas()
+        evaluation_table, _ = self._evaluation_rows
+        score_table, evaluations = _flatten_lists(evaluation_table[name])
+        scores: pandas.DataFrame = score_table.to_pandas()
         return scores.assign(evaluation=evaluations)
 
     def newest(self) -> pandas.DataFrame:
@@ -308,22 +340,29 @@ class Frames(Sequence[Result]):
         """Method and encoder -> seconds of trainings (''), of a step of each ('step'), and of
         newest evaluations.
         """
-        table, runs = self._evaluation_rows
-        suites: list[dict[str, float]] = [{} for _ in range(len(self))]
+        evaluation_table, runs = self._evaluation_rows
+        names = list_texts(evaluation_table["suite"])
+        suite_seconds: list[dict[str, float]] = [{} for _ in range(len(self))]
+        # later evaluations of a suite replace earlier ones
         for run, suite, seconds in zip(
-            runs.tolist(), list_texts(table["suite"]), table["seconds"].to_pylist(), strict=True
+            runs.tolist(), names, evaluation_table["seconds"].to_pylist(), strict=True
         ):
-            suites[run][suite] = seconds
+            suite_seconds[run][suite] = seconds
+
+        methods = self.texts("method")
+        encoders = self.texts("encoder")
+        train_seconds = self.table["train_seconds"].to_pylist()
+        steps = self.table["steps"].to_pylist()
         times: dict[tuple[str, str], dict[str, list[float]]] = {}
-        numbers = (self.table[name].to_pylist() for name in ("train_seconds", "steps"))
-        columns = self.texts("method"), self.texts("encoder"), *numbers, suites
-        for method, encoder, training, steps, evaluated in zip(*columns, strict=True):
-            for what, seconds in {
-                "": training,
-                **({"step": training / steps} if steps else {}),
-                **evaluated,
-            }.items():
-                times.setdefault((method, encoder), {}).setdefault(what, []).append(seconds)
+        for run, key in enumerate(zip(methods, encoders, strict=True)):
+            run_times = {"": train_seconds[run]}
+            if steps[run]:
+                run_times["step"] = train_seconds[run] / steps[run]
+            run_times |= suite_seconds[run]
+
+            times_of_kind = times.setdefault(key, {})
+            for name, seconds in run_times.items():
+                times_of_kind.setdefault(name, []).append(seconds)
         return times
 
     def flat(self) -> pandas.DataFrame:
@@ -332,14 +371,15 @@ class Frames(Sequence[Result]):
         """
         import pandas
 
-        evaluations = self.evaluations.assign(present=self.present)[["run", *_OF_EVALUATIONS]]
-        runs = self.runs[
-            [name for name in FRAME_COLUMNS if name not in (*_OF_EVALUATIONS, *_OF_SCORES)]
-        ]
-        scores = pandas.concat([self.scores, self.parts]).sort_values(
-            "evaluation", kind="stable", ignore_index=True
-        )
-        return scores.join(evaluations, on="evaluation").join(runs, on="run")[[*FRAME_COLUMNS]]
+        evaluations = self.evaluations.assign(present=self.present)
+        evaluations = evaluations[["run", *_OF_EVALUATIONS]]
+        not_of_runs = (*_OF_EVALUATIONS, *_OF_SCORES)
+        runs = self.runs[[name for name in FRAME_COLUMNS if name not in not_of_runs]]
+
+        scores = pandas.concat([self.scores, self.parts])
+        scores = scores.sort_values("evaluation", kind="stable", ignore_index=True)
+        frame = scores.join(evaluations, on="evaluation").join(runs, on="run")
+        return frame[[*FRAME_COLUMNS]]
 
 
 def frames_of(results: Sequence[Result]) -> Frames:
@@ -348,9 +388,8 @@ def frames_of(results: Sequence[Result]) -> Frames:
 
     if isinstance(results, Frames):
         return results
-    return Frames(
-        make_arrow_table(map(make_row, results)), Path(), _refuse_unread, dict(enumerate(results))
-    )
+    table = make_arrow_table(map(make_row, results))
+    return Frames(table, Path(), _refuse_unread, dict(enumerate(results)))
 
 
 def _refuse_unread(path: Path) -> Result:
@@ -367,6 +406,7 @@ def list_texts(column: pyarrow.ChunkedArray) -> list[str]:
     array = column.combine_chunks()
     if not hasattr(array, "dictionary"):
         return [text or "" for text in array.to_pylist()]
+
     names = array.dictionary.to_pylist()
     return [names[number] for number in array.indices.to_numpy().tolist()]
 
@@ -381,16 +421,27 @@ def _flatten_lists(column: pyarrow.ChunkedArray) -> tuple[pyarrow.Table, np.ndar
     return pyarrow.Table.from_struct_array(compute.list_flatten(array)), owners
 
 
-def _rename_categories(column: pandas.Series, name: Callable[[str], str]) -> pandas.Series:
+def _rename_categories(column: pandas.Series, rename: Callable[[str], str]) -> pandas.Series:
     """A column of categories under other names, which several may share."""
     import pandas
 
-    codes, names = pandas.factorize(
-        pandas.Index([name(text) for text in column.cat.categories], dtype=object)
-    )
-    return pandas.Series(
-        pandas.Categorical.from_codes(codes[column.cat.codes], names), column.index
-    )
+    texts = [rename(category) for category in column.cat.categories]
+    codes, names = pandas.factorize(pandas.Index(texts, dtype=object))
+    renamed = pandas.Categorical.from_codes(codes[column.cat.codes], names)
+    return pandas.Series(renamed, column.index)
+
+
+def _format_overrides_json(text: str) -> str:
+    return format_overrides(json.loads(text))
+
+
+def _format_training(text: str) -> str:
+    return format_overrides(complete_training_values(json.loads(text)))
+
+
+def _find_pooling(text: str) -> str:
+    """The pooling in the JSON text of hyperparameters; '' where older results do not name it."""
+    return str(json.loads(text).get("encoder", {}).get("pooling", ""))
 
 
 @cache
@@ -399,9 +450,10 @@ def unjudged(suite: str) -> frozenset[str]:
     used.
     """
     try:
-        return frozenset(metric.name for metric in get("suite", suite).metrics if not metric.judged)
+        metrics = get("suite", suite).metrics
     except UserError:
         return frozenset()
+    return frozenset(metric.name for metric in metrics if not metric.judged)
 
 
 def metrics_of(results: Sequence[Result]) -> Metrics:
@@ -416,9 +468,10 @@ def metrics_of(results: Sequence[Result]) -> Metrics:
     for keep in ("first", "last"):
         declared = evaluations.drop_duplicates(["suite", "declared"], keep=keep)
         for suite, protocol in zip(declared["suite"], declared["declared"], strict=True):
+            suite_metrics = metrics.setdefault(suite, {})
             for metric in read_declared_metrics(protocol):
                 judged = metric.judged and metric.name not in unjudged(suite)
-                metrics.setdefault(suite, {})[metric.name] = replace(metric, judged=judged)
+                suite_metrics[metric.name] = replace(metric, judged=judged)
     return metrics
 
 
@@ -435,13 +488,16 @@ def unscored(results: Sequence[Result]) -> dict[tuple[str, str], list[str]]:
     frames = frames_of(results)
     newest = frames.newest()
     marked = [text for text in newest["warnings"].cat.categories if f": {NO_SCORE}: " in text]
+    newest = newest[newest["warnings"].isin(marked)]
+
     lines: dict[tuple[str, str], list[str]] = {}
-    some = newest[newest["warnings"].isin(marked)]
-    for run, suite, warnings in zip(some["run"], some["suite"], some["warnings"], strict=True):
-        if why := describe_unscored_tasks(suite, json.loads(warnings)):
-            lines.setdefault((frames.runs["profile"][run], suite), []).append(
-                f"{frames.keys[run]}: {why}"
-            )
+    for run, suite, warnings in zip(
+        newest["run"], newest["suite"], newest["warnings"], strict=True
+    ):
+        tasks = describe_unscored_tasks(suite, json.loads(warnings))
+        if tasks:
+            key = (frames.runs["profile"][run], suite)
+            lines.setdefault(key, []).append(f"{frames.keys[run]}: {tasks}")
     return lines
 
 
@@ -450,19 +506,14 @@ def format_overrides(overrides: Mapping[str, object]) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(overrides.items()))
 
 
-def _count_scored_part(runs: pandas.DataFrame) -> Mapping[str, pandas.Series]:
-    """What trainings had read and computed when the weights that are scored were kept."""
-    share = runs["kept_step"] / runs["steps"]
-    return {f"scored_{name}": runs[name] * share for name in COUNTED}
-
-
 def describe_earlier_backends(results: Sequence[Result]) -> str:
     """One line on the results made by earlier backends; empty if there are none."""
     frames = frames_of(results)
-    earlier = [*compress(frames.table["backend"].to_pylist(), frames.earlier)]
+    earlier = list(compress(frames.table["backend"].to_pylist(), frames.earlier))
     if not earlier:
         return ""
-    versions = " and ".join(map(str, sorted(set(earlier))))
+
+    versions = " and ".join(str(version) for version in sorted(set(earlier)))
     were = "was" if len(earlier) == 1 else "were"
     return (
         f"{count_of(len(earlier), 'result')} {were} made by backend {versions}, the current one is {BACKEND_VERSION}: "
@@ -477,33 +528,37 @@ def merge_by_training(results: Mapping[Path, Result]) -> tuple[dict[Path, Result
     trainings: dict[str, dict[Path, Result]] = {}
     for path, result in results.items():
         trainings.setdefault(result.fingerprint, {})[path] = result
-    lines = {
-        fingerprint: _describe_contradiction(files) for fingerprint, files in trainings.items()
-    }
-    agreeing: dict[tuple[str, str, str], dict[Path, Result]] = {}
+
+    problems = {}
+    for fingerprint, files in trainings.items():
+        contradiction = _describe_contradiction(files)
+        if contradiction:
+            problems[fingerprint] = contradiction
+
+    # one training may have the keys of several profiles or variants
+    runs: dict[tuple[str, str, str], dict[Path, Result]] = {}
     for path, result in results.items():
-        if not lines[result.fingerprint]:
-            agreeing.setdefault((result.profile, result.spec.key, result.fingerprint), {})[path] = (
-                result
-            )
-    merged = {
-        next(iter(files)): reduce(
-            Result.merge, sorted(files.values(), key=lambda result: result.finished)
-        )
-        for files in agreeing.values()
-    }
-    return merged, [line for line in lines.values() if line]
+        if result.fingerprint not in problems:
+            key = (result.profile, result.spec.key, result.fingerprint)
+            runs.setdefault(key, {})[path] = result
+
+    merged = {}
+    for files in runs.values():
+        oldest_first = sorted(files.values(), key=lambda result: result.finished)
+        merged[next(iter(files))] = reduce(Result.merge, oldest_first)
+    return merged, list(problems.values())
 
 
 def _describe_contradiction(results: Mapping[Path, Result]) -> str:
     """One line where files of one training differ in what both hold; empty where they agree."""
-    differ = dict.fromkeys(
-        what for pair in combinations(results.values(), 2) for what in find_differences(*pair)
-    )
-    if not differ:
+    differences = dict[str, None]()
+    for first, second in combinations(results.values(), 2):
+        differences.update(dict.fromkeys(find_differences(first, second)))
+    if not differences:
         return ""
+
     files = " and ".join(map(str, results))
     return (
-        f"the results {files} are of the same training but differ in {', '.join(differ)}; none is used, keep the right "
-        "one"
+        f"the results {files} are of the same training but differ in {', '.join(differences)}; "
+        "none is used, keep the right one"
     )

@@ -101,30 +101,43 @@ def refresh_index(root: Path, paths: Sequence[str], read: ReadResult) -> pa.Tabl
     """The table of result files below a folder, in their order; new, changed and unusable ones are
     read.
     """
-    known = _load_index(root)
-    rows = {path: row for row, path in enumerate(known["path"].to_pylist())}
-    problems = known["problem"].to_pylist()
-    statuses = [
-        *zip(*(column.to_pylist() for column in known.select(_STATUS).columns), strict=True)
-    ]
-    settled = time.time_ns() - _SETTLED_NS
-    fresh: dict[str, tuple[int, ...]] = {}
-    for path in paths:
-        row = rows.get(path)
-        status = _read_status(f"{root}/{path}")
-        if row is None or problems[row] or statuses[row] != status:
-            fresh[path] = status if max(status[1:]) < settled else _UNSETTLED
-    if not fresh and len(paths) == len(rows):
-        return known
-    places = rows | {path: len(rows) + number for number, path in enumerate(fresh)}
-    added = make_arrow_table(
-        {"path": path, **dict(zip(_STATUS, status, strict=True)), **_read_row(root / path, read)}
-        for path, status in fresh.items()
-    )
-    table = take_table_rows(join_tables(known, added), [places[path] for path in paths])
+    stored = _load_index(root)
+    rows = {path: row for row, path in enumerate(stored["path"].to_pylist())}
+    changed = _find_changed_files(root, paths, stored, rows)
+    if not changed and len(paths) == len(rows):
+        return stored
+
+    table = join_tables(stored, make_arrow_table(_read_rows(root, changed, read)))
+    for number, path in enumerate(changed):
+        rows[path] = len(stored) + number
+    table = take_table_rows(table, [rows[path] for path in paths])
     if len(paths) >= WORTH_FILES:
         _save_index(root, table)
     return table
+
+
+def _find_changed_files(
+    root: Path, paths: Sequence[str], stored: pa.Table, rows: Mapping[str, int]
+) -> dict[str, tuple[int, ...]]:
+    """The files to read, with the status that the index will store of each.
+
+    `rows` are the rows of the stored table by path.
+    """
+    problems = stored["problem"].to_pylist()
+    columns = [column.to_pylist() for column in stored.select(_STATUS).columns]
+    statuses = list(zip(*columns, strict=True))
+    settled = time.time_ns() - _SETTLED_NS
+
+    changed: dict[str, tuple[int, ...]] = {}
+    for path in paths:
+        row = rows.get(path)
+        status = _read_status(f"{root}/{path}")
+        if row is not None and not problems[row] and statuses[row] == status:
+            continue
+        # a second change within one tick of the clock would go unnoticed
+        is_settled = max(status[1:]) < settled
+        changed[path] = status if is_settled else _UNSETTLED
+    return changed
 
 
 def _read_status(path: str) -> tuple[int, ...]:
@@ -137,34 +150,39 @@ def _read_status(path: str) -> tuple[int, ...]:
 
 def make_row(result: Result) -> dict[str, object]:
     """The row of a result, without its file."""
-    texts = result.model_dump(include={*JSON})
-    return {
-        **{name: getattr(result, name) for name in (*_FIELDS, *_NUMBERS)},
-        **result.spec.names,
-        **{name: json.dumps(texts[name]) for name in JSON},
-        "batches": batches_of(result),
-        "shares": json.dumps(result.shares),
-        # a training ends with a dev score, so that older files have steps too
-        "steps": getattr(result.budget, "steps", next(reversed(result.dev.steps), None)),
-        **{
-            name: getattr(result.budget, name, None)
-            for name in ("text_rows", "other_rows", "flops")
-        },
-        "kept_step": result.dev.best_step,
-        "dev": result.dev.best_score,
-        "last_dev": next(reversed(result.dev.scores), None),
-        "dev_task": "" if result.dev.best_step is None else result.dev.task,
-        "dev_metric": result.dev.metric,
-        "evaluations": [*map(_make_evaluation, result.evaluations)],
-    }
+    row: dict[str, object] = {name: getattr(result, name) for name in (*_FIELDS, *_NUMBERS)}
+    row.update(result.spec.names)
+    for name, values in result.model_dump(include={*JSON}).items():
+        row[name] = json.dumps(values)
+    row["batches"] = batches_of(result)
+    row["shares"] = json.dumps(result.shares)
+
+    # a training ends with a dev score, so that older files have steps too
+    last_step = next(reversed(result.dev.steps), None)
+    row["steps"] = getattr(result.budget, "steps", last_step)
+    for name in ("text_rows", "other_rows", "flops"):
+        row[name] = getattr(result.budget, name, None)
+
+    is_trained = result.dev.best_step is not None
+    row["kept_step"] = result.dev.best_step
+    row["dev"] = result.dev.best_score
+    row["last_dev"] = next(reversed(result.dev.scores), None)
+    row["dev_task"] = result.dev.task if is_trained else ""
+    row["dev_metric"] = result.dev.metric
+    row["evaluations"] = [_make_evaluation(evaluation) for evaluation in result.evaluations]
+    return row
 
 
 def _make_evaluation(evaluation: Evaluation) -> dict[str, object]:
-    parts = (
-        _list_scores(task, part, values)
-        for task, by_part in evaluation.parts.items()
-        for part, values in by_part.items()
-    )
+    scores = list[dict[str, object]]()
+    for task, values in evaluation.scores.items():
+        scores += _list_scores(task, "", values)
+
+    parts = list[dict[str, object]]()
+    for task, values_by_part in evaluation.parts.items():
+        for part, values in values_by_part.items():
+            parts += _list_scores(task, part, values)
+
     return {
         "suite": evaluation.suite,
         "protocol": evaluation.protocol.key,
@@ -172,46 +190,49 @@ def _make_evaluation(evaluation: Evaluation) -> dict[str, object]:
         "warnings": json.dumps(evaluation.warnings),
         "finished": evaluation.finished,
         "seconds": evaluation.seconds,
-        "scores": [
-            score
-            for task, values in evaluation.scores.items()
-            for score in _list_scores(task, "", values)
-        ],
-        "parts": [score for scores in parts for score in scores],
+        "scores": scores,
+        "parts": parts,
     }
 
 
-def _list_scores(task: str, part: str, values: Mapping[str, float]) -> Iterator[dict[str, object]]:
-    return (
+def _list_scores(task: str, part: str, values: Mapping[str, float]) -> list[dict[str, object]]:
+    return [
         {"task": task, "part": part, "metric": metric, "value": value}
         for metric, value in values.items()
-    )
+    ]
 
 
 def make_arrow_table(rows: Iterable[Mapping[str, object]]) -> pa.Table:
     """The table of rows as `make_row` makes them."""
     # through JSON, since a conversion of Python objects imports pandas
     texts = map(json.dumps, rows)
-    return join_tables(*map(_parse_rows, iter(lambda: "\n".join(islice(texts, _BATCH)), "")))
+    tables = []
+    while batch := list(islice(texts, _BATCH)):
+        tables.append(_parse_rows("\n".join(batch)))
+    return join_tables(*tables)
 
 
 def _parse_rows(text: str) -> pa.Table:
-    plain = pa.schema([pa.field(field.name, _without_dictionaries(field.type)) for field in SCHEMA])
-    whole = arrow_json.ReadOptions(use_threads=False, block_size=len(text) + 1)
-    table = arrow_json.read_json(
-        io.BytesIO(text.encode()), whole, arrow_json.ParseOptions(explicit_schema=plain)
-    )
+    """The table of rows as lines of JSON."""
+    plain = pa.schema([_expand_field(field) for field in SCHEMA])
+    parsing = arrow_json.ParseOptions(explicit_schema=plain)
+    in_one_block = arrow_json.ReadOptions(use_threads=False, block_size=len(text) + 1)
+    table = arrow_json.read_json(io.BytesIO(text.encode()), in_one_block, parsing)
     return table.select(SCHEMA.names).cast(SCHEMA)
 
 
-def _without_dictionaries(kind: pa.DataType) -> pa.DataType:
+def _expand_field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _expand_type(field.type))
+
+
+def _expand_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
-        return pa.list_(_without_dictionaries(kind.value_type))
+        return pa.list_(_expand_type(kind.value_type))
     if pa.types.is_struct(kind):
-        return pa.struct(
-            [pa.field(field.name, _without_dictionaries(field.type)) for field in kind]
-        )
-    return pa.string() if pa.types.is_dictionary(kind) else kind
+        return pa.struct([_expand_field(field) for field in kind])
+    if pa.types.is_dictionary(kind):
+        return pa.string()
+    return kind
 
 
 def join_tables(*tables: pa.Table) -> pa.Table:
@@ -227,16 +248,24 @@ def _make_empty_table() -> pa.Table:
 def take_table_rows(table: pa.Table, rows: Sequence[int]) -> pa.Table:
     """The rows of a table at these numbers, in that order."""
     numbers = np.asarray(rows, np.int64)
-    return table.take(
-        pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
-    )
+    # from the buffer, since a conversion of the array imports pandas
+    buffers = [None, pa.py_buffer(numbers)]
+    return table.take(pa.Array.from_buffers(pa.int64(), len(numbers), buffers))
 
 
-def _read_row(path: Path, read: ReadResult) -> dict[str, object]:
-    try:
-        return {**make_row(read(path)), "problem": ""}
-    except UserError as error:
-        return {"problem": str(error)}
+def _read_rows(
+    root: Path, statuses: Mapping[str, tuple[int, ...]], read: ReadResult
+) -> Iterator[dict[str, object]]:
+    """The rows of result files; that of a file that cannot be used says why."""
+    for path, status in statuses.items():
+        try:
+            row = make_row(read(root / path))
+            row["problem"] = ""
+        except UserError as error:
+            row = {"problem": str(error)}
+        row["path"] = path
+        row.update(zip(_STATUS, status, strict=True))
+        yield row
 
 
 def _index_path(root: Path) -> Path:
@@ -251,11 +280,11 @@ def _load_index(root: Path) -> pa.Table:
 
 
 def _save_index(root: Path, table: pa.Table) -> None:
-    with suppress(
-        OSError
-    ):  # a read-only folder or a full disk: the next reader reads the files again
-        remove_leftovers(_index_path(root).parent, ".index-*.tmp", ABANDONED_S)
-        write_table(_index_path(root), table, root)
+    path = _index_path(root)
+    # a read-only folder or a full disk: the next reader reads the files again
+    with suppress(OSError):
+        remove_leftovers(path.parent, ".index-*.tmp", ABANDONED_S)
+        write_table(path, table, root)
 
 
 def write_table(path: Path, table: pa.Table, within: Path | None = None) -> None:
@@ -263,12 +292,14 @@ def write_table(path: Path, table: pa.Table, within: Path | None = None) -> None
     `within`.
     """
     sink = pa.BufferOutputStream()
-    with ipc.new_stream(sink, SCHEMA, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
+    options = ipc.IpcWriteOptions(compression="lz4")
+    with ipc.new_stream(sink, SCHEMA, options=options) as writer:
         writer.write_table(table)
+
     content: Any = memoryview(sink.getvalue())
     with replaced(path, within) as stream:
         stream.write(content)
-        stream.write(zlib.crc32(content).to_bytes(4, "little"))
+        stream.write(_compute_checksum(content))
 
 
 def read_table(path: Path, within: Path | None = None) -> pa.Table:
@@ -277,9 +308,15 @@ def read_table(path: Path, within: Path | None = None) -> pa.Table:
     """
     with open_regular(path, within) as stream:
         content = memoryview(stream.read())
-    if zlib.crc32(content[:-4]).to_bytes(4, "little") != content[-4:]:
+    body = content[:-4]
+    if _compute_checksum(body) != content[-4:]:
         raise ValueError(f"{path} is damaged")
-    table = ipc.open_stream(pa.py_buffer(content[:-4])).read_all()
+
+    table = ipc.open_stream(pa.py_buffer(body)).read_all()
     if not table.schema.equals(SCHEMA):
         raise ValueError(f"{path} has other columns")
     return table.combine_chunks()
+
+
+def _compute_checksum(content: memoryview) -> bytes:
+    return zlib.crc32(content).to_bytes(4, "little")

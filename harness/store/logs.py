@@ -15,6 +15,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
@@ -62,30 +63,30 @@ def find_logs(store: Store) -> list[StoredLog]:
     result.
     """
     logs: list[StoredLog] = []
-    profiles: dict[str, set[str]] = {}
-    for log in (
-        *_find_unfinished_logs(store),
-        *_find_submitted_logs(store),
-        *_find_failed_logs(store),
-        *_find_finished_logs(store),
+    profiles_by_run: dict[str, set[str]] = {}
+    for log in chain(
+        _find_unfinished_logs(store),
+        _find_submitted_logs(store),
+        _find_failed_logs(store),
+        _find_finished_logs(store),
     ):
-        known = profiles.setdefault(log.fingerprint[:12], set())
-        if not known & {log.profile, ""}:
-            known.add(log.profile)
+        profiles = profiles_by_run.setdefault(log.fingerprint[:12], set())
+        # a log without a profile may be of any
+        if profiles.isdisjoint((log.profile, "")):
+            profiles.add(log.profile)
             logs.append(log)
     return logs
 
 
 def read_last_lines(store: Store) -> dict[str, str]:
     """The last line of the log of each run that is submitted or in progress now, by key."""
-    logs = [
-        *(log for log in _find_unfinished_logs(store) if is_in_progress(store, log.fingerprint)),
-        *_find_submitted_logs(store),
-    ]
-    return {
-        log.key: _read_log(store, log.path).decode("utf-8", "replace").rstrip().rpartition("\n")[2]
-        for log in logs
-    }
+    logs = [log for log in _find_unfinished_logs(store) if is_in_progress(store, log.fingerprint)]
+    logs += _find_submitted_logs(store)
+
+    last_lines = {}
+    for log in logs:
+        _, _, last_lines[log.key] = _read_text(store, log.path).rstrip().rpartition("\n")
+    return last_lines
 
 
 def find_log(store: Store, text: str) -> StoredLog:
@@ -95,14 +96,15 @@ def find_log(store: Store, text: str) -> StoredLog:
     Raises UserError, one line that names the runs that match, or similar ones where none does.
     """
     logs = find_logs(store)
-    exact = [log for log in logs if log.key == text]
-    named = exact or [log for log in logs if is_named(text, log.key, log.fingerprint)]
-    if len(named) == 1:
-        return named[0]
-    if named:
-        raise make_ambiguity_error(
-            text, [f"{log.key} ({log.state}, {log.fingerprint[:12]})" for log in named]
-        )
+    matches = [log for log in logs if log.key == text]
+    if not matches:
+        matches = [log for log in logs if is_named(text, log.key, log.fingerprint)]
+    if len(matches) == 1:
+        return matches[0]
+
+    if matches:
+        names = [f"{log.key} ({log.state}, {log.fingerprint[:12]})" for log in matches]
+        raise make_ambiguity_error(text, names)
     hint = suggest(text, {log.key for log in logs}, "`harness status` lists the runs of a grid")
     raise UserError(f"there is no log of '{text}' in {store.root}; {hint}")
 
@@ -118,46 +120,53 @@ def follow(
     if log.state == "submitted":
         yield from _follow_submitted(log, store, wait)
         log = find_log(store, log.fingerprint)
+
     decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be half written
-    before = _read_time_written(failed_log(store, log.fingerprint))
-    shown = b""
-    over = False
-    while not over:
-        over = (
+    failure_path = failed_log(store, log.fingerprint)
+    failure_time = _read_time_written(failure_path)
+    yielded = b""
+    while True:
+        is_over = (
             log.state != "unfinished"
             or not log.path.exists()
-            or _read_time_written(failed_log(store, log.fingerprint)) != before
+            or _read_time_written(failure_path) != failure_time
         )
-        content = _read_final_log(log, store, shown) if over else _read_log(store, log.path)
-        yield decoder.decode(content[len(shown) :])
-        shown += content[len(shown) :]
-        if over:
+        # looked at before the log is read: what was written until the end is then in it
+        content = _read_final_log(log, store, yielded) if is_over else _read_log(store, log.path)
+        addition = content[len(yielded) :]
+        yield decoder.decode(addition)
+        if is_over:
             return
+        yielded += addition
         wait(FOLLOW_S)
 
 
 def _follow_submitted(log: StoredLog, store: Store, wait: Callable[[float], None]) -> Iterator[str]:
     """Yield the batch system's output of a job until the job has a log of its own, or is over."""
-    shown = 0
-    while (
-        read_submission(store, log.fingerprint)
-        and not running_log(store, log.fingerprint).is_file()
-    ):
-        text = _read_log(store, log.path).decode("utf-8", "replace")
-        yield text[shown:]
-        shown = len(text)
+    own_log = running_log(store, log.fingerprint)
+    length = 0
+    while read_submission(store, log.fingerprint) and not own_log.is_file():
+        text = _read_text(store, log.path)
+        yield text[length:]
+        length = len(text)
         wait(FOLLOW_S)
 
 
-def _read_final_log(log: StoredLog, store: Store, shown: bytes) -> bytes:
-    """The final log of a run that has ended, from the start of the text already shown."""
-    ended = [log.path, *store.root.glob(f"[!.]*/*/*/*/seed-*-{log.fingerprint[:16]}.log")]
-    for content in (
-        _read_log(store, path) for path in (*ended, failed_log(store, log.fingerprint))
-    ):
-        if content and shown in content:  # earlier sessions may stand before it
-            return content[content.rfind(shown) :] if shown else content
-    return shown
+def _read_final_log(log: StoredLog, store: Store, yielded: bytes) -> bytes:
+    """The final log of a run that has ended, from the start of the text already yielded."""
+    paths = [log.path, *store.root.glob(f"[!.]*/*/*/*/seed-*-{log.fingerprint[:16]}.log")]
+    paths.append(failed_log(store, log.fingerprint))
+    for path in paths:
+        content = _read_log(store, path)
+        if not content:
+            continue
+        if not yielded:
+            return content
+        # earlier sessions may stand before it
+        start = content.rfind(yielded)
+        if start >= 0:
+            return content[start:]
+    return yielded
 
 
 def _read_log(store: Store, path: Path) -> bytes:
@@ -167,18 +176,24 @@ def _read_log(store: Store, path: Path) -> bytes:
         return b""
 
 
+def _read_text(store: Store, path: Path) -> str:
+    return _read_log(store, path).decode("utf-8", "replace")
+
+
 def _find_unfinished_logs(store: Store) -> Iterator[StoredLog]:
     for path in sorted((store.root / ".work").glob("*/run.log")):
         fingerprint = path.parent.name
-        text = _read_log(store, path).decode("utf-8", "replace")
-        failed = failed_log(store, fingerprint)
+        start = _START.search(_read_text(store, path))
+        if start is None:
+            continue
+
         # the failure's log is a copy of this one, until the run is tried again
-        is_copy = failed.is_file() and failed.stat().st_size == path.stat().st_size
-        is_failed = is_copy and read_submission(store, fingerprint) is None
-        if started := _START.search(text):
-            yield StoredLog(
-                started.group(1), "failed" if is_failed else "unfinished", fingerprint, path
-            )
+        failure_path = failed_log(store, fingerprint)
+        is_copy = failure_path.is_file() and failure_path.stat().st_size == path.stat().st_size
+        state: LogState = "unfinished"
+        if is_copy and read_submission(store, fingerprint) is None:
+            state = "failed"
+        yield StoredLog(start.group(1), state, fingerprint, path)
 
 
 def _find_submitted_logs(store: Store) -> Iterator[StoredLog]:
@@ -201,10 +216,13 @@ def _find_failed_logs(store: Store) -> Iterator[StoredLog]:
 
 def _find_finished_logs(store: Store) -> Iterator[StoredLog]:
     for path in sorted(store.root.glob("[!.]*/*/*/*/seed-*.log")):
-        if path.is_file() and (match := _FINISHED.fullmatch(path.stem)):
-            profile, *names = path.parent.relative_to(store.root).parts
-            key = "/".join((*map(unquote, names), match.group(1)))
-            yield StoredLog(key, "finished", match.group(2), path, profile)
+        match = _FINISHED.fullmatch(path.stem)
+        if match is None or not path.is_file():
+            continue
+        seed, fingerprint = match.groups()
+        profile, *names = path.parent.relative_to(store.root).parts
+        key = "/".join([*map(unquote, names), seed])
+        yield StoredLog(key, "finished", fingerprint, path, profile)
 
 
 def _read_time_written(path: Path) -> int:

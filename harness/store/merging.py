@@ -10,7 +10,7 @@ killed at any moment loses nothing, and repeating it completes it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -29,8 +29,8 @@ def is_same_training(first: Result, second: Result) -> bool:
     if (first.fingerprint, first.started) != (second.fingerprint, second.started):
         return False
     # a later evaluation adds its session
-    without: dict[str, object] = {"evaluations": [], "sessions": []}
-    return first.model_copy(update=without) == second.model_copy(update=without)
+    no_evaluations: dict[str, object] = {"evaluations": [], "sessions": []}
+    return first.model_copy(update=no_evaluations) == second.model_copy(update=no_evaluations)
 
 
 def check_identity(result: Result) -> bool:
@@ -45,17 +45,28 @@ def check_identity(result: Result) -> bool:
 
     spec = result.spec
     training = result.hyperparameters.get("training", {})
-    stated_by_computed: Mapping[str, tuple[object, object]] = {
-        "fingerprint": (digest(identity), result.fingerprint),
-        "group": (digest({**identity, "seed": None}), result.group),
-        "seed": (identity.get("seed"), spec.seed),
-        "method": (identity.get("method"), spec.variant.name),
-        "variant": (identity.get("reading"), spec.variant.reading),
-        "training": (identity.get("training", {}), identifying(training)),
-        "setting": (identity.get("setting", spec.setting.name), spec.setting.name),
-        "backend": (identity.get("backend", result.backend), result.backend),
+    stated = {
+        "fingerprint": result.fingerprint,
+        "group": result.group,
+        "seed": spec.seed,
+        "method": spec.variant.name,
+        "variant": spec.variant.reading,
+        "training": identifying(training),
+        "setting": spec.setting.name,
+        "backend": result.backend,
     }
-    wrong = [what for what, (computed, stated) in stated_by_computed.items() if computed != stated]
+    computed = {
+        "fingerprint": digest(identity),
+        "group": digest({**identity, "seed": None}),
+        "seed": identity.get("seed"),
+        "method": identity.get("method"),
+        "variant": identity.get("reading"),
+        "training": identity.get("training", {}),
+        # identities of older results lack these
+        "setting": identity.get("setting", spec.setting.name),
+        "backend": identity.get("backend", result.backend),
+    }
+    wrong = [name for name, value in stated.items() if computed[name] != value]
     if wrong:
         raise UserError(f"{spec}: its {' and '.join(wrong)} do not match the identity stored in it")
     return True

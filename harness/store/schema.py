@@ -57,10 +57,10 @@ def _read_run(value: object) -> RunSpec:
     """Read the names of a run, as `RunSpec.names` gives them. Raises ValueError for any others."""
     if isinstance(value, RunSpec):
         return value
+
     names: dict[str, object] = value if isinstance(value, dict) else {}
-    run = RunSpec.parse(
-        "/".join(str(names.get(name)) for name in NAMES[1:-1]) + f"/seed-{names.get('seed')}"
-    )
+    path = "/".join(str(names.get(name)) for name in NAMES[1:-1])
+    run = RunSpec.parse(f"{path}/seed-{names.get('seed')}")
     if run.names != value:
         raise ValueError(f"these are not the names of the run {run}")
     return run
@@ -82,9 +82,9 @@ class DevCurve(Record):
 
     @model_validator(mode="after")
     def _check_scores_by_step(self) -> Self:
-        if len(self.scores) != len(self.steps) or (self.best_step is None) != (
-            self.best_score is None
-        ):
+        has_best_step = self.best_step is not None
+        has_best_score = self.best_score is not None
+        if len(self.scores) != len(self.steps) or has_best_step != has_best_score:
             raise ValueError("each step has one score, and the best step has the best score")
         return self
 
@@ -293,9 +293,12 @@ class Result(Record):
     @property
     def shares(self) -> dict[str, float]:
         """The largest share of the gradient that each term had in a batch."""
-        points = [point for points in self.gradients.values() for point in points]
-        terms = dict.fromkeys(term for point in points for term in point.shares)
-        return {term: max(point.shares.get(term) or 0.0 for point in points) for term in terms}
+        largest: dict[str, float] = {}
+        for points in self.gradients.values():
+            for point in points:
+                for term, share in point.shares.items():
+                    largest[term] = max(largest.get(term, 0.0), share or 0.0)
+        return largest
 
     @property
     def current(self) -> list[Evaluation]:
@@ -304,10 +307,10 @@ class Result(Record):
 
     def latest(self, suite: str) -> Evaluation | None:
         """The newest evaluation of one suite; None where it was not evaluated."""
-        return next(
-            (evaluation for evaluation in reversed(self.evaluations) if evaluation.suite == suite),
-            None,
-        )
+        for evaluation in reversed(self.evaluations):
+            if evaluation.suite == suite:
+                return evaluation
+        return None
 
     def has_evaluation(self, suite: str, protocol: Protocol) -> bool:
         return any(evaluation.key == (suite, protocol.key) for evaluation in self.evaluations)
@@ -323,39 +326,36 @@ class Result(Record):
 
     @property
     def all_warnings(self) -> list[str]:
-        return [
-            *self.warnings,
-            *(line for evaluation in self.evaluations for line in evaluation.warnings),
-        ]
+        warnings = list(self.warnings)
+        for evaluation in self.evaluations:
+            warnings += evaluation.warnings
+        return warnings
 
     def merge(self, newer: Result) -> Result:
         """This result with the evaluations that only `newer`, a result of the same training, has."""
-        known = {evaluation.key for evaluation in self.evaluations}
-        added = [evaluation for evaluation in newer.evaluations if evaluation.key not in known]
-        sessions = [session for session in newer.sessions if session not in self.sessions]
-        return self.model_copy(
-            update={
-                "evaluations": [*self.evaluations, *added],
-                "sessions": [*self.sessions, *(sessions if added else ())],
-            }
-        )
+        own_keys = {evaluation.key for evaluation in self.evaluations}
+        evaluations = list(self.evaluations)
+        evaluations += (entry for entry in newer.evaluations if entry.key not in own_keys)
+        sessions = list(self.sessions)
+        # a session without an evaluation of its own has made nothing
+        if len(evaluations) > len(self.evaluations):
+            sessions += (session for session in newer.sessions if session not in self.sessions)
+        return self.model_copy(update={"evaluations": evaluations, "sessions": sessions})
 
 
 def find_differences(first: Result, second: Result) -> list[str]:
     """In what both results of one training hold but not alike: suites under one protocol, and "dev
     scores".
     """
-    held = {
-        evaluation.key: (evaluation.scores, evaluation.parts) for evaluation in first.evaluations
-    }
-    found = {
-        evaluation.key: (evaluation.scores, evaluation.parts) for evaluation in second.evaluations
-    }
-    suites = [key[0] for key, scores in found.items() if held.get(key, scores) != scores]
-    return [
-        *dict.fromkeys(suites),
-        *(["dev scores"] if first.dev.scores != second.dev.scores else []),
-    ]
+    evaluations = {evaluation.key: evaluation for evaluation in first.evaluations}
+    differences = dict[str, None]()
+    for evaluation in second.evaluations:
+        counterpart = evaluations.get(evaluation.key, evaluation)
+        if (counterpart.scores, counterpart.parts) != (evaluation.scores, evaluation.parts):
+            differences[evaluation.suite] = None
+    if first.dev.scores != second.dev.scores:
+        differences["dev scores"] = None
+    return list(differences)
 
 
 class Failure(Record):
@@ -377,11 +377,13 @@ def describe_unscored_tasks(suite: str, warnings: Iterable[str]) -> str:
     """The tasks of a suite without a score, from the warnings of an evaluation: `no score of STS12,
     STS13: REASON`.
     """
-    reasons: dict[str, list[str]] = {}
+    tasks_by_reason: dict[str, list[str]] = {}
     for line in warnings:
-        task, marked, reason = line.removeprefix(f"{suite}: ").partition(f": {NO_SCORE}: ")
-        if marked:
-            reasons.setdefault(reason, []).append(task)
-    return "; ".join(
-        f"{NO_SCORE} of {', '.join(tasks)}: {reason}" for reason, tasks in reasons.items()
-    )
+        task, mark, reason = line.removeprefix(f"{suite}: ").partition(f": {NO_SCORE}: ")
+        if mark:
+            tasks_by_reason.setdefault(reason, []).append(task)
+
+    texts = [
+        f"{NO_SCORE} of {', '.join(tasks)}: {reason}" for reason, tasks in tasks_by_reason.items()
+    ]
+    return "; ".join(texts)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
 from statistics import fmean
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
@@ -32,6 +32,10 @@ from harness.sources import digest
 from harness.spec import OptionValue, SpecError, Variant, canonical, split
 from harness.store.files import Store
 from harness.store.schema import Result
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.distributions import BaseDistribution
 
 _RANGE = re.compile(r"([^.|]\S*?)\.\.([^.|]\S*)")
 #: draws from ranges after which these count as too narrow
@@ -79,13 +83,9 @@ class TunedMethod(BaseModel):
         number.
         """
         base = Variant.parse(self.base)
-        return str(
-            Variant.make(
-                base.name,
-                {**dict(base.options), "tuned": f"{len(self.trials)}{more}"},
-                base.reading,
-            )
-        )
+        options = dict(base.options)
+        options["tuned"] = f"{len(self.trials)}{more}"
+        return str(Variant.make(base.name, options, base.reading))
 
     @property
     def typed(self) -> str:
@@ -110,8 +110,8 @@ class Tuning(BaseModel):
     @property
     def key(self) -> str:
         """The tuning's name, a hash of its content (a search's without trials): 12 hex digits."""
-        chosen = {"methods": {"__all__": {"trials"}}} if self.sampler else None
-        return digest(self.model_dump(mode="json", exclude_none=True, exclude=chosen))[:12]
+        excluded = {"methods": {"__all__": {"trials"}}} if self.sampler else None
+        return digest(self.model_dump(mode="json", exclude_none=True, exclude=excluded))[:12]
 
     def repeats(self, other: Tuning) -> bool:
         """Whether the same command asks for both, whatever their trials are."""
@@ -120,26 +120,29 @@ class Tuning(BaseModel):
 
     @property
     def variants(self) -> list[str]:
-        return list(dict.fromkeys(trial for method in self.methods for trial in method.trials))
+        variants = dict[str, None]()
+        for method in self.methods:
+            variants.update(dict.fromkeys(method.trials))
+        return list(variants)
 
     def next_round(self, results: Sequence[Result]) -> Tuning:
         """The search with one more trial of each method that lacks some, once all trials so far
         have results.
         """
-        devs = {
-            trial: [run.dev for run in results if str(run.spec.variant) == trial]
-            for trial in self.variants
-        }
-        if not all(devs.values()):
+        scores_by_trial: dict[str, list[float]] = {trial: [] for trial in self.variants}
+        for result in results:
+            trial = str(result.spec.variant)
+            if trial in scores_by_trial:
+                scores_by_trial[trial].append(result.dev.best_score or 0.0)
+        if not all(scores_by_trial.values()):
             return self
-        scores = {
-            trial: fmean(dev.best_score or 0.0 for dev in each) for trial, each in devs.items()
-        }
-        lacking = {method.base for method in self.methods if len(method.trials) < self.trials}
-        methods = (
-            _add_trial(each, str(self.sampler), scores) if each.base in lacking else each
-            for each in self.methods
-        )
+
+        means = {trial: fmean(scores) for trial, scores in scores_by_trial.items()}
+        methods = []
+        for method in self.methods:
+            if len(method.trials) < self.trials:
+                method = _add_trial(method, str(self.sampler), means)
+            methods.append(method)
         return self.model_copy(update={"methods": tuple(methods)})
 
 
@@ -158,6 +161,7 @@ def make_tuning(
         raise UserError(
             f"--trials {trials} is not a number of trials; give the number of configurations per method, such as 6"
         )
+
     spaces: dict[str, Space] = {}
     for text in texts:
         base, space = _parse_tuned_method(text)
@@ -166,22 +170,25 @@ def make_tuning(
                 f"--tune names {base} twice; give all its options in one --tune, separated by commas"
             )
         spaces[base] = space
-    sizes = {base: _count_configurations(space) for base, space in spaces.items()}
-    few = {base: size for base, size in sizes.items() if size < trials}
-    if few:
-        counts = ", ".join(
-            f"{base} has {count_of(size, 'configuration')}" for base, size in few.items()
-        )
-        raise UserError(
-            f"{counts}, fewer than {trials} trials; list more, or give --trials {min(few.values())}"
-        )
-    methods = (
-        TunedMethod(
-            base=base, space=_format_space(space), trials=tuple(_draw_variants(base, space, trials))
-        )
-        for base, space in spaces.items()
-    )
+    _check_sizes(spaces, trials)
+
+    methods = []
+    for base, space in spaces.items():
+        variants = tuple(_draw_variants(base, space, trials))
+        methods.append(TunedMethod(base=base, space=_format_space(space), trials=variants))
     return Tuning(profile=profile, overrides=dict(overrides), trials=trials, methods=tuple(methods))
+
+
+def _check_sizes(spaces: Mapping[str, Space], trials: int) -> None:
+    """Raise UserError where a method has fewer configurations than trials."""
+    sizes = {base: _count_configurations(space) for base, space in spaces.items()}
+    too_few = {base: size for base, size in sizes.items() if size < trials}
+    if not too_few:
+        return
+    counts = [f"{base} has {count_of(size, 'configuration')}" for base, size in too_few.items()]
+    raise UserError(
+        f"{', '.join(counts)}, fewer than {trials} trials; list more, or give --trials {min(too_few.values())}"
+    )
 
 
 def start_search(tuning: Tuning, sampler: str, place: str) -> Tuning:
@@ -190,10 +197,12 @@ def start_search(tuning: Tuning, sampler: str, place: str) -> Tuning:
         raise UserError(
             f"--sampler {sampler} needs Optuna; install it with `pip install 'sentence-harness[optuna]'`"
         )
-    methods = (
-        each.model_copy(update={"trials": each.trials[:FIRST_TRIALS]}) for each in tuning.methods
+
+    methods = tuple(
+        method.model_copy(update={"trials": method.trials[:FIRST_TRIALS]})
+        for method in tuning.methods
     )
-    return tuning.model_copy(update={"methods": tuple(methods), "sampler": sampler, "place": place})
+    return tuning.model_copy(update={"methods": methods, "sampler": sampler, "place": place})
 
 
 def resume_tuning(store: Store, tuning: Tuning) -> Tuning:
@@ -230,45 +239,51 @@ def _parse_tuned_method(text: str) -> tuple[str, Space]:
     head, *rest = split(text, ":")  # at colons outside brackets
     variant = Variant.parse(head)
     space: dict[str, TriedValues] = {}
-    for part in split(":".join(rest)) if rest else [""]:
-        key, equals, listed = (word.strip() for word in part.partition("="))
-        if not (key and equals and listed):
+    for part in split(":".join(rest)):
+        key, _, values = (word.strip() for word in part.partition("="))
+        if not (key and values):
             raise SpecError(
                 f"--tune '{text}' names no values; write METHOD:key=VALUE|VALUE, or METHOD:key=LOW..HIGH"
             )
         if key in space or key in dict(variant.options):
             raise SpecError(f"--tune '{text}' sets '{key}' twice; keep one")
-        space[key] = _parse_tried_values(listed, text)
+        space[key] = _parse_tried_values(values, text)
     return str(variant), dict(sorted(space.items()))
 
 
-def _parse_tried_values(listed: str, text: str) -> TriedValues:
-    ends = _RANGE.fullmatch(listed)
+def _parse_tried_values(values: str, text: str) -> TriedValues:
+    """The values of an option in the text of a tuning. Raises SpecError for a range that is none."""
+    ends = _RANGE.fullmatch(values)
     if ends is None:
-        return tuple(sorted({canonical(value) for value in split(listed, "|") if value}))
+        listed_values = {canonical(value) for value in split(values, "|") if value}
+        return tuple(sorted(listed_values))
+
     try:
         low, high = map(float, ends.groups())
     except ValueError:
         low = high = math.nan
     if not 0 < low < high < math.inf:
         raise SpecError(
-            f"--tune '{text}': {listed} is not a range of positive numbers; write for example 1e-5..5e-5"
+            f"--tune '{text}': {values} is not a range of positive numbers; write for example 1e-5..5e-5"
         )
     return Range(low, high)
 
 
 def _count_configurations(space: Space) -> int:
     """The number of configurations; a range counts as practically infinitely many."""
-    return math.prod(
-        sys.maxsize if isinstance(values, Range) else len(values) for values in space.values()
-    )
+    count = 1
+    for values in space.values():
+        count *= sys.maxsize if isinstance(values, Range) else len(values)
+    return count
 
 
 def _format_space(space: Space) -> str:
-    return ",".join(
-        f"{key}={values if isinstance(values, Range) else '|'.join(values)}"
-        for key, values in space.items()
-    )
+    """The options and their values as typed."""
+    parts = []
+    for key, values in space.items():
+        text = str(values) if isinstance(values, Range) else "|".join(values)
+        parts.append(f"{key}={text}")
+    return ",".join(parts)
 
 
 def _draw_variants(
@@ -278,35 +293,31 @@ def _draw_variants(
     drawn.
     """
     variant = Variant.parse(base)
-    numbers = generator(tune=f"{base}:{_format_space(space)}")
+    text = f"{base}:{_format_space(space)}"
     variants: dict[str, None] = {}
-    for chosen in chain(first, _draw_configurations(space, numbers)):
-        options = {**dict(variant.options), **dict(zip(space, chosen, strict=True))}
+    for values in chain(first, _draw_configurations(space, generator(tune=text))):
+        options = dict(variant.options)
+        options.update(zip(space, values, strict=True))
         variants[str(Variant.make(variant.name, options, variant.reading))] = None
         if len(variants) == trials:
             return list(variants)
-    raise UserError(
-        f"--tune '{base}:{_format_space(space)}' has too narrow a range for {trials} trials; widen it"
-    )
+    raise UserError(f"--tune '{text}' has too narrow a range for {trials} trials; widen it")
 
 
 def _draw_configurations(space: Space, numbers: np.random.Generator) -> Iterator[tuple[str, ...]]:
     """Configurations in random order: all of a grid, once each, or draws from ranges."""
-    listed = [values for values in space.values() if not isinstance(values, Range)]
-    if len(listed) == len(space):
+    grid = [values for values in space.values() if not isinstance(values, Range)]
+    if len(grid) == len(space):
+        sizes = [len(values) for values in grid]
         for number in numbers.permutation(_count_configurations(space)).tolist():
-            yield tuple(
-                values[at]
-                for values, at in zip(
-                    listed, np.unravel_index(number, [*map(len, listed)]), strict=True
-                )
-            )
+            places = np.unravel_index(number, sizes)
+            yield tuple(values[place] for values, place in zip(grid, places, strict=True))
         return
 
     places_by_option = [_spread_places(numbers) for _ in space]
     for _ in range(_MOST_DRAWS):
-        places = [next(of_option) for of_option in places_by_option]
-        yield tuple(map(_find_value, space.values(), places))
+        option_places = [next(of_option) for of_option in places_by_option]
+        yield tuple(map(_find_value, space.values(), option_places))
 
 
 def _spread_places(numbers: np.random.Generator) -> Iterator[float]:
@@ -334,39 +345,51 @@ def _add_trial(method: TunedMethod, sampler: str, scores: Mapping[str, float]) -
     the draw.
     """
     import optuna
-    from optuna.distributions import CategoricalDistribution, FloatDistribution
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     base, space = _parse_tuned_method(method.typed)
     seed = derive_seed(tune=method.typed, sampler=sampler, trial=len(method.trials)) % 2**32
     # their seed and the trials so far determine these fully, so that a new one can go on in each
     # round
-    kind = {"tpe": optuna.samplers.TPESampler, "gp": optuna.samplers.GPSampler}[sampler]
+    make_sampler = {"tpe": optuna.samplers.TPESampler, "gp": optuna.samplers.GPSampler}[sampler]
     study = optuna.create_study(
-        direction="maximize", sampler=kind(seed=seed, n_startup_trials=FIRST_TRIALS)
+        direction="maximize", sampler=make_sampler(seed=seed, n_startup_trials=FIRST_TRIALS)
     )
-    values = {
-        key: FloatDistribution(float(f"{listed.low:.3g}"), float(f"{listed.high:.3g}"), log=True)
-        if isinstance(listed, Range)
-        else CategoricalDistribution(
-            [dict(Variant.make("", {key: value}).options)[key] for value in listed]
-        )
-        for key, listed in space.items()
-    }
-    tried = [dict(Variant.parse(trial).options) for trial in method.trials]
-    for trial, options in zip(method.trials, tried, strict=True):
-        known = {
-            key: float(options[key]) if isinstance(space[key], Range) else options[key]
-            for key in space
-        }
+    distributions = {key: _make_distribution(key, values) for key, values in space.items()}
+
+    tried_values = []
+    for trial in method.trials:
+        options = dict(Variant.parse(trial).options)
+        parameters: dict[str, object] = {key: options[key] for key in space}
+        tried_values.append([options[key] for key in space])
+        for key, values in space.items():
+            if isinstance(values, Range):
+                parameters[key] = float(options[key])
         study.add_trial(
-            optuna.create_trial(params=known, distributions=values, value=scores[trial])
+            optuna.create_trial(params=parameters, distributions=distributions, value=scores[trial])
         )
-    every = chain(tried, (study.ask(values).params for _ in range(_MOST_PROPOSALS)))
-    texts = (
-        [f"{each[key]:.3g}" if isinstance(each[key], float) else each[key] for key in space]
-        for each in every
-    )
-    return method.model_copy(
-        update={"trials": tuple(_draw_variants(base, space, len(tried) + 1, texts))}
-    )
+
+    first_values = chain(tried_values, _propose_values(study, distributions))
+    trials = _draw_variants(base, space, len(method.trials) + 1, first_values)
+    return method.model_copy(update={"trials": tuple(trials)})
+
+
+def _make_distribution(key: str, values: TriedValues) -> BaseDistribution:
+    """What a sampler of Optuna draws an option's values from."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution
+
+    if isinstance(values, Range):
+        return FloatDistribution(float(f"{values.low:.3g}"), float(f"{values.high:.3g}"), log=True)
+    # as the options of trials hold them
+    variants = [Variant.make("", {key: value}) for value in values]
+    return CategoricalDistribution([dict(variant.options)[key] for variant in variants])
+
+
+def _propose_values(
+    study: Study, distributions: dict[str, BaseDistribution]
+) -> Iterator[list[str]]:
+    """The values of configurations that a sampler proposes, numbers to three digits."""
+    for _ in range(_MOST_PROPOSALS):
+        proposal = study.ask(distributions).params
+        values = [proposal[key] for key in distributions]
+        yield [f"{value:.3g}" if isinstance(value, float) else value for value in values]

@@ -153,9 +153,8 @@ class Executor:
             refuse_linked(job.store, job.store.work(job.id))
         again = [job for job in jobs if isinstance(job, RunJob) and job.run.redo]
         if again:
-            supersede(
-                again[0].store, ((job.inventory.profile.name, job.spec, job.id) for job in again)
-            )
+            runs = [(job.inventory.profile.name, job.spec, job.id) for job in again]
+            supersede(again[0].store, runs)
 
     def work_until_stopped(self, queue: Queue, listen: Listener) -> list[End]:
         """Work until all jobs have ended or this process is asked to stop; return their ends.
