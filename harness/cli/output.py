@@ -251,9 +251,9 @@ def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> 
     from harness.reporting.seeds.cells import Label
     from harness.reporting.seeds.summary import summary_tables
     from harness.reporting.tables.grids import summary_grid
-    from harness.store import frames_of, metrics_of, unscored
+    from harness.store import describe_unscored_runs, frames_of, metrics_of
 
-    lines = unscored(results)
+    lines = describe_unscored_runs(results)
     every = stored or results
     runs = frames_of(results).runs
     shown = {

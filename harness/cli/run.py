@@ -382,7 +382,7 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         from harness.store.tunings import resume_tuning
 
         in_folder = read_results(plan.store.root, named={run.problem for run in plan.damaged})
-        judged = in_folder.frames.judged(Present(plan.store.root, inventory=plan.inventory))
+        judged = in_folder.frames.judge_by(Present(plan.store.root, inventory=plan.inventory))
         profile = plan.request.profile.name
         stored = replace(in_folder, runs=judged).of_profile(profile)
         lacking = show_summaries(results.runs, stored.runs)

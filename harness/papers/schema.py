@@ -14,7 +14,7 @@ from harness.metrics import Column, Metric
 from harness.profiles.schema import check_registered
 from harness.spec import UNTRAINED, Variant, parse_setting
 from harness.stats import ALPHA
-from harness.store import unjudged
+from harness.store import list_unjudged_metrics
 from harness.tomlfiles import Name
 
 Count = Annotated[int, Field(ge=1)]
@@ -77,7 +77,7 @@ class PaperColumn(PaperPart):
     @property
     def measure(self) -> Metric:
         """The column's metric as the paper prints it."""
-        judged = self.metric not in unjudged(self.suite)
+        judged = self.metric not in list_unjudged_metrics(self.suite)
         return Metric(
             self.metric,
             larger_is_better=self.better == "higher",

@@ -62,7 +62,7 @@ def find_result(what: str, results: Path, profile: str | None = None) -> tuple[R
     Raises UserError if no result or several match.
     """
     matching = find_run(Store(results), what, profile)
-    store = Store.holding(Path(what)) if what.endswith(".json") else Store(results)
+    store = Store.containing(Path(what)) if what.endswith(".json") else Store(results)
     if len(matching) > 1:
         listed = ", ".join(str(store.path(result)) for result in matching)
         raise UserError(

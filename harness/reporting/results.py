@@ -32,7 +32,16 @@ from harness.reporting.tables.grids import (
 from harness.reporting.tables.paper_grids import paper_grid
 from harness.reporting.tables.texts import FORMATS
 from harness.spec import Variant, split
-from harness.store import Failure, Frames, Judge, Result, Store, frames_of, metrics_of, unscored
+from harness.store import (
+    Failure,
+    Frames,
+    Judge,
+    Result,
+    Store,
+    describe_unscored_runs,
+    frames_of,
+    metrics_of,
+)
 from harness.store.tunings import Tuning, read_tunings
 from harness.tomlfiles import checked
 
@@ -64,7 +73,7 @@ class Results:
         """The results of a store, or those of one profile, with their tunings; `judge` says which
         are present.
         """
-        every = store.frames().judged(judge)
+        every = store.frames().judge_by(judge)
         runs = every.where(profile=[profile]) if profile else every
         failures = tuple(
             failure for failure in store.failures() if profile in (None, failure.profile)
@@ -120,7 +129,7 @@ class Results:
     @cached_property
     def unscored(self) -> Mapping[tuple[str, str], Sequence[str]]:
         """One line for each run that lacks the scores of some tasks, by profile and suite."""
-        return unscored(self.frames)
+        return describe_unscored_runs(self.frames)
 
     @cached_property
     def tables(self) -> list[SummaryTable]:

@@ -11,13 +11,13 @@ from harness.store.frames import UNKNOWN as UNKNOWN
 from harness.store.frames import Frames as Frames
 from harness.store.frames import Judge as Judge
 from harness.store.frames import describe_earlier_backends as describe_earlier_backends
+from harness.store.frames import describe_unscored_runs as describe_unscored_runs
 from harness.store.frames import format_overrides as format_overrides
 from harness.store.frames import frames_of as frames_of
 from harness.store.frames import lines_of as lines_of
+from harness.store.frames import list_unjudged_metrics as list_unjudged_metrics
 from harness.store.frames import metrics_of as metrics_of
 from harness.store.frames import read_declared_metrics as read_declared_metrics
-from harness.store.frames import unjudged as unjudged
-from harness.store.frames import unscored as unscored
 from harness.store.schema import BACKEND_VERSION as BACKEND_VERSION
 from harness.store.schema import BatchMixing as BatchMixing
 from harness.store.schema import DevCurve as DevCurve

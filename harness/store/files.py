@@ -127,7 +127,7 @@ class Store:
         self.root = root
 
     @classmethod
-    def holding(cls, path: Path) -> Store:
+    def containing(cls, path: Path) -> Store:
         """The store that a result file lies in."""
         return cls(path.resolve().parents[:5][-1])
 

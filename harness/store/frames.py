@@ -209,7 +209,7 @@ class Frames(Sequence[Result]):
             with suppress(UserError):
                 yield self.result(row)
 
-    def judged(self, judge: Judge | None) -> Frames:
+    def judge_by(self, judge: Judge | None) -> Frames:
         return replace(self, judge=judge)
 
     def take_rows(self, rows: Sequence[int]) -> Frames:
@@ -445,7 +445,7 @@ def _find_pooling(text: str) -> str:
 
 
 @cache
-def unjudged(suite: str) -> frozenset[str]:
+def list_unjudged_metrics(suite: str) -> frozenset[str]:
     """The metrics that an installed suite declares as not judged; none for a suite that cannot be
     used.
     """
@@ -470,7 +470,7 @@ def metrics_of(results: Sequence[Result]) -> Metrics:
         for suite, protocol in zip(declared["suite"], declared["declared"], strict=True):
             suite_metrics = metrics.setdefault(suite, {})
             for metric in read_declared_metrics(protocol):
-                judged = metric.judged and metric.name not in unjudged(suite)
+                judged = metric.judged and metric.name not in list_unjudged_metrics(suite)
                 suite_metrics[metric.name] = replace(metric, judged=judged)
     return metrics
 
@@ -481,7 +481,7 @@ def read_declared_metrics(protocol: str) -> tuple[Metric, ...]:
     return Protocol.model_validate_json(protocol).metrics
 
 
-def unscored(results: Sequence[Result]) -> dict[tuple[str, str], list[str]]:
+def describe_unscored_runs(results: Sequence[Result]) -> dict[tuple[str, str], list[str]]:
     """One line for each run with unscored tasks, which are missing from a frame: (profile, suite)
     -> lines.
     """

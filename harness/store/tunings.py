@@ -78,7 +78,7 @@ class TunedMethod(BaseModel):
     space: str
     trials: tuple[str, ...]
 
-    def named(self, more: str = "") -> str:
+    def format_code(self, more: str = "") -> str:
         """The code of the picked trial's row in tables, such as `mcse[tuned=6]`; `more` follows the
         number.
         """

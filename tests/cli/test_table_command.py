@@ -89,7 +89,7 @@ def test_tuned_rows_are_rows_in_every_format_with_their_own_tests(tmp_path: Path
             store.save(result(variant, seed, sts(ToySTS=score), dev=dev))
     for run in over_seeds("simcse", [80.0, 81.0, 82.0]):
         store.save(run)
-    base, tuned = (method.named() for method in tuning.methods)
+    base, tuned = (method.format_code() for method in tuning.methods)
     asked = ("sts", "--rows", f"{tuned},simcse,{base}", "--format")
     plain, first, second = csv.DictReader(io.StringIO(printed(store.root, *asked, "csv")))
     where = f"toy / toy-bert, tuned, 2 trials each ({tuning.key})"

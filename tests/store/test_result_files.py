@@ -180,7 +180,7 @@ def test_a_key_finds_every_configuration_and_a_file_one(tmp_path: Path) -> None:
     assert prints(store.seeds("tiny", plain.spec)[0]) == prints([plain, slow, second])
     assert find_results(store, KEY, "small") == [small]
     assert find_results(store, f"{store.path(slow)}") == [slow]
-    assert Store.holding(store.path(slow)).root == tmp_path.resolve()
+    assert Store.containing(store.path(slow)).root == tmp_path.resolve()
     assert store.has_key("tiny", plain.spec)
     assert not store.has_key("tiny", result(seed=2).spec)
     absent = {

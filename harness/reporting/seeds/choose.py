@@ -32,7 +32,7 @@ from harness.reporting.seeds.galleries import (
 )
 from harness.reporting.seeds.spent import read_json
 from harness.stats import summarise
-from harness.store import PRESENT, UNKNOWN, Frames, lines_of, unjudged
+from harness.store import PRESENT, UNKNOWN, Frames, lines_of, list_unjudged_metrics
 
 if TYPE_CHECKING:
     import pandas
@@ -202,7 +202,7 @@ def _row(
     unread = {seed for seed, group in members_of if seed in weak_seeds.unread.get(group, ())}
     dev = {*dev_tasks}
     tasks = {column.task for _, column in numbers}
-    free = unjudged(first.suite)
+    free = list_unjudged_metrics(first.suite)
 
     @cache
     def weak(task: str, judged: bool) -> tuple[Caveat, ...]:

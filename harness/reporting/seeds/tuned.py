@@ -120,7 +120,7 @@ def tuned_reports(
     methods = (
         (tuning.profile, tuning.sampler, method) for tuning in tunings for method in tuning.methods
     )
-    names = [f"{profile}: {method.named()}" for profile, _, method in dict.fromkeys(methods)]
+    names = [f"{profile}: {method.format_code()}" for profile, _, method in dict.fromkeys(methods)]
     frames = [_trials(tuning, results) for tuning in tunings]
     ran = [_ran(mine) for mine in frames]
     places = [_places(tuning, mine, ran) for tuning, mine in zip(tunings, ran, strict=True)]
@@ -196,8 +196,8 @@ def _tuned(
     """
     # where another tuning has the same short name, the values that were tried follow
     values = f"{method.space},sampler={tuning.sampler}" if tuning.sampler else method.space
-    name = method.named(
-        f"[{values}]" if rows.count(f"{tuning.profile}: {method.named()}") > 1 else ""
+    name = method.format_code(
+        f"[{values}]" if rows.count(f"{tuning.profile}: {method.format_code()}") > 1 else ""
     )
     devs = {(run.variant, run.seed): run.dev for run in lines_of(runs)}
     first = runs.iloc[0]

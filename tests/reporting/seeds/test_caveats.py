@@ -81,7 +81,7 @@ def stale_frame(monkeypatch: pytest.MonkeyPatch) -> None:
         return ["method code" if method == "mcse" else "present" for method in methods]
 
     def stale(results: Sequence[Result]) -> Frames:
-        return frames_of(results).judged(states)
+        return frames_of(results).judge_by(states)
 
     monkeypatch.setattr("harness.reporting.seeds.tuned.frames_of", stale)
     monkeypatch.setattr("harness.reporting.seeds.summary.frames_of", stale)

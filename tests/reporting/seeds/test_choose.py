@@ -60,7 +60,7 @@ def test_the_present_group_stands_for_a_label_and_else_the_newest(
 ) -> None:
     old = over_seeds("mcse", [1.0, 2.0, 3.0], data="old", finished="2026-01-01T00:00:00+00:00")
     new = over_seeds("mcse", [9.0], data="new", finished="2026-02-01T00:00:00+00:00")
-    kept = rows(frames_of(old + new).judged(lambda _: [states[run in new] for run in old + new]))[
+    kept = rows(frames_of(old + new).judge_by(lambda _: [states[run in new] for run in old + new]))[
         "sts"
     ]
     assert kept.group == {"old": old, "new": new}[shown][0].group
