@@ -31,7 +31,7 @@ from harness.runs.execution import Execution, Seat
 from harness.store import Store
 from harness.work.base import Executor
 from harness.work.job import Again, End, Job, Prepared, RunJob
-from harness.work.jobs import jobs_of
+from harness.work.jobs import list_jobs
 from harness.work.local import Local
 from harness.work.queue import Queue
 from harness.work.tally import Tally
@@ -117,7 +117,7 @@ def runs(runs: int, slots: int) -> None:
     """Fake runs of one second."""
     with tempfile.TemporaryDirectory() as folder:
         made = planned(runs, Path(folder))
-        real = [job for job in jobs_of(made) if isinstance(job, RunJob)][:runs]
+        real = [job for job in list_jobs(made) if isinstance(job, RunJob)][:runs]
         jobs = [
             FakeRun(job.id, job.key, job.inventory, job.store, frozenset(), job.run) for job in real
         ]
@@ -158,7 +158,7 @@ def processes(runs: int, slots: int) -> None:
     def seconds(kind: type[RunJob], count: int, at_a_time: int, **more: int) -> float:
         with tempfile.TemporaryDirectory() as folder:
             real = [
-                job for job in jobs_of(planned(count, Path(folder))) if isinstance(job, RunJob)
+                job for job in list_jobs(planned(count, Path(folder))) if isinstance(job, RunJob)
             ][:count]
             jobs = [
                 kind(job.id, job.key, job.inventory, job.store, frozenset(), job.run, **more)
@@ -188,7 +188,7 @@ def plan(runs: int) -> None:
         clock = time.monotonic()
         cpu = time.process_time()
         made = planned(runs, Path(folder))
-        jobs = jobs_of(made)
+        jobs = list_jobs(made)
         queue = Queue(jobs)
         wall = time.monotonic() - clock
         used = time.process_time() - cpu

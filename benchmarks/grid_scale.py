@@ -16,7 +16,7 @@ from fake_runs import peak_mb, planned, result_of
 
 from harness.events import Event, TrainingProgress
 from harness.work.job import RunJob
-from harness.work.jobs import jobs_of
+from harness.work.jobs import list_jobs
 from harness.work.queue import Queue
 from harness.work.resources import Seats
 from harness.work.tally import Tally
@@ -36,7 +36,7 @@ def scale(runs: int, slots: int) -> None:
     with TemporaryDirectory() as folder:
         made, cpu = costing(lambda: planned(runs, Path(folder)))
         jobs, cpu_jobs = costing(
-            lambda: [job for job in jobs_of(made) if isinstance(job, RunJob)][:runs]
+            lambda: [job for job in list_jobs(made) if isinstance(job, RunJob)][:runs]
         )
         before = peak_mb()
         print(

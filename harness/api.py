@@ -64,10 +64,10 @@ from harness.store import Failure, Result, Store
 from harness.store.tunings import Tuning, save_tuning
 from harness.tomlfiles import check_arguments, checked
 from harness.work.base import execute as execute_plan
-from harness.work.failures import seconds_of
+from harness.work.failures import parse_time_limit
 from harness.work.progress import display
-from harness.work.tracking.base import installed_trackers
-from harness.work.tracking.listener import tracking
+from harness.work.tracking.base import find_trackers
+from harness.work.tracking.listener import track_runs
 
 if TYPE_CHECKING:
     import pandas
@@ -197,18 +197,18 @@ def execute(how: PlanToExecute) -> Results:
         if isinstance(value, int) and value < 1:
             raise UserError(f"--{name} {value}: not a positive number; give 1 or more")
     if how.run_timeout is not None:
-        seconds_of(how.run_timeout)
+        parse_time_limit(how.run_timeout)
     _check_inputs(plan)
     plan = with_tried_encoders(plan)
     if plan.request.tuning:
         save_tuning(plan.store, plan.request.tuning)
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
-    trackers = installed_trackers(how.track)
+    trackers = find_trackers(how.track)
     if plan.todo:
         planned = {unfinished.key: unfinished.fingerprint for unfinished in plan.todo}
         listen: Listener | Literal[True] = how.progress or (lambda event: None)
         shown = display(planned, plan.store) if listen is True else nullcontext(listen)
-        with tracking(list(trackers), plan) as record, shown as show:
+        with track_runs(list(trackers), plan) as record, shown as show:
             ends += execute_plan(plan, both(show, record), how)
     finished = tuple(end for end in ends if isinstance(end, Result))
     failures = tuple(end for end in ends if isinstance(end, Failure))

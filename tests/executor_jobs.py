@@ -25,7 +25,7 @@ from harness.runs.execution import Seat
 from harness.spec import RunSpec, Variant, parse_setting
 from harness.store import Result, Store
 from harness.work.job import End, Job, Prepared, RunJob
-from harness.work.jobs import jobs_of
+from harness.work.jobs import list_jobs
 from harness.work.resources import Estimates, Resources
 
 log = logging.getLogger("cluster")
@@ -86,7 +86,7 @@ def jobs(
     results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **overrides: object
 ) -> list[RunJob]:
     """The runs of such a plan as jobs, without their preparations."""
-    made = jobs_of(plan(results, *methods, seeds=seeds, **overrides))
+    made = list_jobs(plan(results, *methods, seeds=seeds, **overrides))
     return [job for job in made if isinstance(job, RunJob)]
 
 

@@ -28,8 +28,8 @@ from harness.documents import page_of
 from harness.formatting import count_of, duration, fixed, one_line
 from harness.runs.execution import DeviceChoice, Execution, Jobs
 from harness.spec import BASELINE, UNTRAINED
-from harness.work.failures import seconds_of
-from harness.work.tracking.base import tracker_places
+from harness.work.failures import parse_time_limit
+from harness.work.tracking.base import describe_places
 
 if TYPE_CHECKING:
     from harness.planning.plan import Plan, RunState
@@ -107,9 +107,9 @@ def run(
     from harness import api
     from harness.planning.encoders import with_tried_encoders
 
-    places = tracker_places(track, options["results"])  # before anything is fetched
+    places = describe_places(track, options["results"])  # before anything is fetched
     if options["run_timeout"]:
-        options["run_timeout"] = seconds_of(options["run_timeout"])
+        options["run_timeout"] = parse_time_limit(options["run_timeout"])
     own = options["executor_options"] = _executor_options(options)
     how = {each.name: options.pop(each.name) for each in fields(Execution) if each.name in options}
     if how["executor"] or own:
@@ -171,7 +171,7 @@ def evaluate(
     from harness import api
     from harness.planning.encoders import with_tried_encoders
 
-    places = tracker_places(track, options["results"])
+    places = describe_places(track, options["results"])
     plan = with_tried_encoders(api.plan_model(model, **options))
     _describe(plan, places)
     _show_results(
@@ -231,10 +231,10 @@ def describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
 
     if device == "cpu" or pick_device("auto") == "cpu":
         return
-    from harness.work.resources import most_on_each, visible_names
+    from harness.work.resources import count_runs_on_card, list_visible_cards
 
-    cards = len(visible_names())
-    each = most_on_each(cards, min(jobs, runs) if isinstance(jobs, int) else runs)
+    cards = len(list_visible_cards())
+    each = count_runs_on_card(cards, min(jobs, runs) if isinstance(jobs, int) else runs)
     echo(f"  devices   {count_of(cards, 'GPU')}, {count_of(each, 'run')} each where memory allows")
 
 
@@ -429,9 +429,9 @@ def _again(plan: Plan) -> str:
 
 def _show_submitted(plan: Plan, results: Results) -> bool:
     """Print how many runs of a plan are in a batch system; return whether there are any."""
-    from harness.work.base import submitted_jobs
+    from harness.work.base import find_submitted_jobs
 
-    jobs = submitted_jobs(plan, results.runs)
+    jobs = find_submitted_jobs(plan, results.runs)
     if not jobs:
         return False
     numbers = " ".join(sorted({job.id.partition("_")[0] for job in jobs}, key=int))

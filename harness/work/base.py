@@ -34,12 +34,12 @@ from harness.store.folder import (
     refuse_linked,
     supersede,
 )
-from harness.work.failures import GRACE_S, TimeLimitError, seconds_of
+from harness.work.failures import GRACE_S, TimeLimitError, parse_time_limit
 from harness.work.job import Again, End, Job, Prepared, RunJob
-from harness.work.jobs import jobs_of
+from harness.work.jobs import list_jobs
 from harness.work.queue import RETRY_S, Queue
 from harness.work.report import Report
-from harness.work.slurm.commands import SlurmState, states
+from harness.work.slurm.commands import SlurmState, read_states
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -257,7 +257,7 @@ class Executor:
         """Give the job of a dead process to another one if that may help, else let it fail."""
         job = started.job
         self.deaths[job] += 1
-        if isinstance(job, RunJob) and (result := job.finished()):
+        if isinstance(job, RunJob) and (result := job.find_result()):
             self.close(started, result)
         elif not death.again:
             self.close(started, job.fail(death.why))
@@ -289,9 +289,9 @@ def execute(plan: Plan, listen: Listener, how: Execution | None = None) -> list[
     precision, an executor or a setting that does not exist here.
     """
     how = how or Execution()
-    limit_s = None if how.run_timeout is None else seconds_of(how.run_timeout)
+    limit_s = None if how.run_timeout is None else parse_time_limit(how.run_timeout)
     check_cache()
-    listed = jobs_of(plan, how.chunk, limit_s)
+    listed = list_jobs(plan, how.chunk, limit_s)
     kind = get_class("executor", how.executor or DEFAULT, Executor)
     chosen = how.jobs or kind.default_jobs(how.device)
     runs = sum(isinstance(job, RunJob) for job in listed)
@@ -325,14 +325,15 @@ def _check_writable(store: Store) -> None:
 
 def run_states(plan: Plan) -> list[tuple[RunState, str, str]]:
     """State, key, and reason or location of each run of a plan, in the order of the states."""
-    submitted = whereabouts(plan.store)
+    submitted = find_submitted_states(plan.store)
     listed = [
-        _state(plan, run, submitted.get(plan.store.work(run.fingerprint).name)) for run in plan.runs
+        _find_state(plan, run, submitted.get(plan.store.work(run.fingerprint).name))
+        for run in plan.runs
     ]
     return sorted(listed, key=lambda state: get_args(RunState).index(state[0]))
 
 
-def _state(
+def _find_state(
     plan: Plan, run: PlannedRun, submitted: tuple[RunState, str] | None
 ) -> tuple[RunState, str, str]:
     if run.state == "done":
@@ -346,7 +347,7 @@ def _state(
     return run.state, run.key, run.why
 
 
-def submitted_jobs(plan: Plan, results: Iterable[Result]) -> list[Submission]:
+def find_submitted_jobs(plan: Plan, results: Iterable[Result]) -> list[Submission]:
     """The batch system's jobs for those runs of a plan that are not in `results`."""
     notes = read_submissions(plan.store)
     ended = {result.fingerprint for result in results}
@@ -356,7 +357,7 @@ def submitted_jobs(plan: Plan, results: Iterable[Result]) -> list[Submission]:
     return [notes[name] for name in names if name in notes]
 
 
-def whereabouts(store: Store) -> dict[str, tuple[RunState, str]]:
+def find_submitted_states(store: Store) -> dict[str, tuple[RunState, str]]:
     """The states of submitted runs and where they are, in words, by the first 32 digits of their
     fingerprints.
     """
@@ -364,15 +365,15 @@ def whereabouts(store: Store) -> dict[str, tuple[RunState, str]]:
     if not notes:
         return {}
     try:
-        there = states()
+        there = read_states()
     except UserError as error:
         return {
             name: ("queued", f"{note.system} {note.id}; {error}") for name, note in notes.items()
         }
-    return {name: _where(note, notes.values(), there) for name, note in notes.items()}
+    return {name: _describe_place(note, notes.values(), there) for name, note in notes.items()}
 
 
-def _blocker(
+def _find_blocker(
     note: Submission, notes: Collection[Submission], there: Mapping[str, SlurmState]
 ) -> Submission | None:
     """The first job that a job waits for, directly or through others, and that itself waits for
@@ -382,19 +383,19 @@ def _blocker(
         if not {needed.id, needed.id.partition("_")[0]} & {*note.after}:
             continue
         if needed.id in there and not there[needed.id].ended:
-            return _blocker(needed, notes, there) or needed
+            return _find_blocker(needed, notes, there) or needed
     return None
 
 
-def _where(
+def _describe_place(
     note: Submission, notes: Collection[Submission], there: Mapping[str, SlurmState]
 ) -> tuple[RunState, str]:
     where = f"{note.system} {note.id}"
     state = there.get(note.id, SlurmState("UNKNOWN"))
     if state.waits:
         reason = state.reason or "no reason given"
-        if blocker := _blocker(note, notes, there):
-            _, where_blocked = _where(blocker, (), there)
+        if blocker := _find_blocker(note, notes, there):
+            _, where_blocked = _describe_place(blocker, (), there)
             reason = f"{reason}: it needs {blocker.key}, {where_blocked}"
         return "queued", f"{where}, {state.state.lower()} ({reason})"
     if state.ended:

@@ -56,7 +56,7 @@ class TimeLimitError(UserError):
         return f"stopped after --run-timeout, {duration(self.args[0])}; run the same command again to resume"
 
 
-def seconds_of(time: str | float) -> float:
+def parse_time_limit(time: str | float) -> float:
     """A limit in seconds, of a number or of a text such as 30m, 1h30m, 2d. Raises UserError."""
     if isinstance(time, str):
         if not _TIME.fullmatch(time):
@@ -72,7 +72,7 @@ def seconds_of(time: str | float) -> float:
 
 
 @contextmanager
-def time_limit(limit_s: float | None) -> Iterator[None]:
+def limit_time(limit_s: float | None) -> Iterator[None]:
     """Stop the work of the block at its next safe point after `limit_s` seconds; None is no limit.
 
     Raises TimeLimitError there, or, if the block runs in the main thread, at any point GRACE_S
@@ -91,7 +91,7 @@ def time_limit(limit_s: float | None) -> Iterator[None]:
     timer.daemon = True
     timer.start()
     try:
-        with _interrupted(limit_s):
+        with _interrupt_late(limit_s):
             yield
     except Stopped:
         if not late.is_set():
@@ -104,7 +104,7 @@ def time_limit(limit_s: float | None) -> Iterator[None]:
 
 
 @contextmanager
-def _interrupted(limit_s: float) -> Iterator[None]:
+def _interrupt_late(limit_s: float) -> Iterator[None]:
     """Raise TimeLimitError in the main thread GRACE_S after the limit; other threads cannot be
     interrupted.
     """
@@ -124,23 +124,23 @@ def _interrupted(limit_s: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def described(error: BaseException | str) -> str:
+def describe_error(error: BaseException | str) -> str:
     """An error in one line, with the file and line in another package's code, or else in this
     project's.
     """
     if isinstance(error, str):
-        return _shortened(error)
+        return _shorten_error(error)
     text = str(error)
     if isinstance(error, UserError) and not isinstance(error, TimeLimitError):
-        return _shortened(text)
+        return _shorten_error(text)
     if isinstance(error, OSError) and error.errno in _MENDED:
         where = f" ({error.filename})" if error.filename else ""
-        return _shortened(
+        return _shorten_error(
             f"{error.strerror}{where}; {_MENDED[error.errno]}, then run the same command to resume"
         )
     kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
     line = ", ".join(
-        [_shortened(kind + text).removesuffix(":"), *getattr(error, "__notes__", ())[-1:]]
+        [_shorten_error(kind + text).removesuffix(":"), *getattr(error, "__notes__", ())[-1:]]
     )
     raised = raised_at(error, plugin_modules())
     if not raised and not isinstance(error, UserError):
@@ -148,27 +148,27 @@ def described(error: BaseException | str) -> str:
     return f"{line} ({raised})" if raised else line
 
 
-def _shortened(text: str) -> str:
+def _shorten_error(text: str) -> str:
     line = one_line(text)
     return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
 
 
 @contextmanager
-def pickling_errors_as_plugin_errors() -> Iterator[None]:
+def raise_pickling_errors() -> Iterator[None]:
     """Raise PlugInError if the code of another package prevents a job from being pickled."""
     try:
         yield
     except Exception as error:
-        raise PlugInError(f"it cannot be sent to its process: {described(error)}") from error
+        raise PlugInError(f"it cannot be sent to its process: {describe_error(error)}") from error
 
 
-def death_text(code: int, log: str) -> str:
+def describe_death(code: int, log: str) -> str:
     """Why a job's process ended without a result; `log` is its output, a crash included."""
     named = f" ({signal.Signals(-code).name})" if code < 0 and -code in list(signal.Signals) else ""
-    return f"its process ended with code {code}{named} before the run did{_crash(log)}"
+    return f"its process ended with code {code}{named} before the run did{_find_crash(log)}"
 
 
-def _crash(log: str) -> str:
+def _find_crash(log: str) -> str:
     """The place of a crash recorded in a log, in brackets; in another package's code if the stack
     includes that.
     """

@@ -46,7 +46,7 @@ def start(
     """
     for pause_s in (*PAUSES_S, None):
         try:
-            return _started(function, given, environment)
+            return _start_process(function, given, environment)
         except (EOFError, OSError) as error:  # the server was killed, and with it all processes
             if pause_s is None:
                 raise UserError(
@@ -57,7 +57,7 @@ def start(
     raise AssertionError
 
 
-def _started(
+def _start_process(
     function: Callable[..., object], given: tuple[object, ...], environment: Mapping[str, str]
 ) -> ForkServerProcess:
     passive_threads()
@@ -65,19 +65,19 @@ def _started(
     context.set_forkserver_preload([PRELOAD])
     with (
         safe_path(),
-        _variables({**SERVER_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(sys.path)}),
+        _set_variables({**SERVER_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(sys.path)}),
         without_script(),
     ):
         # of this process as it is now: the server may be older
         process = context.Process(
-            target=_serve, args=({**os.environ, **environment}, function, given)
+            target=_call_and_exit, args=({**os.environ, **environment}, function, given)
         )
         process.start()
     return process
 
 
 @contextmanager
-def _variables(values: Mapping[str, str]) -> Iterator[None]:
+def _set_variables(values: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables for processes that start in the block."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
@@ -89,7 +89,7 @@ def _variables(values: Mapping[str, str]) -> Iterator[None]:
             os.environ.update({} if value is None else {name: value})
 
 
-def _serve(
+def _call_and_exit(
     environment: Mapping[str, str], function: Callable[..., object], given: tuple[object, ...]
 ) -> NoReturn:
     """Carry out a call and end this process without cleaning up what is inherited from the server."""

@@ -28,7 +28,7 @@ from harness.store import Failure, Result, Store
 from harness.store.files import remove_leftovers_of
 from harness.store.folder import refuse_linked
 from harness.store.logs import running_log
-from harness.work.failures import SMALLER, described, time_limit
+from harness.work.failures import SMALLER, describe_error, limit_time
 from harness.work.resources import Estimates, Resources
 
 log = logging.getLogger(__name__)
@@ -58,12 +58,12 @@ class Prepared:
 End = Result | Failure | Prepared
 
 
-def error_of(end: End) -> str:
+def get_error(end: End) -> str:
     """The error of a job; empty if it ended well."""
     return "" if isinstance(end, Result) else end.error
 
 
-def cause(need: str, error: str) -> str:
+def explain_failed_need(need: str, error: str) -> str:
     """The error of a job whose dependency `need` failed; in a chain, the first error."""
     return (
         error
@@ -89,7 +89,7 @@ class Job(ABC):
     limit_s: float | None = field(default=None, kw_only=True)
 
     @abstractmethod
-    def resources(self, known: Estimates) -> Resources:
+    def estimate_resources(self, known: Estimates) -> Resources:
         """The resources it needs, estimated from similar runs."""
 
     def check(self, device: DeviceChoice) -> None:  # noqa: B027 - a preparation can run on any device
@@ -115,11 +115,11 @@ class Job(ABC):
                 listening(self.key, listen),
                 self.store.lock(self.id) as acquired,
             ):
-                return self._carried_out(seat) if acquired else Again.HELD
+                return self._perform_under_lock(seat) if acquired else Again.HELD
         except (OSError, UserError) as error:  # from the lock
             return self.fail(error)
 
-    def _carried_out(self, seat: Seat) -> End | Again:
+    def _perform_under_lock(self, seat: Seat) -> End | Again:
         try:
             refuse_linked(self.store, self.store.work(self.id))
             return self.carry_out(seat)
@@ -167,7 +167,7 @@ class RunJob(Job):
     def spec(self) -> RunSpec:
         return self.run.resolved.spec
 
-    def resources(self, known: Estimates) -> Resources:
+    def estimate_resources(self, known: Estimates) -> Resources:
         return known.of(self.run.experiment, self.chunk)
 
     def check(self, device: DeviceChoice) -> None:
@@ -180,7 +180,7 @@ class RunJob(Job):
 
             check_precision(self.run.resolved.training.precision, chosen)
 
-    def finished(self) -> Result | None:
+    def find_result(self) -> Result | None:
         """Its result if every planned suite has been evaluated, else None."""
         stored = self.store.find(self.inventory.profile.name, self.spec, self.id)
         protocol = self.inventory.protocol
@@ -191,12 +191,12 @@ class RunJob(Job):
 
     def carry_out(self, seat: Seat) -> Result:
         """Train and evaluate the run; one that was finished since it was planned is not repeated."""
-        if finished := self.finished():
+        if finished := self.find_result():
             return finished
         from harness.runs.run import run_one
 
         remove_leftovers_of(self.store, self.inventory.profile.name, self.spec, self.id)
-        with time_limit(self.limit_s):
+        with limit_time(self.limit_s):
             return run_one(self.run, self.inventory, self.store, seat.taken(), self.chunk)
 
     def fail(self, error: BaseException | str) -> Failure:
@@ -204,7 +204,7 @@ class RunJob(Job):
             spec=self.spec,
             profile=self.inventory.profile.name,
             fingerprint=self.id,
-            error=described(error),
+            error=describe_error(error),
             traceback="" if isinstance(error, str) else "".join(format_exception(error)),
             when=datetime.now(UTC).isoformat(timespec="seconds"),
         )

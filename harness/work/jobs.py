@@ -22,9 +22,15 @@ from harness.runs.execution import Seat
 from harness.sources import digest
 from harness.spec import MEDIA
 from harness.store import Store
-from harness.work.failures import described, time_limit
+from harness.work.failures import describe_error, limit_time
 from harness.work.job import Job, Prepared, RunJob
-from harness.work.resources import PROCESS_MB, TEACHER_MB, Estimates, Resources, expected
+from harness.work.resources import (
+    PROCESS_MB,
+    TEACHER_MB,
+    Estimates,
+    Resources,
+    estimate_resources,
+)
 
 #: makes an input, with a seat
 Make = Callable[[Seat], None]
@@ -35,7 +41,7 @@ Prepare = Callable[..., str]
 NO_MODEL = Resources(memory_mb=2 * PROCESS_MB)
 
 
-def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) -> list[Job]:
+def list_jobs(plan: Plan, chunk: int | None = None, limit_s: float | None = None) -> list[Job]:
     """The jobs in the plan's order, each after those that it needs; `chunk` and `limit_s` are those
     of the jobs.
 
@@ -45,7 +51,7 @@ def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) 
     inventory = plan.inventory
     store = Store(plan.store.root.absolute())
 
-    def prepared(
+    def add_preparation(
         read: Experiment,
         id_: str,
         key: str,
@@ -60,26 +66,28 @@ def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) 
         return jobs.setdefault(id_, made).id
 
     for run in plan.todo:
-        prepare = partial(prepared, run.experiment)
+        prepare = partial(add_preparation, run.experiment)
         for teacher in run.experiment.teachers:
             if teacher.resolved.trains:  # one that is to do is a run, which leaves its weights
                 of_teachers = (other.fingerprint for other in teacher.teachers)
-                make = partial(_weights, teacher, store, chunk)
+                make = partial(_make_weights, teacher, store, chunk)
                 prepare(
                     teacher.fingerprint,
                     f"weights of {teacher.key}",
                     make,
                     of_teachers,
-                    expected(teacher, chunk),
+                    estimate_resources(teacher, chunk),
                 )
         needs = {teacher.fingerprint for teacher in run.experiment.teachers}
-        needs.update(_inputs(run, inventory, store, prepare))
+        needs.update(_prepare_inputs(run, inventory, store, prepare))
         about = run.fingerprint, run.key, inventory, store, frozenset(needs)
         jobs[run.fingerprint] = RunJob(*about, run, chunk, limit_s=limit_s)
     return list(jobs.values())
 
 
-def _inputs(run: PlannedRun, inventory: Inventory, store: Store, prepare: Prepare) -> Iterator[str]:
+def _prepare_inputs(
+    run: PlannedRun, inventory: Inventory, store: Store, prepare: Prepare
+) -> Iterator[str]:
     """Prepare what a run reads for its training, and for the suites that it is evaluated on."""
     read = run.experiment
     length = run.resolved.training.max_length
@@ -89,11 +97,11 @@ def _inputs(run: PlannedRun, inventory: Inventory, store: Store, prepare: Prepar
             yield prepare(
                 digest("recordings", content),
                 f"recordings of {corpus.name}",
-                partial(_recordings, corpus),
+                partial(_make_recordings, corpus),
             )
         elif corpus.stream not in MEDIA:
             key = f"tokens of {corpus.name} for {run.resolved.spec.encoder}"
-            make = partial(_tokens, corpus, read.encoder.source, length)
+            make = partial(_make_tokens, corpus, read.encoder.source, length)
             yield prepare(digest("tokens", content, read.encoder.fingerprint, length), key, make)
     asked: list[tuple[NamedTeacher, FeatureOwner]] = []
     asked += [(role.teacher, corpus) for role in read.features.values() for corpus in role.corpora]
@@ -103,10 +111,10 @@ def _inputs(run: PlannedRun, inventory: Inventory, store: Store, prepare: Prepar
         if not teacher.unable or teacher.is_stored(
             owner
         ):  # else the run says why it has no features
-            yield from _features_of(teacher, owner, read, store, prepare)
+            yield from _prepare_features(teacher, owner, read, store, prepare)
 
 
-def _features_of(
+def _prepare_features(
     teacher: NamedTeacher, owner: FeatureOwner, read: Experiment, store: Store, prepare: Prepare
 ) -> list[str]:
     """Prepare features, after those that their teacher is fitted on."""
@@ -115,13 +123,14 @@ def _features_of(
         []
         if stored
         else [
-            _features_of(inner, corpus, read, store, prepare) for inner, corpus in teacher.fitted_on
+            _prepare_features(inner, corpus, read, store, prepare)
+            for inner, corpus in teacher.fitted_on
         ]
     )
     before = [id_ for ids in fitted for id_ in ids]
     name = owner.name if isinstance(owner, UsedCorpus) else owner.source.name
     key = f"{teacher.name} features of the {teacher.of.removesuffix('s')}s of {name}"
-    make = partial(_features, teacher, owner, read, store)
+    make = partial(_make_features, teacher, owner, read, store)
     needs = [] if stored else [*teacher.runs, *before]
     takes = Resources(memory_mb=PROCESS_MB + TEACHER_MB, gpu_memory_mb=0 if stored else TEACHER_MB)
     return [*before, prepare(teacher.key(owner), key, make, needs, takes)]
@@ -140,22 +149,22 @@ class Preparation(Job):
     make: Make
     takes: Resources
 
-    def resources(self, known: Estimates) -> Resources:
+    def estimate_resources(self, known: Estimates) -> Resources:
         return self.takes
 
     def carry_out(self, seat: Seat) -> Prepared:
         """Make it on the seat's device."""
         self.experiment.check_code()
-        with time_limit(self.limit_s):
+        with limit_time(self.limit_s):
             self.make(seat.taken())
         return Prepared(self.id)
 
     def fail(self, error: BaseException | str) -> Prepared:
         """Its end; the runs that need it record the failure."""
-        return Prepared(self.id, described(error))
+        return Prepared(self.id, describe_error(error))
 
 
-def _weights(teacher: Experiment, store: Store, chunk: int | None, seat: Seat) -> None:
+def _make_weights(teacher: Experiment, store: Store, chunk: int | None, seat: Seat) -> None:
     """The weights of a run that is a teacher and was finished; it is trained again if they were
     removed.
     """
@@ -164,7 +173,7 @@ def _weights(teacher: Experiment, store: Store, chunk: int | None, seat: Seat) -
     make_weights(teacher, store, seat.device, chunk)
 
 
-def _tokens(corpus: UsedCorpus, encoder: ModelSource, max_length: int, seat: Seat) -> None:
+def _make_tokens(corpus: UsedCorpus, encoder: ModelSource, max_length: int, seat: Seat) -> None:
     """The tokens of a text corpus for one encoder and length."""
     from harness.encoders.tokenizer import load_tokenizer
     from harness.encoders.weights import reading
@@ -179,12 +188,12 @@ def _tokens(corpus: UsedCorpus, encoder: ModelSource, max_length: int, seat: Sea
     token_file(corpus, tokenizer, max_length)
 
 
-def _recordings(corpus: UsedCorpus, seat: Seat) -> None:
+def _make_recordings(corpus: UsedCorpus, seat: Seat) -> None:
     """The filter banks of an audio corpus, which computes and caches them when it is loaded."""
     corpus.read.current().load(corpus.read.root)
 
 
-def _features(
+def _make_features(
     teacher: NamedTeacher, owner: FeatureOwner, read: Experiment, store: Store, seat: Seat
 ) -> None:
     """A teacher's features of a pair corpus or of a retrieval task."""

@@ -20,7 +20,7 @@ from harness.files import open_to_append
 from harness.processors import cores, memory_kills
 from harness.runs.execution import DeviceChoice, Execution, Jobs, Seat, pick_device
 from harness.work.base import Death, Executor, StartedJob
-from harness.work.failures import SMALLER, death_text, pickling_errors_as_plugin_errors
+from harness.work.failures import SMALLER, describe_death, raise_pickling_errors
 from harness.work.forkserver import start
 from harness.work.job import Job, RunJob
 from harness.work.queue import Queue
@@ -29,8 +29,8 @@ from harness.work.resources import (
     MOST_ON_A_CARD,
     VISIBLE,
     Seats,
-    free_memory_mb,
-    visible_names,
+    list_visible_cards,
+    measure_free_memory,
 )
 
 #: The fraction of the machine's free memory that runs on the CPU may be expected to take.
@@ -51,27 +51,27 @@ class Local(Executor):
 
     def work(self, queue: Queue, listen: Listener) -> None:
         self.seats, self._taken, self._memory_kills = (
-            self.seats_for(queue),
+            self.make_seats(queue),
             dict[Job, Seat](),
             memory_kills(),
         )
         super().work(queue, listen)
 
-    def seats_for(self, queue: Queue) -> Seats:
+    def make_seats(self, queue: Queue) -> Seats:
         """The slots of this machine for the jobs of a queue."""
         jobs = self.jobs
         if pick_device(self.options.device) == "cuda":
-            cards = visible_names()
+            cards = list_visible_cards()
             runs = sum(isinstance(job, RunJob) for job in queue.waiting)
             most = min(runs, MOST_ON_A_CARD * len(cards)) if jobs == "auto" else jobs
-            return Seats(most, cards, _memory_of)
-        return Seats(_jobs_on_cores(queue) if jobs == "auto" else jobs)
+            return Seats(most, cards, _measure_card)
+        return Seats(_count_jobs_on_cores(queue) if jobs == "auto" else jobs)
 
     def start(self) -> None:
-        while (job := self.queue.take(self._seat)) is not None:
+        while (job := self.queue.take(self._take_seat)) is not None:
             seat = self._taken[job]
             try:
-                with pickling_errors_as_plugin_errors():
+                with raise_pickling_errors():
                     content = pickle.dumps((job, seat))
             except PlugInError as error:
                 self.seats.free(self._taken.pop(job))
@@ -81,9 +81,9 @@ class Local(Executor):
             process = start(perform_pickled, content, report, environment=seat.environment)
             self.out[job] = StartedJob(job, report, process, monotonic())
 
-    def _seat(self, job: Job) -> bool:
+    def _take_seat(self, job: Job) -> bool:
         seat = self.seats.take(
-            job.id, lambda: self.queue.resources(job), alone=job in self.queue.alone
+            job.id, lambda: self.queue.estimate_resources(job), alone=job in self.queue.alone
         )
         if seat is not None:
             self._taken[job] = seat
@@ -109,7 +109,7 @@ class Local(Executor):
             return Death(
                 f"out of memory: Linux killed its process; {SMALLER}; --jobs N carries out fewer at a time"
             )
-        return Death(death_text(code, started.job.log_text()))
+        return Death(describe_death(code, started.job.log_text()))
 
     def stop(self) -> None:
         for started in self.out.values():
@@ -135,7 +135,7 @@ def _send_memory_of_card(to: Connection) -> None:
     to.send((free / 1e6, total / 1e6))
 
 
-def _memory_of(name: str) -> tuple[float, float]:
+def _measure_card(name: str) -> tuple[float, float]:
     """The free and the total memory of a card in MB. A new process reads them: the driver would
     keep memory there.
     """
@@ -147,18 +147,18 @@ def _memory_of(name: str) -> tuple[float, float]:
             answer: tuple[float, float] = ours.recv()
         except (EOFError, OSError) as error:
             process.join()
-            why = death_text(process.exitcode or 0, "")
+            why = describe_death(process.exitcode or 0, "")
             raise UserError(
                 f"the GPU {name} cannot be used: {why}; name others in {VISIBLE}"
             ) from error
     return answer
 
 
-def _jobs_on_cores(queue: Queue) -> int:
+def _count_jobs_on_cores(queue: Queue) -> int:
     """As many runs as there are cores, unless memory allows fewer or there are fewer runs."""
     runs = [job for job in queue.waiting if isinstance(job, RunJob)]
-    largest = max((queue.resources(job).memory_mb for job in runs), default=1)
-    fit = int(USABLE_MEMORY * free_memory_mb() / largest)
+    largest = max((queue.estimate_resources(job).memory_mb for job in runs), default=1)
+    fit = int(USABLE_MEMORY * measure_free_memory() / largest)
     return max(1, min(cores(), len(runs), fit))
 
 

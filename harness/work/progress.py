@@ -21,7 +21,7 @@ from rich.text import Text
 from harness.events import Event, Listener
 from harness.formatting import count_of, duration, fixed, one_line, visible
 from harness.store import Store
-from harness.work.tally import Tally, Work, result_text
+from harness.work.tally import Tally, Work, format_result
 
 #: Failed runs that are shown; all of them are printed as they fail.
 FAILED_SHOWN = 3
@@ -48,7 +48,7 @@ def view(tally: Tally, width: int, height: int) -> Group:
     """Draw a tally as it is now, in at most `width` columns and `height` lines: the longest-running
     run first.
     """
-    works = tally.slowest()
+    works = tally.list_slowest()
     failed = tally.failed[-FAILED_SHOWN:]
     # four lines are the whole, the counts, the log of the first, and the number of runs that do not
     # fit
@@ -61,10 +61,15 @@ def view(tally: Tally, width: int, height: int) -> Group:
         for line in (log and f"log {log}", hidden)
         if line
     )
-    return Group(_whole(tally), _counts(tally), _runs(shown, failed, tally.clock(), width), *below)
+    return Group(
+        _draw_total(tally),
+        _draw_counts(tally),
+        _draw_runs(shown, failed, tally.clock(), width),
+        *below,
+    )
 
 
-def _runs(works: Sequence[Work], failed: Sequence[str], now: float, width: int) -> Table:
+def _draw_runs(works: Sequence[Work], failed: Sequence[str], now: float, width: int) -> Table:
     """A row for each run: its key and what it does, its bar, its time."""
     bar = min(BAR, width // 5)
     room = max(4, width - bar - TIME - 2)
@@ -76,17 +81,17 @@ def _runs(works: Sequence[Work], failed: Sequence[str], now: float, width: int) 
     rows = Table.grid(*columns, padding=(0, 1), expand=True)
     for work in works:
         made = work.training
-        what = Text.assemble((_shortened(work.key, room), "cyan"), f"\n  {visible(work.doing)}")
+        what = Text.assemble((_shorten_key(work.key, room), "cyan"), f"\n  {visible(work.doing)}")
         rows.add_row(
             what, ProgressBar(made.steps, made.step) if made else "", duration(now - work.since)
         )
     for key in failed:
-        rows.add_row(Text(_shortened(key, room), "red"), "", Text("failed", "bold red"))
+        rows.add_row(Text(_shorten_key(key, room), "red"), "", Text("failed", "bold red"))
     return rows
 
 
-def _whole(tally: Tally) -> Table:
-    left = tally.left()
+def _draw_total(tally: Tally) -> Table:
+    left = tally.estimate_left()
     bar = ProgressBar(max(1, tally.total), tally.completed)
     row = Table.grid(Column(), Column(ratio=1), Column(), padding=(0, 1), expand=True)
     over = "" if left is None else f"{duration(left)} left"
@@ -94,7 +99,7 @@ def _whole(tally: Tally) -> Table:
     return row
 
 
-def _counts(tally: Tally) -> Text:
+def _draw_counts(tally: Tally) -> Text:
     states = [(tally.done, "done", "green"), (len(tally.failed), "failed", "bold red"),
               (len(tally.active), "running", "cyan"), (tally.waiting, "waiting", "")]  # fmt: skip
     states += [(tally.preparing, "preparing", "cyan")] if tally.preparing else []
@@ -107,7 +112,7 @@ def _counts(tally: Tally) -> Text:
 
 
 @contextmanager
-def logging_above() -> Iterator[None]:
+def print_logs_above() -> Iterator[None]:
     """Print messages of `logging` through the current standard error, so that a live view shows
     them above itself.
 
@@ -126,7 +131,7 @@ def logging_above() -> Iterator[None]:
             handler.setStream(sys.__stderr__)
 
 
-def _shortened(key: str, room: int) -> str:
+def _shorten_key(key: str, room: int) -> str:
     """A key in at most `room` columns, without its middle: its ends tell runs apart."""
     text = visible(key)
     tail = (room - 1) // 2
@@ -154,17 +159,17 @@ def display(
 
         with (
             Live(console=console, get_renderable=drawn, refresh_per_second=FRAMES, transient=True),
-            logging_above(),
+            print_logs_above(),
         ):
             yield _Ends(tally, console).show
     else:
         lines = Lines(tally, console)
-        with _looked_at(lines):
+        with _watch_silence(lines):
             yield lines.show
 
 
 @contextmanager
-def _looked_at(lines: Lines) -> Iterator[None]:
+def _watch_silence(lines: Lines) -> Iterator[None]:
     """Print the state of runs that have been silent for long, from a thread."""
     over = threading.Event()
 
@@ -191,27 +196,27 @@ class _Ends:
         with self.lock:
             self.tally.take(event)
             if event.kind in ("done", "failed"):
-                self.line(self.end(event))
+                self.print_line(self.format_end(event))
             else:
-                self.other(event)
+                self.take_other(event)
 
-    def other(self, event: Event) -> None:
+    def take_other(self, event: Event) -> None:
         """Record an event that is not the end of a run; the lock is held."""
 
-    def end(self, event: Event) -> str:
-        left = self.tally.left() if self.tally.ended < self.tally.total else None
+    def format_end(self, event: Event) -> str:
+        left = self.tally.estimate_left() if self.tally.ended < self.tally.total else None
         counted = f"{self.tally.ended}/{self.tally.total}" + (
             f", {duration(left)} left" if left else ""
         )
         if event.result is not None:
-            said = result_text(event.result)
+            said = format_result(event.result)
             # a line of a log is read beside others; the summary at the end has the whole names
             room = max(NARROW_KEY, LONGEST_LINE - len(f"[{counted}]   {said}"))
-            return f"[{counted}] {_shortened(event.run, room)}  {said}"
+            return f"[{counted}] {_shorten_key(event.run, room)}  {said}"
         log = self.tally.log(event.run)
         return f"[{counted}] {event.run}  FAILED: {event.error}" + (f"; log: {log}" if log else "")
 
-    def line(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         self.console.print(one_line(text), highlight=False, markup=False, soft_wrap=True)
 
 
@@ -231,12 +236,12 @@ class Lines(_Ends):
         self.training: set[str] = set()
         self.summed = self.clock()
 
-    def other(self, event: Event) -> None:
+    def take_other(self, event: Event) -> None:
         work = self.tally.running.get(event.run)
         if event.kind == "start":
             self.say(event.run, "starts")
         elif len(self.tally.running) > CROWD:
-            self.sum_up()
+            self.print_summary()
         elif work and (event.kind == "suite" or self.is_due(event)):
             self.say(event.run, work.doing)
 
@@ -244,23 +249,23 @@ class Lines(_Ends):
         """Print the current work of each run that has had no line for SILENCE_S seconds."""
         with self.lock:
             if len(self.tally.running) > CROWD:
-                self.sum_up()
+                self.print_summary()
                 return
             if (
                 self.tally.waiting
                 and not self.tally.running
                 and self.clock() - self.summed >= SILENCE_S
             ):
-                self.sum_up()  # processes are starting, or other commands execute the runs
+                self.print_summary()  # processes are starting, or other commands execute the runs
             for run, work in self.tally.running.items():
                 if self.clock() - self.last.get(run, 0.0) >= SILENCE_S:
                     self.say(run, work.doing)
 
-    def sum_up(self) -> None:
+    def print_summary(self) -> None:
         """Print a line about all runs every LINE_EVERY_S seconds."""
         if self.clock() - self.summed >= LINE_EVERY_S:
             self.summed = self.clock()
-            self.line(self.tally.summary())
+            self.print_line(self.tally.summarise())
 
     def is_due(self, event: Event) -> bool:
         """Whether a run's last line is old enough; its first line about training is always due."""
@@ -271,7 +276,7 @@ class Lines(_Ends):
 
     def say(self, run: str, text: str) -> None:
         self.last[run] = self.clock()
-        self.line(f"{run}  {text}")
+        self.print_line(f"{run}  {text}")
 
 
 class _Notebook(_Ends):
@@ -284,17 +289,17 @@ class _Notebook(_Ends):
 
         super().__init__(tally, Console())
         self.ends: list[str] = []
-        self.output: Any = show_output(self.whole(), display_id=True)
+        self.output: Any = show_output(self.draw_all(), display_id=True)
         self.updated = time.monotonic()
 
-    def other(self, event: Event) -> None:
+    def take_other(self, event: Event) -> None:
         if time.monotonic() - self.updated >= 1 / FRAMES:
             self.draw()
 
-    def line(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         self.ends.append(one_line(text))
 
-    def whole(self) -> Table:  # which a notebook can show, unlike a group
+    def draw_all(self) -> Table:  # which a notebook can show, unlike a group
         whole = Table.grid()
         whole.add_row(
             Group(*map(Text, self.ends), view(self.tally, self.console.width, self.console.height))
@@ -302,5 +307,5 @@ class _Notebook(_Ends):
         return whole
 
     def draw(self) -> None:
-        self.output.update(self.whole())
+        self.output.update(self.draw_all())
         self.updated = time.monotonic()

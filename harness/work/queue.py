@@ -14,7 +14,7 @@ from itertools import islice
 
 from harness.events import Event, Listener
 from harness.store import Result
-from harness.work.job import Again, End, Job, Prepared, RunJob, cause, error_of
+from harness.work.job import Again, End, Job, Prepared, RunJob, explain_failed_need, get_error
 from harness.work.resources import Estimates, Resources
 
 log = logging.getLogger(__name__)
@@ -121,13 +121,13 @@ class Queue:
             )
         self._said = True
 
-    def resources(self, job: Job) -> Resources:
+    def estimate_resources(self, job: Job) -> Resources:
         """The resources a job needs, estimated from similar runs: finished ones of the store, and
         those in progress.
         """
         if self._estimates is None:
             self._estimates = Estimates(job.store.frames())
-        return job.resources(self._estimates)
+        return job.estimate_resources(self._estimates)
 
     def observe_memory(self, event: Event) -> None:
         """Update the estimates by a run's report, so that similar jobs are placed accordingly."""
@@ -142,11 +142,11 @@ class Queue:
     def _close(self, job: Job, end: End) -> None:
         """Record and announce the end of a job; the jobs that need it can start, or fail with it."""
         self.ends.append(end)
-        self._listen(_announcement(job, end))
+        self._listen(_make_announcement(job, end))
         self._retry_at.pop(job, None)
         if self._estimates and isinstance(end, Result):
             self._estimates.learn([end])
-        error = error_of(end)
+        error = get_error(end)
         for other in self._dependents.pop(job.id, ()):
             waits = self._waits.get(other)
             if waits is None:
@@ -154,13 +154,13 @@ class Queue:
             waits.discard(job.id)
             if error:
                 del self._waits[other]
-                self._close(other, other.fail(cause(job.key, error)))
+                self._close(other, other.fail(explain_failed_need(job.key, error)))
             elif not waits:
                 del self._waits[other]
                 insort(self._ready, other, key=self._order.__getitem__)
 
 
-def _announcement(job: Job, end: End) -> Event:
+def _make_announcement(job: Job, end: End) -> Event:
     if isinstance(end, Result):
         return Event("done", job.key, result=end)
     return Event("prepared" if isinstance(end, Prepared) else "failed", job.key, error=end.error)

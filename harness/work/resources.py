@@ -63,7 +63,7 @@ class Resources:
     gpu_memory_mb: int = 0
 
 
-def model_mb(folder: Path) -> tuple[float, float]:
+def estimate_model_mb(folder: Path) -> tuple[float, float]:
     """Megabytes of an encoder's float32 weights, and of the activations that one token keeps for
     the backward pass.
     """
@@ -78,14 +78,14 @@ def model_mb(folder: Path) -> tuple[float, float]:
     return weights, layers * width * 80 / 1e6
 
 
-def expected(experiment: Experiment, chunk: int | None = None) -> Resources:
+def estimate_resources(experiment: Experiment, chunk: int | None = None) -> Resources:
     """A run's needs, estimated from its encoder and its batch, of which `chunk` rows are encoded at
     a time.
 
     Training keeps weights, gradients and two moments; a step keeps the activations of its batch.
     """
     run = experiment.resolved
-    weights, token = _model_of(experiment)
+    weights, token = _estimate_encoder_mb(experiment)
     if not run.trains:
         took = weights + INFERENCE_MB
     else:
@@ -97,12 +97,12 @@ def expected(experiment: Experiment, chunk: int | None = None) -> Resources:
     )
 
 
-def _model_of(experiment: Experiment) -> tuple[float, float]:
+def _estimate_encoder_mb(experiment: Experiment) -> tuple[float, float]:
     source = experiment.encoder.source
-    return model_mb(Path() if source.missing(None) else source.path())
+    return estimate_model_mb(Path() if source.missing(None) else source.path())
 
 
-def _likeness(experiment: Experiment, chunk: int | None) -> Likeness:
+def _describe_likeness(experiment: Experiment, chunk: int | None) -> Likeness:
     spec = experiment.resolved.spec
     training = experiment.resolved.training
     named = spec.variant.name, str(spec.setting), spec.encoder
@@ -140,7 +140,7 @@ class Estimates:
                 int(value) if isinstance(value, int | float) else 0 for value in numbers
             )
             shape = (*named, batch, chunk, length, str(training.get("precision", "")))
-            self._remember(shape, str(hardware.get("device", "cpu")), peak_mb)
+            self._keep_peak(shape, str(hardware.get("device", "cpu")), peak_mb)
 
     def observe_memory(
         self, experiment: Experiment, chunk: int | None, device: str, peak_mb: float
@@ -148,18 +148,22 @@ class Estimates:
         """Record the peak memory of a run in training so far, but not less than its evaluation is
         expected to take.
         """
-        shape = _likeness(experiment, chunk)
+        shape = _describe_likeness(experiment, chunk)
         if peak_mb > self._peaks.get((shape, device), 0.0):
-            least = _model_of(experiment)[0] + INFERENCE_MB + (PROCESS_MB if device == "cpu" else 0)
-            self._remember(shape, device, max(peak_mb, least))
+            least = (
+                _estimate_encoder_mb(experiment)[0]
+                + INFERENCE_MB
+                + (PROCESS_MB if device == "cpu" else 0)
+            )
+            self._keep_peak(shape, device, max(peak_mb, least))
 
-    def _remember(self, shape: Likeness, device: str, peak_mb: float) -> None:
+    def _keep_peak(self, shape: Likeness, device: str, peak_mb: float) -> None:
         self._peaks[shape, device] = max(self._peaks.get((shape, device), 0.0), peak_mb)
 
     def of(self, experiment: Experiment, chunk: int | None = None) -> Resources:
-        shape = _likeness(experiment, chunk)
+        shape = _describe_likeness(experiment, chunk)
         if shape not in self._expected:
-            self._expected[shape] = expected(experiment, chunk)
+            self._expected[shape] = estimate_resources(experiment, chunk)
         resources = self._expected[shape]
         on_gpu = self._peaks.get((shape, "cuda"))
         on_cpu = self._peaks.get((shape, "cpu"))
@@ -172,7 +176,7 @@ class Estimates:
         return resources
 
 
-def free_memory_mb() -> float:
+def measure_free_memory() -> float:
     """Memory that new processes can have, in MB: what is available of the machine and of this
     container.
     """
@@ -189,7 +193,7 @@ def free_memory_mb() -> float:
     return min(limits, default=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
 
-def visible_names() -> list[str]:
+def list_visible_cards() -> list[str]:
     """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them.
 
     CUDA shows a process only the first of several MIG instances, so all named instances are
@@ -204,7 +208,7 @@ def visible_names() -> list[str]:
     return names
 
 
-def most_on_each(cards: int, jobs: int) -> int:
+def count_runs_on_card(cards: int, jobs: int) -> int:
     """The most runs on one card at a time."""
     return min(MOST_ON_A_CARD, -(-jobs // cards))
 
@@ -233,7 +237,7 @@ class Seats:
         )
         self._memory = [memory_of(card)[1] for card in cards]
         #: the most jobs on one card; a job that never shares its card has no memory limit
-        self._each = most_on_each(len(cards), self._jobs) if cards else 0
+        self._each = count_runs_on_card(len(cards), self._jobs) if cards else 0
         #: for each card, the memory that others do not use, and its seats with their shares of that
         #: memory
         self._usable = [USABLE * memory for memory in self._memory]
@@ -250,20 +254,23 @@ class Seats:
         card.
         """
         if not self._cards or not (asked := needs()).gpu_memory_mb:
-            return self._on_cores()
+            return self._take_cores()
         if sum(map(len, self._taken)) >= self._jobs:
             return None
         numbers = [
             number for number in range(len(self._cards)) if self._reserved.get(number, job) == job
         ]
         open_ = [number for number in numbers if len(self._taken[number]) < self._each]
-        free = {number: self._look(number) for number in open_ or numbers}
+        free = {number: self._look_at_card(number) for number in open_ or numbers}
         if not free:
             return None
-        card = max(free, key=lambda number: (self._left(number) * self._usable[number], -number))
+        card = max(
+            free,
+            key=lambda number: (self._measure_free_share(number) * self._usable[number], -number),
+        )
         share = 1.0 if alone else min(1.0, asked.gpu_memory_mb / self._usable[card])
         short = bool(self._taken[card]) and free[card] < asked.gpu_memory_mb
-        if share > self._left(card) or short or not open_:
+        if share > self._measure_free_share(card) or short or not open_:
             if job not in self._reserved.values():
                 self._reserved[card] = job
             return None
@@ -275,7 +282,7 @@ class Seats:
         self._taken[card][seat] = share
         return seat
 
-    def _look(self, number: int) -> float:
+    def _look_at_card(self, number: int) -> float:
         """The memory that is free on a card now; the use by others is measured while none of these
         jobs is on it.
         """
@@ -290,12 +297,12 @@ class Seats:
         else:
             del self._taken[seat.card][seat]
 
-    def _on_cores(self) -> Seat | None:
+    def _take_cores(self) -> Seat | None:
         if not self._without:
             return None
         self._without -= 1
         return Seat("cpu", self._cpus_without, environment=NO_GPU)
 
-    def _left(self, card: int) -> float:
+    def _measure_free_share(self, card: int) -> float:
         """The free share of a card's usable memory."""
         return 1.0 - sum(self._taken[card].values())

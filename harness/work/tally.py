@@ -65,7 +65,7 @@ class Tally:
 
     @property
     def active(self) -> list[Work]:
-        return [work for work in self.slowest() if work.key in self.planned]
+        return [work for work in self.list_slowest() if work.key in self.planned]
 
     @property
     def preparing(self) -> int:
@@ -87,7 +87,7 @@ class Tally:
                 self._started = self.clock()
         elif event.kind != "evaluated":
             work = self.running.setdefault(event.run, Work(event.run, self.clock()))
-            work.doing = self._doing(event)
+            work.doing = self._describe_work(event)
             work.training = event.progress or work.training
 
     def _end(self, event: Event) -> None:
@@ -98,16 +98,16 @@ class Tally:
             return
         self.done += 1
         if work:
-            self._seconds.setdefault(_method_of(event.run), []).append(self.clock() - work.since)
+            self._seconds.setdefault(_get_method(event.run), []).append(self.clock() - work.since)
 
-    def _doing(self, event: Event) -> str:
+    def _describe_work(self, event: Event) -> str:
         if event.progress is not None:
-            return progress_text(event.progress)
+            return format_progress(event.progress)
         if event.stage is not None:
-            return self._stage_text(event.run, event.stage)
+            return self._describe_stage(event.run, event.stage)
         return f"evaluating {event.suite}"
 
-    def _stage_text(self, run: str, stage: Stage) -> str:
+    def _describe_stage(self, run: str, stage: Stage) -> str:
         """How far a stage is, with its rate since its first report and the time left, where they
         are known.
         """
@@ -129,7 +129,7 @@ class Tally:
             )
         return "  ".join(parts)
 
-    def slowest(self) -> list[Work]:
+    def list_slowest(self) -> list[Work]:
         """All in progress, the longest-running first: a list of their own, since a view is drawn in
         another thread.
         """
@@ -158,7 +158,7 @@ class Tally:
         shares = (work.training.step / work.training.steps for work in self.active if work.training)
         return self.ended + sum(shares)
 
-    def left(self) -> float | None:
+    def estimate_left(self) -> float | None:
         """Seconds until all runs have ended; None before the first has finished.
 
         A run is expected to take the mean time of the finished ones of its method, or else of all
@@ -173,9 +173,9 @@ class Tally:
 
         known = {work.key for work in active}
         waiting = [key for key in self.planned if key not in known and key not in self._ended_keys]
-        expected = sum(map(self._expected, waiting))
+        expected = sum(map(self._estimate_run, waiting))
         rest = [
-            max(_training_left(work), self._expected(work.key) - (now - work.since))
+            max(_estimate_training_left(work), self._estimate_run(work.key) - (now - work.since))
             for work in active
         ]
         rest = [max(0.0, seconds) for seconds in rest]
@@ -183,24 +183,24 @@ class Tally:
         at_a_time = max(spent / max(now - self._started, 1e-9), 1e-9)
         return max(max(rest, default=0.0), (sum(rest) + expected) / at_a_time)
 
-    def _expected(self, key: str) -> float:
+    def _estimate_run(self, key: str) -> float:
         """The seconds that a run will take, by the finished ones of its method or else by all."""
         every = [seconds for times in self._seconds.values() for seconds in times]
-        times = self._seconds.get(_method_of(key)) or every
+        times = self._seconds.get(_get_method(key)) or every
         return sum(times) / len(times)
 
-    def summary(self) -> str:
+    def summarise(self) -> str:
         """Runs by state, the time left and the slowest, in one line."""
         counts = f"{self.done} done, {len(self.failed)} failed, {len(self.active)} running, {self.waiting} waiting"
-        left = self.left()
+        left = self.estimate_left()
         line = f"[{self.ended}/{self.total}] {counts}"
         line += "" if left is None else f", {duration(left)} left"
-        for slowest in self.slowest()[:1]:
+        for slowest in self.list_slowest()[:1]:
             line += f"; slowest {slowest.key}, {duration(self.clock() - slowest.since)}: {slowest.doing}"
         return line
 
 
-def progress_text(progress: TrainingProgress) -> str:
+def format_progress(progress: TrainingProgress) -> str:
     """Step, time left, rate, dev score and loss terms: what matters most stands first, for narrow
     terminals.
     """
@@ -215,18 +215,18 @@ def progress_text(progress: TrainingProgress) -> str:
     return "  ".join([*parts, *(f"{name} {value:.3f}" for name, value in progress.terms.items())])
 
 
-def result_text(result: Result) -> str:
+def format_result(result: Result) -> str:
     """The main score of a result, why tasks have none, and the total time."""
     scores = []
     reasons = []
     for evaluation in result.current:
-        for metric, value in _means(evaluation).items():
+        for metric, value in _find_main_scores(evaluation).items():
             scores.append(f"{evaluation.suite}: {metric} {value:.2f}")
         reasons.append(describe_unscored_tasks(evaluation.suite, evaluation.warnings))
     return "  ".join(filter(None, (*scores[:1], *reasons, duration(result.seconds))))
 
 
-def _means(evaluation: Evaluation) -> Mapping[str, float]:
+def _find_main_scores(evaluation: Evaluation) -> Mapping[str, float]:
     """The averages over tasks; where only some tasks were scored, the first metric of each."""
     if AVERAGE in evaluation.scores or not evaluation.protocol.metrics:
         return evaluation.scores.get(AVERAGE, {})
@@ -236,11 +236,11 @@ def _means(evaluation: Evaluation) -> Mapping[str, float]:
     }
 
 
-def _method_of(key: str) -> str:
+def _get_method(key: str) -> str:
     """The method of a run's key; of its variants, runs take about as long."""
     return key.partition("/")[0].partition("[")[0].partition("@")[0]
 
 
-def _training_left(work: Work) -> float:
+def _estimate_training_left(work: Work) -> float:
     made = work.training
     return (made.steps - made.step) / made.rate if made else 0.0

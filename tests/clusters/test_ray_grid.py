@@ -18,7 +18,7 @@ from harness.runs.execution import Device, Execution
 from harness.store import Result, Store
 from harness.work.base import DEATHS, execute
 from harness.work.job import Prepared
-from harness.work.jobs import jobs_of
+from harness.work.jobs import list_jobs
 from harness.work.queue import Queue
 from harness.work.ray.cluster import Cluster
 from harness.work.ray.executor import Ray
@@ -60,7 +60,7 @@ def test_a_grid_survives_the_death_of_a_node(
     shared: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    made = jobs_of(plan(tmp_path / "ray", "simcse", "mcse", seeds=SEEDS, **STEPS))
+    made = list_jobs(plan(tmp_path / "ray", "simcse", "mcse", seeds=SEEDS, **STEPS))
     with cluster(0) as nodes:
         for _ in range(3):
             nodes.add_node(**NODE, num_cpus=1)

@@ -26,8 +26,8 @@ from harness.events import Event
 from harness.runs.execution import Execution
 from harness.store import Failure, Result, Store
 from harness.store.folder import read_submission
-from harness.work.base import execute, whereabouts
-from harness.work.jobs import jobs_of
+from harness.work.base import execute, find_submitted_states
+from harness.work.jobs import list_jobs
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
 from harness.work.slurm import executor as slurm_executor
@@ -196,10 +196,10 @@ def test_a_submitted_grid_is_preempted_and_complete(tmp_path: Path) -> None:
                 )
 
     with real_slurm():
-        made = jobs_of(plan(tmp_path / "slurm", "simcse", "mcse", seeds=(0, 1), **STEPS))
+        made = list_jobs(plan(tmp_path / "slurm", "simcse", "mcse", seeds=(0, 1), **STEPS))
         told = Preempting()
         assert slurm().execute(made, told) == []
-        for state, where in whereabouts(Store(tmp_path / "slurm")).values():
+        for state, where in find_submitted_states(Store(tmp_path / "slurm")).values():
             told.say(f"{state:8} {where}")
         ends = slurm().execute(made, told)
     assert sum(isinstance(end, Result) for end in ends) == 4, ends

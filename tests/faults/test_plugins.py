@@ -16,7 +16,7 @@ from harness.planning.plan import Plan
 from harness.store import Store
 from harness.work import base
 from harness.work.job import Job
-from harness.work.jobs import jobs_of
+from harness.work.jobs import list_jobs
 
 CODE = Path(__file__).with_name("bad_methods.py").read_text()
 #: what a failure says, by method
@@ -41,7 +41,9 @@ NAMES = {name: name.replace("-", "_") for name in (*SAYS, "bad-meddles")}
 
 
 def only_the_sleeper_is_timed(plan: Plan, *given: object) -> list[Job]:
-    return [replace(job, limit_s=5.0 if "bad-sleeps" in job.key else None) for job in jobs_of(plan)]
+    return [
+        replace(job, limit_s=5.0 if "bad-sleeps" in job.key else None) for job in list_jobs(plan)
+    ]
 
 
 #: what other methods meet too

@@ -18,7 +18,7 @@ from harness.runs.execution import Seat, Software
 from harness.stopping import stop_requested
 from harness.store import Failure
 from harness.work import failures
-from harness.work.failures import seconds_of
+from harness.work.failures import parse_time_limit
 from harness.work.job import RunJob
 
 
@@ -116,10 +116,15 @@ def test_a_preparation_that_hangs_costs_the_runs_that_need_it(
 
 
 def test_times_are_read_and_what_is_none_is_refused() -> None:
-    assert [seconds_of(text) for text in ("90s", "1h30m", "2d", "1.5h")] == [90, 5400, 172800, 5400]
+    assert [parse_time_limit(text) for text in ("90s", "1h30m", "2d", "1.5h")] == [
+        90,
+        5400,
+        172800,
+        5400,
+    ]
     for time in ("", "30", "m", "30 m", "-5m", "0s", 0, -1, float("nan")):
         with pytest.raises(UserError, match="--run-timeout"):
-            seconds_of(time)
+            parse_time_limit(time)
 
 
 def test_a_job_in_slurm_gives_a_run_up_that_hangs(

@@ -15,7 +15,7 @@ from harness.errors import UserError
 from harness.planning.request import make_request
 from harness.store import Result
 from harness.toy import student_folder
-from harness.work.tally import result_text
+from harness.work.tally import format_result
 
 BOTH = {"my-pairs", "ToySTS"}
 
@@ -36,7 +36,7 @@ def test_some_tasks_first_then_all_adds_and_nothing_is_mixed(world: Path) -> Non
     assert [set(evaluation.scores) for evaluation in some.evaluations] == [{"my-pairs"}], (
         "not the suite's mean"
     )
-    assert result_text(some).startswith(
+    assert format_result(some).startswith(
         f"sts: my-pairs spearman {some.evaluations[0].scores['my-pairs']['spearman']:.2f}"
     )
     assert not planned(world, tasks=["my-pairs"]).todo

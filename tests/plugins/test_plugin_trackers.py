@@ -103,7 +103,7 @@ def test_a_run_has_one_record_which_later_sessions_continue(
     result = done.runs[0]
     plan = harness.plan("tiny", **grid(tmp_path), suites="sts,geometry")
     assert [run.todo for run in plan.todo] == [("geometry",)]
-    with listener.tracking(["diary"], plan) as listen:
+    with listener.track_runs(["diary"], plan) as listen:
         listen(Event("start", result.spec.key, device="cpu"))
         listen(Event("done", result.spec.key, result=result))
     told = [json.loads(line) for line in (tmp_path / "diary" / "diary").read_text().splitlines()]
@@ -152,7 +152,7 @@ def test_a_tracker_that_never_answers_is_ended_and_left_to_itself_by_an_interrup
     plan = harness.plan("tiny", **grid(tmp_path), suites="sts")
 
     def listened(times: int, error: type[BaseException] | None = None) -> None:
-        with listener.tracking(["stuck"], plan) as listen:
+        with listener.track_runs(["stuck"], plan) as listen:
             for _ in range(times):
                 listen(Event("start", plan.runs[0].key, device="cpu"))
             if error:

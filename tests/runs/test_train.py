@@ -31,7 +31,7 @@ from harness.toy.corpora import ToyPairs
 from harness.training.record import TrainingRecord
 from harness.training.streams import TrainingData
 from harness.work.base import execute
-from harness.work.jobs import jobs_of
+from harness.work.jobs import list_jobs
 
 SHORT = {"steps": 4, "eval_every": 2, "batch_size": 8}
 #: controls that are drawn from the features themselves; the others need features of their own
@@ -214,7 +214,7 @@ def test_a_run_trains_its_teacher_first_and_reads_its_sentences(
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "another"))
     again = plan(tmp_path, TAUGHT, seeds=(1,))
     assert [run.resolved.spec.seed for run in again.todo] == [1]
-    weights, *_, student = jobs_of(again)
+    weights, *_, student = list_jobs(again)
     assert (weights.key, weights.id) == (f"weights of {STUDENT}", teacher.fingerprint), (
         "under the lock of its run"
     )

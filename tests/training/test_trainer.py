@@ -32,7 +32,7 @@ from harness.training.folder import TrainingFolder
 from harness.training.record import LossWindow, TrainingError, TrainingRecord
 from harness.training.streams import Batches, TrainingData
 from harness.training.trainer import Trainer
-from harness.work.failures import described
+from harness.work.failures import describe_error
 
 IMAGES = {"images": ToyImages(size=30).load(None)}
 TRAINING = Training(steps=6, eval_every=3, batch_size=8, learning_rate=1e-3)
@@ -250,7 +250,7 @@ def test_an_error_of_a_method_has_its_step_and_a_term_never_returned_is_a_warnin
     method.after_step = lambda student, step: {}["queue"]
     with pytest.raises(KeyError) as raised:
         training.run()
-    assert described(raised.value).startswith(
+    assert describe_error(raised.value).startswith(
         "KeyError: 'queue', at step 1 of the method 'simcse' ("
     )
 

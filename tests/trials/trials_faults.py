@@ -27,7 +27,7 @@ from harness.store.folder import Submission, add_session, supersede
 from harness.store.logs import running_log
 from harness.store.schema import Session
 from harness.toy import clip_folder, student_folder
-from harness.work.base import _where
+from harness.work.base import _describe_place
 from harness.work.slurm.commands import SlurmState
 
 RUN = result()
@@ -160,7 +160,7 @@ def check_blocked_job(folder: Path) -> None:
         "1": SlurmState("PENDING", "JobHeldUser"),
         "2": SlurmState("PENDING", "Dependency"),
     }
-    _, where = _where(notes[1], notes, there)
+    _, where = _describe_place(notes[1], notes, there)
     assert "tokens of wiki" in where
     assert "JobHeldUser" in where
 

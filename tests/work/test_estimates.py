@@ -20,8 +20,8 @@ from harness.work.resources import (
     MEASURED_MARGIN,
     Estimates,
     Resources,
-    expected,
-    model_mb,
+    estimate_model_mb,
+    estimate_resources,
 )
 
 
@@ -34,8 +34,8 @@ def test_an_encoder_is_as_large_as_its_configuration_says(tmp_path: Path) -> Non
         about = {"num_hidden_layers": layers, "hidden_size": width, "vocab_size": words}
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(json.dumps(about))
-        assert model_mb(tmp_path / name)[0] == pytest.approx(4 * millions, rel=0.02)
-    assert model_mb(tmp_path) == model_mb(tmp_path / "base"), (
+        assert estimate_model_mb(tmp_path / name)[0] == pytest.approx(4 * millions, rel=0.02)
+    assert estimate_model_mb(tmp_path) == estimate_model_mb(tmp_path / "base"), (
         "an unknown encoder counts as BERT-base"
     )
 
@@ -46,8 +46,10 @@ def test_more_rows_take_more_and_an_encoder_that_is_only_evaluated_takes_no_grad
     (small,) = jobs(tmp_path, "simcse", batch_size=8)
     (large,) = jobs(tmp_path, "simcse", batch_size=800)
     (plain,) = jobs(tmp_path, "none")
-    of_small, other, untrained = (expected(job.run.experiment) for job in (small, large, plain))
-    weights, token = model_mb(small.run.experiment.encoder.source.path())
+    of_small, other, untrained = (
+        estimate_resources(job.run.experiment) for job in (small, large, plain)
+    )
+    weights, token = estimate_model_mb(small.run.experiment.encoder.source.path())
     length = small.run.resolved.training.max_length
     assert other.gpu_memory_mb - of_small.gpu_memory_mb == pytest.approx(
         MARGIN * 792 * 3 * length * token, abs=1
@@ -118,7 +120,7 @@ def test_what_was_measured_counts_by_device_and_the_largest_decides(tmp_path: Pa
     (job,) = jobs(tmp_path, "simcse")
     training = job.run.resolved.training
     assert (training.batch_size, training.max_length, training.precision) == (8, 32, "fp32")
-    weights, _ = model_mb(job.run.experiment.encoder.source.path())
+    weights, _ = estimate_model_mb(job.run.experiment.encoder.source.path())
     table, known = job.resources(Estimates()), Estimates([finished("cuda", 9_000.0, batch=64)])
     assert job.resources(known) == table, "of another batch"
     # a run in training says what others take, but not less than their evaluation

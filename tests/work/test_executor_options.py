@@ -19,7 +19,7 @@ from harness.errors import UserError
 from harness.registry import get_class
 from harness.runs.execution import Execution, Software
 from harness.work.base import Executor
-from harness.work.slurm.commands import SlurmTable, slurm_table
+from harness.work.slurm.commands import SlurmTable, read_slurm_options
 
 GRID = ("run", "--profile", "tiny", "--methods", "none", "--seeds", "1", "--suites", "sts")
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "clusters.md"
@@ -91,7 +91,7 @@ def test_without_its_library_one_line_says_what_to_install(
 
 def test_a_head_of_ray_that_cannot_be_joined_is_one_line() -> None:
     pytest.importorskip("ray", reason="ray is not installed; its executor was not tested")
-    from harness.work.ray.cluster import joined
+    from harness.work.ray.cluster import join_cluster
 
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # and does not listen
@@ -103,7 +103,7 @@ def test_a_head_of_ray_that_cannot_be_joined_is_one_line() -> None:
         for address, message in said.items():
             with (
                 pytest.raises(UserError, match=message) as refused,
-                joined(address, send_code=False),
+                join_cluster(address, send_code=False),
             ):
                 pass
             assert address in str(refused.value)
@@ -124,9 +124,9 @@ def test_the_first_difference_of_software_is_named() -> None:
 
 def test_the_code_that_is_sent_is_whole() -> None:
     pytest.importorskip("ray", reason="ray is not installed; its executor was not tested")
-    from harness.work.ray.cluster import code_folders
+    from harness.work.ray.cluster import copy_code
 
-    with code_folders() as folders:
+    with copy_code() as folders:
         names = {Path(folder).name.partition("-")[0] for folder in folders}
         about = next(Path(folder) for folder in folders if folder.endswith(".dist-info"))
         assert "harness.methods" in (about / "entry_points.txt").read_text()
@@ -146,12 +146,12 @@ def test_options_come_before_the_file_and_the_file_before_defaults(tmp_path: Pat
         tmp_path,
         'partition = "a"\nwidth = 4\ngpus = 0\nsetup = ["module load x"]\nsbatch = {nice = 5}',
     )
-    table = slurm_table(file, {"partition": "b", "cpus": "8"})
+    table = read_slurm_options(file, {"partition": "b", "cpus": "8"})
     assert (table.partition, table.width, table.gpus, table.cpus) == ("b", 4, "0", 8)
     assert (table.setup, dict(table.sbatch), table.notice) == (("module load x",), {"nice": 5}, 120)
-    assert slurm_table(None, {"setup": "source env"}).setup == ("source env",)
+    assert read_slurm_options(None, {"setup": "source env"}).setup == ("source env",)
     times = {"90": 90, "90:30": 90, "4:00:00": 240, "2-12": 3600, "1-00:30": 1470}
-    assert {text: slurm_table(None, {"time": text}).time for text in times} == times, (
+    assert {text: read_slurm_options(None, {"time": text}).time for text in times} == times, (
         "as sbatch reads them"
     )
 
@@ -171,13 +171,13 @@ def test_mistakes_in_a_file_are_one_line_with_the_key(
     tmp_path: Path, text: str, message: str
 ) -> None:
     with pytest.raises(UserError, match=rf"gpus\.toml.*{message}"):
-        slurm_table(written(tmp_path, text), {})
+        read_slurm_options(written(tmp_path, text), {})
 
 
 def test_the_page_describes_every_key_and_its_example_is_read(tmp_path: Path) -> None:
     page = DOCS.read_text()
     assert set(SlurmTable.model_fields) <= set(re.findall(r"^\| `(\w+)` \|", page, re.M))
     example = page.partition("```toml\n[slurm]\n")[2].partition("```")[0]
-    table = slurm_table(written(tmp_path, example), {})
+    table = read_slurm_options(written(tmp_path, example), {})
     assert table.model_fields_set == set(SlurmTable.model_fields)
     assert (table.time, table.notice) == (480, 180)

@@ -17,7 +17,7 @@ from harness.runs.inputs import load_inputs, teacher_folders
 from harness.store import Failure, Result, Store
 from harness.work import queue as queue_module
 from harness.work.job import Again, Job, Prepared, RunJob
-from harness.work.jobs import jobs_of
+from harness.work.jobs import list_jobs
 from harness.work.queue import Queue
 from harness.work.resources import TEACHER_MB, Estimates
 
@@ -27,7 +27,7 @@ def of_tests(listed: Sequence[Job]) -> list[Job]:
 
 
 def test_what_runs_share_is_prepared_once_before_them(tmp_path: Path) -> None:
-    listed = jobs_of(plan(tmp_path, "mcse", "kdmcse", TAUGHT, seeds=(0, 1)))
+    listed = list_jobs(plan(tmp_path, "mcse", "kdmcse", TAUGHT, seeds=(0, 1)))
     keys = [job.key for job in listed if not isinstance(job, RunJob)]
     assert len(set(keys)) == len(keys), "each corpus is tokenised once, each teacher reads it once"
     assert {
@@ -48,7 +48,7 @@ def test_what_runs_share_is_prepared_once_before_them(tmp_path: Path) -> None:
 def test_features_of_test_images_are_one_job_of_all_runs_that_are_evaluated_on_them(
     tmp_path: Path,
 ) -> None:
-    listed = jobs_of(
+    listed = list_jobs(
         plan(
             tmp_path,
             "simcse",
@@ -66,7 +66,7 @@ def test_features_of_test_images_are_one_job_of_all_runs_that_are_evaluated_on_t
     kinds = {
         suite: {
             job.key.split()[4]
-            for job in of_tests(jobs_of(plan(tmp_path, "kdmcse", suites=[suite])))
+            for job in of_tests(list_jobs(plan(tmp_path, "kdmcse", suites=[suite])))
         }
         for suite in ("sts", "retrieval", "figures")
     }
@@ -77,7 +77,7 @@ def test_features_of_test_images_are_one_job_of_all_runs_that_are_evaluated_on_t
 
 def test_a_run_finds_what_was_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    listed = jobs_of(plan(tmp_path, "kdmcse", suites=["figures"]))
+    listed = list_jobs(plan(tmp_path, "kdmcse", suites=["figures"]))
     prepared, (run,) = (
         [job for job in listed if not isinstance(job, RunJob)],
         [job for job in listed if isinstance(job, RunJob)],
@@ -99,7 +99,7 @@ def test_a_run_finds_what_was_prepared(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_teacher_is_fitted_on_features_that_were_prepared_once_after_its_run(
     tmp_path: Path,
 ) -> None:
-    listed = jobs_of(plan(tmp_path, "kdmcse[images=lit]", profile=with_lit(), suites=["figures"]))
+    listed = list_jobs(plan(tmp_path, "kdmcse[images=lit]", profile=with_lit(), suites=["figures"]))
     assert len({job.id for job in listed}) == len({job.key for job in listed}) == len(listed), (
         "each once"
     )

@@ -27,7 +27,7 @@ from harness.work.forkserver import SERVER_ENVIRONMENT
 from harness.work.job import End, Job, Prepared
 from harness.work.local import Local
 from harness.work.queue import Queue
-from harness.work.resources import Resources, Seat, Seats, visible_names
+from harness.work.resources import Resources, Seat, Seats, list_visible_cards
 
 #: eight cards of 80 GB
 BOX = [f"GPU-{number}" for number in range(8)]
@@ -182,7 +182,7 @@ def test_what_others_use_of_a_card_is_not_given_away_and_asked_again_before_each
 
 def test_every_mig_instance_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a, MIG-b")
-    assert visible_names() == ["MIG-a", "MIG-b"]
+    assert list_visible_cards() == ["MIG-a", "MIG-b"]
 
 
 #: what the server imports, beside a distribution of the name flash-attn, and whether a child could

@@ -19,7 +19,7 @@ from harness import processors
 from harness.runs.execution import Execution, Seat
 from harness.work.job import End, Prepared
 from harness.work.local import Local
-from harness.work.resources import free_memory_mb
+from harness.work.resources import measure_free_memory
 
 VERSIONS = {
     "2": ("0::/box/job", "box/job/memory.events", "low 0\noom 3\noom_kill {}\noom_group_kill 9\n"),
@@ -113,7 +113,7 @@ def test_free_memory_is_that_of_the_narrowest_group(
         path = mount / "box" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    assert free_memory_mb() == free
+    assert measure_free_memory() == free
 
 
 #: a command of its own in a control group of 1.2 GB, in which a run asks for 4 GB

@@ -20,8 +20,8 @@ from harness.sources import digest
 from harness.store import Store
 from harness.store.logs import failed_log, running_log
 from harness.work import progress
-from harness.work.progress import LOOK_S, SILENCE_S, Lines, display, logging_above, view
-from harness.work.tally import Tally, progress_text
+from harness.work.progress import LOOK_S, SILENCE_S, Lines, display, print_logs_above, view
+from harness.work.tally import Tally, format_progress
 
 HALF = TrainingProgress(50, 100, 12.5, {"text": 1.23456}, 71.234, scored=True)
 IMAGES = "clip: features of images"
@@ -165,7 +165,7 @@ def test_many_runs_share_one_line(tmp_path: Path) -> None:
     assert [line.partition(": step")[0] for line in told] == [f"{start}; slowest {RUN}, 11.0 s"]
     assert plan.after(9) == []
     (line,) = plan.after(1)
-    assert line.endswith(f"; slowest {RUN}, 21.0 s: {progress_text(HALF)}")
+    assert line.endswith(f"; slowest {RUN}, 21.0 s: {format_progress(HALF)}")
 
 
 def test_silence_is_broken_while_nothing_reports(
@@ -235,7 +235,7 @@ def test_a_notebook_has_one_output_that_is_updated_in_place(
 def test_runs_are_counted_by_state(tmp_path: Path) -> None:
     plan = Plan(tmp_path, 5)
     assert plan.states == (0, 0, 0, 5)
-    assert plan.tally.left() is None
+    assert plan.tally.estimate_left() is None
     plan.at(0, plan.start(0), plan.start(1), plan.start(2))
     plan.at(1, done(0), plan.fail(1), done(3))
     assert plan.states == (2, 1, 1, 1), (
@@ -246,20 +246,20 @@ def test_runs_are_counted_by_state(tmp_path: Path) -> None:
     plan.at(3600, done(2), done(4))
     assert plan.states == (4, 1, 0, 0)
     assert plan.tally.rate == pytest.approx(4)
-    assert plan.tally.left() == 0
+    assert plan.tally.estimate_left() == 0
 
 
 def test_the_time_left_is_that_of_the_mean_run_as_many_at_a_time_as_run_now(tmp_path: Path) -> None:
     plan = Plan(tmp_path, 8)
     plan.at(0, plan.start(0), plan.start(1))
     plan.at(10, Event("progress", key(0), progress=trained(20)))  # 40 s left of 50
-    assert plan.tally.left() is None, "how long an evaluation takes is not known yet"
+    assert plan.tally.estimate_left() is None, "how long an evaluation takes is not known yet"
     assert plan.tally.completed == pytest.approx(0.2)
     plan.at(60, done(0), done(1), plan.start(2), plan.start(3))
     plan.at(80)
-    assert plan.tally.left() == pytest.approx((40 + 40 + 4 * 60) / 2)
+    assert plan.tally.estimate_left() == pytest.approx((40 + 40 + 4 * 60) / 2)
     plan.at(80, Event("progress", key(2), progress=trained(20, rate=0.1)))
-    assert plan.tally.left() == pytest.approx(800), (
+    assert plan.tally.estimate_left() == pytest.approx(800), (
         "the longest run alone takes more than the others together"
     )
 
@@ -276,11 +276,11 @@ def test_the_time_left_is_right_from_the_third_run_on_whatever_methods_and_waits
     for at, (run, time) in enumerate(seconds.items()):
         tally.take(Event("start", run))
         if at >= 2:
-            assert total - now < 1.5 * tally.left() < 1.5**2 * (total - now)
+            assert total - now < 1.5 * tally.estimate_left() < 1.5**2 * (total - now)
         now += time
         tally.take(Event("done", run))
         now += 10
-    assert tally.left() == 0
+    assert tally.estimate_left() == 0
 
 
 def test_the_line_of_a_finished_run_has_its_main_score_and_at_most_100_characters(
@@ -299,13 +299,13 @@ def test_what_is_not_planned_is_shown_and_not_counted(tmp_path: Path) -> None:
     plan.at(0, Event("prepare", "features", stage=Stage("features", "clip", 1, 4)))
     plan.at(1, Event("progress", "teacher", progress=trained(50)))
     assert plan.states == (0, 0, 0, 2)
-    assert [work.key for work in plan.tally.slowest()] == ["features", "teacher"]
+    assert [work.key for work in plan.tally.list_slowest()] == ["features", "teacher"]
     plan.at(2, Event("prepared", "teacher"))
-    assert [work.key for work in plan.tally.slowest()] == ["features"], (
+    assert [work.key for work in plan.tally.list_slowest()] == ["features"], (
         "the teacher is trained and says no more"
     )
     plan.at(3, Event("prepared", "features"), Event("prepared", "tokens that were there"))
-    assert not plan.tally.slowest()
+    assert not plan.tally.list_slowest()
 
 
 def test_a_view_counts_runs_by_state_and_shows_the_slowest_first(
@@ -365,7 +365,7 @@ def test_messages_of_logging_appear_where_standard_error_is_now(
     handler = logging.StreamHandler(before)
     monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
     monkeypatch.setattr(sys, "stderr", during)
-    with logging_above():
+    with print_logs_above():
         logging.getLogger("x").warning("during")
     logging.getLogger("x").warning("after")
     assert (before.getvalue(), during.getvalue()) == ("after\n", "during\n")

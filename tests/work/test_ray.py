@@ -24,10 +24,10 @@ from harness.stopping import Interrupted
 from harness.store import Failure, Result, Store
 from harness.work.base import execute
 from harness.work.job import Prepared, RunJob
-from harness.work.jobs import jobs_of
-from harness.work.ray.cluster import worker_environment
+from harness.work.jobs import list_jobs
+from harness.work.ray.cluster import make_worker_environment
 from harness.work.ray.executor import Ray
-from harness.work.ray.node import Changes, deliver, outgoing, receive, unpack
+from harness.work.ray.node import Changes, pack_run, receive, store_end, unpack
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def test_a_stopped_driver_leaves_checkpoints_from_which_the_next_continues(
         if event.progress and event.progress.step == 5:
             os.kill(os.getpid(), signal.SIGINT)
 
-    made = jobs_of(plan(tmp_path / "ray", "simcse", steps=60, eval_every=10))
+    made = list_jobs(plan(tmp_path / "ray", "simcse", steps=60, eval_every=10))
     with pytest.raises(Interrupted):
         on_ray().execute(made, stop)
     assert any((tmp_path / "ray").rglob("checkpoint-*.pt"))
@@ -101,11 +101,11 @@ def test_a_task_on_the_cpu_sees_no_gpu_and_has_the_drivers_threads_and_folders(
     on_ray().execute([errand(tmp_path, "telling", made=Telling)], ignore)
     told = [1, "1", "passive", "", os.environ["HARNESS_CACHE"], None]
     assert notes(tmp_path, "telling") == [f"failed: {told}"]
-    assert "CUDA_VISIBLE_DEVICES" not in worker_environment(3, on_gpu=True), (
+    assert "CUDA_VISIBLE_DEVICES" not in make_worker_environment(3, on_gpu=True), (
         "Ray sets it to the GPU of the task"
     )
     monkeypatch.setenv("HF_TOKEN", "secret")
-    assert "secret" not in worker_environment(3, on_gpu=True).values(), "Ray logs them"
+    assert "secret" not in make_worker_environment(3, on_gpu=True).values(), "Ray logs them"
 
 
 def test_only_what_changed_is_sent_and_half_written_files_are_not(tmp_path: Path) -> None:
@@ -130,12 +130,12 @@ def test_only_what_changed_is_sent_and_half_written_files_are_not(tmp_path: Path
 def away(job: RunJob, folder: Path, home: Store) -> Result | Failure:
     """Perform a run in another folder as a worker does, and deliver what it sends."""
     other = Store(folder)
-    unpack(outgoing(job), other)
+    unpack(pack_run(job), other)
     changes = Changes(other)
     end = replace(job, store=other).perform(Seat("cpu", 1), ignore)
     sent = changes.take()
     assert sent is not None
-    delivered = deliver(end, receive(sent, home), home)
+    delivered = store_end(end, receive(sent, home), home)
     assert isinstance(delivered, Result | Failure)
     return delivered
 
@@ -149,13 +149,13 @@ def test_what_ends_elsewhere_is_stored_as_if_it_had_run_here_and_students_get_th
     assert isinstance(end, Result)
     assert home.find(teacher.inventory.profile.name, teacher.spec, teacher.id) == end
     assert "done" in home.log(end)
-    sent = outgoing(student)
+    sent = pack_run(student)
     model = home.work(teacher.id).relative_to(home.root).as_posix()
     assert contents(home.root / ".work") == contents(tmp_path / "away" / ".work")
     assert {f"{model}/trained.json", f"{model}/best/model.safetensors"} <= set(sent.files)
     # suites that are added later are evaluated on the trained model, and merged with the result
     assert {f"{model}/trained.json", home.path(end).relative_to(home.root).as_posix()} <= set(
-        outgoing(teacher).files
+        pack_run(teacher).files
     )
     (failing,) = jobs(home.root, "simcse", learning_rate=1e30)
     failure = away(failing, tmp_path / "again", home)

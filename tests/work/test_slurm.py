@@ -24,9 +24,9 @@ from harness.runs.execution import Execution
 from harness.stopping import Interrupted
 from harness.store import Result, Store
 from harness.store.folder import read_submissions
-from harness.work.base import whereabouts
+from harness.work.base import find_submitted_states
 from harness.work.job import Prepared
-from harness.work.jobs import jobs_of
+from harness.work.jobs import list_jobs
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
 from harness.work.slurm import executor as slurm_executor
@@ -80,7 +80,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 def test_a_plan_becomes_arrays_by_stage_and_gpu(standin: Path, tmp_path: Path) -> None:
     (standin / "hold").touch()
-    made = jobs_of(plan(tmp_path / "results", "simcse", TAUGHT))
+    made = list_jobs(plan(tmp_path / "results", "simcse", TAUGHT))
     chosen = {
         "gpus": "a100:1",
         "cpus": "4",
@@ -195,7 +195,7 @@ def test_what_sbatch_refuses_is_one_line_and_without_squeue_nothing_is_known(
     (standin / "hold").touch()
     slurm().execute([errand(tmp_path, "job")], ignore)
     monkeypatch.setenv("PATH", "nowhere")
-    ((state, where),) = whereabouts(Store(tmp_path)).values()
+    ((state, where),) = find_submitted_states(Store(tmp_path)).values()
     assert state == "queued"
     assert "SLURM 100; `squeue` is not installed here" in where
     with pytest.raises(
@@ -242,7 +242,7 @@ def test_a_job_that_is_held_up_names_the_preparation_and_its_reason(
     assert slurm().execute([tokens, features, errand(tmp_path, "run", features)], ignore) == []
     (standin / "held-100").write_text("ReqNodeNotAvail, UnavailableNodes:node1")
     blocked = "it needs tokens, SLURM 100, pending (ReqNodeNotAvail, UnavailableNodes:node1)"
-    assert sorted(where for _, where in whereabouts(Store(tmp_path)).values()) == [
+    assert sorted(where for _, where in find_submitted_states(Store(tmp_path)).values()) == [
         "SLURM 100, pending (ReqNodeNotAvail, UnavailableNodes:node1)",
         f"SLURM 101, pending (Dependency: {blocked})",
         f"SLURM 102, pending (Dependency: {blocked})",

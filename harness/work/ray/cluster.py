@@ -54,11 +54,11 @@ class Cluster:
     _answered: float = field(default_factory=time.monotonic, init=False)
     _here: bool = field(default=True, init=False)
 
-    def slots(self, cpus: int) -> int:
+    def count_slots(self, cpus: int) -> int:
         """The number of jobs with `cpus` cores each that fit now."""
         return max(1, int(ray.cluster_resources().get("CPU", 0) / cpus))
 
-    def head_answers(self) -> bool:
+    def check_head(self) -> bool:
         """Whether it accepted connections at the last check. Raises UserError once it has not for
         GONE_S seconds.
         """
@@ -66,7 +66,7 @@ class Cluster:
         if now - self._looked < LOOK_S:
             return self._here
         address: str = ray.get_runtime_context().gcs_address
-        self._looked, self._here = now, _takes_connections(address, LOOK_S)
+        self._looked, self._here = now, _accepts_connections(address, LOOK_S)
         if self._here:
             self._answered = now
         elif now - self._answered > GONE_S:
@@ -77,7 +77,7 @@ class Cluster:
         return self._here
 
 
-def _takes_connections(address: str, seconds: float) -> bool:
+def _accepts_connections(address: str, seconds: float) -> bool:
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
@@ -87,7 +87,7 @@ def _takes_connections(address: str, seconds: float) -> bool:
 
 
 @contextmanager
-def joined(address: str | None, *, send_code: bool) -> Iterator[None]:
+def join_cluster(address: str | None, *, send_code: bool) -> Iterator[None]:
     """Join the cluster at an address as a driver; default: RAY_ADDRESS, a cluster running here, or
     a new one.
 
@@ -101,7 +101,7 @@ def joined(address: str | None, *, send_code: bool) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    if address and ":" in address and not _takes_connections(address, GONE_S):
+    if address and ":" in address and not _accepts_connections(address, GONE_S):
         raise UserError(
             f"the head of a Ray cluster does not answer at {address}; start one with `ray start --head`, or correct "
             "--address"
@@ -114,7 +114,7 @@ def joined(address: str | None, *, send_code: bool) -> Iterator[None]:
         "logging_level": logging.ERROR,
         "include_dashboard": False,
     }
-    with code_folders() if send_code else nullcontext() as folders:
+    with copy_code() if send_code else nullcontext() as folders:
         try:
             with (
                 safe_path(),
@@ -137,7 +137,7 @@ def joined(address: str | None, *, send_code: bool) -> Iterator[None]:
 
 
 @contextmanager
-def code_folders() -> Iterator[list[str]]:
+def copy_code() -> Iterator[list[str]]:
     """Folders of the installed packages and of their entry points, copied under the names they are
     imported by.
 
@@ -158,7 +158,7 @@ def code_folders() -> Iterator[list[str]]:
         yield [str(about), *(str(Path(made) / package) for package in PACKAGES)]
 
 
-def worker_environment(threads: int, *, on_gpu: bool) -> dict[str, str]:
+def make_worker_environment(threads: int, *, on_gpu: bool) -> dict[str, str]:
     """The variables of a worker process: the driver's; the number of threads (else set by Ray); no
     GPU unless asked.
 
@@ -190,7 +190,9 @@ def inspect(seen: Sequence[Path], software: Software, threads: int) -> Cluster:
         ask.options(
             scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
             runtime_env={
-                "env_vars": worker_environment(threads, on_gpu=node["Resources"].get("GPU", 0) > 0)
+                "env_vars": make_worker_environment(
+                    threads, on_gpu=node["Resources"].get("GPU", 0) > 0
+                )
             },
         ).remote(paths)
         for node in alive
@@ -198,7 +200,7 @@ def inspect(seen: Sequence[Path], software: Software, threads: int) -> Cluster:
     cards = [
         size
         for node, answer in zip(alive, asked, strict=True)
-        for size in _cards_of(node, answer, software)
+        for size in _check_node(node, answer, software)
     ]
     return Cluster(
         cpus=max(node["Resources"]["CPU"] for node in alive),
@@ -217,7 +219,7 @@ def _describe(paths: list[str]) -> tuple[Software, list[str], tuple[float, ...]]
     return Software.here(), missing, tuple(card.total_memory / 1e6 for card in cards)
 
 
-def _cards_of(node: Mapping[str, Any], answer: Any, software: Software) -> tuple[float, ...]:
+def _check_node(node: Mapping[str, Any], answer: Any, software: Software) -> tuple[float, ...]:
     """The memory in MB of each GPU that Ray uses on a node. Raises UserError if it differs or does
     not answer.
     """

@@ -16,7 +16,7 @@ from harness.errors import PlugInError, UserError, first_line
 from harness.events import Listener
 from harness.runs.execution import Execution, Seat, Software
 from harness.work.base import Death, Executor, StartedJob
-from harness.work.failures import SMALLER, pickling_errors_as_plugin_errors
+from harness.work.failures import SMALLER, raise_pickling_errors
 from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.queue import RETRY_S, Queue
 from harness.work.report import Report
@@ -29,8 +29,8 @@ try:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    from harness.work.ray.cluster import Cluster, inspect, joined, worker_environment
-    from harness.work.ray.node import RunFiles, deliver, outgoing, receive, serve
+    from harness.work.ray.cluster import Cluster, inspect, join_cluster, make_worker_environment
+    from harness.work.ray.node import RunFiles, pack_run, receive, serve, store_end
 except ImportError as error:
     raise UserError(
         f"--executor ray: {error}; install it with `pip install 'sentence-harness[ray]'`"
@@ -60,8 +60,8 @@ class Ray(Executor):
         super().__init__(options)
         self.shared = self.switch("shared-folder", "yes")
         self.sends_code = self.switch("send-code", "no")
-        self.cpus = self.setting("cpus", "1", _positive, "a positive whole number")
-        self.gpus = self.setting("gpus", "", _part, "a number above 0 and up to 1")
+        self.cpus = self.setting("cpus", "1", _parse_cores, "a positive whole number")
+        self.gpus = self.setting("gpus", "", _parse_gpu_part, "a number above 0 and up to 1")
         self.cluster: Cluster | None = None
         #: locks of runs whose files travel, when tasks ended, and what they sent besides their work
         #: folders
@@ -75,8 +75,8 @@ class Ray(Executor):
 
         Raises UserError before anything runs where the cluster is not there or a node differs.
         """
-        with joined(self.asked.get("address"), send_code=self.sends_code):
-            with self._seen_by_nodes(jobs) as folders:
+        with join_cluster(self.asked.get("address"), send_code=self.sends_code):
+            with self._make_probes(jobs) as folders:
                 self.cluster = inspect(folders, Software.here(), Seat("cpu", self.cpus).threads)
             self._check_room(self.cluster)
             return super().execute(jobs, listen)
@@ -115,7 +115,7 @@ class Ray(Executor):
             None if self.cluster is None or self.options.device == "cpu" else self.cluster.card_mb
         )
 
-    def part_of_gpu(self, gpu_memory_mb: int) -> float:
+    def compute_gpu_part(self, gpu_memory_mb: int) -> float:
         """The part of a GPU for a job, in hundredths; 0 where it uses none."""
         if self._card_mb is None or not gpu_memory_mb:
             return 0.0
@@ -132,7 +132,7 @@ class Ray(Executor):
             )
 
     @contextmanager
-    def _seen_by_nodes(self, jobs: Sequence[Job]) -> Iterator[list[Path]]:
+    def _make_probes(self, jobs: Sequence[Job]) -> Iterator[list[Path]]:
         """Paths that every node must see: the data, and a new file in the results folder where that
         is shared.
         """
@@ -148,7 +148,7 @@ class Ray(Executor):
                 probe.unlink()
 
     def start(self) -> None:
-        room = self._room()
+        room = self._count_free_slots()
         while len(self.out) < room and (job := self.queue.take()) is not None:
             if self.shared:
                 self._send(job, ExitStack(), None)
@@ -157,26 +157,26 @@ class Ray(Executor):
             else:  # machines share no cache: each computes its own inputs when a run needs them
                 self.queue.end(job, Prepared(job.id))
 
-    def _room(self) -> int:
+    def _count_free_slots(self) -> int:
         """The number of jobs that may be out; none while the head does not answer."""
         assert self.cluster is not None
-        if not self.cluster.head_answers():
+        if not self.cluster.check_head():
             return 0
-        return self.cluster.slots(self.cpus) if self.jobs == "auto" else self.jobs
+        return self.cluster.count_slots(self.cpus) if self.jobs == "auto" else self.jobs
 
     def _send_with_files(self, job: RunJob) -> None:
         """Send a run with the files that it resumes from, while this process holds its lock."""
         held = ExitStack()
         if held.enter_context(job.store.lock(job.id)):
-            self._send(job, held, ray.put(outgoing(job)))
+            self._send(job, held, ray.put(pack_run(job)))
         else:
             held.close()
             self.queue.end(job, Again.HELD)
 
     def _send(self, job: Job, held: ExitStack, files: Any) -> None:
         assert self.cluster is not None
-        need = self.queue.resources(job)
-        part = self.part_of_gpu(need.gpu_memory_mb)
+        need = self.queue.estimate_resources(job)
+        part = self.compute_gpu_part(need.gpu_memory_mb)
         if part and job in self.queue.alone:
             part = 1.0
         seat = Seat("cuda" if part else "cpu", self.cpus, gpu_share=part or 1.0)
@@ -185,11 +185,11 @@ class Ray(Executor):
             num_cpus=self.cpus,
             num_gpus=part,
             memory=int(min(need.memory_mb * 1e6, self.cluster.memory)),
-            runtime_env={"env_vars": worker_environment(seat.threads, on_gpu=part > 0)},
+            runtime_env={"env_vars": make_worker_environment(seat.threads, on_gpu=part > 0)},
         )
         report = Report.of(job, uuid.uuid4().hex)
         try:
-            with pickling_errors_as_plugin_errors():
+            with raise_pickling_errors():
                 messages = task.remote(job, seat, self._software, report, files, self._stop_flag)
         except PlugInError as error:
             held.close()
@@ -258,7 +258,7 @@ class Ray(Executor):
         folder.
         """
         if not self.shared and not isinstance(end, Again):
-            end = deliver(end, RunFiles(self._rest[started.job]), started.job.store)
+            end = store_end(end, RunFiles(self._rest[started.job]), started.job.store)
         super().close(started, end)
 
     def cancel(self) -> None:
@@ -268,13 +268,13 @@ class Ray(Executor):
         ray.kill(self._stop_flag)
 
 
-def _positive(text: str) -> int:
+def _parse_cores(text: str) -> int:
     if (number := int(text)) < 1:
         raise ValueError
     return number
 
 
-def _part(text: str) -> float | None:
+def _parse_gpu_part(text: str) -> float | None:
     if text and not 0 < float(text) <= 1:
         raise ValueError
     return float(text) if text else None

@@ -47,15 +47,19 @@ class RunFiles:
     gone: tuple[str, ...] = ()
 
 
-def outgoing(job: RunJob) -> RunFiles:
+def pack_run(job: RunJob) -> RunFiles:
     """The files a run resumes from: its working folder and result, if there are any, and its
     teachers' models.
     """
     store = job.store
-    files = _files(store.work(job.id))
+    files = _list_whole_files(store.work(job.id))
     for teacher in job.run.experiment.teachers:
         folder = store.work(teacher.fingerprint)
-        files += [path for path in _files(folder) if path.relative_to(folder).parts[0] in _MODEL]
+        files += [
+            path
+            for path in _list_whole_files(folder)
+            if path.relative_to(folder).parts[0] in _MODEL
+        ]
     finished = store.find(job.inventory.profile.name, job.spec, job.id)
     if finished is not None:
         files.append(store.path(finished))
@@ -81,7 +85,7 @@ class Changes:
 
     def __init__(self, store: Store) -> None:
         self._root = store.root
-        self._seen = self._state()
+        self._seen = self._read_stamps()
         self._next = 0.0
 
     def take(self) -> RunFiles | None:
@@ -90,7 +94,7 @@ class Changes:
         To be called while no file is being written.
         """
         before = self._seen
-        self._seen = self._state()
+        self._seen = self._read_stamps()
         changed = sorted(
             (stamp, name) for name, stamp in self._seen.items() if before.get(name) != stamp
         )
@@ -114,9 +118,9 @@ class Changes:
         if time.monotonic() >= self._next and not outbox.unfinished_tasks:
             self.send(outbox)
 
-    def _state(self) -> dict[str, tuple[int, int]]:
+    def _read_stamps(self) -> dict[str, tuple[int, int]]:
         """The time of writing in nanoseconds and the inode number of each file, by path."""
-        stamps = {path: path.stat() for path in _files(self._root)}
+        stamps = {path: path.stat() for path in _list_whole_files(self._root)}
         return {
             path.relative_to(self._root).as_posix(): (stamp.st_mtime_ns, stamp.st_ino)
             for path, stamp in stamps.items()
@@ -125,7 +129,7 @@ class Changes:
 
 
 def receive(sent: RunFiles, store: Store) -> RunFiles:
-    """Write the files of working folders that were sent; return the others, which `deliver` needs
+    """Write the files of working folders that were sent; return the others, which `store_end` needs
     when the run ends.
     """
     working = {name: content for name, content in sent.files.items() if name.startswith(".work/")}
@@ -133,7 +137,7 @@ def receive(sent: RunFiles, store: Store) -> RunFiles:
     return RunFiles({name: content for name, content in sent.files.items() if name not in working})
 
 
-def deliver(end: End, rest: RunFiles, store: Store) -> End:
+def store_end(end: End, rest: RunFiles, store: Store) -> End:
     """Store the end of a run that was carried out elsewhere: arrays, log, and then its result or
     failure.
     """
@@ -156,16 +160,16 @@ def deliver(end: End, rest: RunFiles, store: Store) -> End:
     return end
 
 
-def _files(folder: Path) -> list[Path]:
+def _list_whole_files(folder: Path) -> list[Path]:
     """The files below a folder, without those that are only half written."""
     return sorted(
         path
         for path in folder.rglob("*")
-        if path.is_file() and not _temporary(path.relative_to(folder))
+        if path.is_file() and not _is_temporary(path.relative_to(folder))
     )
 
 
-def _temporary(path: Path) -> bool:
+def _is_temporary(path: Path) -> bool:
     return any(part.startswith(".") and part.endswith(".tmp") for part in path.parts)
 
 
@@ -184,10 +188,10 @@ def serve(
             f"the node {socket.gethostname()} has other software than the driver: {difference}"
         )
     outbox = Outbox()
-    with _stops_at(stop_flag):
+    with _stop_at_flag(stop_flag):
         yield RunFiles({})
         threading.Thread(
-            target=_perform, args=(job, seat, report, files, outbox), daemon=True
+            target=_perform_in_thread, args=(job, seat, report, files, outbox), daemon=True
         ).start()
         while (sent := outbox.get()) is not None:
             if isinstance(sent, BaseException):
@@ -196,7 +200,9 @@ def serve(
             outbox.task_done()
 
 
-def _perform(job: Job, seat: Seat, report: Report, files: RunFiles | None, outbox: Outbox) -> None:
+def _perform_in_thread(
+    job: Job, seat: Seat, report: Report, files: RunFiles | None, outbox: Outbox
+) -> None:
     """Perform the job in the shared results folder, or in a temporary one with the files sent."""
     try:
         if files is None:
@@ -219,7 +225,7 @@ def _perform(job: Job, seat: Seat, report: Report, files: RunFiles | None, outbo
 
 
 @contextmanager
-def _stops_at(stop_flag: Any) -> Iterator[None]:
+def _stop_at_flag(stop_flag: Any) -> Iterator[None]:
     """Ask this process to stop once the flag is set. No thread waits: one in `ray.get` would give
     back the cores.
     """

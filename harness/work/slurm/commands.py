@@ -67,13 +67,13 @@ class SlurmState:
         return self.state in ENDED
 
 
-def states() -> dict[str, SlurmState]:
+def read_states() -> dict[str, SlurmState]:
     """All jobs of this user by id, 12 or 12_3 in an array: those that wait, run, or ended minutes
     ago.
 
     Raises UserError where SLURM does not answer.
     """
-    lines = _answer(
+    lines = _ask_slurm(
         "squeue",
         "--noheader",
         "--array",
@@ -88,10 +88,10 @@ def states() -> dict[str, SlurmState]:
     return by_job
 
 
-def last_state(number: str) -> str:
+def read_last_state(number: str) -> str:
     """The state in which a job ended, by SLURM's accounting; empty where it keeps none."""
     try:
-        lines = _answer(
+        lines = _ask_slurm(
             "sacct",
             "--allocations",
             "--noheader",
@@ -112,17 +112,17 @@ def cancel(numbers: Iterable[str], signal: str | None = None) -> None:
         _run(["scancel", *options, *listed[start : start + AT_A_TIME]])
 
 
-def largest_array() -> int:
+def read_largest_array() -> int:
     """The number of jobs that one array can have."""
     try:
-        lines = _answer("scontrol", "show", "config")
+        lines = _ask_slurm("scontrol", "show", "config")
     except UserError:
         return ARRAY
     matches = (re.match(r"MaxArraySize\s*=\s*(\d+)", line) for line in lines)
     return next((int(match[1]) for match in matches if match), ARRAY)
 
 
-def _answer(*command: str) -> list[str]:
+def _ask_slurm(*command: str) -> list[str]:
     done = _run(command)
     if done.returncode:
         why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[0]
@@ -182,7 +182,7 @@ class SlurmTable(Table):
 
     @field_validator("time", mode="before")
     @classmethod
-    def _minutes(cls, value: object) -> object:
+    def _parse_minutes(cls, value: object) -> object:
         if not isinstance(value, str):
             return value
         if (match := _TIME.fullmatch(value)) is None:
@@ -194,7 +194,7 @@ class SlurmTable(Table):
 
     @field_validator("gpus", mode="before")
     @classmethod
-    def _text(cls, value: object) -> object:
+    def _write_gpus(cls, value: object) -> object:
         return str(value) if isinstance(value, int) else value
 
 
@@ -213,7 +213,7 @@ OPTIONS = {
 }
 
 
-def slurm_table(file: str | None, options: Mapping[str, str]) -> SlurmTable:
+def read_slurm_options(file: str | None, options: Mapping[str, str]) -> SlurmTable:
     """Read the table of a file, if one is given, with options in place of its keys. Raises
     UserError.
     """

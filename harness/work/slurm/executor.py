@@ -45,10 +45,10 @@ from harness.work.slurm.commands import (
     OPTIONS,
     SlurmState,
     cancel,
-    largest_array,
-    last_state,
-    slurm_table,
-    states,
+    read_largest_array,
+    read_last_state,
+    read_slurm_options,
+    read_states,
 )
 
 try:
@@ -125,7 +125,7 @@ class Slurm(Executor):
         super().__init__(options)
         self.waits = self.switch("wait", "no")
         keys = {name: text for name, text in self.asked.items() if name in OPTIONS}
-        table = slurm_table(self.asked.get("table"), keys)
+        table = read_slurm_options(self.asked.get("table"), keys)
         if self.jobs != "auto":
             table = table.model_copy(update={"width": self.jobs})
         if options.device == "cpu":
@@ -176,8 +176,8 @@ class Slurm(Executor):
         """Submit the jobs that are neither in SLURM nor in progress elsewhere; return whether there
         were any.
         """
-        there = states()
-        self._note_unnoted(there)
+        there = read_states()
+        self._complete_notes(there)
         for job in jobs:
             if (note := read_submission(self.store, job.id)) is None:
                 continue
@@ -188,26 +188,28 @@ class Slurm(Executor):
         new = [job for job in jobs if job.id not in self.submissions]
         wanted = [job for job in new if not isinstance(job, Preparation) and _is_to_do(job)]
         if wanted:
-            self._submit(_with_needs(wanted, new))
+            self._submit(_add_needs(wanted, new))
         return bool(wanted)
 
-    def _note_unnoted(self, there: Mapping[str, SlurmState]) -> None:
+    def _complete_notes(self, there: Mapping[str, SlurmState]) -> None:
         """Write the notes on arrays whose command was killed between `sbatch` and these notes."""
         for path in sorted((self.store.root / ".slurm").glob(f"*/{_ARRAY_FILE}")):
             array = _read_array(path, self.store)
             if array is None:
                 continue
-            number = _array_number(array.name, there)
+            number = _find_array_number(array.name, there)
             # an `sbatch` may outlive its command
             until = path.stat().st_mtime + SUBMITS_S
             while not number and time.time() < until:
                 time.sleep(LOOK_S)
-                number = _array_number(array.name, states())
+                number = _find_array_number(array.name, read_states())
             if number:
-                self._note(array, path.parent, number)
+                self._write_notes(array, path.parent, number)
             remove(path, self.store.root)
 
-    def _note(self, array: SubmittedArray, folder: Path, number: str) -> dict[str, Submission]:
+    def _write_notes(
+        self, array: SubmittedArray, folder: Path, number: str
+    ) -> dict[str, Submission]:
         """Write the notes on the jobs of an array, whose id in SLURM is a number; return them."""
         notes = {}
         for index, (job, key) in enumerate(array.jobs):
@@ -224,7 +226,7 @@ class Slurm(Executor):
         while (job := self.queue.take()) is not None:
             if job.id in self.submissions:
                 self._follow(job)
-            elif (end := self._elsewhere(job)) is not None:
+            elif (end := self._find_end(job)) is not None:
                 self.queue.end(job, end)
             else:
                 try:
@@ -240,13 +242,13 @@ class Slurm(Executor):
         self._absent.pop(job, None)
         self.out[job] = StartedJob(job, Report.of(job, note.id), note)
 
-    def _elsewhere(self, job: Job) -> End | Again | None:
+    def _find_end(self, job: Job) -> End | Again | None:
         """The end of a job that is not in SLURM; None if it has not ended."""
         if (
             isinstance(job, Preparation) and job not in self.deaths
         ):  # made earlier: no run needs it in SLURM
             return Prepared(job.id)
-        if isinstance(job, RunJob) and (result := job.finished()):
+        if isinstance(job, RunJob) and (result := job.find_result()):
             return result
         with job.store.lock(job.id) as free:
             return None if free else Again.HELD
@@ -254,13 +256,13 @@ class Slurm(Executor):
     def wait(self) -> None:
         time.sleep(LOOK_S)
         if time.monotonic() - self._asked >= ASK_S:
-            self._ask()
+            self._update_states()
 
-    def _ask(self) -> None:
+    def _update_states(self) -> None:
         """Ask SLURM for the states of all jobs; if it does not answer, the known states stay."""
         self._asked = time.monotonic()
         try:
-            there = states()
+            there = read_states()
         except UserError as error:
             log.warning("%s; still waiting", error)
             return
@@ -273,7 +275,7 @@ class Slurm(Executor):
         if self._absent[started.job] < ABSENT:
             return None
         note: Submission = started.handle
-        state = last_state(note.id) or self._states[note.id].state
+        state = read_last_state(note.id) or self._states[note.id].state
         why = f"the SLURM job {note.id} ended without a result ({state or 'unknown state'}); log: {note.log}"
         if state == "OUT_OF_MEMORY":
             why += f"; --executor-option memory=SIZE asks for more, or {SMALLER}"
@@ -281,7 +283,7 @@ class Slurm(Executor):
 
     def stop(self) -> None:
         """Cancel the jobs that wait; ask running ones to save and end."""
-        self._ask()
+        self._update_states()
         working = {
             job.id for job, started in self.out.items() if not self._states[started.handle.id].waits
         }
@@ -324,7 +326,7 @@ class Slurm(Executor):
         """
         known = {job: note.id for job, note in self.submissions.items()}
         array_id = ""
-        for on_gpu, array in self._arrays(jobs):
+        for on_gpu, array in self._group_into_arrays(jobs):
             after = {known[need] for job in array for need in job.needs if need in known}
             if (
                 self.table.width and array_id
@@ -335,7 +337,7 @@ class Slurm(Executor):
             array_id = next(iter(notes.values())).id.partition("_")[0]
             known |= dict.fromkeys(notes, array_id)
 
-    def _arrays(self, jobs: Sequence[Job]) -> Iterator[tuple[bool, list[Job]]]:
+    def _group_into_arrays(self, jobs: Sequence[Job]) -> Iterator[tuple[bool, list[Job]]]:
         """Arrays of jobs of the same stage (a dependency is on a whole array) and with the same use
         of a GPU.
         """
@@ -343,9 +345,11 @@ class Slurm(Executor):
         arrays: dict[tuple[int, bool], list[Job]] = {}
         for job in jobs:
             stages[job.id] = 1 + max((stages.get(need, 0) for need in job.needs), default=0)
-            on_gpu = self.table.gpus[-1] != "0" and self.queue.resources(job).gpu_memory_mb > 0
+            on_gpu = (
+                self.table.gpus[-1] != "0" and self.queue.estimate_resources(job).gpu_memory_mb > 0
+            )
             arrays.setdefault((stages[job.id], on_gpu), []).append(job)
-        most = largest_array()
+        most = read_largest_array()
         for (_, on_gpu), members in sorted(arrays.items(), key=lambda item: item[0]):
             for start in range(0, len(members), most):
                 yield on_gpu, members[start : start + most]
@@ -356,7 +360,7 @@ class Slurm(Executor):
         seat = Seat("cuda" if on_gpu else "cpu", self.table.cpus)
         software = Software.here()
         tasks = [
-            SlurmTask(replace(job, store=self.store), seat, software, self._needs(job))
+            SlurmTask(replace(job, store=self.store), seat, software, self._list_needs(job))
             for job in jobs
         ]
         mark = uuid.uuid4().hex[:8]
@@ -371,7 +375,7 @@ class Slurm(Executor):
         try:
             with redirect_stderr(io.StringIO()):
                 executor = submitit.SlurmExecutor(folder, max_num_timeout=TIMEOUTS)
-                parameters = self._parameters(array, jobs, on_gpu=on_gpu)
+                parameters = self._make_parameters(array, jobs, on_gpu=on_gpu)
                 executor.update_parameters(**parameters)
                 sent = executor.submit_array(tasks)
         except (UncompletedJobError, FailedSubmissionError, RuntimeError, OSError) as error:
@@ -380,11 +384,11 @@ class Slurm(Executor):
             raise UserError(
                 f"SLURM refused {len(tasks)} of the jobs: {why}; correct the options and run the command again"
             ) from error
-        notes = self._note(array, folder, sent[0].job_id.partition("_")[0])
+        notes = self._write_notes(array, folder, sent[0].job_id.partition("_")[0])
         remove(folder / _ARRAY_FILE, self.store.root)
         return notes
 
-    def _needs(self, job: Job) -> list[tuple[str, Report]]:
+    def _list_needs(self, job: Job) -> list[tuple[str, Report]]:
         """The keys and reports of the jobs in SLURM that a job needs; others ended well before."""
         submitted = (
             (need, self.submissions[need]) for need in sorted(job.needs) if need in self.submissions
@@ -394,13 +398,15 @@ class Slurm(Executor):
             for need, note in submitted
         ]
 
-    def _parameters(
+    def _make_parameters(
         self, array: SubmittedArray, jobs: Sequence[Job], *, on_gpu: bool
     ) -> dict[str, object]:
         """The parameters of an array for submitit; None is left to the site."""
         table = self.table
         further = {"requeue": True, **table.sbatch}
-        memory = table.memory or f"{max(self.queue.resources(job).memory_mb for job in jobs)}M"
+        memory = (
+            table.memory or f"{max(self.queue.estimate_resources(job).memory_mb for job in jobs)}M"
+        )
         return {
             "job_name": array.name,
             "partition": table.partition,
@@ -417,7 +423,7 @@ class Slurm(Executor):
             "mem": memory,
             "array_parallelism": table.width or len(jobs),
             "dependency": f"afterany:{':'.join(array.after)}" if array.after else None,
-            "setup": [*_exports(os.environ), *table.setup],
+            "setup": [*_list_exports(os.environ), *table.setup],
             "stderr_to_stdout": True,
             "additional_parameters": {
                 name: value for name, value in further.items() if value is not False
@@ -425,7 +431,7 @@ class Slurm(Executor):
         }
 
 
-def _array_number(name: str, there: Mapping[str, SlurmState]) -> str:
+def _find_array_number(name: str, there: Mapping[str, SlurmState]) -> str:
     """The id in SLURM of the array, or the single job, of a name; empty where there is none."""
     for number, state in there.items():
         if state.name == name:
@@ -433,7 +439,7 @@ def _array_number(name: str, there: Mapping[str, SlurmState]) -> str:
     return ""
 
 
-def _with_needs(chosen: Sequence[Job], among: Sequence[Job]) -> list[Job]:
+def _add_needs(chosen: Sequence[Job], among: Sequence[Job]) -> list[Job]:
     """The chosen jobs and all jobs that they need, directly or not, in the order of `among`."""
     wanted = {job.id for job in chosen}
     for job in reversed(among):
@@ -444,13 +450,13 @@ def _with_needs(chosen: Sequence[Job], among: Sequence[Job]) -> list[Job]:
 
 def _is_to_do(job: Job) -> bool:
     """Whether a job is still unfinished, and no process is executing it."""
-    if isinstance(job, RunJob) and job.finished():
+    if isinstance(job, RunJob) and job.find_result():
         return False
     with job.store.lock(job.id) as free:
         return free
 
 
-def _exports(environment: Mapping[str, str]) -> Iterable[str]:
+def _list_exports(environment: Mapping[str, str]) -> Iterable[str]:
     """Lines that give a job the variables of this process, where the site does not pass them on; no
     secrets.
     """

@@ -20,7 +20,7 @@ from harness.runs.execution import Seat, Software
 from harness.stopping import request_stop, stop_requested, withdraw_stop
 from harness.store.folder import forget_submission
 from harness.work.failures import GRACE_S, TimeLimitError
-from harness.work.job import Again, End, Job, cause, error_of
+from harness.work.job import Again, End, Job, explain_failed_need, get_error
 from harness.work.report import Report
 
 #: Seconds for which a job waits for another process to free its lock, and for files of another node
@@ -74,7 +74,7 @@ class SlurmTask(Checkpointable):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         job = self.job
-        report = Report.of(self.job, own_id())
+        report = Report.of(self.job, get_own_id())
         try:
             self._thread.start()
             limit = job.limit_s
@@ -99,7 +99,7 @@ class SlurmTask(Checkpointable):
         report.write_end(self._found)
         if isinstance(self._found, BaseException):
             raise self._found
-        forget_submission(job.store, job.id, own_id())
+        forget_submission(job.store, job.id, get_own_id())
         return self._found
 
     def checkpoint(self) -> DelayedSubmission:
@@ -118,31 +118,31 @@ class SlurmTask(Checkpointable):
 
     def _perform(self) -> None:
         try:
-            self._found = self.end or _perform(*self._given)
+            self._found = self.end or _perform_after_needs(*self._given)
         except BaseException as error:  # the main thread raises it
             self._found = error
         finally:
             self._ended = True
 
 
-def own_id() -> str:
+def get_own_id() -> str:
     """The id of the job in SLURM that this process belongs to."""
     array = os.environ.get("SLURM_ARRAY_JOB_ID")
     task = os.environ.get("SLURM_ARRAY_TASK_ID")
     return f"{array}_{task}" if array else os.environ.get("SLURM_JOB_ID", "")
 
 
-def _perform(
+def _perform_after_needs(
     job: Job, seat: Seat, software: Software, needs: Sequence[tuple[str, Report]]
 ) -> End | Again:
     if difference := software.difference(Software.here()):
         where = f"the software of {socket.gethostname()} differs from that of the command that submitted the job"
         return job.fail(f"{where}: {difference}; run the same command to submit it again")
     for key, report in needs:
-        if why := _lacks(key, report):
+        if why := _explain_missing(key, report):
             return job.fail(why)
     until = monotonic() + PATIENCE_S
-    write = Report.of(job, own_id()).write
+    write = Report.of(job, get_own_id()).write
     while (
         end := job.perform(seat, write)
     ) is Again.HELD:  # such as its own process before a requeue
@@ -152,14 +152,14 @@ def _perform(
     return end
 
 
-def _lacks(key: str, report: Report) -> str:
+def _explain_missing(key: str, report: Report) -> str:
     """Why a needed job has not ended well; empty if it has."""
     until = monotonic() + FILES_S
     while (end := report.read()) is None and monotonic() < until:
         sleep(LOOK_S)
     if end is None:
-        return cause(key, f"it was killed before it ended (SLURM {report.path.stem})")
+        return explain_failed_need(key, f"it was killed before it ended (SLURM {report.path.stem})")
     if isinstance(end, Again):
-        return cause(key, f"it has not ended: {end.value} (SLURM {report.path.stem})")
-    error = end if isinstance(end, str) else error_of(end)
-    return cause(key, error) if error else ""
+        return explain_failed_need(key, f"it has not ended: {end.value} (SLURM {report.path.stem})")
+    error = end if isinstance(end, str) else get_error(end)
+    return explain_failed_need(key, error) if error else ""

@@ -72,7 +72,7 @@ class Tracker(ABC):
         """Record how a run ended, and its final scores, `SUITE/TASK/METRIC`; `step` was its last."""
 
 
-def installed_trackers(names: str | Sequence[str]) -> dict[str, type[Tracker]]:
+def find_trackers(names: str | Sequence[str]) -> dict[str, type[Tracker]]:
     """Look up trackers by name, in a sequence or one text with commas.
 
     Raises UserError for an unknown one and for one whose library is not installed.
@@ -97,11 +97,9 @@ def _is_installed(module: str) -> bool:
     return spec is not None and spec.origin is not None
 
 
-def tracker_places(names: str | Sequence[str], results: Path) -> dict[str, str]:
-    """Where each tracker records, in a few words. Raises as `installed_trackers` does."""
-    return {
-        name: tracker.place(results / name) for name, tracker in installed_trackers(names).items()
-    }
+def describe_places(names: str | Sequence[str], results: Path) -> dict[str, str]:
+    """Where each tracker records, in a few words. Raises as `find_trackers` does."""
+    return {name: tracker.place(results / name) for name, tracker in find_trackers(names).items()}
 
 
 def serve(tracker: Tracker, lines: Iterable[str]) -> None:

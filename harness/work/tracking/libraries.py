@@ -24,16 +24,16 @@ class WandB(Tracker):
     def place(folder: Path) -> str:
         """The project, or how to upload offline records."""
         if os.environ.get("WANDB_MODE") == "offline":
-            return f"offline; `wandb sync {_wandb_folder(folder)}/wandb/offline-run-*` sends it"
-        return f"the project {_wandb_project()}"
+            return f"offline; `wandb sync {_get_wandb_folder(folder)}/wandb/offline-run-*` sends it"
+        return f"the project {_get_wandb_project()}"
 
     def begin(self, run: TrackedRun) -> int:
         """Start a run, or continue the one with its id."""
         import wandb
 
         recorded = self._runs[run.key] = wandb.init(
-            project=_wandb_project(),
-            dir=_wandb_folder(self.folder),
+            project=_get_wandb_project(),
+            dir=_get_wandb_folder(self.folder),
             id=run.id,
             name=run.key,
             group=run.place,
@@ -55,11 +55,11 @@ class WandB(Tracker):
         recorded.finish(exit_code=0 if end == "done" else 1)
 
 
-def _wandb_project() -> str:
+def _get_wandb_project() -> str:
     return os.environ.get("WANDB_PROJECT", "harness")
 
 
-def _wandb_folder(folder: Path) -> str:
+def _get_wandb_folder(folder: Path) -> str:
     return os.environ.get("WANDB_DIR", str(folder))
 
 
@@ -83,7 +83,7 @@ class TensorBoard(Tracker):
 
         names = [quote(name, safe="[]=,+@.:-_") for name in run.key.split("/")]
         folder = self.folder.joinpath(*names[:-1], f"{names[-1]}-{run.id}")
-        reached = _last_step(folder)
+        reached = _read_last_step(folder)
         writer = self._writers[run.key] = SummaryWriter(str(folder))
         if not reached:
             table = "\n".join(f"| {name} | {value} |" for name, value in run.config.items())
@@ -100,7 +100,7 @@ class TensorBoard(Tracker):
         self._writers.pop(run.key).close()
 
 
-def _last_step(folder: Path) -> int:
+def _read_last_step(folder: Path) -> int:
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
     files = sorted(folder.glob("events.out.tfevents.*"))

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def tracking(trackers: Sequence[str], plan: Plan) -> Iterator[Listener]:
+def track_runs(trackers: Sequence[str], plan: Plan) -> Iterator[Listener]:
     """Return a listener that records a plan's runs with trackers, and let the trackers finish at
     the end.
     """
@@ -49,7 +49,7 @@ def tracking(trackers: Sequence[str], plan: Plan) -> Iterator[Listener]:
 
     def listen(event: Event) -> None:
         if run := runs.get(event.run):
-            for message in _messages(event, run, plan.inventory.profile.name):
+            for message in _make_messages(event, run, plan.inventory.profile.name):
                 for process in processes:
                     process.send(message)
 
@@ -131,24 +131,24 @@ class _Process:
             log.warning(
                 "the tracker '%s' failed; the runs continue without it: %s (%s)",
                 self.name,
-                self._reason(),
+                self._find_reason(),
                 self.log,
             )
 
-    def _reason(self) -> str:
+    def _find_reason(self) -> str:
         lines = read_within(self._root, self.log).decode("utf-8", "replace").split("\n")
         return next(
             (line.strip() for line in reversed(lines) if line.strip()), "it printed nothing"
         )
 
 
-def _messages(event: Event, run: PlannedRun, profile: str) -> Iterator[list[object]]:
+def _make_messages(event: Event, run: PlannedRun, profile: str) -> Iterator[list[object]]:
     if event.kind == "start":
         id_ = digest(profile, run.fingerprint)[:16]
         group = run.key.rpartition("/")[0]
         yield [
             "begin",
-            {"key": run.key, "id": id_, "place": group, "config": _config(run, profile)},
+            {"key": run.key, "id": id_, "place": group, "config": _make_config(run, profile)},
         ]
     elif event.progress is not None:
         made = event.progress
@@ -169,7 +169,7 @@ def _messages(event: Event, run: PlannedRun, profile: str) -> Iterator[list[obje
         yield ["end", run.key, "done", scores]
 
 
-def _config(run: PlannedRun, profile: str) -> Mapping[str, object]:
+def _make_config(run: PlannedRun, profile: str) -> Mapping[str, object]:
     """What a run is, flat: its spec, its fingerprint and every hyperparameter."""
     resolved = run.resolved
     spec = run.resolved.spec
