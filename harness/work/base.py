@@ -235,29 +235,35 @@ class Executor:
 
     def look(self) -> bool:
         """Pass on what processes have reported; return whether one has ended."""
-        before = len(self.out)
+        count = len(self.out)
         for started in list(self.out.values()):
-            death = self.death(
-                started
-            )  # first: once a process is gone, its whole report is written
+            # first: once a process is gone, its whole report is written
+            death = self.death(started)
             end = started.report.read(self.listen)
-            limit_s = started.job.limit_s
             if isinstance(end, str):
                 self.close(started, started.job.fail(end))
             elif end is not None:
                 self.close(started, end)
             elif death is not None:
                 self._handle_death(started, death)
-            elif limit_s is not None and monotonic() > started.started + limit_s + 2 * GRACE_S:
-                self.kill(started)
-                self.close(started, started.job.fail(TimeLimitError(limit_s)))
-        return len(self.out) < before
+            else:
+                self._enforce_limit(started)
+        return len(self.out) < count
+
+    def _enforce_limit(self, started: StartedJob) -> None:
+        """End a process that did not stop by itself at its time limit, nor when it was interrupted."""
+        limit_s = started.job.limit_s
+        if limit_s is None or monotonic() <= started.started + limit_s + 2 * GRACE_S:
+            return
+        self.kill(started)
+        self.close(started, started.job.fail(TimeLimitError(limit_s)))
 
     def _handle_death(self, started: StartedJob, death: Death) -> None:
         """Give the job of a dead process to another one if that may help, else let it fail."""
         job = started.job
         self.deaths[job] += 1
-        if isinstance(job, RunJob) and (result := job.find_result()):
+        result = job.find_result() if isinstance(job, RunJob) else None
+        if result is not None:
             self.close(started, result)
         elif not death.again:
             self.close(started, job.fail(death.why))
@@ -291,15 +297,19 @@ def execute(plan: Plan, listen: Listener, how: Execution | None = None) -> list[
     how = how or Execution()
     limit_s = None if how.run_timeout is None else parse_time_limit(how.run_timeout)
     check_cache()
-    listed = list_jobs(plan, how.chunk, limit_s)
-    kind = get_class("executor", how.executor or DEFAULT, Executor)
-    chosen = how.jobs or kind.default_jobs(how.device)
-    runs = sum(isinstance(job, RunJob) for job in listed)
-    fitting = chosen if chosen == "auto" else max(1, min(chosen, runs))
-    executor = kind(replace(how, jobs=fitting))
+    jobs = list_jobs(plan, how.chunk, limit_s)
+
+    executor_class = get_class("executor", how.executor or DEFAULT, Executor)
+    at_a_time = how.jobs or executor_class.default_jobs(how.device)
+    if at_a_time != "auto":
+        # no more shares of the machine than there are runs
+        runs = [job for job in jobs if isinstance(job, RunJob)]
+        at_a_time = max(1, min(at_a_time, len(runs)))
+    executor = executor_class(replace(how, jobs=at_a_time))
+
     _check_writable(plan.store)
     note_places(plan.store.root, plan.request.profile.name, plan.request.places)
-    ends = executor.execute(listed, listen)
+    ends = executor.execute(jobs, listen)
     return [end for end in ends if not isinstance(end, Prepared)]
 
 
@@ -314,9 +324,8 @@ def _check_writable(store: Store) -> None:
         probe = store.root / ".writable"
         with try_lock(probe, store.root):
             remove(probe, store.root)
-        tempfile.TemporaryFile(
-            dir=store.root
-        ).close()  # in /proc, a lock that cannot be made looks like one in use
+        # in /proc, a lock that cannot be made looks like one in use
+        tempfile.TemporaryFile(dir=store.root).close()
     except OSError as error:
         raise UserError(
             f"--results {store.root} cannot be written: {error.strerror}; give another folder"
@@ -326,11 +335,12 @@ def _check_writable(store: Store) -> None:
 def run_states(plan: Plan) -> list[tuple[RunState, str, str]]:
     """State, key, and reason or location of each run of a plan, in the order of the states."""
     submitted = find_submitted_states(plan.store)
-    listed = [
-        _find_state(plan, run, submitted.get(plan.store.work(run.fingerprint).name))
-        for run in plan.runs
-    ]
-    return sorted(listed, key=lambda state: get_args(RunState).index(state[0]))
+    states = []
+    for run in plan.runs:
+        folder = plan.store.work(run.fingerprint)
+        states.append(_find_state(plan, run, submitted.get(folder.name)))
+    order = get_args(RunState)
+    return sorted(states, key=lambda state: order.index(state[0]))
 
 
 def _find_state(
@@ -338,9 +348,9 @@ def _find_state(
 ) -> tuple[RunState, str, str]:
     if run.state == "done":
         return run.state, run.key, ""
-    if submitted:
-        state, where = submitted
-        return state, run.key, where
+    if submitted is not None:
+        state, place = submitted
+        return state, run.key, place
     if is_in_progress(plan.store, run.fingerprint):
         follow = harness_command("logs", run.key, "--follow", results=plan.store.root)
         return "running", run.key, f"in another process; `{follow}` shows its log"
@@ -351,10 +361,12 @@ def find_submitted_jobs(plan: Plan, results: Iterable[Result]) -> list[Submissio
     """The batch system's jobs for those runs of a plan that are not in `results`."""
     notes = read_submissions(plan.store)
     ended = {result.fingerprint for result in results}
-    names = (
-        plan.store.work(run.fingerprint).name for run in plan.todo if run.fingerprint not in ended
-    )
-    return [notes[name] for name in names if name in notes]
+    jobs = []
+    for run in plan.todo:
+        name = plan.store.work(run.fingerprint).name
+        if run.fingerprint not in ended and name in notes:
+            jobs.append(notes[name])
+    return jobs
 
 
 def find_submitted_states(store: Store) -> dict[str, tuple[RunState, str]]:
@@ -362,42 +374,50 @@ def find_submitted_states(store: Store) -> dict[str, tuple[RunState, str]]:
     fingerprints.
     """
     notes = read_submissions(store)
+    states: dict[str, tuple[RunState, str]] = {}
     if not notes:
-        return {}
+        return states
+
     try:
-        there = read_states()
+        slurm_states = read_states()
     except UserError as error:
-        return {
-            name: ("queued", f"{note.system} {note.id}; {error}") for name, note in notes.items()
-        }
-    return {name: _describe_place(note, notes.values(), there) for name, note in notes.items()}
+        for name, note in notes.items():
+            states[name] = ("queued", f"{note.system} {note.id}; {error}")
+        return states
+    for name, note in notes.items():
+        states[name] = _describe_place(note, notes.values(), slurm_states)
+    return states
 
 
 def _find_blocker(
-    note: Submission, notes: Collection[Submission], there: Mapping[str, SlurmState]
+    note: Submission, notes: Collection[Submission], states: Mapping[str, SlurmState]
 ) -> Submission | None:
     """The first job that a job waits for, directly or through others, and that itself waits for
     none; None where it waits for none.
     """
     for needed in notes:
-        if not {needed.id, needed.id.partition("_")[0]} & {*note.after}:
+        # a job may wait for the array of another one as a whole
+        array = needed.id.partition("_")[0]
+        if needed.id not in note.after and array not in note.after:
             continue
-        if needed.id in there and not there[needed.id].ended:
-            return _find_blocker(needed, notes, there) or needed
+        if needed.id in states and not states[needed.id].ended:
+            return _find_blocker(needed, notes, states) or needed
     return None
 
 
 def _describe_place(
-    note: Submission, notes: Collection[Submission], there: Mapping[str, SlurmState]
+    note: Submission, notes: Collection[Submission], states: Mapping[str, SlurmState]
 ) -> tuple[RunState, str]:
-    where = f"{note.system} {note.id}"
-    state = there.get(note.id, SlurmState("UNKNOWN"))
-    if state.waits:
-        reason = state.reason or "no reason given"
-        if blocker := _find_blocker(note, notes, there):
-            _, where_blocked = _describe_place(blocker, (), there)
-            reason = f"{reason}: it needs {blocker.key}, {where_blocked}"
-        return "queued", f"{where}, {state.state.lower()} ({reason})"
+    place = f"{note.system} {note.id}"
+    state = states.get(note.id, SlurmState("UNKNOWN"))
     if state.ended:
-        return "failed", f"{where} ended without a result ({state.state}); log: {note.log}"
-    return "running", f"{where}, {state.state.lower()} on {state.node} for {state.elapsed}"
+        return "failed", f"{place} ended without a result ({state.state}); log: {note.log}"
+    if not state.waits:
+        return "running", f"{place}, {state.state.lower()} on {state.node} for {state.elapsed}"
+
+    reason = state.reason or "no reason given"
+    blocker = _find_blocker(note, notes, states)
+    if blocker is not None:
+        _, blocker_place = _describe_place(blocker, (), states)
+        reason = f"{reason}: it needs {blocker.key}, {blocker_place}"
+    return "queued", f"{place}, {state.state.lower()} ({reason})"

@@ -128,29 +128,32 @@ def describe_error(error: BaseException | str) -> str:
     """An error in one line, with the file and line in another package's code, or else in this
     project's.
     """
-    if isinstance(error, str):
-        return _shorten_error(error)
-    text = str(error)
-    if isinstance(error, UserError) and not isinstance(error, TimeLimitError):
-        return _shorten_error(text)
+    is_of_user = isinstance(error, UserError) and not isinstance(error, TimeLimitError)
+    if isinstance(error, str) or is_of_user:
+        return _shorten_error(str(error))
     if isinstance(error, OSError) and error.errno in _MENDED:
-        where = f" ({error.filename})" if error.filename else ""
-        return _shorten_error(
-            f"{error.strerror}{where}; {_MENDED[error.errno]}, then run the same command to resume"
-        )
-    kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
-    line = ", ".join(
-        [_shorten_error(kind + text).removesuffix(":"), *getattr(error, "__notes__", ())[-1:]]
-    )
-    raised = raised_at(error, plugin_modules())
-    if not raised and not isinstance(error, UserError):
-        raised = raised_at(error, OWN)
-    return f"{line} ({raised})" if raised else line
+        file = f" ({error.filename})" if error.filename else ""
+        advice = f"{_MENDED[error.errno]}, then run the same command to resume"
+        return _shorten_error(f"{error.strerror}{file}; {advice}")
+
+    is_own = isinstance(error, UserError)
+    text = str(error) if is_own else f"{type(error).__name__}: {error}"
+    parts = [_shorten_error(text).removesuffix(":")]
+    parts += getattr(error, "__notes__", ())[-1:]
+    line = ", ".join(parts)
+    place = raised_at(error, plugin_modules())
+    if not place and not is_own:
+        place = raised_at(error, OWN)
+    if not place:
+        return line
+    return f"{line} ({place})"
 
 
 def _shorten_error(text: str) -> str:
     line = one_line(text)
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
+    if len(line) <= LONGEST:
+        return line
+    return f"{line[:LONGEST]}…"
 
 
 @contextmanager
@@ -164,18 +167,25 @@ def raise_pickling_errors() -> Iterator[None]:
 
 def describe_death(code: int, log: str) -> str:
     """Why a job's process ended without a result; `log` is its output, a crash included."""
-    named = f" ({signal.Signals(-code).name})" if code < 0 and -code in list(signal.Signals) else ""
-    return f"its process ended with code {code}{named} before the run did{_find_crash(log)}"
+    signal_name = ""
+    if code < 0 and -code in list(signal.Signals):
+        signal_name = f" ({signal.Signals(-code).name})"
+    return f"its process ended with code {code}{signal_name} before the run did{_find_crash(log)}"
 
 
 def _find_crash(log: str) -> str:
     """The place of a crash recorded in a log, in brackets; in another package's code if the stack
     includes that.
     """
-    frames = (
-        [(Path(file), line) for file, line in _FRAME.findall(log[log.rfind(_FATAL) :])]
-        if _FATAL in log
-        else []
-    )
-    foreign = [frame for frame in frames if plugin_modules() & {frame[0].stem, *frame[0].parts}]
-    return next((f" ({file.name}, line {line})" for file, line in (*foreign, *frames)), "")
+    _, mark, stack = log.rpartition(_FATAL)
+    frames = _FRAME.findall(stack) if mark else []
+    if not frames:
+        return ""
+
+    file, line = frames[0]
+    for foreign_file, foreign_line in frames:
+        path = Path(foreign_file)
+        if plugin_modules() & {path.stem, *path.parts}:
+            file, line = foreign_file, foreign_line
+            break
+    return f" ({Path(file).name}, line {line})"

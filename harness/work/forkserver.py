@@ -63,15 +63,11 @@ def _start_process(
     passive_threads()
     context = get_context("forkserver")
     context.set_forkserver_preload([PRELOAD])
-    with (
-        safe_path(),
-        _set_variables({**SERVER_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(sys.path)}),
-        without_script(),
-    ):
-        # of this process as it is now: the server may be older
-        process = context.Process(
-            target=_call_and_exit, args=({**os.environ, **environment}, function, given)
-        )
+    server_environment = {**SERVER_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(sys.path)}
+    # of this process as it is now: the server may be older
+    own_environment = {**os.environ, **environment}
+    with safe_path(), _set_variables(server_environment), without_script():
+        process = context.Process(target=_call_and_exit, args=(own_environment, function, given))
         process.start()
     return process
 
@@ -79,14 +75,16 @@ def _start_process(
 @contextmanager
 def _set_variables(values: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables for processes that start in the block."""
-    before = {name: os.environ.get(name) for name in values}
+    previous = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
         yield
     finally:
-        for name, value in before.items():
-            os.environ.pop(name)
-            os.environ.update({} if value is None else {name: value})
+        for name, value in previous.items():
+            if value is None:
+                os.environ.pop(name)
+            else:
+                os.environ[name] = value
 
 
 def _call_and_exit(
@@ -98,20 +96,19 @@ def _call_and_exit(
         end_with_parent(os.getppid())
         threading.Thread(target=_end_with_driver, daemon=True).start()
         first_when_memory_ends()
-        signal.signal(
-            signal.SIGINT, signal.SIG_IGN
-        )  # Ctrl-C reaches the whole process group; the driver handles it
+        # Ctrl-C reaches the whole process group; the driver handles it
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda number, frame: request_stop())
-        signal.pthread_sigmask(
-            signal.SIG_UNBLOCK, SIGNALS
-        )  # a server that loads batches has blocked them
+        # a server that loads batches has blocked them
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         os.environ.clear()
         os.environ.update(environment)
         function(*given)
         code = 0
     except OSError as error:
         traceback.print_exc()
-        code = os.EX_IOERR if error.errno else code
+        if error.errno:
+            code = os.EX_IOERR
     except BaseException:
         traceback.print_exc()
     finally:

@@ -60,16 +60,16 @@ End = Result | Failure | Prepared
 
 def get_error(end: End) -> str:
     """The error of a job; empty if it ended well."""
-    return "" if isinstance(end, Result) else end.error
+    if isinstance(end, Result):
+        return ""
+    return end.error
 
 
 def explain_failed_need(need: str, error: str) -> str:
     """The error of a job whose dependency `need` failed; in a chain, the first error."""
-    return (
-        error
-        if " failed, which is needed here: " in error
-        else f"{need} failed, which is needed here: {error}"
-    )
+    if " failed, which is needed here: " in error:
+        return error
+    return f"{need} failed, which is needed here: {error}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,9 @@ class Job(ABC):
                 listening(self.key, listen),
                 self.store.lock(self.id) as acquired,
             ):
-                return self._perform_under_lock(seat) if acquired else Again.HELD
+                if not acquired:
+                    return Again.HELD
+                return self._perform_under_lock(seat)
         except (OSError, UserError) as error:  # from the lock
             return self.fail(error)
 
@@ -171,28 +173,29 @@ class RunJob(Job):
         return known.of(self.run.experiment, self.chunk)
 
     def check(self, device: DeviceChoice) -> None:
-        chosen = pick_device(device)
-        if self.run.resolved.trains and self.run.resolved.training.precision not in (
-            "fp32",
-            "tf32",
-        ):
+        picked_device = pick_device(device)
+        precision = self.run.resolved.training.precision
+        if self.run.resolved.trains and precision not in ("fp32", "tf32"):
             from harness.encoders.precision import check_precision
 
-            check_precision(self.run.resolved.training.precision, chosen)
+            check_precision(precision, picked_device)
 
     def find_result(self) -> Result | None:
         """Its result if every planned suite has been evaluated, else None."""
         stored = self.store.find(self.inventory.profile.name, self.spec, self.id)
-        protocol = self.inventory.protocol
-        done = stored and all(
-            stored.has_evaluation(suite, protocol(suite)) for suite in self.run.todo
-        )
-        return stored if done else None
+        if stored is None:
+            return None
+        for suite in self.run.todo:
+            if not stored.has_evaluation(suite, self.inventory.protocol(suite)):
+                return None
+        return stored
 
     def carry_out(self, seat: Seat) -> Result:
         """Train and evaluate the run; one that was finished since it was planned is not repeated."""
-        if finished := self.find_result():
-            return finished
+        result = self.find_result()
+        if result is not None:
+            return result
+
         from harness.runs.run import run_one
 
         remove_leftovers_of(self.store, self.inventory.profile.name, self.spec, self.id)
@@ -200,16 +203,17 @@ class RunJob(Job):
             return run_one(self.run, self.inventory, self.store, seat.taken(), self.chunk)
 
     def fail(self, error: BaseException | str) -> Failure:
+        traceback = "" if isinstance(error, str) else "".join(format_exception(error))
         failure = Failure(
             spec=self.spec,
             profile=self.inventory.profile.name,
             fingerprint=self.id,
             error=describe_error(error),
-            traceback="" if isinstance(error, str) else "".join(format_exception(error)),
+            traceback=traceback,
             when=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         try:
             self.store.save_failure(failure, self.log_text())
-        except OSError as why:
-            log.warning("%s: cannot write the record of its failure: %s", self.key, why)
+        except OSError as reason:
+            log.warning("%s: cannot write the record of its failure: %s", self.key, reason)
         return failure

@@ -52,7 +52,7 @@ def list_jobs(plan: Plan, chunk: int | None = None, limit_s: float | None = None
     store = Store(plan.store.root.absolute())
 
     def add_preparation(
-        read: Experiment,
+        experiment: Experiment,
         id_: str,
         key: str,
         make: Make,
@@ -60,28 +60,45 @@ def list_jobs(plan: Plan, chunk: int | None = None, limit_s: float | None = None
         takes: Resources = NO_MODEL,
     ) -> str:
         """Add a preparation, unless its id is known; return the id."""
-        made = Preparation(
-            id_, key, inventory, store, frozenset(needs), read, make, takes, limit_s=limit_s
-        )
-        return jobs.setdefault(id_, made).id
+        if id_ not in jobs:
+            jobs[id_] = Preparation(
+                id_,
+                key,
+                inventory,
+                store,
+                frozenset(needs),
+                experiment,
+                make,
+                takes,
+                limit_s=limit_s,
+            )
+        return id_
 
     for run in plan.todo:
         prepare = partial(add_preparation, run.experiment)
+        needs = set()
         for teacher in run.experiment.teachers:
+            needs.add(teacher.fingerprint)
             if teacher.resolved.trains:  # one that is to do is a run, which leaves its weights
-                of_teachers = (other.fingerprint for other in teacher.teachers)
-                make = partial(_make_weights, teacher, store, chunk)
                 prepare(
                     teacher.fingerprint,
                     f"weights of {teacher.key}",
-                    make,
-                    of_teachers,
+                    partial(_make_weights, teacher, store, chunk),
+                    [inner.fingerprint for inner in teacher.teachers],
                     estimate_resources(teacher, chunk),
                 )
-        needs = {teacher.fingerprint for teacher in run.experiment.teachers}
+
         needs.update(_prepare_inputs(run, inventory, store, prepare))
-        about = run.fingerprint, run.key, inventory, store, frozenset(needs)
-        jobs[run.fingerprint] = RunJob(*about, run, chunk, limit_s=limit_s)
+        jobs[run.fingerprint] = RunJob(
+            run.fingerprint,
+            run.key,
+            inventory,
+            store,
+            frozenset(needs),
+            run,
+            chunk,
+            limit_s=limit_s,
+        )
     return list(jobs.values())
 
 
@@ -89,51 +106,58 @@ def _prepare_inputs(
     run: PlannedRun, inventory: Inventory, store: Store, prepare: Prepare
 ) -> Iterator[str]:
     """Prepare what a run reads for its training, and for the suites that it is evaluated on."""
-    read = run.experiment
+    experiment = run.experiment
     length = run.resolved.training.max_length
-    for corpus in read.corpora:
+    for corpus in experiment.corpora:
         content = corpus.read.fingerprint
         if corpus.stream == "audio":
-            yield prepare(
-                digest("recordings", content),
-                f"recordings of {corpus.name}",
-                partial(_make_recordings, corpus),
-            )
+            key = f"recordings of {corpus.name}"
+            yield prepare(digest("recordings", content), key, partial(_make_recordings, corpus))
         elif corpus.stream not in MEDIA:
             key = f"tokens of {corpus.name} for {run.resolved.spec.encoder}"
-            make = partial(_make_tokens, corpus, read.encoder.source, length)
-            yield prepare(digest("tokens", content, read.encoder.fingerprint, length), key, make)
-    asked: list[tuple[NamedTeacher, FeatureOwner]] = []
-    asked += [(role.teacher, corpus) for role in read.features.values() for corpus in role.corpora]
-    tests = read.test_features([inventory.suites[name] for name in run.todo])
-    asked += [(teacher, inventory.retrieval_task(task)) for task, teacher in tests]
-    for teacher, owner in asked:
-        if not teacher.unable or teacher.is_stored(
-            owner
-        ):  # else the run says why it has no features
-            yield from _prepare_features(teacher, owner, read, store, prepare)
+            encoder = experiment.encoder
+            make = partial(_make_tokens, corpus, encoder.source, length)
+            yield prepare(digest("tokens", content, encoder.fingerprint, length), key, make)
+
+    owners: list[tuple[NamedTeacher, FeatureOwner]] = []
+    for role in experiment.features.values():
+        owners += [(role.teacher, corpus) for corpus in role.corpora]
+    tests = experiment.test_features([inventory.suites[name] for name in run.todo])
+    owners += [(teacher, inventory.retrieval_task(task)) for task, teacher in tests]
+    for teacher, owner in owners:
+        # else the run says why it has no features
+        if not teacher.unable or teacher.is_stored(owner):
+            yield from _prepare_features(teacher, owner, experiment, store, prepare)
 
 
 def _prepare_features(
-    teacher: NamedTeacher, owner: FeatureOwner, read: Experiment, store: Store, prepare: Prepare
+    teacher: NamedTeacher,
+    owner: FeatureOwner,
+    experiment: Experiment,
+    store: Store,
+    prepare: Prepare,
 ) -> list[str]:
     """Prepare features, after those that their teacher is fitted on."""
-    stored = teacher.is_stored(owner)
-    fitted = (
-        []
-        if stored
-        else [
-            _prepare_features(inner, corpus, read, store, prepare)
-            for inner, corpus in teacher.fitted_on
-        ]
-    )
-    before = [id_ for ids in fitted for id_ in ids]
+    ids = list[str]()
+    needs = list[str]()
+    gpu_memory_mb = 0
+    if not teacher.is_stored(owner):
+        for inner, corpus in teacher.fitted_on:
+            ids += _prepare_features(inner, corpus, experiment, store, prepare)
+        needs = [*teacher.runs, *ids]
+        gpu_memory_mb = TEACHER_MB
+
     name = owner.name if isinstance(owner, UsedCorpus) else owner.source.name
-    key = f"{teacher.name} features of the {teacher.of.removesuffix('s')}s of {name}"
-    make = partial(_make_features, teacher, owner, read, store)
-    needs = [] if stored else [*teacher.runs, *before]
-    takes = Resources(memory_mb=PROCESS_MB + TEACHER_MB, gpu_memory_mb=0 if stored else TEACHER_MB)
-    return [*before, prepare(teacher.key(owner), key, make, needs, takes)]
+    ids.append(
+        prepare(
+            teacher.key(owner),
+            f"{teacher.name} features of the {teacher.of.removesuffix('s')}s of {name}",
+            partial(_make_features, teacher, owner, experiment, store),
+            needs,
+            Resources(memory_mb=PROCESS_MB + TEACHER_MB, gpu_memory_mb=gpu_memory_mb),
+        )
+    )
+    return ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,12 +203,10 @@ def _make_tokens(corpus: UsedCorpus, encoder: ModelSource, max_length: int, seat
     from harness.encoders.weights import reading
     from harness.runs.inputs import token_file
 
-    with reading(
-        "model folder",
-        encoder.path(),
-        "it needs the files of a tokenizer, as transformers saves them",
-    ):
-        tokenizer = load_tokenizer(encoder.path())
+    folder = encoder.path()
+    advice = "it needs the files of a tokenizer, as transformers saves them"
+    with reading("model folder", folder, advice):
+        tokenizer = load_tokenizer(folder)
     token_file(corpus, tokenizer, max_length)
 
 
@@ -194,11 +216,10 @@ def _make_recordings(corpus: UsedCorpus, seat: Seat) -> None:
 
 
 def _make_features(
-    teacher: NamedTeacher, owner: FeatureOwner, read: Experiment, store: Store, seat: Seat
+    teacher: NamedTeacher, owner: FeatureOwner, experiment: Experiment, store: Store, seat: Seat
 ) -> None:
     """A teacher's features of a pair corpus or of a retrieval task."""
     from harness.runs.inputs import teacher_folders
 
-    teacher.features(
-        owner, load_pairs(owner, teacher.of), seat.device, teacher_folders(read, store)
-    )
+    pairs = load_pairs(owner, teacher.of)
+    teacher.features(owner, pairs, seat.device, teacher_folders(experiment, store))

@@ -50,31 +50,31 @@ class Local(Executor):
         return "auto" if pick_device(device) == "cuda" else 1
 
     def work(self, queue: Queue, listen: Listener) -> None:
-        self.seats, self._taken, self._memory_kills = (
-            self.make_seats(queue),
-            dict[Job, Seat](),
-            memory_kills(),
-        )
+        self.seats = self.make_seats(queue)
+        self._seats_by_job = dict[Job, Seat]()
+        self._memory_kills = memory_kills()
         super().work(queue, listen)
 
     def make_seats(self, queue: Queue) -> Seats:
         """The slots of this machine for the jobs of a queue."""
         jobs = self.jobs
-        if pick_device(self.options.device) == "cuda":
-            cards = list_visible_cards()
-            runs = sum(isinstance(job, RunJob) for job in queue.waiting)
-            most = min(runs, MOST_ON_A_CARD * len(cards)) if jobs == "auto" else jobs
-            return Seats(most, cards, _measure_card)
-        return Seats(_count_jobs_on_cores(queue) if jobs == "auto" else jobs)
+        if pick_device(self.options.device) != "cuda":
+            return Seats(_count_jobs_on_cores(queue) if jobs == "auto" else jobs)
+
+        cards = list_visible_cards()
+        if jobs == "auto":
+            runs = [job for job in queue.waiting if isinstance(job, RunJob)]
+            jobs = min(len(runs), MOST_ON_A_CARD * len(cards))
+        return Seats(jobs, cards, _measure_card)
 
     def start(self) -> None:
         while (job := self.queue.take(self._take_seat)) is not None:
-            seat = self._taken[job]
+            seat = self._seats_by_job[job]
             try:
                 with raise_pickling_errors():
                     content = pickle.dumps((job, seat))
             except PlugInError as error:
-                self.seats.free(self._taken.pop(job))
+                self.seats.free(self._seats_by_job.pop(job))
                 self.queue.end(job, job.fail(error))
                 continue
             report = Report.of(job, uuid.uuid4().hex)
@@ -82,12 +82,13 @@ class Local(Executor):
             self.out[job] = StartedJob(job, report, process, monotonic())
 
     def _take_seat(self, job: Job) -> bool:
-        seat = self.seats.take(
-            job.id, lambda: self.queue.estimate_resources(job), alone=job in self.queue.alone
-        )
-        if seat is not None:
-            self._taken[job] = seat
-        return seat is not None
+        """Whether there is room for a job now; its seat is then kept for it."""
+        is_alone = job in self.queue.alone
+        seat = self.seats.take(job.id, lambda: self.queue.estimate_resources(job), alone=is_alone)
+        if seat is None:
+            return False
+        self._seats_by_job[job] = seat
+        return True
 
     def wait(self) -> None:
         if self.out:
@@ -120,7 +121,7 @@ class Local(Executor):
 
     def release(self, started: StartedJob) -> None:
         super().release(started)
-        self.seats.free(self._taken.pop(started.job))
+        self.seats.free(self._seats_by_job.pop(started.job))
 
     def cancel(self) -> None:
         for started in self.out.values():
@@ -139,27 +140,27 @@ def _measure_card(name: str) -> tuple[float, float]:
     """The free and the total memory of a card in MB. A new process reads them: the driver would
     keep memory there.
     """
-    ours, theirs = Pipe(duplex=False)
-    with ours:
-        with theirs:
-            process = start(_send_memory_of_card, theirs, environment={VISIBLE: name})
+    receiver, sender = Pipe(duplex=False)
+    with receiver:
+        with sender:
+            process = start(_send_memory_of_card, sender, environment={VISIBLE: name})
         try:
-            answer: tuple[float, float] = ours.recv()
+            memory: tuple[float, float] = receiver.recv()
         except (EOFError, OSError) as error:
             process.join()
             why = describe_death(process.exitcode or 0, "")
             raise UserError(
                 f"the GPU {name} cannot be used: {why}; name others in {VISIBLE}"
             ) from error
-    return answer
+    return memory
 
 
 def _count_jobs_on_cores(queue: Queue) -> int:
     """As many runs as there are cores, unless memory allows fewer or there are fewer runs."""
     runs = [job for job in queue.waiting if isinstance(job, RunJob)]
-    largest = max((queue.estimate_resources(job).memory_mb for job in runs), default=1)
-    fit = int(USABLE_MEMORY * measure_free_memory() / largest)
-    return max(1, min(cores(), len(runs), fit))
+    largest_mb = max((queue.estimate_resources(job).memory_mb for job in runs), default=1)
+    fit_in_memory = int(USABLE_MEMORY * measure_free_memory() / largest_mb)
+    return max(1, min(cores(), len(runs), fit_in_memory))
 
 
 def perform_pickled(content: bytes, report: Report) -> None:

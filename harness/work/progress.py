@@ -52,63 +52,77 @@ def view(tally: Tally, width: int, height: int) -> Group:
     failed = tally.failed[-FAILED_SHOWN:]
     # four lines are the whole, the counts, the log of the first, and the number of runs that do not
     # fit
-    shown = works[: max(1, (height - 4 - len(failed)) // 2)]
-    more = {"in progress": len(works) - len(shown), "failed": len(tally.failed) - len(failed)}
-    hidden = " and ".join(f"{number} more {state}" for state, number in more.items() if number)
+    works_that_fit = works[: max(1, (height - 4 - len(failed)) // 2)]
+
+    last_lines = []
     log = tally.log(works[0].key) if works else None
-    below = (
-        Text(line, "dim", no_wrap=True, overflow="ellipsis")
-        for line in (log and f"log {log}", hidden)
-        if line
-    )
+    if log:
+        last_lines.append(f"log {log}")
+    hidden = []
+    if len(works) > len(works_that_fit):
+        hidden.append(f"{len(works) - len(works_that_fit)} more in progress")
+    if len(tally.failed) > len(failed):
+        hidden.append(f"{len(tally.failed) - len(failed)} more failed")
+    if hidden:
+        last_lines.append(" and ".join(hidden))
     return Group(
         _draw_total(tally),
         _draw_counts(tally),
-        _draw_runs(shown, failed, tally.clock(), width),
-        *below,
+        _draw_runs(works_that_fit, failed, tally.clock(), width),
+        *(Text(line, "dim", no_wrap=True, overflow="ellipsis") for line in last_lines),
     )
 
 
 def _draw_runs(works: Sequence[Work], failed: Sequence[str], now: float, width: int) -> Table:
     """A row for each run: its key and what it does, its bar, its time."""
-    bar = min(BAR, width // 5)
-    room = max(4, width - bar - TIME - 2)
-    columns = (
+    bar_width = min(BAR, width // 5)
+    key_width = max(4, width - bar_width - TIME - 2)
+    rows = Table.grid(
         Column(ratio=1, no_wrap=True, overflow="ellipsis"),
-        Column(width=bar),
+        Column(width=bar_width),
         Column(justify="right"),
+        padding=(0, 1),
+        expand=True,
     )
-    rows = Table.grid(*columns, padding=(0, 1), expand=True)
     for work in works:
-        made = work.training
-        what = Text.assemble((_shorten_key(work.key, room), "cyan"), f"\n  {visible(work.doing)}")
-        rows.add_row(
-            what, ProgressBar(made.steps, made.step) if made else "", duration(now - work.since)
-        )
-    for key in failed:
-        rows.add_row(Text(_shorten_key(key, room), "red"), "", Text("failed", "bold red"))
+        key = _shorten_key(work.key, key_width)
+        text = Text.assemble((key, "cyan"), f"\n  {visible(work.doing)}")
+        training = work.training
+        bar = ProgressBar(training.steps, training.step) if training else ""
+        rows.add_row(text, bar, duration(now - work.since))
+    for failed_key in failed:
+        text = Text(_shorten_key(failed_key, key_width), "red")
+        rows.add_row(text, "", Text("failed", "bold red"))
     return rows
 
 
 def _draw_total(tally: Tally) -> Table:
-    left = tally.estimate_left()
+    seconds_left = tally.estimate_left()
+    time_left = "" if seconds_left is None else f"{duration(seconds_left)} left"
     bar = ProgressBar(max(1, tally.total), tally.completed)
     row = Table.grid(Column(), Column(ratio=1), Column(), padding=(0, 1), expand=True)
-    over = "" if left is None else f"{duration(left)} left"
-    row.add_row(f"{tally.ended} of {count_of(tally.total, 'run')}", bar, over, style="bold")
+    count = f"{tally.ended} of {count_of(tally.total, 'run')}"
+    row.add_row(count, bar, time_left, style="bold")
     return row
 
 
 def _draw_counts(tally: Tally) -> Text:
-    states = [(tally.done, "done", "green"), (len(tally.failed), "failed", "bold red"),
-              (len(tally.active), "running", "cyan"), (tally.waiting, "waiting", "")]  # fmt: skip
-    states += [(tally.preparing, "preparing", "cyan")] if tally.preparing else []
-    text = Text("  ", no_wrap=True, overflow="ellipsis").join(
-        Text(f"{number} {name}", style if number else "dim") for number, name, style in states
-    )
+    counts = [
+        _draw_count(tally.done, "done", "green"),
+        _draw_count(len(tally.failed), "failed", "bold red"),
+        _draw_count(len(tally.active), "running", "cyan"),
+        _draw_count(tally.waiting, "waiting", ""),
+    ]
+    if tally.preparing:
+        counts.append(_draw_count(tally.preparing, "preparing", "cyan"))
+    text = Text("  ", no_wrap=True, overflow="ellipsis").join(counts)
     if tally.rate is not None:
         text.append(f"  {fixed(tally.rate, 1)} runs/h")
     return text.append(f"  for {duration(tally.clock() - tally.began)}", "dim")
+
+
+def _draw_count(number: int, state: str, style: str) -> Text:
+    return Text(f"{number} {state}", style if number else "dim")
 
 
 @contextmanager
@@ -119,23 +133,26 @@ def print_logs_above() -> Iterator[None]:
     Otherwise the handlers keep the stream that was standard error when they were made.
     """
     handlers = [
-        each for each in logging.getLogger().handlers if isinstance(each, logging.StreamHandler)
+        handler
+        for handler in logging.getLogger().handlers
+        if isinstance(handler, logging.StreamHandler) and handler.stream is sys.__stderr__
     ]
-    streams = [handler for handler in handlers if handler.stream is sys.__stderr__]
-    for handler in streams:
+    for handler in handlers:
         handler.setStream(sys.stderr)
     try:
         yield
     finally:
-        for handler in streams:
+        for handler in handlers:
             handler.setStream(sys.__stderr__)
 
 
-def _shorten_key(key: str, room: int) -> str:
-    """A key in at most `room` columns, without its middle: its ends tell runs apart."""
+def _shorten_key(key: str, width: int) -> str:
+    """A key in at most `width` columns, without its middle: its ends tell runs apart."""
     text = visible(key)
-    tail = (room - 1) // 2
-    return text if len(text) <= room else f"{text[: room - 1 - tail]}…{text[len(text) - tail :]}"
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 
 
 @contextmanager
@@ -154,13 +171,11 @@ def display(
         notebook.draw()
     elif console.file.isatty():
 
-        def drawn() -> Group:
+        def draw() -> Group:
             return view(tally, console.width, console.height - 1)
 
-        with (
-            Live(console=console, get_renderable=drawn, refresh_per_second=FRAMES, transient=True),
-            print_logs_above(),
-        ):
+        live = Live(console=console, get_renderable=draw, refresh_per_second=FRAMES, transient=True)
+        with live, print_logs_above():
             yield _Ends(tally, console).show
     else:
         lines = Lines(tally, console)
@@ -171,10 +186,10 @@ def display(
 @contextmanager
 def _watch_silence(lines: Lines) -> Iterator[None]:
     """Print the state of runs that have been silent for long, from a thread."""
-    over = threading.Event()
+    is_over = threading.Event()
 
     def look() -> None:
-        while not over.wait(LOOK_S):
+        while not is_over.wait(LOOK_S):
             lines.look()
 
     thread = threading.Thread(target=look, daemon=True)
@@ -182,7 +197,7 @@ def _watch_silence(lines: Lines) -> Iterator[None]:
     try:
         yield
     finally:
-        over.set()
+        is_over.set()
         thread.join()
 
 
@@ -190,7 +205,9 @@ class _Ends:
     """Prints a line for each run that ends."""
 
     def __init__(self, tally: Tally, console: Console) -> None:
-        self.tally, self.console, self.lock = tally, console, threading.Lock()
+        self.tally = tally
+        self.console = console
+        self.lock = threading.Lock()
 
     def show(self, event: Event) -> None:
         with self.lock:
@@ -204,17 +221,21 @@ class _Ends:
         """Record an event that is not the end of a run; the lock is held."""
 
     def format_end(self, event: Event) -> str:
-        left = self.tally.estimate_left() if self.tally.ended < self.tally.total else None
-        counted = f"{self.tally.ended}/{self.tally.total}" + (
-            f", {duration(left)} left" if left else ""
-        )
+        tally = self.tally
+        count = f"{tally.ended}/{tally.total}"
+        seconds_left = tally.estimate_left()
+        if tally.ended < tally.total and seconds_left:
+            count += f", {duration(seconds_left)} left"
+
         if event.result is not None:
-            said = format_result(event.result)
+            text = format_result(event.result)
             # a line of a log is read beside others; the summary at the end has the whole names
-            room = max(NARROW_KEY, LONGEST_LINE - len(f"[{counted}]   {said}"))
-            return f"[{counted}] {_shorten_key(event.run, room)}  {said}"
-        log = self.tally.log(event.run)
-        return f"[{counted}] {event.run}  FAILED: {event.error}" + (f"; log: {log}" if log else "")
+            width = max(NARROW_KEY, LONGEST_LINE - len(f"[{count}]   {text}"))
+            return f"[{count}] {_shorten_key(event.run, width)}  {text}"
+
+        log = tally.log(event.run)
+        log_text = f"; log: {log}" if log else ""
+        return f"[{count}] {event.run}  FAILED: {event.error}{log_text}"
 
     def print_line(self, text: str) -> None:
         self.console.print(one_line(text), highlight=False, markup=False, soft_wrap=True)
@@ -251,11 +272,9 @@ class Lines(_Ends):
             if len(self.tally.running) > CROWD:
                 self.print_summary()
                 return
-            if (
-                self.tally.waiting
-                and not self.tally.running
-                and self.clock() - self.summed >= SILENCE_S
-            ):
+
+            is_silent = self.clock() - self.summed >= SILENCE_S
+            if self.tally.waiting and not self.tally.running and is_silent:
                 self.print_summary()  # processes are starting, or other commands execute the runs
             for run, work in self.tally.running.items():
                 if self.clock() - self.last.get(run, 0.0) >= SILENCE_S:
@@ -269,10 +288,10 @@ class Lines(_Ends):
 
     def is_due(self, event: Event) -> bool:
         """Whether a run's last line is old enough; its first line about training is always due."""
-        first = event.progress is not None and event.run not in self.training
-        if event.progress is not None:
+        if event.progress is not None and event.run not in self.training:
             self.training.add(event.run)
-        return first or self.clock() - self.last.get(event.run, 0.0) >= LINE_EVERY_S
+            return True
+        return self.clock() - self.last.get(event.run, 0.0) >= LINE_EVERY_S
 
     def say(self, run: str, text: str) -> None:
         self.last[run] = self.clock()
@@ -300,11 +319,11 @@ class _Notebook(_Ends):
         self.ends.append(one_line(text))
 
     def draw_all(self) -> Table:  # which a notebook can show, unlike a group
-        whole = Table.grid()
-        whole.add_row(
-            Group(*map(Text, self.ends), view(self.tally, self.console.width, self.console.height))
-        )
-        return whole
+        """The lines of runs that have ended, then the view."""
+        now = view(self.tally, self.console.width, self.console.height)
+        table = Table.grid()
+        table.add_row(Group(*map(Text, self.ends), now))
+        return table
 
     def draw(self) -> None:
         self.output.update(self.draw_all())

@@ -41,9 +41,12 @@ class Queue:
         self._order = {job: number for number, job in enumerate(jobs)}
         ids = {job.id for job in jobs}
         #: job that cannot start yet -> ids of the jobs that it waits for; and the reverse
-        self._waits = {job: needs for job in jobs if (needs := set(job.needs & ids))}
+        self._waits: dict[Job, set[str]] = {}
         self._dependents: dict[str, list[Job]] = {}
-        for job, needs in self._waits.items():
+        for job in jobs:
+            needs = set(job.needs & ids)
+            if needs:
+                self._waits[job] = needs
             for need in needs:
                 self._dependents.setdefault(need, []).append(job)
         self._runs = {job.key: job for job in jobs if isinstance(job, RunJob)}
@@ -61,7 +64,9 @@ class Queue:
         """The number of jobs that have not ended; once the queue is stopped, of those that still
         run.
         """
-        return len(self._running) + (0 if self.stopping else len(self._ready) + len(self._waits))
+        if self.stopping:
+            return len(self._running)
+        return len(self._running) + len(self._ready) + len(self._waits)
 
     def __iter__(self) -> Iterator[Job]:
         while self:
@@ -88,10 +93,10 @@ class Queue:
         can_start = (
             index for index, job in enumerate(self._ready) if now >= self._retry_at.get(job, 0.0)
         )
-        for at in islice(can_start, ASKED):
-            job = self._ready[at]
+        for index in islice(can_start, ASKED):
+            job = self._ready[index]
             if fits(job):
-                del self._ready[at]
+                del self._ready[index]
                 self._running.add(job)
                 return job
         return None
@@ -131,10 +136,10 @@ class Queue:
 
     def observe_memory(self, event: Event) -> None:
         """Update the estimates by a run's report, so that similar jobs are placed accordingly."""
-        if event.memory_mb and self._estimates and (job := self._runs.get(event.run)):
-            self._estimates.observe_memory(
-                job.run.experiment, job.chunk, event.device, event.memory_mb
-            )
+        job = self._runs.get(event.run)
+        if job is None or not event.memory_mb or not self._estimates:
+            return
+        self._estimates.observe_memory(job.run.experiment, job.chunk, event.device, event.memory_mb)
 
     def stop(self) -> None:
         self.stopping = True
@@ -146,21 +151,24 @@ class Queue:
         self._retry_at.pop(job, None)
         if self._estimates and isinstance(end, Result):
             self._estimates.learn([end])
+
         error = get_error(end)
-        for other in self._dependents.pop(job.id, ()):
-            waits = self._waits.get(other)
+        for dependent in self._dependents.pop(job.id, ()):
+            waits = self._waits.get(dependent)
             if waits is None:
                 continue  # it has failed with another job that it needs
             waits.discard(job.id)
             if error:
-                del self._waits[other]
-                self._close(other, other.fail(explain_failed_need(job.key, error)))
+                del self._waits[dependent]
+                self._close(dependent, dependent.fail(explain_failed_need(job.key, error)))
             elif not waits:
-                del self._waits[other]
-                insort(self._ready, other, key=self._order.__getitem__)
+                del self._waits[dependent]
+                insort(self._ready, dependent, key=self._order.__getitem__)
 
 
 def _make_announcement(job: Job, end: End) -> Event:
     if isinstance(end, Result):
         return Event("done", job.key, result=end)
-    return Event("prepared" if isinstance(end, Prepared) else "failed", job.key, error=end.error)
+    if isinstance(end, Prepared):
+        return Event("prepared", job.key, error=end.error)
+    return Event("failed", job.key, error=end.error)

@@ -68,22 +68,20 @@ class Report:
             if self.clock() - self._staged < STAGE_S:
                 return
             self._staged = self.clock()
-        with suppress(
-            OSError
-        ):  # a full disk: the job continues without events, and its end has the error
+        # a full disk: the job continues without events, and its end has the error
+        with suppress(OSError):
             self._append(_EVENT.dump_json(event).decode())
 
     def write_end(self, end: End | Again | BaseException | str) -> None:
         """Add how the job ended; for an exception, its last line."""
         if isinstance(end, BaseException):
             end = traceback.format_exception_only(end)[-1].strip()
-        self._append(_end_line(end))
+        self._append(_seal_end(end))
 
     def _append(self, line: str) -> None:
         with open_to_append(self.path, self.within) as stream:
-            stream.write(
-                f"\n{line.strip()}\n"
-            )  # first the end of a line that a killed process left unfinished
+            # first the end of a line that a killed process left unfinished
+            stream.write(f"\n{line.strip()}\n")
 
     def read(self, listen: Listener = lambda event: None) -> End | Again | str | None:
         """Pass on the events since the last reading. Return how the job ended, or the error that it
@@ -97,6 +95,7 @@ class Report:
                 lines = stream.read().splitlines(keepends=True)
         except OSError:
             return self._end
+
         for line in lines:
             if not line.endswith(b"\n"):
                 break
@@ -105,14 +104,14 @@ class Report:
                 listen(_EVENT.validate_json(line))
                 continue
             with suppress(DamagedError, ValueError, KeyError):
-                noted = note_in(line)
-                self._end = _ENDS[noted["kind"]].validate_python(noted["end"])
+                note = note_in(line)
+                self._end = _ENDS[note["kind"]].validate_python(note["end"])
         return self._end
 
     def keep_end(self) -> None:
         """Remove the events; the end stays for other processes."""
         if self._end is not None:
-            write_bytes(self.path, _end_line(self._end).encode(), self.within)
+            write_bytes(self.path, _seal_end(self._end).encode(), self.within)
 
     def remove(self) -> None:
         remove(self.path, self.within)
@@ -120,9 +119,11 @@ class Report:
             self.path.parent.rmdir()
 
 
-def _end_line(end: End | Again | str) -> str:
+def _seal_end(end: End | Again | str) -> str:
+    """The line of a job's end, with its digest."""
     kind = type(end).__name__
-    return sealed(json.dumps({"kind": kind, "end": _ENDS[kind].dump_python(end, mode="json")}))
+    values = _ENDS[kind].dump_python(end, mode="json")
+    return sealed(json.dumps({"kind": kind, "end": values}))
 
 
 def perform(job: Job, seat: Seat, report: Report, listen: Listener = lambda event: None) -> None:

@@ -68,14 +68,14 @@ def estimate_model_mb(folder: Path) -> tuple[float, float]:
     the backward pass.
     """
     try:
-        about = json.loads((folder / "config.json").read_bytes())
-        layers, width, words = (
-            int(about[name]) for name in ("num_hidden_layers", "hidden_size", "vocab_size")
-        )
+        config = json.loads((folder / "config.json").read_bytes())
+        layers = int(config["num_hidden_layers"])
+        width = int(config["hidden_size"])
+        words = int(config["vocab_size"])
     except (OSError, ValueError, KeyError, TypeError):
         layers, width, words = BASE
-    weights = 4 * (words * width + layers * 12 * width**2) / 1e6
-    return weights, layers * width * 80 / 1e6
+    weights = words * width + layers * 12 * width**2
+    return 4 * weights / 1e6, layers * width * 80 / 1e6
 
 
 def estimate_resources(experiment: Experiment, chunk: int | None = None) -> Resources:
@@ -85,15 +85,17 @@ def estimate_resources(experiment: Experiment, chunk: int | None = None) -> Reso
     Training keeps weights, gradients and two moments; a step keeps the activations of its batch.
     """
     run = experiment.resolved
-    weights, token = _estimate_encoder_mb(experiment)
-    if not run.trains:
-        took = weights + INFERENCE_MB
-    else:
-        batches = [run.training.batch_size, *(steps.batch_size for steps in run.own_steps.values())]
+    weights_mb, token_mb = _estimate_encoder_mb(experiment)
+    if run.trains:
+        batches = [run.training.batch_size]
+        batches += [steps.batch_size for steps in run.own_steps.values()]
         rows = sum(min(batch, chunk or batch) for batch in batches)
-        took = 4 * weights + rows * VIEWS * run.training.max_length * token
+        model_mb = 4 * weights_mb + rows * VIEWS * run.training.max_length * token_mb
+    else:
+        model_mb = weights_mb + INFERENCE_MB
     return Resources(
-        memory_mb=round(PROCESS_MB + MARGIN * took), gpu_memory_mb=round(CONTEXT_MB + MARGIN * took)
+        memory_mb=round(PROCESS_MB + MARGIN * model_mb),
+        gpu_memory_mb=round(CONTEXT_MB + MARGIN * model_mb),
     )
 
 
@@ -104,11 +106,11 @@ def _estimate_encoder_mb(experiment: Experiment) -> tuple[float, float]:
 
 def _describe_likeness(experiment: Experiment, chunk: int | None) -> Likeness:
     spec = experiment.resolved.spec
-    training = experiment.resolved.training
-    named = spec.variant.name, str(spec.setting), spec.encoder
+    names = spec.variant.name, str(spec.setting), spec.encoder
     if not experiment.resolved.trains:
-        return *named, 0, 0, 0, ""
-    return *named, training.batch_size, chunk or 0, training.max_length, training.precision
+        return *names, 0, 0, 0, ""
+    training = experiment.resolved.training
+    return *names, training.batch_size, chunk or 0, training.max_length, training.precision
 
 
 class Estimates:
@@ -124,23 +126,29 @@ class Estimates:
         GPU.
         """
         frames = frames_of(results)
-        names = zip(*map(frames.texts, ("method", "setting", "encoder")), strict=True)
-        values = (
-            map(cache(json.loads), frames.texts(name)) for name in ("hyperparameters", "hardware")
-        )
-        peaks = frames.table["peak_memory_mb"].to_pylist()
-        for named, hyperparameters, hardware, peak_mb in zip(names, *values, peaks, strict=True):
-            training = hyperparameters.get("training", {})
-            numbers = (
-                training.get("batch_size"),
-                hardware.get("chunk") if training else 0,
-                training.get("max_length"),
+        parse = cache(json.loads)
+        for method, setting, encoder, values, machine, peak_mb in zip(
+            frames.texts("method"),
+            frames.texts("setting"),
+            frames.texts("encoder"),
+            frames.texts("hyperparameters"),
+            frames.texts("hardware"),
+            frames.table["peak_memory_mb"].to_pylist(),
+            strict=True,
+        ):
+            training = parse(values).get("training", {})
+            hardware = parse(machine)
+            chunk = hardware.get("chunk") if training else 0
+            likeness = (
+                method,
+                setting,
+                encoder,
+                _read_size(training.get("batch_size")),
+                _read_size(chunk),
+                _read_size(training.get("max_length")),
+                str(training.get("precision", "")),
             )
-            batch, chunk, length = (
-                int(value) if isinstance(value, int | float) else 0 for value in numbers
-            )
-            shape = (*named, batch, chunk, length, str(training.get("precision", "")))
-            self._keep_peak(shape, str(hardware.get("device", "cpu")), peak_mb)
+            self._keep_peak(likeness, str(hardware.get("device", "cpu")), peak_mb)
 
     def observe_memory(
         self, experiment: Experiment, chunk: int | None, device: str, peak_mb: float
@@ -148,32 +156,38 @@ class Estimates:
         """Record the peak memory of a run in training so far, but not less than its evaluation is
         expected to take.
         """
-        shape = _describe_likeness(experiment, chunk)
-        if peak_mb > self._peaks.get((shape, device), 0.0):
-            least = (
-                _estimate_encoder_mb(experiment)[0]
-                + INFERENCE_MB
-                + (PROCESS_MB if device == "cpu" else 0)
-            )
-            self._keep_peak(shape, device, max(peak_mb, least))
+        likeness = _describe_likeness(experiment, chunk)
+        if peak_mb <= self._peaks.get((likeness, device), 0.0):
+            return
+        weights_mb, _ = _estimate_encoder_mb(experiment)
+        evaluation_mb = weights_mb + INFERENCE_MB
+        if device == "cpu":
+            evaluation_mb += PROCESS_MB
+        self._keep_peak(likeness, device, max(peak_mb, evaluation_mb))
 
-    def _keep_peak(self, shape: Likeness, device: str, peak_mb: float) -> None:
-        self._peaks[shape, device] = max(self._peaks.get((shape, device), 0.0), peak_mb)
+    def _keep_peak(self, likeness: Likeness, device: str, peak_mb: float) -> None:
+        known_mb = self._peaks.get((likeness, device), 0.0)
+        self._peaks[likeness, device] = max(known_mb, peak_mb)
 
     def of(self, experiment: Experiment, chunk: int | None = None) -> Resources:
-        shape = _describe_likeness(experiment, chunk)
-        if shape not in self._expected:
-            self._expected[shape] = estimate_resources(experiment, chunk)
-        resources = self._expected[shape]
-        on_gpu = self._peaks.get((shape, "cuda"))
-        on_cpu = self._peaks.get((shape, "cpu"))
-        if on_gpu is not None:
-            resources = replace(
-                resources, gpu_memory_mb=round(CONTEXT_MB + MEASURED_MARGIN * on_gpu)
-            )
-        if on_cpu is not None:
-            resources = replace(resources, memory_mb=round(MEASURED_MARGIN * on_cpu))
+        likeness = _describe_likeness(experiment, chunk)
+        if likeness not in self._expected:
+            self._expected[likeness] = estimate_resources(experiment, chunk)
+        resources = self._expected[likeness]
+
+        gpu_peak_mb = self._peaks.get((likeness, "cuda"))
+        if gpu_peak_mb is not None:
+            gpu_memory_mb = round(CONTEXT_MB + MEASURED_MARGIN * gpu_peak_mb)
+            resources = replace(resources, gpu_memory_mb=gpu_memory_mb)
+        cpu_peak_mb = self._peaks.get((likeness, "cpu"))
+        if cpu_peak_mb is not None:
+            resources = replace(resources, memory_mb=round(MEASURED_MARGIN * cpu_peak_mb))
         return resources
+
+
+def _read_size(value: object) -> int:
+    """A number of rows in a result; 0 where a result of another version has none."""
+    return int(value) if isinstance(value, int | float) else 0
 
 
 def measure_free_memory() -> float:
@@ -181,16 +195,18 @@ def measure_free_memory() -> float:
     container.
     """
     limits = []
-    about = Path("/proc/meminfo")
-    if about.is_file():
-        fields = dict(line.split(":", 1) for line in about.read_text().splitlines())
+    file = Path("/proc/meminfo")
+    if file.is_file():
+        fields = dict(line.split(":", 1) for line in file.read_text().splitlines())
         limits.append(int(fields["MemAvailable"].split()[0]) * 1024 / 1e6)
-    for group, (limit, used) in itertools.product(memory_groups(), GROUP_FILES):
+    for group, (limit_file, use_file) in itertools.product(memory_groups(), GROUP_FILES):
         with suppress(OSError, ValueError):  # "max" is no limit
-            limits.append(
-                (int((group / limit).read_text()) - int((group / used).read_text())) / 1e6
-            )
-    return min(limits, default=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6)
+            limit = int((group / limit_file).read_text())
+            use = int((group / use_file).read_text())
+            limits.append((limit - use) / 1e6)
+    if limits:
+        return min(limits)
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def list_visible_cards() -> list[str]:
@@ -201,11 +217,12 @@ def list_visible_cards() -> list[str]:
     """
     import torch
 
-    names = [name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip()]
-    if not any(name.startswith("MIG-") for name in names):
-        count = torch.cuda.device_count()
-        names = names[:count] or [str(index) for index in range(count)]
-    return names
+    names = [name.strip() for name in os.environ.get(VISIBLE, "").split(",")]
+    names = [name for name in names if name]
+    if any(name.startswith("MIG-") for name in names):
+        return names
+    count = torch.cuda.device_count()
+    return names[:count] or [str(index) for index in range(count)]
 
 
 def count_runs_on_card(cards: int, jobs: int) -> int:
@@ -230,79 +247,90 @@ class Seats:
         cards: Sequence[str] = (),
         memory_of: Callable[[str], tuple[float, float]] = lambda card: (0.0, 0.0),
     ) -> None:
-        self._cards, self._memory_of, self._jobs = (
-            cards,
-            memory_of,
-            jobs or MOST_ON_A_CARD * len(cards),
-        )
+        self._cards = cards
+        self._memory_of = memory_of
+        self._jobs = jobs or MOST_ON_A_CARD * len(cards)
         self._memory = [memory_of(card)[1] for card in cards]
-        #: the most jobs on one card; a job that never shares its card has no memory limit
-        self._each = count_runs_on_card(len(cards), self._jobs) if cards else 0
         #: for each card, the memory that others do not use, and its seats with their shares of that
         #: memory
         self._usable = [USABLE * memory for memory in self._memory]
-        self._taken: list[dict[Seat, float]] = [{} for _ in cards]
+        self._occupied: list[dict[Seat, float]] = [{} for _ in cards]
         #: card -> the job that it is reserved for
         self._reserved: dict[int, str] = {}
         self._cpus = max(1, cores() // self._jobs)
+        #: the most jobs on one card; a job that never shares its card has no memory limit
+        self._most_on_card = 0
         #: seats without a GPU that are free, and the cores of each
-        self._without = max(1, cores() // PREPARING_CPUS) if cards else self._jobs
-        self._cpus_without = min(PREPARING_CPUS, cores()) if cards else self._cpus
+        self._free_without_card = self._jobs
+        self._cpus_without_card = self._cpus
+        if cards:
+            self._most_on_card = count_runs_on_card(len(cards), self._jobs)
+            self._free_without_card = max(1, cores() // PREPARING_CPUS)
+            self._cpus_without_card = min(PREPARING_CPUS, cores())
 
     def take(self, job: str, needs: Callable[[], Resources], *, alone: bool = False) -> Seat | None:
         """A seat for a job, by its id, or None where there is no room now; `alone` asks for a whole
         card.
         """
-        if not self._cards or not (asked := needs()).gpu_memory_mb:
+        needed_mb = needs().gpu_memory_mb if self._cards else 0
+        if not needed_mb:
             return self._take_cores()
-        if sum(map(len, self._taken)) >= self._jobs:
+        if sum(map(len, self._occupied)) >= self._jobs:
             return None
-        numbers = [
-            number for number in range(len(self._cards)) if self._reserved.get(number, job) == job
-        ]
-        open_ = [number for number in numbers if len(self._taken[number]) < self._each]
-        free = {number: self._look_at_card(number) for number in open_ or numbers}
-        if not free:
+
+        cards = [card for card in range(len(self._cards)) if self._reserved.get(card, job) == job]
+        open_cards = [card for card in cards if len(self._occupied[card]) < self._most_on_card]
+        free_mb = {card: self._measure_free_mb(card) for card in open_cards or cards}
+        if not free_mb:
             return None
+
+        # the one with the most free memory; of several, the first
         card = max(
-            free,
-            key=lambda number: (self._measure_free_share(number) * self._usable[number], -number),
+            free_mb, key=lambda card: (self._compute_free_share(card) * self._usable[card], -card)
         )
-        share = 1.0 if alone else min(1.0, asked.gpu_memory_mb / self._usable[card])
-        short = bool(self._taken[card]) and free[card] < asked.gpu_memory_mb
-        if share > self._measure_free_share(card) or short or not open_:
+        share = 1.0 if alone else min(1.0, needed_mb / self._usable[card])
+        is_short = bool(self._occupied[card]) and free_mb[card] < needed_mb
+        if share > self._compute_free_share(card) or is_short or not open_cards:
             if job not in self._reserved.values():
                 self._reserved[card] = job
             return None
+
         self._reserved = {number: name for number, name in self._reserved.items() if name != job}
-        lone = alone or self._each == 1
-        given = 1.0 if lone else share * self._usable[card] / self._memory[card]
-        environment = {VISIBLE: self._cards[card], **({} if lone else SHARED)}
-        seat = Seat("cuda", self._cpus, 1.0 if share == 1 else given, environment, card)
-        self._taken[card][seat] = share
+        seat = self._make_seat(card, share, alone=alone or self._most_on_card == 1)
+        self._occupied[card][seat] = share
         return seat
 
-    def _look_at_card(self, number: int) -> float:
+    def _make_seat(self, card: int, share: float, *, alone: bool) -> Seat:
+        """A seat on a card, with a share of the usable memory; one that is alone has no limit."""
+        environment = {VISIBLE: self._cards[card]}
+        gpu_share = 1.0
+        if not alone:
+            environment |= SHARED
+            if share < 1:
+                gpu_share = share * self._usable[card] / self._memory[card]
+        return Seat("cuda", self._cpus, gpu_share, environment, card)
+
+    def _measure_free_mb(self, card: int) -> float:
         """The memory that is free on a card now; the use by others is measured while none of these
         jobs is on it.
         """
-        free = self._memory_of(self._cards[number])[0]
-        if not self._taken[number]:
-            self._usable[number] = max(1.0, min(USABLE * self._memory[number], free))
-        return free
+        free_mb, _ = self._memory_of(self._cards[card])
+        if not self._occupied[card]:
+            self._usable[card] = max(1.0, min(USABLE * self._memory[card], free_mb))
+        return free_mb
 
     def free(self, seat: Seat) -> None:
         if seat.card is None:
-            self._without += 1
+            self._free_without_card += 1
         else:
-            del self._taken[seat.card][seat]
+            del self._occupied[seat.card][seat]
 
     def _take_cores(self) -> Seat | None:
-        if not self._without:
+        if not self._free_without_card:
             return None
-        self._without -= 1
-        return Seat("cpu", self._cpus_without, environment=NO_GPU)
+        self._free_without_card -= 1
+        return Seat("cpu", self._cpus_without_card, environment=NO_GPU)
 
-    def _measure_free_share(self, card: int) -> float:
+    def _compute_free_share(self, card: int) -> float:
         """The free share of a card's usable memory."""
-        return 1.0 - sum(self._taken[card].values())
+        return 1.0 - sum(self._occupied[card].values())

@@ -4,6 +4,7 @@ the time left.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -113,20 +114,19 @@ class Tally:
         """
         key = (run, stage.what, stage.subject)
         now = self.clock()
-        start, before, last = self._stages.get(key, (now, stage.done, stage.done))
-        if stage.done < last:  # the same work on other rows
+        start, first_count, last_count = self._stages.get(key, (now, stage.done, stage.done))
+        if stage.done < last_count:  # the same work on other rows
             start = now
-            before = stage.done
-        self._stages[key] = start, before, stage.done
+            first_count = stage.done
+        self._stages[key] = start, first_count, stage.done
+
         parts = [stage_text(stage)]
-        if now > start and stage.done > before:
-            rate = (stage.done - before) / (now - start)
-            parts += [f"{rate:.1f}/s"] if stage.what != "tasks" else []
-            parts += (
-                [f"{duration((stage.total - stage.done) / rate)} left"]
-                if stage.total is not None
-                else []
-            )
+        if now > start and stage.done > first_count:
+            rate = (stage.done - first_count) / (now - start)
+            if stage.what != "tasks":
+                parts.append(f"{rate:.1f}/s")
+            if stage.total is not None:
+                parts.append(f"{duration((stage.total - stage.done) / rate)} left")
         return "  ".join(parts)
 
     def list_slowest(self) -> list[Work]:
@@ -138,25 +138,26 @@ class Tally:
     def log(self, key: str) -> Path | None:
         if key not in self.planned:
             return None
-        fingerprint = self.planned[key]
-        path = (
-            failed_log(self.store, fingerprint)
-            if key in self.failed
-            else running_log(self.store, fingerprint)
-        )
+        find_path = failed_log if key in self.failed else running_log
+        path = find_path(self.store, self.planned[key])
         return path if path.is_file() else None
 
     @property
     def rate(self) -> float | None:
         """Runs done per hour; None before the first."""
         seconds = self.clock() - self.began
-        return 3600 * self.done / seconds if self.done and seconds > 0 else None
+        if not self.done or seconds <= 0:
+            return None
+        return 3600 * self.done / seconds
 
     @property
     def completed(self) -> float:
         """The number of runs that ended, plus the trained fractions of those in progress."""
-        shares = (work.training.step / work.training.steps for work in self.active if work.training)
-        return self.ended + sum(shares)
+        completed: float = self.ended
+        for work in self.active:
+            if work.training is not None:
+                completed += work.training.step / work.training.steps
+        return completed
 
     def estimate_left(self) -> float | None:
         """Seconds until all runs have ended; None before the first has finished.
@@ -165,38 +166,47 @@ class Tally:
         of them, with as many at a time as there have been since the first one started. Waits
         between runs count as fewer at a time.
         """
-        now = self.clock()
-        active = self.active
-        finished = [seconds for times in self._seconds.values() for seconds in times]
-        if not finished or self._started is None:
+        finished_seconds = self._list_seconds()
+        if not finished_seconds or self._started is None:
             return None
 
-        known = {work.key for work in active}
-        waiting = [key for key in self.planned if key not in known and key not in self._ended_keys]
-        expected = sum(map(self._estimate_run, waiting))
-        rest = [
-            max(_estimate_training_left(work), self._estimate_run(work.key) - (now - work.since))
-            for work in active
-        ]
-        rest = [max(0.0, seconds) for seconds in rest]
-        spent = sum(finished) + sum(now - work.since for work in active)
+        now = self.clock()
+        spent = sum(finished_seconds)
+        seconds_left = []
+        begun = set(self._ended_keys)
+        for work in self.active:
+            begun.add(work.key)
+            spent += now - work.since
+            expected = self._estimate_run(work.key) - (now - work.since)
+            seconds_left.append(max(0.0, expected, _estimate_training_left(work)))
+
+        waiting = [key for key in self.planned if key not in begun]
+        to_spend = sum(seconds_left) + sum(map(self._estimate_run, waiting))
         at_a_time = max(spent / max(now - self._started, 1e-9), 1e-9)
-        return max(max(rest, default=0.0), (sum(rest) + expected) / at_a_time)
+        return max(*seconds_left, 0.0, to_spend / at_a_time)
+
+    def _list_seconds(self) -> list[float]:
+        """The seconds of all finished runs."""
+        return [seconds for times in self._seconds.values() for seconds in times]
 
     def _estimate_run(self, key: str) -> float:
         """The seconds that a run will take, by the finished ones of its method or else by all."""
-        every = [seconds for times in self._seconds.values() for seconds in times]
-        times = self._seconds.get(_get_method(key)) or every
+        times = self._seconds.get(_get_method(key)) or self._list_seconds()
         return sum(times) / len(times)
 
     def summarise(self) -> str:
         """Runs by state, the time left and the slowest, in one line."""
-        counts = f"{self.done} done, {len(self.failed)} failed, {len(self.active)} running, {self.waiting} waiting"
-        left = self.estimate_left()
-        line = f"[{self.ended}/{self.total}] {counts}"
-        line += "" if left is None else f", {duration(left)} left"
-        for slowest in self.list_slowest()[:1]:
-            line += f"; slowest {slowest.key}, {duration(self.clock() - slowest.since)}: {slowest.doing}"
+        line = (
+            f"[{self.ended}/{self.total}] {self.done} done, {len(self.failed)} failed, "
+            f"{len(self.active)} running, {self.waiting} waiting"
+        )
+        seconds_left = self.estimate_left()
+        if seconds_left is not None:
+            line += f", {duration(seconds_left)} left"
+        works = self.list_slowest()
+        if works:
+            seconds = self.clock() - works[0].since
+            line += f"; slowest {works[0].key}, {duration(seconds)}: {works[0].doing}"
         return line
 
 
@@ -204,43 +214,50 @@ def format_progress(progress: TrainingProgress) -> str:
     """Step, time left, rate, dev score and loss terms: what matters most stands first, for narrow
     terminals.
     """
-    left = (progress.steps - progress.step) / progress.rate
+    seconds_left = (progress.steps - progress.step) / progress.rate
     parts = [
         f"step {progress.step}/{progress.steps}",
-        f"{duration(left)} left",
+        f"{duration(seconds_left)} left",
         f"{progress.rate:.1f} steps/s",
     ]
     if progress.dev is not None:
         parts.append(f"dev {progress.dev:.2f}")
-    return "  ".join([*parts, *(f"{name} {value:.3f}" for name, value in progress.terms.items())])
+    parts += [f"{name} {value:.3f}" for name, value in progress.terms.items()]
+    return "  ".join(parts)
 
 
 def format_result(result: Result) -> str:
     """The main score of a result, why tasks have none, and the total time."""
-    scores = []
-    reasons = []
+    main_score = ""
+    parts = []
     for evaluation in result.current:
         for metric, value in _find_main_scores(evaluation).items():
-            scores.append(f"{evaluation.suite}: {metric} {value:.2f}")
-        reasons.append(describe_unscored_tasks(evaluation.suite, evaluation.warnings))
-    return "  ".join(filter(None, (*scores[:1], *reasons, duration(result.seconds))))
+            main_score = main_score or f"{evaluation.suite}: {metric} {value:.2f}"
+        parts.append(describe_unscored_tasks(evaluation.suite, evaluation.warnings))
+    parts = [main_score, *parts, duration(result.seconds)]
+    return "  ".join(part for part in parts if part)
 
 
 def _find_main_scores(evaluation: Evaluation) -> Mapping[str, float]:
     """The averages over tasks; where only some tasks were scored, the first metric of each."""
     if AVERAGE in evaluation.scores or not evaluation.protocol.metrics:
         return evaluation.scores.get(AVERAGE, {})
+
     metric = evaluation.protocol.metrics[0].name
-    return {
-        f"{task} {metric}": row[metric] for task, row in evaluation.scores.items() if metric in row
-    }
+    scores = {}
+    for task, values in evaluation.scores.items():
+        if metric in values:
+            scores[f"{task} {metric}"] = values[metric]
+    return scores
 
 
 def _get_method(key: str) -> str:
     """The method of a run's key; of its variants, runs take about as long."""
-    return key.partition("/")[0].partition("[")[0].partition("@")[0]
+    return re.split(r"[/\[@]", key, maxsplit=1)[0]
 
 
 def _estimate_training_left(work: Work) -> float:
-    made = work.training
-    return (made.steps - made.step) / made.rate if made else 0.0
+    training = work.training
+    if training is None:
+        return 0.0
+    return (training.steps - training.step) / training.rate

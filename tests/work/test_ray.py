@@ -120,7 +120,7 @@ def test_only_what_changed_is_sent_and_half_written_files_are_not(tmp_path: Path
     (tmp_path / ".locks").mkdir()
     (tmp_path / ".locks" / "a.lock").touch()
     sent = changes.take()
-    assert (dict(sent.files), sent.gone) == ({".work/a/checkpoint.pt": b"2"}, (".work/a/old",))
+    assert (dict(sent.files), sent.removed) == ({".work/a/checkpoint.pt": b"2"}, (".work/a/old",))
     assert changes.take() is None
     (tmp_path / ".work" / "a" / "checkpoint.pt").write_text("3")
     again = changes.take()

@@ -52,7 +52,7 @@ class Cluster:
     #: when the head was checked last, when it answered last, and whether it did at the last check
     _looked: float = field(default_factory=time.monotonic, init=False)
     _answered: float = field(default_factory=time.monotonic, init=False)
-    _here: bool = field(default=True, init=False)
+    _answers: bool = field(default=True, init=False)
 
     def count_slots(self, cpus: int) -> int:
         """The number of jobs with `cpus` cores each that fit now."""
@@ -64,17 +64,19 @@ class Cluster:
         """
         now = time.monotonic()
         if now - self._looked < LOOK_S:
-            return self._here
+            return self._answers
+
         address: str = ray.get_runtime_context().gcs_address
-        self._looked, self._here = now, _accepts_connections(address, LOOK_S)
-        if self._here:
+        self._looked = now
+        self._answers = _accepts_connections(address, LOOK_S)
+        if self._answers:
             self._answered = now
         elif now - self._answered > GONE_S:
             raise UserError(
                 f"the head of the Ray cluster, {address}, no longer answers; start a cluster "
                 "or give another --executor, and run the same command to resume"
             )
-        return self._here
+        return self._answers
 
 
 def _accepts_connections(address: str, seconds: float) -> bool:
@@ -106,34 +108,35 @@ def join_cluster(address: str | None, *, send_code: bool) -> Iterator[None]:
             f"the head of a Ray cluster does not answer at {address}; start one with `ray start --head`, or correct "
             "--address"
         )
+
     # otherwise, when others request fractions of GPUs, Ray warns of a coming change for tasks
     # without a GPU
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    quiet: dict[str, Any] = {
-        "log_to_driver": False,
-        "logging_level": logging.ERROR,
-        "include_dashboard": False,
-    }
     with copy_code() if send_code else nullcontext() as folders:
-        try:
-            with (
-                safe_path(),
-                chdir(os.sep),
-            ):  # Ray puts the working folder on the import path of its workers
-                ray.init(
-                    address=address,
-                    runtime_env={"py_modules": folders} if folders else None,
-                    **quiet,
-                )
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            raise UserError(
-                f"the Ray cluster {address or 'of this machine'} cannot be joined: {first_line(error)}; start one "
-                "with `ray start --head`, or correct --address"
-            ) from error
+        _connect(address, folders)
         try:
             yield
         finally:
             ray.shutdown()
+
+
+def _connect(address: str | None, code: list[str] | None) -> None:
+    """Connect to a cluster, with folders of code to send."""
+    try:
+        # Ray puts the working folder on the import path of its workers
+        with safe_path(), chdir(os.sep):
+            ray.init(
+                address=address,
+                runtime_env={"py_modules": code} if code else None,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                include_dashboard=False,
+            )
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        raise UserError(
+            f"the Ray cluster {address or 'of this machine'} cannot be joined: {first_line(error)}; start one "
+            "with `ray start --head`, or correct --address"
+        ) from error
 
 
 @contextmanager
@@ -144,18 +147,21 @@ def copy_code() -> Iterator[list[str]]:
     Unlike a copy of the files tracked by git, they include the metadata of the installed project,
     in which entry points are found. Dependencies are not included.
     """
-    with tempfile.TemporaryDirectory(prefix="harness-code-") as made:
+    with tempfile.TemporaryDirectory(prefix="harness-code-") as target:
         installed = distribution(DISTRIBUTION)
-        about = Path(made) / f"{DISTRIBUTION.replace('-', '_')}-{installed.version}.dist-info"
-        about.mkdir()
+        metadata = Path(target) / f"{DISTRIBUTION.replace('-', '_')}-{installed.version}.dist-info"
+        metadata.mkdir()
         for name in ("METADATA", "entry_points.txt"):
-            (about / name).write_text(installed.read_text(name) or "", encoding="utf-8")
+            (metadata / name).write_text(installed.read_text(name) or "", encoding="utf-8")
+
+        folders = [str(metadata)]
+        ignore = shutil.ignore_patterns("__pycache__")
         for package in PACKAGES:
+            copy = Path(target) / package
             for folder in import_module(package).__path__:
-                shutil.copytree(
-                    folder, Path(made) / package, ignore=shutil.ignore_patterns("__pycache__")
-                )
-        yield [str(about), *(str(Path(made) / package) for package in PACKAGES)]
+                shutil.copytree(folder, copy, ignore=ignore)
+            folders.append(str(copy))
+        yield folders
 
 
 def make_worker_environment(threads: int, *, on_gpu: bool) -> dict[str, str]:
@@ -169,7 +175,9 @@ def make_worker_environment(threads: int, *, on_gpu: bool) -> dict[str, str]:
     variables["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY", "passive")
     variables["OMP_NUM_THREADS"] = str(threads)
     variables[SAFE_PATH] = "1"
-    return variables if on_gpu else {**variables, "CUDA_VISIBLE_DEVICES": ""}
+    if not on_gpu:
+        variables["CUDA_VISIBLE_DEVICES"] = ""
+    return variables
 
 
 def inspect(seen: Sequence[Path], software: Software, threads: int) -> Cluster:
@@ -179,43 +187,43 @@ def inspect(seen: Sequence[Path], software: Software, threads: int) -> Cluster:
     Later jobs with as many threads reuse the processes that answer, unless the jobs have a GPU.
     Raises UserError, one line, for the first node that differs or does not answer.
     """
-    alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
-    if not alive:
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+    if not nodes:
         raise UserError(
             "no node of the Ray cluster has a free core for jobs; add one with `ray start --address`"
         )
-    ask = ray.remote(num_cpus=0, max_retries=0)(_describe)
+
+    # all are asked before the first answer is waited for
+    describe = ray.remote(num_cpus=0, max_retries=0)(_describe_node)
     paths = [str(path) for path in seen]
-    asked = [
-        ask.options(
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
-            runtime_env={
-                "env_vars": make_worker_environment(
-                    threads, on_gpu=node["Resources"].get("GPU", 0) > 0
-                )
-            },
-        ).remote(paths)
-        for node in alive
-    ]
-    cards = [
-        size
-        for node, answer in zip(alive, asked, strict=True)
-        for size in _check_node(node, answer, software)
-    ]
+    answers = []
+    for node in nodes:
+        on_node = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        environment = make_worker_environment(threads, on_gpu=_has_gpu(node))
+        task = describe.options(scheduling_strategy=on_node, runtime_env={"env_vars": environment})
+        answers.append(task.remote(paths))
+
+    card_sizes = list[float]()
+    for node, answer in zip(nodes, answers, strict=True):
+        card_sizes += _check_node(node, answer, software)
     return Cluster(
-        cpus=max(node["Resources"]["CPU"] for node in alive),
-        memory=max(node["Resources"].get("memory", 0) for node in alive),
-        card_mb=min(cards, default=None),
+        cpus=max(node["Resources"]["CPU"] for node in nodes),
+        memory=max(node["Resources"].get("memory", 0) for node in nodes),
+        card_mb=min(card_sizes, default=None),
     )
 
 
-def _describe(paths: list[str]) -> tuple[Software, list[str], tuple[float, ...]]:
+def _has_gpu(node: Mapping[str, Any]) -> bool:
+    return bool(node["Resources"].get("GPU", 0))
+
+
+def _describe_node(paths: list[str]) -> tuple[Software, list[str], tuple[float, ...]]:
     """This node's software, the paths that are missing on it, and the memory of its GPUs in MB.
 
     A task that asks for no GPU sees all of them.
     """
-    cards = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
     missing = [path for path in paths if not Path(path).exists()]
+    cards = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
     return Software.here(), missing, tuple(card.total_memory / 1e6 for card in cards)
 
 
@@ -225,15 +233,17 @@ def _check_node(node: Mapping[str, Any], answer: Any, software: Software) -> tup
     """
     host = node["NodeManagerHostname"]
     try:
-        theirs, missing, cards = ray.get(answer, timeout=ANSWER_S)
+        node_software, missing, card_sizes = ray.get(answer, timeout=ANSWER_S)
     except ray.exceptions.RayError as error:
-        why = getattr(error, "cause", None) or error
+        cause = getattr(error, "cause", None) or error
         raise UserError(
-            f"the node {host} cannot run this project: {first_line(why)}; install the project "
+            f"the node {host} cannot run this project: {first_line(cause)}; install the project "
             "there, or send the code with "
             "--executor-option send-code=yes"
         ) from error
-    if difference := software.difference(theirs):
+
+    difference = software.difference(node_software)
+    if difference:
         raise UserError(
             f"the node {host} has other software than {socket.gethostname()}: {difference}; make them equal"
         )
@@ -242,4 +252,4 @@ def _check_node(node: Mapping[str, Any], answer: Any, software: Software) -> tup
             f"the node {host} cannot access {missing[0]}; share the folder, or use --no-shared-folder "
             "and copy the data to the same path there"
         )
-    return cards if node["Resources"].get("GPU", 0) else ()
+    return card_sizes if _has_gpu(node) else ()

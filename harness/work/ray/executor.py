@@ -65,7 +65,7 @@ class Ray(Executor):
         self.cluster: Cluster | None = None
         #: locks of runs whose files travel, when tasks ended, and what they sent besides their work
         #: folders
-        self._held: dict[Job, ExitStack] = {}
+        self._locks: dict[Job, ExitStack] = {}
         self._over: dict[Job, float] = {}
         self._rest: dict[Job, dict[str, bytes]] = {}
         self._ready: list[Any] = []
@@ -92,28 +92,27 @@ class Ray(Executor):
         Raises UserError where the cluster has lost its head.
         """
         self._software = Software.here()
-        plain: dict[str, Any] = {
+        options: dict[str, Any] = {
             "max_retries": 0,
             "num_returns": "streaming",
             "_generator_backpressure_num_objects": 1,
         }
         # a process that used a GPU ends with its task, which frees its memory
-        self._serve = {
-            False: ray.remote(**plain)(serve),
-            True: ray.remote(max_calls=1, **plain)(serve),
-        }
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        self._serve_on_gpu = ray.remote(max_calls=1, **options)(serve)
+        self._serve_on_cores = ray.remote(**options)(serve)
         # a process that holds the event; all runs may wait for it at the same time
         flag = ray.remote(num_cpus=0, max_concurrency=100_000)(asyncio.Event)
-        self._stop_flag = flag.options(scheduling_strategy=here).remote()
+        this_node = ray.get_runtime_context().get_node_id()
+        on_this_node = NodeAffinitySchedulingStrategy(this_node, soft=True)
+        self._stop_flag = flag.options(scheduling_strategy=on_this_node).remote()
         super().work(queue, listen)
 
     @property
     def _card_mb(self) -> float | None:
         """Memory of a GPU that runs can count on, in MB; None where runs use the CPU."""
-        return (
-            None if self.cluster is None or self.options.device == "cpu" else self.cluster.card_mb
-        )
+        if self.cluster is None or self.options.device == "cpu":
+            return None
+        return self.cluster.card_mb
 
     def compute_gpu_part(self, gpu_memory_mb: int) -> float:
         """The part of a GPU for a job, in hundredths; 0 where it uses none."""
@@ -148,8 +147,8 @@ class Ray(Executor):
                 probe.unlink()
 
     def start(self) -> None:
-        room = self._count_free_slots()
-        while len(self.out) < room and (job := self.queue.take()) is not None:
+        slots = self._count_slots()
+        while len(self.out) < slots and (job := self.queue.take()) is not None:
             if self.shared:
                 self._send(job, ExitStack(), None)
             elif isinstance(job, RunJob):
@@ -157,59 +156,66 @@ class Ray(Executor):
             else:  # machines share no cache: each computes its own inputs when a run needs them
                 self.queue.end(job, Prepared(job.id))
 
-    def _count_free_slots(self) -> int:
+    def _count_slots(self) -> int:
         """The number of jobs that may be out; none while the head does not answer."""
         assert self.cluster is not None
         if not self.cluster.check_head():
             return 0
-        return self.cluster.count_slots(self.cpus) if self.jobs == "auto" else self.jobs
+        if self.jobs == "auto":
+            return self.cluster.count_slots(self.cpus)
+        return self.jobs
 
     def _send_with_files(self, job: RunJob) -> None:
         """Send a run with the files that it resumes from, while this process holds its lock."""
-        held = ExitStack()
-        if held.enter_context(job.store.lock(job.id)):
-            self._send(job, held, ray.put(pack_run(job)))
+        lock = ExitStack()
+        if lock.enter_context(job.store.lock(job.id)):
+            self._send(job, lock, ray.put(pack_run(job)))
         else:
-            held.close()
+            lock.close()
             self.queue.end(job, Again.HELD)
 
-    def _send(self, job: Job, held: ExitStack, files: Any) -> None:
+    def _send(self, job: Job, lock: ExitStack, files: Any) -> None:
         assert self.cluster is not None
-        need = self.queue.estimate_resources(job)
-        part = self.compute_gpu_part(need.gpu_memory_mb)
-        if part and job in self.queue.alone:
-            part = 1.0
-        seat = Seat("cuda" if part else "cpu", self.cpus, gpu_share=part or 1.0)
-        task = self._serve[part > 0].options(
+        needs = self.queue.estimate_resources(job)
+        gpu_part = self.compute_gpu_part(needs.gpu_memory_mb)
+        if gpu_part and job in self.queue.alone:
+            gpu_part = 1.0
+
+        if gpu_part:
+            seat = Seat("cuda", self.cpus, gpu_share=gpu_part)
+            serve_job = self._serve_on_gpu
+        else:
+            seat = Seat("cpu", self.cpus)
+            serve_job = self._serve_on_cores
+        environment = make_worker_environment(seat.threads, on_gpu=gpu_part > 0)
+        task = serve_job.options(
             name=job.key,
             num_cpus=self.cpus,
-            num_gpus=part,
-            memory=int(min(need.memory_mb * 1e6, self.cluster.memory)),
-            runtime_env={"env_vars": make_worker_environment(seat.threads, on_gpu=part > 0)},
+            num_gpus=gpu_part,
+            memory=int(min(needs.memory_mb * 1e6, self.cluster.memory)),
+            runtime_env={"env_vars": environment},
         )
         report = Report.of(job, uuid.uuid4().hex)
         try:
             with raise_pickling_errors():
                 messages = task.remote(job, seat, self._software, report, files, self._stop_flag)
         except PlugInError as error:
-            held.close()
+            lock.close()
             self.queue.end(job, job.fail(error))
             return
-        self.out[job], self._held[job], self._rest[job] = (
-            StartedJob(job, report, messages),
-            held,
-            {},
-        )
+        self.out[job] = StartedJob(job, report, messages)
+        self._locks[job] = lock
+        self._rest[job] = {}
 
     def wait(self) -> None:
         self._ready = []
-        waited = [started.handle for job, started in self.out.items() if job not in self._over]
-        if not waited:
+        handles = [started.handle for job, started in self.out.items() if job not in self._over]
+        if not handles:
             time.sleep(RETRY_S)
             return
-        self._ready, _ = ray.wait(waited, num_returns=1, timeout=RETRY_S)
+        self._ready, _ = ray.wait(handles, num_returns=1, timeout=RETRY_S)
         if self._ready:
-            self._ready, _ = ray.wait(waited, num_returns=len(waited), timeout=0)
+            self._ready, _ = ray.wait(handles, num_returns=len(handles), timeout=0)
 
     def death(self, started: StartedJob) -> Death | None:
         """Receive the files that a task has sent; return why it ended, if it did without a report."""
@@ -218,21 +224,23 @@ class Ray(Executor):
             return Death("it ended without a report", again=True)
         if started.handle not in self._ready:
             return None
+
         try:
             files: RunFiles = ray.get(next(started.handle))
         except StopIteration:
             self._over[job] = time.monotonic()
             return None
         except ray.exceptions.RayTaskError as error:
-            why = getattr(error, "cause", error)
-            return Death(
-                str(why)
-                if isinstance(why, UserError)
-                else f"{type(why).__name__}: {first_line(why)}"
-            )
+            cause = getattr(error, "cause", error)
+            if isinstance(cause, UserError):
+                return Death(str(cause))
+            return Death(f"{type(cause).__name__}: {first_line(cause)}")
         except ray.exceptions.RayError as error:
-            more = f"; {SMALLER}" if isinstance(error, ray.exceptions.OutOfMemoryError) else ""
-            return Death(first_line(error).partition(". ")[0] + more, again=True)
+            reason = first_line(error).partition(". ")[0]
+            if isinstance(error, ray.exceptions.OutOfMemoryError):
+                reason += f"; {SMALLER}"
+            return Death(reason, again=True)
+
         started.started = min(started.started, time.monotonic())
         self._rest[job] |= receive(files, job.store).files
         return None
@@ -240,7 +248,8 @@ class Ray(Executor):
     def stop(self) -> None:
         """Ask jobs at work to save and stop; take back those that wait in Ray's queue."""
         self._stop_flag.set.remote()
-        for started in [started for started in self.out.values() if started.started == math.inf]:
+        waiting = [started for started in self.out.values() if started.started == math.inf]
+        for started in waiting:
             ray.cancel(started.handle)
             self.close(started, Again.STOPPED)
 
@@ -249,7 +258,7 @@ class Ray(Executor):
 
     def release(self, started: StartedJob) -> None:
         super().release(started)
-        self._held.pop(started.job).close()
+        self._locks.pop(started.job).close()
         self._over.pop(started.job, None)
         self._rest.pop(started.job)
 
@@ -264,17 +273,21 @@ class Ray(Executor):
     def cancel(self) -> None:
         for started in self.out.values():
             ray.cancel(started.handle, force=True)
-            self._held[started.job].close()
+            self._locks[started.job].close()
         ray.kill(self._stop_flag)
 
 
 def _parse_cores(text: str) -> int:
-    if (number := int(text)) < 1:
+    number = int(text)
+    if number < 1:
         raise ValueError
     return number
 
 
 def _parse_gpu_part(text: str) -> float | None:
-    if text and not 0 < float(text) <= 1:
+    if not text:
+        return None
+    part = float(text)
+    if not 0 < part <= 1:
         raise ValueError
-    return float(text) if text else None
+    return part

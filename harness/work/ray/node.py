@@ -39,12 +39,12 @@ PAUSE_S = 1.0
 
 @dataclass(frozen=True)
 class RunFiles:
-    """Contents of files by path below a results folder, in the order of writing; files in `gone`
+    """Contents of files by path below a results folder, in the order of writing; files in `removed`
     were removed.
     """
 
     files: Mapping[str, bytes]
-    gone: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
 
 
 def pack_run(job: RunJob) -> RunFiles:
@@ -52,27 +52,27 @@ def pack_run(job: RunJob) -> RunFiles:
     teachers' models.
     """
     store = job.store
-    files = _list_whole_files(store.work(job.id))
+    paths = _list_whole_files(store.work(job.id))
     for teacher in job.run.experiment.teachers:
         folder = store.work(teacher.fingerprint)
-        files += [
-            path
-            for path in _list_whole_files(folder)
-            if path.relative_to(folder).parts[0] in _MODEL
-        ]
-    finished = store.find(job.inventory.profile.name, job.spec, job.id)
-    if finished is not None:
-        files.append(store.path(finished))
-    return RunFiles(
-        {path.relative_to(store.root).as_posix(): read_regular(path, store.root) for path in files}
-    )
+        for path in _list_whole_files(folder):
+            if path.relative_to(folder).parts[0] in _MODEL:
+                paths.append(path)
+    result = store.find(job.inventory.profile.name, job.spec, job.id)
+    if result is not None:
+        paths.append(store.path(result))
+
+    contents = {}
+    for path in paths:
+        contents[path.relative_to(store.root).as_posix()] = read_regular(path, store.root)
+    return RunFiles(contents)
 
 
 def unpack(sent: RunFiles, store: Store) -> None:
     """Write and remove the files that were sent below a results folder."""
     for name, content in sent.files.items():
         write_bytes(store.root / name, content, store.root)
-    for name in sent.gone:
+    for name in sent.removed:
         remove(store.root / name, store.root)
 
 
@@ -85,7 +85,7 @@ class Changes:
 
     def __init__(self, store: Store) -> None:
         self._root = store.root
-        self._seen = self._read_stamps()
+        self._stamps = self._read_stamps()
         self._next = 0.0
 
     def take(self) -> RunFiles | None:
@@ -93,23 +93,24 @@ class Changes:
 
         To be called while no file is being written.
         """
-        before = self._seen
-        self._seen = self._read_stamps()
-        changed = sorted(
-            (stamp, name) for name, stamp in self._seen.items() if before.get(name) != stamp
-        )
-        gone = tuple(name for name in before if name not in self._seen)
-        if not changed and not gone:
+        previous = self._stamps
+        self._stamps = self._read_stamps()
+        changed = [name for name, stamp in self._stamps.items() if previous.get(name) != stamp]
+        removed = tuple(name for name in previous if name not in self._stamps)
+        if not changed and not removed:
             return None
-        contents = {name: read_regular(self._root / name, self._root) for _, name in changed}
-        return RunFiles(contents, gone)
+
+        # in the order of writing
+        changed.sort(key=lambda name: (self._stamps[name], name))
+        contents = {name: read_regular(self._root / name, self._root) for name in changed}
+        return RunFiles(contents, removed)
 
     def send(self, outbox: Outbox) -> None:
         """Send what `take` finds."""
-        before = time.monotonic()
+        start = time.monotonic()
         files = self.take()
-        after = time.monotonic()
-        self._next = after + max(PAUSE_S, (after - before) / READING)
+        end = time.monotonic()
+        self._next = end + max(PAUSE_S, (end - start) / READING)
         if files is not None:
             outbox.put(files)
 
@@ -120,53 +121,51 @@ class Changes:
 
     def _read_stamps(self) -> dict[str, tuple[int, int]]:
         """The time of writing in nanoseconds and the inode number of each file, by path."""
-        stamps = {path: path.stat() for path in _list_whole_files(self._root)}
-        return {
-            path.relative_to(self._root).as_posix(): (stamp.st_mtime_ns, stamp.st_ino)
-            for path, stamp in stamps.items()
-            if path.relative_to(self._root).parts[0] != ".locks"
-        }
+        stamps = {}
+        for path in _list_whole_files(self._root):
+            name = path.relative_to(self._root)
+            if name.parts[0] != ".locks":
+                status = path.stat()
+                stamps[name.as_posix()] = (status.st_mtime_ns, status.st_ino)
+        return stamps
 
 
 def receive(sent: RunFiles, store: Store) -> RunFiles:
     """Write the files of working folders that were sent; return the others, which `store_end` needs
     when the run ends.
     """
-    working = {name: content for name, content in sent.files.items() if name.startswith(".work/")}
-    unpack(replace(sent, files=working), store)
-    return RunFiles({name: content for name, content in sent.files.items() if name not in working})
+    in_work = dict[str, bytes]()
+    beside = dict[str, bytes]()
+    for name, content in sent.files.items():
+        files = in_work if name.startswith(".work/") else beside
+        files[name] = content
+    unpack(replace(sent, files=in_work), store)
+    return RunFiles(beside)
 
 
 def store_end(end: End, rest: RunFiles, store: Store) -> End:
     """Store the end of a run that was carried out elsewhere: arrays, log, and then its result or
     failure.
     """
-    log = next(
-        (
-            content.decode(errors="replace")
-            for name, content in rest.files.items()
-            if name.endswith(".log")
-        ),
-        "",
-    )
+    logs = [content for name, content in rest.files.items() if name.endswith(".log")]
+    log = logs[0].decode(errors="replace") if logs else ""
     if isinstance(end, Failure):
         store.save_failure(end, log)
-    elif isinstance(end, Result):
-        for name, content in rest.files.items():
-            if name.endswith(".npz") and not (store.root / name).is_file():
-                write_bytes(store.root / name, content, store.root)
-        store.save_log(end, log)
-        return store.save(end)
-    return end
+    if not isinstance(end, Result):
+        return end
+
+    for name, content in rest.files.items():
+        path = store.root / name
+        if name.endswith(".npz") and not path.is_file():
+            write_bytes(path, content, store.root)
+    store.save_log(end, log)
+    return store.save(end)
 
 
 def _list_whole_files(folder: Path) -> list[Path]:
     """The files below a folder, without those that are only half written."""
-    return sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and not _is_temporary(path.relative_to(folder))
-    )
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return sorted(path for path in paths if not _is_temporary(path.relative_to(folder)))
 
 
 def _is_temporary(path: Path) -> bool:
@@ -183,20 +182,21 @@ def serve(
     the results folder. Once the `stop_flag` (a handle of an `asyncio.Event`) is set, the job saves
     and stops. Raises UserError where the software here is not the driver's.
     """
-    if difference := software.difference(Software.here()):
+    difference = software.difference(Software.here())
+    if difference:
         raise UserError(
             f"the node {socket.gethostname()} has other software than the driver: {difference}"
         )
+
     outbox = Outbox()
+    arguments = (job, seat, report, files, outbox)
     with _stop_at_flag(stop_flag):
         yield RunFiles({})
-        threading.Thread(
-            target=_perform_in_thread, args=(job, seat, report, files, outbox), daemon=True
-        ).start()
-        while (sent := outbox.get()) is not None:
-            if isinstance(sent, BaseException):
-                raise sent
-            yield sent
+        threading.Thread(target=_perform_in_thread, args=arguments, daemon=True).start()
+        while (item := outbox.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
             outbox.task_done()
 
 
@@ -209,15 +209,11 @@ def _perform_in_thread(
             perform(job, seat, report)
         else:
             with tempfile.TemporaryDirectory(prefix="harness-run-") as folder:
-                own = replace(job, store=Store(Path(folder)))
-                unpack(files, own.store)
-                changes = Changes(own.store)
-                perform(
-                    own,
-                    seat,
-                    Report.of(own, report.path.stem),
-                    lambda event: changes.send_at_times(outbox),
-                )
+                own_job = replace(job, store=Store(Path(folder)))
+                own_report = Report.of(own_job, report.path.stem)
+                unpack(files, own_job.store)
+                changes = Changes(own_job.store)
+                perform(own_job, seat, own_report, lambda event: changes.send_at_times(outbox))
                 changes.send(outbox)
         outbox.put(None)
     except BaseException as error:  # the main thread raises it

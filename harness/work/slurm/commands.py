@@ -31,6 +31,10 @@ ENDED = NOT_ITS_FAULT | {
     "REVOKED",
     "UNKNOWN",
 }
+#: States in which a job waits for its turn.
+WAITING = frozenset(
+    {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
+)
 #: Largest job array if SLURM does not report its limit: SLURM's default.
 ARRAY = 1001
 #: Ids in one command.
@@ -53,14 +57,7 @@ class SlurmState:
 
     @property
     def waits(self) -> bool:
-        return self.state in (
-            "PENDING",
-            "REQUEUED",
-            "REQUEUE_HOLD",
-            "REQUEUE_FED",
-            "SPECIAL_EXIT",
-            "RESV_DEL_HOLD",
-        )
+        return self.state in WAITING
 
     @property
     def ended(self) -> bool:
@@ -81,11 +78,13 @@ def read_states() -> dict[str, SlurmState]:
         f"--user={os.getuid()}",
         "--format=%i|%T|%r|%N|%M|%j",
     )
-    by_job = {}
+    states = {}
     for line in lines:
-        number, state, reason, *others = line.strip().split("|")
-        by_job[number] = SlurmState(state, "" if reason == "None" else reason, *others)
-    return by_job
+        number, state, reason, *fields = line.strip().split("|")
+        if reason == "None":
+            reason = ""
+        states[number] = SlurmState(state, reason, *fields)
+    return states
 
 
 def read_last_state(number: str) -> str:
@@ -101,15 +100,18 @@ def read_last_state(number: str) -> str:
         )
     except UserError:
         return ""
-    return lines[0].split()[0] if lines and lines[0].split() else ""
+    words = lines[0].split() if lines else []
+    return words[0] if words else ""
 
 
 def cancel(numbers: Iterable[str], signal: str | None = None) -> None:
     """Cancel jobs, or send a signal to their processes; jobs that have ended are left alone."""
-    listed = list(numbers)
-    for start in range(0, len(listed), AT_A_TIME):
-        options = ["--quiet", *([f"--signal={signal}"] if signal else [])]
-        _run(["scancel", *options, *listed[start : start + AT_A_TIME]])
+    command = ["scancel", "--quiet"]
+    if signal:
+        command.append(f"--signal={signal}")
+    all_numbers = list(numbers)
+    for start in range(0, len(all_numbers), AT_A_TIME):
+        _run([*command, *all_numbers[start : start + AT_A_TIME]])
 
 
 def read_largest_array() -> int:
@@ -118,18 +120,22 @@ def read_largest_array() -> int:
         lines = _ask_slurm("scontrol", "show", "config")
     except UserError:
         return ARRAY
-    matches = (re.match(r"MaxArraySize\s*=\s*(\d+)", line) for line in lines)
-    return next((int(match[1]) for match in matches if match), ARRAY)
+    for line in lines:
+        match = re.match(r"MaxArraySize\s*=\s*(\d+)", line)
+        if match:
+            return int(match[1])
+    return ARRAY
 
 
 def _ask_slurm(*command: str) -> list[str]:
-    done = _run(command)
-    if done.returncode:
-        why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[0]
+    answer = _run(command)
+    if answer.returncode:
+        errors = answer.stderr.strip().splitlines()
+        reason = errors[0] if errors else f"exit code {answer.returncode}"
         raise UserError(
-            f"SLURM does not answer: {why}; try again, or run this on a machine where `{command[0]}` works"
+            f"SLURM does not answer: {reason}; try again, or run this on a machine where `{command[0]}` works"
         )
-    return done.stdout.splitlines()
+    return answer.stdout.splitlines()
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -138,12 +144,10 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
             command, capture_output=True, text=True, timeout=ANSWER_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        text = (
-            "is not installed here"
-            if isinstance(error, OSError)
-            else f"did not answer in {ANSWER_S:.0f} s"
-        )
-        raise UserError(f"`{command[0]}` {text}; run this where SLURM's commands work") from error
+        reason = f"did not answer in {ANSWER_S:.0f} s"
+        if isinstance(error, OSError):
+            reason = "is not installed here"
+        raise UserError(f"`{command[0]}` {reason}; run this where SLURM's commands work") from error
 
 
 #: The formats of sbatch's --time: minutes[:seconds], hours:minutes:seconds,
@@ -185,12 +189,13 @@ class SlurmTable(Table):
     def _parse_minutes(cls, value: object) -> object:
         if not isinstance(value, str):
             return value
-        if (match := _TIME.fullmatch(value)) is None:
+        match = _TIME.fullmatch(value)
+        if match is None:
             raise ValueError(f"'{value}' is not a SLURM time; write minutes, or D-HH:MM:SS")
-        days, hours, minutes = (
-            (match["d"], match["dh"], match["dm"]) if match["d"] else (0, match["h"], match["m"])
-        )
-        return (int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)
+        parts = {name: int(text or 0) for name, text in match.groupdict().items()}
+        # with days, hours and minutes have groups of their own
+        hours = parts["d"] * 24 + parts["dh"] + parts["h"]
+        return hours * 60 + parts["dm"] + parts["m"]
 
     @field_validator("gpus", mode="before")
     @classmethod
@@ -217,13 +222,14 @@ def read_slurm_options(file: str | None, options: Mapping[str, str]) -> SlurmTab
     """Read the table of a file, if one is given, with options in place of its keys. Raises
     UserError.
     """
-    table = read_toml(Path(file), "SLURM file", SlurmFile).slurm if file else SlurmTable()
-    given: dict[str, Any] = {
-        **options,
-        **({"setup": [options["setup"]]} if "setup" in options else {}),
-    }
+    table = SlurmTable()
+    if file:
+        table = read_toml(Path(file), "SLURM file", SlurmFile).slurm
+    values: dict[str, Any] = {**table.model_dump(), **options}
+    if "setup" in options:
+        values["setup"] = [options["setup"]]
     try:
-        return SlurmTable.model_validate({**table.model_dump(), **given})
+        return SlurmTable.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])

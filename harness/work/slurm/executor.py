@@ -176,28 +176,31 @@ class Slurm(Executor):
         """Submit the jobs that are neither in SLURM nor in progress elsewhere; return whether there
         were any.
         """
-        there = read_states()
-        self._complete_notes(there)
+        states = read_states()
+        self._complete_notes(states)
         for job in jobs:
-            if (note := read_submission(self.store, job.id)) is None:
+            note = read_submission(self.store, job.id)
+            if note is None:
                 continue
-            if note.id in there and not there[note.id].ended:
+            if note.id in states and not states[note.id].ended:
                 self.submissions[job.id] = note
             else:
                 forget_submission(self.store, job.id, note.id)
-        new = [job for job in jobs if job.id not in self.submissions]
-        wanted = [job for job in new if not isinstance(job, Preparation) and _is_to_do(job)]
-        if wanted:
-            self._submit(_add_needs(wanted, new))
-        return bool(wanted)
 
-    def _complete_notes(self, there: Mapping[str, SlurmState]) -> None:
+        new_jobs = [job for job in jobs if job.id not in self.submissions]
+        runs = [job for job in new_jobs if not isinstance(job, Preparation) and _is_to_do(job)]
+        if not runs:
+            return False
+        self._submit(_add_needs(runs, new_jobs))
+        return True
+
+    def _complete_notes(self, states: Mapping[str, SlurmState]) -> None:
         """Write the notes on arrays whose command was killed between `sbatch` and these notes."""
         for path in sorted((self.store.root / ".slurm").glob(f"*/{_ARRAY_FILE}")):
             array = _read_array(path, self.store)
             if array is None:
                 continue
-            number = _find_array_number(array.name, there)
+            number = _find_array_number(array.name, states)
             # an `sbatch` may outlive its command
             until = path.stat().st_mtime + SUBMITS_S
             while not number and time.time() < until:
@@ -214,11 +217,12 @@ class Slurm(Executor):
         notes = {}
         for index, (job, key) in enumerate(array.jobs):
             own_number = number if len(array.jobs) == 1 else f"{number}_{index}"
-            log = JobPaths(folder, own_number).stdout
-            notes[job] = Submission(
-                system=SYSTEM, id=own_number, key=key, log=log, after=array.after
+            log_path = JobPaths(folder, own_number).stdout
+            note = Submission(
+                system=SYSTEM, id=own_number, key=key, log=log_path, after=array.after
             )
-            write_submission(self.store, job, notes[job])
+            write_submission(self.store, job, note)
+            notes[job] = note
         return notes
 
     def start(self) -> None:
@@ -226,15 +230,17 @@ class Slurm(Executor):
         while (job := self.queue.take()) is not None:
             if job.id in self.submissions:
                 self._follow(job)
-            elif (end := self._find_end(job)) is not None:
+                continue
+            end = self._find_end(job)
+            if end is not None:
                 self.queue.end(job, end)
+                continue
+            try:
+                self._submit([job])
+            except UserError as error:
+                self.queue.end(job, job.fail(error))
             else:
-                try:
-                    self._submit([job])
-                except UserError as error:
-                    self.queue.end(job, job.fail(error))
-                else:
-                    self._follow(job)
+                self._follow(job)
 
     def _follow(self, job: Job) -> None:
         note = self.submissions[job.id]
@@ -244,14 +250,15 @@ class Slurm(Executor):
 
     def _find_end(self, job: Job) -> End | Again | None:
         """The end of a job that is not in SLURM; None if it has not ended."""
-        if (
-            isinstance(job, Preparation) and job not in self.deaths
-        ):  # made earlier: no run needs it in SLURM
+        # made earlier: no run needs it in SLURM
+        if isinstance(job, Preparation) and job not in self.deaths:
             return Prepared(job.id)
-        if isinstance(job, RunJob) and (result := job.find_result()):
-            return result
-        with job.store.lock(job.id) as free:
-            return None if free else Again.HELD
+        if isinstance(job, RunJob):
+            result = job.find_result()
+            if result is not None:
+                return result
+        with job.store.lock(job.id) as acquired:
+            return None if acquired else Again.HELD
 
     def wait(self) -> None:
         time.sleep(LOOK_S)
@@ -262,13 +269,15 @@ class Slurm(Executor):
         """Ask SLURM for the states of all jobs; if it does not answer, the known states stay."""
         self._asked = time.monotonic()
         try:
-            there = read_states()
+            states = read_states()
         except UserError as error:
             log.warning("%s; still waiting", error)
             return
         for job, started in self.out.items():
-            self._states[started.handle.id] = there.get(started.handle.id, SlurmState("UNKNOWN"))
-            self._absent[job] += self._states[started.handle.id].ended
+            state = states.get(started.handle.id, SlurmState("UNKNOWN"))
+            self._states[started.handle.id] = state
+            if state.ended:
+                self._absent[job] += 1
 
     def death(self, started: StartedJob) -> Death | None:
         """Why a job ended without a result; None while its files may not be visible here yet."""
@@ -284,9 +293,10 @@ class Slurm(Executor):
     def stop(self) -> None:
         """Cancel the jobs that wait; ask running ones to save and end."""
         self._update_states()
-        working = {
-            job.id for job, started in self.out.items() if not self._states[started.handle.id].waits
-        }
+        working = set()
+        for job, started in self.out.items():
+            if not self._states[started.handle.id].waits:
+                working.add(job.id)
         cancel((self.submissions[name].id for name in working), signal="INT")
         self._take_back(self.submissions.keys() - working)
         for started in list(self.out.values()):
@@ -324,89 +334,93 @@ class Slurm(Executor):
 
         Raises UserError where sbatch refuses an array; those before it stay submitted.
         """
-        known = {job: note.id for job, note in self.submissions.items()}
+        ids_in_slurm = {job: note.id for job, note in self.submissions.items()}
         array_id = ""
         for on_gpu, array in self._group_into_arrays(jobs):
-            after = {known[need] for job in array for need in job.needs if need in known}
-            if (
-                self.table.width and array_id
-            ):  # one array after the other, so that the limit holds for all together
+            after = set()
+            for job in array:
+                after.update(ids_in_slurm[need] for need in job.needs if need in ids_in_slurm)
+            # one array after the other, so that the limit holds for all together
+            if self.table.width and array_id:
                 after.add(array_id)
+
             notes = self._submit_array(array, sorted(after), on_gpu=on_gpu)
             self.submissions |= notes
             array_id = next(iter(notes.values())).id.partition("_")[0]
-            known |= dict.fromkeys(notes, array_id)
+            ids_in_slurm |= dict.fromkeys(notes, array_id)
 
     def _group_into_arrays(self, jobs: Sequence[Job]) -> Iterator[tuple[bool, list[Job]]]:
         """Arrays of jobs of the same stage (a dependency is on a whole array) and with the same use
         of a GPU.
         """
+        has_gpus = self.table.gpus[-1] != "0"
         stages: dict[str, int] = {}
         arrays: dict[tuple[int, bool], list[Job]] = {}
         for job in jobs:
-            stages[job.id] = 1 + max((stages.get(need, 0) for need in job.needs), default=0)
-            on_gpu = (
-                self.table.gpus[-1] != "0" and self.queue.estimate_resources(job).gpu_memory_mb > 0
-            )
-            arrays.setdefault((stages[job.id], on_gpu), []).append(job)
-        most = read_largest_array()
-        for (_, on_gpu), members in sorted(arrays.items(), key=lambda item: item[0]):
-            for start in range(0, len(members), most):
-                yield on_gpu, members[start : start + most]
+            stage = 1 + max((stages.get(need, 0) for need in job.needs), default=0)
+            stages[job.id] = stage
+            on_gpu = has_gpus and self.queue.estimate_resources(job).gpu_memory_mb > 0
+            arrays.setdefault((stage, on_gpu), []).append(job)
+
+        largest = read_largest_array()
+        for stage, on_gpu in sorted(arrays):
+            members = arrays[stage, on_gpu]
+            for start in range(0, len(members), largest):
+                yield on_gpu, members[start : start + largest]
 
     def _submit_array(
         self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool
     ) -> dict[str, Submission]:
         seat = Seat("cuda" if on_gpu else "cpu", self.table.cpus)
         software = Software.here()
-        tasks = [
-            SlurmTask(replace(job, store=self.store), seat, software, self._list_needs(job))
-            for job in jobs
-        ]
+        tasks = []
+        for job in jobs:
+            own_job = replace(job, store=self.store)
+            tasks.append(SlurmTask(own_job, seat, software, self._list_needs(job)))
+
         mark = uuid.uuid4().hex[:8]
         folder = self.store.root / ".slurm" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{mark}"
-        array = SubmittedArray(
-            name=f"harness-{mark}",
-            jobs=tuple((job.id, job.key) for job in jobs),
-            after=tuple(after),
-        )
+        names = tuple((job.id, job.key) for job in jobs)
+        array = SubmittedArray(name=f"harness-{mark}", jobs=names, after=tuple(after))
+        note_path = folder / _ARRAY_FILE
         # noted first: after a kill the jobs are found in SLURM by the name of the array
-        write_note(folder / _ARRAY_FILE, array.model_dump(mode="json"), self.store.root)
+        write_note(note_path, array.model_dump(mode="json"), self.store.root)
         try:
             with redirect_stderr(io.StringIO()):
                 executor = submitit.SlurmExecutor(folder, max_num_timeout=TIMEOUTS)
                 parameters = self._make_parameters(array, jobs, on_gpu=on_gpu)
                 executor.update_parameters(**parameters)
-                sent = executor.submit_array(tasks)
+                submitted = executor.submit_array(tasks)
         except (UncompletedJobError, FailedSubmissionError, RuntimeError, OSError) as error:
-            remove(folder / _ARRAY_FILE, self.store.root)
-            why = first_line(error).removeprefix("sbatch: error: ")
+            remove(note_path, self.store.root)
+            reason = first_line(error).removeprefix("sbatch: error: ")
             raise UserError(
-                f"SLURM refused {len(tasks)} of the jobs: {why}; correct the options and run the command again"
+                f"SLURM refused {len(tasks)} of the jobs: {reason}; correct the options and run the command again"
             ) from error
-        notes = self._write_notes(array, folder, sent[0].job_id.partition("_")[0])
-        remove(folder / _ARRAY_FILE, self.store.root)
+        notes = self._write_notes(array, folder, submitted[0].job_id.partition("_")[0])
+        remove(note_path, self.store.root)
         return notes
 
     def _list_needs(self, job: Job) -> list[tuple[str, Report]]:
         """The keys and reports of the jobs in SLURM that a job needs; others ended well before."""
-        submitted = (
-            (need, self.submissions[need]) for need in sorted(job.needs) if need in self.submissions
-        )
-        return [
-            (note.key, Report(self.store.work(need) / f"{note.id}{REPORT}"))
-            for need, note in submitted
-        ]
+        needs = []
+        for need in sorted(job.needs):
+            note = self.submissions.get(need)
+            if note is not None:
+                report = Report(self.store.work(need) / f"{note.id}{REPORT}")
+                needs.append((note.key, report))
+        return needs
 
     def _make_parameters(
         self, array: SubmittedArray, jobs: Sequence[Job], *, on_gpu: bool
     ) -> dict[str, object]:
         """The parameters of an array for submitit; None is left to the site."""
         table = self.table
-        further = {"requeue": True, **table.sbatch}
-        memory = (
-            table.memory or f"{max(self.queue.estimate_resources(job).memory_mb for job in jobs)}M"
-        )
+        memory = table.memory
+        if memory is None:
+            largest_mb = max(self.queue.estimate_resources(job).memory_mb for job in jobs)
+            memory = f"{largest_mb}M"
+        options = {"requeue": True, **table.sbatch}
         return {
             "job_name": array.name,
             "partition": table.partition,
@@ -417,43 +431,42 @@ class Slurm(Executor):
             "signal_delay_s": table.notice,
             "gres": f"gpu:{table.gpus}" if on_gpu else None,
             "cpus_per_task": table.cpus,
-            "srun_args": [
-                f"--cpus-per-task={table.cpus}"
-            ],  # srun has not inherited it since SLURM 22.05
+            # srun has not inherited it since SLURM 22.05
+            "srun_args": [f"--cpus-per-task={table.cpus}"],
             "mem": memory,
             "array_parallelism": table.width or len(jobs),
             "dependency": f"afterany:{':'.join(array.after)}" if array.after else None,
             "setup": [*_list_exports(os.environ), *table.setup],
             "stderr_to_stdout": True,
             "additional_parameters": {
-                name: value for name, value in further.items() if value is not False
+                name: value for name, value in options.items() if value is not False
             },
         }
 
 
-def _find_array_number(name: str, there: Mapping[str, SlurmState]) -> str:
+def _find_array_number(name: str, states: Mapping[str, SlurmState]) -> str:
     """The id in SLURM of the array, or the single job, of a name; empty where there is none."""
-    for number, state in there.items():
+    for number, state in states.items():
         if state.name == name:
             return number.partition("_")[0]
     return ""
 
 
-def _add_needs(chosen: Sequence[Job], among: Sequence[Job]) -> list[Job]:
-    """The chosen jobs and all jobs that they need, directly or not, in the order of `among`."""
-    wanted = {job.id for job in chosen}
-    for job in reversed(among):
-        if job.id in wanted:
-            wanted |= job.needs
-    return [job for job in among if job.id in wanted]
+def _add_needs(jobs: Sequence[Job], all_jobs: Sequence[Job]) -> list[Job]:
+    """Jobs and all jobs that they need, directly or not, in the order of `all_jobs`."""
+    ids = {job.id for job in jobs}
+    for job in reversed(all_jobs):
+        if job.id in ids:
+            ids |= job.needs
+    return [job for job in all_jobs if job.id in ids]
 
 
 def _is_to_do(job: Job) -> bool:
     """Whether a job is still unfinished, and no process is executing it."""
     if isinstance(job, RunJob) and job.find_result():
         return False
-    with job.store.lock(job.id) as free:
-        return free
+    with job.store.lock(job.id) as acquired:
+        return acquired
 
 
 def _list_exports(environment: Mapping[str, str]) -> Iterable[str]:

@@ -57,16 +57,16 @@ class SlurmTask(Checkpointable):
         `needs` are the keys and reports of the jobs in SLURM that must have ended well. `end` is
         given if the job ended while it was being queued again.
         """
-        self._given = job, seat, software, needs
+        self._arguments = job, seat, software, needs
         self.job = job
         self.end = end
         self._thread = threading.Thread(target=self._perform, daemon=True)
-        self._found: End | Again | BaseException = Again.STOPPED
+        self._outcome: End | Again | BaseException = Again.STOPPED
         self._ended = False
         self._terminated = False
 
     def __reduce__(self) -> tuple[object, ...]:
-        return SlurmTask, (*self._given, self.end)
+        return SlurmTask, (*self._arguments, self.end)
 
     def __call__(self) -> End | Again:
         """Perform the job; return how it ended, or why it did not."""
@@ -74,33 +74,34 @@ class SlurmTask(Checkpointable):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         job = self.job
-        report = Report.of(self.job, get_own_id())
+        report = Report.of(job, get_own_id())
         try:
             self._thread.start()
-            limit = job.limit_s
-            started = monotonic()
-            while (
-                self._thread.is_alive()
-            ):  # a signal that another thread gets would not wake this one
-                self._thread.join(SIGNAL_S)
-                if limit is not None and monotonic() - started > limit + GRACE_S:
-                    self._found = job.fail(TimeLimitError(limit))
-                    break
-            until = monotonic() + ENDED_S
-            while self._terminated and self._found is Again.STOPPED and monotonic() < until:
-                sleep(SIGNAL_S)
-        except (
-            UncompletedJobError,
-            subprocess.SubprocessError,
-            OSError,
-        ) as error:  # from submitit, after USR2
-            if isinstance(self._found, Again):
-                self._found = job.fail(f"saved, but could not be queued again: {error}")
-        report.write_end(self._found)
-        if isinstance(self._found, BaseException):
-            raise self._found
+            self._wait_for_end()
+        # from submitit, after USR2
+        except (UncompletedJobError, subprocess.SubprocessError, OSError) as error:
+            if isinstance(self._outcome, Again):
+                self._outcome = job.fail(f"saved, but could not be queued again: {error}")
+
+        report.write_end(self._outcome)
+        if isinstance(self._outcome, BaseException):
+            raise self._outcome
         forget_submission(job.store, job.id, get_own_id())
-        return self._found
+        return self._outcome
+
+    def _wait_for_end(self) -> None:
+        """Wait until the job has ended, or has exceeded its limit; after SIGTERM, for SLURM."""
+        limit_s = self.job.limit_s
+        started = monotonic()
+        # a signal that another thread gets would not wake this one
+        while self._thread.is_alive():
+            self._thread.join(SIGNAL_S)
+            if limit_s is not None and monotonic() - started > limit_s + GRACE_S:
+                self._outcome = self.job.fail(TimeLimitError(limit_s))
+                break
+        until = monotonic() + ENDED_S
+        while self._terminated and self._outcome is Again.STOPPED and monotonic() < until:
+            sleep(SIGNAL_S)
 
     def checkpoint(self) -> DelayedSubmission:
         """Let the job save and stop; return what is to run once SLURM starts it again."""
@@ -109,8 +110,10 @@ class SlurmTask(Checkpointable):
         # handler interrupted
         while self._thread.is_alive() and not self._ended:  # it may not have started
             sleep(SIGNAL_S)
-        end = None if isinstance(self._found, Again | BaseException) else self._found
-        return DelayedSubmission(SlurmTask(*self._given, end))
+        end = None
+        if not isinstance(self._outcome, Again | BaseException):
+            end = self._outcome
+        return DelayedSubmission(SlurmTask(*self._arguments, end))
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._terminated = number == signal.SIGTERM
@@ -118,9 +121,9 @@ class SlurmTask(Checkpointable):
 
     def _perform(self) -> None:
         try:
-            self._found = self.end or _perform_after_needs(*self._given)
+            self._outcome = self.end or _perform_after_needs(*self._arguments)
         except BaseException as error:  # the main thread raises it
-            self._found = error
+            self._outcome = error
         finally:
             self._ended = True
 
@@ -128,27 +131,33 @@ class SlurmTask(Checkpointable):
 def get_own_id() -> str:
     """The id of the job in SLURM that this process belongs to."""
     array = os.environ.get("SLURM_ARRAY_JOB_ID")
-    task = os.environ.get("SLURM_ARRAY_TASK_ID")
-    return f"{array}_{task}" if array else os.environ.get("SLURM_JOB_ID", "")
+    if array:
+        return f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID')}"
+    return os.environ.get("SLURM_JOB_ID", "")
 
 
 def _perform_after_needs(
     job: Job, seat: Seat, software: Software, needs: Sequence[tuple[str, Report]]
 ) -> End | Again:
-    if difference := software.difference(Software.here()):
-        where = f"the software of {socket.gethostname()} differs from that of the command that submitted the job"
-        return job.fail(f"{where}: {difference}; run the same command to submit it again")
+    difference = software.difference(Software.here())
+    if difference:
+        host = socket.gethostname()
+        return job.fail(
+            f"the software of {host} differs from that of the command that submitted the job: "
+            f"{difference}; run the same command to submit it again"
+        )
     for key, report in needs:
-        if why := _explain_missing(key, report):
-            return job.fail(why)
+        error = _explain_missing(key, report)
+        if error:
+            return job.fail(error)
+
     until = monotonic() + PATIENCE_S
     write = Report.of(job, get_own_id()).write
-    while (
-        end := job.perform(seat, write)
-    ) is Again.HELD:  # such as its own process before a requeue
-        if stop_requested() or monotonic() >= until:
-            break
+    end = job.perform(seat, write)
+    # such as its own process before a requeue
+    while end is Again.HELD and not stop_requested() and monotonic() < until:
         sleep(LOOK_S)
+        end = job.perform(seat, write)
     return end
 
 
@@ -157,9 +166,12 @@ def _explain_missing(key: str, report: Report) -> str:
     until = monotonic() + FILES_S
     while (end := report.read()) is None and monotonic() < until:
         sleep(LOOK_S)
+    number = report.path.stem
     if end is None:
-        return explain_failed_need(key, f"it was killed before it ended (SLURM {report.path.stem})")
+        return explain_failed_need(key, f"it was killed before it ended (SLURM {number})")
     if isinstance(end, Again):
-        return explain_failed_need(key, f"it has not ended: {end.value} (SLURM {report.path.stem})")
+        return explain_failed_need(key, f"it has not ended: {end.value} (SLURM {number})")
     error = end if isinstance(end, str) else get_error(end)
-    return explain_failed_need(key, error) if error else ""
+    if not error:
+        return ""
+    return explain_failed_need(key, error)

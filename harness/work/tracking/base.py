@@ -77,10 +77,11 @@ def find_trackers(names: str | Sequence[str]) -> dict[str, type[Tracker]]:
 
     Raises UserError for an unknown one and for one whose library is not installed.
     """
-    listed = names.split(",") if isinstance(names, str) else names
-    trackers = {
-        name: get_class("tracker", name, Tracker) for name in map(str.strip, listed) if name
-    }
+    words = names.split(",") if isinstance(names, str) else names
+    trackers = {}
+    for name in map(str.strip, words):
+        if name:
+            trackers[name] = get_class("tracker", name, Tracker)
     for name, tracker in trackers.items():
         if tracker.module and not _is_installed(tracker.module):
             raise UserError(
@@ -110,24 +111,26 @@ def serve(tracker: Tracker, lines: Iterable[str]) -> None:
     are left out.
     """
     runs: dict[str, TrackedRun] = {}
-    reached: dict[str, int] = {}
+    last_steps: dict[str, int] = {}
     for line in lines:
-        what, *rest = json.loads(line)
-        if what == "begin":
-            run = TrackedRun(**rest[0])
+        kind, *content = json.loads(line)
+        if kind == "begin":
+            run = TrackedRun(**content[0])
             if run.key not in runs:
-                runs[run.key], reached[run.key] = run, tracker.begin(run)
+                runs[run.key] = run
+                last_steps[run.key] = tracker.begin(run)
             continue
-        key, *values = rest
+
+        key, *values = content
         if key not in runs:
             continue  # another process finished it before it started here
-        if what == "log" and values[0] > reached[key]:
-            reached[key] = values[0]
+        if kind == "log" and values[0] > last_steps[key]:
+            last_steps[key] = values[0]
             tracker.log(runs[key], *values)
-        elif what == "end":
-            tracker.end(runs.pop(key), values[0], reached[key], values[1])
+        elif kind == "end":
+            tracker.end(runs.pop(key), values[0], last_steps[key], values[1])
     for key, run in runs.items():
-        tracker.end(run, "stopped", reached[key], {})
+        tracker.end(run, "stopped", last_steps[key], {})
 
 
 def main(name: str, folder: str) -> None:

@@ -31,7 +31,7 @@ class WandB(Tracker):
         """Start a run, or continue the one with its id."""
         import wandb
 
-        recorded = self._runs[run.key] = wandb.init(
+        record = wandb.init(
             project=_get_wandb_project(),
             dir=_get_wandb_folder(self.folder),
             id=run.id,
@@ -43,16 +43,17 @@ class WandB(Tracker):
             # not those of the run's machine
             settings=wandb.Settings(console="off", x_disable_stats=True),
         )
+        self._runs[run.key] = record
         # W&B resumes at the step after the last one
-        return max(0, int(recorded.step) - 1)
+        return max(0, int(record.step) - 1)
 
     def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
         self._runs[run.key].log(dict(values), step=step)
 
     def end(self, run: TrackedRun, end: RunEnd, step: int, scores: TrackedValues) -> None:
-        recorded = self._runs.pop(run.key)
-        recorded.summary.update(dict(scores))
-        recorded.finish(exit_code=0 if end == "done" else 1)
+        record = self._runs.pop(run.key)
+        record.summary.update(dict(scores))
+        record.finish(exit_code=0 if end == "done" else 1)
 
 
 def _get_wandb_project() -> str:
@@ -81,14 +82,15 @@ class TensorBoard(Tracker):
         """Open a new event file in the run's folder; earlier ones stay."""
         from torch.utils.tensorboard import SummaryWriter
 
-        names = [quote(name, safe="[]=,+@.:-_") for name in run.key.split("/")]
-        folder = self.folder.joinpath(*names[:-1], f"{names[-1]}-{run.id}")
-        reached = _read_last_step(folder)
-        writer = self._writers[run.key] = SummaryWriter(str(folder))
-        if not reached:
-            table = "\n".join(f"| {name} | {value} |" for name, value in run.config.items())
-            writer.add_text("config", f"| name | value |\n| --- | --- |\n{table}")
-        return reached
+        *places, seed = [quote(name, safe="[]=,+@.:-_") for name in run.key.split("/")]
+        folder = self.folder.joinpath(*places, f"{seed}-{run.id}")
+        last_step = _read_last_step(folder)
+        writer = SummaryWriter(str(folder))
+        self._writers[run.key] = writer
+        if not last_step:
+            rows = [f"| {name} | {value} |" for name, value in run.config.items()]
+            writer.add_text("config", "\n".join(["| name | value |", "| --- | --- |", *rows]))
+        return last_step
 
     def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
         for name, value in values.items():
@@ -96,14 +98,16 @@ class TensorBoard(Tracker):
 
     def end(self, run: TrackedRun, end: RunEnd, step: int, scores: TrackedValues) -> None:
         self.log(run, step, scores)
-        self._writers[run.key].add_text("end", end, step)
-        self._writers.pop(run.key).close()
+        writer = self._writers.pop(run.key)
+        writer.add_text("end", end, step)
+        writer.close()
 
 
 def _read_last_step(folder: Path) -> int:
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-    files = sorted(folder.glob("events.out.tfevents.*"))
-    return max(
-        (event.step for path in files for event in EventFileLoader(str(path)).Load()), default=0
-    )
+    last_step = 0
+    for path in sorted(folder.glob("events.out.tfevents.*")):
+        for event in EventFileLoader(str(path)).Load():
+            last_step = max(last_step, event.step)
+    return last_step

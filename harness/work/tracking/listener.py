@@ -48,10 +48,11 @@ def track_runs(trackers: Sequence[str], plan: Plan) -> Iterator[Listener]:
             )
 
     def listen(event: Event) -> None:
-        if run := runs.get(event.run):
-            for message in _make_messages(event, run, plan.inventory.profile.name):
-                for process in processes:
-                    process.send(message)
+        run = runs.get(event.run)
+        message = None if run is None else _make_message(event, run, plan.inventory.profile.name)
+        if message is not None:
+            for process in processes:
+                process.send(message)
 
     wait = True
     try:
@@ -136,45 +137,46 @@ class _Process:
             )
 
     def _find_reason(self) -> str:
-        lines = read_within(self._root, self.log).decode("utf-8", "replace").split("\n")
-        return next(
-            (line.strip() for line in reversed(lines) if line.strip()), "it printed nothing"
-        )
+        """The last line that the tracker printed."""
+        text = read_within(self._root, self.log).decode("utf-8", "replace").rstrip()
+        return text.rpartition("\n")[2].strip() or "it printed nothing"
 
 
-def _make_messages(event: Event, run: PlannedRun, profile: str) -> Iterator[list[object]]:
+def _make_message(event: Event, run: PlannedRun, profile: str) -> list[object] | None:
+    """What `harness.work.tracking.base.serve` is told of an event; None of one that is not tracked."""
     if event.kind == "start":
-        id_ = digest(profile, run.fingerprint)[:16]
-        group = run.key.rpartition("/")[0]
-        yield [
-            "begin",
-            {"key": run.key, "id": id_, "place": group, "config": _make_config(run, profile)},
-        ]
-    elif event.progress is not None:
-        made = event.progress
-        values = {f"loss/{name}": value for name, value in made.terms.items()}
-        values |= (
-            {f"dev/{run.resolved.dev}": made.dev} if made.scored and made.dev is not None else {}
-        )
-        yield ["log", run.key, made.step, {**values, "steps_per_second": made.rate}]
-    elif event.kind == "failed":
-        yield ["end", run.key, "failed", {}]
-    elif event.result is not None:
-        scores = {
-            f"{evaluation.suite}/{task}/{metric}": value
-            for evaluation in event.result.current
-            for task, row in evaluation.scores.items()
-            for metric, value in row.items()
+        tracked_run = {
+            "key": run.key,
+            "id": digest(profile, run.fingerprint)[:16],
+            "place": run.key.rpartition("/")[0],
+            "config": _make_config(run, profile),
         }
-        yield ["end", run.key, "done", scores]
+        return ["begin", tracked_run]
+    if event.progress is not None:
+        progress = event.progress
+        values = {f"loss/{name}": value for name, value in progress.terms.items()}
+        if progress.scored and progress.dev is not None:
+            values[f"dev/{run.resolved.dev}"] = progress.dev
+        values["steps_per_second"] = progress.rate
+        return ["log", run.key, progress.step, values]
+    if event.kind == "failed":
+        return ["end", run.key, "failed", {}]
+    if event.result is None:
+        return None
+
+    scores = {}
+    for evaluation in event.result.current:
+        for task, values_by_metric in evaluation.scores.items():
+            for metric, value in values_by_metric.items():
+                scores[f"{evaluation.suite}/{task}/{metric}"] = value
+    return ["end", run.key, "done", scores]
 
 
 def _make_config(run: PlannedRun, profile: str) -> Mapping[str, object]:
     """What a run is, flat: its spec, its fingerprint and every hyperparameter."""
     resolved = run.resolved
-    spec = run.resolved.spec
-    training = resolved.training.model_dump() if resolved.trains else {}
-    return {
+    spec = resolved.spec
+    config = {
         "profile": profile,
         "method": spec.variant.name,
         "variant": str(spec.variant),
@@ -185,6 +187,10 @@ def _make_config(run: PlannedRun, profile: str) -> Mapping[str, object]:
         "group": run.group,
         "backend": BACKEND_VERSION,
         "pooling": resolved.pooling,
-        **{f"method.{name}": value for name, value in resolved.hyperparameters.named().items()},
-        **{f"training.{name}": value for name, value in training.items()},
     }
+    for name, value in resolved.hyperparameters.named().items():
+        config[f"method.{name}"] = value
+    if resolved.trains:
+        for name, value in resolved.training.model_dump().items():
+            config[f"training.{name}"] = value
+    return config
