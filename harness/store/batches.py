@@ -29,6 +29,7 @@ def batches_of(result: Result) -> str:
         length = "epochs"
     else:
         return ""
+
     if "batch_size" not in training:
         return ""
 
@@ -49,5 +50,6 @@ def batches_of(result: Result) -> str:
         rule = _DEFAULT
         if not result.mixing.common:
             rule = [result.mixing.cycle, result.mixing.place]
+
     sizes = {key: value for key, value in method.items() if key.endswith("_batch_size")}
     return digest(rows, steps, rule, foreign_code, sizes)

@@ -182,6 +182,7 @@ class Store:
         except ValidationError as error:  # of a newer schema, or already wrong when written
             _refuse_newer(path, body, error)
             reason = _explain_invalid(error)
+
         raise UserError(
             f"the result {path} cannot be used ({reason}); restore it, or move it away to repeat that run"
         )
@@ -190,6 +191,7 @@ class Store:
         """The finished result of a run. Raises UserError where a file of it is damaged."""
         if not self.has_result(profile, spec, fingerprint):
             return None
+
         path = self._result_path(profile, spec, fingerprint)
         result = self.read(path)
         if result.fingerprint != fingerprint:
@@ -366,6 +368,7 @@ class Store:
                 usable[path] = self.read(path)
             except UserError as error:
                 problems.append(str(error))
+
         merged, contradictions = merge_by_training(usable)
         return list(merged.values()), problems + contradictions
 
@@ -473,6 +476,7 @@ def _refuse_newer(path: Path, body: bytes, error: ValidationError) -> None:
         excess = f"fields that this harness does not know ({_explain_invalid(error)})"
     else:
         return
+
     raise NewerError(f"the result {path} has {excess}; update harness to use it")
 
 

@@ -179,6 +179,7 @@ def read_kept_evaluation(
     note = read_note_on(path, {"arrays": path.with_suffix(".npz")}, consequence, store.root)
     if note is None:
         return None
+
     try:
         return Evaluation.model_validate(note["scores"])
     except (ValueError, KeyError) as error:  # of another version
@@ -214,6 +215,7 @@ def commit(store: Store, result: Result, log: Path) -> Result:
         array_path = path.with_suffix(".npz")
         if array_path.is_file():
             store.save_arrays(result, evaluation, read_named_arrays(array_path, store.root))
+
     store.save_log(result, read_regular(log, store.root).decode("utf-8", "replace"))
 
     saved = store.save(result)
@@ -241,6 +243,7 @@ def _clear_evaluations(work: Path) -> None:
         target = scored / folder.name
         shutil.rmtree(target, ignore_errors=True)
         folder.rename(target)
+
     shutil.rmtree(work / "mteb", ignore_errors=True)
 
 
@@ -283,6 +286,7 @@ def _move_away(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> P
             raise UserError(
                 f"{file}: {error.strerror}; correct this, and run the same command again"
             ) from error
+
     return target
 
 

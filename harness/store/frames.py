@@ -168,6 +168,7 @@ class Frames(Sequence[Result]):
             if row in changed:
                 held[len(rows)] = changed[row]
             rows.append(row)
+
         new_rows = {row: len(table) + number for number, row in enumerate(changed)}
         all_rows = join_tables(table, make_arrow_table(map(make_row, changed.values())))
         table = take_table_rows(all_rows, [new_rows.get(row, row) for row in rows])
@@ -363,6 +364,7 @@ class Frames(Sequence[Result]):
             times_of_kind = times.setdefault(key, {})
             for name, seconds in run_times.items():
                 times_of_kind.setdefault(name, []).append(seconds)
+
         return times
 
     def flat(self) -> pandas.DataFrame:
@@ -472,6 +474,7 @@ def metrics_of(results: Sequence[Result]) -> Metrics:
             for metric in read_declared_metrics(protocol):
                 judged = metric.judged and metric.name not in list_unjudged_metrics(suite)
                 suite_metrics[metric.name] = replace(metric, judged=judged)
+
     return metrics
 
 
@@ -498,6 +501,7 @@ def describe_unscored_runs(results: Sequence[Result]) -> dict[tuple[str, str], l
         if tasks:
             key = (frames.runs["profile"][run], suite)
             lines.setdefault(key, []).append(f"{frames.keys[run]}: {tasks}")
+
     return lines
 
 

@@ -137,6 +137,7 @@ def _find_changed_files(
         # a second change within one tick of the clock would go unnoticed
         is_settled = max(status[1:]) < settled
         changed[path] = status if is_settled else _UNSETTLED
+
     return changed
 
 

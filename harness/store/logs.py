@@ -75,6 +75,7 @@ def find_logs(store: Store) -> list[StoredLog]:
         if profiles.isdisjoint((log.profile, "")):
             profiles.add(log.profile)
             logs.append(log)
+
     return logs
 
 
@@ -105,6 +106,7 @@ def find_log(store: Store, text: str) -> StoredLog:
     if matches:
         names = [f"{log.key} ({log.state}, {log.fingerprint[:12]})" for log in matches]
         raise make_ambiguity_error(text, names)
+
     hint = suggest(text, {log.key for log in logs}, "`harness status` lists the runs of a grid")
     raise UserError(f"there is no log of '{text}' in {store.root}; {hint}")
 
@@ -166,6 +168,7 @@ def _read_final_log(log: StoredLog, store: Store, yielded: bytes) -> bytes:
         start = content.rfind(yielded)
         if start >= 0:
             return content[start:]
+
     return yielded
 
 

@@ -150,6 +150,7 @@ def _merge_result(into: Store, source: Store, path: Path, outcome: MergeOutcome)
         state = "extended"
     else:
         state = "new"
+
     outcome.standings.setdefault(source.root, Counter())[state] += 1
     if not has_identity:
         outcome.unchecked += 1
@@ -161,6 +162,7 @@ def _read_own_result(source: Store, path: Path) -> Result:
         raise UserError(
             f"the result {path} lies behind a link, which is not followed; copy it into {source.root}"
         )
+
     result = source.read(path)
     if source.path(result) != path:
         raise UserError(f"the result {path} is not of the run that its path names")

@@ -353,6 +353,7 @@ def find_differences(first: Result, second: Result) -> list[str]:
         counterpart = evaluations.get(evaluation.key, evaluation)
         if (counterpart.scores, counterpart.parts) != (evaluation.scores, evaluation.parts):
             differences[evaluation.suite] = None
+
     if first.dev.scores != second.dev.scores:
         differences["dev scores"] = None
     return list(differences)

@@ -134,6 +134,7 @@ class Tuning(BaseModel):
             trial = str(result.spec.variant)
             if trial in scores_by_trial:
                 scores_by_trial[trial].append(result.dev.best_score or 0.0)
+
         if not all(scores_by_trial.values()):
             return self
 
@@ -170,6 +171,7 @@ def make_tuning(
                 f"--tune names {base} twice; give all its options in one --tune, separated by commas"
             )
         spaces[base] = space
+
     _check_sizes(spaces, trials)
 
     methods = []
@@ -185,6 +187,7 @@ def _check_sizes(spaces: Mapping[str, Space], trials: int) -> None:
     too_few = {base: size for base, size in sizes.items() if size < trials}
     if not too_few:
         return
+
     counts = [f"{base} has {count_of(size, 'configuration')}" for base, size in too_few.items()]
     raise UserError(
         f"{', '.join(counts)}, fewer than {trials} trials; list more, or give --trials {min(too_few.values())}"
@@ -231,6 +234,7 @@ def read_tunings(store: Store) -> tuple[list[Tuning], list[str]]:
         except (OSError, DamagedError, ValidationError) as error:
             again = "restore it, or remove it and run its `harness run --tune` again"
             problems.append(f"the tuning {path} cannot be used ({first_line(error)}); {again}")
+
     return tunings, problems
 
 
@@ -248,6 +252,7 @@ def _parse_tuned_method(text: str) -> tuple[str, Space]:
         if key in space or key in dict(variant.options):
             raise SpecError(f"--tune '{text}' sets '{key}' twice; keep one")
         space[key] = _parse_tried_values(values, text)
+
     return str(variant), dict(sorted(space.items()))
 
 
@@ -262,6 +267,7 @@ def _parse_tried_values(values: str, text: str) -> TriedValues:
         low, high = map(float, ends.groups())
     except ValueError:
         low = high = math.nan
+
     if not 0 < low < high < math.inf:
         raise SpecError(
             f"--tune '{text}': {values} is not a range of positive numbers; write for example 1e-5..5e-5"
@@ -301,6 +307,7 @@ def _draw_variants(
         variants[str(Variant.make(variant.name, options, variant.reading))] = None
         if len(variants) == trials:
             return list(variants)
+
     raise UserError(f"--tune '{text}' has too narrow a range for {trials} trials; widen it")
 
 

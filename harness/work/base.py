@@ -176,6 +176,7 @@ class Executor:
                 self.work(queue, both(queue.observe_memory, listen))
         finally:
             withdraw_stop()
+
         if signals:
             raise Interrupted(signals[0])
         return queue.ends
@@ -248,6 +249,7 @@ class Executor:
                 self._handle_death(started, death)
             else:
                 self._enforce_limit(started)
+
         return len(self.out) < count
 
     def _enforce_limit(self, started: StartedJob) -> None:
@@ -305,6 +307,7 @@ def execute(plan: Plan, listen: Listener, how: Execution | None = None) -> list[
         # no more shares of the machine than there are runs
         runs = [job for job in jobs if isinstance(job, RunJob)]
         at_a_time = max(1, min(at_a_time, len(runs)))
+
     executor = executor_class(replace(how, jobs=at_a_time))
 
     _check_writable(plan.store)
@@ -384,6 +387,7 @@ def find_submitted_states(store: Store) -> dict[str, tuple[RunState, str]]:
         for name, note in notes.items():
             states[name] = ("queued", f"{note.system} {note.id}; {error}")
         return states
+
     for name, note in notes.items():
         states[name] = _describe_place(note, notes.values(), slurm_states)
     return states
@@ -402,6 +406,7 @@ def _find_blocker(
             continue
         if needed.id in states and not states[needed.id].ended:
             return _find_blocker(needed, notes, states) or needed
+
     return None
 
 

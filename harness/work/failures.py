@@ -62,6 +62,7 @@ def parse_time_limit(time: str | float) -> float:
         if not _TIME.fullmatch(time):
             raise UserError(f"--run-timeout {time}: not a time; write 90s, 30m, 4h or 1h30m")
         time = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(time))
+
     if not time > 0:
         raise UserError(f"--run-timeout {time:g}: no run can end in that time; give a longer one")
     if time > LONGEST_S:
@@ -81,6 +82,7 @@ def limit_time(limit_s: float | None) -> Iterator[None]:
     if limit_s is None:
         yield
         return
+
     late = threading.Event()
 
     def stop() -> None:

@@ -54,6 +54,7 @@ def start(
                     "shows, or use --executor serial"
                 ) from error
             time.sleep(pause_s)
+
     raise AssertionError
 
 

@@ -72,6 +72,7 @@ def list_jobs(plan: Plan, chunk: int | None = None, limit_s: float | None = None
                 takes,
                 limit_s=limit_s,
             )
+
         return id_
 
     for run in plan.todo:
@@ -99,6 +100,7 @@ def list_jobs(plan: Plan, chunk: int | None = None, limit_s: float | None = None
             chunk,
             limit_s=limit_s,
         )
+
     return list(jobs.values())
 
 

@@ -105,6 +105,7 @@ class Local(Executor):
             return Death(
                 f"its report cannot be written below {folder}; free some space, and run it again"
             )
+
         if code == -signal.SIGKILL and memory_kills() > self._memory_kills:
             self._memory_kills += 1
             return Death(
@@ -152,6 +153,7 @@ def _measure_card(name: str) -> tuple[float, float]:
             raise UserError(
                 f"the GPU {name} cannot be used: {why}; name others in {VISIBLE}"
             ) from error
+
     return memory
 
 

@@ -90,6 +90,7 @@ def _draw_runs(works: Sequence[Work], failed: Sequence[str], now: float, width: 
         training = work.training
         bar = ProgressBar(training.steps, training.step) if training else ""
         rows.add_row(text, bar, duration(now - work.since))
+
     for failed_key in failed:
         text = Text(_shorten_key(failed_key, key_width), "red")
         rows.add_row(text, "", Text("failed", "bold red"))

@@ -49,6 +49,7 @@ class Queue:
                 self._waits[job] = needs
             for need in needs:
                 self._dependents.setdefault(need, []).append(job)
+
         self._runs = {job.key: job for job in jobs if isinstance(job, RunJob)}
         self._ready = [job for job in jobs if job not in self._waits]
         self._running = set[Job]()
@@ -89,6 +90,7 @@ class Queue:
         """
         if self.stopping:
             return None
+
         now = time.monotonic()
         can_start = (
             index for index, job in enumerate(self._ready) if now >= self._retry_at.get(job, 0.0)
@@ -99,6 +101,7 @@ class Queue:
                 del self._ready[index]
                 self._running.add(job)
                 return job
+
         return None
 
     def end(self, job: Job, end: End | Again) -> None:
@@ -157,6 +160,7 @@ class Queue:
             waits = self._waits.get(dependent)
             if waits is None:
                 continue  # it has failed with another job that it needs
+
             waits.discard(job.id)
             if error:
                 del self._waits[dependent]

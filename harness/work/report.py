@@ -106,6 +106,7 @@ class Report:
             with suppress(DamagedError, ValueError, KeyError):
                 note = note_in(line)
                 self._end = _ENDS[note["kind"]].validate_python(note["end"])
+
         return self._end
 
     def keep_end(self) -> None:

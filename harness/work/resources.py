@@ -74,6 +74,7 @@ def estimate_model_mb(folder: Path) -> tuple[float, float]:
         words = int(config["vocab_size"])
     except (OSError, ValueError, KeyError, TypeError):
         layers, width, words = BASE
+
     weights = words * width + layers * 12 * width**2
     return 4 * weights / 1e6, layers * width * 80 / 1e6
 
@@ -93,6 +94,7 @@ def estimate_resources(experiment: Experiment, chunk: int | None = None) -> Reso
         model_mb = 4 * weights_mb + rows * VIEWS * run.training.max_length * token_mb
     else:
         model_mb = weights_mb + INFERENCE_MB
+
     return Resources(
         memory_mb=round(PROCESS_MB + MARGIN * model_mb),
         gpu_memory_mb=round(CONTEXT_MB + MARGIN * model_mb),
@@ -159,6 +161,7 @@ class Estimates:
         likeness = _describe_likeness(experiment, chunk)
         if peak_mb <= self._peaks.get((likeness, device), 0.0):
             return
+
         weights_mb, _ = _estimate_encoder_mb(experiment)
         evaluation_mb = weights_mb + INFERENCE_MB
         if device == "cpu":
@@ -204,6 +207,7 @@ def measure_free_memory() -> float:
             limit = int((group / limit_file).read_text())
             use = int((group / use_file).read_text())
             limits.append((limit - use) / 1e6)
+
     if limits:
         return min(limits)
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
@@ -221,6 +225,7 @@ def list_visible_cards() -> list[str]:
     names = [name for name in names if name]
     if any(name.startswith("MIG-") for name in names):
         return names
+
     count = torch.cuda.device_count()
     return names[:count] or [str(index) for index in range(count)]
 

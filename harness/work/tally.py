@@ -97,6 +97,7 @@ class Tally:
         if event.kind == "failed":
             self.failed.append(event.run)
             return
+
         self.done += 1
         if work:
             self._seconds.setdefault(_get_method(event.run), []).append(self.clock() - work.since)
@@ -127,6 +128,7 @@ class Tally:
                 parts.append(f"{rate:.1f}/s")
             if stage.total is not None:
                 parts.append(f"{duration((stage.total - stage.done) / rate)} left")
+
         return "  ".join(parts)
 
     def list_slowest(self) -> list[Work]:
@@ -234,6 +236,7 @@ def format_result(result: Result) -> str:
         for metric, value in _find_main_scores(evaluation).items():
             main_score = main_score or f"{evaluation.suite}: {metric} {value:.2f}"
         parts.append(describe_unscored_tasks(evaluation.suite, evaluation.warnings))
+
     parts = [main_score, *parts, duration(result.seconds)]
     return "  ".join(part for part in parts if part)
 

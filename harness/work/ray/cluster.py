@@ -76,6 +76,7 @@ class Cluster:
                 f"the head of the Ray cluster, {address}, no longer answers; start a cluster "
                 "or give another --executor, and run the same command to resume"
             )
+
         return self._answers
 
 
@@ -100,6 +101,7 @@ def join_cluster(address: str | None, *, send_code: bool) -> Iterator[None]:
             f"--address {address}: the Ray Client cannot pass on what jobs report; give HOST:PORT of the "
             "head on a machine of the cluster, or send the command there with `ray job submit`"
         )
+
     if ray.is_initialized():
         yield
         return
@@ -161,6 +163,7 @@ def copy_code() -> Iterator[list[str]]:
             for folder in import_module(package).__path__:
                 shutil.copytree(folder, copy, ignore=ignore)
             folders.append(str(copy))
+
         yield folders
 
 
@@ -247,6 +250,7 @@ def _check_node(node: Mapping[str, Any], answer: Any, software: Software) -> tup
         raise UserError(
             f"the node {host} has other software than {socket.gethostname()}: {difference}; make them equal"
         )
+
     if missing:
         raise UserError(
             f"the node {host} cannot access {missing[0]}; share the folder, or use --no-shared-folder "

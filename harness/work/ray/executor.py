@@ -125,6 +125,7 @@ class Ray(Executor):
             raise UserError(
                 f"--executor-option cpus={self.cpus}: the largest node has {cluster.cpus:g}; give fewer"
             )
+
         if self.options.device == "cuda" and cluster.card_mb is None:
             raise UserError(
                 "--device cuda: no node of the Ray cluster has a GPU; add one, or use --device cpu"
@@ -187,6 +188,7 @@ class Ray(Executor):
         else:
             seat = Seat("cpu", self.cpus)
             serve_job = self._serve_on_cores
+
         environment = make_worker_environment(seat.threads, on_gpu=gpu_part > 0)
         task = serve_job.options(
             name=job.key,
@@ -203,6 +205,7 @@ class Ray(Executor):
             lock.close()
             self.queue.end(job, job.fail(error))
             return
+
         self.out[job] = StartedJob(job, report, messages)
         self._locks[job] = lock
         self._rest[job] = {}
@@ -213,6 +216,7 @@ class Ray(Executor):
         if not handles:
             time.sleep(RETRY_S)
             return
+
         self._ready, _ = ray.wait(handles, num_returns=1, timeout=RETRY_S)
         if self._ready:
             self._ready, _ = ray.wait(handles, num_returns=len(handles), timeout=0)

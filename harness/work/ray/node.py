@@ -58,6 +58,7 @@ def pack_run(job: RunJob) -> RunFiles:
         for path in _list_whole_files(folder):
             if path.relative_to(folder).parts[0] in _MODEL:
                 paths.append(path)
+
     result = store.find(job.inventory.profile.name, job.spec, job.id)
     if result is not None:
         paths.append(store.path(result))
@@ -158,6 +159,7 @@ def store_end(end: End, rest: RunFiles, store: Store) -> End:
         path = store.root / name
         if name.endswith(".npz") and not path.is_file():
             write_bytes(path, content, store.root)
+
     store.save_log(end, log)
     return store.save(end)
 
@@ -215,6 +217,7 @@ def _perform_in_thread(
                 changes = Changes(own_job.store)
                 perform(own_job, seat, own_report, lambda event: changes.send_at_times(outbox))
                 changes.send(outbox)
+
         outbox.put(None)
     except BaseException as error:  # the main thread raises it
         outbox.put(error)

@@ -100,6 +100,7 @@ def read_last_state(number: str) -> str:
         )
     except UserError:
         return ""
+
     words = lines[0].split() if lines else []
     return words[0] if words else ""
 
@@ -120,6 +121,7 @@ def read_largest_array() -> int:
         lines = _ask_slurm("scontrol", "show", "config")
     except UserError:
         return ARRAY
+
     for line in lines:
         match = re.match(r"MaxArraySize\s*=\s*(\d+)", line)
         if match:
@@ -135,6 +137,7 @@ def _ask_slurm(*command: str) -> list[str]:
         raise UserError(
             f"SLURM does not answer: {reason}; try again, or run this on a machine where `{command[0]}` works"
         )
+
     return answer.stdout.splitlines()
 
 
@@ -189,9 +192,11 @@ class SlurmTable(Table):
     def _parse_minutes(cls, value: object) -> object:
         if not isinstance(value, str):
             return value
+
         match = _TIME.fullmatch(value)
         if match is None:
             raise ValueError(f"'{value}' is not a SLURM time; write minutes, or D-HH:MM:SS")
+
         parts = {name: int(text or 0) for name, text in match.groupdict().items()}
         # with days, hours and minutes have groups of their own
         hours = parts["d"] * 24 + parts["dh"] + parts["h"]

@@ -132,6 +132,7 @@ class Slurm(Executor):
             table = table.model_copy(update={"gpus": "0"})
         if options.device == "cuda" and table.gpus == "0":
             raise UserError("--device cuda: the jobs have gpus = 0; change one of the two")
+
         self.table = table
         self.store: Store
         #: the notes on all known jobs in SLURM, by the ids of the jobs
@@ -158,6 +159,7 @@ class Slurm(Executor):
         self.admit(jobs)
         if not jobs:
             return []
+
         queue = self.queue = Queue(jobs, listen)
         self.store = Store(jobs[0].store.root.resolve())
         lock_file = self.store.root / ".locks" / "slurm.lock"
@@ -165,6 +167,7 @@ class Slurm(Executor):
             submitted = self._submit_new(jobs)
         if self.waits:
             return self.work_until_stopped(queue, listen)
+
         if not submitted:
             log.warning(
                 "all runs are already submitted to SLURM; following them here (Ctrl-C stops only this command)"
@@ -191,6 +194,7 @@ class Slurm(Executor):
         runs = [job for job in new_jobs if not isinstance(job, Preparation) and _is_to_do(job)]
         if not runs:
             return False
+
         self._submit(_add_needs(runs, new_jobs))
         return True
 
@@ -200,6 +204,7 @@ class Slurm(Executor):
             array = _read_array(path, self.store)
             if array is None:
                 continue
+
             number = _find_array_number(array.name, states)
             # an `sbatch` may outlive its command
             until = path.stat().st_mtime + SUBMITS_S
@@ -223,6 +228,7 @@ class Slurm(Executor):
             )
             write_submission(self.store, job, note)
             notes[job] = note
+
         return notes
 
     def start(self) -> None:
@@ -253,10 +259,12 @@ class Slurm(Executor):
         # made earlier: no run needs it in SLURM
         if isinstance(job, Preparation) and job not in self.deaths:
             return Prepared(job.id)
+
         if isinstance(job, RunJob):
             result = job.find_result()
             if result is not None:
                 return result
+
         with job.store.lock(job.id) as acquired:
             return None if acquired else Again.HELD
 
@@ -273,6 +281,7 @@ class Slurm(Executor):
         except UserError as error:
             log.warning("%s; still waiting", error)
             return
+
         for job, started in self.out.items():
             state = states.get(started.handle.id, SlurmState("UNKNOWN"))
             self._states[started.handle.id] = state
@@ -283,6 +292,7 @@ class Slurm(Executor):
         """Why a job ended without a result; None while its files may not be visible here yet."""
         if self._absent[started.job] < ABSENT:
             return None
+
         note: Submission = started.handle
         state = read_last_state(note.id) or self._states[note.id].state
         why = f"the SLURM job {note.id} ended without a result ({state or 'unknown state'}); log: {note.log}"
@@ -397,6 +407,7 @@ class Slurm(Executor):
             raise UserError(
                 f"SLURM refused {len(tasks)} of the jobs: {reason}; correct the options and run the command again"
             ) from error
+
         notes = self._write_notes(array, folder, submitted[0].job_id.partition("_")[0])
         remove(note_path, self.store.root)
         return notes

@@ -86,6 +86,7 @@ class SlurmTask(Checkpointable):
         report.write_end(self._outcome)
         if isinstance(self._outcome, BaseException):
             raise self._outcome
+
         forget_submission(job.store, job.id, get_own_id())
         return self._outcome
 
@@ -99,6 +100,7 @@ class SlurmTask(Checkpointable):
             if limit_s is not None and monotonic() - started > limit_s + GRACE_S:
                 self._outcome = self.job.fail(TimeLimitError(limit_s))
                 break
+
         until = monotonic() + ENDED_S
         while self._terminated and self._outcome is Again.STOPPED and monotonic() < until:
             sleep(SIGNAL_S)
@@ -146,6 +148,7 @@ def _perform_after_needs(
             f"the software of {host} differs from that of the command that submitted the job: "
             f"{difference}; run the same command to submit it again"
         )
+
     for key, report in needs:
         error = _explain_missing(key, report)
         if error:
@@ -171,6 +174,7 @@ def _explain_missing(key: str, report: Report) -> str:
         return explain_failed_need(key, f"it was killed before it ended (SLURM {number})")
     if isinstance(end, Again):
         return explain_failed_need(key, f"it has not ended: {end.value} (SLURM {number})")
+
     error = end if isinstance(end, str) else get_error(end)
     if not error:
         return ""

@@ -124,11 +124,13 @@ def serve(tracker: Tracker, lines: Iterable[str]) -> None:
         key, *values = content
         if key not in runs:
             continue  # another process finished it before it started here
+
         if kind == "log" and values[0] > last_steps[key]:
             last_steps[key] = values[0]
             tracker.log(runs[key], *values)
         elif kind == "end":
             tracker.end(runs.pop(key), values[0], last_steps[key], values[1])
+
     for key, run in runs.items():
         tracker.end(run, "stopped", last_steps[key], {})
 

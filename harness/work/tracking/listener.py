@@ -87,6 +87,7 @@ class _Process:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
                 start_new_session=True,  # Ctrl-C is for the runs; their records are finished
             )
+
         self._given_up = False
         self._messages: SimpleQueue[str | None] = SimpleQueue()
         self._writer = threading.Thread(target=self._write, daemon=True)
@@ -109,6 +110,7 @@ class _Process:
                 "waiting for the tracker '%s' to finish (at most %.0f s)", self.name, FINISH_S
             )
             self._writer.join(FINISH_S)
+
         if wait and self._writer.is_alive():
             self._given_up = True
             self.process.kill()
@@ -128,6 +130,7 @@ class _Process:
                     stream.flush()
         except OSError:
             pass  # it ended early; its exit code shows why
+
         if self.process.wait() and not self._given_up:
             log.warning(
                 "the tracker '%s' failed; the runs continue without it: %s (%s)",
@@ -152,6 +155,7 @@ def _make_message(event: Event, run: PlannedRun, profile: str) -> list[object] |
             "config": _make_config(run, profile),
         }
         return ["begin", tracked_run]
+
     if event.progress is not None:
         progress = event.progress
         values = {f"loss/{name}": value for name, value in progress.terms.items()}
@@ -159,6 +163,7 @@ def _make_message(event: Event, run: PlannedRun, profile: str) -> list[object] |
             values[f"dev/{run.resolved.dev}"] = progress.dev
         values["steps_per_second"] = progress.rate
         return ["log", run.key, progress.step, values]
+
     if event.kind == "failed":
         return ["end", run.key, "failed", {}]
     if event.result is None:
