@@ -38,7 +38,7 @@ from harness.encoders.modules import declared_pooling
 from harness.encoders.sentence_model import SentenceModel
 from harness.errors import MissingData, UserError
 from harness.events import Listener, both
-from harness.fetching import shown
+from harness.fetching import show_downloads
 from harness.fetching.downloads import FetchList
 from harness.files import expand
 from harness.formatting import count_of
@@ -272,7 +272,7 @@ def fetch(
     listed.check({name.strip() for name in names})
     if not progress:
         return listed.carry_out(lambda line: None, lambda name: lambda done, total: None)
-    with shown() as (say, watch):
+    with show_downloads() as (say, watch):
         return listed.carry_out(say, watch)
 
 

@@ -77,16 +77,18 @@ def bring(listed: FetchList, accept_licences: list[str], dry_run: bool) -> bool:
 
 
 def _show(listed: FetchList) -> None:
-    from harness.fetching import readable
+    from harness.fetching import format_size
 
     if listed.items:
         echo(f"to fetch  {count_of(len(listed.items), 'item')}, {listed.size_text}")
         rows = [(item.name, item.size_text, item.what) for item in listed.items]
         plain_table(("name", "download", "what"), rows)
         for folder, needed, free in listed.room():
-            echo(f"disk      {folder}: about {readable(needed)} needed, {readable(free)} free")
+            echo(
+                f"disk      {folder}: about {format_size(needed)} needed, {format_size(free)} free"
+            )
     if lost := [item for item in listed.items if item.place is None]:
-        size = readable(sum((item.size or 0) + item.copied + item.spare for item in lost))
+        size = format_size(sum((item.size or 0) + item.copied + item.spare for item in lost))
         echo(
             f"data root not set; give --data-root DIR or set HARNESS_DATA: about {size} needed there"
         )
@@ -126,7 +128,7 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
     root = find_root(data_root)
     if names:
         for name in names:
-            _details(fetching.entry(name), root)
+            _details(fetching.find_entry(name), root)
         return
     loaded = load_profile(profile)
     echo(
@@ -156,9 +158,9 @@ def fetch_data(
     from harness import fetching
 
     root = _root(data_root)
-    wanted = [fetching.entry(name) for name in names]
-    fetching.require_consent(fetching.terms_of(root, wanted), accept_licences)
-    with fetching.shown() as (say, watch):
+    wanted = [fetching.find_entry(name) for name in names]
+    fetching.require_consent(fetching.find_terms(root, wanted), accept_licences)
+    with fetching.show_downloads() as (say, watch):
         for entry in wanted:
             fetching.fetch(root, entry, say, watch, offline)
 
@@ -175,9 +177,9 @@ def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> 
     """
     from harness import fetching
 
-    with fetching.shown() as (say, watch):
+    with fetching.show_downloads() as (say, watch):
         fetching.import_folder(
-            _root(data_root), fetching.entry(name), expand(folder), link, say, watch
+            _root(data_root), fetching.find_entry(name), expand(folder), link, say, watch
         )
 
 
@@ -193,11 +195,11 @@ def verify(context: click.Context, name: str | None, data_root: Path | None) -> 
     from harness import fetching
 
     root = _root(data_root)
-    asked = [fetching.entry(name)] if name else list(fetching.entries().values())
+    asked = [fetching.find_entry(name)] if name else list(fetching.entries().values())
     there = [
         entry
         for entry in asked
-        if fetching.state(root, entry).word in ("present", "unchecked", "part")
+        if fetching.find_state(root, entry).word in ("present", "unchecked", "part")
     ]
     if not there:
         raise MissingData(
@@ -220,10 +222,10 @@ def path(name: str, data_root: Path | None) -> None:
     from harness import fetching
 
     root = _root(data_root)
-    entry = fetching.entry(name)
+    entry = fetching.find_entry(name)
     if not entry.outputs:
         raise UserError(f"{name} has no files of its own: {entry.note}")
-    absent = fetching.state(root, entry).absent
+    absent = fetching.find_state(root, entry).absent
     if absent:
         raise MissingData(f"{name}: {', '.join(absent)} missing below {root}; {entry.how}")
     for output in entry.outputs:
@@ -242,8 +244,8 @@ def _root(given: Path | None) -> Path:
 def _row(entry: Entry, root: Path | None) -> tuple[str, ...]:
     from harness import fetching
 
-    word = fetching.state(root, entry).word
-    size = fetching.readable(entry.about) if entry.origins else ""
+    word = fetching.find_state(root, entry).word
+    size = fetching.format_size(entry.about) if entry.origins else ""
     return entry.name, _STATES.get(word, word), size, entry.how, entry.title, entry.licence
 
 

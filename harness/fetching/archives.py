@@ -37,7 +37,7 @@ _IN_THE_WAY = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 _PLAIN = (0, stat.S_IFREG, stat.S_IFDIR)
 
 
-def only(entry: Entry, got: Got, file: str) -> Path:
+def get_single(entry: Entry, got: Got, file: str) -> Path:
     """The single file or folder of an origin. Raises UserError."""
     files = got.get(file, ())
     if len(files) != 1:
@@ -98,7 +98,7 @@ def unpack(archive: Path, target: Path) -> None:
 
 
 @contextmanager
-def content_of(archive: Path, out: Path) -> Iterator[Path]:
+def open_content(archive: Path, out: Path) -> Iterator[Path]:
     """The content of an archive in a temporary folder below `out`; a folder itself if one replaces
     the archive.
     """
@@ -145,15 +145,15 @@ def clean(text: str) -> str:
     return text.replace("\ufeff", "").strip()
 
 
-def raw_lines(path: Path) -> list[str]:
+def read_lines(path: Path) -> list[str]:
     """Lines of a text file in UTF-8, or else Latin-1, split at line feeds only. Raises UserError."""
     try:
-        return text_lines(path.read_bytes())
+        return split_lines(path.read_bytes())
     except FileNotFoundError as error:
         raise UserError(f"there is no {path.name} in {path.parent}; check the input") from error
 
 
-def text_lines(raw: bytes) -> list[str]:
+def split_lines(raw: bytes) -> list[str]:
     """Lines of a text in UTF-8, or else Latin-1, split at line feeds only."""
     try:
         text = raw.decode("utf-8-sig")

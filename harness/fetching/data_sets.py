@@ -28,19 +28,19 @@ from harness.fetching.archives import (
     Recipe,
     Take,
     clean,
-    content_of,
-    only,
-    raw_lines,
+    get_single,
+    open_content,
+    read_lines,
     write_parquet,
     write_table,
 )
 from harness.fetching.entries import Entry
 from harness.fetching.published_captions import (
-    crisscrossed,
-    entities,
-    karpathy,
-    matched_coco,
-    matched_table,
+    match_coco,
+    match_table,
+    write_crisscrossed,
+    write_entities,
+    write_karpathy,
 )
 from harness.seeds import generator
 
@@ -52,7 +52,7 @@ def place(entry: Entry, got: Got, out: Path, take: Take) -> None:
             take(file, out / output.path)
 
 
-def unpacked(entry: Entry, got: Got, out: Path, take: Take) -> None:
+def unpack_outputs(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Unpack the archive of each output; `options.inside` names the folder in it that is the
     output.
 
@@ -63,7 +63,7 @@ def unpacked(entry: Entry, got: Got, out: Path, take: Take) -> None:
             if archive.is_dir():
                 take(archive, out / output.path)
                 continue
-            with content_of(archive, out) as content:
+            with open_content(archive, out) as content:
                 inside = content / entry.options["inside"][output.origin]
                 if not inside.is_dir():
                     raise UserError(
@@ -74,12 +74,12 @@ def unpacked(entry: Entry, got: Got, out: Path, take: Take) -> None:
                 inside.replace(out / output.path)
 
 
-def imagenet_list(entry: Entry, got: Got, out: Path, take: Take) -> None:
+def place_listed_images(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Take the listed images, CLASS/NAME.JPEG at each line's end, from ImageNet's training folder.
     Raises UserError.
     """
-    listing, images = (only(entry, got, origin.file) for origin in entry.origins)
-    names = ["/".join(line.strip().split("/")[-2:]) for line in raw_lines(listing) if line.strip()]
+    listing, images = (get_single(entry, got, origin.file) for origin in entry.origins)
+    names = ["/".join(line.strip().split("/")[-2:]) for line in read_lines(listing) if line.strip()]
     if any(name.count("/") != 1 or ".." in name for name in names) or len(set(names)) != len(names):
         raise UserError(
             f"{listing} is not a list of distinct CLASS/NAME.JPEG, one per line; download it again"
@@ -97,7 +97,7 @@ def imagenet_list(entry: Entry, got: Got, out: Path, take: Take) -> None:
 PIXELS = 3 * 32 * 32
 
 
-def cifar(entry: Entry, got: Got, out: Path, take: Take) -> None:
+def write_cifar(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Write image_id, label, label_name and jpeg (lossless PNG bytes) of each split. Raises
     UserError.
 
@@ -105,16 +105,16 @@ def cifar(entry: Entry, got: Got, out: Path, take: Take) -> None:
     the names and the splits' files. Layout: https://www.cs.toronto.edu/~kriz/cifar.html.
     """
     options = entry.options
-    with content_of(only(entry, got, entry.origins[0].file), out) as content:
+    with open_content(get_single(entry, got, entry.origins[0].file), out) as content:
         base = content / options["folder"]
-        names = [line.strip() for line in raw_lines(base / options["names"]) if line.strip()]
+        names = [line.strip() for line in read_lines(base / options["names"]) if line.strip()]
         for path, files in options["splits"].items():
-            rows = zip(*_cifar_images(base, files, options["labels"], names), strict=True)
+            rows = zip(*_read_cifar_images(base, files, options["labels"], names), strict=True)
             columns = ("image_id", "label", "label_name", "jpeg")
             write_parquet(out / path, dict(zip(columns, rows, strict=True)))
 
 
-def _cifar_images(
+def _read_cifar_images(
     base: Path, files: list[str], labels: int, names: list[str]
 ) -> Iterator[tuple[str, int, str, bytes]]:
     for file in files:
@@ -161,11 +161,11 @@ BINARY = {
 SICK = {"train": "SICK_train.txt", "trial": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
 
 
-def senteval(entry: Entry, got: Got, out: Path, take: Take) -> None:
+def write_senteval(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Write sts/ and transfer/ from senteval.tar, or from the folder that it unpacks to. Raises
     UserError.
     """
-    with content_of(only(entry, got, "senteval.tar"), out) as folder:
+    with open_content(get_single(entry, got, "senteval.tar"), out) as folder:
         base = next(
             (
                 item.parent
@@ -178,24 +178,24 @@ def senteval(entry: Entry, got: Got, out: Path, take: Take) -> None:
             raise UserError(
                 f"{entry.name}: {folder} does not contain the folders STS and SICK; give SentEval's data/downstream"
             )
-        _similarity(base, out / "sts")
-        _transfer(base, out / "transfer")
+        _write_similarity(base, out / "sts")
+        _write_transfer(base, out / "transfer")
 
 
-def stsb_multi(entry: Entry, got: Got, out: Path, take: Take) -> None:
+def write_stsb_multi(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Write stsb-LANGUAGE.tsv.gz from the Parquet files LANGUAGE/SPLIT-*.parquet. Raises UserError."""
     header = ("split", "score", "sentence1", "sentence2")
     for output in entry.outputs:
         language = Path(output.path).name.removeprefix("stsb-").removesuffix(".tsv.gz")
         files = {
-            split: only(entry, got, f"{language}/{split}-00000-of-00001.parquet")
+            split: get_single(entry, got, f"{language}/{split}-00000-of-00001.parquet")
             for split in SPLITS
         }
-        rows = (row for split, file in files.items() for row in _sentence_pairs(split, file))
+        rows = (row for split, file in files.items() for row in _read_sentence_pairs(split, file))
         write_table(out / output.path, header, rows)
 
 
-def _sentence_pairs(split: str, path: Path) -> Iterator[list[str]]:
+def _read_sentence_pairs(split: str, path: Path) -> Iterator[list[str]]:
     columns = ("similarity_score", "sentence1", "sentence2")
     table = read_columns(path, *columns).to_pydict()
     for score, first, second in zip(*(table[name] for name in columns), strict=True):
@@ -203,61 +203,66 @@ def _sentence_pairs(split: str, path: Path) -> Iterator[list[str]]:
         yield [split, str(np.float32(score)), first, second]
 
 
-def _similarity(base: Path, out: Path) -> None:
+def _write_similarity(base: Path, out: Path) -> None:
     for year, subsets in STS.items():
         rows = (
-            row for subset in subsets for row in _year(base / "STS" / f"STS{year}-en-test", subset)
+            row
+            for subset in subsets
+            for row in _read_sts_subset(base / "STS" / f"STS{year}-en-test", subset)
         )
         write_table(out / f"STS{year}.tsv", ("subset", "score", "sentence1", "sentence2"), rows)
     benchmark = ("genre", "file", "year", "index", "score", "sentence1", "sentence2")
     for split in SPLITS:
-        lines = raw_lines(base / "STS" / "STSBenchmark" / f"sts-{split}.csv")
-        write_table(out / f"STSB-{split}.tsv", benchmark, (_fields(line, 7)[:7] for line in lines))
+        lines = read_lines(base / "STS" / "STSBenchmark" / f"sts-{split}.csv")
+        write_table(
+            out / f"STSB-{split}.tsv", benchmark, (_split_fields(line, 7)[:7] for line in lines)
+        )
     sick = ("pair_id", "relatedness", "entailment", "sentence1", "sentence2")
     for split, name in SICK.items():
-        lines = raw_lines(base / "SICK" / name)[1:]
-        rows = ([f[0], f[3], f[4], f[1], f[2]] for f in (_fields(line, 5) for line in lines))
+        lines = read_lines(base / "SICK" / name)[1:]
+        rows = ([f[0], f[3], f[4], f[1], f[2]] for f in (_split_fields(line, 5) for line in lines))
         write_table(out / f"SICK-{split}.tsv", sick, rows)
 
 
-def _year(folder: Path, subset: str) -> Iterator[list[str]]:
-    pairs = raw_lines(folder / f"STS.input.{subset}.txt")
-    scores = raw_lines(folder / f"STS.gs.{subset}.txt")
+def _read_sts_subset(folder: Path, subset: str) -> Iterator[list[str]]:
+    pairs = read_lines(folder / f"STS.input.{subset}.txt")
+    scores = read_lines(folder / f"STS.gs.{subset}.txt")
     if len(pairs) != len(scores):
         raise UserError(
             f"{folder}, {subset}: {len(pairs)} pairs and {len(scores)} scores; download the archive again"
         )
     for pair, score in zip(pairs, scores, strict=True):
         if score.strip():
-            yield [subset, score.strip(), *_fields(pair, 2)[:2]]
+            yield [subset, score.strip(), *_split_fields(pair, 2)[:2]]
 
 
-def _transfer(base: Path, out: Path) -> None:
+def _write_transfer(base: Path, out: Path) -> None:
     for task, (positive, negative) in BINARY.items():
-        texts = [("1", line) for line in raw_lines(base / positive)]
+        texts = [("1", line) for line in read_lines(base / positive)]
         write_table(
             out / f"{task}.tsv",
             ("label", "text"),
-            texts + [("0", t) for t in raw_lines(base / negative)],
+            texts + [("0", t) for t in read_lines(base / negative)],
         )
     for split in SPLITS:
         fields = (
-            _fields(line, 2) for line in raw_lines(base / "SST" / "binary" / f"sentiment-{split}")
+            _split_fields(line, 2)
+            for line in read_lines(base / "SST" / "binary" / f"sentiment-{split}")
         )
         name = f"SST2-{split}.tsv" + (".gz" if split == "train" else "")
         write_table(out / name, ("label", "text"), ([label, text] for text, label, *_ in fields))
     for split, name in (("train", "train_5500.label"), ("test", "TREC_10.label")):
-        questions = map(_question, raw_lines(base / "TREC" / name))
+        questions = map(_split_question, read_lines(base / "TREC" / name))
         write_table(out / f"TREC-{split}.tsv", ("label", "fine_label", "text"), questions)
     for split in ("train", "test"):
         rows = (
-            _fields(line, 5)[:5]
-            for line in raw_lines(base / "MRPC" / f"msr_paraphrase_{split}.txt")[1:]
+            _split_fields(line, 5)[:5]
+            for line in read_lines(base / "MRPC" / f"msr_paraphrase_{split}.txt")[1:]
         )
         write_table(out / f"MRPC-{split}.tsv", ("label", "id1", "id2", "s1", "s2"), rows)
 
 
-def _question(line: str) -> list[str]:
+def _split_question(line: str) -> list[str]:
     """coarse:fine question."""
     label, _, text = line.partition(" ")
     coarse, colon, fine = label.partition(":")
@@ -266,7 +271,7 @@ def _question(line: str) -> list[str]:
     return [coarse, fine, text]
 
 
-def _fields(line: str, least: int) -> list[str]:
+def _split_fields(line: str, least: int) -> list[str]:
     fields = line.rstrip("\r").split("\t")
     if len(fields) < least:
         raise UserError(
@@ -281,12 +286,14 @@ _SPACED = re.compile(r"(?<=[.!?])\s+(?=[«„\"“(]?[A-ZÀ-ÖØ-ÞА-ЯЁ0-9])"
 _UNSPACED = re.compile(r"(?<=[。！？])")
 
 
-def wikipedia(entry: Entry, got: Got, out: Path, take: Take) -> None:
+def write_wikipedia(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Write one sentence per line. Raises UserError if the shards have too few."""
     options = entry.options
     distinct: dict[str, None] = {}
-    for title, text in _articles(got[entry.origins[0].file]):
-        candidates = sentences(text, options["spaced"], options["shortest"], options["longest"])
+    for title, text in _read_articles(got[entry.origins[0].file]):
+        candidates = split_sentences(
+            text, options["spaced"], options["shortest"], options["longest"]
+        )
         if len(candidates) > options["per_article"]:
             order = generator(
                 axis="article's sentences", seed=options["seed"], title=title
@@ -307,7 +314,7 @@ def wikipedia(entry: Entry, got: Got, out: Path, take: Take) -> None:
         stream.writelines(f"{texts[row]}\n" for row in order)
 
 
-def sentences(text: str, spaced: bool, shortest: int, longest: int) -> list[str]:
+def split_sentences(text: str, spaced: bool, shortest: int, longest: int) -> list[str]:
     """Sentences of an article; length is in words, or in characters for scripts without spaces."""
     ends = (".", "!", "?") if spaced else ("。", "！", "？")
     texts = []
@@ -321,7 +328,7 @@ def sentences(text: str, spaced: bool, shortest: int, longest: int) -> list[str]
     return texts
 
 
-def _articles(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
+def _read_articles(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
     import pyarrow.parquet as parquet
     from pyarrow import ArrowException
 
@@ -340,15 +347,15 @@ def _articles(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
 #: recipes by name
 RECIPES: dict[str, Recipe] = {
     "place": place,
-    "unpack": unpacked,
-    "cifar": cifar,
-    "flickr30k-entities": entities,
-    "imagenet-list": imagenet_list,
-    "karpathy": karpathy,
-    "cxc": crisscrossed,
-    "matched-coco": matched_coco,
-    "matched-table": matched_table,
-    "senteval": senteval,
-    "stsb-multi": stsb_multi,
-    "wikipedia": wikipedia,
+    "unpack": unpack_outputs,
+    "cifar": write_cifar,
+    "flickr30k-entities": write_entities,
+    "imagenet-list": place_listed_images,
+    "karpathy": write_karpathy,
+    "cxc": write_crisscrossed,
+    "matched-coco": match_coco,
+    "matched-table": match_table,
+    "senteval": write_senteval,
+    "stsb-multi": write_stsb_multi,
+    "wikipedia": write_wikipedia,
 }

@@ -16,9 +16,9 @@ from pathlib import Path
 from time import monotonic
 
 from harness.errors import UserError, first_line
-from harness.fetching.entries import Entry, restricted, with_inputs
+from harness.fetching.entries import Entry, add_inputs, list_restricted
 from harness.fetching.entry_files import Watch
-from harness.fetching.folder import Say, readable, state
+from harness.fetching.folder import Say, find_state, format_size
 from harness.fetching.transfer import Progress
 from harness.formatting import one_line
 from harness.registry import suggest
@@ -29,7 +29,7 @@ def check_names(given: Iterable[str]) -> None:
     """Raise UserError if nothing with a restrictive licence has a name; model names, OWNER/NAME,
     are not checked.
     """
-    known = [entry.name for entry in restricted()]
+    known = [entry.name for entry in list_restricted()]
     for name in given:
         if name not in known and "/" not in name and not _is_of_mteb(name):
             raise UserError(
@@ -58,15 +58,17 @@ def require_consent(terms: Mapping[str, str], accepted: Collection[str]) -> None
         )
 
 
-def terms_of(root: Path, wanted: Iterable[Entry]) -> dict[str, str]:
+def find_terms(root: Path, wanted: Iterable[Entry]) -> dict[str, str]:
     """Restrictive licences by name, of missing entries and of the missing entries that they are
     made from.
     """
-    needed = (each for entry in wanted for each in with_inputs(entry))
+    needed = (each for entry in wanted for each in add_inputs(entry))
     return {
         each.name: each.licence
         for each in needed
-        if each.restricted and not each.by_hand and state(root, each).word in ("absent", "part")
+        if each.restricted
+        and not each.by_hand
+        and find_state(root, each).word in ("absent", "part")
     }
 
 
@@ -75,7 +77,7 @@ LINE_EVERY_S = 10.0
 
 
 @contextmanager
-def shown() -> Iterator[tuple[Say, Watch]]:
+def show_downloads() -> Iterator[tuple[Say, Watch]]:
     """Yield a function that prints a line, and one that makes the progress callback of a file."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
@@ -87,7 +89,7 @@ def shown() -> Iterator[tuple[Say, Watch]]:
         console.print(one_line(line), highlight=False, markup=False, soft_wrap=True)
 
     if not console.is_terminal:
-        yield say, lambda name: _lines(name, say)
+        yield say, lambda name: _print_progress(name, say)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -104,7 +106,7 @@ def shown() -> Iterator[tuple[Say, Watch]]:
         yield say, watch
 
 
-def _lines(name: str, say: Say) -> Progress:
+def _print_progress(name: str, say: Say) -> Progress:
     """Print the progress of a file, at most every LINE_EVERY_S seconds."""
     start = last = monotonic()
     first: int | None = None
@@ -115,8 +117,8 @@ def _lines(name: str, say: Say) -> Progress:
         now = monotonic()
         if now - last >= LINE_EVERY_S:
             last = now
-            rate = readable(round((done - first) / (now - start)))
-            say(f"{name}: {readable(done)} of {readable(total)}, {rate}/s")
+            rate = format_size(round((done - first) / (now - start)))
+            say(f"{name}: {format_size(done)} of {format_size(total)}, {rate}/s")
 
     return progress
 
@@ -148,7 +150,7 @@ class Fetchable:
     def size_text(self) -> str:
         if self.size is None:
             return "unknown"
-        return readable(self.size) if self.size else "made here"
+        return format_size(self.size) if self.size else "made here"
 
 
 @dataclass(frozen=True)
@@ -171,12 +173,14 @@ class FetchList:
     def size_text(self) -> str:
         if not self.size:
             return "of unknown size" if self.unknown else "nothing to download"
-        return f"{readable(self.size)}{' and more of unknown size' if self.unknown else ''}"
+        return f"{format_size(self.size)}{' and more of unknown size' if self.unknown else ''}"
 
-    def room(self) -> list[tuple[Path, int, int]]:
+    def measure_room(self) -> list[tuple[Path, int, int]]:
         """For each disk: a folder on it, bytes needed (as far as known), and free bytes."""
         places = {
-            item.place: _existing(item.place) for item in self.items if item.place is not None
+            item.place: _find_existing_folder(item.place)
+            for item in self.items
+            if item.place is not None
         }
         disks = sorted(places.items(), key=lambda pair: pair[1].stat().st_dev)
         short = []
@@ -197,11 +201,11 @@ class FetchList:
         if any(item.place is None for item in self.items):
             raise UserError("no data root is set; give --data-root DIR or set HARNESS_DATA")
         require_consent({item.name: item.terms for item in self.items if item.terms}, accepted)
-        for folder, needed, free in self.room():
+        for folder, needed, free in self.measure_room():
             if free < needed:
                 raise UserError(
-                    f"about {readable(needed)} are needed on the disk of {folder}, only {readable(free)} are free; "
-                    "free some space, or move the data root (--data-root) or the hub cache (HF_HOME)"
+                    f"about {format_size(needed)} are needed on the disk of {folder}, only {format_size(free)} are "
+                    "free; free some space, or move the data root (--data-root) or the hub cache (HF_HOME)"
                 )
 
     def carry_out(self, say: Say, watch: Watch) -> dict[str, str]:
@@ -227,6 +231,6 @@ class FetchList:
         return {item.name: why for item, why in zip(self.items, reasons, strict=True) if why}
 
 
-def _existing(path: Path) -> Path:
+def _find_existing_folder(path: Path) -> Path:
     """The folder, or its nearest existing parent."""
     return next(folder for folder in (path, *path.parents) if folder.exists())

@@ -18,14 +18,14 @@ from harness.tomlfiles import Commit, Name, Table
 Checksum = Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|md5:[0-9a-f]{32})$")]
 
 
-def _below(path: str) -> str:
+def _check_below(path: str) -> str:
     if path.startswith("/") or ".." in path.split("/") or any(letter in path for letter in "\\\n"):
         raise ValueError(f"{path!r} is outside the data root")
     return path
 
 
 #: a path below the data root, with no way out of it
-Below = Annotated[str, Field(min_length=1), AfterValidator(_below)]
+Below = Annotated[str, Field(min_length=1), AfterValidator(_check_below)]
 
 
 class Origin(Table):
@@ -75,7 +75,7 @@ class Origin(Table):
         return f"https://drive.google.com/file/d/{self.drive}" if self.drive else self.url
 
     @model_validator(mode="after")
-    def _one_place(self) -> Origin:
+    def _check_one_place(self) -> Origin:
         if (
             sum(
                 origin is not None
@@ -152,7 +152,7 @@ class Entry(Table):
         return f"harness data import {self.name} FOLDER"
 
     @model_validator(mode="after")
-    def _whole(self) -> Entry:
+    def _check_complete(self) -> Entry:
         if bool(self.origins) != bool(self.outputs):
             raise ValueError("'origins' and 'outputs' go together")
         if not self.outputs and not self.note:
@@ -174,26 +174,28 @@ def read_entries(text: str) -> dict[str, Entry]:
     }
 
 
-def restricted() -> list[Entry]:
+def list_restricted() -> list[Entry]:
     """The entries whose licences restrict use."""
     return [entry for entry in entries().values() if entry.restricted]
 
 
-def entry(name: str) -> Entry:
+def find_entry(name: str) -> Entry:
     """The entry of a name. Raises UserError listing the closest names."""
     if name not in entries():
         raise UserError(f"the catalogue has no entry '{name}'; {suggest(name, list(entries()))}")
     return entries()[name]
 
 
-def providers(path: str) -> list[Entry]:
+def find_providers(path: str) -> list[Entry]:
     """The entries that provide a path below the data root."""
     return [
         each for each in entries().values() if any(output.holds(path) for output in each.outputs)
     ]
 
 
-def with_inputs(made: Entry) -> list[Entry]:
+def add_inputs(made: Entry) -> list[Entry]:
     """An entry, preceded by the entries whose outputs it is made from."""
-    inputs = [each for origin in made.origins if origin.output for each in providers(origin.output)]
-    return [*(before for each in inputs for before in with_inputs(each)), made]
+    inputs = [
+        each for origin in made.origins if origin.output for each in find_providers(origin.output)
+    ]
+    return [*(before for each in inputs for before in add_inputs(each)), made]

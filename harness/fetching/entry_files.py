@@ -16,19 +16,19 @@ from pathlib import Path
 
 from harness.errors import UserError
 from harness.fetching.archives import Take
-from harness.fetching.entries import Entry, Origin, providers
+from harness.fetching.entries import Entry, Origin, find_providers
 from harness.fetching.folder import (
     Say,
     books,
     check_download,
     check_output,
     check_room,
-    difference,
-    held,
+    find_difference,
+    find_state,
+    format_size,
+    hold_entry,
     manifest_path,
     read_manifest,
-    readable,
-    state,
     write_manifest,
 )
 from harness.fetching.transfer import Progress, download, fetch_from_drive, fetch_from_hub, resolve
@@ -48,7 +48,7 @@ def fetch(root: Path, entry: Entry, say: Say, watch: Watch, offline: bool = Fals
             f"{entry.name} must be downloaded manually ({entry.licence}): {how}; then run `{entry.import_command}`"
         )
     work = _Work(root, entry, say, watch, offline)
-    with held(root, entry.name, say):
+    with hold_entry(root, entry.name, say):
         if not work.is_done():
             check_room(root, entry.name, entry.about)
             work.make({}, Path.replace)
@@ -68,11 +68,13 @@ def import_folder(
     if not entry.origins:
         raise UserError(f"{entry.name} is not imported: {entry.note}")
     work = _Work(root, entry, say, watch)
-    with held(root, entry.name, say):
+    with hold_entry(root, entry.name, say):
         if work.is_done():
             return
         given = {
-            origin.file: file for origin in entry.origins if (file := _given(entry, origin, folder))
+            origin.file: file
+            for origin in entry.origins
+            if (file := _find_given(entry, origin, folder))
         }
         absent = [
             o for o in entry.origins if o.file not in given and o.url is None and o.output is None
@@ -84,10 +86,10 @@ def import_folder(
             raise UserError(
                 f"files of {entry.name} are missing in {folder}: {wanted}; put them there and import again"
             )
-        work.make(given, _link if link else _copy)
+        work.make(given, _make_link if link else _copy)
 
 
-def _given(entry: Entry, origin: Origin, folder: Path) -> list[Path]:
+def _find_given(entry: Entry, origin: Origin, folder: Path) -> list[Path]:
     """Find the file of an origin in a given folder, by path or by name, or the unpacked folder that
     replaces it.
     """
@@ -95,7 +97,7 @@ def _given(entry: Entry, origin: Origin, folder: Path) -> list[Path]:
         return sorted(folder.rglob(origin.name))
     for path in (folder / origin.file, folder / origin.name):
         if path.is_file():
-            wrong = difference(origin, path, origin.checksum)
+            wrong = find_difference(origin, path, origin.checksum)
             if wrong:
                 raise UserError(
                     f"{entry.name}: {path} is not the file of the catalogue: {wrong}; download it again"
@@ -133,7 +135,7 @@ class _Work:
         Raises UserError if other files are in the way.
         """
         name = self.entry.name
-        now = state(self.root, self.entry)
+        now = find_state(self.root, self.entry)
         if now.word in ("present", "unchecked"):
             how = "" if now.word == "present" else "; not fetched by the catalogue, left unchanged"
             self.say(f"{name}: already present{how}")
@@ -162,7 +164,8 @@ class _Work:
         entry = self.entry
         out = self.staging / "out"
         got = {
-            origin.file: given.get(origin.file) or self._fetched(origin) for origin in entry.origins
+            origin.file: given.get(origin.file) or self._fetch_origin(origin)
+            for origin in entry.origins
         }
         remove(out)
         out.mkdir(parents=True)
@@ -197,13 +200,15 @@ class _Work:
         where = ", ".join(str(self.root / output.path) for output in self.entry.outputs)
         self.say(f"{self.entry.name}: in place: {where}")
 
-    def _fetched(self, origin: Origin) -> list[Path]:
+    def _fetch_origin(self, origin: Origin) -> list[Path]:
         """Download and check the files of an origin. Raises UserError."""
         name = self.entry.name
         folder = self.staging / "files"
         if origin.output is not None:
             if not (self.root / origin.output).exists():  # of another entry
-                fetch(self.root, providers(origin.output)[0], self.say, self.watch, self.offline)
+                fetch(
+                    self.root, find_providers(origin.output)[0], self.say, self.watch, self.offline
+                )
             return [self.root / origin.output]
         if origin.hub is not None:
             if origin.pick is not None and self.offline:
@@ -219,7 +224,7 @@ class _Work:
                     f"`{self.entry.import_command}` with {origin.address}"
                 )
             self.say(
-                f"{name}: fetching {origin.file} ({readable(origin.bytes)}) from {origin.address}"
+                f"{name}: fetching {origin.file} ({format_size(origin.bytes)}) from {origin.address}"
             )
             if origin.drive is not None:
                 fetch_from_drive(self.entry, origin, target, self.watch(origin.name))
@@ -239,5 +244,5 @@ def _copy(source: Path, target: Path) -> None:
     (shutil.copytree if source.is_dir() else shutil.copyfile)(source, target)
 
 
-def _link(source: Path, target: Path) -> None:
+def _make_link(source: Path, target: Path) -> None:
     target.symlink_to(source.resolve(), target_is_directory=source.is_dir())

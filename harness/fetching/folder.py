@@ -36,7 +36,7 @@ def manifest_path(root: Path, name: str) -> Path:
 
 
 @contextmanager
-def held(root: Path, name: str, say: Say) -> Iterator[None]:
+def hold_entry(root: Path, name: str, say: Say) -> Iterator[None]:
     """Hold the lock of an entry, waiting for other processes.
 
     Converts errors of full disks and read-only or forbidden folders into a UserError of one line.
@@ -53,12 +53,12 @@ def check_room(root: Path, name: str, needed: int | None) -> None:
     free = shutil.disk_usage(root).free
     if needed is not None and free < needed:
         raise UserError(
-            f"{name} needs about {readable(needed)}, {root} has only {readable(free)} free; free some space or set "
-            "another --data-root"
+            f"{name} needs about {format_size(needed)}, {root} has only {format_size(free)} free; free some space "
+            "or set another --data-root"
         )
 
 
-def readable(size: int | None) -> str:
+def format_size(size: int | None) -> str:
     """A size with its unit: 1.5 GB."""
     if size is None:
         return "unknown"
@@ -83,7 +83,7 @@ class State:
     absent: tuple[str, ...] = ()
 
 
-def state(root: Path | None, entry: Entry) -> State:
+def find_state(root: Path | None, entry: Entry) -> State:
     """Check which outputs exist, without hashing."""
     if not entry.outputs:
         return State("note")
@@ -101,9 +101,9 @@ def verify(root: Path, entry: Entry) -> list[str]:
 
     Returns one line per difference.
     """
-    absent = state(root, entry).absent
+    absent = find_state(root, entry).absent
     path = manifest_path(root, entry.name)
-    known = read_manifest(path) if path.is_file() else _known(entry)
+    known = read_manifest(path) if path.is_file() else _list_known_hashes(entry)
     gone = dict.fromkeys([*absent, *(name for name in known if not (root / name).is_file())])
     wrong = [f"{name} is missing" for name in gone]
     for name, expected in known.items():
@@ -118,7 +118,7 @@ def verify(root: Path, entry: Entry) -> list[str]:
     return wrong
 
 
-def _known(entry: Entry) -> dict[str, str]:
+def _list_known_hashes(entry: Entry) -> dict[str, str]:
     """Hashes of the outputs that are unchanged downloads with a SHA-256 in the catalogue."""
     sums = {origin.name: origin.checksum or "" for origin in entry.origins}
     placed = [out for out in entry.outputs if entry.recipe == "place" and out.kind == "file"]
@@ -136,7 +136,7 @@ def write_manifest(path: Path, folder: Path, entry: Entry) -> None:
     Two comments come first: the SHA-256 of the rest, and a description of the files.
     """
     sources = ", ".join(dict.fromkeys(origin.where for origin in entry.origins))
-    files = [file for output in entry.outputs for file in files_of(folder / output.path)]
+    files = [file for output in entry.outputs for file in list_files(folder / output.path)]
     lines = [f"{hash_of(file)}  {file.relative_to(folder).as_posix()}\n" for file in files]
     text = "".join([f"# {entry.name}: {entry.title}; from {sources}\n", *lines])
     write_text(path, f"# {text_hash(text)}\n{text}")
@@ -178,7 +178,7 @@ def check_download(
     """Check size and checksum of a download; a wrong file is moved aside. Raises UserError naming
     the new place.
     """
-    wrong = difference(origin, path, checksum)
+    wrong = find_difference(origin, path, checksum)
     if wrong is None:
         return
     aside = books(root) / "rejected" / f"{entry.name}-{origin.name}-{hash_of(path)[:12]}"
@@ -190,7 +190,7 @@ def check_download(
     )
 
 
-def difference(origin: Origin, path: Path, checksum: str | None) -> str | None:
+def find_difference(origin: Origin, path: Path, checksum: str | None) -> str | None:
     """How a file differs from the catalogue, or None if no known value differs."""
     size = path.stat().st_size
     if origin.bytes is not None and size != origin.bytes:
@@ -205,7 +205,7 @@ def difference(origin: Origin, path: Path, checksum: str | None) -> str | None:
 def check_output(entry: Entry, output: Output, path: Path) -> None:
     """Check the number of files or rows of an output. Raises UserError."""
     if output.kind == "folder":
-        actual = sum(output.counts(item.name) for item in files_of(path))
+        actual = sum(output.counts(item.name) for item in list_files(path))
         expected = output.files
         what = "files"
         if actual == 0:
@@ -222,7 +222,7 @@ def check_output(entry: Entry, output: Output, path: Path) -> None:
         )
 
 
-def files_of(path: Path) -> list[Path]:
+def list_files(path: Path) -> list[Path]:
     """A file itself, or all files of a folder and its sub-folders, sorted by name."""
     return [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
 

@@ -33,9 +33,9 @@ from harness.fetching.archives import (
     Got,
     Take,
     clean,
-    only,
-    raw_lines,
-    text_lines,
+    get_single,
+    read_lines,
+    split_lines,
     write_parquet,
     write_table,
 )
@@ -71,7 +71,7 @@ class Match:
         counted = Counter(self.methods)
         return {method: counted[method] for method in METHODS}
 
-    def whole(self, name: str) -> list[str]:
+    def check_whole(self, name: str) -> list[str]:
         """The images of all lines. Raises UserError if fewer than 99.5 % are matched without a
         guess.
         """
@@ -92,7 +92,7 @@ def match(lines: Sequence[str], captions: Mapping[str, Sequence[str]]) -> Match:
     of the lines.
     """
     known = _Known(list(captions), lines, list(captions.values()))
-    return known.by_order() or known.by_text()
+    return known.match_by_order() or known.match_by_text()
 
 
 class _Known:
@@ -110,7 +110,7 @@ class _Known:
             for text in dict.fromkeys(text.replace(" ", "") for text in own):
                 self.images_of.setdefault(text, []).append(image)
 
-    def by_order(self) -> Match | None:
+    def match_by_order(self) -> Match | None:
         """Match each line to the image at its place; None unless the lines with a known text
         confirm the order.
         """
@@ -123,7 +123,7 @@ class _Known:
             return None
         return Match(self.ids, ["exact" if exact else "order" for exact in here])
 
-    def by_text(self) -> Match:
+    def match_by_text(self) -> Match:
         """Match by text alone: exact, then by elimination, then by wording."""
         methods: list[MatchedBy] = ["guess"] * len(self.lines)
         matched: dict[int, int] = {}
@@ -133,9 +133,9 @@ class _Known:
             for line, _ in pairs:
                 methods[line] = method
 
-        take(self._alone(), "exact")
-        take(self._eliminated(*self._left(matched)), "elimination")
-        near, far = self._nearest(*self._left(matched))
+        take(self._match_exactly(), "exact")
+        take(self._match_by_elimination(*self._list_unmatched(matched)), "elimination")
+        near, far = self._match_by_wording(*self._list_unmatched(matched))
         take(near, "wording")
         take(far, "guess")
         return Match(
@@ -146,7 +146,7 @@ class _Known:
             methods,
         )
 
-    def _alone(self) -> list[tuple[int, int]]:
+    def _match_exactly(self) -> list[tuple[int, int]]:
         """Pairs of a line and the only image with its text, if no other line has the same only
         image.
         """
@@ -155,7 +155,7 @@ class _Known:
         claims = Counter(image for _, image in sole)
         return [(line, image) for line, image in sole if claims[image] == 1]
 
-    def _left(self, matched: Mapping[int, int]) -> tuple[list[int], list[int]]:
+    def _list_unmatched(self, matched: Mapping[int, int]) -> tuple[list[int], list[int]]:
         """Lines without an image, and images without a line."""
         taken = set(matched.values())
         lines = range(len(self.lines))
@@ -164,7 +164,7 @@ class _Known:
             image for image in images if image not in taken
         ]
 
-    def _eliminated(self, lines: list[int], images: list[int]) -> list[tuple[int, int]]:
+    def _match_by_elimination(self, lines: list[int], images: list[int]) -> list[tuple[int, int]]:
         """Match as many lines as possible to an image with their text: a maximum bipartite
         matching.
         """
@@ -187,7 +187,7 @@ class _Known:
         partner = maximum_bipartite_matching(graph, perm_type="column")
         return [(lines[row], images[column]) for row, column in enumerate(partner) if column >= 0]
 
-    def _nearest(
+    def _match_by_wording(
         self, lines: list[int], images: list[int]
     ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Assign lines to images with the greatest total overlap of words: pairs with at least
@@ -199,7 +199,7 @@ class _Known:
             return [], []
         captions = [self.captions[image] or [""] for image in images]
         starts = np.cumsum([0, *map(len, captions)])[:-1]
-        overlaps = _dice(
+        overlaps = _compute_overlap(
             [self.lines[line] for line in lines], [text for own in captions for text in own]
         )
         overlap = np.maximum.reduceat(overlaps, starts, axis=1)
@@ -210,21 +210,21 @@ class _Known:
         return near, far
 
 
-def _dice(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
+def _compute_overlap(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
     """The overlap of words of n and m texts, (n, m) float32: twice the common words, divided by the
     words of both.
     """
     words = sorted({word for text in (*left, *right) for word in text.split()})
     vocabulary = {word: number for number, word in enumerate(words)}
-    first = _words(left, vocabulary)
-    second = _words(right, vocabulary)
+    first = _count_words(left, vocabulary)
+    second = _count_words(right, vocabulary)
     common = (first @ second.T).toarray()
     total = first.sum(axis=1)[:, None] + second.sum(axis=1)[None, :]
     overlap: np.ndarray = 2 * common / np.maximum(total, 1)
     return overlap
 
 
-def _words(texts: Sequence[str], vocabulary: Mapping[str, int]) -> csr_array:
+def _count_words(texts: Sequence[str], vocabulary: Mapping[str, int]) -> csr_array:
     """Which words each text has, (n, words) float32."""
     from scipy.sparse import csr_array
 
@@ -246,21 +246,21 @@ _PHRASE = re.compile(r"\[/EN#\S+\s+(.*?)\](?=\s|$)")
 _SENTENCES = re.compile(r"(?:^|/)Sentences/(\d+)\.txt$")
 
 
-def entities(entry: Entry, got: Got, out: Path, take: Take) -> None:
+def write_entities(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Write a table of all captions as published, with images in the order of the lists. Raises
     UserError.
     """
     split_of: dict[str, str] = {}
     for split, file in entry.options["lists"].items():
-        path = only(entry, got, file)
-        for line in filter(None, map(str.strip, raw_lines(path))):
+        path = get_single(entry, got, file)
+        for line in filter(None, map(str.strip, read_lines(path))):
             if not line.isdecimal() or line in split_of:
                 raise UserError(
                     f"{path} is not a list of images in one split each: '{line}'; download it again"
                 )
             split_of[line] = split
-    archive = only(entry, got, entry.options["annotations"])
-    texts = _sentences(archive)
+    archive = get_single(entry, got, entry.options["annotations"])
+    texts = _read_entities_captions(archive)
     for number in split_of:
         if len(texts.get(number, ())) != CAPTIONS:
             count = len(texts.get(number, ()))
@@ -282,12 +282,12 @@ def _write_captions(path: Path, images: Iterable[tuple[str, str, Sequence[str]]]
     write_table(path, ("split", "image_id", "caption_no", "caption"), rows)
 
 
-def plain_caption(annotated: str) -> str:
+def strip_annotations(annotated: str) -> str:
     """A caption without phrase annotations, words separated by single blanks."""
     return " ".join(_PHRASE.sub(r"\1", annotated).split())
 
 
-def _sentences(archive: Path) -> dict[str, list[str]]:
+def _read_entities_captions(archive: Path) -> dict[str, list[str]]:
     """The captions of each image by its number. Raises UserError."""
     sentences: dict[str, list[str]] = {}
     try:
@@ -295,8 +295,10 @@ def _sentences(archive: Path) -> dict[str, list[str]]:
             for name in packed.namelist():
                 image = _SENTENCES.search(name)
                 if image and not name.startswith("__MACOSX/"):
-                    lines = text_lines(packed.read(name))
-                    sentences[image[1]] = [text for line in lines if (text := plain_caption(line))]
+                    lines = split_lines(packed.read(name))
+                    sentences[image[1]] = [
+                        text for line in lines if (text := strip_annotations(line))
+                    ]
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise UserError(
             f"{archive} is not an archive of annotations: {error}; download it again"
@@ -307,13 +309,13 @@ def _sentences(archive: Path) -> dict[str, list[str]]:
 _RENAMED = {"val": "val5k", "test": "test5k"}
 
 
-def karpathy(entry: Entry, got: Got, out: Path, take: Take) -> None:
+def write_karpathy(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Write a table of all captions and a Parquet file of training captions per data set. Raises
     UserError.
     """
-    archive = only(entry, got, entry.origins[0].file)
+    archive = get_single(entry, got, entry.origins[0].file)
     for name, options in entry.options.items():
-        images = list(_images(archive, f"dataset_{name}.json", options["rename"]))
+        images = list(_read_karpathy_images(archive, f"dataset_{name}.json", options["rename"]))
         _write_captions(out / options["table"], images)
         ids, captions = zip(
             *((image, texts) for split, image, texts in images if split == "train"), strict=True
@@ -321,9 +323,11 @@ def karpathy(entry: Entry, got: Got, out: Path, take: Take) -> None:
         write_parquet(out / options["training"], {"image_id": ids, "captions": captions})
 
 
-def _images(archive: Path, name: str, rename: bool) -> Iterator[tuple[str, str, list[str]]]:
+def _read_karpathy_images(
+    archive: Path, name: str, rename: bool
+) -> Iterator[tuple[str, str, list[str]]]:
     """Yield split, file name and captions of every image."""
-    with _json_in(archive, name) as known:
+    with _open_json(archive, name) as known:
         for image in known["images"]:
             texts = [clean(sentence["raw"]) for sentence in image["sentences"]][:CAPTIONS]
             split = str(image["split"])
@@ -336,17 +340,17 @@ def _images(archive: Path, name: str, rename: bool) -> Iterator[tuple[str, str, 
             yield _RENAMED.get(split, split) if rename else split, file, texts
 
 
-def crisscrossed(entry: Entry, got: Got, out: Path, take: Take) -> None:
+def write_crisscrossed(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Write the rated pairs of captions of CxC with their texts, from Karpathy's file of COCO.
     Raises UserError.
     """
-    with _json_in(only(entry, got, "caption_datasets.zip"), "dataset_coco.json") as known:
+    with _open_json(get_single(entry, got, "caption_datasets.zip"), "dataset_coco.json") as known:
         sentences = (sentence for image in known["images"] for sentence in image["sentences"])
         texts = {str(sentence["sentid"]): clean(sentence["raw"]) for sentence in sentences}
 
     def rows() -> Iterator[list[str]]:
         for split in ("val", "test"):
-            ratings = only(entry, got, f"sts_{split}.csv")
+            ratings = get_single(entry, got, f"sts_{split}.csv")
             for where, (*named, score, how) in read_rows(
                 ratings, "caption1", "caption2", "agg_score", "sampling_method"
             ):
@@ -372,7 +376,7 @@ def crisscrossed(entry: Entry, got: Got, out: Path, take: Take) -> None:
 
 
 @contextmanager
-def _json_in(archive: Path, name: str) -> Iterator[Any]:
+def _open_json(archive: Path, name: str) -> Iterator[Any]:
     """A JSON file in an archive. Raises UserError, also if the block using it meets unexpected
     content.
     """
@@ -395,24 +399,26 @@ def _json_in(archive: Path, name: str) -> Iterator[Any]:
 TRAINING = "train"
 
 
-def matched_table(entry: Entry, got: Got, out: Path, take: Take) -> None:
+def match_table(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Match lines to the training images of a table with split, image_id and caption. Raises
     UserError.
     """
     images: dict[str, list[str]] = {}
     for _, (split, image, caption) in read_rows(
-        only(entry, got, entry.options["captions"]), "split", "image_id", "caption"
+        get_single(entry, got, entry.options["captions"]), "split", "image_id", "caption"
     ):
         if split == TRAINING:
             images.setdefault(image, []).append(caption)
     _write_matched(entry, got, out, images)
 
 
-def matched_coco(entry: Entry, got: Got, out: Path, take: Take) -> None:
+def match_coco(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Match lines to the images of COCO's captions_train2014.json, in the order of its `images`.
     Raises UserError.
     """
-    with _json_in(only(entry, got, entry.options["captions"]), entry.options["inside"]) as known:
+    with _open_json(
+        get_single(entry, got, entry.options["captions"]), entry.options["inside"]
+    ) as known:
         files = {image["id"]: str(image["file_name"]) for image in known["images"]}
         images: dict[str, list[str]] = {file: [] for file in files.values()}
         for annotation in known["annotations"]:
@@ -424,9 +430,11 @@ def _write_matched(entry: Entry, got: Got, out: Path, images: Mapping[str, list[
     """Write image_id, caption, captions and method of each line, and the counts of the methods as
     JSON.
     """
-    lines = [line.strip() or " " for line in lines_of(only(entry, got, entry.options["lines"]))]
+    lines = [
+        line.strip() or " " for line in lines_of(get_single(entry, got, entry.options["lines"]))
+    ]
     matched = match(lines, images)
-    ids = matched.whole(entry.name)
+    ids = matched.check_whole(entry.name)
     table, note = (out / output.path for output in entry.outputs)
     captions = [images[name] for name in ids]
     write_parquet(

@@ -18,8 +18,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from harness.errors import UserError
-from harness.fetching.folder import Say, books, hash_of, held
-from harness.fetching.transfer import Progress, answer, plain_errors
+from harness.fetching.folder import Say, books, hash_of, hold_entry
+from harness.fetching.transfer import Progress, ask_hub, explain_hub_errors
 from harness.files import DamagedError, sealed, unsealed, write_text
 from harness.formatting import first_of
 
@@ -82,8 +82,8 @@ def look_up(
     """
     from huggingface_hub import HfApi
 
-    with plain_errors(hub, kind, f"{hub} at {revision or 'main'}", instead):
-        info: Any = answer(
+    with explain_hub_errors(hub, kind, f"{hub} at {revision or 'main'}", instead):
+        info: Any = ask_hub(
             partial(HfApi().repo_info, hub, repo_type=kind, revision=revision, files_metadata=True)
         )
     files = (
@@ -97,12 +97,13 @@ def look_up(
     return HubRepository(hub, str(info.sha), named, tuple(files), kind)
 
 
-def files_named(repository: HubRepository, patterns: Collection[str]) -> list[HubFile]:
+def select_files(repository: HubRepository, patterns: Collection[str]) -> list[HubFile]:
     """The files of a data set that have these names, in which `*` stands for any text. Raises
     UserError for none.
     """
     named = {
-        pattern: [file for file in repository.files if _fits(file, pattern)] for pattern in patterns
+        pattern: [file for file in repository.files if _is_match(file, pattern)]
+        for pattern in patterns
     }
     for pattern, files in named.items():
         if not files:
@@ -113,13 +114,13 @@ def files_named(repository: HubRepository, patterns: Collection[str]) -> list[Hu
     return list(dict.fromkeys(file for files in named.values() for file in files))
 
 
-def _fits(file: HubFile, pattern: str) -> bool:
+def _is_match(file: HubFile, pattern: str) -> bool:
     return PurePosixPath(file.name).parent == PurePosixPath(pattern).parent and fnmatchcase(
         file.name, escape(pattern).replace("[*]", "*")
     )
 
 
-def files_read(
+def select_model_files(
     repository: HubRepository, readers: Sequence[str], beside: Collection[str] = ()
 ) -> list[HubFile]:
     """The files that teachers of these kinds read ('' is an encoder), and the files `beside` them,
@@ -133,10 +134,10 @@ def files_read(
         if folder and not _MODULE.fullmatch(folder):
             continue
         inside = [file for file in repository.files if file.folder == folder]
-        wanted |= dict.fromkeys(file for file in inside if _matches(file, _TEXTS))
+        wanted |= dict.fromkeys(file for file in inside if _matches_any(file, _TEXTS))
         for reader in readers:
-            wanted |= dict.fromkeys(_weights(inside, (*_FIRST.get(reader, ()), *_WEIGHTS)))
-    if not any(not _matches(file, _TEXTS) for file in wanted):
+            wanted |= dict.fromkeys(_select_weights(inside, (*_FIRST.get(reader, ()), *_WEIGHTS)))
+    if not any(not _matches_any(file, _TEXTS) for file in wanted):
         raise UserError(
             f"{repository.hub} at {repository.commit[:7]} has no readable weights: no model.safetensors and no "
             f"pytorch_model.bin; {_BY_HAND}"
@@ -148,15 +149,15 @@ def files_read(
                 f"{repository.hub} at {repository.commit[:7]} has no {name}; fetch another commit, or {_BY_HAND}"
             )
         wanted |= dict.fromkeys(extra)
-    return sorted(wanted, key=lambda file: (not _matches(file, _TEXTS), file.name))
+    return sorted(wanted, key=lambda file: (not _matches_any(file, _TEXTS), file.name))
 
 
-def _weights(files: Sequence[HubFile], patterns: Sequence[str]) -> list[HubFile]:
-    matching = ([file for file in files if _matches(file, (pattern,))] for pattern in patterns)
+def _select_weights(files: Sequence[HubFile], patterns: Sequence[str]) -> list[HubFile]:
+    matching = ([file for file in files if _matches_any(file, (pattern,))] for pattern in patterns)
     return next(filter(None, matching), [])
 
 
-def _matches(file: HubFile, patterns: Sequence[str]) -> bool:
+def _matches_any(file: HubFile, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(file.name.rpartition("/")[2], pattern) for pattern in patterns)
 
 
@@ -170,10 +171,10 @@ def fetch_files(repository: HubRepository, files: Sequence[HubFile], progress: P
     before = 0
     path = Path()
     for file in files:
-        counter = _counter(progress, before, total)
+        counter = _make_counter(progress, before, total)
         remote = f"{repository.hub}/{file.name} at {repository.commit}"
         kind = repository.kind
-        with plain_errors(repository.hub, kind, remote, INSTEAD[kind]):
+        with explain_hub_errors(repository.hub, kind, remote, INSTEAD[kind]):
             commit = repository.commit
             path = Path(
                 hf_hub_download(
@@ -191,7 +192,7 @@ def fetch_files(repository: HubRepository, files: Sequence[HubFile], progress: P
     return path.parents[files[-1].name.count("/")]
 
 
-def _counter(progress: Progress, before: int, total: int | None) -> Any:
+def _make_counter(progress: Progress, before: int, total: int | None) -> Any:
     """A progress bar class of the client that draws nothing and reports the bytes of one file."""
     from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 
@@ -211,26 +212,27 @@ def _counter(progress: Progress, before: int, total: int | None) -> Any:
     return Counter
 
 
-def recorded_commit(root: Path | None, hub: str) -> str | None:
+def read_commit(root: Path | None, hub: str) -> str | None:
     """The commit recorded when a model was fetched. Raises UserError for a damaged record."""
-    return None if root is None else _records(root).get(hub)
+    return None if root is None else _read_commits(root).get(hub)
 
 
 def record_commit(root: Path, hub: str, commit: str, say: Say) -> None:
     """Record the commit to be used as a model's `main` from now on."""
-    with held(root, "models", say):
-        known = _records(root)
+    with hold_entry(root, "models", say):
+        known = _read_commits(root)
         write_text(
-            _record(root), sealed(json.dumps({**known, hub: commit}, indent=2, sort_keys=True))
+            _commits_path(root),
+            sealed(json.dumps({**known, hub: commit}, indent=2, sort_keys=True)),
         )
 
 
-def _record(root: Path) -> Path:
+def _commits_path(root: Path) -> Path:
     return books(root) / "models.json"
 
 
-def _records(root: Path) -> dict[str, str]:
-    path = _record(root)
+def _read_commits(root: Path) -> dict[str, str]:
+    path = _commits_path(root)
     if not path.is_file():
         return {}
     try:
@@ -258,7 +260,7 @@ def find_or_make(name: str) -> HubRepository:
     if not _REPOSITORY.fullmatch(name):
         raise UserError(f"'{name}' is not the name of a repository; give OWNER/NAME")
 
-    with plain_errors(name, "model", name):
+    with explain_hub_errors(name, "model", name):
         HfApi().create_repo(name, repo_type="model", private=True, exist_ok=True)
     return look_up(name, "model", None)
 
@@ -272,7 +274,7 @@ def upload(remote: HubRepository, files: Mapping[str, Path], message: str) -> st
     from huggingface_hub import CommitOperationAdd, HfApi
 
     operations = [CommitOperationAdd(name, str(path)) for name, path in sorted(files.items())]
-    with plain_errors(remote.hub, remote.kind, remote.hub):
+    with explain_hub_errors(remote.hub, remote.kind, remote.hub):
         done = HfApi().create_commit(
             remote.hub,
             operations,

@@ -69,9 +69,9 @@ def download(
     part = target.with_name(f"{target.name}.part")
     failed = 0
     while True:
-        before = _size(part)
+        before = _get_size(part)
         try:
-            _once(url, part, progress)
+            _download_part(url, part, progress)
             break
         except urllib.error.HTTPError as error:
             if error.code < 500 and error.code not in (408, 429):
@@ -79,25 +79,25 @@ def download(
                 raise UserError(
                     f"{what}: {why} ({url}); download it manually and run `harness data import`"
                 ) from error
-            reason = _reason(error)
+            reason = _describe_cut(error)
         except _CUT as error:
-            reason = _reason(error)
-        failed = 0 if _size(part) > before else failed + 1
+            reason = _describe_cut(error)
+        failed = 0 if _get_size(part) > before else failed + 1
         if failed >= TRIES:
             raise UserError(
-                f"{what}: {url} cannot be reached: {reason}; {_size(part)} bytes are kept; run the same command "
+                f"{what}: {url} cannot be reached: {reason}; {_get_size(part)} bytes are kept; run the same command "
                 "to resume (proxies: HTTPS_PROXY)"
             )
-        say(f"{what}: {reason}; resuming at byte {_size(part)}")
+        say(f"{what}: {reason}; resuming at byte {_get_size(part)}")
         time.sleep(pause * 2**failed)
     part.replace(target)
-    _note(part).unlink(missing_ok=True)
+    _note_path(part).unlink(missing_ok=True)
 
 
-def _once(url: str, part: Path, progress: Progress) -> None:
+def _download_part(url: str, part: Path, progress: Progress) -> None:
     """Download over one connection into the part file. Raises one of _CUT, or OSError."""
-    known = _known(part)
-    have = _size(part) if known else 0
+    known = _read_validator(part)
+    have = _get_size(part) if known else 0
     request = urllib.request.Request(
         url, headers={"Accept-Encoding": "identity", "User-Agent": "harness"}
     )
@@ -118,7 +118,7 @@ def _once(url: str, part: Path, progress: Progress) -> None:
             response.headers.get("Content-Range", "")
         ).startswith(f"bytes {have}-")
         have = have if goes_on else 0
-        _remember(part, response.headers)
+        _write_validator(part, response.headers)
         length = response.headers.get("Content-Length")
         total = have + int(length) if length is not None else None
         with part.open("r+b" if have else "wb") as out:
@@ -134,33 +134,33 @@ def _once(url: str, part: Path, progress: Progress) -> None:
         raise ConnectionError("the connection was cut")
 
 
-def _size(path: Path) -> int:
+def _get_size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 
-def _note(part: Path) -> Path:
+def _note_path(part: Path) -> Path:
     return part.with_name(f"{part.name}.from")
 
 
-def _known(part: Path) -> str:
+def _read_validator(part: Path) -> str:
     """The ETag or date of the partial file, or '' if the download cannot be resumed safely."""
     try:
-        return str(json.loads(_note(part).read_text(encoding="utf-8"))["validator"])
+        return str(json.loads(_note_path(part).read_text(encoding="utf-8"))["validator"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 
 
-def _remember(part: Path, headers: Message) -> None:
+def _write_validator(part: Path, headers: Message) -> None:
     """Save the strong ETag or the date of the content; weak ETags do not identify bytes."""
     tag = headers.get("ETag")
     validator = tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
     if validator is None:
-        _note(part).unlink(missing_ok=True)
+        _note_path(part).unlink(missing_ok=True)
     else:
-        write_text(_note(part), json.dumps({"validator": validator}))
+        write_text(_note_path(part), json.dumps({"validator": validator}))
 
 
-def _reason(error: Exception) -> str:
+def _describe_cut(error: Exception) -> str:
     if isinstance(error, urllib.error.HTTPError):
         return f"the server answers {error.code}"
     if isinstance(error, http.client.IncompleteRead):
@@ -197,7 +197,7 @@ def fetch_from_drive(entry: Entry, origin: Origin, target: Path, progress: Progr
             retries=TRIES - 1,
         )
     except FileURLRetrievalError as error:
-        why = _words(error).removeprefix(_BEFORE).partition(_AFTER)[0].rstrip(".")
+        why = _join_words(error).removeprefix(_BEFORE).partition(_AFTER)[0].rstrip(".")
         raise UserError(
             f"{entry.name}: Google Drive refuses {origin.name}: {why}; the quota is reset after a day: run the "
             f"command again then, {by_hand}"
@@ -209,12 +209,12 @@ def fetch_from_drive(entry: Entry, origin: Origin, target: Path, progress: Progr
         ) from error
     except (DownloadError, requests.RequestException) as error:
         raise UserError(
-            f"{entry.name}: {origin.name} on Google Drive cannot be reached: {_words(error)}; received bytes are kept, "
-            f"run the same command to resume (proxies: HTTPS_PROXY), {by_hand}"
+            f"{entry.name}: {origin.name} on Google Drive cannot be reached: {_join_words(error)}; received bytes are "
+            f"kept, run the same command to resume (proxies: HTTPS_PROXY), {by_hand}"
         ) from error
 
 
-def _words(error: Exception) -> str:
+def _join_words(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
@@ -233,7 +233,7 @@ def fetch_from_hub(
         return _from_cache(origin, folder, what)
     hub = str(origin.hub)
     revision = str(origin.revision)
-    with _origin_errors(origin, what):
+    with _explain_origin_errors(origin, what):
         path = Path(
             hf_hub_download(
                 hub, origin.file, repo_type="dataset", revision=revision, local_dir=folder
@@ -242,7 +242,7 @@ def fetch_from_hub(
         if origin.checksum is not None:
             return path, origin.checksum
         address = hf_hub_url(hub, origin.file, repo_type="dataset", revision=revision)
-        served = answer(lambda: get_hf_file_metadata(address))
+        served = ask_hub(lambda: get_hf_file_metadata(address))
     if served.commit_hash != origin.revision:
         raise UserError(
             f"{what}: the hub serves {origin.file} of {served.commit_hash}, not {origin.revision}; try later"
@@ -277,10 +277,10 @@ def resolve(origin: Origin, what: str) -> list[Origin]:
         return [origin]
     from huggingface_hub import HfApi
 
-    with _origin_errors(origin, what):
+    with _explain_origin_errors(origin, what):
         api = HfApi()
         hub = str(origin.hub)
-        listed = answer(
+        listed = ask_hub(
             lambda: api.list_repo_files(hub, repo_type="dataset", revision=origin.revision)
         )
     files = sorted(name for name in listed if fnmatchcase(name, origin.file))
@@ -294,7 +294,7 @@ def resolve(origin: Origin, what: str) -> list[Origin]:
     return [origin.model_copy(update={"file": files[row], "pick": None}) for row in chosen]
 
 
-def hub_size(entry: Entry) -> int | None:
+def measure_on_hub(entry: Entry) -> int | None:
     """Bytes of an entry's files, if all are on the hub and the hub states their sizes. Raises
     UserError.
     """
@@ -305,7 +305,7 @@ def hub_size(entry: Entry) -> int | None:
         if origin.hub is None:
             return None
         files = [each.file for each in resolve(origin, entry.name)]
-        with _origin_errors(origin, entry.name):
+        with _explain_origin_errors(origin, entry.name):
             ask = partial(
                 HfApi().get_paths_info,
                 origin.hub,
@@ -313,12 +313,12 @@ def hub_size(entry: Entry) -> int | None:
                 repo_type="dataset",
                 revision=origin.revision,
             )
-            infos = answer(ask)
+            infos = ask_hub(ask)
         total += sum(getattr(each, "size", 0) for each in infos)
     return total
 
 
-def answer(ask: Callable[[], T]) -> T:
+def ask_hub(ask: Callable[[], T]) -> T:
     """The hub's answer to a question. Logs whom it waits for; raises TimeoutError after ANSWER_S
     seconds.
     """
@@ -343,7 +343,7 @@ def answer(ask: Callable[[], T]) -> T:
 
 
 @contextmanager
-def plain_errors(
+def explain_hub_errors(
     repository: str,
     kind: Literal["model", "dataset"],
     remote: str,
@@ -357,13 +357,13 @@ def plain_errors(
     try:
         yield
     except Exception as error:
-        why = _why(error, repository, kind, remote)
+        why = _explain_hub_error(error, repository, kind, remote)
         if not why:
             raise
         raise UserError(f"{about}{why}{', or ' if by_hand else ''}{by_hand}") from error
 
 
-def _why(error: Exception, repository: str, kind: str, remote: str) -> str:
+def _explain_hub_error(error: Exception, repository: str, kind: str, remote: str) -> str:
     """What an error of the hub's client means and what to do; empty for any other error."""
     from huggingface_hub import constants, errors
 
@@ -391,12 +391,12 @@ def _why(error: Exception, repository: str, kind: str, remote: str) -> str:
         return f"{constants.ENDPOINT} does not answer as the hub does for {remote}; {where}"
     is_cut = isinstance(error, errors.HTTPError)  # type: ignore[attr-defined]
     if is_cut or (isinstance(error, OSError) and error.errno is None):
-        return f"the connection to the hub failed: {_words(error)}; run the command again"
+        return f"the connection to the hub failed: {_join_words(error)}; run the command again"
     return ""
 
 
-def _origin_errors(origin: Origin, what: str) -> AbstractContextManager[None]:
-    """`plain_errors` for an origin of an entry."""
+def _explain_origin_errors(origin: Origin, what: str) -> AbstractContextManager[None]:
+    """`explain_hub_errors` for an origin of an entry."""
     remote = f"{origin.hub}/{origin.file} at {origin.revision}"
     by_hand = f"download {origin.name} manually and run `harness data import`"
-    return plain_errors(str(origin.hub), "dataset", remote, by_hand, f"{what}: ")
+    return explain_hub_errors(str(origin.hub), "dataset", remote, by_hand, f"{what}: ")

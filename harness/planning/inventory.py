@@ -25,7 +25,7 @@ from harness.evaluation.retrieval import RetrievalSuite, RetrievalTask
 from harness.evaluation.sts import OwnPairs
 from harness.evaluation.suites import RETRIEVAL, SIMILARITY, OwnTask, SimilarityTask, Suite
 from harness.evaluation.transfer import TRANSFER, OwnClasses
-from harness.fetching import recorded_commit
+from harness.fetching import read_commit
 from harness.grid import Resolved, UnfitSettingError
 from harness.metrics import AVERAGE
 from harness.planning.galleries import ImagesLeftOut, left_out_images
@@ -384,7 +384,7 @@ class Inventory:
         """A hub model; for 'main', at the commit that was recorded when it was fetched, if there is
         one.
         """
-        recorded = recorded_commit(self.root, hub) if revision == MAIN else None
+        recorded = read_commit(self.root, hub) if revision == MAIN else None
         return HubModel(hub, recorded or revision, about=about)
 
     def _used(

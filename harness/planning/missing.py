@@ -19,7 +19,7 @@ from harness.command_line import harness_command
 from harness.encoders.locate import MAIN, MissingModel
 from harness.errors import UserError
 from harness.evaluation.mteb_suite import MissingTask
-from harness.fetching import Entry, Say, Watch, providers, readable
+from harness.fetching import Entry, Say, Watch, find_providers, format_size
 from harness.fetching.downloads import Fetchable, FetchList
 from harness.grid import resolve
 from harness.papers.needed import StandIns, paper_runs
@@ -113,8 +113,8 @@ def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) 
         elif entry := provider(item):
             needed = (
                 each
-                for each in fetching.with_inputs(entry)
-                if each == entry or fetching.state(root, each).absent
+                for each in fetching.add_inputs(entry)
+                if each == entry or fetching.find_state(root, each).absent
             )
             entries |= {each.name: each for each in needed}
         else:
@@ -162,12 +162,12 @@ def costly_suites(plan: Plan) -> Iterator[str]:
         size = whole.size - fetch_list([*plan.missing, *others], root, ask=False).size
         if size and size >= whole.size / 4:
             kept = ",".join(suite for suite in request.suites if suite != name)
-            yield f"{name} causes {readable(size)} of {whole.size_text}; `--suites {kept}` leaves it out"
+            yield f"{name} causes {format_size(size)} of {whole.size_text}; `--suites {kept}` leaves it out"
 
 
 def provider(missing: Missing) -> Entry | None:
     """The catalogue entry that provides a missing file; an automatic download is preferred."""
-    entries = fetching.providers(missing.what)
+    entries = fetching.find_providers(missing.what)
     return min(entries, key=lambda entry: bool(entry.by_hand), default=None)
 
 
@@ -183,7 +183,7 @@ def disk_need(missing: Iterable[Missing]) -> str:
         *fetchable.unknown,
         *(item.what for item in fetchable.by_hand if manual.get(item.what) is None),
     ]
-    size = readable(known) if known else ""
+    size = format_size(known) if known else ""
     more = f"{len(unknown)} of unknown size" if unknown else ""
     return " and ".join(filter(None, (size, more))) or "none"
 
@@ -225,7 +225,7 @@ def _steps(entry: Entry) -> str:
 def _entry(entry: Entry, root: Path | None, ask: bool) -> Fetchable:
     size = 0 if all(origin.output for origin in entry.origins) else entry.about
     if size is None and ask:
-        size = _answer(partial(fetching.hub_size, entry))
+        size = _answer(partial(fetching.measure_on_hub, entry))
 
     def bring(say: Say, watch: Watch) -> None:
         if root is not None:
@@ -243,7 +243,7 @@ def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetcha
     about = same[0].about
     readers = list(dict.fromkeys(model.reader for model in same))
     beside = [name for name in dict.fromkeys(model.beside for model in same) if name]
-    files = partial(fetching.files_read, readers=readers, beside=beside)
+    files = partial(fetching.select_model_files, readers=readers, beside=beside)
     answer, size, bring = _of_hub(hub, "model", revision, files, ask, about, root)
     terms = answer.licence if answer is not None and restricts(answer.licence) else None
     # `main` needs a data root, where the commit is recorded
@@ -258,7 +258,7 @@ def _data_set(same: Sequence[MissingHubFile], ask: bool) -> Fetchable:
     revision = same[0].revision
     patterns = list(dict.fromkeys(item.file for item in same))
     answer, size, bring = _of_hub(
-        hub, "dataset", revision, partial(fetching.files_named, patterns=patterns), ask
+        hub, "dataset", revision, partial(fetching.select_files, patterns=patterns), ask
     )
     licence = answer.licence if answer is not None else None
     stated = (
@@ -297,7 +297,7 @@ def _of_hub(
     def bring(say: Say, watch: Watch) -> None:
         known = answer or look_up()
         files = chosen(known)
-        say(f"{hub}: fetching {len(files)} files ({readable(size)}) at {known.commit[:7]}")
+        say(f"{hub}: fetching {len(files)} files ({format_size(size)}) at {known.commit[:7]}")
         folder = fetching.fetch_files(known, files, watch(hub))
         if revision == MAIN and root is not None:
             fetching.record_commit(root, hub, known.commit, say)
@@ -311,7 +311,7 @@ def _task(task: MissingTask, ask: bool) -> Fetchable:
     size = sum(file.size or 0 for file in answer.files) if answer is not None else None
 
     def bring(say: Say, watch: Watch) -> None:
-        say(f"{task.task}: fetching {task.hub} ({readable(size)} with all its parts)")
+        say(f"{task.task}: fetching {task.hub} ({format_size(size)} with all its parts)")
         task.fetch()
         say(f"{task.task}: in the cache of data sets")
 
@@ -394,7 +394,7 @@ def needed_files(inventory: Inventory) -> Iterator[tuple[str, str, str, str]]:
         missing = {item.what for item in source.missing(inventory.root)}
         groups: dict[tuple[str, str], list[str]] = {}
         for item in source.missing(None):
-            entries = ", ".join(entry.name for entry in providers(item.what))
+            entries = ", ".join(entry.name for entry in find_providers(item.what))
             absent = item.what in missing
             text = str(item) if absent and not entries else item.what
             groups.setdefault(("missing" if absent else "found", entries), []).append(text)

@@ -147,7 +147,7 @@ def test_the_captions_of_the_papers_test_images(
     with h5py.File(features, "w") as file:
         file["features"] = np.arange(images, dtype=np.float32)[:, None]
     assert [absent.what for absent in task.missing(data_root)] == [task.pixels.images]
-    assert fetching.providers(task.pixels.images)
+    assert fetching.find_providers(task.pixels.images)
     data = task.load(tmp_path)
     assert np.bincount(data.image_of).tolist() == [5] * images
     assert data.images.features["clip"][:, 0].tolist() == list(range(images))

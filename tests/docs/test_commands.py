@@ -160,7 +160,7 @@ def check_harness(words: list[str], *, carry_out: bool) -> None:
         *given.get("names", ()),
         *filter(None, [given.get("name")] if command.startswith("data") else []),
     ):
-        assert fetching.entry(name)
+        assert fetching.find_entry(name)
     if command in ("run", "fetch", "status"):
         check_grid(command, words, given, carry_out=carry_out)
     elif (command in SLOW and not carry_out) or (command in ONCE and (command,) in DONE):

@@ -66,7 +66,7 @@ def test_files_are_copied_or_linked_and_verified(root, folder, link):
     assert (root / "y" / "lines.txt").read_text() == SENTENCES
     assert (root / "y" / "lines.txt").is_symlink() == link
     assert (folder / "lines.txt").read_text() == SENTENCES
-    assert fetching.state(root, made()).word == "present"
+    assert fetching.find_state(root, made()).word == "present"
     assert fetching.verify(root, made()) == []
     assert "already present" in import_given(root, made(), folder)[0]
     (root / "y" / "more.txt").write_text("Mora\n")
@@ -116,10 +116,10 @@ def test_a_stop_between_two_renames_is_gone_on_with(root, folder, monkeypatch):
         patch.setattr(os, "replace", stop_at_second)
         with pytest.raises(KeyboardInterrupt):
             import_given(root, made(), folder)
-    assert fetching.state(root, made()).word == "part"
+    assert fetching.find_state(root, made()).word == "part"
     (folder / "lines.txt").unlink()
     import_given(root, made(), folder)
-    assert fetching.state(root, made()).word == "present"
+    assert fetching.find_state(root, made()).word == "present"
     assert fetching.verify(root, made()) == []
 
 
@@ -155,7 +155,7 @@ def test_features_are_counted(tmp_path):
     with h5py.File(given / "flickr_resnet.hdf5", "w") as file:
         file["features"] = np.arange(29782, dtype=np.float32)[:, None]
     with pytest.raises(UserError, match="29782 rows, expected 29783"):
-        import_given(tmp_path, fetching.entry("flickr-resnet"), given)
+        import_given(tmp_path, fetching.find_entry("flickr-resnet"), given)
 
 
 def test_a_manifest_that_was_changed_is_named(root, folder):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UserError
-from harness.fetching.downloads import LINE_EVERY_S, shown
+from harness.fetching.downloads import LINE_EVERY_S, show_downloads
 from harness.fetching.entries import Entry, read_entries
 from harness.fetching.entry_files import fetch
 from harness.fetching.transfer import TRIES, download
@@ -190,7 +190,7 @@ def test_plain_lines_come_now_and_then_with_amount_and_rate(
 ) -> None:
     now = 100.0
     monkeypatch.setattr("harness.fetching.downloads.monotonic", lambda: now)
-    with shown() as (say, watch):
+    with show_downloads() as (say, watch):
         say("data: fetching [it] from /somewhere")
         progress = watch("data.bin")
         progress(1_000_000, 50_000_000)

@@ -15,7 +15,7 @@ from harness.profiles import load_profile
 
 def test_sets_of_the_bundle_have_the_counts_of_the_catalogue(data_root):
     for name in ("senteval", "stsb-multi"):
-        assert fetching.verify(data_root, fetching.entry(name)) == []
+        assert fetching.verify(data_root, fetching.find_entry(name)) == []
 
 
 def test_every_entry_is_whole():
@@ -32,7 +32,7 @@ def test_every_entry_is_whole():
                 else output.origin is None
             )
         made_from = [origin.output for origin in entry.origins if origin.output]
-        assert all(len(fetching.providers(path)) == 1 for path in made_from)
+        assert all(len(fetching.find_providers(path)) == 1 for path in made_from)
         if entry.recipe == "unpack":
             inside = entry.options["inside"]
             assert files == set(inside)
@@ -50,7 +50,7 @@ def test_every_file_of_the_papers_corpora_has_an_entry():
             options.get("images"),
             *(table.get("file") for table in tables),
         ]
-        assert all(fetching.providers(file) for file in files if file), name
+        assert all(fetching.find_providers(file) for file in files if file), name
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from standin import StandIn, use_client
 from harness.cli.main import main
 from harness.fetching.archives import write_parquet
 from harness.fetching.entries import read_entries
-from harness.fetching.repositories import recorded_commit
+from harness.fetching.repositories import read_commit
 from harness.planning.missing import fetch_list
 from harness.sources import Missing
 from harness.toy import clip_folder, student_folder
@@ -204,7 +204,7 @@ def test_a_plan_is_brought_whole_and_then_trains_offline(standin, world, harness
         assert "model.safetensors" in snapshot(
             world, hub
         ) or "open_clip_model.safetensors" in snapshot(world, hub)
-    assert recorded_commit(world / "root", "owner/clip") == COMMIT
+    assert read_commit(world / "root", "owner/clip") == COMMIT
     left = harness("run", "--settings", "secret", "--methods", "simcse")
     assert left.returncode == 2
     assert f"1 input missing: text/secret.txt; {STEPS}" in left.stderr

@@ -135,7 +135,7 @@ def test_the_command_line_fetches_a_shipped_entry(standin, client_env, data_root
     """SentEval's archive at its full counts, by `harness data fetch`, from nothing to the tables of
     the data bundle.
     """
-    made = fetching.entry("senteval")
+    made = fetching.find_entry("senteval")
     senteval_layout(data_root, tmp_path / "layout")
     with tarfile.open(tmp_path / "senteval.tar", "w") as archive:
         archive.add(tmp_path / "layout", ".")
@@ -161,7 +161,7 @@ def test_the_command_line_fetches_a_shipped_entry(standin, client_env, data_root
     assert fetched.stderr.splitlines()[-1].startswith(
         "error: wiki1m: the hub has no princeton-nlp/datasets-for-simcse"
     )
-    assert fetching.state(root, made).word == "present"
+    assert fetching.find_state(root, made).word == "present"
     assert data("verify").stdout == "senteval: OK\n"
     for output in made.outputs:
         header, _ = table(root / output.path)

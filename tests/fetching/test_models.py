@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UserError
-from harness.fetching import HubRepository, files_read, record_commit, recorded_commit
+from harness.fetching import HubRepository, read_commit, record_commit, select_model_files
 from harness.fetching.repositories import HubFile
 
 TEXTS = ["README.md", "config.json", "merges.txt", "tokenizer.json", "vocab.txt"]
@@ -21,7 +21,7 @@ ELSE = [
 
 def read(names: list[str], *readers: str, beside: Sequence[str] = ()) -> list[str]:
     repository = HubRepository("owner/model", "c" * 40, None, tuple(map(HubFile, names)))
-    return [file.name for file in files_read(repository, readers or ("",), beside)]
+    return [file.name for file in select_model_files(repository, readers or ("",), beside)]
 
 
 SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
@@ -71,18 +71,18 @@ def test_a_file_beside_the_weights_comes_along_where_it_is_read() -> None:
 
 
 def test_recorded_commits_are_kept_apart_by_model(tmp_path: Path) -> None:
-    assert recorded_commit(tmp_path, "owner/a") is None
-    assert recorded_commit(None, "owner/a") is None
+    assert read_commit(tmp_path, "owner/a") is None
+    assert read_commit(None, "owner/a") is None
     record_commit(tmp_path, "owner/a", "a" * 40, print)
     record_commit(tmp_path, "owner/b", "b" * 40, print)
-    assert recorded_commit(tmp_path, "owner/a") == "a" * 40
+    assert read_commit(tmp_path, "owner/a") == "a" * 40
     record = tmp_path / ".catalogue" / "models.json"
     record.write_text(record.read_text().replace("b" * 40, "c" * 40))
     said = r"models\.json is not a record of commits"
     with pytest.raises(UserError, match=f"{said}: its content does not match its digest"):
-        recorded_commit(tmp_path, "owner/a")
+        read_commit(tmp_path, "owner/a")
     record.write_text(json.dumps({"owner/a": "d" * 40}))
-    assert recorded_commit(tmp_path, "owner/a") == "d" * 40, "of an earlier version"
+    assert read_commit(tmp_path, "owner/a") == "d" * 40, "of an earlier version"
     record.write_text("[1]")
     with pytest.raises(UserError, match=said):
-        recorded_commit(tmp_path, "owner/a")
+        read_commit(tmp_path, "owner/a")

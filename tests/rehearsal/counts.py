@@ -53,7 +53,9 @@ class Counts:
         """The rows of a table of the entry `name` that is one of SentEval's or of the multilingual
         STS Benchmark.
         """
-        (rows,) = (output.rows for output in fetching.entry(name).outputs if output.path == path)
+        (rows,) = (
+            output.rows for output in fetching.find_entry(name).outputs if output.path == path
+        )
         assert rows is not None
         return rows if self.most is None else min(rows, self.most)
 
@@ -62,7 +64,7 @@ class Counts:
         tables = {
             output.path: self.rows_of(name, output.path)
             for name in ("senteval", "stsb-multi")
-            for output in fetching.entry(name).outputs
+            for output in fetching.find_entry(name).outputs
         }
         captioned = {"flickr": self.entities.train, "coco": self.coco.train}
         files = ("captions.txt", "captions.parquet", "resnet50.hdf5")

@@ -74,7 +74,7 @@ def senteval_tar(path: Path, counts: Counts) -> None:
     """SentEval's archive."""
     with tempfile.TemporaryDirectory() as folder:
         tables = Path(folder, "tables")
-        for output in fetching.entry("senteval").outputs:
+        for output in fetching.find_entry("senteval").outputs:
             _table(tables / output.path, counts.rows_of("senteval", output.path))
         senteval_layout(tables, Path(folder, "layout"))
         with tarfile.open(path, "w") as archive:
@@ -123,7 +123,7 @@ def add(packed: tarfile.TarFile, name: str, content: bytes) -> None:
 
 def cifar(path: Path, counts: Counts, name: str) -> None:
     """The archive of binary files of CIFAR-10 or CIFAR-100."""
-    options = fetching.entry(name).options
+    options = fetching.find_entry(name).options
     rng = np.random.default_rng(20)
     with tarfile.open(path, "w:gz", compresslevel=1) as packed:
         names = "".join(f"class{number}\n" for number in range(10))

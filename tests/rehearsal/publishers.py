@@ -59,7 +59,7 @@ class Publishers:
         """
         made = {}
         for name in names:
-            for origin in fetching.entry(name).origins:
+            for origin in fetching.find_entry(name).origins:
                 if origin.hand is None and origin.output is None:
                     made |= self._served(standin, name, origin)
         return made

@@ -24,10 +24,10 @@ from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.retrieval import COCO, FLICKR30K_ENTITIES, CaptionedFile
 from harness.errors import UserError
 from harness.evaluation.cxc import CXC, CXC_DEV
-from harness.fetching import entry, fetch, verify, with_inputs
+from harness.fetching import add_inputs, fetch, find_entry, verify
 from harness.fetching.archives import write_parquet
-from harness.fetching.data_sets import RECIPES, sentences
-from harness.fetching.published_captions import plain_caption
+from harness.fetching.data_sets import RECIPES, split_sentences
+from harness.fetching.published_captions import strip_annotations
 from harness.profiles import load_profile
 
 COUNTS = Counts(
@@ -54,7 +54,7 @@ def published(name: str, folder: Path) -> dict[str, list[Path]]:
     other entries.
     """
     publishers, files = Publishers(folder / "published", COUNTS), {}
-    for origin in entry(name).origins:
+    for origin in find_entry(name).origins:
         if origin.output:
             files[origin.file] = [folder / "out" / origin.output]
         elif origin.hand:
@@ -65,12 +65,12 @@ def published(name: str, folder: Path) -> dict[str, list[Path]]:
 
 
 def run(name: str, files: dict[str, list[Path]], out: Path) -> None:
-    RECIPES[entry(name).recipe](entry(name), files, out, copy)
+    RECIPES[find_entry(name).recipe](find_entry(name), files, out, copy)
 
 
 def made(name: str, folder: Path) -> Path:
     """Make an entry, and before it what it is made from; the folder of the outputs."""
-    for each in with_inputs(entry(name)):
+    for each in add_inputs(find_entry(name)):
         run(each.name, published(each.name, folder), folder / "out")
     return folder / "out"
 
@@ -132,7 +132,7 @@ def test_captions_of_entities_are_read_without_marks_in_the_order_of_the_lists(
     ).load(out)
     assert (task.texts, task.ids) == (flat(FLICKR.captions[4:]), names[4:])
     marked = "[/EN#1/people The man] holds [/EN#2/other/bodyparts a red\u00e9 [ box ]] , no {}  ."
-    assert plain_caption(marked) == "The man holds a red\u00e9 [ box ] , no {} ."
+    assert strip_annotations(marked) == "The man holds a red\u00e9 [ box ] , no {} ."
 
 
 def test_wrong_files_of_entities_are_refused(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_mcses_captions_of_flickr_are_matched_to_entities(tmp_path: Path) -> Non
 
 
 def test_what_an_entry_is_made_from_is_fetched_first_or_taken_where_it_is(tmp_path: Path) -> None:
-    matched = entry("flickr-matched")
+    matched = find_entry("flickr-matched")
     uncounted = [output.model_copy(update={"rows": None}) for output in matched.outputs]
     matched, out = (
         matched.model_copy(update={"outputs": uncounted}),
@@ -218,7 +218,7 @@ def test_mcses_captions_of_coco_are_matched_to_the_official_annotations(tmp_path
 
 @pytest.mark.parametrize(("name", "labels"), [("cifar10", 1), ("cifar100", 2)])
 def test_cifar_pixels_and_labels_survive(tmp_path: Path, name: str, labels: int) -> None:
-    options, out = entry(name).options, made(name, tmp_path)
+    options, out = find_entry(name).options, made(name, tmp_path)
     ((archive,),) = published(name, tmp_path).values()
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path / "raw", filter="data")
@@ -237,7 +237,7 @@ def test_cifar_pixels_and_labels_survive(tmp_path: Path, name: str, labels: int)
         assert len(LabelledImages(path, "").load(out).labels) == len(raw)
     (base / files[-1]).write_bytes(bytes(3072 + labels + 10))
     with pytest.raises(UserError, match=f"does not consist of images of {3072 + labels} bytes"):
-        run(name, {entry(name).origins[0].file: [base.parent]}, tmp_path / "cut")
+        run(name, {find_entry(name).origins[0].file: [base.parent]}, tmp_path / "cut")
 
 
 def test_imagenet_takes_the_listed_images_alone(tmp_path: Path) -> None:
@@ -285,17 +285,17 @@ def test_sentences_of_an_article() -> None:
         "Berlin ist die Hauptstadt der Bundesrepublik Deutschland.",
         "Die Stadt hat etwa 3,7 mio.",
     ]
-    assert sentences(text, spaced=True, shortest=4, longest=60) == german
-    assert sentences(text, spaced=True, shortest=7, longest=7) == german[:1]
+    assert split_sentences(text, spaced=True, shortest=4, longest=60) == german
+    assert split_sentences(text, spaced=True, shortest=7, longest=7) == german[:1]
     chinese = "北京是中华人民共和国的首都，也是一座古城。短。它位于华北平原的北部，人口众多！\n标题"
-    assert sentences(chinese, spaced=False, shortest=10, longest=100) == [
+    assert split_sentences(chinese, spaced=False, shortest=10, longest=100) == [
         "北京是中华人民共和国的首都，也是一座古城。",
         "它位于华北平原的北部，人口众多！",
     ]
 
 
 def test_wikipedia_sentences_are_distinct_bounded_an_article_and_seeded(tmp_path: Path) -> None:
-    wiki, titles, shard = entry("wiki-de"), range(30), tmp_path / "a.parquet"
+    wiki, titles, shard = find_entry("wiki-de"), range(30), tmp_path / "a.parquet"
     articles = [
         " ".join(f"Der Satz {n} des Artikels {title} ist kurz." for n in range(9))
         for title in titles
