@@ -70,7 +70,7 @@ def _look_at(jobs: Sequence[RunJob], slots: int) -> None:
 
     def fits(job: object) -> bool:
         assert isinstance(job, RunJob)
-        return seats.take(job.id, lambda: queue.resources(job)) is not None
+        return seats.take(job.id, lambda: queue.estimate_resources(job)) is not None
 
     _, first = costing(lambda: list(iter(lambda: queue.take(fits), None)))
     _, again = costing(lambda: queue.take(fits))

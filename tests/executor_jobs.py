@@ -121,7 +121,7 @@ class Errand(Job):
     killed: bool = False
     stops: int = 0
 
-    def resources(self, known: Estimates) -> Resources:
+    def estimate_resources(self, known: Estimates) -> Resources:
         return Resources(memory_mb=700, gpu_memory_mb=self.memory_mb)
 
     def note(self, text: str) -> None:

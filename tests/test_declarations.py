@@ -30,7 +30,7 @@ from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
 plan = harness.plan("tiny", methods={METHODS!r}, seeds=2)
 queue = Queue(jobs_of(plan))
-assert all(queue.resources(job).memory_mb for job in queue.waiting)
+assert all(queue.estimate_resources(job).memory_mb for job in queue.waiting)
 try:
     main()
 finally:

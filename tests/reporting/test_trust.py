@@ -80,7 +80,9 @@ def test_a_report_of_a_running_grid_says_so_and_follows_it(
         assert "step 20 of 60" in page
     counts = iter([2, 1, 0])
     waits: list[float] = []
-    monkeypatch.setattr(build, "running", lambda _: dict.fromkeys(map(str, range(next(counts)))))
+    monkeypatch.setattr(
+        build, "read_last_lines", lambda _: dict.fromkeys(map(str, range(next(counts))))
+    )
     monkeypatch.setattr(build, "methods_from_a_process", lambda: ((), ()))
     monkeypatch.setattr(build, "render", lambda contents, out, one_file: out / "index.html")
     monkeypatch.setattr(build, "take_titles", lambda titles: None)

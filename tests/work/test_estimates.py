@@ -82,23 +82,27 @@ def test_what_finished_runs_took_is_known_from_the_index(
     monkeypatch.setattr(Store, "read", lambda self, path: reads.append(path))
     (job,) = jobs(tmp_path / "other", "simcse")
     queue = Queue([replace(job, store=store)])
-    assert [queue.resources(each).memory_mb for each in queue.waiting] == [5_000]
+    assert [queue.estimate_resources(each).memory_mb for each in queue.waiting] == [5_000]
     assert not reads
 
 
 def test_a_batch_in_pieces_takes_the_memory_of_a_piece(tmp_path: Path) -> None:
     (large,) = jobs(tmp_path, "simcse", batch_size=800)
     (small,) = jobs(tmp_path, "simcse", batch_size=8)
-    assert replace(large, chunk=8).resources(Estimates()) == small.resources(Estimates())
+    assert replace(large, chunk=8).estimate_resources(Estimates()) == small.estimate_resources(
+        Estimates()
+    )
     whole, pieces = finished("cuda", 9_000.0, batch=800), finished("cuda", 900.0, batch=800)
     pieces = pieces.model_copy(update={"hardware": {**pieces.hardware, "chunk": 8}})
     known = Estimates([whole, pieces])
-    assert large.resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * 9_000)
-    assert replace(large, chunk=8).resources(known).gpu_memory_mb == round(
+    assert large.estimate_resources(known).gpu_memory_mb == round(
+        CONTEXT_MB + MEASURED_MARGIN * 9_000
+    )
+    assert replace(large, chunk=8).estimate_resources(known).gpu_memory_mb == round(
         CONTEXT_MB + MEASURED_MARGIN * 900
     )
     by_one = pieces.model_copy(update={"hardware": {**pieces.hardware, "chunk": 1}})
-    assert large.resources(Estimates([by_one])) == large.resources(Estimates()), (
+    assert large.estimate_resources(Estimates([by_one])) == large.estimate_resources(Estimates()), (
         "nothing is known of whole batches"
     )
 
@@ -111,7 +115,7 @@ def test_what_an_untrained_encoder_took_is_known_too(tmp_path: Path) -> None:
             **{"hyperparameters": {}, "hardware": {"device": "cuda"}, "peak_memory_mb": 700.0},
         }
     )
-    assert job.resources(Estimates([measured])).gpu_memory_mb == round(
+    assert job.estimate_resources(Estimates([measured])).gpu_memory_mb == round(
         CONTEXT_MB + MEASURED_MARGIN * 700
     )
 
@@ -121,17 +125,22 @@ def test_what_was_measured_counts_by_device_and_the_largest_decides(tmp_path: Pa
     training = job.run.resolved.training
     assert (training.batch_size, training.max_length, training.precision) == (8, 32, "fp32")
     weights, _ = estimate_model_mb(job.run.experiment.encoder.source.path())
-    table, known = job.resources(Estimates()), Estimates([finished("cuda", 9_000.0, batch=64)])
-    assert job.resources(known) == table, "of another batch"
+    table, known = (
+        job.estimate_resources(Estimates()),
+        Estimates([finished("cuda", 9_000.0, batch=64)]),
+    )
+    assert job.estimate_resources(known) == table, "of another batch"
     # a run in training says what others take, but not less than their evaluation
     for heard, counts in ((10.0, weights + INFERENCE_MB), (7_000.0, 7_000.0), (6_000.0, 7_000.0)):
         known.observe_memory(job.run.experiment, job.chunk, "cuda", heard)
-        assert job.resources(known) == Resources(
+        assert job.estimate_resources(known) == Resources(
             table.memory_mb, round(CONTEXT_MB + MEASURED_MARGIN * counts)
         )
     for peak, counts in ((8_000.0, 8_000.0), (900.0, 8_000.0)):
         known.learn([finished("cuda", peak)])
-        assert job.resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * counts)
+        assert job.estimate_resources(known).gpu_memory_mb == round(
+            CONTEXT_MB + MEASURED_MARGIN * counts
+        )
     known.learn([finished("cpu", 4_000.0)])
-    measured = job.resources(known)
+    measured = job.estimate_resources(known)
     assert measured.memory_mb == 5_000

@@ -60,7 +60,7 @@ def test_features_of_test_images_are_one_job_of_all_runs_that_are_evaluated_on_t
     )
     (features,) = of_tests(listed)
     assert features.key == "toy-clip features of the images of ToyRetrieval"
-    assert features.resources(Estimates()).gpu_memory_mb == TEACHER_MB
+    assert features.estimate_resources(Estimates()).gpu_memory_mb == TEACHER_MB
     needed = {job.key.split("/")[0] for job in listed if features.id in job.needs}
     assert needed == {"mcse", "mcse[images=shuffled]"}
     kinds = {

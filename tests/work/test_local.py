@@ -45,7 +45,7 @@ def seats_on(cards: list[str], jobs: int | None = None) -> Seats:
 class Box(Local):
     """The local executor on a machine with eight GPUs."""
 
-    def seats_for(self, queue: Queue) -> Seats:
+    def make_seats(self, queue: Queue) -> Seats:
         return seats_on(BOX, None if self.options.jobs == "auto" else self.options.jobs)
 
 
@@ -222,11 +222,11 @@ def test_cards_are_packed_by_what_the_first_run_reports_before_any_has_ended(
 
     def started() -> int:
         def fits(job: Job) -> bool:
-            return seats.take(job.id, lambda: queue.resources(job)) is not None
+            return seats.take(job.id, lambda: queue.estimate_resources(job)) is not None
 
         return len(list(iter(lambda: queue.take(fits), None)))
 
-    assert 40_000 < queue.resources(listed[0]).gpu_memory_mb < 60_000, (
+    assert 40_000 < queue.estimate_resources(listed[0]).gpu_memory_mb < 60_000, (
         "one of them a card by the table"
     )
     assert started() == 8
