@@ -83,7 +83,7 @@ def _show(listed: FetchList) -> None:
         echo(f"to fetch  {count_of(len(listed.items), 'item')}, {listed.size_text}")
         rows = [(item.name, item.size_text, item.what) for item in listed.items]
         plain_table(("name", "download", "what"), rows)
-        for folder, needed, free in listed.room():
+        for folder, needed, free in listed.measure_room():
             echo(
                 f"disk      {folder}: about {format_size(needed)} needed, {format_size(free)} free"
             )

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from harness.errors import UserError, first_line
 from harness.fetching.entries import Entry
@@ -47,48 +48,70 @@ def get_single(entry: Entry, got: Got, file: str) -> Path:
     return files[0]
 
 
+class _MemberCheck:
+    """Refuses members of an archive that lie outside the folder, are links, or come twice."""
+
+    def __init__(self, archive: Path) -> None:
+        self._archive = archive
+        self._files = set[str]()
+
+    def check(self, name: str, *, is_file: bool, is_folder: bool) -> None:
+        """Raises UserError naming the flaw of a member."""
+        if name.startswith("/") or ".." in name.split("/") or not {*"\\\0\n"}.isdisjoint(name):
+            flaw = "a path outside the folder"
+        elif not (is_file or is_folder):
+            flaw = "a link or a device"
+        elif is_file and name in self._files:
+            flaw = "a member twice"
+        else:
+            if is_file:
+                self._files.add(name)
+            return
+
+        raise UserError(
+            f"{self._archive} has {flaw}: {name!r}; it was not unpacked; download it again from its publisher"
+        )
+
+
+def _unpack_tar(archive: Path, target: Path) -> None:
+    members = _MemberCheck(archive)
+    size = 0
+
+    def check(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
+        members.check(member.name, is_file=member.isfile(), is_folder=member.isdir())
+        nonlocal size
+        size += member.size
+        check_unpacked(archive, size)
+        return tarfile.data_filter(member, folder)
+
+    with tarfile.open(archive) as tar:
+        tar.extractall(target, filter=check)
+
+
+def _unpack_zip(archive: Path, target: Path) -> None:
+    members = _MemberCheck(archive)
+    size = 0
+    with zipfile.ZipFile(archive) as packed:
+        for item in packed.infolist():
+            is_plain = stat.S_IFMT(item.external_attr >> 16) in _PLAIN
+            is_file = is_plain and not item.is_dir()
+            members.check(item.filename, is_file=is_file, is_folder=item.is_dir())
+            size += item.file_size
+        check_unpacked(archive, size)
+        packed.extractall(target)
+
+
 def unpack(archive: Path, target: Path) -> None:
     """Unpack an untrusted zip or tar archive (plain, gzip, bzip2, xz) into a new folder.
 
     Raises UserError for a damaged archive, one that unpacks to far more than its size, a member
     outside the folder, a link or a device.
     """
-    files = set[str]()
-    size = 0
-
-    def check(name: str, *, is_file: bool, is_folder: bool) -> None:
-        flaws = {
-            "a path outside the folder": name.startswith("/")
-            or ".." in name.split("/")
-            or {*name} & {*"\\\0\n"},
-            "a link or a device": not (is_file or is_folder),
-            "a member twice": is_file and name in files,
-        }
-        for flaw in (flaw for flaw, has_it in flaws.items() if has_it):
-            raise UserError(
-                f"{archive} has {flaw}: {name!r}; it was not unpacked; download it again from its publisher"
-            )
-        if is_file:
-            files.add(name)
-
-    def checked(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
-        check(member.name, is_file=member.isfile(), is_folder=member.isdir())
-        nonlocal size
-        size += member.size
-        check_unpacked(archive, size)
-        return tarfile.data_filter(member, folder)
-
     try:
-        if not zipfile.is_zipfile(archive):
-            with tarfile.open(archive) as tar:
-                tar.extractall(target, filter=checked)
-            return
-        with zipfile.ZipFile(archive) as packed:
-            for item in packed.infolist():
-                odd = stat.S_IFMT(item.external_attr >> 16) not in _PLAIN
-                check(item.filename, is_file=not (odd or item.is_dir()), is_folder=item.is_dir())
-            check_unpacked(archive, sum(item.file_size for item in packed.infolist()))
-            packed.extractall(target)
+        if zipfile.is_zipfile(archive):
+            _unpack_zip(archive, target)
+        else:
+            _unpack_tar(archive, target)
     except (*_DAMAGED, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (None, *_IN_THE_WAY):
             raise
@@ -126,16 +149,14 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as raw:
-        # no name or time in the gzip header, so that equal rows give equal bytes
-        packed = (
-            gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0)
-            if path.suffix == ".gz"
-            else raw
-        )
-        with io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as text:
+        stream: IO[bytes] = raw
+        if path.suffix == ".gz":
+            # no name or time in the gzip header, so that equal rows give equal bytes
+            stream = gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0)
+        with io.TextIOWrapper(stream, encoding="utf-8", newline="\n") as text:
             text.write("\t".join(header) + "\n")
             for row in rows:
-                text.write("\t".join(clean(field) for field in row) + "\n")
+                text.write("\t".join(map(clean, row)) + "\n")
 
 
 def clean(text: str) -> str:
@@ -159,4 +180,6 @@ def split_lines(raw: bytes) -> list[str]:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = raw.decode("latin-1")
-    return text.removesuffix("\n").split("\n") if text else []
+    if not text:
+        return []
+    return text.removesuffix("\n").split("\n")

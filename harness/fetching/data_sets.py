@@ -59,19 +59,21 @@ def unpack_outputs(entry: Entry, got: Got, out: Path, take: Take) -> None:
     In an import, a folder is accepted instead of an archive. Raises UserError.
     """
     for output in entry.outputs:
+        target = out / output.path
         for archive in got.get(str(output.origin), ()):
             if archive.is_dir():
-                take(archive, out / output.path)
+                take(archive, target)
                 continue
+
             with open_content(archive, out) as content:
-                inside = content / entry.options["inside"][output.origin]
-                if not inside.is_dir():
+                folder = content / entry.options["inside"][output.origin]
+                if not folder.is_dir():
                     raise UserError(
-                        f"{entry.name}: {archive} contains no folder {inside.name}; download it again from its "
+                        f"{entry.name}: {archive} contains no folder {folder.name}; download it again from its "
                         "publisher"
                     )
-                (out / output.path).parent.mkdir(parents=True, exist_ok=True)
-                inside.replace(out / output.path)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                folder.replace(target)
 
 
 def place_listed_images(entry: Entry, got: Got, out: Path, take: Take) -> None:
@@ -79,17 +81,24 @@ def place_listed_images(entry: Entry, got: Got, out: Path, take: Take) -> None:
     Raises UserError.
     """
     listing, images = (get_single(entry, got, origin.file) for origin in entry.origins)
-    names = ["/".join(line.strip().split("/")[-2:]) for line in read_lines(listing) if line.strip()]
-    if any(name.count("/") != 1 or ".." in name for name in names) or len(set(names)) != len(names):
+    names = list[str]()
+    for line in read_lines(listing):
+        if line.strip():
+            names.append("/".join(line.strip().split("/")[-2:]))
+
+    is_odd = any(name.count("/") != 1 or ".." in name for name in names)
+    if is_odd or len(set(names)) != len(names):
         raise UserError(
             f"{listing} is not a list of distinct CLASS/NAME.JPEG, one per line; download it again"
         )
+
     absent = [name for name in names if not (images / name).is_file()]
     if absent:
         raise UserError(
             f"{len(absent)} of {len(names)} listed images are missing in {images}, first {absent[0]}; give ImageNet's "
             "training folder, with one folder per class"
         )
+
     for name in names:
         take(images / name, out / entry.outputs[0].path / name)
 
@@ -117,6 +126,7 @@ def write_cifar(entry: Entry, got: Got, out: Path, take: Take) -> None:
 def _read_cifar_images(
     base: Path, files: list[str], labels: int, names: list[str]
 ) -> Iterator[tuple[str, int, str, bytes]]:
+    size = labels + PIXELS
     for file in files:
         try:
             raw = np.fromfile(base / file, dtype=np.uint8)
@@ -124,20 +134,21 @@ def _read_cifar_images(
             raise UserError(
                 f"the archive does not contain {file}; download it again from its publisher"
             ) from error
-        if raw.size == 0 or raw.size % (labels + PIXELS):
+
+        if raw.size == 0 or raw.size % size:
             raise UserError(
-                f"{file} does not consist of images of {labels + PIXELS} bytes; download it again from its publisher"
+                f"{file} does not consist of images of {size} bytes; download it again from its publisher"
             )
-        for row, record in enumerate(raw.reshape(-1, labels + PIXELS)):
+
+        for row, record in enumerate(raw.reshape(-1, size)):
             label = int(record[labels - 1])
             if label >= len(names):
                 raise UserError(
                     f"{file}, image {row + 1}: the class {label} has no name; download it again from its publisher"
                 )
+            pixels = record[labels:].reshape(3, 32, 32).transpose(1, 2, 0)
             stream = io.BytesIO()
-            Image.fromarray(record[labels:].reshape(3, 32, 32).transpose(1, 2, 0)).save(
-                stream, "PNG"
-            )
+            Image.fromarray(pixels).save(stream, "PNG")
             yield f"{Path(file).stem}-{row}", label, names[label], stream.getvalue()
 
 
@@ -166,20 +177,14 @@ def write_senteval(entry: Entry, got: Got, out: Path, take: Take) -> None:
     UserError.
     """
     with open_content(get_single(entry, got, "senteval.tar"), out) as folder:
-        base = next(
-            (
-                item.parent
-                for item in sorted(folder.rglob("STS"))
-                if (item.parent / "SICK").is_dir()
-            ),
-            None,
-        )
-        if base is None:
+        bases = [path.parent for path in sorted(folder.rglob("STS"))]
+        bases = [base for base in bases if (base / "SICK").is_dir()]
+        if not bases:
             raise UserError(
                 f"{entry.name}: {folder} does not contain the folders STS and SICK; give SentEval's data/downstream"
             )
-        _write_similarity(base, out / "sts")
-        _write_transfer(base, out / "transfer")
+        _write_similarity(bases[0], out / "sts")
+        _write_transfer(bases[0], out / "transfer")
 
 
 def write_stsb_multi(entry: Entry, got: Got, out: Path, take: Take) -> None:
@@ -187,41 +192,42 @@ def write_stsb_multi(entry: Entry, got: Got, out: Path, take: Take) -> None:
     header = ("split", "score", "sentence1", "sentence2")
     for output in entry.outputs:
         language = Path(output.path).name.removeprefix("stsb-").removesuffix(".tsv.gz")
-        files = {
-            split: get_single(entry, got, f"{language}/{split}-00000-of-00001.parquet")
-            for split in SPLITS
-        }
-        rows = (row for split, file in files.items() for row in _read_sentence_pairs(split, file))
+        rows = list[list[str]]()
+        for split in SPLITS:
+            file = get_single(entry, got, f"{language}/{split}-00000-of-00001.parquet")
+            rows += _read_sentence_pairs(split, file)
         write_table(out / output.path, header, rows)
 
 
 def _read_sentence_pairs(split: str, path: Path) -> Iterator[list[str]]:
     columns = ("similarity_score", "sentence1", "sentence2")
-    table = read_columns(path, *columns).to_pydict()
-    for score, first, second in zip(*(table[name] for name in columns), strict=True):
+    values = read_columns(path, *columns).to_pydict()
+    for score, first, second in zip(*(values[name] for name in columns), strict=True):
         # scores are 32-bit floats, written with the fewest digits that reproduce them
         yield [split, str(np.float32(score)), first, second]
 
 
 def _write_similarity(base: Path, out: Path) -> None:
     for year, subsets in STS.items():
-        rows = (
-            row
-            for subset in subsets
-            for row in _read_sts_subset(base / "STS" / f"STS{year}-en-test", subset)
-        )
+        folder = base / "STS" / f"STS{year}-en-test"
+        rows = list[list[str]]()
+        for subset in subsets:
+            rows += _read_sts_subset(folder, subset)
         write_table(out / f"STS{year}.tsv", ("subset", "score", "sentence1", "sentence2"), rows)
-    benchmark = ("genre", "file", "year", "index", "score", "sentence1", "sentence2")
+
+    header = ("genre", "file", "year", "index", "score", "sentence1", "sentence2")
     for split in SPLITS:
         lines = read_lines(base / "STS" / "STSBenchmark" / f"sts-{split}.csv")
-        write_table(
-            out / f"STSB-{split}.tsv", benchmark, (_split_fields(line, 7)[:7] for line in lines)
-        )
-    sick = ("pair_id", "relatedness", "entailment", "sentence1", "sentence2")
+        rows = [_split_fields(line, 7)[:7] for line in lines]
+        write_table(out / f"STSB-{split}.tsv", header, rows)
+
+    header = ("pair_id", "relatedness", "entailment", "sentence1", "sentence2")
     for split, name in SICK.items():
-        lines = read_lines(base / "SICK" / name)[1:]
-        rows = ([f[0], f[3], f[4], f[1], f[2]] for f in (_split_fields(line, 5) for line in lines))
-        write_table(out / f"SICK-{split}.tsv", sick, rows)
+        rows = []
+        for line in read_lines(base / "SICK" / name)[1:]:
+            pair_id, first, second, relatedness, entailment, *_ = _split_fields(line, 5)
+            rows.append([pair_id, relatedness, entailment, first, second])
+        write_table(out / f"SICK-{split}.tsv", header, rows)
 
 
 def _read_sts_subset(folder: Path, subset: str) -> Iterator[list[str]]:
@@ -231,6 +237,7 @@ def _read_sts_subset(folder: Path, subset: str) -> Iterator[list[str]]:
         raise UserError(
             f"{folder}, {subset}: {len(pairs)} pairs and {len(scores)} scores; download the archive again"
         )
+
     for pair, score in zip(pairs, scores, strict=True):
         if score.strip():
             yield [subset, score.strip(), *_split_fields(pair, 2)[:2]]
@@ -238,27 +245,25 @@ def _read_sts_subset(folder: Path, subset: str) -> Iterator[list[str]]:
 
 def _write_transfer(base: Path, out: Path) -> None:
     for task, (positive, negative) in BINARY.items():
-        texts = [("1", line) for line in read_lines(base / positive)]
-        write_table(
-            out / f"{task}.tsv",
-            ("label", "text"),
-            texts + [("0", t) for t in read_lines(base / negative)],
-        )
+        rows = [["1", line] for line in read_lines(base / positive)]
+        rows += [["0", line] for line in read_lines(base / negative)]
+        write_table(out / f"{task}.tsv", ("label", "text"), rows)
+
     for split in SPLITS:
-        fields = (
-            _split_fields(line, 2)
-            for line in read_lines(base / "SST" / "binary" / f"sentiment-{split}")
-        )
-        name = f"SST2-{split}.tsv" + (".gz" if split == "train" else "")
-        write_table(out / name, ("label", "text"), ([label, text] for text, label, *_ in fields))
+        rows = []
+        for line in read_lines(base / "SST" / "binary" / f"sentiment-{split}"):
+            text, label, *_ = _split_fields(line, 2)
+            rows.append([label, text])
+        suffix = ".tsv.gz" if split == "train" else ".tsv"
+        write_table(out / f"SST2-{split}{suffix}", ("label", "text"), rows)
+
     for split, name in (("train", "train_5500.label"), ("test", "TREC_10.label")):
-        questions = map(_split_question, read_lines(base / "TREC" / name))
-        write_table(out / f"TREC-{split}.tsv", ("label", "fine_label", "text"), questions)
+        rows = [_split_question(line) for line in read_lines(base / "TREC" / name)]
+        write_table(out / f"TREC-{split}.tsv", ("label", "fine_label", "text"), rows)
+
     for split in ("train", "test"):
-        rows = (
-            _split_fields(line, 5)[:5]
-            for line in read_lines(base / "MRPC" / f"msr_paraphrase_{split}.txt")[1:]
-        )
+        lines = read_lines(base / "MRPC" / f"msr_paraphrase_{split}.txt")[1:]
+        rows = [_split_fields(line, 5)[:5] for line in lines]
         write_table(out / f"MRPC-{split}.tsv", ("label", "id1", "id2", "s1", "s2"), rows)
 
 
@@ -289,24 +294,27 @@ _UNSPACED = re.compile(r"(?<=[。！？])")
 def write_wikipedia(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Write one sentence per line. Raises UserError if the shards have too few."""
     options = entry.options
+    count = options["count"]
     distinct: dict[str, None] = {}
     for title, text in _read_articles(got[entry.origins[0].file]):
         candidates = split_sentences(
             text, options["spaced"], options["shortest"], options["longest"]
         )
         if len(candidates) > options["per_article"]:
-            order = generator(
-                axis="article's sentences", seed=options["seed"], title=title
-            ).permutation(len(candidates))
-            candidates = [candidates[row] for row in sorted(order[: options["per_article"]])]
+            numbers = generator(axis="article's sentences", seed=options["seed"], title=title)
+            order = numbers.permutation(len(candidates))[: options["per_article"]]
+            candidates = [candidates[row] for row in sorted(order)]
+
         distinct.update(dict.fromkeys(candidates))
-        if len(distinct) >= options["count"]:
+        if len(distinct) >= count:
             break
-    if len(distinct) < options["count"]:
+
+    if len(distinct) < count:
         raise UserError(
-            f"{entry.name}: the shards have {len(distinct)} sentences, {options['count']} are needed; give more shards"
+            f"{entry.name}: the shards have {len(distinct)} sentences, {count} are needed; give more shards"
         )
-    texts = list(distinct)[: options["count"]]
+
+    texts = list(distinct)[:count]
     order = generator(axis="sentences' order", seed=options["seed"]).permutation(len(texts))
     target = out / entry.outputs[0].path
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -317,26 +325,28 @@ def write_wikipedia(entry: Entry, got: Got, out: Path, take: Take) -> None:
 def split_sentences(text: str, spaced: bool, shortest: int, longest: int) -> list[str]:
     """Sentences of an article; length is in words, or in characters for scripts without spaces."""
     ends = (".", "!", "?") if spaced else ("。", "！", "？")
-    texts = []
+    boundary = _SPACED if spaced else _UNSPACED
+    sentences = []
     for line in text.split("\n"):
-        if line.rstrip().endswith(ends):
-            for part in (_SPACED if spaced else _UNSPACED).split(line):
-                sentence = clean(part)
-                length = len(sentence.split()) if spaced else len(sentence)
-                if shortest <= length <= longest and sentence.endswith(ends):
-                    texts.append(sentence)
-    return texts
+        if not line.rstrip().endswith(ends):
+            continue
+        for part in boundary.split(line):
+            sentence = clean(part)
+            length = len(sentence.split()) if spaced else len(sentence)
+            if shortest <= length <= longest and sentence.endswith(ends):
+                sentences.append(sentence)
+
+    return sentences
 
 
 def _read_articles(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
     import pyarrow.parquet as parquet
     from pyarrow import ArrowException
 
+    columns = ["title", "text"]
     for path in paths:
         try:
-            for batch in parquet.ParquetFile(path).iter_batches(
-                batch_size=1000, columns=["title", "text"]
-            ):
+            for batch in parquet.ParquetFile(path).iter_batches(batch_size=1000, columns=columns):
                 yield from zip(batch["title"].to_pylist(), batch["text"].to_pylist(), strict=True)
         except (ArrowException, OSError, KeyError) as error:
             raise UserError(

@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from time import monotonic
@@ -49,27 +48,26 @@ def _is_of_mteb(name: str) -> bool:
 
 def require_consent(terms: Mapping[str, str], accepted: Collection[str]) -> None:
     """Raise UserError unless the terms of each name are agreed to."""
-    refused = [name for name in terms if name not in accepted]
-    if refused:
-        listed = "; ".join(f"{name}: {terms[name]}" for name in refused)
-        raise UserError(
-            f"licences restrict the use of some data ({listed}); to accept them, add "
-            f"--accept-licences {','.join(terms)}"
-        )
+    if all(name in accepted for name in terms):
+        return
+    refused = [f"{name}: {text}" for name, text in terms.items() if name not in accepted]
+    raise UserError(
+        f"licences restrict the use of some data ({'; '.join(refused)}); to accept them, add "
+        f"--accept-licences {','.join(terms)}"
+    )
 
 
 def find_terms(root: Path, wanted: Iterable[Entry]) -> dict[str, str]:
     """Restrictive licences by name, of missing entries and of the missing entries that they are
     made from.
     """
-    needed = (each for entry in wanted for each in add_inputs(entry))
-    return {
-        each.name: each.licence
-        for each in needed
-        if each.restricted
-        and not each.by_hand
-        and find_state(root, each).word in ("absent", "part")
-    }
+    terms = {}
+    for wanted_entry in wanted:
+        for entry in add_inputs(wanted_entry):
+            is_asked_for = entry.restricted and not entry.by_hand
+            if is_asked_for and find_state(root, entry).word in ("absent", "part"):
+                terms[entry.name] = entry.licence
+    return terms
 
 
 #: Seconds between two plain lines about one file.
@@ -91,13 +89,14 @@ def show_downloads() -> Iterator[tuple[Say, Watch]]:
     if not console.is_terminal:
         yield say, lambda name: _print_progress(name, say)
         return
-    columns = (
+
+    with Bars(
         TextColumn("{task.description}"),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
-    )
-    with Bars(*columns, console=console) as bars:
+        console=console,
+    ) as bars:
 
         def watch(name: str) -> Progress:
             task = bars.add_task(name, total=None)
@@ -108,16 +107,18 @@ def show_downloads() -> Iterator[tuple[Say, Watch]]:
 
 def _print_progress(name: str, say: Say) -> Progress:
     """Print the progress of a file, at most every LINE_EVERY_S seconds."""
-    start = last = monotonic()
-    first: int | None = None
+    start = monotonic()
+    last = start
+    first_size: int | None = None
 
     def progress(done: int, total: int | None) -> None:
-        nonlocal last, first
-        first = done if first is None else first
+        nonlocal last, first_size
+        if first_size is None:
+            first_size = done
         now = monotonic()
         if now - last >= LINE_EVERY_S:
             last = now
-            rate = format_size(round((done - first) / (now - start)))
+            rate = format_size(round((done - first_size) / (now - start)))
             say(f"{name}: {format_size(done)} of {format_size(total)}, {rate}/s")
 
     return progress
@@ -148,9 +149,9 @@ class Fetchable:
 
     @property
     def size_text(self) -> str:
-        if self.size is None:
-            return "unknown"
-        return format_size(self.size) if self.size else "made here"
+        if self.size == 0:
+            return "made here"
+        return format_size(self.size)
 
 
 @dataclass(frozen=True)
@@ -171,28 +172,31 @@ class FetchList:
 
     @property
     def size_text(self) -> str:
-        if not self.size:
-            return "of unknown size" if self.unknown else "nothing to download"
-        return f"{format_size(self.size)}{' and more of unknown size' if self.unknown else ''}"
+        if self.size and self.unknown:
+            return f"{format_size(self.size)} and more of unknown size"
+        if self.size:
+            return format_size(self.size)
+        return "of unknown size" if self.unknown else "nothing to download"
 
     def measure_room(self) -> list[tuple[Path, int, int]]:
         """For each disk: a folder on it, bytes needed (as far as known), and free bytes."""
-        places = {
-            item.place: _find_existing_folder(item.place)
-            for item in self.items
-            if item.place is not None
-        }
-        disks = sorted(places.items(), key=lambda pair: pair[1].stat().st_dev)
-        short = []
-        for _, group in groupby(disks, key=lambda pair: pair[1].stat().st_dev):
-            folders = dict(group)
-            here = [item for item in self.items if item.place in folders]
-            unpacked = sorted(item.spare for item in here)[-AT_A_TIME:]
-            needed = sum((item.size or 0) + item.copied for item in here) + sum(unpacked)
-            short.append(
-                (next(iter(folders)), needed, shutil.disk_usage(next(iter(folders.values()))).free)
-            )
-        return short
+        items_by_disk: dict[int, list[Fetchable]] = {}
+        for item in self.items:
+            if item.place is not None:
+                disk = _find_existing_folder(item.place).stat().st_dev
+                items_by_disk.setdefault(disk, []).append(item)
+
+        room = []
+        for _, items in sorted(items_by_disk.items()):
+            folder = items[0].place
+            assert folder is not None
+            # as many are unpacked at a time as are downloaded
+            unpacked = sorted(item.spare for item in items)[-AT_A_TIME:]
+            needed = sum((item.size or 0) + item.copied for item in items) + sum(unpacked)
+            free = shutil.disk_usage(_find_existing_folder(folder)).free
+            room.append((folder, needed, free))
+
+        return room
 
     def check(self, accepted: Collection[str]) -> None:
         """Raise UserError if there is no data root, no consent to a licence, or too little space on
@@ -200,6 +204,7 @@ class FetchList:
         """
         if any(item.place is None for item in self.items):
             raise UserError("no data root is set; give --data-root DIR or set HARNESS_DATA")
+
         require_consent({item.name: item.terms for item in self.items if item.terms}, accepted)
         for folder, needed, free in self.measure_room():
             if free < needed:
@@ -213,22 +218,27 @@ class FetchList:
         name.
         """
 
-        def failure(item: Fetchable) -> str:
+        def bring(item: Fetchable) -> str:
             try:
                 item.bring(say, watch)
+            except UserError as error:
+                reason = str(error)
             except Exception as error:  # no error of one download stops the others
-                say(f"{item.name}: failed")
-                return (
-                    str(error)
-                    if isinstance(error, UserError)
-                    else f"{type(error).__name__}: {first_line(error)}"
-                )
-            return ""
+                reason = f"{type(error).__name__}: {first_line(error)}"
+            else:
+                return ""
+
+            say(f"{item.name}: failed")
+            return reason
 
         # daemon threads, so that an interrupted command ends at once; partial downloads are kept
         with ThreadPool(AT_A_TIME) as pool:
-            reasons = pool.map(failure, self.items, chunksize=1)
-        return {item.name: why for item, why in zip(self.items, reasons, strict=True) if why}
+            reasons = pool.map(bring, self.items, chunksize=1)
+        errors = {}
+        for item, reason in zip(self.items, reasons, strict=True):
+            if reason:
+                errors[item.name] = reason
+        return errors
 
 
 def _find_existing_folder(path: Path) -> Path:

@@ -19,7 +19,8 @@ Checksum = Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}
 
 
 def _check_below(path: str) -> str:
-    if path.startswith("/") or ".." in path.split("/") or any(letter in path for letter in "\\\n"):
+    is_outside = path.startswith("/") or ".." in path.split("/")
+    if is_outside or "\\" in path or "\n" in path:
         raise ValueError(f"{path!r} is outside the data root")
     return path
 
@@ -76,13 +77,8 @@ class Origin(Table):
 
     @model_validator(mode="after")
     def _check_one_place(self) -> Origin:
-        if (
-            sum(
-                origin is not None
-                for origin in (self.hub, self.url, self.drive, self.output, self.hand)
-            )
-            != 1
-        ):
+        places = (self.hub, self.url, self.drive, self.output, self.hand)
+        if places.count(None) != len(places) - 1:
             raise ValueError("give exactly one of 'hub', 'url', 'drive', 'output' and 'hand'")
         if (self.hub is None) != (self.revision is None):
             raise ValueError("'hub' needs 'revision', and only 'hub' has one")
@@ -141,15 +137,16 @@ class Entry(Table):
         """How to get it: a command, or the note of an entry without origins."""
         if not self.origins:
             return self.note
-        return (
-            f"by hand, then `{self.import_command}`"
-            if self.by_hand
-            else f"`harness data fetch {self.name}`"
-        )
+        if self.by_hand:
+            return f"by hand, then `{self.import_command}`"
+        return f"`harness data fetch {self.name}`"
 
     @property
     def import_command(self) -> str:
         return f"harness data import {self.name} FOLDER"
+
+    def provides(self, path: str) -> bool:
+        return any(output.holds(path) for output in self.outputs)
 
     @model_validator(mode="after")
     def _check_complete(self) -> Entry:
@@ -188,14 +185,14 @@ def find_entry(name: str) -> Entry:
 
 def find_providers(path: str) -> list[Entry]:
     """The entries that provide a path below the data root."""
-    return [
-        each for each in entries().values() if any(output.holds(path) for output in each.outputs)
-    ]
+    return [entry for entry in entries().values() if entry.provides(path)]
 
 
-def add_inputs(made: Entry) -> list[Entry]:
+def add_inputs(entry: Entry) -> list[Entry]:
     """An entry, preceded by the entries whose outputs it is made from."""
-    inputs = [
-        each for origin in made.origins if origin.output for each in find_providers(origin.output)
-    ]
-    return [*(before for each in inputs for before in add_inputs(each)), made]
+    with_inputs = []
+    for origin in entry.origins:
+        if origin.output:
+            for provider in find_providers(origin.output):
+                with_inputs += add_inputs(provider)
+    return [*with_inputs, entry]

@@ -43,10 +43,11 @@ def fetch(root: Path, entry: Entry, say: Say, watch: Watch, offline: bool = Fals
     if not entry.origins:
         raise UserError(f"{entry.name} is not fetched: {entry.note}")
     if entry.by_hand:
-        how = "; ".join(f"{origin.file}: {origin.hand}" for origin in entry.by_hand)
+        steps = "; ".join(f"{origin.file}: {origin.hand}" for origin in entry.by_hand)
         raise UserError(
-            f"{entry.name} must be downloaded manually ({entry.licence}): {how}; then run `{entry.import_command}`"
+            f"{entry.name} must be downloaded manually ({entry.licence}): {steps}; then run `{entry.import_command}`"
         )
+
     work = _Work(root, entry, say, watch, offline)
     with hold_entry(root, entry.name, say):
         if not work.is_done():
@@ -67,26 +68,27 @@ def import_folder(
         raise UserError(f"there is no folder {folder}; give the one with the files of {entry.name}")
     if not entry.origins:
         raise UserError(f"{entry.name} is not imported: {entry.note}")
+
     work = _Work(root, entry, say, watch)
     with hold_entry(root, entry.name, say):
         if work.is_done():
             return
-        given = {
-            origin.file: file
-            for origin in entry.origins
-            if (file := _find_given(entry, origin, folder))
-        }
-        absent = [
-            o for o in entry.origins if o.file not in given and o.url is None and o.output is None
-        ]
-        if absent:
-            wanted = "; ".join(
-                f"{origin.file} ({origin.hand or origin.where})" for origin in absent
-            )
+
+        files_by_origin = {}
+        missing = []
+        for origin in entry.origins:
+            files = _find_given(entry, origin, folder)
+            if files:
+                files_by_origin[origin.file] = files
+            elif origin.url is None and origin.output is None:
+                missing.append(f"{origin.file} ({origin.hand or origin.where})")
+
+        if missing:
             raise UserError(
-                f"files of {entry.name} are missing in {folder}: {wanted}; put them there and import again"
+                f"files of {entry.name} are missing in {folder}: {'; '.join(missing)}; put them there and import again"
             )
-        work.make(given, _make_link if link else _copy)
+
+        work.make(files_by_origin, _make_link if link else _copy)
 
 
 def _find_given(entry: Entry, origin: Origin, folder: Path) -> list[Path]:
@@ -95,14 +97,17 @@ def _find_given(entry: Entry, origin: Origin, folder: Path) -> list[Path]:
     """
     if origin.pick is not None:
         return sorted(folder.rglob(origin.name))
+
     for path in (folder / origin.file, folder / origin.name):
-        if path.is_file():
-            wrong = find_difference(origin, path, origin.checksum)
-            if wrong:
-                raise UserError(
-                    f"{entry.name}: {path} is not the file of the catalogue: {wrong}; download it again"
-                )
-            return [path]
+        if not path.is_file():
+            continue
+        difference = find_difference(origin, path, origin.checksum)
+        if difference:
+            raise UserError(
+                f"{entry.name}: {path} is not the file of the catalogue: {difference}; download it again"
+            )
+        return [path]
+
     if origin.folder is not None and (folder / origin.folder).is_dir():
         return [folder / origin.folder]
     return []
@@ -124,7 +129,7 @@ class _Work:
         return books(self.root) / "staging" / self.entry.name
 
     @property
-    def made(self) -> Path:
+    def new_manifest(self) -> Path:
         """The manifest of outputs that are complete and checked, but not yet all in place."""
         return self.staging / "made.sha256"
 
@@ -135,38 +140,42 @@ class _Work:
         Raises UserError if other files are in the way.
         """
         name = self.entry.name
-        now = find_state(self.root, self.entry)
-        if now.word in ("present", "unchecked"):
-            how = "" if now.word == "present" else "; not fetched by the catalogue, left unchanged"
-            self.say(f"{name}: already present{how}")
+        state = find_state(self.root, self.entry)
+        if state.word == "present":
+            self.say(f"{name}: already present")
             return True
-        if self.made.is_file():
+        if state.word == "unchecked":
+            self.say(f"{name}: already present; not fetched by the catalogue, left unchanged")
+            return True
+        if self.new_manifest.is_file():
             self._finish()
             return True
+
         manifest = manifest_path(self.root, name)
-        known = read_manifest(manifest) if manifest.is_file() else {}
+        fetched = read_manifest(manifest) if manifest.is_file() else {}
         for output in self.entry.outputs:
-            if output.path not in now.absent and not any(output.holds(path) for path in known):
+            is_fetched = any(output.holds(path) for path in fetched)
+            if output.path not in state.absent and not is_fetched:
                 raise UserError(
                     f"{name}: {self.root / output.path} exists already and was not fetched by the catalogue; "
-                    f"move it away, since {', '.join(now.absent)} is missing"
+                    f"move it away, since {', '.join(state.absent)} is missing"
                 )
+
         return False
 
     def make(self, given: Mapping[str, Sequence[Path]], take: Take) -> None:
         """Download the files that are not given, make, check and hash the outputs, and move them
         into place.
         """
-        from harness.fetching.data_sets import (
-            RECIPES,
-        )  # imports pillow, which only a download needs
+        # imports pillow, which only a download needs
+        from harness.fetching.data_sets import RECIPES
 
         entry = self.entry
+        got = {}
+        for origin in entry.origins:
+            got[origin.file] = given.get(origin.file) or self._fetch_origin(origin)
+
         out = self.staging / "out"
-        got = {
-            origin.file: given.get(origin.file) or self._fetch_origin(origin)
-            for origin in entry.origins
-        }
         remove(out)
         out.mkdir(parents=True)
         self.say(f"{entry.name}: making and checking {len(entry.outputs)} output(s)")
@@ -182,58 +191,68 @@ class _Work:
                     f"{entry.name}: its files contain no data for {output.path}; check the input"
                 )
             check_output(entry, output, out / output.path)
+
         os.sync()
-        write_manifest(self.made, out, entry)
+        write_manifest(self.new_manifest, out, entry)
         self._finish()
 
     def _finish(self) -> None:
+        places = []
         for output in self.entry.outputs:
             target = self.root / output.path
+            places.append(str(target))
             source = self.staging / "out" / output.path
             if source.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 if output.kind == "folder":
                     remove(target)
                 move(source, target)
-        self.made.replace(manifest_path(self.root, self.entry.name))
+
+        self.new_manifest.replace(manifest_path(self.root, self.entry.name))
         remove(self.staging)
-        where = ", ".join(str(self.root / output.path) for output in self.entry.outputs)
-        self.say(f"{self.entry.name}: in place: {where}")
+        self.say(f"{self.entry.name}: in place: {', '.join(places)}")
 
     def _fetch_origin(self, origin: Origin) -> list[Path]:
         """Download and check the files of an origin. Raises UserError."""
-        name = self.entry.name
         folder = self.staging / "files"
         if origin.output is not None:
-            if not (self.root / origin.output).exists():  # of another entry
+            path = self.root / origin.output
+            if not path.exists():  # of another entry
                 fetch(
                     self.root, find_providers(origin.output)[0], self.say, self.watch, self.offline
                 )
-            return [self.root / origin.output]
-        if origin.hub is not None:
-            if origin.pick is not None and self.offline:
-                raise UserError(
-                    f"{name}: offline, the files {origin.file} of {origin.hub} cannot be listed"
-                )
-            return [self._from_hub(each, folder) for each in resolve(origin, name)]
-        target = folder / origin.file
+            return [path]
+
+        if origin.hub is None:
+            return [self._fetch_address(origin, folder / origin.file)]
+        if origin.pick is not None and self.offline:
+            raise UserError(
+                f"{self.entry.name}: offline, the files {origin.file} of {origin.hub} cannot be listed"
+            )
+
+        files = resolve(origin, self.entry.name)
+        return [self._fetch_from_hub(file, folder) for file in files]
+
+    def _fetch_address(self, origin: Origin, target: Path) -> Path:
+        """Download and check a file that is not on the hub; one from an earlier attempt is kept."""
+        name = self.entry.name
         if not target.is_file():
             if self.offline:
                 raise UserError(
                     f"{name}: offline, and {origin.file} is not on the hub; fetch without --offline, or run "
                     f"`{self.entry.import_command}` with {origin.address}"
                 )
-            self.say(
-                f"{name}: fetching {origin.file} ({format_size(origin.bytes)}) from {origin.address}"
-            )
+            size = format_size(origin.bytes)
+            self.say(f"{name}: fetching {origin.file} ({size}) from {origin.address}")
             if origin.drive is not None:
                 fetch_from_drive(self.entry, origin, target, self.watch(origin.name))
             else:
                 download(str(origin.url), target, name, self.say, self.watch(origin.name))
-        check_download(self.root, self.entry, origin, target, origin.checksum)
-        return [target]
 
-    def _from_hub(self, origin: Origin, folder: Path) -> Path:
+        check_download(self.root, self.entry, origin, target, origin.checksum)
+        return target
+
+    def _fetch_from_hub(self, origin: Origin, folder: Path) -> Path:
         self.say(f"{self.entry.name}: fetching {origin.file} from the hub's {origin.hub}")
         path, checksum = fetch_from_hub(origin, folder, self.entry.name, self.offline)
         check_download(self.root, self.entry, origin, path, checksum)
@@ -241,7 +260,10 @@ class _Work:
 
 
 def _copy(source: Path, target: Path) -> None:
-    (shutil.copytree if source.is_dir() else shutil.copyfile)(source, target)
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        shutil.copyfile(source, target)
 
 
 def _make_link(source: Path, target: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,12 +87,19 @@ def find_state(root: Path | None, entry: Entry) -> State:
     """Check which outputs exist, without hashing."""
     if not entry.outputs:
         return State("note")
-    absent = tuple(
-        out.path for out in entry.outputs if root is None or not (root / out.path).exists()
-    )
-    if absent or root is None:
-        return State("absent" if len(absent) == len(entry.outputs) else "part", absent)
-    return State("present" if manifest_path(root, entry.name).is_file() else "unchecked")
+
+    paths = [output.path for output in entry.outputs]
+    if root is None:
+        return State("absent", tuple(paths))
+
+    absent = tuple(path for path in paths if not (root / path).exists())
+    if len(absent) == len(paths):
+        return State("absent", absent)
+    if absent:
+        return State("part", absent)
+
+    has_manifest = manifest_path(root, entry.name).is_file()
+    return State("present" if has_manifest else "unchecked")
 
 
 def verify(root: Path, entry: Entry) -> list[str]:
@@ -102,32 +109,42 @@ def verify(root: Path, entry: Entry) -> list[str]:
     Returns one line per difference.
     """
     absent = find_state(root, entry).absent
-    path = manifest_path(root, entry.name)
-    known = read_manifest(path) if path.is_file() else _list_known_hashes(entry)
-    gone = dict.fromkeys([*absent, *(name for name in known if not (root / name).is_file())])
-    wrong = [f"{name} is missing" for name in gone]
-    for name, expected in known.items():
-        if name not in gone and (actual := hash_of(root / name)) != expected:
-            wrong.append(f"{name} has SHA-256 {actual[:12]}..., expected {expected[:12]}...")
+    manifest = manifest_path(root, entry.name)
+    hashes = read_manifest(manifest) if manifest.is_file() else _list_known_hashes(entry)
+    missing_files = [name for name in hashes if not (root / name).is_file()]
+    missing = dict.fromkeys([*absent, *missing_files])
+
+    differences = [f"{name} is missing" for name in missing]
+    for name, expected in hashes.items():
+        if name in missing:
+            continue
+        actual = hash_of(root / name)
+        if actual != expected:
+            differences.append(f"{name} has SHA-256 {actual[:12]}..., expected {expected[:12]}...")
+
     for output in entry.outputs:
-        if output.path not in absent:
-            try:
-                check_output(entry, output, root / output.path)
-            except UserError as error:
-                wrong.append(str(error).removeprefix(f"{entry.name}: "))
-    return wrong
+        if output.path in absent:
+            continue
+        try:
+            check_output(entry, output, root / output.path)
+        except UserError as error:
+            differences.append(str(error).removeprefix(f"{entry.name}: "))
+
+    return differences
 
 
 def _list_known_hashes(entry: Entry) -> dict[str, str]:
     """Hashes of the outputs that are unchanged downloads with a SHA-256 in the catalogue."""
-    sums = {origin.name: origin.checksum or "" for origin in entry.origins}
-    placed = [out for out in entry.outputs if entry.recipe == "place" and out.kind == "file"]
-    known = {out.path: sums.get(str(out.origin), "") for out in placed}
-    return {
-        path: value.removeprefix("sha256:")
-        for path, value in known.items()
-        if value.startswith("sha256:")
-    }
+    if entry.recipe != "place":
+        return {}
+
+    checksums = {origin.name: origin.checksum or "" for origin in entry.origins}
+    hashes = {}
+    for output in entry.outputs:
+        kind, _, value = checksums.get(str(output.origin), "").partition(":")
+        if output.kind == "file" and kind == "sha256":
+            hashes[output.path] = value
+    return hashes
 
 
 def write_manifest(path: Path, folder: Path, entry: Entry) -> None:
@@ -136,9 +153,11 @@ def write_manifest(path: Path, folder: Path, entry: Entry) -> None:
     Two comments come first: the SHA-256 of the rest, and a description of the files.
     """
     sources = ", ".join(dict.fromkeys(origin.where for origin in entry.origins))
-    files = [file for output in entry.outputs for file in list_files(folder / output.path)]
-    lines = [f"{hash_of(file)}  {file.relative_to(folder).as_posix()}\n" for file in files]
-    text = "".join([f"# {entry.name}: {entry.title}; from {sources}\n", *lines])
+    lines = [f"# {entry.name}: {entry.title}; from {sources}\n"]
+    for output in entry.outputs:
+        files = list_files(folder / output.path)
+        lines += [f"{hash_of(file)}  {file.relative_to(folder).as_posix()}\n" for file in files]
+    text = "".join(lines)
     write_text(path, f"# {text_hash(text)}\n{text}")
 
 
@@ -154,6 +173,7 @@ def read_manifest(path: Path) -> dict[str, str]:
         raise UserError(
             f"{path} was changed or damaged after it was written; remove it and fetch or import again"
         )
+
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("#"):
             continue
@@ -163,6 +183,7 @@ def read_manifest(path: Path) -> dict[str, str]:
                 f"{path}, line {number} is not a line of sha256sum; remove the file and fetch or import again"
             )
         sums[match[2]] = match[1]
+
     return sums
 
 
@@ -178,15 +199,16 @@ def check_download(
     """Check size and checksum of a download; a wrong file is moved aside. Raises UserError naming
     the new place.
     """
-    wrong = find_difference(origin, path, checksum)
-    if wrong is None:
+    difference = find_difference(origin, path, checksum)
+    if difference is None:
         return
-    aside = books(root) / "rejected" / f"{entry.name}-{origin.name}-{hash_of(path)[:12]}"
-    aside.parent.mkdir(parents=True, exist_ok=True)
-    path.replace(aside)
+
+    target = books(root) / "rejected" / f"{entry.name}-{origin.name}-{hash_of(path)[:12]}"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path.replace(target)
     raise UserError(
-        f"{entry.name}: {origin.name} from {origin.where} is not the file of the catalogue: {wrong}; it was moved to "
-        f"{aside}; fetch again, and if the error repeats, the source has changed"
+        f"{entry.name}: {origin.name} from {origin.where} is not the file of the catalogue: {difference}; it was moved "
+        f"to {target}; fetch again, and if the error repeats, the source has changed"
     )
 
 
@@ -197,34 +219,40 @@ def find_difference(origin: Origin, path: Path, checksum: str | None) -> str | N
         return f"{size} bytes, expected {origin.bytes}"
     if checksum is None:
         return None
+
     kind, _, expected = checksum.partition(":")
     actual = hash_of(path, kind)
-    return None if actual == expected else f"{kind} {actual}, expected {expected}"
+    if actual == expected:
+        return None
+    return f"{kind} {actual}, expected {expected}"
 
 
 def check_output(entry: Entry, output: Output, path: Path) -> None:
     """Check the number of files or rows of an output. Raises UserError."""
     if output.kind == "folder":
-        actual = sum(output.counts(item.name) for item in list_files(path))
+        unit = "files"
         expected = output.files
-        what = "files"
+        actual = len([file for file in list_files(path) if output.counts(file.name)])
         if actual == 0:
             raise UserError(
                 f"{entry.name}: {output.path} has no file {output.pattern}; check the input"
             )
     else:
+        unit = "rows"
         expected = output.rows
-        what = "rows"
-        actual = count_rows(path) if expected is not None else 0
+        actual = 0 if expected is None else count_rows(path)
+
     if expected is not None and actual != expected:
         raise UserError(
-            f"{entry.name}: {output.path} has {actual} {what}, expected {expected}; it is incomplete"
+            f"{entry.name}: {output.path} has {actual} {unit}, expected {expected}; it is incomplete"
         )
 
 
 def list_files(path: Path) -> list[Path]:
     """A file itself, or all files of a folder and its sub-folders, sorted by name."""
-    return [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
+    if path.is_file():
+        return [path]
+    return sorted(item for item in path.rglob("*") if item.is_file())
 
 
 def count_rows(path: Path) -> int:
@@ -234,5 +262,7 @@ def count_rows(path: Path) -> int:
         return check_features(path, "image")[1]
     if kind == "parquet":
         return check_columns(path)
+
     columns = table_in(path)
-    return sum(1 for _ in (read_rows(path, columns[0]) if columns else lines_of(path)))
+    rows: Iterable[object] = read_rows(path, columns[0]) if columns else lines_of(path)
+    return sum(1 for _ in rows)

@@ -75,13 +75,15 @@ class Match:
         """The images of all lines. Raises UserError if fewer than 99.5 % are matched without a
         guess.
         """
-        sure = len(self.methods) - self.counts["guess"]
         lines = len(self.methods)
-        if sure < WHOLE * lines or None in self.images:
+        matched = lines - self.counts["guess"]
+        if matched < WHOLE * lines or None in self.images:
             raise UserError(
-                f"{name}: {sure:,} of {lines:,} captions match an image ({sure / lines:.1%}), fewer than {WHOLE:.1%}; "
-                "the captions and the list of images are of different data sets or versions: fetch both again"
+                f"{name}: {matched:,} of {lines:,} captions match an image ({matched / lines:.1%}), fewer than "
+                f"{WHOLE:.1%}; the captions and the list of images are of different data sets or versions: fetch both "
+                "again"
             )
+
         return [str(image) for image in self.images]
 
 
@@ -91,23 +93,24 @@ def match(lines: Sequence[str], captions: Mapping[str, Sequence[str]]) -> Match:
     `captions` are those of each image by its id, none where unknown; the images may be in the order
     of the lines.
     """
-    known = _Known(list(captions), lines, list(captions.values()))
-    return known.match_by_order() or known.match_by_text()
+    texts = _NormalisedTexts(list(captions), lines, list(captions.values()))
+    return texts.match_by_order() or texts.match_by_text()
 
 
-class _Known:
-    """Lines and images with their normalised texts."""
+class _NormalisedTexts:
+    """Lines and images with their normalised texts; both by their numbers."""
 
     def __init__(
         self, ids: Sequence[str], lines: Sequence[str], captions: Sequence[Sequence[str]]
     ) -> None:
         self.ids = ids
         self.lines = [normalised_text(line) for line in lines]
-        self.captions = [[normalised_text(text) for text in own] for own in captions]
+        self.captions = [list(map(normalised_text, texts)) for texts in captions]
         self.packed = [text.replace(" ", "") for text in self.lines]
         self.images_of: dict[str, list[int]] = {}
-        for image, own in enumerate(self.captions):
-            for text in dict.fromkeys(text.replace(" ", "") for text in own):
+        for image, texts in enumerate(self.captions):
+            packed_texts = [text.replace(" ", "") for text in texts]
+            for text in dict.fromkeys(packed_texts):
                 self.images_of.setdefault(text, []).append(image)
 
     def match_by_order(self) -> Match | None:
@@ -116,12 +119,19 @@ class _Known:
         """
         if len(self.ids) != len(self.lines):
             return None
-        here = [line in self.images_of.get(text, ()) for line, text in enumerate(self.packed)]
-        placed = sum(here)
-        anywhere = sum(text in self.images_of for text in self.packed)
-        if placed < max(WHOLE * anywhere, len(here) / 2):
+
+        methods: list[MatchedBy] = []
+        with_known_text = 0
+        for line, text in enumerate(self.packed):
+            images = self.images_of.get(text, ())
+            if images:
+                with_known_text += 1
+            methods.append("exact" if line in images else "order")
+
+        at_their_place = methods.count("exact")
+        if at_their_place < max(WHOLE * with_known_text, len(methods) / 2):
             return None
-        return Match(self.ids, ["exact" if exact else "order" for exact in here])
+        return Match(self.ids, methods)
 
     def match_by_text(self) -> Match:
         """Match by text alone: exact, then by elimination, then by wording."""
@@ -138,31 +148,30 @@ class _Known:
         near, far = self._match_by_wording(*self._list_unmatched(matched))
         take(near, "wording")
         take(far, "guess")
-        return Match(
-            [
-                self.ids[matched[line]] if line in matched else None
-                for line in range(len(self.lines))
-            ],
-            methods,
-        )
+
+        images: list[str | None] = [None] * len(self.lines)
+        for line, image in matched.items():
+            images[line] = self.ids[image]
+        return Match(images, methods)
 
     def _match_exactly(self) -> list[tuple[int, int]]:
         """Pairs of a line and the only image with its text, if no other line has the same only
         image.
         """
-        own = ((line, self.images_of.get(text, ())) for line, text in enumerate(self.packed))
-        sole = [(line, images[0]) for line, images in own if len(images) == 1]
-        claims = Counter(image for _, image in sole)
-        return [(line, image) for line, image in sole if claims[image] == 1]
+        pairs = []
+        for line, text in enumerate(self.packed):
+            images = self.images_of.get(text, ())
+            if len(images) == 1:
+                pairs.append((line, images[0]))
+        line_counts = Counter(image for _, image in pairs)
+        return [(line, image) for line, image in pairs if line_counts[image] == 1]
 
     def _list_unmatched(self, matched: Mapping[int, int]) -> tuple[list[int], list[int]]:
         """Lines without an image, and images without a line."""
-        taken = set(matched.values())
-        lines = range(len(self.lines))
-        images = range(len(self.ids))
-        return [line for line in lines if line not in matched], [
-            image for image in images if image not in taken
-        ]
+        matched_images = set(matched.values())
+        lines = [line for line in range(len(self.lines)) if line not in matched]
+        images = [image for image in range(len(self.ids)) if image not in matched_images]
+        return lines, images
 
     def _match_by_elimination(self, lines: list[int], images: list[int]) -> list[tuple[int, int]]:
         """Match as many lines as possible to an image with their text: a maximum bipartite
@@ -171,21 +180,22 @@ class _Known:
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import maximum_bipartite_matching
 
-        column_of = {image: number for number, image in enumerate(images)}
-        edges = [
-            (row, column_of[image])
-            for row, line in enumerate(lines)
-            for image in self.images_of.get(self.packed[line], ())
-            if image in column_of
-        ]
-        if not edges:
+        column_of = {image: column for column, image in enumerate(images)}
+        rows = list[int]()
+        columns = list[int]()
+        for row, line in enumerate(lines):
+            for image in self.images_of.get(self.packed[line], ()):
+                if image in column_of:
+                    rows.append(row)
+                    columns.append(column_of[image])
+
+        if not rows:
             return []
-        rows, columns = zip(*edges, strict=True)
-        graph = csr_array(
-            (np.ones(len(edges), np.int8), (rows, columns)), shape=(len(lines), len(images))
-        )
-        partner = maximum_bipartite_matching(graph, perm_type="column")
-        return [(lines[row], images[column]) for row, column in enumerate(partner) if column >= 0]
+
+        edges = np.ones(len(rows), np.int8)
+        graph = csr_array((edges, (rows, columns)), shape=(len(lines), len(images)))
+        partners = maximum_bipartite_matching(graph, perm_type="column")
+        return [(lines[row], images[column]) for row, column in enumerate(partners) if column >= 0]
 
     def _match_by_wording(
         self, lines: list[int], images: list[int]
@@ -197,27 +207,34 @@ class _Known:
 
         if not (lines and images) or len(lines) > MOST:
             return [], []
-        captions = [self.captions[image] or [""] for image in images]
-        starts = np.cumsum([0, *map(len, captions)])[:-1]
-        overlaps = _compute_overlap(
-            [self.lines[line] for line in lines], [text for own in captions for text in own]
-        )
+
+        captions = list[str]()
+        starts = []
+        for image in images:
+            starts.append(len(captions))
+            captions += self.captions[image] or [""]
+        overlaps = _compute_overlap([self.lines[line] for line in lines], captions)
         overlap = np.maximum.reduceat(overlaps, starts, axis=1)
+
         near: list[tuple[int, int]] = []
         far: list[tuple[int, int]] = []
         for row, column in zip(*linear_sum_assignment(overlap, maximize=True), strict=True):
-            (near if overlap[row, column] >= NEAR else far).append((lines[row], images[column]))
+            pairs = near if overlap[row, column] >= NEAR else far
+            pairs.append((lines[row], images[column]))
         return near, far
 
 
-def _compute_overlap(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
+def _compute_overlap(first_texts: Sequence[str], second_texts: Sequence[str]) -> np.ndarray:
     """The overlap of words of n and m texts, (n, m) float32: twice the common words, divided by the
     words of both.
     """
-    words = sorted({word for text in (*left, *right) for word in text.split()})
-    vocabulary = {word: number for number, word in enumerate(words)}
-    first = _count_words(left, vocabulary)
-    second = _count_words(right, vocabulary)
+    words = set[str]()
+    for text in (*first_texts, *second_texts):
+        words.update(text.split())
+    vocabulary = {word: number for number, word in enumerate(sorted(words))}
+
+    first = _count_words(first_texts, vocabulary)
+    second = _count_words(second_texts, vocabulary)
     common = (first @ second.T).toarray()
     total = first.sum(axis=1)[:, None] + second.sum(axis=1)[None, :]
     overlap: np.ndarray = 2 * common / np.maximum(total, 1)
@@ -228,14 +245,16 @@ def _count_words(texts: Sequence[str], vocabulary: Mapping[str, int]) -> csr_arr
     """Which words each text has, (n, words) float32."""
     from scipy.sparse import csr_array
 
-    cells = [
-        (row, vocabulary[word])
-        for row, text in enumerate(texts)
-        for word in sorted(set(text.split()))
-    ]
-    rows, columns = zip(*cells, strict=True) if cells else ((), ())
+    rows = list[int]()
+    columns = list[int]()
+    for row, text in enumerate(texts):
+        for word in sorted(set(text.split())):
+            rows.append(row)
+            columns.append(vocabulary[word])
+
+    ones = np.ones(len(rows), np.float32)
     shape = (len(texts), max(len(vocabulary), 1))
-    return csr_array((np.ones(len(cells), np.float32), (rows, columns)), shape=shape)
+    return csr_array((ones, (rows, columns)), shape=shape)
 
 
 #: captions of an image, as in Flickr30k; MCSE draws from the first five of COCO too
@@ -243,6 +262,8 @@ def _count_words(texts: Sequence[str], vocabulary: Mapping[str, int]) -> csr_arr
 CAPTIONS = 5
 #: a phrase in a caption, [/EN#CHAIN/TYPE... WORDS]
 _PHRASE = re.compile(r"\[/EN#\S+\s+(.*?)\](?=\s|$)")
+#: errors of code that reads JSON of another layout
+_UNEXPECTED = (KeyError, TypeError, AttributeError, ValueError)
 _SENTENCES = re.compile(r"(?:^|/)Sentences/(\d+)\.txt$")
 
 
@@ -253,32 +274,35 @@ def write_entities(entry: Entry, got: Got, out: Path, take: Take) -> None:
     split_of: dict[str, str] = {}
     for split, file in entry.options["lists"].items():
         path = get_single(entry, got, file)
-        for line in filter(None, map(str.strip, read_lines(path))):
+        for line in map(str.strip, read_lines(path)):
+            if not line:
+                continue
             if not line.isdecimal() or line in split_of:
                 raise UserError(
                     f"{path} is not a list of images in one split each: '{line}'; download it again"
                 )
             split_of[line] = split
+
     archive = get_single(entry, got, entry.options["annotations"])
-    texts = _read_entities_captions(archive)
-    for number in split_of:
-        if len(texts.get(number, ())) != CAPTIONS:
-            count = len(texts.get(number, ()))
+    captions = _read_entities_captions(archive)
+    images = []
+    for number, split in split_of.items():
+        texts = captions.get(number, [])
+        if len(texts) != CAPTIONS:
             raise UserError(
-                f"{archive}: the image {number} has {count} captions, not {CAPTIONS}; download it again"
+                f"{archive}: the image {number} has {len(texts)} captions, not {CAPTIONS}; download it again"
             )
-    images = ((split, f"{number}.jpg", texts[number]) for number, split in split_of.items())
+        images.append((split, f"{number}.jpg", texts))
+
     _write_captions(out / entry.outputs[0].path, images)
 
 
 def _write_captions(path: Path, images: Iterable[tuple[str, str, Sequence[str]]]) -> None:
     """Write the captions of images, given by split and id."""
-    numbered = (
-        (split, image, *each)
-        for split, image, texts in images
-        for each in enumerate(texts, start=1)
-    )
-    rows = ([split, image, str(number), text] for split, image, number, text in numbered)
+    rows = []
+    for split, image, texts in images:
+        for number, text in enumerate(texts, start=1):
+            rows.append([split, image, str(number), text])
     write_table(path, ("split", "image_id", "caption_no", "caption"), rows)
 
 
@@ -289,23 +313,25 @@ def strip_annotations(annotated: str) -> str:
 
 def _read_entities_captions(archive: Path) -> dict[str, list[str]]:
     """The captions of each image by its number. Raises UserError."""
-    sentences: dict[str, list[str]] = {}
+    captions: dict[str, list[str]] = {}
     try:
         with zipfile.ZipFile(archive) as packed:
             for name in packed.namelist():
                 image = _SENTENCES.search(name)
-                if image and not name.startswith("__MACOSX/"):
-                    lines = split_lines(packed.read(name))
-                    sentences[image[1]] = [
-                        text for line in lines if (text := strip_annotations(line))
-                    ]
+                if image is None or name.startswith("__MACOSX/"):
+                    continue
+                texts = map(strip_annotations, split_lines(packed.read(name)))
+                captions[image[1]] = [text for text in texts if text]
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise UserError(
             f"{archive} is not an archive of annotations: {error}; download it again"
         ) from error
-    return sentences
+
+    return captions
 
 
+#: the split of captions that methods train on
+TRAINING = "train"
 _RENAMED = {"val": "val5k", "test": "test5k"}
 
 
@@ -317,9 +343,9 @@ def write_karpathy(entry: Entry, got: Got, out: Path, take: Take) -> None:
     for name, options in entry.options.items():
         images = list(_read_karpathy_images(archive, f"dataset_{name}.json", options["rename"]))
         _write_captions(out / options["table"], images)
-        ids, captions = zip(
-            *((image, texts) for split, image, texts in images if split == "train"), strict=True
-        )
+
+        training = [(image, texts) for split, image, texts in images if split == TRAINING]
+        ids, captions = zip(*training, strict=True)
         write_parquet(out / options["training"], {"image_id": ids, "captions": captions})
 
 
@@ -327,41 +353,46 @@ def _read_karpathy_images(
     archive: Path, name: str, rename: bool
 ) -> Iterator[tuple[str, str, list[str]]]:
     """Yield split, file name and captions of every image."""
-    with _open_json(archive, name) as known:
-        for image in known["images"]:
+    with _open_json(archive, name) as content:
+        for image in content["images"]:
             texts = [clean(sentence["raw"]) for sentence in image["sentences"]][:CAPTIONS]
             split = str(image["split"])
+            if rename:
+                split = _RENAMED.get(split, split)
             file = str(image["filename"])
             if len(texts) != CAPTIONS:
-                count = len(texts)
                 raise UserError(
-                    f"{name}: the image {file} has {count} captions, not {CAPTIONS}; download it again"
+                    f"{name}: the image {file} has {len(texts)} captions, not {CAPTIONS}; download it again"
                 )
-            yield _RENAMED.get(split, split) if rename else split, file, texts
+
+            yield split, file, texts
 
 
 def write_crisscrossed(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Write the rated pairs of captions of CxC with their texts, from Karpathy's file of COCO.
     Raises UserError.
     """
-    with _open_json(get_single(entry, got, "caption_datasets.zip"), "dataset_coco.json") as known:
-        sentences = (sentence for image in known["images"] for sentence in image["sentences"])
-        texts = {str(sentence["sentid"]): clean(sentence["raw"]) for sentence in sentences}
+    texts = {}
+    archive = get_single(entry, got, "caption_datasets.zip")
+    with _open_json(archive, "dataset_coco.json") as content:
+        for image in content["images"]:
+            for sentence in image["sentences"]:
+                texts[str(sentence["sentid"])] = clean(sentence["raw"])
 
-    def rows() -> Iterator[list[str]]:
-        for split in ("val", "test"):
-            ratings = get_single(entry, got, f"sts_{split}.csv")
-            for where, (*named, score, how) in read_rows(
-                ratings, "caption1", "caption2", "agg_score", "sampling_method"
-            ):
-                pair = [name.rpartition(":")[2] for name in named]
-                if unknown := [
-                    name for name, number in zip(named, pair, strict=True) if number not in texts
-                ]:
+    rows = list[list[str]]()
+    for split in ("val", "test"):
+        ratings = get_single(entry, got, f"sts_{split}.csv")
+        columns = ("caption1", "caption2", "agg_score", "sampling_method")
+        for place, (first, second, score, method) in read_rows(ratings, *columns):
+            ids = []
+            for name in (first, second):
+                id_ = name.rpartition(":")[2]
+                if id_ not in texts:
                     raise UserError(
-                        f"{where}: {unknown[0]} is no caption of dataset_coco.json; fetch both files again"
+                        f"{place}: {name} is no caption of dataset_coco.json; fetch both files again"
                     )
-                yield [split, score, how, *pair, *(texts[number] for number in pair)]
+                ids.append(id_)
+            rows.append([split, score, method, *ids, *(texts[id_] for id_ in ids)])
 
     header = (
         "split",
@@ -372,7 +403,7 @@ def write_crisscrossed(entry: Entry, got: Got, out: Path, take: Take) -> None:
         "sentence1",
         "sentence2",
     )
-    write_table(out / entry.outputs[0].path, header, rows())
+    write_table(out / entry.outputs[0].path, header, rows)
 
 
 @contextmanager
@@ -383,30 +414,19 @@ def _open_json(archive: Path, name: str) -> Iterator[Any]:
     try:
         with zipfile.ZipFile(archive) as packed:
             yield json.loads(packed.read(name))
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        KeyError,
-        TypeError,
-        AttributeError,
-        ValueError,
-    ) as error:
+    except (*_UNEXPECTED, zipfile.BadZipFile, zlib.error) as error:
         raise UserError(
             f"{archive} contains no {name} with images and captions: {error}; download it again from its publisher"
         ) from error
-
-
-TRAINING = "train"
 
 
 def match_table(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Match lines to the training images of a table with split, image_id and caption. Raises
     UserError.
     """
+    path = get_single(entry, got, entry.options["captions"])
     images: dict[str, list[str]] = {}
-    for _, (split, image, caption) in read_rows(
-        get_single(entry, got, entry.options["captions"]), "split", "image_id", "caption"
-    ):
+    for _, (split, image, caption) in read_rows(path, "split", "image_id", "caption"):
         if split == TRAINING:
             images.setdefault(image, []).append(caption)
     _write_matched(entry, got, out, images)
@@ -416,29 +436,32 @@ def match_coco(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Match lines to the images of COCO's captions_train2014.json, in the order of its `images`.
     Raises UserError.
     """
-    with _open_json(
-        get_single(entry, got, entry.options["captions"]), entry.options["inside"]
-    ) as known:
-        files = {image["id"]: str(image["file_name"]) for image in known["images"]}
-        images: dict[str, list[str]] = {file: [] for file in files.values()}
-        for annotation in known["annotations"]:
-            images[files[annotation["image_id"]]].append(clean(annotation["caption"]))
-    _write_matched(entry, got, out, {file: texts[:CAPTIONS] for file, texts in images.items()})
+    archive = get_single(entry, got, entry.options["captions"])
+    with _open_json(archive, entry.options["inside"]) as content:
+        files = {image["id"]: str(image["file_name"]) for image in content["images"]}
+        captions: dict[str, list[str]] = {file: [] for file in files.values()}
+        for annotation in content["annotations"]:
+            captions[files[annotation["image_id"]]].append(clean(annotation["caption"]))
+
+    images = {file: texts[:CAPTIONS] for file, texts in captions.items()}
+    _write_matched(entry, got, out, images)
 
 
 def _write_matched(entry: Entry, got: Got, out: Path, images: Mapping[str, list[str]]) -> None:
     """Write image_id, caption, captions and method of each line, and the counts of the methods as
     JSON.
     """
-    lines = [
-        line.strip() or " " for line in lines_of(get_single(entry, got, entry.options["lines"]))
-    ]
+    path = get_single(entry, got, entry.options["lines"])
+    lines = [line.strip() or " " for line in lines_of(path)]
     matched = match(lines, images)
     ids = matched.check_whole(entry.name)
-    table, note = (out / output.path for output in entry.outputs)
-    captions = [images[name] for name in ids]
-    write_parquet(
-        table, {"image_id": ids, "caption": lines, "captions": captions, "method": matched.methods}
-    )
-    about = {"lines": len(lines), "images": len(images), "methods": matched.counts}
-    note.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    columns: dict[str, Sequence[object]] = {
+        "image_id": ids,
+        "caption": lines,
+        "captions": [images[name] for name in ids],
+        "method": matched.methods,
+    }
+    data_path, note_path = (out / output.path for output in entry.outputs)
+    write_parquet(data_path, columns)
+    counts = {"lines": len(lines), "images": len(images), "methods": matched.counts}
+    note_path.write_text(json.dumps(counts, indent=2) + "\n", encoding="utf-8")

@@ -82,42 +82,45 @@ def look_up(
     """
     from huggingface_hub import HfApi
 
+    ask = partial(HfApi().repo_info, hub, repo_type=kind, revision=revision, files_metadata=True)
     with explain_hub_errors(hub, kind, f"{hub} at {revision or 'main'}", instead):
-        info: Any = ask_hub(
-            partial(HfApi().repo_info, hub, repo_type=kind, revision=revision, files_metadata=True)
-        )
-    files = (
-        HubFile(sibling.rfilename, sibling.size, sibling.lfs.sha256 if sibling.lfs else None)
-        for sibling in info.siblings or ()
-    )
-    if any(".." in sibling.rfilename.split("/") for sibling in info.siblings or ()):
-        raise UserError(f"{hub} lists files outside the repository; name another one")
+        info: Any = ask_hub(ask)
+
+    files = []
+    for sibling in info.siblings or ():
+        if ".." in sibling.rfilename.split("/"):
+            raise UserError(f"{hub} lists files outside the repository; name another one")
+        sha256 = sibling.lfs.sha256 if sibling.lfs else None
+        files.append(HubFile(sibling.rfilename, sibling.size, sha256))
+
     licence = (info.card_data or {}).get("license")
-    named = " or ".join(licence) if isinstance(licence, list) else licence
-    return HubRepository(hub, str(info.sha), named, tuple(files), kind)
+    if isinstance(licence, list):
+        licence = " or ".join(licence)
+    return HubRepository(hub, str(info.sha), licence, tuple(files), kind)
 
 
 def select_files(repository: HubRepository, patterns: Collection[str]) -> list[HubFile]:
     """The files of a data set that have these names, in which `*` stands for any text. Raises
     UserError for none.
     """
-    named = {
-        pattern: [file for file in repository.files if _is_match(file, pattern)]
-        for pattern in patterns
-    }
-    for pattern, files in named.items():
+    selected: dict[HubFile, None] = {}
+    for pattern in patterns:
+        files = [file for file in repository.files if _is_match(file, pattern)]
         if not files:
             raise UserError(
                 f"{repository.hub} at {repository.commit[:7]} has no {pattern}, but "
                 f"{first_of(sorted(repository.names), 10)}; correct its name in the profile"
             )
-    return list(dict.fromkeys(file for files in named.values() for file in files))
+        selected |= dict.fromkeys(files)
+
+    return list(selected)
 
 
 def _is_match(file: HubFile, pattern: str) -> bool:
-    return PurePosixPath(file.name).parent == PurePosixPath(pattern).parent and fnmatchcase(
-        file.name, escape(pattern).replace("[*]", "*")
-    )
+    if PurePosixPath(file.name).parent != PurePosixPath(pattern).parent:
+        return False
+    # `*` alone is special
+    return fnmatchcase(file.name, escape(pattern).replace("[*]", "*"))
 
 
 def select_model_files(
@@ -129,32 +132,44 @@ def select_model_files(
     Only one format of the weights is included, preferably safetensors. Raises UserError for a
     repository without weights or without a file of `beside`.
     """
-    wanted: dict[HubFile, None] = {}
+    selected: dict[HubFile, None] = {}
     for folder in sorted({file.folder for file in repository.files}):
         if folder and not _MODULE.fullmatch(folder):
             continue
-        inside = [file for file in repository.files if file.folder == folder]
-        wanted |= dict.fromkeys(file for file in inside if _matches_any(file, _TEXTS))
+        files = [file for file in repository.files if file.folder == folder]
+        selected |= dict.fromkeys(file for file in files if _is_text(file))
         for reader in readers:
-            wanted |= dict.fromkeys(_select_weights(inside, (*_FIRST.get(reader, ()), *_WEIGHTS)))
-    if not any(not _matches_any(file, _TEXTS) for file in wanted):
+            patterns = (*_FIRST.get(reader, ()), *_WEIGHTS)
+            selected |= dict.fromkeys(_select_weights(files, patterns))
+
+    if all(_is_text(file) for file in selected):
         raise UserError(
             f"{repository.hub} at {repository.commit[:7]} has no readable weights: no model.safetensors and no "
             f"pytorch_model.bin; {_BY_HAND}"
         )
+
     for name in beside:
-        extra = [file for file in repository.files if file.name == name]
-        if not extra:
+        files = [file for file in repository.files if file.name == name]
+        if not files:
             raise UserError(
                 f"{repository.hub} at {repository.commit[:7]} has no {name}; fetch another commit, or {_BY_HAND}"
             )
-        wanted |= dict.fromkeys(extra)
-    return sorted(wanted, key=lambda file: (not _matches_any(file, _TEXTS), file.name))
+        selected |= dict.fromkeys(files)
+
+    return sorted(selected, key=lambda file: (not _is_text(file), file.name))
 
 
 def _select_weights(files: Sequence[HubFile], patterns: Sequence[str]) -> list[HubFile]:
-    matching = ([file for file in files if _matches_any(file, (pattern,))] for pattern in patterns)
-    return next(filter(None, matching), [])
+    """The files of the first pattern that any file matches."""
+    for pattern in patterns:
+        weights = [file for file in files if _matches_any(file, (pattern,))]
+        if weights:
+            return weights
+    return []
+
+
+def _is_text(file: HubFile) -> bool:
+    return _matches_any(file, _TEXTS)
 
 
 def _matches_any(file: HubFile, patterns: Sequence[str]) -> bool:
@@ -167,28 +182,29 @@ def fetch_files(repository: HubRepository, files: Sequence[HubFile], progress: P
     """
     from huggingface_hub import hf_hub_download
 
+    hub = repository.hub
+    kind = repository.kind
+    commit = repository.commit
     total = sum(file.size or 0 for file in files) or None
-    before = 0
+    received = 0
     path = Path()
     for file in files:
-        counter = _make_counter(progress, before, total)
-        remote = f"{repository.hub}/{file.name} at {repository.commit}"
-        kind = repository.kind
-        with explain_hub_errors(repository.hub, kind, remote, INSTEAD[kind]):
-            commit = repository.commit
+        counter = _make_counter(progress, received, total)
+        with explain_hub_errors(hub, kind, f"{hub}/{file.name} at {commit}", INSTEAD[kind]):
             path = Path(
-                hf_hub_download(
-                    repository.hub, file.name, repo_type=kind, revision=commit, tqdm_class=counter
-                )
+                hf_hub_download(hub, file.name, repo_type=kind, revision=commit, tqdm_class=counter)
             )
+
         if file.sha256 is not None and hash_of(path) != file.sha256:
             path.resolve().unlink()
             path.unlink()
             raise UserError(
-                f"{repository.hub}: {file.name} has another SHA-256 than the hub states; it was removed, fetch it again"
+                f"{hub}: {file.name} has another SHA-256 than the hub states; it was removed, fetch it again"
             )
-        before += file.size or 0
-        progress(before, total)
+
+        received += file.size or 0
+        progress(received, total)
+
     return path.parents[files[-1].name.count("/")]
 
 
@@ -214,17 +230,18 @@ def _make_counter(progress: Progress, before: int, total: int | None) -> Any:
 
 def read_commit(root: Path | None, hub: str) -> str | None:
     """The commit recorded when a model was fetched. Raises UserError for a damaged record."""
-    return None if root is None else _read_commits(root).get(hub)
+    if root is None:
+        return None
+    return _read_commits(root).get(hub)
 
 
 def record_commit(root: Path, hub: str, commit: str, say: Say) -> None:
     """Record the commit to be used as a model's `main` from now on."""
     with hold_entry(root, "models", say):
-        known = _read_commits(root)
-        write_text(
-            _commits_path(root),
-            sealed(json.dumps({**known, hub: commit}, indent=2, sort_keys=True)),
-        )
+        commits = _read_commits(root)
+        commits[hub] = commit
+        text = sealed(json.dumps(commits, indent=2, sort_keys=True))
+        write_text(_commits_path(root), text)
 
 
 def _commits_path(root: Path) -> Path:
@@ -235,12 +252,13 @@ def _read_commits(root: Path) -> dict[str, str]:
     path = _commits_path(root)
     if not path.is_file():
         return {}
+
     try:
         content = path.read_bytes()
-        known = json.loads(
-            unsealed(content) if b'"digest"' in content else content
-        )  # older files: no digest
-        return {str(hub): str(commit) for hub, commit in known.items()}
+        if b'"digest"' in content:  # older files: no digest
+            content = unsealed(content)
+        commits = json.loads(content)
+        return {str(hub): str(commit) for hub, commit in commits.items()}
     except (OSError, DamagedError, ValueError, AttributeError, RecursionError) as error:
         raise UserError(
             f"{path} is not a record of commits: {error}; remove it and fetch the models again"
@@ -275,11 +293,12 @@ def upload(remote: HubRepository, files: Mapping[str, Path], message: str) -> st
 
     operations = [CommitOperationAdd(name, str(path)) for name, path in sorted(files.items())]
     with explain_hub_errors(remote.hub, remote.kind, remote.hub):
-        done = HfApi().create_commit(
+        commit = HfApi().create_commit(
             remote.hub,
             operations,
             commit_message=message,
             repo_type=remote.kind,
             parent_commit=remote.commit,
         )
-    return str(done.oid)
+
+    return str(commit.oid)

@@ -67,75 +67,82 @@ def download(
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
-    failed = 0
+    attempts = 0
     while True:
-        before = _get_size(part)
+        previous_size = _get_size(part)
         try:
             _download_part(url, part, progress)
             break
         except urllib.error.HTTPError as error:
             if error.code < 500 and error.code not in (408, 429):
-                why = REFUSALS.get(error.code, f"the server answers {error.code}")
+                refusal = REFUSALS.get(error.code, f"the server answers {error.code}")
                 raise UserError(
-                    f"{what}: {why} ({url}); download it manually and run `harness data import`"
+                    f"{what}: {refusal} ({url}); download it manually and run `harness data import`"
                 ) from error
             reason = _describe_cut(error)
         except _CUT as error:
             reason = _describe_cut(error)
-        failed = 0 if _get_size(part) > before else failed + 1
-        if failed >= TRIES:
+
+        size = _get_size(part)
+        attempts = 0 if size > previous_size else attempts + 1
+        if attempts >= TRIES:
             raise UserError(
-                f"{what}: {url} cannot be reached: {reason}; {_get_size(part)} bytes are kept; run the same command "
+                f"{what}: {url} cannot be reached: {reason}; {size} bytes are kept; run the same command "
                 "to resume (proxies: HTTPS_PROXY)"
             )
-        say(f"{what}: {reason}; resuming at byte {_get_size(part)}")
-        time.sleep(pause * 2**failed)
+        say(f"{what}: {reason}; resuming at byte {size}")
+        time.sleep(pause * 2**attempts)
+
     part.replace(target)
     _note_path(part).unlink(missing_ok=True)
 
 
 def _download_part(url: str, part: Path, progress: Progress) -> None:
     """Download over one connection into the part file. Raises one of _CUT, or OSError."""
-    known = _read_validator(part)
-    have = _get_size(part) if known else 0
-    request = urllib.request.Request(
-        url, headers={"Accept-Encoding": "identity", "User-Agent": "harness"}
-    )
-    if have:
-        request.add_header("Range", f"bytes={have}-")
-        request.add_header("If-Range", known)
+    validator = _read_validator(part)
+    start = _get_size(part) if validator else 0
+    headers = {"Accept-Encoding": "identity", "User-Agent": "harness"}
+    if start:
+        headers["Range"] = f"bytes={start}-"
+        headers["If-Range"] = validator
     try:
-        response = urllib.request.urlopen(request, timeout=TIMEOUT)
+        response = urllib.request.urlopen(
+            urllib.request.Request(url, headers=headers), timeout=TIMEOUT
+        )
     except urllib.error.HTTPError as error:
         if error.code != 416:
             raise
-        if error.headers.get("Content-Range") == f"bytes */{have}":
+        if error.headers.get("Content-Range") == f"bytes */{start}":
             return  # the last process died when the file was complete
         part.unlink()
         raise ConnectionError("the server does not support resuming at this position") from error
+
     with response:
-        goes_on = response.status == 206 and str(
-            response.headers.get("Content-Range", "")
-        ).startswith(f"bytes {have}-")
-        have = have if goes_on else 0
+        content_range = str(response.headers.get("Content-Range", ""))
+        # otherwise the content has changed, or the server sends all of it
+        if response.status != 206 or not content_range.startswith(f"bytes {start}-"):
+            start = 0
         _write_validator(part, response.headers)
         length = response.headers.get("Content-Length")
-        total = have + int(length) if length is not None else None
-        with part.open("r+b" if have else "wb") as out:
-            out.seek(have)
+        total = None if length is None else start + int(length)
+        with part.open("r+b" if start else "wb") as out:
+            out.seek(start)
             out.truncate()
             while block := response.read(BLOCK):
                 out.write(block)
                 progress(out.tell(), total)
-            have = out.tell()
+            size = out.tell()
             out.flush()
             flush(out.fileno())
-    if total is not None and have < total:
+
+    if total is not None and size < total:
         raise ConnectionError("the connection was cut")
 
 
 def _get_size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
+    if not path.is_file():
+        return 0
+    return path.stat().st_size
 
 
 def _note_path(part: Path) -> Path:
@@ -165,7 +172,8 @@ def _describe_cut(error: Exception) -> str:
         return f"the server answers {error.code}"
     if isinstance(error, http.client.IncompleteRead):
         return "the connection was cut"
-    return " ".join(str(getattr(error, "reason", None) or error or type(error).__name__).split())
+    reason = getattr(error, "reason", None)
+    return " ".join(str(reason or error or type(error).__name__).split())
 
 
 #: text that gdown adds around the drive's own message
@@ -230,7 +238,8 @@ def fetch_from_hub(
     from huggingface_hub import constants, get_hf_file_metadata, hf_hub_download, hf_hub_url
 
     if offline or constants.HF_HUB_OFFLINE:
-        return _from_cache(origin, folder, what)
+        return _copy_from_cache(origin, folder, what)
+
     hub = str(origin.hub)
     revision = str(origin.revision)
     with _explain_origin_errors(origin, what):
@@ -242,16 +251,20 @@ def fetch_from_hub(
         if origin.checksum is not None:
             return path, origin.checksum
         address = hf_hub_url(hub, origin.file, repo_type="dataset", revision=revision)
-        served = ask_hub(lambda: get_hf_file_metadata(address))
-    if served.commit_hash != origin.revision:
+        metadata = ask_hub(lambda: get_hf_file_metadata(address))
+
+    if metadata.commit_hash != origin.revision:
         raise UserError(
-            f"{what}: the hub serves {origin.file} of {served.commit_hash}, not {origin.revision}; try later"
+            f"{what}: the hub serves {origin.file} of {metadata.commit_hash}, not {origin.revision}; try later"
         )
-    tag = served.etag or ""
-    return path, f"sha256:{tag}" if re.fullmatch(r"[0-9a-f]{64}", tag) else None
+
+    tag = metadata.etag or ""
+    if not re.fullmatch(r"[0-9a-f]{64}", tag):
+        return path, None
+    return path, f"sha256:{tag}"
 
 
-def _from_cache(origin: Origin, folder: Path, what: str) -> tuple[Path, str | None]:
+def _copy_from_cache(origin: Origin, folder: Path, what: str) -> tuple[Path, str | None]:
     from huggingface_hub import try_to_load_from_cache
 
     cached = try_to_load_from_cache(
@@ -263,6 +276,7 @@ def _from_cache(origin: Origin, folder: Path, what: str) -> tuple[Path, str | No
             f"{origin.hub} {origin.file} --repo-type dataset --revision {origin.revision}` where there is a network, "
             "or fetch without --offline and HF_HUB_OFFLINE"
         )
+
     target = folder / origin.file
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(cached, target)
@@ -275,23 +289,23 @@ def resolve(origin: Origin, what: str) -> list[Origin]:
     """
     if origin.pick is None:
         return [origin]
+
     from huggingface_hub import HfApi
 
+    ask = partial(
+        HfApi().list_repo_files, str(origin.hub), repo_type="dataset", revision=origin.revision
+    )
     with _explain_origin_errors(origin, what):
-        api = HfApi()
-        hub = str(origin.hub)
-        listed = ask_hub(
-            lambda: api.list_repo_files(hub, repo_type="dataset", revision=origin.revision)
-        )
-    files = sorted(name for name in listed if fnmatchcase(name, origin.file))
+        all_files = ask_hub(ask)
+    files = sorted(name for name in all_files if fnmatchcase(name, origin.file))
     if len(files) < origin.pick:
         raise UserError(
             f"{what}: the hub's {origin.hub} has {len(files)} files {origin.file}, needed {origin.pick}"
         )
-    chosen = sorted(
-        generator(axis="pick files", files=origin.file).permutation(len(files))[: origin.pick]
-    )
-    return [origin.model_copy(update={"file": files[row], "pick": None}) for row in chosen]
+
+    order = generator(axis="pick files", files=origin.file).permutation(len(files))
+    rows = sorted(order[: origin.pick])
+    return [origin.model_copy(update={"file": files[row], "pick": None}) for row in rows]
 
 
 def measure_on_hub(entry: Entry) -> int | None:
@@ -304,17 +318,19 @@ def measure_on_hub(entry: Entry) -> int | None:
     for origin in entry.origins:
         if origin.hub is None:
             return None
-        files = [each.file for each in resolve(origin, entry.name)]
+
+        files = [file.file for file in resolve(origin, entry.name)]
+        ask = partial(
+            HfApi().get_paths_info,
+            origin.hub,
+            files,
+            repo_type="dataset",
+            revision=origin.revision,
+        )
         with _explain_origin_errors(origin, entry.name):
-            ask = partial(
-                HfApi().get_paths_info,
-                origin.hub,
-                files,
-                repo_type="dataset",
-                revision=origin.revision,
-            )
             infos = ask_hub(ask)
-        total += sum(getattr(each, "size", 0) for each in infos)
+        total += sum(getattr(info, "size", 0) for info in infos)
+
     return total
 
 
@@ -324,22 +340,22 @@ def ask_hub(ask: Callable[[], T]) -> T:
     """
     from huggingface_hub import constants
 
-    answered = Future[T]()
+    answer = Future[T]()
 
     def carry_out() -> None:
         try:
-            answered.set_result(ask())
+            answer.set_result(ask())
         except BaseException as error:
-            answered.set_exception(error)
+            answer.set_exception(error)
 
     # the client would wait for ever for an answer that comes byte by byte; this thread ends with
     # the process
     Thread(target=carry_out, daemon=True).start()
-    if not wait([answered], PATIENCE_S).done:
+    if not wait([answer], PATIENCE_S).done:
         log.warning("waiting for the hub at %s, for %d s at most", constants.ENDPOINT, ANSWER_S)
-    if not wait([answered], ANSWER_S - PATIENCE_S).done:
+    if not wait([answer], ANSWER_S - PATIENCE_S).done:
         raise TimeoutError(f"{constants.ENDPOINT} has not answered for {ANSWER_S:.0f} s")
-    return answered.result()
+    return answer.result()
 
 
 @contextmanager
@@ -357,28 +373,32 @@ def explain_hub_errors(
     try:
         yield
     except Exception as error:
-        why = _explain_hub_error(error, repository, kind, remote)
-        if not why:
+        reason = _explain_hub_error(error, repository, kind, remote)
+        if not reason:
             raise
-        raise UserError(f"{about}{why}{', or ' if by_hand else ''}{by_hand}") from error
+        advice = f", or {by_hand}" if by_hand else ""
+        raise UserError(f"{about}{reason}{advice}") from error
 
 
 def _explain_hub_error(error: Exception, repository: str, kind: str, remote: str) -> str:
     """What an error of the hub's client means and what to do; empty for any other error."""
     from huggingface_hub import constants, errors
 
+    is_data_set = kind == "dataset"
     log_in = "log in with `hf auth login` or HF_TOKEN"
     if isinstance(error, errors.GatedRepoError):
-        address = f"https://huggingface.co/{'datasets/' if kind == 'dataset' else ''}{repository}"
+        path = f"datasets/{repository}" if is_data_set else repository
+        address = f"https://huggingface.co/{path}"
         return f"{repository} is gated; accept its terms at {address} and {log_in}"
+
     if isinstance(error, errors.RepositoryNotFoundError):
-        word = "data set" if kind == "dataset" else "model"
+        word = "data set" if is_data_set else "model"
         return f"the hub has no {word} {repository} that you may see; check its name, {log_in}"
     if isinstance(error, errors.RevisionNotFoundError | errors.RemoteEntryNotFoundError):
         return f"the hub has no {remote} (404); check its name"
     if isinstance(error, errors.OfflineModeIsEnabled | errors.LocalEntryNotFoundError):
-        where = "check HF_HUB_OFFLINE, HF_ENDPOINT and the proxy"
-        return f"the hub cannot be reached and {remote} is not in its local cache; {where}"
+        advice = "check HF_HUB_OFFLINE, HF_ENDPOINT and the proxy"
+        return f"the hub cannot be reached and {remote} is not in its local cache; {advice}"
     if isinstance(error, errors.HfHubHTTPError):
         status = error.response.status_code
         if status in (401, 403):
@@ -386,9 +406,11 @@ def _explain_hub_error(error: Exception, repository: str, kind: str, remote: str
         if status in (409, 412):
             return f"{repository} was changed by someone else in the meantime; run the same command again"
         return f"the hub answers {status} for {remote}; try later"
+
     if isinstance(error, ValueError | LookupError | TypeError | AttributeError | RecursionError):
-        where = "check HF_ENDPOINT and the proxy, or try later"
-        return f"{constants.ENDPOINT} does not answer as the hub does for {remote}; {where}"
+        advice = "check HF_ENDPOINT and the proxy, or try later"
+        return f"{constants.ENDPOINT} does not answer as the hub does for {remote}; {advice}"
+
     is_cut = isinstance(error, errors.HTTPError)  # type: ignore[attr-defined]
     if is_cut or (isinstance(error, OSError) and error.errno is None):
         return f"the connection to the hub failed: {_join_words(error)}; run the command again"

@@ -62,10 +62,9 @@ class Local(Executor):
             return Seats(_count_jobs_on_cores(queue) if jobs == "auto" else jobs)
 
         cards = list_visible_cards()
-        if jobs == "auto":
-            runs = [job for job in queue.waiting if isinstance(job, RunJob)]
-            jobs = min(len(runs), MOST_ON_A_CARD * len(cards))
-        return Seats(jobs, cards, _measure_card)
+        runs = [job for job in queue.waiting if isinstance(job, RunJob)]
+        fit_on_cards = min(len(runs), MOST_ON_A_CARD * len(cards))
+        return Seats(fit_on_cards if jobs == "auto" else jobs, cards, _measure_card)
 
     def start(self) -> None:
         while (job := self.queue.take(self._take_seat)) is not None:

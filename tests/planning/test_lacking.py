@@ -142,13 +142,13 @@ def test_things_on_one_disk_are_added_up_with_the_room_for_what_is_unpacked_at_a
         thing("b", folder=absent, size=30, spare=40),
     )
     items = (first, second, thing("c", folder=there))
-    ((_, needed, free),) = FetchList(items, ()).room()
+    ((_, needed, free),) = FetchList(items, ()).measure_room()
     assert needed == 100 + 30 + 10 + (100 + 40)
     many = [
         thing(str(spare), folder=there, size=1, spare=spare, copied=5)
         for spare in (1, 2, 30, 40, 50, 60)
     ]
-    ((_, needed, _),) = FetchList(tuple(many), ()).room()
+    ((_, needed, _),) = FetchList(tuple(many), ()).measure_room()
     assert needed == 6 * (1 + 5) + 30 + 40 + 50 + 60, "four at a time, and the copies stay"
     with pytest.raises(UserError, match=r"are needed on the disk of .* are free; free some space"):
         FetchList((*items, thing("d", folder=there, size=free)), ()).check(())

@@ -347,7 +347,7 @@ class Slurm(Executor):
         ids_in_slurm = {job: note.id for job, note in self.submissions.items()}
         array_id = ""
         for on_gpu, array in self._group_into_arrays(jobs):
-            after = set()
+            after = set[str]()
             for job in array:
                 after.update(ids_in_slurm[need] for need in job.needs if need in ids_in_slurm)
             # one array after the other, so that the limit holds for all together
