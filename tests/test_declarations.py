@@ -26,10 +26,10 @@ METHODS = (
 PROCESS = f"""
 import sys, harness
 from harness.cli.main import main
-from harness.work.jobs import jobs_of
+from harness.work.jobs import list_jobs
 from harness.work.queue import Queue
 plan = harness.plan("tiny", methods={METHODS!r}, seeds=2)
-queue = Queue(jobs_of(plan))
+queue = Queue(list_jobs(plan))
 assert all(queue.estimate_resources(job).memory_mb for job in queue.waiting)
 try:
     main()
