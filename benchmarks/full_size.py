@@ -117,7 +117,7 @@ def train(root: Path, count: int) -> None:
     from harness.planning.experiments import Experiments
     from harness.planning.inventory import Inventory
     from harness.profiles import load_profile
-    from harness.runs.inputs import training_data
+    from harness.runs.inputs import load_training_data
     from harness.spec import RunSpec
     from harness.training.streams import Batches
 
@@ -128,7 +128,7 @@ def train(root: Path, count: int) -> None:
     clock = time.perf_counter()
     inventory = Inventory(profile, root, {"student": FolderModel(student())})
     run = resolve(profile, RunSpec.parse("mcse/wiki+coco/student/seed-0"), {})
-    data = training_data(Experiments(inventory, {}).of(run), model.tokenizer, "cpu", {})
+    data = load_training_data(Experiments(inventory, {}).of(run), model.tokenizer, "cpu", {})
     batches = Batches(model, data, run.training, {}, seed=0, setting="wiki+coco", rule=by_batches)
     list(batches.of(0))
     first = time.perf_counter() - clock

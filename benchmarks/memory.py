@@ -25,7 +25,7 @@ import torch
 from harness import api
 from harness.events import Event, Listener, listening
 from harness.processors import keep_freed_memory
-from harness.runs.inputs import teacher_folders, training_inputs
+from harness.runs.inputs import find_teacher_folders, load_training_inputs
 from harness.runs.train import train
 from harness.store import Store
 from harness.training.record import TrainingRecord
@@ -97,7 +97,7 @@ def training(run: Run, listen: Listener) -> None:
         with listening("", listen):
             run = plan.todo[0].experiment
             store = Store(Path(folder))
-            inputs = training_inputs(run, "cpu", teacher_folders(run, store))
+            inputs = load_training_inputs(run, "cpu", find_teacher_folders(run, store))
             train(run, inputs, store.work(run.fingerprint))
 
 

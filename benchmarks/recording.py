@@ -17,8 +17,8 @@ from harness.grid import resolve
 from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
-from harness.runs.inputs import teacher_folders, training_inputs
-from harness.runs.train import make_weights, trainer_of
+from harness.runs.inputs import find_teacher_folders, load_training_inputs
+from harness.runs.train import make_trainer, make_weights
 from harness.spec import RunSpec
 from harness.store import Store
 
@@ -39,8 +39,8 @@ def main(runs: tuple[str, ...], profile: str, data: Path | None, steps: int) -> 
             )
             for teacher in asked.teachers:
                 make_weights(teacher, store, "cpu")
-            inputs = training_inputs(asked, "cpu", teacher_folders(asked, store))
-            trainer = trainer_of(asked, inputs, store.work(asked.fingerprint))
+            inputs = load_training_inputs(asked, "cpu", find_teacher_folders(asked, store))
+            trainer = make_trainer(asked, inputs, store.work(asked.fingerprint))
             spent = dict.fromkeys(("_measure", "_observe"), 0.0)
 
             def timed(

@@ -454,7 +454,9 @@ def load_model(
             )
         student = open_model(folder, named, trusted=trust_remote_code)
     else:
-        student = FinishedRun(*find_result(str(model), Path(results), profile), profile).student()
+        student = FinishedRun(
+            *find_result(str(model), Path(results), profile), profile
+        ).load_student()
     return SentenceModel(str(model), student.to(pick_device(device)))
 
 

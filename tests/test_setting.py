@@ -17,7 +17,7 @@ from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting, TeacherTable
-from harness.runs.inputs import teacher_folders, training_data
+from harness.runs.inputs import find_teacher_folders, load_training_data
 from harness.setting import Noisy, kept_rows, read_with, setting_options
 from harness.spec import Variant, parse_setting, split
 from harness.store import Store
@@ -47,8 +47,8 @@ def data_and_batches(
     made = plan(tmp_path, setting, method, seed)
     (run,) = made.runs
     student = Student.load(made.inventory.encoder("toy-bert").source.path())
-    data = training_data(
-        run.experiment, student.tokenizer, "cpu", teacher_folders(run.experiment, made.store)
+    data = load_training_data(
+        run.experiment, student.tokenizer, "cpu", find_teacher_folders(run.experiment, made.store)
     )
     return data, Batches(
         student, data, run.resolved.training, {}, seed=seed, setting=setting, rule=by_batches
@@ -170,8 +170,8 @@ def data_of_few(tmp_path: Path, profile: Profile, which: str, variant: str) -> T
     made = plan(tmp_path, f"few[captions={which}]", variant, profile=profile)
     run = next(planned for planned in made.runs if str(planned.resolved.spec.variant) == variant)
     tokenizer = Student.load(made.inventory.encoder("toy-bert").source.path()).tokenizer
-    return training_data(
-        run.experiment, tokenizer, "cpu", teacher_folders(run.experiment, made.store)
+    return load_training_data(
+        run.experiment, tokenizer, "cpu", find_teacher_folders(run.experiment, made.store)
     )
 
 

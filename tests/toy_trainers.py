@@ -17,8 +17,8 @@ from harness.encoders.student import Student
 from harness.method import method_named
 from harness.planning.experiments import Experiment
 from harness.registry import names
-from harness.runs.inputs import teacher_folders, training_data
-from harness.runs.train import make_weights, method_of
+from harness.runs.inputs import find_teacher_folders, load_training_data
+from harness.runs.train import make_method, make_weights
 from harness.stopping import Stopped
 from harness.store import Store
 from harness.training import trainer as trainer_module
@@ -57,7 +57,7 @@ def loaded(variant: str) -> tuple[Experiment, Student, TrainingData]:
     return (
         asked,
         student,
-        training_data(asked, student.tokenizer, "cpu", teacher_folders(asked, store)),
+        load_training_data(asked, student.tokenizer, "cpu", find_teacher_folders(asked, store)),
     )
 
 
@@ -69,7 +69,7 @@ def trainer(
     student = Student.load(asked.encoder.source.path(), asked.resolved.pooling, own_head=False).to(
         device
     )
-    method = method_of(asked, student, data)
+    method = make_method(asked, student, data)
     training = asked.resolved.training.model_copy(update={"precision": precision})
     return Trainer(
         student,

@@ -16,7 +16,7 @@ from harness.command_line import DEFAULT_PROFILE, Selection, harness_command
 from harness.errors import PlugInError
 from harness.formatting import count_of
 from harness.registry import names, target
-from harness.runs.execution import Device, machine, package_versions, pick_device
+from harness.runs.execution import Device, describe_machine, pick_device, read_package_versions
 
 if TYPE_CHECKING:
     from harness.fetching.downloads import FetchList
@@ -148,8 +148,8 @@ def doctor(data_root: Path | None, results: Path, device: Device | None) -> None
     root = find_root(data_root)
     if device:
         pick_device(device)
-    plain_table(("package", "version"), package_versions().items())
-    plain_table(("machine", ""), machine().items())
+    plain_table(("package", "version"), read_package_versions().items())
+    plain_table(("machine", ""), describe_machine().items())
     if device:
         _try(device)
         return

@@ -490,9 +490,9 @@ def _model(run: str, folder: Path, results: Path, profile: str | None, encoder: 
 
 
 def _scores(run: str, mteb: Path, results: Path, named: str | None, profile: str | None) -> None:
-    from harness.runs.mteb_files import export_mteb, hub_model
+    from harness.runs.mteb_files import export_mteb, parse_hub_model
 
-    done = export_mteb(run, mteb, results, hub_model(named) if named else None, profile)
+    done = export_mteb(run, mteb, results, parse_hub_model(named) if named else None, profile)
     for line in done.left_out:
         echo(f"left out: {line}", err=True)
     echo(

@@ -30,8 +30,8 @@ from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 from harness.registry import OWN, names, target
 from harness.runs.execution import Device
-from harness.runs.inputs import teacher_folders, training_inputs
-from harness.runs.train import make_weights, trainer_of
+from harness.runs.inputs import find_teacher_folders, load_training_inputs
+from harness.runs.train import make_trainer, make_weights
 from harness.spec import OptionValue, RunSpec
 from harness.stopping import Stopped
 from harness.store import Store
@@ -68,13 +68,13 @@ class DeviceCheck:
     @property
     def sections(self) -> Mapping[str, Callable[[], Iterator[Outcome]]]:
         return {
-            f"{self.device}: what is there": self.cards,
-            "attention against the padded pass, forward and gradient": self.attention,
-            f"losses and gradient norms, {'against the CPU' if self.device == 'cuda' else 'twice'}": self.methods,
+            f"{self.device}: what is there": self.check_cards,
+            "attention against the padded pass, forward and gradient": self.check_attention,
+            f"losses and gradient norms, {'against the CPU' if self.device == 'cuda' else 'twice'}": self.check_methods,
             "training and teachers": self.training,
         }
 
-    def cards(self) -> Iterator[Outcome]:
+    def check_cards(self) -> Iterator[Outcome]:
         """Report the GPUs with their free memory, the driver, and the processes on the GPUs."""
         if self.device == "cpu":
             yield Outcome("GPU", f"{NOT_CHECKED}--device cuda does")
@@ -89,12 +89,13 @@ class DeviceCheck:
             )
         cudnn = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
         yield Outcome("CUDA of torch, cuDNN", f"{torch.version.cuda}, {cudnn}")
-        yield Outcome("driver", _smi("--query-gpu=driver_version"))
+        yield Outcome("driver", _ask_nvidia_smi("--query-gpu=driver_version"))
         yield Outcome(
-            "processes", _smi("--query-compute-apps=pid,process_name,used_memory") or "none"
+            "processes",
+            _ask_nvidia_smi("--query-compute-apps=pid,process_name,used_memory") or "none",
         )
 
-    def attention(self) -> Iterator[Outcome]:
+    def check_attention(self) -> Iterator[Outcome]:
         """Check each attention kernel in each precision, with the heads of BERT-base."""
         for precision in get_args(Precision):
             try:
@@ -107,12 +108,12 @@ class DeviceCheck:
                 for _, name, why in trials(torch.device(self.device), dtype, 12, 64):
                     yield Outcome(f"{precision}, {name}", why or "the same", why is None)
 
-    def methods(self) -> Iterator[Outcome]:
+    def check_methods(self) -> Iterator[Outcome]:
         """Check one training step of every method without dropout; on the CPU, of SimCSE only."""
         trained = [name for name in names("method") if target("method", name).split(".")[0] in OWN]
         trained = [name for name in trained if method_named(name).trains]
         for name in trained if self.device == "cuda" else ("simcse",):
-            yield self._beside_the_cpu(name, partial(_one_step, name))
+            yield self._compare_with_cpu(name, partial(_compute_step, name))
         if self.device == "cpu":
             yield Outcome(f"{len(trained) - 1} other methods", _NEEDS_A_CARD)
 
@@ -121,9 +122,9 @@ class DeviceCheck:
         against the CPU.
         """
         whole, resumed = (
-            partial(_curves, self.device, stopped=stopped) for stopped in (False, True)
+            partial(_train_toy, self.device, stopped=stopped) for stopped in (False, True)
         )
-        yield _compared("a training stopped and resumed, against one that is not", whole, resumed)
+        yield _compare("a training stopped and resumed, against one that is not", whole, resumed)
         pairs = ToyPairs(size=8).load(None)
         texts = list(pairs.texts)
         images = pairs.images
@@ -142,32 +143,32 @@ class DeviceCheck:
                 (*clip, "pictures"),
                 (*student, "captions"),
             ):
-                yield self._beside_the_cpu(
+                yield self._compare_with_cpu(
                     f"{kind}: features of {what}", partial(features, kind, folder, what)
                 )
 
-    def _beside_the_cpu(self, check: str, compute: Callable[[str], NamedNumbers]) -> Outcome:
-        return _compared(check, partial(compute, "cpu"), partial(compute, self.device))
+    def _compare_with_cpu(self, check: str, compute: Callable[[str], NamedNumbers]) -> Outcome:
+        return _compare(check, partial(compute, "cpu"), partial(compute, self.device))
 
 
-def _toy(method: str, device: str, folder: str) -> Trainer:
+def _make_toy_trainer(method: str, device: str, folder: str) -> Trainer:
     profile = load_profile("tiny")
     run = resolve(profile, RunSpec.parse(f"{method}/toy/toy-bert/seed-0"), _SHORT)
     experiment = Experiments(Inventory(profile, None, {}), _SHORT).of(run)
     store = Store(Path(folder))
     for teacher in experiment.teachers:
         make_weights(teacher, store, device)
-    inputs = training_inputs(experiment, device, teacher_folders(experiment, store))
-    return trainer_of(experiment, inputs, store.work(experiment.fingerprint))
+    inputs = load_training_inputs(experiment, device, find_teacher_folders(experiment, store))
+    return make_trainer(experiment, inputs, store.work(experiment.fingerprint))
 
 
-def _one_step(method: str, device: str) -> NamedNumbers:
+def _compute_step(method: str, device: str) -> NamedNumbers:
     """The loss terms of the first batch of each kind and the norm of their gradient, without
     dropout (it is random).
     """
     outcomes = {}
     with TemporaryDirectory() as folder:
-        trainer = _toy(method, device, folder)
+        trainer = _make_toy_trainer(method, device, folder)
         trainer.student.eval()
         trainer.method.eval()
         mixing = trainer.batches.mixing
@@ -185,7 +186,7 @@ def _one_step(method: str, device: str) -> NamedNumbers:
     return outcomes
 
 
-def _curves(device: str, *, stopped: bool) -> NamedNumbers:
+def _train_toy(device: str, *, stopped: bool) -> NamedNumbers:
     """The loss and dev curves of a training; with `stopped`, it is stopped in the middle and
     resumed.
     """
@@ -197,15 +198,15 @@ def _curves(device: str, *, stopped: bool) -> NamedNumbers:
     with TemporaryDirectory() as folder:
         if stopped:
             with suppress(Stopped), listening("", stop):
-                _toy("simcse", device, folder).run()
-        trainer = _toy("simcse", device, folder)
+                _make_toy_trainer("simcse", device, folder).run()
+        trainer = _make_toy_trainer("simcse", device, folder)
         record = trainer.run()
         if stopped and not trainer.first:
             raise RuntimeError("it started again")
     return {"loss": np.array(record.losses["text"], np.float32), "dev": np.array(record.dev_scores)}
 
 
-def _compared(
+def _compare(
     check: str, expected: Callable[[], NamedNumbers], compute: Callable[[], NamedNumbers]
 ) -> Outcome:
     """Compare the named numbers of two computations; an error in either becomes the result."""
@@ -223,7 +224,7 @@ def _compared(
     return Outcome(check, f"differs by {far:.1e} at most", far <= CLOSE)
 
 
-def _smi(query: str) -> str:
+def _ask_nvidia_smi(query: str) -> str:
     """The output of nvidia-smi for a query, in one line."""
     try:
         asked = subprocess.run(

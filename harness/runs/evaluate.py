@@ -50,7 +50,7 @@ def evaluate(
             tell(Event("suite", suite=name))
             clock = time.perf_counter()
             model = replace(
-                _embedder(suite, trained, inputs.tests, known), trained_on=read, keep=folder
+                _make_embedder(suite, trained, inputs.tests, known), trained_on=read, keep=folder
             )
             scored = suite.evaluate(model, inventory.root)
             inventory.check_protocol(name)
@@ -71,7 +71,7 @@ def evaluate(
     return evaluations
 
 
-def _embedder(
+def _make_embedder(
     suite: Suite, trained: Trained, tests: TestFeatures, known: dict[str, np.ndarray]
 ) -> Embedder:
     """The model as a suite sees it, which reports how far the suite is.
@@ -92,7 +92,7 @@ def _embedder(
             tell(Event("evaluate", stage=Stage("sentences", suite.name, done, total)))
 
     embed: EmbedFunction = partial(student.embed, report=sentences)
-    embed = remembering(known, embed) if suite.remembers else embed
+    embed = remember_vectors(known, embed) if suite.remembers else embed
     # heads read what was pooled, without a head of texts that stays at test
     pooled = embed
     if isinstance(student, Student) and student.pooling.head:
@@ -104,7 +104,7 @@ def _embedder(
         is_padded = student.found.rows == "equal lengths"
         if student.depends_on_task or is_padded:
             library = student.model
-    views = partial(dropout_views, student)
+    views = partial(encode_dropout_views, student)
     return Embedder(
         embed, str(student.device), views, spaces, spaces, report=report, library=library
     )
@@ -130,7 +130,7 @@ class Spaces:
 
     def texts(self, sentences: Sequence[str]) -> np.ndarray:
         """Project n captions: (n, p) float32."""
-        return _through(self.heads[0], self.embed(sentences))
+        return _project(self.heads[0], self.embed(sentences))
 
     def images(self, pairs: Pairs, task: str) -> np.ndarray:
         """Project the m images of a retrieval task: (m, p) float32. Raises UserError for a task
@@ -140,7 +140,7 @@ class Spaces:
             raise UserError(
                 f"no features of {task} were loaded: a suite lists its tasks with images in `image_tasks`"
             )
-        return _through(self.heads[1], np.asarray(self.tests[task, "image"], dtype=np.float32))
+        return _project(self.heads[1], np.asarray(self.tests[task, "image"], dtype=np.float32))
 
     def both(
         self, texts: Sequence[str], pairs: Pairs, task: str
@@ -153,7 +153,7 @@ class Spaces:
         return np.asarray(self.tests[task, "caption"]), np.asarray(self.tests[task, "image"])
 
 
-def remembering(known: dict[str, np.ndarray], embed: EmbedFunction) -> EmbedFunction:
+def remember_vectors(known: dict[str, np.ndarray], embed: EmbedFunction) -> EmbedFunction:
     """An `EmbedFunction` that embeds each sentence once, and keeps the vectors in `known`."""
 
     def remembered(sentences: Sequence[str]) -> np.ndarray:
@@ -166,7 +166,7 @@ def remembering(known: dict[str, np.ndarray], embed: EmbedFunction) -> EmbedFunc
 
 
 @torch.inference_mode()
-def dropout_views(
+def encode_dropout_views(
     student: Student | SentenceModules | TeacherVectors, sentences: Sequence[str], n: int, seed: int
 ) -> np.ndarray:
     """Encode each of s sentences n times with dropout active: (s, n, d) float32.
@@ -186,7 +186,7 @@ def dropout_views(
 
 
 @torch.inference_mode()
-def _through(head: nn.Module, rows: np.ndarray) -> np.ndarray:
+def _project(head: nn.Module, rows: np.ndarray) -> np.ndarray:
     device = next(head.eval().parameters()).device
     parts = [
         head(torch.tensor(rows[start : start + ROWS], device=device))

@@ -90,7 +90,7 @@ class Seat:
         """
         return asked_threads() or self.cpus
 
-    def taken(self) -> Seat:
+    def take(self) -> Seat:
         """The seat with the device decided; this process is then limited to its threads and share
         of the GPU.
         """
@@ -109,7 +109,7 @@ class Seat:
         """Device, processor, cores, threads and rows encoded at a time, as results record them."""
         properties: dict[str, str | int] = {
             "device": self.device,
-            "processor": processor(),
+            "processor": read_processor(),
             "cores": cores(),
             "threads": self.threads,
         }
@@ -135,7 +135,7 @@ SECRETS = ("TOKEN", "KEY", "SECRET", "PASSWORD", "CREDENTIALS")
 _SECRET_ADDRESS = re.compile(r"://[^/@]*@")
 
 
-def shared_variables(environment: Mapping[str, str]) -> dict[str, str]:
+def list_shared_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables of a driver that processes on other nodes get, in order; none has a secret."""
     shared = {}
     for name, value in sorted(environment.items()):
@@ -158,7 +158,7 @@ PACKAGES = (
 )
 
 
-def package_versions() -> dict[str, str]:
+def read_package_versions() -> dict[str, str]:
     """Installed versions of the packages that can change numbers, by package."""
     versions = {"python": platform.python_version()}
     for name in PACKAGES:
@@ -188,7 +188,7 @@ class Software:
             name: digest([[name, path.read_text("utf-8")] for name, path in python_files(name)])
             for name in modules
         }
-        return cls({**plugins, **package_versions()}, code)
+        return cls({**plugins, **read_package_versions()}, code)
 
     def difference(self, other: Software) -> str | None:
         """The first difference of `other` from this, in words; None where there is none."""
@@ -230,7 +230,7 @@ def has_cuda() -> bool:
 
 
 @cache
-def processor() -> str:
+def read_processor() -> str:
     """Model name of the processor."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.is_file() else []
@@ -239,7 +239,7 @@ def processor() -> str:
 
 
 @cache
-def revision() -> str | None:
+def read_revision() -> str | None:
     """Commit of the code, with '+' for uncommitted changes; None outside a checkout."""
     folder = Path(harness.__file__).resolve().parent.parent
     if not (folder / ".git").exists():
@@ -258,11 +258,15 @@ def revision() -> str | None:
         return None
 
 
-def machine() -> dict[str, str]:
+def describe_machine() -> dict[str, str]:
     """Processor, cores, memory and CUDA devices of this machine, in words."""
     import torch
 
-    properties = {"processor": processor(), "cores": str(cores()), "memory": _memory()}
+    properties = {
+        "processor": read_processor(),
+        "cores": str(cores()),
+        "memory": _describe_memory(),
+    }
     for index in range(torch.cuda.device_count()):
         memory = torch.cuda.get_device_properties(index).total_memory / 2**30
         properties[f"cuda:{index}"] = f"{torch.cuda.get_device_name(index)}, {memory:.0f} GiB"
@@ -273,7 +277,7 @@ def machine() -> dict[str, str]:
     )
 
 
-def _memory() -> str:
+def _describe_memory() -> str:
     try:
         page = os.sysconf("SC_PAGE_SIZE") / 2**30
         return f"{os.sysconf('SC_PHYS_PAGES') * page:.1f} GiB, {os.sysconf('SC_AVPHYS_PAGES') * page:.1f} GiB free"

@@ -87,7 +87,7 @@ class CardScore(NamedTuple):
         return ABSENT if self.own is None else fixed(self.own, self.metric.digits)
 
 
-def model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) -> str:
+def make_model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) -> str:
     """The text of README.md for the exported model of a run.
 
     `seeds` are the results of all seeds of the run's experiment. Texts from results and profiles
@@ -96,7 +96,7 @@ def model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) -> st
     scores = [
         score
         for table in summary_tables(seeds, metrics_of([result]))
-        for score in _scores(result, table)
+        for score in _list_card_scores(result, table)
     ]
     method = method_named(result.spec.variant.name)
     reading = result.spec.variant.reading
@@ -105,7 +105,9 @@ def model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) -> st
     hyperparameters = [
         (part, *item) for part in ("method", "training") for item in values[part].items()
     ]
-    template = environment(finalize=_shown, keep_trailing_newline=True).get_template("card.md")
+    template = environment(finalize=_escape_value, keep_trailing_newline=True).get_template(
+        "card.md"
+    )
     body = template.render(
         result=result,
         facts=facts,
@@ -124,7 +126,7 @@ def model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) -> st
         ],
         overrides=[f"{name}={canonical(value)}" for name, value in result.overrides.items()],
         packages=[f"{name} {version}" for name, version in result.packages.items()],
-        name=display_name(result),
+        name=make_display_name(result),
         bibtex=Markup("\n\n".join(entry(key) for key in works_of(method.name))),
         scores=scores,
         smaller=list(
@@ -135,10 +137,10 @@ def model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) -> st
         seeds=count_of(len({run.spec.seed for run in seeds}), "seed"),
         version=__version__,
     )
-    return f"---\n{_front_matter(result, facts, method, scores)}\n---\n\n{body}"
+    return f"---\n{_make_front_matter(result, facts, method, scores)}\n---\n\n{body}"
 
 
-def display_name(result: Result) -> str:
+def make_display_name(result: Result) -> str:
     """What the model is called on its card."""
     spec = result.spec
     if not result.hyperparameters["training"]:
@@ -146,7 +148,7 @@ def display_name(result: Result) -> str:
     return f"{spec.encoder} trained by {spec.variant} on {spec.setting}, seed {spec.seed}"
 
 
-def _shown(value: object) -> str:
+def _escape_value(value: object) -> str:
     """A value as templates print it: escaped, with lists joined by commas; markup is text of this
     project.
     """
@@ -157,7 +159,7 @@ def _shown(value: object) -> str:
     )
 
 
-def _scores(result: Result, table: SummaryTable) -> Iterator[CardScore]:
+def _list_card_scores(result: Result, table: SummaryTable) -> Iterator[CardScore]:
     """The run's scores in the metrics that a suite's table shows."""
     (row,) = table.rows
     evaluation = result.latest(table.suite)
@@ -170,7 +172,7 @@ def _scores(result: Result, table: SummaryTable) -> Iterator[CardScore]:
         yield CardScore(Score(table.suite, *column), metric, own, text, seeds)
 
 
-def _front_matter(
+def _make_front_matter(
     result: Result, facts: ModelFacts, method: type[Method], scores: Sequence[CardScore]
 ) -> str:
     """The YAML block, with this run's own scores of single tasks.
@@ -191,7 +193,7 @@ def _front_matter(
             metric_value=round(own, 4),
         )
         for score, metric, own, _, _ in scores
-        if own is not None and score.task != AVERAGE and (task_type := _hub_task(score.suite))
+        if own is not None and score.task != AVERAGE and (task_type := _find_hub_task(score.suite))
     ]
     data = ModelCardData(
         language=facts.language,
@@ -205,14 +207,14 @@ def _front_matter(
             *([method.name] if method.trains else []),
         ],
         base_model=facts.base_model,
-        model_name=display_name(result) if evaluated else None,
+        model_name=make_display_name(result) if evaluated else None,
         pooling=facts.pooling,
         eval_results=evaluated or None,
     )
     return data.to_yaml()
 
 
-def _hub_task(suite: str) -> str:
+def _find_hub_task(suite: str) -> str:
     """The hub's type of a suite's tasks; empty if it has none or is no longer installed."""
     try:
         return get_class("suite", suite, Suite).hub_task
@@ -280,14 +282,14 @@ def export(
     check_new(to, "--to")
     result, store = find_result(what, results, profile)
     run = FinishedRun(result, store, profile, encoder)
-    student = run.student()
+    student = run.load_student()
     if isinstance(student, SentenceModules):
         raise UserError(
             f"{result.spec.key} evaluated a model of sentence-transformers unchanged; copy the folder of that model"
         )
-    facts = model_facts(run, student)
-    seeds, problems = siblings(result, store)
-    card = model_card(result, facts, seeds)
+    facts = collect_facts(run, student)
+    seeds, problems = find_siblings(result, store)
+    card = make_model_card(result, facts, seeds)
 
     def fill(path: Path) -> None:
         student.save(path)
@@ -314,7 +316,7 @@ def push_model(folder: Path, repository: str, run: str) -> str:
     return upload(remote, files, f"Add {run}")
 
 
-def siblings(result: Result, store: Store) -> tuple[list[Result], list[str]]:
+def find_siblings(result: Result, store: Store) -> tuple[list[Result], list[str]]:
     """The result, then those that differ from it by seed alone, and one line for each unusable one."""
     stored, problems = store.seeds(result.profile, result.spec)
     others = (each for each in stored if each.fingerprint != result.fingerprint)
@@ -324,7 +326,7 @@ def siblings(result: Result, store: Store) -> tuple[list[Result], list[str]]:
     return [result, *same], problems
 
 
-def model_facts(run: FinishedRun, student: Student) -> ModelFacts:
+def collect_facts(run: FinishedRun, student: Student) -> ModelFacts:
     """The facts on the card that the result does not contain."""
     profile = run.profile
     resolved = run.resolved
@@ -342,7 +344,7 @@ def model_facts(run: FinishedRun, student: Student) -> ModelFacts:
         longest=student.longest,
         encoder=f"{name} (in the profile: {table.origin})" if table else name,
         base_model=table.hub if table else name if "/" in name else None,
-        licence=_licence(run),
+        licence=_read_licence(run),
         language="en" if profile.origin == "package" else None,
         setting=profile.settings[resolved.spec.setting.name].description if trains else "",
         corpora={
@@ -359,7 +361,7 @@ def model_facts(run: FinishedRun, student: Student) -> ModelFacts:
     )
 
 
-def _licence(run: FinishedRun) -> str | None:
+def _read_licence(run: FinishedRun) -> str | None:
     """The licence stated by the model card in the encoder's folder; None if unknown."""
     from huggingface_hub import metadata_load
 

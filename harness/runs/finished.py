@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from harness.commands import LastPlaces, read_places
-from harness.encoders.student import SentenceModules, Student, open_model
+from harness.encoders.load_student import SentenceModules, Student, open_model
 from harness.errors import UserError
 from harness.files import expand
 from harness.grid import Resolved, resolve
@@ -33,7 +33,7 @@ class FinishedRun:
         self.store = store
         self.given_encoder = encoder
         self._places = read_places(store.root, result.profile)
-        self.profile = _profile(result, profile, self._places)
+        self.profile = _load_profile_of(result, profile, self._places)
         if encoder is not None and self.resolved.trains:
             raise UserError(
                 f"{result.spec.key} is a trained run with stored weights; remove --encoder"
@@ -48,7 +48,7 @@ class FinishedRun:
         """The pooling that the run was evaluated with."""
         return str(self.result.hyperparameters["encoder"]["pooling"])
 
-    def student(self) -> Student | SentenceModules:
+    def load_student(self) -> Student | SentenceModules:
         """Load the student at the checkpoint that was scored. Raises UserError where its weights
         are missing or damaged, and for the run of a teacher.
         """
@@ -59,10 +59,10 @@ class FinishedRun:
                 "name a run that trains, or an encoder"
             )
         return open_model(
-            best_model(self.result, self.store) if trained else self._untrained(), self.pooling
+            best_model(self.result, self.store) if trained else self._find_untrained(), self.pooling
         )
 
-    def _untrained(self) -> Path:
+    def _find_untrained(self) -> Path:
         """The folder of an encoder that was not trained. Raises UserError if its content has
         changed.
         """
@@ -88,7 +88,7 @@ class FinishedRun:
         return folder
 
 
-def _profile(result: Result, given: str | None, places: LastPlaces) -> Profile:
+def _load_profile_of(result: Result, given: str | None, places: LastPlaces) -> Profile:
     """The profile of a run. Raises UserError if it is not available, or a different one is given."""
     if not given and not places.profile and result.profile not in shipped_profiles():
         raise UserError(

@@ -98,7 +98,7 @@ def load_inputs(run: PlannedRun, inventory: Inventory, seat: Seat, folders: Fold
 
     `folders` has the models of its teachers. Raises MissingData or UserError.
     """
-    inputs = training_inputs(run.experiment, seat.device, folders)
+    inputs = load_training_inputs(run.experiment, seat.device, folders)
     tests = {}
     for name, teacher in run.experiment.test_features(
         [inventory.suites[suite] for suite in run.todo]
@@ -110,7 +110,7 @@ def load_inputs(run: PlannedRun, inventory: Inventory, seat: Seat, folders: Fold
     return replace(inputs, tests=tests)
 
 
-def training_inputs(experiment: Experiment, device: str, folders: Folders) -> Inputs:
+def load_training_inputs(experiment: Experiment, device: str, folders: Folders) -> Inputs:
     """The same without features of tests."""
     experiment.check_code()
     run = experiment.resolved
@@ -128,12 +128,14 @@ def training_inputs(experiment: Experiment, device: str, folders: Folders) -> In
     student = Student.load(
         source.path(), run.pooling, own_head=False, max_length=length, rates=rates
     ).to(on)
-    data = training_data(experiment, student.tokenizer, device, folders)
+    data = load_training_data(experiment, student.tokenizer, device, folders)
     dev = dev_scorer(experiment.dev.current(), experiment.dev.root)
-    return Inputs(student, data, dev, models=_models(experiment, on, folders))
+    return Inputs(student, data, dev, models=_load_models(experiment, on, folders))
 
 
-def _models(experiment: Experiment, device: torch.device, folders: Folders) -> dict[str, Student]:
+def _load_models(
+    experiment: Experiment, device: torch.device, folders: Folders
+) -> dict[str, Student]:
     """The frozen models that a method has beside its student, by role. Raises UserError."""
     loaded = {}
     for role, asked in experiment.features.items():
@@ -146,7 +148,7 @@ def _models(experiment: Experiment, device: torch.device, folders: Folders) -> d
     return loaded
 
 
-def teacher_folders(experiment: Experiment, store: Store) -> Folders:
+def find_teacher_folders(experiment: Experiment, store: Store) -> Folders:
     """The model folders of the runs that are a run's teachers, trained or not, by fingerprint.
 
     Raises UserError for a link in the work folder of one.
@@ -162,7 +164,7 @@ def teacher_folders(experiment: Experiment, store: Store) -> Folders:
     return folders
 
 
-def training_data(
+def load_training_data(
     experiment: Experiment, tokenizer: PreTrainedTokenizerBase, device: str, folders: Folders
 ) -> TrainingData:
     """Load the corpora of a run and the features that its method asks for, aligned with the rows of
@@ -174,9 +176,11 @@ def training_data(
     streams: dict[Stream, list[UsedCorpus]] = {}
     for corpus in experiment.corpora:
         streams.setdefault(corpus.stream, []).append(corpus)
-    media = {stream: _media(run, listed) for stream, listed in streams.items() if stream in MEDIA}
+    media = {
+        stream: _load_media(run, listed) for stream, listed in streams.items() if stream in MEDIA
+    }
     tokens = {
-        stream: _tokens(run, listed, tokenizer)
+        stream: _load_tokens(run, listed, tokenizer)
         for stream, listed in streams.items()
         if stream not in MEDIA
     }
@@ -188,21 +192,21 @@ def training_data(
     loaded: list[Media | Pairs] = [*media.values(), *pairs]
     warnings = (*experiment.remarks, *(line for corpus in loaded for line in corpus.warnings))
     texts = {
-        stream: _tokens(run, listed, Utf8())
+        stream: _load_tokens(run, listed, Utf8())
         for stream, listed in streams.items()
         if run.method.uses_texts()
     }
-    return TrainingData(tokens, features, media, _subsets(run, tokens), texts, warnings)
+    return TrainingData(tokens, features, media, _draw_subsets(run, tokens), texts, warnings)
 
 
-def _tokens(
+def _load_tokens(
     run: Resolved, listed: Sequence[UsedCorpus], tokenizer: PreTrainedTokenizerBase | Utf8
 ) -> Tokens:
-    files = [token_file(corpus, tokenizer, run.training.max_length) for corpus in listed]
+    files = [load_token_file(corpus, tokenizer, run.training.max_length) for corpus in listed]
     return Tokens(files, tokenizer.pad_token_id, listed[0].read.source.per_row)
 
 
-def token_file(
+def load_token_file(
     corpus: UsedCorpus, tokenizer: PreTrainedTokenizerBase | Utf8, max_length: int
 ) -> TokenFile:
     """The tokens of a corpus, memory-mapped from the cache; a corpus that is not cached is
@@ -214,7 +218,7 @@ def token_file(
     )
 
 
-def _media(run: Resolved, listed: Sequence[UsedCorpus]) -> Media:
+def _load_media(run: Resolved, listed: Sequence[UsedCorpus]) -> Media:
     if len(listed) > 1:
         names = ", ".join(corpus.name for corpus in listed)
         raise UserError(
@@ -226,7 +230,7 @@ def _media(run: Resolved, listed: Sequence[UsedCorpus]) -> Media:
     return loaded
 
 
-def _subsets(run: Resolved, tokens: Mapping[Stream, Tokens]) -> dict[Stream, Subset]:
+def _draw_subsets(run: Resolved, tokens: Mapping[Stream, Tokens]) -> dict[Stream, Subset]:
     """The rows of each stream that the setting's options keep, drawn by the run's seed; larger
     draws contain smaller.
 

@@ -20,7 +20,7 @@ WAITS = 0.05
 WARNINGS = 200
 
 
-def stage_text(stage: Stage) -> str:
+def describe_stage(stage: Stage) -> str:
     """Describe the progress of counted work."""
     counted = f"{stage.done}" if stage.total is None else f"{stage.done}/{stage.total}"
     if stage.what == "features":
@@ -68,7 +68,7 @@ class RunLog(logging.Handler):
         with suppress(OSError):  # a full disk, which the run's own error reports
             self._flush_pending()
             if error is not None:
-                self._line(f"stopped by {type(error).__name__}: {error}")
+                self._write_line(f"stopped by {type(error).__name__}: {error}")
         with suppress(OSError):
             self._stream.close()
 
@@ -82,13 +82,13 @@ class RunLog(logging.Handler):
             self._flush_pending()
         if new:
             self._pending = new
-        for text in self._texts(event):
-            self._line(text)
+        for text in self._list_texts(event):
+            self._write_line(text)
 
     def write(self, text: str) -> None:
         """Write one line, after the preparation event that is held back, if any."""
         self._flush_pending()
-        self._line(text)
+        self._write_line(text)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a warning; a formatting error is handled as `logging` does, without stopping the
@@ -103,7 +103,7 @@ class RunLog(logging.Handler):
         except (TypeError, ValueError, KeyError):
             self.handleError(record)
 
-    def _texts(self, event: Event) -> Iterator[str]:
+    def _list_texts(self, event: Event) -> Iterator[str]:
         if event.kind == "start":
             yield f"start {event.run} on {event.device}"
         elif event.progress:
@@ -132,8 +132,8 @@ class RunLog(logging.Handler):
         stage = self._pending
         self._pending = None
         if stage:
-            self._line(stage_text(stage))
+            self._write_line(describe_stage(stage))
 
-    def _line(self, text: str) -> None:
+    def _write_line(self, text: str) -> None:
         self._stream.write(f"{self.now():%Y-%m-%dT%H:%M:%SZ}  {' '.join(visible(text).split())}\n")
         self._stream.flush()

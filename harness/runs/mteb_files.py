@@ -42,7 +42,7 @@ class MTEBFiles:
     left_out: tuple[str, ...]
 
 
-def hub_model(text: str) -> HubModel:
+def parse_hub_model(text: str) -> HubModel:
     """Read OWNER/NAME@COMMIT. Raises UserError."""
     match = _NAMED.fullmatch(text)
     if match is None:
@@ -72,14 +72,14 @@ def export_mteb(
         raise UserError(
             f"{result.spec.key} has no scores of the suite {_SUITE}; add them with `{more}`"
         )
-    model = _model(result, named)
+    model = _name_model(result, named)
     exported = dict[str, "TaskResult"]()
     left_out = list[str]()
     for task in evaluation.scores:
         if task.partition("[")[0] == AVERAGE:
             continue
         try:
-            exported[task] = _task_result(task, evaluation, result, store)
+            exported[task] = _find_task_result(task, evaluation, result, store)
         except UserError as error:
             left_out.append(f"{task}: {error}")
     if not exported:
@@ -87,16 +87,18 @@ def export_mteb(
             f"no task of {result.spec.key} can be exported to mteb: {'; '.join(left_out)}"
         )
     write_whole(
-        to, "--mteb", partial(_fill, meta=_meta(result, model), results=list(exported.values()))
+        to,
+        "--mteb",
+        partial(_fill, meta=_make_meta(result, model), results=list(exported.values())),
     )
     return MTEBFiles(model, tuple(exported), tuple(left_out))
 
 
-def _model(result: Result, named: HubModel | None) -> HubModel:
+def _name_model(result: Result, named: HubModel | None) -> HubModel:
     """The name of a run's model. Raises UserError if it has none, or if the run scored a different
     encoder.
     """
-    own = None if result.hyperparameters["training"] else _encoder(result)
+    own = None if result.hyperparameters["training"] else _find_hub_encoder(result)
     model = named or own
     if model is None:
         raise UserError(
@@ -112,7 +114,7 @@ def _model(result: Result, named: HubModel | None) -> HubModel:
     return model
 
 
-def _encoder(result: Result) -> HubModel | None:
+def _find_hub_encoder(result: Result) -> HubModel | None:
     """The encoder of a run on the hub, as its profile pins it."""
     if result.profile not in shipped_profiles():
         return None
@@ -120,7 +122,9 @@ def _encoder(result: Result) -> HubModel | None:
     return HubModel(table.hub, table.revision) if table and table.hub and table.revision else None
 
 
-def _task_result(task: str, evaluation: Evaluation, result: Result, store: Store) -> TaskResult:
+def _find_task_result(
+    task: str, evaluation: Evaluation, result: Result, store: Store
+) -> TaskResult:
     """A task's result in mteb's form. Raises UserError with the reason where there is none."""
     if task in names("mteb task"):
         raise UserError("not a task of mteb (it comes from this project or from a package)")
@@ -136,10 +140,10 @@ def _task_result(task: str, evaluation: Evaluation, result: Result, store: Store
         raise UserError(
             "mteb's own file of it is not in the work folder of the run (it stays where the suite was run)"
         )
-    return _read(paths[0], stored)
+    return _read_task_result(paths[0], stored)
 
 
-def _read(path: Path, stored: float) -> TaskResult:
+def _read_task_result(path: Path, stored: float) -> TaskResult:
     from mteb.results import TaskResult
 
     try:
@@ -152,10 +156,10 @@ def _read(path: Path, stored: float) -> TaskResult:
     return kept
 
 
-def _meta(result: Result, model: HubModel) -> ModelMeta:
+def _make_meta(result: Result, model: HubModel) -> ModelMeta:
     from mteb.models.model_meta import ModelMeta, ScoringFunction
 
-    encoder = _encoder(result)
+    encoder = _find_hub_encoder(result)
     return ModelMeta.create_empty(
         {
             "name": model.hub,

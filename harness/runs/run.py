@@ -11,8 +11,8 @@ from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.processors import peak_memory_mb
 from harness.runs.evaluate import evaluate, now
-from harness.runs.execution import Seat, package_versions, revision
-from harness.runs.inputs import load_inputs, teacher_folders
+from harness.runs.execution import Seat, read_package_versions, read_revision
+from harness.runs.inputs import find_teacher_folders, load_inputs
 from harness.runs.log import RunLog
 from harness.runs.train import Trained, train
 from harness.store import (
@@ -46,20 +46,20 @@ def run_one(
         started=now(),
         host=socket.gethostname(),
         hardware=dict(seat.hardware(chunk)),
-        packages=package_versions(),
-        revision=revision(),
+        packages=read_package_versions(),
+        revision=read_revision(),
     )
     sessions = add_session(store, run.fingerprint, session)
     with RunLog(running_log(store, run.fingerprint), store.root) as log, listening(run.key, log):
         tell(Event("start", device=seat.device))
-        inputs = load_inputs(run, inventory, seat, teacher_folders(run.experiment, store))
+        inputs = load_inputs(run, inventory, seat, find_teacher_folders(run.experiment, store))
         trained = train(run.experiment, inputs, folder, chunk)
         scores = evaluate(run, inventory, inputs, trained, store)
         log.write("done")
-    return commit(store, result_of(run, inventory, seat, trained, scores, sessions), log.path)
+    return commit(store, make_result(run, inventory, seat, trained, scores, sessions), log.path)
 
 
-def result_of(
+def make_result(
     run: PlannedRun,
     inventory: Inventory,
     seat: Seat,
@@ -122,7 +122,7 @@ def result_of(
         },
         budget=trained.budget,
         mixing=trained.mixing,
-        inputs=_census(run, inventory),
+        inputs=_collect_census(run, inventory),
         sessions=sessions,
         trial=EncoderTrial(
             **{name: getattr(trained.student.found, name) for name in EncoderTrial.model_fields}
@@ -130,7 +130,7 @@ def result_of(
     )
 
 
-def _census(run: PlannedRun, inventory: Inventory) -> list[InputCensus]:
+def _collect_census(run: PlannedRun, inventory: Inventory) -> list[InputCensus]:
     """The census of the inputs of a run's training and of its tests."""
     experiment = run.experiment
     tests = census_of_tasks(inventory, run.todo, experiment.named_encoder)

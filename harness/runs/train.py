@@ -13,7 +13,13 @@ from harness.encoders.student import SentenceModules, Student
 from harness.errors import UserError
 from harness.method import Method, by_batches
 from harness.planning.experiments import Experiment
-from harness.runs.inputs import Heads, Inputs, TeacherVectors, teacher_folders, training_inputs
+from harness.runs.inputs import (
+    Heads,
+    Inputs,
+    TeacherVectors,
+    find_teacher_folders,
+    load_training_inputs,
+)
 from harness.spec import MEDIA, Stream
 from harness.store import BatchMixing, Store
 from harness.store.folder import refuse_linked
@@ -53,10 +59,10 @@ def train(
     TrainingError.
     """
     if inputs.data is None:
-        remarks = (*experiment.remarks, *encoder_remarks(experiment, inputs.student))
+        remarks = (*experiment.remarks, *list_encoder_remarks(experiment, inputs.student))
         return Trained(inputs.student, inputs.heads, TrainingRecord(), remarks)
-    trainer = trainer_of(experiment, inputs, folder, chunk)
-    warnings = (*inputs.data.warnings, *encoder_remarks(experiment, inputs.student))
+    trainer = make_trainer(experiment, inputs, folder, chunk)
+    warnings = (*inputs.data.warnings, *list_encoder_remarks(experiment, inputs.student))
     if trainer.batches.mixing.leaves_out_text and experiment.unread_text not in warnings:
         warnings = (*warnings, experiment.unread_text)
     record = trainer.run()
@@ -64,7 +70,7 @@ def train(
         variant = experiment.resolved.spec.variant
         line = f"{variant}: the encoder computes on padding too: {trainer.student.unpacked}"
         warnings = (*warnings, line)
-    warnings = (*warnings, *unreturned_terms(trainer.method, trainer.batches, record))
+    warnings = (*warnings, *find_unreturned_terms(trainer.method, trainer.batches, record))
     batches = trainer.batches
     read = trainer.batches.rows_read()
     counts = {
@@ -86,11 +92,11 @@ def train(
         warnings,
         read,
         budget,
-        batch_mixing(batches.mixing),
+        describe_mixing(batches.mixing),
     )
 
 
-def batch_mixing(mixing: Mixing) -> BatchMixing:
+def describe_mixing(mixing: Mixing) -> BatchMixing:
     """The record of which steps are paired; where text and pairs are not mixed, no rule is used."""
     is_mixed = bool(mixing.text and mixing.paired)
     common_rule = by_batches(0, 0, mixing.text, mixing.paired) if is_mixed else (1, 0)
@@ -107,13 +113,13 @@ def make_weights(
     if not TrainingFolder(folder).has_ended:
         train(
             experiment,
-            training_inputs(experiment, device, teacher_folders(experiment, store)),
+            load_training_inputs(experiment, device, find_teacher_folders(experiment, store)),
             folder,
             chunk,
         )
 
 
-def trainer_of(
+def make_trainer(
     experiment: Experiment, inputs: Inputs, folder: Path, chunk: int | None = None
 ) -> Trainer:
     """The trainer of a run, with its heads initialised. Raises UserError."""
@@ -123,7 +129,7 @@ def trainer_of(
     assert isinstance(student, Student)
     assert data is not None
     assert inputs.dev is not None
-    method = method_of(experiment, student, data, inputs.models)
+    method = make_method(experiment, student, data, inputs.models)
     setting = str(run.spec.setting)
     seed = run.spec.seed
     dev = inputs.dev
@@ -140,7 +146,7 @@ def trainer_of(
     )
 
 
-def method_of(
+def make_method(
     experiment: Experiment,
     student: Student,
     data: TrainingData,
@@ -157,7 +163,7 @@ def method_of(
         raise UserError(f"{run.spec.variant}: {error}") from error
 
 
-def encoder_remarks(
+def list_encoder_remarks(
     experiment: Experiment, student: Student | SentenceModules | TeacherVectors
 ) -> list[str]:
     """What the trial of a run's encoder says of how it was read."""
@@ -165,7 +171,9 @@ def encoder_remarks(
     return [f"encoder {name}: {line}" for line in student.found.remarks]
 
 
-def unreturned_terms(method: Method, batches: Batches, record: TrainingRecord) -> Iterator[str]:
+def find_unreturned_terms(
+    method: Method, batches: Batches, record: TrainingRecord
+) -> Iterator[str]:
     """A warning for each term that a method declares and never returned, if its steps had batches
     of every stream.
     """

@@ -200,7 +200,7 @@ class RunJob(Job):
 
         remove_leftovers_of(self.store, self.inventory.profile.name, self.spec, self.id)
         with limit_time(self.limit_s):
-            return run_one(self.run, self.inventory, self.store, seat.taken(), self.chunk)
+            return run_one(self.run, self.inventory, self.store, seat.take(), self.chunk)
 
     def fail(self, error: BaseException | str) -> Failure:
         traceback = "" if isinstance(error, str) else "".join(format_exception(error))

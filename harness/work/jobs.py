@@ -182,7 +182,7 @@ class Preparation(Job):
         """Make it on the seat's device."""
         self.experiment.check_code()
         with limit_time(self.limit_s):
-            self.make(seat.taken())
+            self.make(seat.take())
         return Prepared(self.id)
 
     def fail(self, error: BaseException | str) -> Prepared:
@@ -203,13 +203,13 @@ def _make_tokens(corpus: UsedCorpus, encoder: ModelSource, max_length: int, seat
     """The tokens of a text corpus for one encoder and length."""
     from harness.encoders.tokenizer import load_tokenizer
     from harness.encoders.weights import reading
-    from harness.runs.inputs import token_file
+    from harness.runs.inputs import load_token_file
 
     folder = encoder.path()
     advice = "it needs the files of a tokenizer, as transformers saves them"
     with reading("model folder", folder, advice):
         tokenizer = load_tokenizer(folder)
-    token_file(corpus, tokenizer, max_length)
+    load_token_file(corpus, tokenizer, max_length)
 
 
 def _make_recordings(corpus: UsedCorpus, seat: Seat) -> None:
@@ -221,7 +221,7 @@ def _make_features(
     teacher: NamedTeacher, owner: FeatureOwner, experiment: Experiment, store: Store, seat: Seat
 ) -> None:
     """A teacher's features of a pair corpus or of a retrieval task."""
-    from harness.runs.inputs import teacher_folders
+    from harness.runs.inputs import find_teacher_folders
 
     pairs = load_pairs(owner, teacher.of)
-    teacher.features(owner, pairs, seat.device, teacher_folders(experiment, store))
+    teacher.features(owner, pairs, seat.device, find_teacher_folders(experiment, store))

@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.events import Event, Stage, TrainingProgress
 from harness.formatting import duration
 from harness.metrics import AVERAGE
-from harness.runs.log import stage_text
+from harness.runs.log import describe_stage
 from harness.store import Evaluation, Result, Store
 from harness.store.logs import failed_log, running_log
 from harness.store.schema import describe_unscored_tasks
@@ -121,7 +121,7 @@ class Tally:
             first_count = stage.done
         self._stages[key] = start, first_count, stage.done
 
-        parts = [stage_text(stage)]
+        parts = [describe_stage(stage)]
         if now > start and stage.done > first_count:
             rate = (stage.done - first_count) / (now - start)
             if stage.what != "tasks":

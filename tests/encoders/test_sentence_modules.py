@@ -35,7 +35,7 @@ from harness.encoders.modules import (
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.encoders.teachers import open_teacher
 from harness.errors import UserError
-from harness.runs.evaluate import dropout_views
+from harness.runs.evaluate import encode_dropout_views
 from harness.toy import student_folder
 
 SENTENCES = ["the big red circle", "a", "", "a small blue square on the left of the ring"]
@@ -140,9 +140,9 @@ def test_sentences_are_counted_and_keep_their_order(
 
 def test_views_have_dropout_and_repeat_by_seed(save: Save) -> None:
     model = SentenceModules.load(save(Pooling(64, "mean"), dense(nn.Tanh())))
-    first = dropout_views(model, SENTENCES[:2], 3, seed=5)
+    first = encode_dropout_views(model, SENTENCES[:2], 3, seed=5)
     assert first.shape == (2, 3, 5)
-    np.testing.assert_array_equal(first, dropout_views(model, SENTENCES[:2], 3, seed=5))
+    np.testing.assert_array_equal(first, encode_dropout_views(model, SENTENCES[:2], 3, seed=5))
     assert not np.allclose(first[0, 0], first[0, 1])
     np.testing.assert_array_equal(model.embed(SENTENCES), model.embed(SENTENCES))
 

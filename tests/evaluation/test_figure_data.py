@@ -26,7 +26,7 @@ from harness.evaluation.figure_data import (
 )
 from harness.evaluation.suites import Embedder, units
 from harness.metrics import ArrayName
-from harness.runs.evaluate import dropout_views
+from harness.runs.evaluate import encode_dropout_views
 from harness.seeds import generator
 from harness.toy import student_folder
 from harness.toy.tasks import TOY_RETRIEVAL
@@ -206,7 +206,7 @@ def test_view_cosines_are_means_over_pairs() -> None:
 
 def test_the_suite_on_the_toy_world() -> None:
     student = Student.load(student_folder(), "cls")
-    model = Embedder(student.embed, views=partial(dropout_views, student))
+    model = Embedder(student.embed, views=partial(encode_dropout_views, student))
     options = {"captions": 60, "clusters": 4, "views": 5}
     done = FiguresSuite(["ToySTS", "ToyRetrieval"], **options).evaluate(model, None)
     arrays, scores = done.arrays, done.scores
@@ -284,7 +284,7 @@ def test_a_task_with_too_few_captions_is_left_out_with_a_line(
     )
     task = SimpleNamespace(name="mine", kind="retrieval task", load=lambda root: data)
     student = Student.load(student_folder(), "cls")
-    model = Embedder(student.embed, views=partial(dropout_views, student))
+    model = Embedder(student.embed, views=partial(encode_dropout_views, student))
     done = FiguresSuite([task], views=2).evaluate(model, None)
     assert done.scores["mine"] == {"n_texts": len(captions), "n_images": len(images)}
     assert not done.arrays

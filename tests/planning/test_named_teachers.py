@@ -25,7 +25,7 @@ from harness.planning.experiments import Experiment
 from harness.planning.teachers import RoleFeatures, load_pairs
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
-from harness.runs.inputs import training_inputs
+from harness.runs.inputs import load_training_inputs
 from harness.toy import clip_folder, student_folder
 
 
@@ -44,7 +44,7 @@ def on_pairs(variant: str, profile: Profile) -> Experiment:
 
 
 def features_of(made: Experiment) -> dict[str, np.ndarray]:
-    data = training_inputs(made, "cpu", {}).data
+    data = load_training_inputs(made, "cpu", {}).data
     assert data is not None
     return {role: values[np.arange(20)] for role, values in data.features.items()}
 

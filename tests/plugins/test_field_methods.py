@@ -32,8 +32,8 @@ from harness.errors import UserError
 from harness.losses import contrastive as losses
 from harness.method import UNMASKED, Dimensions, SentenceBatch, Vocabulary, method_named
 from harness.method.conformance import check_all, small_student, variants_in
-from harness.runs.inputs import teacher_folders, training_inputs
-from harness.runs.train import trainer_of
+from harness.runs.inputs import find_teacher_folders, load_training_inputs
+from harness.runs.train import make_trainer
 from harness.store import Store
 from harness.training.trainer import Trainer
 
@@ -580,8 +580,8 @@ def test_cards_switches_first_letters_by_a_chance() -> None:
 
 def made_trainer(variant: str, folder: Path) -> Trainer:
     asked, *_ = loaded(variant)
-    inputs = training_inputs(asked, "cpu", teacher_folders(asked, Store(Path())))
-    return trainer_of(asked, replace(inputs, dev=lambda embed: 0.0), folder)
+    inputs = load_training_inputs(asked, "cpu", find_teacher_folders(asked, Store(Path())))
+    return make_trainer(asked, replace(inputs, dev=lambda embed: 0.0), folder)
 
 
 @pytest.mark.parametrize("variant", TRAINED)

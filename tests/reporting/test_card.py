@@ -14,7 +14,7 @@ from builders import result, sts
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
-from harness.runs.export import ModelFacts, display_name, model_card
+from harness.runs.export import ModelFacts, make_display_name, make_model_card
 from harness.store import Result
 
 FACTS = ModelFacts("cls", modules=True, width=64, longest=512, encoder="toy-bert", setting="a toy")
@@ -41,7 +41,7 @@ def test_the_front_matter_is_read_back_and_the_body_has_licence_and_bibtex() -> 
     facts = ModelFacts(
         "cls", True, 64, 512, "BERT", base_model=base, language="en", licence="apache-2.0"
     )
-    card = ModelCard(model_card(run, facts, [run]))
+    card = ModelCard(make_model_card(run, facts, [run]))
     data = card.data
     assert (data.base_model, data.language, data.license) == (base, "en", "apache-2.0")
     assert data.library_name == "sentence-transformers"
@@ -55,7 +55,7 @@ def test_the_front_matter_is_read_back_and_the_body_has_licence_and_bibtex() -> 
     assert read == {("STS12", "spearman", 70.0), ("STS13", "spearman", 60.0)}, (
         "averages are no data set"
     )
-    assert data.model_name == display_name(run)
+    assert data.model_name == make_display_name(run)
     again = ModelCard(str(card))
     assert (again.data.to_dict(), again.text) == (data.to_dict(), card.text)
     assert "states the licence apache-2.0" in card.text
@@ -70,7 +70,7 @@ def test_unknown_facts_are_left_out() -> None:
         "none[pooling=mean]", scores={"geometry": {"STS12": {"uniformity": -1.0, "alignment": 0.5}}}
     )
     facts = ModelFacts("avg-first-last", modules=False, width=64, longest=64, encoder="toy-bert")
-    text = model_card(run, facts, [run])
+    text = make_model_card(run, facts, [run])
     names = set(yaml.safe_load(text.split("---")[1]))
     assert names == {"license", "library_name", "pipeline_tag", "pooling", "tags"}
     assert "sentence-transformers" not in ModelCard(text).data.tags
@@ -82,7 +82,7 @@ def test_unknown_facts_are_left_out() -> None:
 
 def test_scores_are_shown_with_mean_and_deviation() -> None:
     runs = [*(made(seed=seed) for seed in range(2)), made(seed=2, scores=sts(STS12=72.0))]
-    text = model_card(runs[1], FACTS, runs)
+    text = make_model_card(runs[1], FACTS, runs)
     assert (
         f"| sts | STS12 | spearman | 71.00 | 71.00 ± {np.std([70, 71, 72], ddof=1):.2f} | 3 |"
         in text
@@ -90,11 +90,11 @@ def test_scores_are_shown_with_mean_and_deviation() -> None:
     assert "| sts | STS13 | spearman | 60.00 | 60.00 ± 0.00 | 2 |" in text, (
         "one seed was not scored on it"
     )
-    alone = model_card(runs[0], FACTS, runs[:1])
+    alone = make_model_card(runs[0], FACTS, runs[:1])
     assert "| sts | STS12 | spearman | 70.00 | 70.00 | 1 |" in alone
     assert "(1 seed)" in alone
     assert "Smaller is better" not in alone
-    text = model_card(
+    text = make_model_card(
         made(scores=sts(STS12=70.0)), FACTS, [made(scores=sts(STS12=70.0)), made(seed=1)]
     )
     assert "| sts | STS13 | spearman | – | 60.00 | 1 |" in text
@@ -103,7 +103,7 @@ def test_scores_are_shown_with_mean_and_deviation() -> None:
 
 def test_the_method_is_described_with_what_was_left_out() -> None:
     run = made(method={"without": "info"})
-    text = model_card(run, FACTS, [run])
+    text = make_model_card(run, FACTS, [run])
     assert "Zhang et al., MCSE" in text
     assert "Loss terms: text; left out: info." in text
     assert "Reading official: the public code: the two views" in text
@@ -115,7 +115,7 @@ def test_the_method_is_described_with_what_was_left_out() -> None:
 @pytest.mark.parametrize("pooling", ["cls", "pooler", "mean", "avg-first-last"])
 def test_each_pooling_has_lines_that_compile(pooling: str) -> None:
     run = made()
-    text = model_card(
+    text = make_model_card(
         run, ModelFacts(pooling, pooling != "avg-first-last", 64, 77, "toy-bert"), [run]
     )
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
@@ -139,16 +139,16 @@ def test_hostile_texts_stay_texts() -> None:
     run = run.model_copy(update={"dev": run.dev.model_copy(update={"task": HOSTILE})})
     one_of = {HOSTILE: HOSTILE}
     facts = ModelFacts("cls", True, 64, 64, HOSTILE, HOSTILE, None, HOSTILE, one_of, one_of)
-    text = model_card(run, facts, [run])
+    text = make_model_card(run, facts, [run])
     data = ModelCard(text).data
     assert data.base_model == HOSTILE
-    assert data.model_name == display_name(run)
+    assert data.model_name == make_display_name(run)
     assert data.eval_results[0].dataset_name == HOSTILE
     render = MarkdownIt("commonmark", {"html": True}).enable("table").render
     shown = render(text.split("\n---\n", 1)[1])
     plain = made()
     calm = ModelFacts("cls", True, 64, 64, "a", "b", None, "c", {"d": "e"}, {"f": "g"})
-    expected = render(model_card(plain, calm, [plain]).split("\n---\n", 1)[1])
+    expected = render(make_model_card(plain, calm, [plain]).split("\n---\n", 1)[1])
 
     def tags(page: str, *names: str) -> list[int]:
         return [page.count(f"<{name}>") + page.count(f"<{name} ") for name in names]

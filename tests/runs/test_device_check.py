@@ -49,7 +49,7 @@ def test_a_device_that_computes_something_else_or_nothing_fails(
         return {"methods": check.methods, "attention": check.attention}
 
     monkeypatch.setattr(device_check, "trials", tried)
-    monkeypatch.setattr(device_check, "_one_step", raises)
+    monkeypatch.setattr(device_check, "_compute_step", raises)
     monkeypatch.setattr(DeviceCheck, "sections", property(some))
     done = CliRunner().invoke(cli, ["doctor", "--device", "cpu"])
     assert done.exit_code == 1

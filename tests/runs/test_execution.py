@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.runs.execution import shared_variables
+from harness.runs.execution import list_shared_variables
 
 
 def test_no_secret_is_passed_to_other_nodes() -> None:
@@ -20,4 +20,4 @@ def test_no_secret_is_passed_to_other_nodes() -> None:
         "HF_ENDPOINT": "https://me:secret@mirror.example",
     }
     others = {"PATH": "/bin", "WANDB_API_KEY": "secret"}
-    assert shared_variables(plain | secret | others) == plain
+    assert list_shared_variables(plain | secret | others) == plain

@@ -25,7 +25,7 @@ from harness.planning.names import find_result
 from harness.planning.plan import Plan
 from harness.runs.execution import Execution
 from harness.runs.export import export
-from harness.runs.inputs import training_inputs
+from harness.runs.inputs import load_training_inputs
 from harness.runs.train import train
 from harness.store import Result, Store
 from harness.store.merging import check_identity
@@ -83,7 +83,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def own(results: Path, key: str) -> Student:
     """The run's own student, with the head that the trainer kept beside it."""
     (run,) = (planned for planned in plan(results, *METHODS, **SHORT).runs if planned.key == key)
-    inputs = training_inputs(run.experiment, "cpu", {})
+    inputs = load_training_inputs(run.experiment, "cpu", {})
     return train(run.experiment, inputs, Store(results).work(run.fingerprint)).student
 
 

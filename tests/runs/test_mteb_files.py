@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from harness.cli.main import cli
 from harness.encoders.locate import HubModel
 from harness.errors import UserError
-from harness.runs.mteb_files import export_mteb, hub_model
+from harness.runs.mteb_files import export_mteb, parse_hub_model
 from harness.sources import digest
 from harness.store import Result, Store
 from harness.store.folder import SCORED_BY_MTEB
@@ -168,7 +168,7 @@ def test_the_command_needs_a_name_scores_and_something_to_write(tmp_path: Path) 
     )
     for text in ("a-model", "somebody/a-model", "somebody/a-model@main", "../x@" + COMMIT):
         with pytest.raises(UserError, match="is not OWNER/NAME@COMMIT"):
-            hub_model(text)
+            parse_hub_model(text)
     done = CliRunner().invoke(
         cli,
         [

@@ -20,7 +20,7 @@ from harness.evaluation.suites import SuiteScores
 from harness.metrics import ArrayName
 from harness.planning.plan import Plan
 from harness.processors import cores
-from harness.runs.evaluate import dropout_views, remembering
+from harness.runs.evaluate import encode_dropout_views, remember_vectors
 from harness.runs.execution import Seat
 from harness.runs.run import run_one
 from harness.store import Result, Store
@@ -134,7 +134,7 @@ def test_each_sentence_is_embedded_once() -> None:
         asked.append(len(sentences))
         return np.array([[sum(map(ord, text))] for text in sentences])
 
-    embed = remembering({}, counting)
+    embed = remember_vectors({}, counting)
     for texts in (TEXTS, TEXTS, [*TEXTS, "another"]):
         np.testing.assert_array_equal(embed(texts), [[sum(map(ord, text))] for text in texts])
     assert asked == [2, 1]
@@ -142,10 +142,10 @@ def test_each_sentence_is_embedded_once() -> None:
 
 def test_views_depend_on_their_seed_alone_and_leave_the_callers_random_state() -> None:
     student, state = Student.load(student_folder()), torch.random.get_rng_state()
-    first = dropout_views(student, TEXTS[:2], 3, seed=5)
+    first = encode_dropout_views(student, TEXTS[:2], 3, seed=5)
     assert first.shape == (2, 3, student.width)
     assert torch.equal(torch.random.get_rng_state(), state)
     torch.rand(3)
-    np.testing.assert_array_equal(first, dropout_views(student, TEXTS[:2], 3, seed=5))
-    assert not np.allclose(first, dropout_views(student, TEXTS[:2], 3, seed=6))
+    np.testing.assert_array_equal(first, encode_dropout_views(student, TEXTS[:2], 3, seed=5))
+    assert not np.allclose(first, encode_dropout_views(student, TEXTS[:2], 3, seed=6))
     assert not np.allclose(first[0, 0], first[0, 1]), "dropout is active"

@@ -15,7 +15,7 @@ from harness.evaluation.sts import spearman
 from harness.profiles import load_profile
 from harness.profiles.schema import TeacherTable
 from harness.registry import get
-from harness.runs.inputs import TeacherVectors, training_inputs
+from harness.runs.inputs import TeacherVectors, load_training_inputs
 from harness.toy import clip_folder
 
 SENTENCES = ["the plain red circle at the left by noon", "a blue square", "two green squares"]
@@ -29,7 +29,7 @@ def test_a_fitted_teachers_vectors_are_those_of_its_fit_not_of_what_it_was_fitte
     (run,) = made.teachers
     assert run.key == STUDENT.removeprefix("run:")
     folders = {run.fingerprint: run.encoder.source.path()}
-    teacher = training_inputs(made, "cpu", folders).student
+    teacher = load_training_inputs(made, "cpu", folders).student
     assert isinstance(teacher, TeacherVectors)
     vectors, untrained = teacher.embed(SENTENCES), teacher.encoder.embed(SENTENCES)
     assert vectors.shape[1] != untrained.shape[1]

@@ -22,8 +22,8 @@ from harness.planning.plan import Plan
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
 from harness.runs.execution import Execution, Seat
-from harness.runs.inputs import Inputs, load_inputs, teacher_folders, training_inputs
-from harness.runs.log import stage_text
+from harness.runs.inputs import Inputs, find_teacher_folders, load_inputs, load_training_inputs
+from harness.runs.log import describe_stage
 from harness.runs.train import Trained, train
 from harness.spec import CONTROLS, UNTRAINED_IMAGES, FeatureKind
 from harness.store import Result, Store
@@ -56,7 +56,7 @@ def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def inputs_of(asked: Experiment, store: Store) -> Inputs:
-    return training_inputs(asked, "cpu", teacher_folders(asked, store))
+    return load_training_inputs(asked, "cpu", find_teacher_folders(asked, store))
 
 
 def data(
@@ -76,7 +76,9 @@ def carried_out(made: Plan) -> list[str]:
     events: list[Event] = []
     ends = execute(made, events.append, Execution(device="cpu"))
     assert all(isinstance(end, Result) for end in ends), ends
-    return [stage_text(event.stage) for event in events if event.stage and event.kind == "prepare"]
+    return [
+        describe_stage(event.stage) for event in events if event.stage and event.kind == "prepare"
+    ]
 
 
 def test_an_untrained_encoder_has_no_heads_and_an_empty_record(
@@ -231,7 +233,7 @@ def test_a_run_trains_its_teacher_first_and_reads_its_sentences(
 def test_features_are_computed_once_for_all_runs(store: Store, events: list[Event]) -> None:
     data("kdmcse", store)
     assert any(
-        "toy-clip: features of captions" in stage_text(event.stage)
+        "toy-clip: features of captions" in describe_stage(event.stage)
         for event in events
         if event.stage
     )

@@ -22,8 +22,8 @@ from harness.encoders.teachers import open_teacher
 from harness.method import method_named
 from harness.planning import teachers
 from harness.registry import names
-from harness.runs.evaluate import Spaces, dropout_views
-from harness.runs.inputs import training_data
+from harness.runs.evaluate import Spaces, encode_dropout_views
+from harness.runs.inputs import load_training_data
 from harness.toy import clip_folder, student_folder
 from harness.toy.corpora import ToyPairs
 from harness.training.stepper import Stepper
@@ -135,7 +135,7 @@ def test_features_of_teachers_are_computed_without_tf32(
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     with fake_cuda():
-        training_data(asked, student.tokenizer, "cuda", {})
+        load_training_data(asked, student.tokenizer, "cuda", {})
     assert seen
     assert set(seen) == {(False, False)}
 
@@ -189,7 +189,7 @@ def test_embedding_stays_on_the_device() -> None:
         space = Spaces(student.embed, heads, {("any", "image"): np.ones((3, 5), dtype=np.float16)})
         assert space.texts(["a", "b"]).shape == (2, 8)
         assert space.images(ToyPairs(size=3).load(None), "any").shape == (3, 8)
-        assert dropout_views(student, ["a red circle", "a"], 3, 0).shape == (2, 3, 64)
+        assert encode_dropout_views(student, ["a red circle", "a"], 3, 0).shape == (2, 3, 64)
 
 
 def test_teachers_stay_on_the_device(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from harness.files import CHECKSUMS, DamagedError, seal_folder
 from harness.method import Dimensions, Method
 from harness.profiles import Training
 from harness.registry import get
-from harness.runs.train import unreturned_terms
+from harness.runs.train import find_unreturned_terms
 from harness.toy import clip_folder, student_folder
 from harness.toy.corpora import ToyImages, ToySentences
 from harness.training import trainer as trainer_module
@@ -241,8 +241,8 @@ def test_an_error_of_a_method_has_its_step_and_a_term_never_returned_is_a_warnin
 ) -> None:
     training = text_trainer(tmp_path)
     method, batches = training.method, training.batches
-    assert [*unreturned_terms(method, batches, TrainingRecord(losses={"text": []}))] == []
-    (line,) = unreturned_terms(method, batches, TrainingRecord(losses={"mlm": []}))
+    assert [*find_unreturned_terms(method, batches, TrainingRecord(losses={"text": []}))] == []
+    (line,) = find_unreturned_terms(method, batches, TrainingRecord(losses={"mlm": []}))
     assert re.match(
         r"no batch had the term 'text', which the method 'simcse' \(simcse.py, line \d+\) declares",
         line,

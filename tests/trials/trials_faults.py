@@ -20,7 +20,7 @@ from harness.encoders.teachers import open_teacher
 from harness.fetching.archives import unpack
 from harness.files import temporary_beside, write_bytes
 from harness.profiles import load_profile
-from harness.runs.execution import shared_variables
+from harness.runs.execution import list_shared_variables
 from harness.runs.log import RunLog
 from harness.store import Store
 from harness.store.folder import Submission, add_session, supersede
@@ -88,7 +88,7 @@ def check_saved_bytes(folder: Path) -> None:
 
 
 def check_no_secret_travels(folder: Path) -> None:
-    assert shared_variables({"HF_TOKEN": "secret", "HF_HOME": "/hub"}) == {"HF_HOME": "/hub"}
+    assert list_shared_variables({"HF_TOKEN": "secret", "HF_HOME": "/hub"}) == {"HF_HOME": "/hub"}
 
 
 def check_sessions(folder: Path) -> None:

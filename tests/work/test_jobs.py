@@ -13,7 +13,7 @@ from executor_jobs import READER, STUDENT, TAUGHT, ignore, jobs, plan, stubs, wi
 from harness.errors import UserError
 from harness.events import Event, listening
 from harness.runs.execution import Seat
-from harness.runs.inputs import load_inputs, teacher_folders
+from harness.runs.inputs import find_teacher_folders, load_inputs
 from harness.store import Failure, Result, Store
 from harness.work import queue as queue_module
 from harness.work.job import Again, Job, Prepared, RunJob
@@ -87,7 +87,7 @@ def test_a_run_finds_what_was_prepared(tmp_path: Path, monkeypatch: pytest.Monke
         job.perform(Seat("cpu"), made.append)
     assert {event.run for event in made} == {job.key for job in prepared}
     events = list[Event]()
-    folders = teacher_folders(run.run.experiment, run.store)
+    folders = find_teacher_folders(run.run.experiment, run.store)
     with listening("", events.append):
         tests = load_inputs(run.run, run.inventory, Seat("cpu"), folders).tests
     assert {name: len(rows) for name, rows in tests.items()} == {

@@ -22,7 +22,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.errors import UserError, first_line
 from harness.processors import SAFE_PATH, safe_path
-from harness.runs.execution import Software, shared_variables
+from harness.runs.execution import Software, list_shared_variables
 
 DISTRIBUTION = "sentence-harness"
 #: The packages that this distribution installs.
@@ -174,7 +174,7 @@ def make_worker_environment(threads: int, *, on_gpu: bool) -> dict[str, str]:
     Ray writes them to a log that everybody on a node can read, so there is no secret in them. It
     hides no GPU from a task that asks for none.
     """
-    variables = shared_variables(os.environ)
+    variables = list_shared_variables(os.environ)
     variables["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY", "passive")
     variables["OMP_NUM_THREADS"] = str(threads)
     variables[SAFE_PATH] = "1"

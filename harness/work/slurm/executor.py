@@ -30,7 +30,7 @@ from harness.runs.execution import (
     Jobs,
     Seat,
     Software,
-    shared_variables,
+    list_shared_variables,
 )
 from harness.store import Store
 from harness.store.folder import Submission, forget_submission, read_submission, write_submission
@@ -485,5 +485,5 @@ def _list_exports(environment: Mapping[str, str]) -> Iterable[str]:
     secrets.
     """
     yield f"export {SAFE_PATH}=1"
-    for name, value in shared_variables(environment).items():
+    for name, value in list_shared_variables(environment).items():
         yield f"export {name}={shlex.quote(value)}"
