@@ -67,11 +67,12 @@ class DeviceCheck:
 
     @property
     def sections(self) -> Mapping[str, Callable[[], Iterator[Outcome]]]:
+        method_reference = "against the CPU" if self.device == "cuda" else "twice"
         return {
             f"{self.device}: what is there": self.check_cards,
             "attention against the padded pass, forward and gradient": self.check_attention,
-            f"losses and gradient norms, {'against the CPU' if self.device == 'cuda' else 'twice'}": self.check_methods,
-            "training and teachers": self.training,
+            f"losses and gradient norms, {method_reference}": self.check_methods,
+            "training and teachers": self.check_training,
         }
 
     def check_cards(self) -> Iterator[Outcome]:
@@ -79,21 +80,19 @@ class DeviceCheck:
         if self.device == "cpu":
             yield Outcome("GPU", f"{NOT_CHECKED}--device cuda does")
             return
+
         for index in range(torch.cuda.device_count()):
-            free, total = (size / 2**30 for size in torch.cuda.mem_get_info(index))
+            free, total = torch.cuda.mem_get_info(index)
             capability = ".".join(map(str, torch.cuda.get_device_capability(index)))
             name = torch.cuda.get_device_name(index)
-            yield Outcome(
-                f"cuda:{index}",
-                f"{name}, capability {capability}, {free:.1f} of {total:.1f} GiB free",
-            )
+            memory = f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB free"
+            yield Outcome(f"cuda:{index}", f"{name}, capability {capability}, {memory}")
+
         cudnn = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
         yield Outcome("CUDA of torch, cuDNN", f"{torch.version.cuda}, {cudnn}")
         yield Outcome("driver", _ask_nvidia_smi("--query-gpu=driver_version"))
-        yield Outcome(
-            "processes",
-            _ask_nvidia_smi("--query-compute-apps=pid,process_name,used_memory") or "none",
-        )
+        processes = _ask_nvidia_smi("--query-compute-apps=pid,process_name,used_memory")
+        yield Outcome("processes", processes or "none")
 
     def check_attention(self) -> Iterator[Outcome]:
         """Check each attention kernel in each precision, with the heads of BERT-base."""
@@ -105,47 +104,52 @@ class DeviceCheck:
                 continue
             with float32_products(precision, self.device):
                 dtype = TYPES.get(precision, torch.float32)
-                for _, name, why in trials(torch.device(self.device), dtype, 12, 64):
-                    yield Outcome(f"{precision}, {name}", why or "the same", why is None)
+                for _, name, reason in trials(torch.device(self.device), dtype, 12, 64):
+                    yield Outcome(f"{precision}, {name}", reason or "the same", reason is None)
 
     def check_methods(self) -> Iterator[Outcome]:
         """Check one training step of every method without dropout; on the CPU, of SimCSE only."""
-        trained = [name for name in names("method") if target("method", name).split(".")[0] in OWN]
-        trained = [name for name in trained if method_named(name).trains]
-        for name in trained if self.device == "cuda" else ("simcse",):
+        own_methods = []
+        for name in names("method"):
+            module = target("method", name).split(".")[0]
+            if module in OWN and method_named(name).trains:
+                own_methods.append(name)
+
+        for name in own_methods if self.device == "cuda" else ("simcse",):
             yield self._compare_with_cpu(name, partial(_compute_step, name))
         if self.device == "cpu":
-            yield Outcome(f"{len(trained) - 1} other methods", _NEEDS_A_CARD)
+            yield Outcome(f"{len(own_methods) - 1} other methods", _NEEDS_A_CARD)
 
-    def training(self) -> Iterator[Outcome]:
+    def check_training(self) -> Iterator[Outcome]:
         """Check a stopped and resumed training against an uninterrupted one, and teacher features
         against the CPU.
         """
-        whole, resumed = (
-            partial(_train_toy, self.device, stopped=stopped) for stopped in (False, True)
+        yield _compare(
+            "a training stopped and resumed, against one that is not",
+            partial(_train_toy, self.device, stopped=False),
+            partial(_train_toy, self.device, stopped=True),
         )
-        yield _compare("a training stopped and resumed, against one that is not", whole, resumed)
-        pairs = ToyPairs(size=8).load(None)
-        texts = list(pairs.texts)
-        images = pairs.images
-        assert images is not None
-        images = images[:8]
 
-        def features(kind: str, folder: Path, what: str, device: str) -> NamedNumbers:
-            teacher = open_teacher(kind, folder, device=device)
-            return {"": teacher.captions(texts) if what == "captions" else teacher.images(images)}
+        pairs = ToyPairs(size=8).load(None)
+        assert pairs.images is not None
+        captions = list(pairs.texts)
+        images = pairs.images[:8]
+
+        def embed_captions(kind: str, folder: Path, device: str) -> NamedNumbers:
+            return {"": open_teacher(kind, folder, device=device).captions(captions)}
+
+        def embed_images(kind: str, folder: Path, device: str) -> NamedNumbers:
+            return {"": open_teacher(kind, folder, device=device).images(images)}
 
         clip = ("open-clip", clip_folder())
         student = ("text", student_folder())
         with float32_products("fp32", self.device):
-            for kind, folder, what in (
-                (*clip, "captions"),
-                (*clip, "pictures"),
-                (*student, "captions"),
+            for check, compute in (
+                ("open-clip: features of captions", partial(embed_captions, *clip)),
+                ("open-clip: features of pictures", partial(embed_images, *clip)),
+                ("text: features of captions", partial(embed_captions, *student)),
             ):
-                yield self._compare_with_cpu(
-                    f"{kind}: features of {what}", partial(features, kind, folder, what)
-                )
+                yield self._compare_with_cpu(check, compute)
 
     def _compare_with_cpu(self, check: str, compute: Callable[[str], NamedNumbers]) -> Outcome:
         return _compare(check, partial(compute, "cpu"), partial(compute, self.device))
@@ -166,24 +170,31 @@ def _compute_step(method: str, device: str) -> NamedNumbers:
     """The loss terms of the first batch of each kind and the norm of their gradient, without
     dropout (it is random).
     """
-    outcomes = {}
+    numbers = {}
     with TemporaryDirectory() as folder:
         trainer = _make_toy_trainer(method, device, folder)
         trainer.student.eval()
         trainer.method.eval()
-        mixing = trainer.batches.mixing
-        kinds = {mixing.step(step)[0]: step for step in reversed(range(mixing.cycle + 1))}
         parameters = [*trainer.student.parameters(), *trainer.method.parameters()]
-        for step in kinds.values():
+
+        mixing = trainer.batches.mixing
+        first_steps = {}
+        for step in reversed(range(mixing.cycle + 1)):
+            kind, *_ = mixing.step(step)
+            first_steps[kind] = step
+        for step in first_steps.values():
             for stream, total, terms in trainer.losses(step):
                 assert total is not None
                 with float32_products("fp32", device):
-                    norms = torch.autograd.grad(total, parameters, allow_unused=True)
-                norm = torch.stack([each.norm() for each in norms if each is not None]).norm()
+                    gradients = torch.autograd.grad(total, parameters, allow_unused=True)
+                norms = [gradient.norm() for gradient in gradients if gradient is not None]
+                norm = torch.stack(norms).norm()
                 for name, value in {**terms, "gradient": norm}.items():
-                    outcomes[f"{step} {stream} {name}"] = value.detach().cpu().numpy()
+                    numbers[f"{step} {stream} {name}"] = value.detach().cpu().numpy()
+
         trainer.batches.close()
-    return outcomes
+
+    return numbers
 
 
 def _train_toy(device: str, *, stopped: bool) -> NamedNumbers:
@@ -203,6 +214,7 @@ def _train_toy(device: str, *, stopped: bool) -> NamedNumbers:
         record = trainer.run()
         if stopped and not trainer.first:
             raise RuntimeError("it started again")
+
     return {"loss": np.array(record.losses["text"], np.float32), "dev": np.array(record.dev_scores)}
 
 
@@ -211,29 +223,24 @@ def _compare(
 ) -> Outcome:
     """Compare the named numbers of two computations; an error in either becomes the result."""
     try:
-        wanted = expected()
-        computed = compute()
+        expected_numbers = expected()
+        numbers = compute()
     except Exception as error:
         return Outcome(check, f"fails: {first_line(error)}", ok=False)
-    far = 0.0
-    for name, value in wanted.items():
-        most = float(np.abs(value).max()) or 1.0
-        far = max(
-            far, float(np.nan_to_num(np.abs(computed[name] - value), nan=np.inf).max()) / most
-        )
-    return Outcome(check, f"differs by {far:.1e} at most", far <= CLOSE)
+
+    largest = 0.0
+    for name, value in expected_numbers.items():
+        scale = float(np.abs(value).max()) or 1.0
+        difference = np.nan_to_num(np.abs(numbers[name] - value), nan=np.inf)
+        largest = max(largest, float(difference.max()) / scale)
+    return Outcome(check, f"differs by {largest:.1e} at most", largest <= CLOSE)
 
 
 def _ask_nvidia_smi(query: str) -> str:
     """The output of nvidia-smi for a query, in one line."""
+    command = ["nvidia-smi", query, "--format=csv,noheader"]
     try:
-        asked = subprocess.run(
-            ["nvidia-smi", query, "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=30,
-        )
+        output = subprocess.check_output(command, stderr=subprocess.PIPE, text=True, timeout=30)
     except (OSError, subprocess.SubprocessError) as error:
         return f"{NOT_CHECKED}nvidia-smi: {first_line(error)}"
-    return "; ".join(sorted(set(asked.stdout.strip().splitlines())))
+    return "; ".join(sorted(set(output.strip().splitlines())))

@@ -34,79 +34,90 @@ def evaluate(
     run: PlannedRun, inventory: Inventory, inputs: Inputs, trained: Trained, store: Store
 ) -> list[Evaluation]:
     """Evaluate the suites to do; each is saved as it ends, so that a killed run does not repeat it."""
-    read = (
-        SeenRows([corpus.read for corpus in run.experiment.corpora], trained.rows)
-        if trained.rows
-        else None
-    )
-    known = dict[str, np.ndarray]()
+    trained_on = None
+    if trained.rows:
+        corpora = [corpus.read for corpus in run.experiment.corpora]
+        trained_on = SeenRows(corpora, trained.rows)
     folder = store.work(run.fingerprint)
+    vectors = dict[str, np.ndarray]()
+
     evaluations = []
     for name in run.todo:
         suite = inventory.suites[name]
         protocol = inventory.protocol(name)
         evaluation = read_kept_evaluation(store, run.fingerprint, name, protocol)
-        if evaluation is None:
-            tell(Event("suite", suite=name))
-            clock = time.perf_counter()
-            model = replace(
-                _make_embedder(suite, trained, inputs.tests, known), trained_on=read, keep=folder
-            )
-            scored = suite.evaluate(model, inventory.root)
-            inventory.check_protocol(name)
-            if inventory.part(name):
-                scored = scored.without_averages()
-            evaluation = Evaluation(
-                suite=name,
-                protocol=protocol,
-                scores=scored.scores,
-                parts=scored.parts,
-                seconds=time.perf_counter() - clock,
-                warnings=[*inventory.check_tasks(name), *scored.warnings],
-                finished=now(),
-            )
-            keep_evaluation(store, run.fingerprint, evaluation, scored.arrays)
-            tell(Event("evaluated", suite=name, seconds=evaluation.seconds))
+        if evaluation is not None:
+            evaluations.append(evaluation)
+            continue
+
+        tell(Event("suite", suite=name))
+        start = time.perf_counter()
+        model = _make_embedder(suite, trained, inputs.tests, vectors)
+        scored = suite.evaluate(replace(model, trained_on=trained_on, keep=folder), inventory.root)
+        inventory.check_protocol(name)
+        if inventory.part(name):
+            scored = scored.without_averages()
+        evaluation = Evaluation(
+            suite=name,
+            protocol=protocol,
+            scores=scored.scores,
+            parts=scored.parts,
+            seconds=time.perf_counter() - start,
+            warnings=[*inventory.check_tasks(name), *scored.warnings],
+            finished=now(),
+        )
+        keep_evaluation(store, run.fingerprint, evaluation, scored.arrays)
+        tell(Event("evaluated", suite=name, seconds=evaluation.seconds))
         evaluations.append(evaluation)
+
     return evaluations
 
 
 def _make_embedder(
-    suite: Suite, trained: Trained, tests: TestFeatures, known: dict[str, np.ndarray]
+    suite: Suite, trained: Trained, tests: TestFeatures, vectors: dict[str, np.ndarray]
 ) -> Embedder:
     """The model as a suite sees it, which reports how far the suite is.
 
-    Vectors in `known` are not computed again, but where the suite has millions of texts.
+    Vectors of sentences are not computed again, but where the suite has millions of texts.
     """
     student = trained.student
-    heads = trained.heads
-    last = -math.inf
+    last_report = -math.inf
 
-    def report(task: str, done: int, total: int) -> None:
+    def report_tasks(task: str, done: int, total: int) -> None:
         tell(Event("evaluate", stage=Stage("tasks", suite.name, done, total, task)))
 
-    def sentences(done: int, total: int) -> None:
-        nonlocal last
-        if done in (0, total) or time.monotonic() - last >= 1:
-            last = time.monotonic()
+    def report_sentences(done: int, total: int) -> None:
+        nonlocal last_report
+        if done in (0, total) or time.monotonic() - last_report >= 1:
+            last_report = time.monotonic()
             tell(Event("evaluate", stage=Stage("sentences", suite.name, done, total)))
 
-    embed: EmbedFunction = partial(student.embed, report=sentences)
-    embed = remember_vectors(known, embed) if suite.remembers else embed
-    # heads read what was pooled, without a head of texts that stays at test
-    pooled = embed
-    if isinstance(student, Student) and student.pooling.head:
-        pooled = partial(student.embed, report=sentences, headed=False)
-    spaces = Spaces(pooled, heads, tests) if heads else None
+    embed: EmbedFunction = partial(student.embed, report=report_sentences)
+    if suite.remembers:
+        embed = remember_vectors(vectors, embed)
+    spaces = None
+    if trained.heads:
+        # heads read what was pooled, without a head of texts that stays at test
+        pooled = embed
+        if isinstance(student, Student) and student.pooling.head:
+            pooled = partial(student.embed, report=report_sentences, headed=False)
+        spaces = Spaces(pooled, trained.heads, tests)
+
     library = None
     if isinstance(student, SentenceModules):
         # the vectors of a model that depends on padding are those of mteb's own batches there
         is_padded = student.found.rows == "equal lengths"
         if student.depends_on_task or is_padded:
             library = student.model
-    views = partial(encode_dropout_views, student)
+
     return Embedder(
-        embed, str(student.device), views, spaces, spaces, report=report, library=library
+        embed,
+        str(student.device),
+        partial(encode_dropout_views, student),
+        spaces,
+        spaces,
+        report=report_tasks,
+        library=library,
     )
 
 
@@ -136,11 +147,12 @@ class Spaces:
         """Project the m images of a retrieval task: (m, p) float32. Raises UserError for a task
         without features.
         """
-        if (task, "image") not in self.tests:
+        features = self.tests.get((task, "image"))
+        if features is None:
             raise UserError(
                 f"no features of {task} were loaded: a suite lists its tasks with images in `image_tasks`"
             )
-        return _project(self.heads[1], np.asarray(self.tests[task, "image"], dtype=np.float32))
+        return _project(self.heads[1], np.asarray(features, dtype=np.float32))
 
     def both(
         self, texts: Sequence[str], pairs: Pairs, task: str
@@ -153,16 +165,16 @@ class Spaces:
         return np.asarray(self.tests[task, "caption"]), np.asarray(self.tests[task, "image"])
 
 
-def remember_vectors(known: dict[str, np.ndarray], embed: EmbedFunction) -> EmbedFunction:
-    """An `EmbedFunction` that embeds each sentence once, and keeps the vectors in `known`."""
+def remember_vectors(vectors: dict[str, np.ndarray], embed: EmbedFunction) -> EmbedFunction:
+    """An `EmbedFunction` that embeds each sentence once, and keeps it in `vectors`."""
 
-    def remembered(sentences: Sequence[str]) -> np.ndarray:
-        new = [text for text in dict.fromkeys(sentences) if text not in known]
+    def embed_new(sentences: Sequence[str]) -> np.ndarray:
+        new = [text for text in dict.fromkeys(sentences) if text not in vectors]
         if new:
-            known.update(zip(new, embed(new), strict=True))
-        return np.stack([known[text] for text in sentences])
+            vectors.update(zip(new, embed(new), strict=True))
+        return np.stack([vectors[text] for text in sentences])
 
-    return remembered
+    return embed_new
 
 
 @torch.inference_mode()
@@ -176,9 +188,10 @@ def encode_dropout_views(
     """
     if isinstance(student, TeacherVectors):
         raise UserError("a teacher is frozen: it has no encodings under dropout")
-    device = student.device
+
+    cards = [student.device] if student.device.type == "cuda" else []
     was_training = student.training
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    with torch.random.fork_rng(devices=cards):
         torch.manual_seed(seed)
         rows = student.train().views(sentences, n)
     student.train(was_training)
@@ -188,8 +201,8 @@ def encode_dropout_views(
 @torch.inference_mode()
 def _project(head: nn.Module, rows: np.ndarray) -> np.ndarray:
     device = next(head.eval().parameters()).device
-    parts = [
-        head(torch.tensor(rows[start : start + ROWS], device=device))
-        for start in range(0, len(rows), ROWS)
-    ]
+    parts = []
+    for start in range(0, len(rows), ROWS):
+        batch = torch.tensor(rows[start : start + ROWS], device=device)
+        parts.append(head(batch))
     return torch.cat(parts).float().cpu().numpy()

@@ -181,21 +181,31 @@ class Software:
     @classmethod
     @cache
     def here(cls) -> Software:
-        points = [point for group in GROUPS.values() for point in entry_points(group=group)]
-        plugins = {point.dist.name: point.dist.version for point in points if point.dist}
-        modules = sorted({point.module.partition(".")[0] for point in points})
-        code = {
-            name: digest([[name, path.read_text("utf-8")] for name, path in python_files(name)])
-            for name in modules
-        }
-        return cls({**plugins, **read_package_versions()}, code)
+        """The software of this process, read once."""
+        packages = {}
+        modules = set()
+        for group in GROUPS.values():
+            for point in entry_points(group=group):
+                modules.add(point.module.partition(".")[0])
+                if point.dist:
+                    packages[point.dist.name] = point.dist.version
+
+        packages |= read_package_versions()
+
+        code = {}
+        for module in sorted(modules):
+            files = [[name, path.read_text("utf-8")] for name, path in python_files(module)]
+            code[module] = digest(files)
+        return cls(packages, code)
 
     def difference(self, other: Software) -> str | None:
         """The first difference of `other` from this, in words; None where there is none."""
         for name in sorted({*self.packages, *other.packages}):
-            ours, theirs = (software.packages.get(name, "none") for software in (self, other))
-            if ours != theirs:
-                return f"{name} is {theirs} there and {ours} here"
+            version_here = self.packages.get(name, "none")
+            version_there = other.packages.get(name, "none")
+            if version_here != version_there:
+                return f"{name} is {version_there} there and {version_here} here"
+
         for name in sorted({*self.code, *other.code}):
             if self.code.get(name) != other.code.get(name):
                 return f"the code of {name} differs between there and here"
@@ -218,12 +228,10 @@ def has_cuda() -> bool:
     """Whether torch finds a CUDA device; without a GPU driver, the import of torch, which takes
     seconds, is skipped.
     """
-    if (
-        sys.platform == "linux"
-        and "torch" not in sys.modules
-        and not any(map(os.path.exists, GPU_FILES))
-    ):
-        return False
+    if sys.platform == "linux" and "torch" not in sys.modules:
+        has_driver = any(map(os.path.exists, GPU_FILES))
+        if not has_driver:
+            return False
     import torch
 
     return torch.cuda.is_available()
@@ -232,10 +240,13 @@ def has_cuda() -> bool:
 @cache
 def read_processor() -> str:
     """Model name of the processor."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.is_file() else []
-    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(models, "") or platform.processor() or platform.machine()
+    file = Path("/proc/cpuinfo")
+    if file.is_file():
+        for line in file.read_text().splitlines():
+            field_name, _, model = line.partition(":")
+            if field_name.startswith("model name") and model.strip():
+                return model.strip()
+    return platform.processor() or platform.machine()
 
 
 @cache
@@ -245,17 +256,18 @@ def read_revision() -> str | None:
     if not (folder / ".git").exists():
         return None
 
-    def git(*words: str) -> str:
-        return subprocess.check_output(
-            ["git", "-C", folder, *words], stderr=subprocess.DEVNULL, text=True
-        ).strip()
+    def ask_git(*words: str) -> str:
+        command = ["git", "-C", folder, *words]
+        return subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True).strip()
 
     try:
-        return git("rev-parse", "HEAD") + (
-            "+" if git("status", "--porcelain", "--untracked-files=no") else ""
-        )
+        commit = ask_git("rev-parse", "HEAD")
+        if ask_git("status", "--porcelain", "--untracked-files=no"):
+            commit += "+"
     except (OSError, subprocess.CalledProcessError):
         return None
+
+    return commit
 
 
 def describe_machine() -> dict[str, str]:
@@ -270,16 +282,16 @@ def describe_machine() -> dict[str, str]:
     for index in range(torch.cuda.device_count()):
         memory = torch.cuda.get_device_properties(index).total_memory / 2**30
         properties[f"cuda:{index}"] = f"{torch.cuda.get_device_name(index)}, {memory:.0f} GiB"
-    return (
-        properties
-        if torch.cuda.is_available()
-        else {**properties, "cuda": "none; runs use the CPU"}
-    )
+    if not torch.cuda.is_available():
+        properties["cuda"] = "none; runs use the CPU"
+    return properties
 
 
 def _describe_memory() -> str:
     try:
         page = os.sysconf("SC_PAGE_SIZE") / 2**30
-        return f"{os.sysconf('SC_PHYS_PAGES') * page:.1f} GiB, {os.sysconf('SC_AVPHYS_PAGES') * page:.1f} GiB free"
+        total = os.sysconf("SC_PHYS_PAGES") * page
+        free = os.sysconf("SC_AVPHYS_PAGES") * page
     except (ValueError, OSError):
         return "unknown"
+    return f"{total:.1f} GiB, {free:.1f} GiB free"

@@ -84,7 +84,9 @@ class CardScore(NamedTuple):
 
     @property
     def text(self) -> str:
-        return ABSENT if self.own is None else fixed(self.own, self.metric.digits)
+        if self.own is None:
+            return ABSENT
+        return fixed(self.own, self.metric.digits)
 
 
 def make_model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) -> str:
@@ -93,47 +95,43 @@ def make_model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) 
     `seeds` are the results of all seeds of the run's experiment. Texts from results and profiles
     are escaped.
     """
-    scores = [
-        score
-        for table in summary_tables(seeds, metrics_of([result]))
-        for score in _list_card_scores(result, table)
-    ]
+    scores = list[CardScore]()
+    for table in summary_tables(seeds, metrics_of([result])):
+        scores += _list_card_scores(result, table)
+    smaller_is_better = dict[str, None]()
+    for score in scores:
+        if not score.metric.larger_is_better:
+            smaller_is_better[score.metric.name] = None
+
     method = method_named(result.spec.variant.name)
     reading = result.spec.variant.reading
-    values = result.hyperparameters
-    without = [term for term in str(values["method"].get("without", "")).split("+") if term]
-    hyperparameters = [
-        (part, *item) for part in ("method", "training") for item in values[part].items()
-    ]
+    hyperparameters = result.hyperparameters
+    left_out = str(hyperparameters["method"].get("without", "")).split("+")
+    values = []
+    for part in ("method", "training"):
+        for name, value in hyperparameters[part].items():
+            if value not in ("", None):
+                values.append((part, name, canonical(value)))
+
+    pooling_code = pooling_named(facts.pooling).code
     template = environment(finalize=_escape_value, keep_trailing_newline=True).get_template(
         "card.md"
     )
     body = template.render(
         result=result,
         facts=facts,
-        pooling=Markup(
-            pooling_named(facts.pooling).code
-            or f"# then pool as '{facts.pooling}' of its package does"
-        ),
+        pooling=Markup(pooling_code or f"# then pool as '{facts.pooling}' of its package does"),
         method=method,
         reading=(reading, method.readings[reading]),
-        terms=[term for term in method.terms if term not in without],
-        left_out=without,
-        values=[
-            (part, name, canonical(value))
-            for part, name, value in hyperparameters
-            if value not in ("", None)
-        ],
+        terms=[term for term in method.terms if term not in left_out],
+        left_out=[term for term in left_out if term],
+        values=values,
         overrides=[f"{name}={canonical(value)}" for name, value in result.overrides.items()],
         packages=[f"{name} {version}" for name, version in result.packages.items()],
         name=make_display_name(result),
-        bibtex=Markup("\n\n".join(entry(key) for key in works_of(method.name))),
+        bibtex=Markup("\n\n".join(map(entry, works_of(method.name)))),
         scores=scores,
-        smaller=list(
-            dict.fromkeys(
-                score.metric.name for score in scores if not score.metric.larger_is_better
-            )
-        ),
+        smaller=list(smaller_is_better),
         seeds=count_of(len({run.spec.seed for run in seeds}), "seed"),
         version=__version__,
     )
@@ -154,22 +152,23 @@ def _escape_value(value: object) -> str:
     """
     if isinstance(value, Markup):
         return value
-    return for_markdown(
-        ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-    )
+    if isinstance(value, list | tuple):
+        return for_markdown(", ".join(map(str, value)))
+    return for_markdown(str(value))
 
 
 def _list_card_scores(result: Result, table: SummaryTable) -> Iterator[CardScore]:
     """The run's scores in the metrics that a suite's table shows."""
     (row,) = table.rows
     evaluation = result.latest(table.suite)
+    scores = evaluation.scores if evaluation else {}
     for column in table.columns:
         metric = table.metric(column)
+        own_score = scores.get(column.task, {}).get(column.metric)
         cell = row.cells.get(column)
-        own = evaluation.scores.get(column.task, {}).get(column.metric) if evaluation else None
         seeds = cell.summary.n if cell else 0
-        text = str(cell_text(cell, metric.digits, seeds))
-        yield CardScore(Score(table.suite, *column), metric, own, text, seeds)
+        over_seeds = str(cell_text(cell, metric.digits, seeds))
+        yield CardScore(Score(table.suite, *column), metric, own_score, over_seeds, seeds)
 
 
 def _make_front_matter(
@@ -182,34 +181,37 @@ def _make_front_matter(
     """
     from huggingface_hub import EvalResult, ModelCardData
 
-    library = "sentence-transformers" if facts.modules else "transformers"
-    evaluated = [
-        EvalResult(
-            task_type=task_type,
-            dataset_type=score.task,
-            dataset_name=score.task,
-            metric_type=metric.name,
-            metric_name=metric.title,
-            metric_value=round(own, 4),
+    eval_results = []
+    for score, metric, own_score, _, _ in scores:
+        task_type = _find_hub_task(score.suite)
+        if own_score is None or score.task == AVERAGE or not task_type:
+            continue
+
+        eval_results.append(
+            EvalResult(
+                task_type=task_type,
+                dataset_type=score.task,
+                dataset_name=score.task,
+                metric_type=metric.name,
+                metric_name=metric.title,
+                metric_value=round(own_score, 4),
+            )
         )
-        for score, metric, own, _, _ in scores
-        if own is not None and score.task != AVERAGE and (task_type := _find_hub_task(score.suite))
-    ]
+
+    library = "sentence-transformers" if facts.modules else "transformers"
+    tags = [library, "feature-extraction", "sentence-similarity"]
+    if method.trains:
+        tags.append(method.name)
     data = ModelCardData(
         language=facts.language,
         license=facts.licence or "unknown",
         library_name=library,
         pipeline_tag="sentence-similarity" if facts.modules else "feature-extraction",
-        tags=[
-            library,
-            "feature-extraction",
-            "sentence-similarity",
-            *([method.name] if method.trains else []),
-        ],
+        tags=tags,
         base_model=facts.base_model,
-        model_name=make_display_name(result) if evaluated else None,
+        model_name=make_display_name(result) if eval_results else None,
         pooling=facts.pooling,
-        eval_results=evaluated or None,
+        eval_results=eval_results or None,
     )
     return data.to_yaml()
 
@@ -225,7 +227,8 @@ def _find_hub_task(suite: str) -> str:
 def check_new(to: Path, option: str) -> None:
     """Raise UserError where the folder that an option names is neither new nor empty."""
     folder = expand(to).resolve()
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+    is_empty = folder.is_dir() and not any(folder.iterdir())
+    if folder.exists() and not is_empty:
         raise UserError(
             f"{option} {to} exists and is not an empty folder; nothing is overwritten, give another folder"
         )
@@ -239,20 +242,21 @@ def write_whole(to: Path, option: str, fill: Callable[[Path], None]) -> Path:
     UserError if `to` cannot be written.
     """
     folder = expand(to).resolve()
-    fresh = temporary_beside(folder)
+    temporary = temporary_beside(folder)
     remove_leftovers(folder.parent, f".{escape(folder.name)}.*.tmp", ABANDONED_S)
     try:
-        fill_folder(fresh, fill)
+        fill_folder(temporary, fill)
         try:
-            fresh.replace(folder)
+            temporary.replace(folder)
         except OSError:
-            shutil.rmtree(fresh, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
             raise
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) else first_line(error)
         raise UserError(
             f"{option} {to} cannot be written: {reason}; give another folder"
         ) from error
+
     return folder
 
 
@@ -287,6 +291,7 @@ def export(
         raise UserError(
             f"{result.spec.key} evaluated a model of sentence-transformers unchanged; copy the folder of that model"
         )
+
     facts = collect_facts(run, student)
     seeds, problems = find_siblings(result, store)
     card = make_model_card(result, facts, seeds)
@@ -306,24 +311,26 @@ def push_model(folder: Path, repository: str, run: str) -> str:
     written to.
     """
     remote = find_or_make(repository)
-    if held := remote.names - {".gitattributes"}:
+    names = remote.names - {".gitattributes"}
+    if names:
         raise UserError(
-            f"{repository} has {count_of(len(held), 'file')} already; give a new repository"
+            f"{repository} has {count_of(len(names), 'file')} already; give a new repository"
         )
-    files = {
-        path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()
-    }
+
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    files = {path.relative_to(folder).as_posix(): path for path in paths}
     return upload(remote, files, f"Add {run}")
 
 
 def find_siblings(result: Result, store: Store) -> tuple[list[Result], list[str]]:
     """The result, then those that differ from it by seed alone, and one line for each unusable one."""
     stored, problems = store.seeds(result.profile, result.spec)
-    others = (each for each in stored if each.fingerprint != result.fingerprint)
-    same = [
-        each for each in others if each.group == result.group and each.overrides == result.overrides
-    ]
-    return [result, *same], problems
+    siblings = [result]
+    for run in stored:
+        is_same_run = run.fingerprint == result.fingerprint
+        if not is_same_run and (run.group, run.overrides) == (result.group, result.overrides):
+            siblings.append(run)
+    return siblings, problems
 
 
 def collect_facts(run: FinishedRun, student: Student) -> ModelFacts:
@@ -331,33 +338,43 @@ def collect_facts(run: FinishedRun, student: Student) -> ModelFacts:
     profile = run.profile
     resolved = run.resolved
     name = run.result.spec.encoder
-    table = profile.encoders.get(name)
-    trains = resolved.trains
-    corpora = {corpus: profile.corpora[corpus] for corpus in resolved.streams} if trains else {}
-    teachers = {
-        role: (use, profile.teachers.get(use.teacher)) for role, use in run.result.teachers.items()
-    }
+    declared = profile.encoders.get(name)
+    if declared is not None:
+        encoder = f"{name} (in the profile: {declared.origin})"
+        base_model = declared.hub
+    else:
+        encoder = name
+        base_model = name if "/" in name else None
+
+    setting = ""
+    corpora = {}
+    if resolved.trains:
+        setting = profile.settings[resolved.spec.setting.name].description
+        for corpus in resolved.streams:
+            source = profile.corpora[corpus]
+            parts = (source.kind, source.options.get("file"))
+            corpora[corpus] = ", ".join(str(part) for part in parts if part)
+
+    teachers = {}
+    for role, use in run.result.teachers.items():
+        text = f"{use.teacher} ({use.of})"
+        teacher = profile.teachers.get(use.teacher)
+        if teacher is not None:
+            text += f", {teacher.kind}: {teacher.origin}"
+        teachers[role] = text
+
     return ModelFacts(
         pooling=run.pooling,
         modules=student.pooling.switch is not None,
         width=student.width,
         longest=student.longest,
-        encoder=f"{name} (in the profile: {table.origin})" if table else name,
-        base_model=table.hub if table else name if "/" in name else None,
+        encoder=encoder,
+        base_model=base_model,
         licence=_read_licence(run),
         language="en" if profile.origin == "package" else None,
-        setting=profile.settings[resolved.spec.setting.name].description if trains else "",
-        corpora={
-            corpus: ", ".join(
-                str(part) for part in (source.kind, source.options.get("file")) if part
-            )
-            for corpus, source in corpora.items()
-        },
-        teachers={
-            role: f"{use.teacher} ({use.of})"
-            + (f", {source.kind}: {source.origin}" if source else "")
-            for role, (use, source) in teachers.items()
-        },
+        setting=setting,
+        corpora=corpora,
+        teachers=teachers,
     )
 
 
@@ -365,15 +382,15 @@ def _read_licence(run: FinishedRun) -> str | None:
     """The licence stated by the model card in the encoder's folder; None if unknown."""
     from huggingface_hub import metadata_load
 
-    name = run.result.spec.encoder
-    given = run.given_encoder
     try:
-        folder = given or Inventory(run.profile, data_root(), {}).encoder(name).source.path()
-        stated = (metadata_load(folder / "README.md") or {}).get("license")
+        folder = run.given_encoder
+        if folder is None:
+            inventory = Inventory(run.profile, data_root(), {})
+            folder = inventory.encoder(run.result.spec.encoder).source.path()
+        licence = (metadata_load(folder / "README.md") or {}).get("license")
     except (UserError, OSError, ValueError, YAMLError):
         return None
-    return (
-        stated
-        if isinstance(stated, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", stated)
-        else None
-    )
+
+    if isinstance(licence, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", licence):
+        return licence
+    return None

@@ -52,15 +52,17 @@ class FinishedRun:
         """Load the student at the checkpoint that was scored. Raises UserError where its weights
         are missing or damaged, and for the run of a teacher.
         """
-        trained = self.resolved.trains
-        if self.resolved.features and not trained:
+        if self.resolved.trains:
+            folder = best_model(self.result, self.store)
+        elif not self.resolved.features:
+            folder = self._find_untrained()
+        else:
             raise UserError(
                 f"{self.result.spec.key} evaluated the vectors of a teacher, which is no model folder; "
                 "name a run that trains, or an encoder"
             )
-        return open_model(
-            best_model(self.result, self.store) if trained else self._find_untrained(), self.pooling
-        )
+
+        return open_model(folder, self.pooling)
 
     def _find_untrained(self) -> Path:
         """The folder of an encoder that was not trained. Raises UserError if its content has
@@ -68,20 +70,18 @@ class FinishedRun:
         """
         key = self.result.spec.key
         name = self.result.spec.encoder
-        given = (
-            {} if self.given_encoder is None else {name: str(expand(self.given_encoder).resolve())}
-        )
-        places = self._places.model_copy(update={"encoders": self._places.encoders | given})
-        if name not in places.encoders and name not in self.profile.encoders and "/" not in name:
+        encoders = dict(self._places.encoders)
+        if self.given_encoder is not None:
+            encoders[name] = str(expand(self.given_encoder).resolve())
+        if name not in encoders and name not in self.profile.encoders and "/" not in name:
             raise UserError(f"{key} evaluated a model in a folder; give that folder with --encoder")
+
+        places = self._places.model_copy(update={"encoders": encoders})
         inventory = Inventory.noted(self.profile, places)
         folder = inventory.encoder(name).source.path()
-        if (
-            Experiments(inventory, self.result.overrides)
-            .of_result(self.resolved, self.result.fingerprint)
-            .fingerprint
-            != self.result.fingerprint
-        ):
+        experiments = Experiments(inventory, self.result.overrides)
+        experiment = experiments.of_result(self.resolved, self.result.fingerprint)
+        if experiment.fingerprint != self.result.fingerprint:
             raise UserError(
                 f"{folder} is not the encoder that {key} evaluated; give that one with --encoder"
             )
@@ -95,6 +95,7 @@ def _load_profile_of(result: Result, given: str | None, places: LastPlaces) -> P
             f"the profile '{result.profile}' of {result.spec.key} is not part of this package; "
             f"give its file with --profile ./{result.profile}.toml"
         )
+
     profile = load_profile(given or places.profile or result.profile)
     if profile.name != result.profile:
         raise UserError(

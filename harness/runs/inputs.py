@@ -99,53 +99,64 @@ def load_inputs(run: PlannedRun, inventory: Inventory, seat: Seat, folders: Fold
     `folders` has the models of its teachers. Raises MissingData or UserError.
     """
     inputs = load_training_inputs(run.experiment, seat.device, folders)
+    suites = [inventory.suites[name] for name in run.todo]
     tests = {}
-    for name, teacher in run.experiment.test_features(
-        [inventory.suites[suite] for suite in run.todo]
-    ):
+    for name, teacher in run.experiment.test_features(suites):
         task = inventory.retrieval_task(name)
-        tests[name, teacher.of] = teacher.features(
-            task, load_pairs(task, teacher.of), seat.device, folders
-        )
+        pairs = load_pairs(task, teacher.of)
+        tests[name, teacher.of] = teacher.features(task, pairs, seat.device, folders)
     return replace(inputs, tests=tests)
 
 
 def load_training_inputs(experiment: Experiment, device: str, folders: Folders) -> Inputs:
     """The same without features of tests."""
     experiment.check_code()
-    run = experiment.resolved
-    source = experiment.encoder.current()
-    on = torch.device(device)
     if experiment.dev is None:
-        model = open_model(source.path(), run.pooling, trusted=source.trusted).to(on)
-        if run.features:
-            teacher = experiment.features["caption"].teacher
-            return Inputs(TeacherVectors(model, teacher.embedder(device, folders)))
-        heads = read_projections(source.path() / source.beside) if experiment.features else None
-        return Inputs(model, heads=heads and (heads[0].to(on), heads[1].to(on)))
-    length = run.training.max_length
-    rates = run.dropout
+        return _load_untrained(experiment, device, folders)
+
+    run = experiment.resolved
     student = Student.load(
-        source.path(), run.pooling, own_head=False, max_length=length, rates=rates
-    ).to(on)
+        experiment.encoder.current().path(),
+        run.pooling,
+        own_head=False,
+        max_length=run.training.max_length,
+        rates=run.dropout,
+    ).to(torch.device(device))
     data = load_training_data(experiment, student.tokenizer, device, folders)
     dev = dev_scorer(experiment.dev.current(), experiment.dev.root)
-    return Inputs(student, data, dev, models=_load_models(experiment, on, folders))
+    models = _load_models(experiment, torch.device(device), folders)
+    return Inputs(student, data, dev, models=models)
+
+
+def _load_untrained(experiment: Experiment, device: str, folders: Folders) -> Inputs:
+    """The model of a run that does not train: an encoder, or a teacher in its place."""
+    run = experiment.resolved
+    source = experiment.encoder.current()
+    model = open_model(source.path(), run.pooling, trusted=source.trusted).to(torch.device(device))
+    if run.features:
+        teacher = experiment.features["caption"].teacher
+        return Inputs(TeacherVectors(model, teacher.embedder(device, folders)))
+    if not experiment.features:
+        return Inputs(model)
+
+    caption_head, image_head = read_projections(source.path() / source.beside)
+    return Inputs(model, heads=(caption_head.to(device), image_head.to(device)))
 
 
 def _load_models(
     experiment: Experiment, device: torch.device, folders: Folders
 ) -> dict[str, Student]:
     """The frozen models that a method has beside its student, by role. Raises UserError."""
-    loaded = {}
-    for role, asked in experiment.features.items():
-        if asked.asked.of == "model" and isinstance(asked.teacher, ModelTeacher):
-            read = asked.teacher.model
-            name = asked.teacher.name
+    models = {}
+    for role, use in experiment.features.items():
+        if use.asked.of == "model" and isinstance(use.teacher, ModelTeacher):
+            read = use.teacher.model
             folder = read.current().folder(folders)
-            model = Student.load(folder, read.source.pooling, what=f"folder of the model {name}")
-            loaded[role] = model.eval().requires_grad_(False).to(device)
-    return loaded
+            what = f"folder of the model {use.teacher.name}"
+            model = Student.load(folder, read.source.pooling, what=what)
+            models[role] = model.eval().requires_grad_(False).to(device)
+
+    return models
 
 
 def find_teacher_folders(experiment: Experiment, store: Store) -> Folders:
@@ -161,6 +172,7 @@ def find_teacher_folders(experiment: Experiment, store: Store) -> Folders:
             folders[teacher.fingerprint] = TrainingFolder(work).best
         else:
             folders[teacher.fingerprint] = teacher.encoder.source.path()
+
     return folders
 
 
@@ -173,37 +185,40 @@ def load_training_data(
     Raises MissingData or UserError.
     """
     run = experiment.resolved
-    streams: dict[Stream, list[UsedCorpus]] = {}
+    corpora_by_stream: dict[Stream, list[UsedCorpus]] = {}
     for corpus in experiment.corpora:
-        streams.setdefault(corpus.stream, []).append(corpus)
-    media = {
-        stream: _load_media(run, listed) for stream, listed in streams.items() if stream in MEDIA
-    }
-    tokens = {
-        stream: _load_tokens(run, listed, tokenizer)
-        for stream, listed in streams.items()
-        if stream not in MEDIA
-    }
-    pairs = [load_pairs(corpus) for corpus in streams.get("pairs", []) if run.features]
-    read = {role: asked for role, asked in experiment.features.items() if asked.asked.of != "model"}
-    features = {
-        role: asked.load(pairs, run.spec.seed, device, folders) for role, asked in read.items()
-    }
+        corpora_by_stream.setdefault(corpus.stream, []).append(corpus)
+
+    media = {}
+    tokens = {}
+    texts = {}
+    for stream, corpora in corpora_by_stream.items():
+        if stream in MEDIA:
+            media[stream] = _load_media(run, corpora)
+        else:
+            tokens[stream] = _load_tokens(run, corpora, tokenizer)
+        if run.method.uses_texts():
+            texts[stream] = _load_tokens(run, corpora, Utf8())
+
+    pairs = [load_pairs(corpus) for corpus in corpora_by_stream.get("pairs", []) if run.features]
+    features = {}
+    for role, use in experiment.features.items():
+        if use.asked.of != "model":
+            features[role] = use.load(pairs, run.spec.seed, device, folders)
+
+    warnings = list(experiment.remarks)
     loaded: list[Media | Pairs] = [*media.values(), *pairs]
-    warnings = (*experiment.remarks, *(line for corpus in loaded for line in corpus.warnings))
-    texts = {
-        stream: _load_tokens(run, listed, Utf8())
-        for stream, listed in streams.items()
-        if run.method.uses_texts()
-    }
-    return TrainingData(tokens, features, media, _draw_subsets(run, tokens), texts, warnings)
+    for content in loaded:
+        warnings += content.warnings
+    subsets = _draw_subsets(run, tokens)
+    return TrainingData(tokens, features, media, subsets, texts, tuple(warnings))
 
 
 def _load_tokens(
-    run: Resolved, listed: Sequence[UsedCorpus], tokenizer: PreTrainedTokenizerBase | Utf8
+    run: Resolved, corpora: Sequence[UsedCorpus], tokenizer: PreTrainedTokenizerBase | Utf8
 ) -> Tokens:
-    files = [load_token_file(corpus, tokenizer, run.training.max_length) for corpus in listed]
-    return Tokens(files, tokenizer.pad_token_id, listed[0].read.source.per_row)
+    files = [load_token_file(corpus, tokenizer, run.training.max_length) for corpus in corpora]
+    return Tokens(files, tokenizer.pad_token_id, corpora[0].read.source.per_row)
 
 
 def load_token_file(
@@ -218,16 +233,17 @@ def load_token_file(
     )
 
 
-def _load_media(run: Resolved, listed: Sequence[UsedCorpus]) -> Media:
-    if len(listed) > 1:
-        names = ", ".join(corpus.name for corpus in listed)
+def _load_media(run: Resolved, corpora: Sequence[UsedCorpus]) -> Media:
+    if len(corpora) > 1:
+        names = ", ".join(corpus.name for corpus in corpora)
         raise UserError(
             f"the setting {run.spec.setting} has two corpora of the same kind, {names}; keep one"
         )
-    read = listed[0].read
-    loaded = read.current().load(read.root)
-    assert isinstance(loaded, Media)
-    return loaded
+
+    read = corpora[0].read
+    media = read.current().load(read.root)
+    assert isinstance(media, Media)
+    return media
 
 
 def _draw_subsets(run: Resolved, tokens: Mapping[Stream, Tokens]) -> dict[Stream, Subset]:
@@ -238,12 +254,14 @@ def _draw_subsets(run: Resolved, tokens: Mapping[Stream, Tokens]) -> dict[Stream
     """
     subsets: dict[Stream, Subset] = {}
     for stream, rows in tokens.items():
-        kept = kept_rows(run.options, stream)
-        if kept is not None:
-            if kept.rows > len(rows):
-                raise UserError(
-                    f"the setting {run.spec.setting} has only {len(rows)} {stream}; ask for fewer"
-                )
-            order = generator(axis="part", seed=run.spec.seed, stream=stream).permutation(len(rows))
-            subsets[stream] = Subset(order[: kept.rows], kept.steps_of_all)
+        part = kept_rows(run.options, stream)
+        if part is None:
+            continue
+        if part.rows > len(rows):
+            raise UserError(
+                f"the setting {run.spec.setting} has only {len(rows)} {stream}; ask for fewer"
+            )
+        order = generator(axis="part", seed=run.spec.seed, stream=stream).permutation(len(rows))
+        subsets[stream] = Subset(order[: part.rows], part.steps_of_all)
+
     return subsets

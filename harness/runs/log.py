@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.events import Event, Stage
+from harness.events import Event, Stage, TrainingProgress
 from harness.files import open_to_append, read_regular
 from harness.formatting import visible
 
@@ -22,12 +22,16 @@ WARNINGS = 200
 
 def describe_stage(stage: Stage) -> str:
     """Describe the progress of counted work."""
-    counted = f"{stage.done}" if stage.total is None else f"{stage.done}/{stage.total}"
+    count = str(stage.done)
+    if stage.total is not None:
+        count += f"/{stage.total}"
     if stage.what == "features":
-        return f"{stage.subject} {counted}"
+        return f"{stage.subject} {count}"
     if stage.what == "tasks":
-        return f"{stage.subject}: {stage.item}, {counted} tasks done"
-    return f"{stage.subject}: {counted} sentences {'tokenised' if stage.what == 'tokens' else 'embedded'}"
+        return f"{stage.subject}: {stage.item}, {count} tasks done"
+
+    verb = "tokenised" if stage.what == "tokens" else "embedded"
+    return f"{stage.subject}: {count} sentences {verb}"
 
 
 class RunLog(logging.Handler):
@@ -76,12 +80,17 @@ class RunLog(logging.Handler):
         """Write an event's lines; a preparation is held back until a different preparation or event
         follows.
         """
-        held = self._pending
-        new = event.stage if event.kind == "prepare" else None
-        if held and not (new and (new.what, new.subject) == (held.what, held.subject)):
+        pending = self._pending
+        stage = event.stage if event.kind == "prepare" else None
+        is_same = (
+            pending is not None
+            and stage is not None
+            and (stage.what, stage.subject) == (pending.what, pending.subject)
+        )
+        if not is_same:
             self._flush_pending()
-        if new:
-            self._pending = new
+        if stage is not None:
+            self._pending = stage
         for text in self._list_texts(event):
             self._write_line(text)
 
@@ -107,26 +116,27 @@ class RunLog(logging.Handler):
         if event.kind == "start":
             yield f"start {event.run} on {event.device}"
         elif event.progress:
-            made = event.progress
-            if not self._trains:
-                self._trains = True
-                start = (
-                    f"resumes at step {made.first} of {made.steps}"
-                    if made.first
-                    else f"starts: {made.steps} steps"
-                )
-                yield f"training {start}"
-            if made.scored:
-                waits = (
-                    f", {made.waited:.0%} of the time waiting for inputs"
-                    if made.waited > WAITS
-                    else ""
-                )
-                yield f"step {made.step}/{made.steps}, dev {made.dev:.2f}, {made.rate:.1f} steps/s{waits}"
+            yield from self._list_training_texts(event.progress)
         elif event.kind == "suite":
             yield f"suite {event.suite} starts"
         elif event.kind == "evaluated":
             yield f"suite {event.suite} took {event.seconds:.1f} s"
+
+    def _list_training_texts(self, progress: TrainingProgress) -> Iterator[str]:
+        if not self._trains:
+            self._trains = True
+            if progress.first:
+                yield f"training resumes at step {progress.first} of {progress.steps}"
+            else:
+                yield f"training starts: {progress.steps} steps"
+
+        if not progress.scored:
+            return
+
+        text = f"step {progress.step}/{progress.steps}, dev {progress.dev:.2f}, {progress.rate:.1f} steps/s"
+        if progress.waited > WAITS:
+            text += f", {progress.waited:.0%} of the time waiting for inputs"
+        yield text
 
     def _flush_pending(self) -> None:
         stage = self._pending
@@ -135,5 +145,6 @@ class RunLog(logging.Handler):
             self._write_line(describe_stage(stage))
 
     def _write_line(self, text: str) -> None:
-        self._stream.write(f"{self.now():%Y-%m-%dT%H:%M:%SZ}  {' '.join(visible(text).split())}\n")
+        words = " ".join(visible(text).split())
+        self._stream.write(f"{self.now():%Y-%m-%dT%H:%M:%SZ}  {words}\n")
         self._stream.flush()

@@ -66,48 +66,54 @@ def export_mteb(
     result, store = find_result(what, results, profile)
     evaluation = result.latest(_SUITE)
     if evaluation is None:
-        more = harness_command(
+        command = harness_command(
             "eval", result.spec.key, profile=result.profile, suites=_SUITE, results=str(results)
         )
         raise UserError(
-            f"{result.spec.key} has no scores of the suite {_SUITE}; add them with `{more}`"
+            f"{result.spec.key} has no scores of the suite {_SUITE}; add them with `{command}`"
         )
+
     model = _name_model(result, named)
-    exported = dict[str, "TaskResult"]()
+    task_results = dict[str, "TaskResult"]()
     left_out = list[str]()
     for task in evaluation.scores:
         if task.partition("[")[0] == AVERAGE:
             continue
         try:
-            exported[task] = _find_task_result(task, evaluation, result, store)
+            task_results[task] = _find_task_result(task, evaluation, result, store)
         except UserError as error:
             left_out.append(f"{task}: {error}")
-    if not exported:
+
+    if not task_results:
         raise UserError(
             f"no task of {result.spec.key} can be exported to mteb: {'; '.join(left_out)}"
         )
-    write_whole(
-        to,
-        "--mteb",
-        partial(_fill, meta=_make_meta(result, model), results=list(exported.values())),
-    )
-    return MTEBFiles(model, tuple(exported), tuple(left_out))
+
+    fill = partial(_fill, meta=_make_meta(result, model), results=list(task_results.values()))
+    write_whole(to, "--mteb", fill)
+    return MTEBFiles(model, tuple(task_results), tuple(left_out))
 
 
 def _name_model(result: Result, named: HubModel | None) -> HubModel:
     """The name of a run's model. Raises UserError if it has none, or if the run scored a different
     encoder.
     """
-    own = None if result.hyperparameters["training"] else _find_hub_encoder(result)
-    model = named or own
+    is_trained = bool(result.hyperparameters["training"])
+    model = named
+    if model is None and not is_trained:
+        model = _find_hub_encoder(result)
     if model is None:
         raise UserError(
             f"{result.spec.key} has no name on the hub; give --as OWNER/NAME@COMMIT (`harness "
             "export --push` uploads the model)"
         )
-    scored = result.identity.get("encoder")
-    known = [replace(model, trusted=trusted).fingerprint(None) for trusted in (False, True)]
-    if not result.hyperparameters["training"] and scored not in (None, *known):
+
+    if is_trained:
+        return model
+
+    # results of earlier versions do not hold the encoder's fingerprint
+    fingerprints = [replace(model, trusted=trusted).fingerprint(None) for trusted in (False, True)]
+    if result.identity.get("encoder") not in (None, *fingerprints):
         raise UserError(
             f"{result.spec.key} evaluated another model than {model.hub} at {model.revision}; give that one"
         )
@@ -118,8 +124,10 @@ def _find_hub_encoder(result: Result) -> HubModel | None:
     """The encoder of a run on the hub, as its profile pins it."""
     if result.profile not in shipped_profiles():
         return None
-    table = load_profile(result.profile).encoders.get(result.spec.encoder)
-    return HubModel(table.hub, table.revision) if table and table.hub and table.revision else None
+    encoder = load_profile(result.profile).encoders.get(result.spec.encoder)
+    if encoder is None or not encoder.hub or not encoder.revision:
+        return None
+    return HubModel(encoder.hub, encoder.revision)
 
 
 def _find_task_result(
@@ -128,38 +136,43 @@ def _find_task_result(
     """A task's result in mteb's form. Raises UserError with the reason where there is none."""
     if task in names("mteb task"):
         raise UserError("not a task of mteb (it comes from this project or from a package)")
-    stored = evaluation.scores[task].get("main_score")
-    if stored is None:
+
+    score = evaluation.scores[task].get("main_score")
+    if score is None:
         raise UserError("its score is undefined")
-    kept = (
-        store.work(result.fingerprint) / SCORED_BY_MTEB / evaluation.protocol.data[:12] / "results"
-    )
-    refuse_linked(store, kept)
-    paths = sorted(kept.glob(f"*/*/{task}.json"))
+
+    work = store.work(result.fingerprint)
+    folder = work / SCORED_BY_MTEB / evaluation.protocol.data[:12] / "results"
+    refuse_linked(store, folder)
+    paths = sorted(folder.glob(f"*/*/{task}.json"))
     if not paths:
         raise UserError(
             "mteb's own file of it is not in the work folder of the run (it stays where the suite was run)"
         )
-    return _read_task_result(paths[0], stored)
+    return _read_task_result(paths[0], score)
 
 
 def _read_task_result(path: Path, stored: float) -> TaskResult:
     from mteb.results import TaskResult
 
     try:
-        kept = TaskResult.from_disk(path)
-        score = 100 * round(float(kept.get_score()), 6)
+        task_result = TaskResult.from_disk(path)
+        score = 100 * round(float(task_result.get_score()), 6)
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"mteb's file {path} cannot be read ({first_line(error)})") from error
+
     if score != stored:
         raise UserError(f"mteb's file {path} has the score {score:g}, the result {stored:g}")
-    return kept
+    return task_result
 
 
 def _make_meta(result: Result, model: HubModel) -> ModelMeta:
     from mteb.models.model_meta import ModelMeta, ScoringFunction
 
+    adapted_from = None
     encoder = _find_hub_encoder(result)
+    if encoder is not None and result.hyperparameters["training"]:
+        adapted_from = encoder.hub
     return ModelMeta.create_empty(
         {
             "name": model.hub,
@@ -168,7 +181,7 @@ def _make_meta(result: Result, model: HubModel) -> ModelMeta:
             "framework": ["PyTorch"],
             "similarity_fn_name": ScoringFunction.COSINE,
             "use_instructions": False,
-            "adapted_from": encoder.hub if encoder and result.hyperparameters["training"] else None,
+            "adapted_from": adapted_from,
         }
     )
 

@@ -56,6 +56,7 @@ def run_one(
         trained = train(run.experiment, inputs, folder, chunk)
         scores = evaluate(run, inventory, inputs, trained, store)
         log.write("done")
+
     return commit(store, make_result(run, inventory, seat, trained, scores, sessions), log.path)
 
 
@@ -72,7 +73,23 @@ def make_result(
     resolved = run.resolved
     record = trained.record
     profile = inventory.profile
-    features = run.experiment.features
+    teachers = {}
+    for role, use in run.experiment.features.items():
+        teachers[role] = TeacherUse(
+            teacher=use.asked.teacher,
+            of=use.asked.of,
+            source=use.source,
+            fitted_on=use.teacher.fit_in_words,
+        )
+
+    gradients = {}
+    for stream, points in record.gradients.items():
+        gradients[stream] = [
+            GradientPoint(step=step, shares=shares, cosines=cosines)
+            for step, shares, cosines in points
+        ]
+
+    findings = {name: getattr(trained.student.found, name) for name in EncoderTrial.model_fields}
     return Result(
         backend=BACKEND_VERSION,
         spec=resolved.spec,
@@ -86,15 +103,7 @@ def make_result(
             "training": resolved.training.model_dump() if resolved.trains else {},
             "encoder": {"pooling": resolved.pooling},
         },
-        teachers={
-            role: TeacherUse(
-                teacher=used.asked.teacher,
-                of=used.asked.of,
-                source=used.source,
-                fitted_on=used.teacher.fit_in_words,
-            )
-            for role, used in features.items()
-        },
+        teachers=teachers,
         evaluations=scores,
         dev=DevCurve(
             task=resolved.dev,
@@ -114,19 +123,12 @@ def make_result(
         finished=now(),
         warnings=list(trained.warnings),
         identity=run.experiment.identity,
-        gradients={
-            stream: [
-                GradientPoint(step=at, shares=parts, cosines=angles) for at, parts, angles in points
-            ]
-            for stream, points in record.gradients.items()
-        },
+        gradients=gradients,
         budget=trained.budget,
         mixing=trained.mixing,
         inputs=_collect_census(run, inventory),
         sessions=sessions,
-        trial=EncoderTrial(
-            **{name: getattr(trained.student.found, name) for name in EncoderTrial.model_fields}
-        ),
+        trial=EncoderTrial(**findings),
     )
 
 

@@ -58,41 +58,52 @@ def train(
     `chunk` rows of a batch are encoded at a time, all of them for None. Raises UserError or
     TrainingError.
     """
+    encoder_remarks = list_encoder_remarks(experiment, inputs.student)
     if inputs.data is None:
-        remarks = (*experiment.remarks, *list_encoder_remarks(experiment, inputs.student))
+        remarks = (*experiment.remarks, *encoder_remarks)
         return Trained(inputs.student, inputs.heads, TrainingRecord(), remarks)
+
     trainer = make_trainer(experiment, inputs, folder, chunk)
-    warnings = (*inputs.data.warnings, *list_encoder_remarks(experiment, inputs.student))
-    if trainer.batches.mixing.leaves_out_text and experiment.unread_text not in warnings:
-        warnings = (*warnings, experiment.unread_text)
+    batches = trainer.batches
     record = trainer.run()
+
+    warnings = [*inputs.data.warnings, *encoder_remarks]
+    if batches.mixing.leaves_out_text and experiment.unread_text not in warnings:
+        warnings.append(experiment.unread_text)
     if trainer.student.unpacked:
         variant = experiment.resolved.spec.variant
-        line = f"{variant}: the encoder computes on padding too: {trainer.student.unpacked}"
-        warnings = (*warnings, line)
-    warnings = (*warnings, *find_unreturned_terms(trainer.method, trainer.batches, record))
-    batches = trainer.batches
-    read = trainer.batches.rows_read()
-    counts = {
-        stream: order.count(batches.counts[stream]) for stream, order in batches.orders.items()
-    }
-    # captions whose images have no feature are text alone
-    imaged = any(used.asked.of == "image" for used in experiment.features.values())
-    text = sum(count for stream, count in counts.items() if stream not in MEDIA)
-    other = sum(
-        count
-        for stream, count in counts.items()
-        if stream in MEDIA or (imaged and stream == "pairs")
-    )
-    budget = Budget(steps=trainer.steps, text_rows=text, other_rows=other, flops=record.flops)
+        warnings.append(
+            f"{variant}: the encoder computes on padding too: {trainer.student.unpacked}"
+        )
+
+    warnings += find_unreturned_terms(trainer.method, batches, record)
     return Trained(
         trainer.student,
         trainer.method.shared_space(),
         record,
-        warnings,
-        read,
-        budget,
+        tuple(warnings),
+        batches.rows_read(),
+        _measure_budget(experiment, trainer, record),
         describe_mixing(batches.mixing),
+    )
+
+
+def _measure_budget(experiment: Experiment, trainer: Trainer, record: TrainingRecord) -> Budget:
+    """What a training has read, by the batches of its streams, and computed."""
+    batches = trainer.batches
+    # captions whose images have no feature are text alone
+    has_image_features = any(use.asked.of == "image" for use in experiment.features.values())
+    text_rows = 0
+    other_rows = 0
+    for stream, order in batches.orders.items():
+        rows = order.count(batches.counts[stream])
+        if stream not in MEDIA:
+            text_rows += rows
+        if stream in MEDIA or (has_image_features and stream == "pairs"):
+            other_rows += rows
+
+    return Budget(
+        steps=trainer.steps, text_rows=text_rows, other_rows=other_rows, flops=record.flops
     )
 
 
@@ -111,12 +122,8 @@ def make_weights(
     folder = store.work(experiment.fingerprint)
     refuse_linked(store, folder)
     if not TrainingFolder(folder).has_ended:
-        train(
-            experiment,
-            load_training_inputs(experiment, device, find_teacher_folders(experiment, store)),
-            folder,
-            chunk,
-        )
+        folders = find_teacher_folders(experiment, store)
+        train(experiment, load_training_inputs(experiment, device, folders), folder, chunk)
 
 
 def make_trainer(
@@ -125,22 +132,17 @@ def make_trainer(
     """The trainer of a run, with its heads initialised. Raises UserError."""
     run = experiment.resolved
     student = inputs.student
-    data = inputs.data
     assert isinstance(student, Student)
-    assert data is not None
+    assert inputs.data is not None
     assert inputs.dev is not None
-    method = make_method(experiment, student, data, inputs.models)
-    setting = str(run.spec.setting)
-    seed = run.spec.seed
-    dev = inputs.dev
     return Trainer(
         student,
-        method,
-        data,
+        make_method(experiment, student, inputs.data, inputs.models),
+        inputs.data,
         run.training,
-        seed=seed,
-        setting=setting,
-        dev=dev,
+        seed=run.spec.seed,
+        setting=str(run.spec.setting),
+        dev=inputs.dev,
         folder=folder,
         chunk=chunk,
     )
@@ -154,11 +156,18 @@ def make_method(
 ) -> Method:
     """The method of a run with its heads and the student's patch embeddings. Raises UserError."""
     run = experiment.resolved
-    patches = experiment.patches
-    files = {stream: used.current().path() for stream, used in patches.items()}
+    patch_files = {stream: used.current().path() for stream, used in experiment.patches.items()}
     try:
-        made = run.method, run.hyperparameters, student, data, run.spec.seed, files, models
-        return build_method(*made, limit=run.training.max_length)
+        return build_method(
+            run.method,
+            run.hyperparameters,
+            student,
+            data,
+            run.spec.seed,
+            patch_files,
+            models,
+            limit=run.training.max_length,
+        )
     except ValueError as error:
         raise UserError(f"{run.spec.variant}: {error}") from error
 
@@ -178,8 +187,8 @@ def find_unreturned_terms(
     of every stream.
     """
     beside_text = {*method.streams} - {"sentences", "triplets"}
-    if beside_text <= batches.orders.keys() and batches.steps >= batches.mixing.cycle:
-        for name in sorted(
-            {*method.terms} - {*method.optional_terms} - method.left_out - record.losses.keys()
-        ):
-            yield f"no batch had the term '{name}', which {method.origin} declares and never returned"
+    if not beside_text <= batches.orders.keys() or batches.steps < batches.mixing.cycle:
+        return
+    optional_terms = {*method.optional_terms} | method.left_out
+    for name in sorted({*method.terms} - optional_terms - record.losses.keys()):
+        yield f"no batch had the term '{name}', which {method.origin} declares and never returned"
