@@ -78,7 +78,7 @@ def equivalence_test(test: TTest, margin: float, *, alpha: float = ALPHA) -> Equ
     within the margin, else 1. Raises ValueError for a margin that is not positive and finite, or an
     alpha outside (0, 0.5).
     """
-    _check(margin, alpha)
+    _check_arguments(margin, alpha)
     half = quantile(test.df, 1 - alpha) * test.error
     inside = margin - abs(test.difference)
     if test.error == 0:
@@ -117,7 +117,7 @@ def power_of_verdict(
     counts = n if isinstance(n, tuple) else (n, n)
     equality_alpha = alpha if equality_alpha is None else equality_alpha
     for level in (alpha, equality_alpha):
-        _check(1.0 if margin is None else margin, level, effect)
+        _check_arguments(1.0 if margin is None else margin, level, effect)
     for side_std, side_n in zip(stds, counts, strict=True):
         check_std(side_std)
         if side_n < 1:
@@ -125,8 +125,8 @@ def power_of_verdict(
 
     if min(counts) < 2:
         return 0.0
-    errors = _errors(stds, counts, margin or abs(effect) or 1.0, other)
-    undecided = errors.undecided(abs(effect), margin, alpha, equality_alpha)
+    errors = _make_errors(stds, counts, margin or abs(effect) or 1.0, other)
+    undecided = errors.compute_undecided(abs(effect), margin, alpha, equality_alpha)
     return min(1.0, max(0.0, 1.0 - undecided))
 
 
@@ -146,31 +146,31 @@ def seeds_to_decide(
     levels are those that the test has to pass there. None where ten million would not do.
     """
 
-    def enough(n: int) -> bool:
+    def is_enough(n: int) -> bool:
         power = power_of_verdict(
             effect, std, n, margin, alpha=alpha, equality_alpha=equality_alpha, other=other
         )
         return power >= _POWER
 
-    if not enough(_MOST):
+    if not is_enough(_MOST):
         return None
 
     # the search begins at the answer of normal distributions, which is close
-    high = _normal_seeds(effect, std, margin, alpha, equality_alpha or alpha, other)
+    high = _estimate_seeds(effect, std, margin, alpha, equality_alpha or alpha, other)
     low = 2
-    while not enough(high):
+    while not is_enough(high):
         low = high + 1
         high = min(_MOST, math.ceil(1.25 * high) + 1)
     while low == 2 and high > 2:
         lower = max(2, math.floor(high / 1.25) - 1)
-        if not enough(lower):
+        if not is_enough(lower):
             low = lower + 1
             break
         high = lower
-    return bisect_left(range(high), True, lo=low, key=enough)
+    return bisect_left(range(high), True, lo=low, key=is_enough)
 
 
-def _normal_seeds(
+def _estimate_seeds(
     effect: float,
     std: float | tuple[float, float],
     margin: float | None,
@@ -206,11 +206,13 @@ def detectable_difference(
         return 0.0
     from scipy import optimize
 
-    def excess(effect: float) -> float:
+    def compute_excess(effect: float) -> float:
         return power_of_verdict(effect, std, n, None, alpha=alpha) - power
 
-    high = next(std * 2**exponent for exponent in range(64) if excess(std * 2**exponent) >= 0)
-    return float(optimize.brentq(excess, 0.0, high, xtol=1e-12))
+    high = next(
+        std * 2**exponent for exponent in range(64) if compute_excess(std * 2**exponent) >= 0
+    )
+    return float(optimize.brentq(compute_excess, 0.0, high, xtol=1e-12))
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,7 @@ class _Errors:
     given: float = 0.0
     given_df: int = 1
 
-    def undecided(
+    def compute_undecided(
         self, effect: float, margin: float | None, alpha: float, equality_alpha: float
     ) -> float:
         """The chance that neither a difference nor equivalence within a margin is shown."""
@@ -245,7 +247,7 @@ class _Errors:
         if margin is not None and self.test_df is not None:
             # below the first bound every difference is equivalent or different; above the second,
             # none is equivalent: between them the integrand is smooth
-            one_sided, two_sided = _quantiles(self.test_df, alpha, equality_alpha)
+            one_sided, two_sided = _compute_quantiles(self.test_df, alpha, equality_alpha)
             for bound in (margin / (one_sided + two_sided), margin / one_sided):
                 ratio = bound / np.sqrt(self.drawn)
                 ends.insert(-1, np.clip(ratio, least, most))
@@ -253,10 +255,10 @@ class _Errors:
         total = 0.0
         for start, end in pairwise(ends):
             if np.any(end > start):
-                total += self._piece(start, end, effect, margin, alpha, equality_alpha)
+                total += self._integrate_piece(start, end, effect, margin, alpha, equality_alpha)
         return total
 
-    def _piece(
+    def _integrate_piece(
         self,
         start: Floats,
         end: Floats,
@@ -268,7 +270,7 @@ class _Errors:
         """The part of the chance with ratios from `start` to `end`, (W,)."""
         from scipy.special import gammaln
 
-        nodes, node_weights = _rule(_SIZE_NODES)
+        nodes, node_weights = _make_gauss_rule(_SIZE_NODES)
         ratios = start[:, None] + (end - start)[:, None] * nodes  # (W, N)
         half = self.size_df / 2
         log_density = (self.size_df - 1) * np.log(ratios) - half * (ratios**2 - 1)
@@ -281,16 +283,16 @@ class _Errors:
             test_df /= drawn**2 / self.size_df + self.given**2 / self.given_df
         else:
             test_df = self.test_df[:, None]
-        one_sided, two_sided = _quantiles(test_df, alpha, equality_alpha)
+        one_sided, two_sided = _compute_quantiles(test_df, alpha, equality_alpha)
 
-        chance = self._within(two_sided * measured, effect)
+        chance = self._compute_chance_within(two_sided * measured, effect)
         if margin is not None:
-            equivalent = self._within(margin - one_sided * measured, effect)
+            equivalent = self._compute_chance_within(margin - one_sided * measured, effect)
             chance = np.maximum(chance - equivalent, 0.0)
         inner = (end - start) * ((np.exp(log_density) * chance) @ node_weights)
         return float(self.weights @ inner)
 
-    def _within(self, bound: Floats, effect: float) -> Floats:
+    def _compute_chance_within(self, bound: Floats, effect: float) -> Floats:
         """The chance that the measured difference lies within -bound and bound; 0 for a negative
         bound.
         """
@@ -301,7 +303,7 @@ class _Errors:
         return np.maximum(ndtr(upper) - ndtr(lower), 0.0)
 
 
-def _errors(
+def _make_errors(
     stds: tuple[float, float], counts: tuple[int, int], unit: float, other: Other
 ) -> _Errors:
     """The standard errors of a design. Effects and margins are about as large as the `unit`."""
@@ -311,7 +313,7 @@ def _errors(
     first_df = counts[0] - 1
     if other == "independent":
         second = max(stds[1] / math.sqrt(counts[1]), smallest) ** 2
-        return _welch_errors(first, first_df, second, counts[1] - 1)
+        return _make_welch_errors(first, first_df, second, counts[1] - 1)
 
     if isinstance(other, Summary):
         given = (other.std or 0.0) ** 2 / other.n
@@ -333,7 +335,7 @@ def _errors(
     )
 
 
-def _welch_errors(first: float, first_df: int, second: float, second_df: int) -> _Errors:
+def _make_welch_errors(first: float, first_df: int, second: float, second_df: int) -> _Errors:
     """The standard errors of Welch's test from the true squared ones of its sides.
 
     Of two chi-squares, the share of the first in their sum has a beta distribution and is
@@ -347,7 +349,7 @@ def _welch_errors(first: float, first_df: int, second: float, second_df: int) ->
         math.asin(math.sqrt(float(betaincinv(first_df / 2, second_df / 2, end))))
         for end in (_TAIL, 1 - _TAIL)
     )
-    nodes, node_weights = _rule(_RATIO_NODES)
+    nodes, node_weights = _make_gauss_rule(_RATIO_NODES)
     angles = low + (high - low) * nodes
     log_density = (first_df - 1) * np.log(np.sin(angles))
     log_density += (second_df - 1) * np.log(np.cos(angles))
@@ -363,7 +365,7 @@ def _welch_errors(first: float, first_df: int, second: float, second_df: int) ->
     return _Errors(math.sqrt(first + second), size_df * both, weights, size_df, test_df)
 
 
-def _quantiles(df: Floats, alpha: float, equality_alpha: float) -> tuple[Floats, Floats]:
+def _compute_quantiles(df: Floats, alpha: float, equality_alpha: float) -> tuple[Floats, Floats]:
     """The one-sided quantiles of equivalence and the two-sided ones of a difference."""
     from scipy.special import stdtrit
 
@@ -373,13 +375,13 @@ def _quantiles(df: Floats, alpha: float, equality_alpha: float) -> tuple[Floats,
 
 
 @cache
-def _rule(number: int) -> tuple[Floats, Floats]:
+def _make_gauss_rule(number: int) -> tuple[Floats, Floats]:
     """Nodes and weights of the Gauss-Legendre rule between 0 and 1."""
     nodes, weights = np.polynomial.legendre.leggauss(number)
     return (nodes + 1) / 2, weights / 2
 
 
-def _check(margin: float, alpha: float, effect: float = 0.0) -> None:
+def _check_arguments(margin: float, alpha: float, effect: float = 0.0) -> None:
     if not (margin > 0 and math.isfinite(margin)):
         raise ValueError("a margin of equivalence is positive and finite")
     if not 0.0 < alpha < 0.5:

@@ -51,7 +51,7 @@ def bootstrap_difference(
     check_level(level)
     if len(a) < 2 or len(b) < 2:
         return None
-    first, second = (_sample_means(*side, draws, seed) for side in _sides(a, b))
+    first, second = (_sample_means(*side, draws, seed) for side in _check_sides(a, b))
     low, high = np.quantile(first - second, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high), level)
 
@@ -87,7 +87,7 @@ def permutation_test(
         differences = (1.0 - 2.0 * signs) @ (values[:n] - values[n:]) / n
     else:
         drawn = (generator.permutation(len(values))[:n] for _ in range(draws))
-        sums = values[_splits(len(values), n) if exact else np.array(list(drawn))].sum(axis=1)
+        sums = values[_list_splits(len(values), n) if exact else np.array(list(drawn))].sum(axis=1)
         differences = sums / n - (values.sum() - sums) / len(b)
     # differences that are equal but for the order of summation count as equal
     extreme = int((np.abs(differences) >= abs(observed) - 10 * noise(*values)).sum())
@@ -108,7 +108,7 @@ def violation_ratio(a: Sequence[float], b: Sequence[float]) -> float:
     for side in (a, b):
         summarise(side)
     first, second = (np.sort(np.asarray(side, dtype=np.float64))[None] for side in (a, b))
-    return float(_ratios(first, second, noise(*a, *b))[0])
+    return float(_compute_ratios(first, second, noise(*a, *b))[0])
 
 
 def almost_stochastic_order(
@@ -132,9 +132,9 @@ def almost_stochastic_order(
     if len(a) < 2 or len(b) < 2:
         return None
     ratio = violation_ratio(a, b)
-    first, second = (_sorted_samples(*side, draws, seed) for side in _sides(a, b))
+    first, second = (_sort_samples(*side, draws, seed) for side in _check_sides(a, b))
     factor = math.sqrt(len(a) * len(b) / (len(a) + len(b)))
-    sigma = float(np.std(factor * (_ratios(first, second, noise(*a, *b)) - ratio)))
+    sigma = float(np.std(factor * (_compute_ratios(first, second, noise(*a, *b)) - ratio)))
     from scipy.special import ndtri  # scipy.stats takes a second to import
 
     bound = ratio - sigma * float(ndtri(1 - confidence)) / factor
@@ -145,7 +145,7 @@ def almost_stochastic_order(
 _Side = tuple[tuple[float, ...], tuple[int, int], int]
 
 
-def _sides(a: Sequence[float], b: Sequence[float]) -> list[_Side]:
+def _check_sides(a: Sequence[float], b: Sequence[float]) -> list[_Side]:
     """Both sides of a comparison. Raises ValueError for NaN or infinity."""
     for side in (a, b):
         summarise(side)
@@ -155,35 +155,35 @@ def _sides(a: Sequence[float], b: Sequence[float]) -> list[_Side]:
 # what follows is kept, since a row is compared with many
 @lru_cache(maxsize=256)
 def _sample_means(*samples: Any) -> Floats:
-    means: Floats = _samples(*samples).mean(axis=1)
+    means: Floats = _draw_samples(*samples).mean(axis=1)
     return means
 
 
 @lru_cache(maxsize=256)
-def _sorted_samples(*samples: Any) -> Floats:
-    return np.sort(_samples(*samples), axis=1)
+def _sort_samples(*samples: Any) -> Floats:
+    return np.sort(_draw_samples(*samples), axis=1)
 
 
-def _samples(
+def _draw_samples(
     values: tuple[float, ...], sizes: tuple[int, int], place: int, draws: int, seed: int
 ) -> Floats:
     """Samples of a side with replacement, (draws, n)."""
-    return np.asarray(values, dtype=np.float64)[_places(sizes, draws, seed)[place]]
+    return np.asarray(values, dtype=np.float64)[_draw_rows(sizes, draws, seed)[place]]
 
 
 @lru_cache(maxsize=32)
-def _places(sizes: tuple[int, int], draws: int, seed: int) -> list[NDArray[np.int64]]:
+def _draw_rows(sizes: tuple[int, int], draws: int, seed: int) -> list[NDArray[np.int64]]:
     generator = np.random.default_rng(seed)
     return [generator.integers(0, size, (draws, size)) for size in sizes]
 
 
 @lru_cache(maxsize=8)
-def _splits(count: int, size: int) -> NDArray[np.int64]:
+def _list_splits(count: int, size: int) -> NDArray[np.int64]:
     """All ways to choose some of the values, (ways, size)."""
     return np.array(list(combinations(range(count), size)))
 
 
-def _ratios(a: np.ndarray, b: np.ndarray, scale: float) -> np.ndarray:
+def _compute_ratios(a: np.ndarray, b: np.ndarray, scale: float) -> np.ndarray:
     """The violation ratio of each pair of rows of a `(R, n)` and b `(R, m)`, which are sorted."""
     n = a.shape[1]
     m = b.shape[1]
@@ -240,16 +240,16 @@ def bootstrap_ranking(
         np.where(present, scores, 0.0), np.argsort(~present, axis=2, kind="stable"), axis=2
     )
     means = packed.sum(axis=2) / counts
-    mean_rank = _mean_ranks(means[None])[0]
+    mean_rank = _rank_means(means[None])[0]
     order = np.lexsort((-means.mean(axis=1), mean_rank))
-    drawn = _drawn(packed, counts, draws, np.random.default_rng(seed))
+    drawn = _draw_mean_ranks(packed, counts, draws, np.random.default_rng(seed))
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
     gaps = np.diff(drawn[:, order], axis=1)
     flips = (gaps < 0).mean(axis=0) + 0.5 * (gaps == 0).mean(axis=0)
     return Ranking(mean_rank, low, high, order, flips, level)
 
 
-def _drawn(
+def _draw_mean_ranks(
     packed: Floats, counts: NDArray[np.int64], draws: int, generator: np.random.Generator
 ) -> Floats:
     """The mean ranks of each draw, (draws, V)."""
@@ -261,11 +261,11 @@ def _drawn(
         # the product may round up to the count itself
         chosen = np.minimum((uniform * counts[..., None]).astype(np.int64), counts[..., None] - 1)
         values = np.take_along_axis(packed[None], chosen, axis=3)
-        differences.append(_mean_ranks(np.where(there, values, 0.0).sum(axis=3) / counts))
+        differences.append(_rank_means(np.where(there, values, 0.0).sum(axis=3) / counts))
     return np.concatenate(differences)
 
 
-def _mean_ranks(means: Floats) -> Floats:
+def _rank_means(means: Floats) -> Floats:
     """Means (B, V, P) -> ranks within each place, averaged over places (B, V)."""
     from scipy.stats import rankdata
 

@@ -165,12 +165,12 @@ def t_test_from_summaries(
     difference = a.mean - b.mean
     scale = noise(a.mean, b.mean)
     if max(a.std, b.std) <= scale:
-        test = _without_spread(difference, scale, a.n + b.n - 2, level)
+        test = _make_test_without_spread(difference, scale, a.n + b.n - 2, level)
     elif equal_variance:
         error = pooled_deviation(a, b) * math.sqrt(1 / a.n + 1 / b.n)
-        test = _tested(difference, error, float(a.n + b.n - 2), level)
+        test = _make_test(difference, error, float(a.n + b.n - 2), level)
     else:
-        test = _tested(difference, *_welch(a.std, a.n, b.std, b.n), level)
+        test = _make_test(difference, *_compute_welch_error(a.std, a.n, b.std, b.n), level)
     return replace(test, name=POOLED) if equal_variance else test
 
 
@@ -199,8 +199,8 @@ def _test_of_pairs(
     scale = noise(first.mean, second.mean)
     df = differences.n - 1
     if std <= scale:
-        return _without_spread(differences.mean, scale, df, level, design)
-    return _tested(differences.mean, std / math.sqrt(differences.n), float(df), level, design)
+        return _make_test_without_spread(differences.mean, scale, df, level, design)
+    return _make_test(differences.mean, std / math.sqrt(differences.n), float(df), level, design)
 
 
 def one_sample_t_test(values: Sequence[float], mean: float, *, level: float = 0.95) -> TTest | None:
@@ -217,7 +217,7 @@ def pooled_deviation(a: Summary, b: Summary) -> float:
     return math.sqrt(((a.n - 1) * a.std**2 + (b.n - 1) * b.std**2) / (a.n + b.n - 2))
 
 
-def _welch(std_a: float, n_a: int, std_b: float, n_b: int) -> tuple[float, float]:
+def _compute_welch_error(std_a: float, n_a: int, std_b: float, n_b: int) -> tuple[float, float]:
     """The standard error with unequal variances, and its degrees of freedom by Welch and
     Satterthwaite.
     """
@@ -231,7 +231,7 @@ def _welch(std_a: float, n_a: int, std_b: float, n_b: int) -> tuple[float, float
     return math.sqrt(total), 1.0 / (share_a**2 / (n_a - 1) + share_b**2 / (n_b - 1))
 
 
-def _tested(
+def _make_test(
     difference: float, error: float, df: float, level: float, design: Design = "independent"
 ) -> TTest:
     from scipy.special import stdtr  # scipy.stats takes a second to import
@@ -252,7 +252,7 @@ def quantile(df: float, share: float) -> float:
     return float(stdtrit(df, share))
 
 
-def _without_spread(
+def _make_test_without_spread(
     difference: float, scale: float, df: int, level: float, design: Design = "independent"
 ) -> TTest:
     statistic, p = (
@@ -301,27 +301,29 @@ def hedges_g(a: Summary, b: Summary, *, level: float = 0.95) -> Effect | None:
     correction = math.exp(math.lgamma(df / 2) - math.lgamma((df - 1) / 2)) / math.sqrt(df / 2)
     scale = math.sqrt(1 / a.n + 1 / b.n)
     tail = (1 - level) / 2
-    low, high = (scale * _noncentrality(d / scale, df, quantile) for quantile in (1 - tail, tail))
+    low, high = (
+        scale * _find_noncentrality(d / scale, df, quantile) for quantile in (1 - tail, tail)
+    )
     return Effect(d * correction, low, high, level)
 
 
-def _noncentrality(statistic: float, df: int, quantile: float) -> float:
+def _find_noncentrality(statistic: float, df: int, quantile: float) -> float:
     """The noncentrality for which `statistic` is this quantile of the noncentral t distribution."""
     if statistic < 0:
-        return -_noncentrality(-statistic, df, 1 - quantile)
+        return -_find_noncentrality(-statistic, df, 1 - quantile)
     from scipy import optimize, stats
 
     if statistic > _FAR:
         return statistic * math.sqrt(float(stats.chi2.ppf(1 - quantile, df)) / df)
 
-    def excess(noncentrality: float) -> float:
+    def compute_excess(noncentrality: float) -> float:
         return float(stats.nct.cdf(statistic, df, noncentrality)) - quantile
 
     low = statistic
     high = statistic
     step = 1.0 + statistic / 2
-    while excess(low) < 0:
+    while compute_excess(low) < 0:
         low -= step
-    while excess(high) > 0:
+    while compute_excess(high) > 0:
         high += step
-    return float(optimize.brentq(excess, low, high, xtol=1e-10)) if high > low else low
+    return float(optimize.brentq(compute_excess, low, high, xtol=1e-10)) if high > low else low
