@@ -79,18 +79,20 @@ def equivalence_test(test: TTest, margin: float, *, alpha: float = ALPHA) -> Equ
     alpha outside (0, 0.5).
     """
     _check_arguments(margin, alpha)
-    half = quantile(test.df, 1 - alpha) * test.error
     inside = margin - abs(test.difference)
-    if test.error == 0:
-        p = 0.0 if inside > 1e-9 * margin else 1.0  # rounding of the means does not decide
-    else:
+    if test.error > 0:
         from scipy.special import stdtr  # scipy.stats takes a second to import
 
         # both one-sided tests reject where the one at the nearer end of the margin does
         p = float(stdtr(test.df, -inside / test.error))
-    return Equivalence(
-        test.difference, margin, p, test.difference - half, test.difference + half, 1 - 2 * alpha
-    )
+    else:
+        # rounding of the means does not decide
+        p = 0.0 if inside > 1e-9 * margin else 1.0
+
+    half_width = quantile(test.df, 1 - alpha) * test.error
+    low = test.difference - half_width
+    high = test.difference + half_width
+    return Equivalence(test.difference, margin, p, low, high, 1 - 2 * alpha)
 
 
 def power_of_verdict(
@@ -115,7 +117,8 @@ def power_of_verdict(
     """
     stds = std if isinstance(std, tuple) else (std, std)
     counts = n if isinstance(n, tuple) else (n, n)
-    equality_alpha = alpha if equality_alpha is None else equality_alpha
+    if equality_alpha is None:
+        equality_alpha = alpha
     for level in (alpha, equality_alpha):
         _check_arguments(1.0 if margin is None else margin, level, effect)
     for side_std, side_n in zip(stds, counts, strict=True):
@@ -125,6 +128,7 @@ def power_of_verdict(
 
     if min(counts) < 2:
         return 0.0
+
     errors = _make_errors(stds, counts, margin or abs(effect) or 1.0, other)
     undecided = errors.compute_undecided(abs(effect), margin, alpha, equality_alpha)
     return min(1.0, max(0.0, 1.0 - undecided))
@@ -167,6 +171,7 @@ def seeds_to_decide(
             low = lower + 1
             break
         high = lower
+
     return bisect_left(range(high), True, lo=low, key=is_enough)
 
 
@@ -180,7 +185,9 @@ def _estimate_seeds(
 ) -> int:
     """The seeds that would decide if deviations were known: a start for the search."""
     stds = std if isinstance(std, tuple) else (std, std)
-    variance = sum(side**2 for side in stds) if other == "independent" else stds[0] ** 2
+    variance = stds[0] ** 2
+    if other == "independent":
+        variance += stds[1] ** 2
     normal = NormalDist()
 
     distances = [(abs(effect), normal.inv_cdf(1 - alpha / 2))]
@@ -188,9 +195,10 @@ def _estimate_seeds(
         distances.append((margin - abs(effect), normal.inv_cdf(1 - equality_alpha)))
 
     fewest = float(_MOST)
-    for distance, quantile_ in distances:
+    for distance, critical in distances:
         if distance > 0:
-            fewest = min(fewest, variance * ((quantile_ + normal.inv_cdf(_POWER)) / distance) ** 2)
+            errors_apart = (critical + normal.inv_cdf(_POWER)) / distance
+            fewest = min(fewest, variance * errors_apart**2)
     return max(2, min(_MOST, math.ceil(fewest)))
 
 
@@ -204,14 +212,15 @@ def detectable_difference(
         return None
     if std == 0 or power <= alpha:
         return 0.0
+
     from scipy import optimize
 
     def compute_excess(effect: float) -> float:
         return power_of_verdict(effect, std, n, None, alpha=alpha) - power
 
-    high = next(
-        std * 2**exponent for exponent in range(64) if compute_excess(std * 2**exponent) >= 0
-    )
+    high = std
+    while compute_excess(high) < 0:
+        high *= 2
     return float(optimize.brentq(compute_excess, 0.0, high, xtol=1e-12))
 
 
@@ -283,6 +292,7 @@ class _Errors:
             test_df /= drawn**2 / self.size_df + self.given**2 / self.given_df
         else:
             test_df = self.test_df[:, None]
+
         one_sided, two_sided = _compute_quantiles(test_df, alpha, equality_alpha)
 
         chance = self._compute_chance_within(two_sided * measured, effect)
@@ -315,24 +325,15 @@ def _make_errors(
         second = max(stds[1] / math.sqrt(counts[1]), smallest) ** 2
         return _make_welch_errors(first, first_df, second, counts[1] - 1)
 
-    if isinstance(other, Summary):
-        given = (other.std or 0.0) ** 2 / other.n
-        return _Errors(
-            error=math.sqrt(first),
-            drawn=np.array([first]),
-            weights=np.ones(1),
-            size_df=first_df,
-            test_df=None,
-            given=given,
-            given_df=max(1, other.n - 1),
-        )
-    return _Errors(
-        error=math.sqrt(first),
-        drawn=np.array([first]),
-        weights=np.ones(1),
-        size_df=first_df,
-        test_df=np.array([float(first_df)]),
-    )
+    error = math.sqrt(first)
+    drawn = np.array([first])
+    weights = np.ones(1)
+    if not isinstance(other, Summary):
+        return _Errors(error, drawn, weights, first_df, np.array([float(first_df)]))
+
+    given = (other.std or 0.0) ** 2 / other.n
+    given_df = max(1, other.n - 1)
+    return _Errors(error, drawn, weights, first_df, None, given, given_df)
 
 
 def _make_welch_errors(first: float, first_df: int, second: float, second_df: int) -> _Errors:
@@ -345,10 +346,9 @@ def _make_welch_errors(first: float, first_df: int, second: float, second_df: in
     from scipy.special import betaincinv, betaln
 
     # with share = sin(angle)^2, the density has no pole at its ends, even for one degree of freedom
-    low, high = (
-        math.asin(math.sqrt(float(betaincinv(first_df / 2, second_df / 2, end))))
-        for end in (_TAIL, 1 - _TAIL)
-    )
+    low_share, high_share = betaincinv(first_df / 2, second_df / 2, [_TAIL, 1 - _TAIL])
+    low = math.asin(math.sqrt(low_share))
+    high = math.asin(math.sqrt(high_share))
     nodes, node_weights = _make_gauss_rule(_RATIO_NODES)
     angles = low + (high - low) * nodes
     log_density = (first_df - 1) * np.log(np.sin(angles))
@@ -359,10 +359,11 @@ def _make_welch_errors(first: float, first_df: int, second: float, second_df: in
     shares = np.sin(angles) ** 2
     first_part = first * shares / first_df
     second_part = second * (1 - shares) / second_df
-    both = first_part + second_part
+    both_parts = first_part + second_part
     size_df = first_df + second_df
-    test_df = both**2 / (first_part**2 / first_df + second_part**2 / second_df)
-    return _Errors(math.sqrt(first + second), size_df * both, weights, size_df, test_df)
+    test_df = both_parts**2 / (first_part**2 / first_df + second_part**2 / second_df)
+    error = math.sqrt(first + second)
+    return _Errors(error, size_df * both_parts, weights, size_df, test_df)
 
 
 def _compute_quantiles(df: Floats, alpha: float, equality_alpha: float) -> tuple[Floats, Floats]:

@@ -51,8 +51,12 @@ def bootstrap_difference(
     check_level(level)
     if len(a) < 2 or len(b) < 2:
         return None
-    first, second = (_sample_means(*side, draws, seed) for side in _check_sides(a, b))
-    low, high = np.quantile(first - second, [(1 - level) / 2, (1 + level) / 2])
+
+    first_side, second_side = _check_sides(a, b)
+    first_means = _sample_means(*first_side, draws, seed)
+    second_means = _sample_means(*second_side, draws, seed)
+    ends = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile(first_means - second_means, ends)
     return Interval(float(low), float(high), level)
 
 
@@ -76,24 +80,27 @@ def permutation_test(
     values = np.asarray([*a, *b], dtype=np.float64)
     n = len(a)
     ways = 2**n if paired else comb(len(values), n)
-    exact = ways <= _EXACT
+    is_exact = ways <= _EXACT
     generator = np.random.default_rng(seed)
     if paired:
-        signs = (
-            np.arange(ways)[:, None] >> np.arange(n) & 1
-            if exact
-            else generator.integers(0, 2, (draws, n))
-        )
+        signs = _list_signs(n) if is_exact else generator.integers(0, 2, (draws, n))
         differences = (1.0 - 2.0 * signs) @ (values[:n] - values[n:]) / n
     else:
-        drawn = (generator.permutation(len(values))[:n] for _ in range(draws))
-        sums = values[_list_splits(len(values), n) if exact else np.array(list(drawn))].sum(axis=1)
+        if is_exact:
+            rows = _list_splits(len(values), n)
+        else:
+            rows = np.array([generator.permutation(len(values))[:n] for _ in range(draws)])
+        sums = values[rows].sum(axis=1)
         differences = sums / n - (values.sum() - sums) / len(b)
+
     # differences that are equal but for the order of summation count as equal
-    extreme = int((np.abs(differences) >= abs(observed) - 10 * noise(*values)).sum())
-    p = extreme / ways if exact else (extreme + 1) / (draws + 1)
-    smallest = (2 if n == len(b) else 1) / ways if exact else 1 / (draws + 1)
-    return Permutation(observed, p, exact, smallest)
+    bound = abs(observed) - 10 * noise(*values)
+    extreme = int((np.abs(differences) >= bound).sum())
+    if is_exact:
+        # of equal numbers, the mirrored split is as extreme
+        least = 2 if n == len(b) else 1
+        return Permutation(observed, extreme / ways, is_exact, least / ways)
+    return Permutation(observed, (extreme + 1) / (draws + 1), is_exact, 1 / (draws + 1))
 
 
 def violation_ratio(a: Sequence[float], b: Sequence[float]) -> float:
@@ -105,10 +112,11 @@ def violation_ratio(a: Sequence[float], b: Sequence[float]) -> float:
     distributions give 1/2: neither is larger. Raises ValueError for no values and for NaN or
     infinity.
     """
-    for side in (a, b):
-        summarise(side)
-    first, second = (np.sort(np.asarray(side, dtype=np.float64))[None] for side in (a, b))
-    return float(_compute_ratios(first, second, noise(*a, *b))[0])
+    _check_sides(a, b)
+    first = np.sort(np.asarray(a, dtype=np.float64))
+    second = np.sort(np.asarray(b, dtype=np.float64))
+    ratios = _compute_ratios(first[None], second[None], noise(*a, *b))
+    return float(ratios[0])
 
 
 def almost_stochastic_order(
@@ -131,10 +139,14 @@ def almost_stochastic_order(
     check_level(confidence)
     if len(a) < 2 or len(b) < 2:
         return None
+
     ratio = violation_ratio(a, b)
-    first, second = (_sort_samples(*side, draws, seed) for side in _check_sides(a, b))
+    first_side, second_side = _check_sides(a, b)
+    first = _sort_samples(*first_side, draws, seed)
+    second = _sort_samples(*second_side, draws, seed)
+    sampled_ratios = _compute_ratios(first, second, noise(*a, *b))
     factor = math.sqrt(len(a) * len(b) / (len(a) + len(b)))
-    sigma = float(np.std(factor * (_compute_ratios(first, second, noise(*a, *b)) - ratio)))
+    sigma = float(np.std(factor * (sampled_ratios - ratio)))
     from scipy.special import ndtri  # scipy.stats takes a second to import
 
     bound = ratio - sigma * float(ndtri(1 - confidence)) / factor
@@ -145,11 +157,12 @@ def almost_stochastic_order(
 _Side = tuple[tuple[float, ...], tuple[int, int], int]
 
 
-def _check_sides(a: Sequence[float], b: Sequence[float]) -> list[_Side]:
+def _check_sides(a: Sequence[float], b: Sequence[float]) -> tuple[_Side, _Side]:
     """Both sides of a comparison. Raises ValueError for NaN or infinity."""
-    for side in (a, b):
-        summarise(side)
-    return [(tuple(side), (len(a), len(b)), place) for place, side in enumerate((a, b))]
+    summarise(a)
+    summarise(b)
+    sizes = (len(a), len(b))
+    return (tuple(a), sizes, 0), (tuple(b), sizes, 1)
 
 
 # what follows is kept, since a row is compared with many
@@ -168,13 +181,19 @@ def _draw_samples(
     values: tuple[float, ...], sizes: tuple[int, int], place: int, draws: int, seed: int
 ) -> Floats:
     """Samples of a side with replacement, (draws, n)."""
-    return np.asarray(values, dtype=np.float64)[_draw_rows(sizes, draws, seed)[place]]
+    rows = _draw_rows(sizes, draws, seed)[place]
+    return np.asarray(values, dtype=np.float64)[rows]
 
 
 @lru_cache(maxsize=32)
 def _draw_rows(sizes: tuple[int, int], draws: int, seed: int) -> list[NDArray[np.int64]]:
     generator = np.random.default_rng(seed)
     return [generator.integers(0, size, (draws, size)) for size in sizes]
+
+
+def _list_signs(count: int) -> NDArray[np.int64]:
+    """All ways to mark some of the pairs by a 1, (2^count, count)."""
+    return np.arange(2**count)[:, None] >> np.arange(count) & 1
 
 
 @lru_cache(maxsize=8)
@@ -189,13 +208,17 @@ def _compute_ratios(a: np.ndarray, b: np.ndarray, scale: float) -> np.ndarray:
     m = b.shape[1]
     # both quantile functions are constant between the multiples of 1/n and 1/m, counted in units of
     # 1/(n m)
-    ends = np.unique(np.concatenate([np.arange(1, n + 1) * m, np.arange(1, m + 1) * n]))
+    ends_of_a = np.arange(1, n + 1) * m
+    ends_of_b = np.arange(1, m + 1) * n
+    ends = np.unique(np.concatenate([ends_of_a, ends_of_b]))
     widths = np.diff(ends, prepend=0) / (n * m)
+
     gaps = a[:, (ends - 1) // m] - b[:, (ends - 1) // n]
     gaps[np.abs(gaps) <= scale] = 0.0
     total = (gaps**2 * widths).sum(axis=1)
     below = (np.minimum(gaps, 0.0) ** 2 * widths).sum(axis=1)
-    return np.where(total > 0, below / np.where(total > 0, total, 1.0), 0.5)
+    is_different = total > 0
+    return np.where(is_different, below / np.where(is_different, total, 1.0), 0.5)
 
 
 #: numbers drawn at a time, to bound the memory
@@ -235,16 +258,17 @@ def bootstrap_ranking(
     counts = present.sum(axis=2)
     if scores.ndim != 3 or not scores.size or not counts.all():
         raise ValueError("a ranking needs a score of each variant in each place")
+
     # the seeds that are there come first
-    packed = np.take_along_axis(
-        np.where(present, scores, 0.0), np.argsort(~present, axis=2, kind="stable"), axis=2
-    )
+    seed_order = np.argsort(~present, axis=2, kind="stable")
+    packed = np.take_along_axis(np.where(present, scores, 0.0), seed_order, axis=2)
     means = packed.sum(axis=2) / counts
     mean_rank = _rank_means(means[None])[0]
     order = np.lexsort((-means.mean(axis=1), mean_rank))
-    drawn = _draw_mean_ranks(packed, counts, draws, np.random.default_rng(seed))
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    gaps = np.diff(drawn[:, order], axis=1)
+
+    ranks = _draw_mean_ranks(packed, counts, draws, np.random.default_rng(seed))
+    low, high = np.quantile(ranks, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    gaps = np.diff(ranks[:, order], axis=1)
     flips = (gaps < 0).mean(axis=0) + 0.5 * (gaps == 0).mean(axis=0)
     return Ranking(mean_rank, low, high, order, flips, level)
 
@@ -253,16 +277,20 @@ def _draw_mean_ranks(
     packed: Floats, counts: NDArray[np.int64], draws: int, generator: np.random.Generator
 ) -> Floats:
     """The mean ranks of each draw, (draws, V)."""
-    differences = []
+    ranks = []
     step = max(1, _AT_A_TIME // packed.size)
-    there = np.arange(packed.shape[2]) < counts[..., None]
+    limits = counts[..., None]
+    is_present = np.arange(packed.shape[2]) < limits
     for start in range(0, draws, step):
-        uniform = generator.random((min(step, draws - start), *packed.shape), dtype=np.float32)
+        shape = (min(step, draws - start), *packed.shape)
+        uniform = generator.random(shape, dtype=np.float32)
         # the product may round up to the count itself
-        chosen = np.minimum((uniform * counts[..., None]).astype(np.int64), counts[..., None] - 1)
-        values = np.take_along_axis(packed[None], chosen, axis=3)
-        differences.append(_rank_means(np.where(there, values, 0.0).sum(axis=3) / counts))
-    return np.concatenate(differences)
+        seeds = np.minimum((uniform * limits).astype(np.int64), limits - 1)
+        values = np.take_along_axis(packed[None], seeds, axis=3)
+        means = np.where(is_present, values, 0.0).sum(axis=3) / counts
+        ranks.append(_rank_means(means))
+
+    return np.concatenate(ranks)
 
 
 def _rank_means(means: Floats) -> Floats:
@@ -286,9 +314,12 @@ def expected_best(
     values = np.sort(np.asarray(scores, dtype=np.float64))
     if values.ndim != 1 or not values.size or not np.isfinite(values).all():
         raise ValueError("the best of trials needs at least one finite score")
+
     if not larger_is_better:
         values = values[::-1]
+
     shares = np.arange(values.size + 1) / values.size
-    powers = shares[None, :] ** np.arange(1, values.size + 1)[:, None]
-    expected: list[float] = (np.diff(powers, axis=1) @ values).tolist()
+    trials = np.arange(1, values.size + 1)
+    probabilities = np.diff(shares[None, :] ** trials[:, None], axis=1)
+    expected: list[float] = (probabilities @ values).tolist()
     return expected

@@ -31,11 +31,15 @@ def probability_of_improvement(a: Sequence[Floats], b: Sequence[Floats]) -> Floa
 
     In one place it is the Mann-Whitney U statistic over S T.
     """
-    pairs = [(x[..., :, None], y[..., None, :]) for x, y in zip(a, b, strict=True)]
-    shares: Floats = np.mean(
-        [((x > y) + 0.5 * (x == y)).mean(axis=(-2, -1)) for x, y in pairs], axis=0
-    )
-    return shares
+    shares = []
+    for first, second in zip(a, b, strict=True):
+        x = first[..., :, None]
+        y = second[..., None, :]
+        wins = (x > y) + 0.5 * (x == y)
+        shares.append(wins.mean(axis=(-2, -1)))
+
+    mean: Floats = np.mean(shares, axis=0)
+    return mean
 
 
 def stratified_interval(
@@ -52,8 +56,10 @@ def stratified_interval(
     """
     check_level(level)
     generator = np.random.default_rng(seed)
-    drawn = [
-        [generator.choice(scores, (draws, len(scores))) for scores in places] for places in variants
-    ]
-    low, high = np.quantile(statistic(*drawn), [(1 - level) / 2, (1 + level) / 2])
+
+    def draw(scores: Floats) -> Floats:
+        return generator.choice(scores, (draws, len(scores)))
+
+    samples = [list(map(draw, places)) for places in variants]
+    low, high = np.quantile(statistic(*samples), [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high), level)

@@ -43,15 +43,15 @@ def summarise(values: Sequence[float]) -> Summary:
     count = len(values)
     if not count:
         raise ValueError("a summary needs at least one value")
+
     mean = math.fsum(values) / count  # a few: numpy would take ten times as long
     if not math.isfinite(mean):
         raise ValueError("a summary needs finite values")
-    std = (
-        math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / (count - 1))
-        if count > 1
-        else None
-    )
-    return Summary(mean, std, count)
+    if count == 1:
+        return Summary(mean, None, count)
+
+    squares = [(value - mean) ** 2 for value in values]
+    return Summary(mean, math.sqrt(math.fsum(squares) / (count - 1)), count)
 
 
 def mean_interval(summary: Summary, *, level: float = 0.95) -> Interval | None:
@@ -62,7 +62,8 @@ def mean_interval(summary: Summary, *, level: float = 0.95) -> Interval | None:
     check_level(level)
     if summary.n < 2 or summary.std is None:
         return None
-    margin = quantile(float(summary.n - 1), 0.5 + level / 2) * summary.std / math.sqrt(summary.n)
+    critical = quantile(float(summary.n - 1), 0.5 + level / 2)
+    margin = critical * summary.std / math.sqrt(summary.n)
     return Interval(summary.mean - margin, summary.mean + margin, level)
 
 
@@ -122,13 +123,11 @@ class TTest:
 
     def reversed(self) -> TTest:
         """The same test of b against a."""
-        return replace(
-            self,
-            difference=-self.difference,
-            statistic=-self.statistic,
-            low=-self.high,
-            high=-self.low,
-        )
+        difference = -self.difference
+        statistic = -self.statistic
+        low = -self.high
+        high = -self.low
+        return replace(self, difference=difference, statistic=statistic, low=low, high=high)
 
 
 def t_test(
@@ -162,16 +161,22 @@ def t_test_from_summaries(
     check_level(level)
     if a.n < 2 or b.n < 2 or a.std is None or b.std is None:
         return None
+
     difference = a.mean - b.mean
     scale = noise(a.mean, b.mean)
+    pooled_df = a.n + b.n - 2
     if max(a.std, b.std) <= scale:
-        test = _make_test_without_spread(difference, scale, a.n + b.n - 2, level)
+        test = _make_test_without_spread(difference, scale, pooled_df, level)
     elif equal_variance:
         error = pooled_deviation(a, b) * math.sqrt(1 / a.n + 1 / b.n)
-        test = _make_test(difference, error, float(a.n + b.n - 2), level)
+        test = _make_test(difference, error, float(pooled_df), level)
     else:
-        test = _make_test(difference, *_compute_welch_error(a.std, a.n, b.std, b.n), level)
-    return replace(test, name=POOLED) if equal_variance else test
+        error, df = _compute_welch_error(a.std, a.n, b.std, b.n)
+        test = _make_test(difference, error, df, level)
+
+    if equal_variance:
+        return replace(test, name=POOLED)
+    return test
 
 
 def paired_t_test(a: Sequence[float], b: Sequence[float], *, level: float = 0.95) -> TTest | None:
@@ -192,6 +197,7 @@ def _test_of_pairs(
         raise ValueError(f"{len(a)} and {len(b)} values cannot be paired")
     if len(a) < 2:
         return None
+
     first = summarise(a)
     second = summarise(b)
     differences = summarise([x - y for x, y in zip(a, b, strict=True)])
@@ -214,7 +220,8 @@ def pooled_deviation(a: Summary, b: Summary) -> float:
     """
     if a.std is None or b.std is None:
         raise ValueError("a side without a standard deviation cannot be pooled")
-    return math.sqrt(((a.n - 1) * a.std**2 + (b.n - 1) * b.std**2) / (a.n + b.n - 2))
+    squares = (a.n - 1) * a.std**2 + (b.n - 1) * b.std**2
+    return math.sqrt(squares / (a.n + b.n - 2))
 
 
 def _compute_welch_error(std_a: float, n_a: int, std_b: float, n_b: int) -> tuple[float, float]:
@@ -228,7 +235,8 @@ def _compute_welch_error(std_a: float, n_a: int, std_b: float, n_b: int) -> tupl
     # shares of the variance, since squares of tiny variances would underflow
     share_a = part_a / total
     share_b = part_b / total
-    return math.sqrt(total), 1.0 / (share_a**2 / (n_a - 1) + share_b**2 / (n_b - 1))
+    inverse_df = share_a**2 / (n_a - 1) + share_b**2 / (n_b - 1)
+    return math.sqrt(total), 1.0 / inverse_df
 
 
 def _make_test(
@@ -255,11 +263,23 @@ def quantile(df: float, share: float) -> float:
 def _make_test_without_spread(
     difference: float, scale: float, df: int, level: float, design: Design = "independent"
 ) -> TTest:
-    statistic, p = (
-        (0.0, 1.0) if abs(difference) <= scale else (math.copysign(math.inf, difference), 0.0)
+    statistic = 0.0
+    p = 1.0
+    if abs(difference) > scale:
+        statistic = math.copysign(math.inf, difference)
+        p = 0.0
+    return TTest(
+        difference,
+        statistic,
+        float(df),
+        p,
+        difference,
+        difference,
+        level,
+        0.0,
+        design,
+        _NAMES[design],
     )
-    ends = difference, difference
-    return TTest(difference, statistic, float(df), p, *ends, level, 0.0, design, _NAMES[design])
 
 
 #: Beyond this statistic, the normal part of the noncentral t distribution is negligible.
@@ -288,22 +308,20 @@ def hedges_g(a: Summary, b: Summary, *, level: float = 0.95) -> Effect | None:
     ValueError for a level outside (0, 1).
     """
     check_level(level)
-    if (
-        a.n < 2
-        or b.n < 2
-        or a.std is None
-        or b.std is None
-        or max(a.std, b.std) <= noise(a.mean, b.mean)
-    ):
+    if a.n < 2 or b.n < 2 or a.std is None or b.std is None:
         return None
+    if max(a.std, b.std) <= noise(a.mean, b.mean):
+        return None
+
     df = a.n + b.n - 2
     d = (a.mean - b.mean) / pooled_deviation(a, b)
-    correction = math.exp(math.lgamma(df / 2) - math.lgamma((df - 1) / 2)) / math.sqrt(df / 2)
+    log_correction = math.lgamma(df / 2) - math.lgamma((df - 1) / 2)
+    correction = math.exp(log_correction) / math.sqrt(df / 2)
+
     scale = math.sqrt(1 / a.n + 1 / b.n)
     tail = (1 - level) / 2
-    low, high = (
-        scale * _find_noncentrality(d / scale, df, quantile) for quantile in (1 - tail, tail)
-    )
+    low = scale * _find_noncentrality(d / scale, df, 1 - tail)
+    high = scale * _find_noncentrality(d / scale, df, tail)
     return Effect(d * correction, low, high, level)
 
 
@@ -311,14 +329,17 @@ def _find_noncentrality(statistic: float, df: int, quantile: float) -> float:
     """The noncentrality for which `statistic` is this quantile of the noncentral t distribution."""
     if statistic < 0:
         return -_find_noncentrality(-statistic, df, 1 - quantile)
+
     from scipy import optimize, stats
 
     if statistic > _FAR:
-        return statistic * math.sqrt(float(stats.chi2.ppf(1 - quantile, df)) / df)
+        variance = float(stats.chi2.ppf(1 - quantile, df)) / df
+        return statistic * math.sqrt(variance)
 
     def compute_excess(noncentrality: float) -> float:
         return float(stats.nct.cdf(statistic, df, noncentrality)) - quantile
 
+    # a bracket around the root, wide enough on either side
     low = statistic
     high = statistic
     step = 1.0 + statistic / 2
@@ -326,4 +347,6 @@ def _find_noncentrality(statistic: float, df: int, quantile: float) -> float:
         low -= step
     while compute_excess(high) > 0:
         high += step
-    return float(optimize.brentq(compute_excess, low, high, xtol=1e-10)) if high > low else low
+    if high <= low:
+        return low
+    return float(optimize.brentq(compute_excess, low, high, xtol=1e-10))
