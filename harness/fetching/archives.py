@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from harness.errors import UserError, first_line
 from harness.fetching.entries import Entry
@@ -149,10 +148,9 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as raw:
-        stream: IO[bytes] = raw
-        if path.suffix == ".gz":
-            # no name or time in the gzip header, so that equal rows give equal bytes
-            stream = gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0)
+        # no name or time in the gzip header, so that equal rows give equal bytes
+        packed = gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0)
+        stream = packed if path.suffix == ".gz" else raw
         with io.TextIOWrapper(stream, encoding="utf-8", newline="\n") as text:
             text.write("\t".join(header) + "\n")
             for row in rows:

@@ -215,7 +215,7 @@ def _write_similarity(base: Path, out: Path) -> None:
             rows += _read_sts_subset(folder, subset)
         write_table(out / f"STS{year}.tsv", ("subset", "score", "sentence1", "sentence2"), rows)
 
-    header = ("genre", "file", "year", "index", "score", "sentence1", "sentence2")
+    header: tuple[str, ...] = ("genre", "file", "year", "index", "score", "sentence1", "sentence2")
     for split in SPLITS:
         lines = read_lines(base / "STS" / "STSBenchmark" / f"sts-{split}.csv")
         rows = [_split_fields(line, 7)[:7] for line in lines]

@@ -257,7 +257,7 @@ def read_revision() -> str | None:
         return None
 
     def ask_git(*words: str) -> str:
-        command = ["git", "-C", folder, *words]
+        command = ["git", "-C", str(folder), *words]
         return subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True).strip()
 
     try:

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from harness.commands import LastPlaces, read_places
-from harness.encoders.load_student import SentenceModules, Student, open_model
+from harness.encoders.student import SentenceModules, Student, open_model
 from harness.errors import UserError
 from harness.files import expand
 from harness.grid import Resolved, resolve
