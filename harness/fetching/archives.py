@@ -149,9 +149,12 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as raw:
         # no name or time in the gzip header, so that equal rows give equal bytes
-        packed = gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0)
-        stream = packed if path.suffix == ".gz" else raw
-        with io.TextIOWrapper(stream, encoding="utf-8", newline="\n") as text:
+        packed = (
+            gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0)
+            if path.suffix == ".gz"
+            else raw
+        )
+        with io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as text:
             text.write("\t".join(header) + "\n")
             for row in rows:
                 text.write("\t".join(map(clean, row)) + "\n")
