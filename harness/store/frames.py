@@ -470,10 +470,9 @@ def metrics_of(results: Sequence[Result]) -> Metrics:
     for keep in ("first", "last"):
         declared = evaluations.drop_duplicates(["suite", "declared"], keep=keep)
         for suite, protocol in zip(declared["suite"], declared["declared"], strict=True):
-            suite_metrics = metrics.setdefault(suite, {})
             for metric in read_declared_metrics(protocol):
                 judged = metric.judged and metric.name not in list_unjudged_metrics(suite)
-                suite_metrics[metric.name] = replace(metric, judged=judged)
+                metrics.setdefault(suite, {})[metric.name] = replace(metric, judged=judged)
 
     return metrics
 
