@@ -46,7 +46,7 @@ def test_a_device_that_computes_something_else_or_nothing_fails(
         raise RuntimeError("no kernel image")
 
     def some(check: DeviceCheck) -> dict[str, Any]:
-        return {"methods": check.methods, "attention": check.attention}
+        return {"methods": check.check_methods, "attention": check.check_attention}
 
     monkeypatch.setattr(device_check, "trials", tried)
     monkeypatch.setattr(device_check, "_compute_step", raises)
