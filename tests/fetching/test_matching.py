@@ -89,14 +89,14 @@ def test_too_few_matches_are_refused_in_one_line() -> None:
         matched = match([*lines[:-wrong], *(f"other words {n}" for n in range(wrong))], captions)
         assert matched.counts["guess"] == wrong
         if wrong <= (1 - WHOLE) * 1000:
-            assert len(set(matched.whole("mine"))) == 1000
+            assert len(set(matched.check_whole("mine"))) == 1000
             continue
         with pytest.raises(
             UserError, match=r"mine: 994 of 1,000 captions match an image \(99\.4%\)"
         ):
-            matched.whole("mine")
+            matched.check_whole("mine")
     with pytest.raises(UserError, match=r"0 of 2 captions"):
-        match(["a", "b"], {"x": ["c"]}).whole("mine")
+        match(["a", "b"], {"x": ["c"]}).check_whole("mine")
 
 
 def test_mcses_captions_find_every_image_that_has_captions(data_root: Path) -> None:
@@ -131,5 +131,5 @@ def test_mcses_captions_find_every_image_that_has_captions(data_root: Path) -> N
             method in ("exact", "elimination")
         )
     with pytest.raises(UserError, match=r"29,073 of 29,783 captions match an image \(97\.6%\)"):
-        matched.whole("flickr-matched")
+        matched.check_whole("flickr-matched")
     assert match(lines, captions) == matched
