@@ -293,7 +293,7 @@ def _times_widths() -> dict[str, float]:
         0.8: "m&",
         0.95: "MW±≈≠−+%@",
     }
-    widths = {}
+    widths: dict[str, float] = {}
     for width, characters in characters_by_width.items():
         widths |= dict.fromkeys(characters, width)
     return widths
