@@ -6,13 +6,15 @@ Nothing here imports torch or transformers, so that planning a run is fast.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.encoders.modules import module_files
-from harness.errors import MissingData
+from harness.errors import MissingData, UserError
+from harness.files import read_regular
 from harness.sources import Missing, Source, digest, file_hash
 from harness.spec import RUN
 
@@ -23,6 +25,9 @@ _PATTERNS = (*_WEIGHTS, "*.json", "vocab.txt", "merges.txt", "*.model", "*.codes
 #: every model has one of these: that of transformers and timm, of sentence-transformers or of
 #: open_clip
 _CONFIGURATIONS = ("config.json", "modules.json", "open_clip_config.json")
+#: names of files in the hub's cache: the SHA-256 of their bytes, or git's id of small ones
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_GIT_ID = re.compile(r"[0-9a-f]{40}")
 #: stands for the commit of main in the local cache, which then counts as pinned
 MAIN = "main"
 
@@ -132,6 +137,10 @@ class HubModel(Source):
         ]
 
     def fingerprint(self, root: Path | None) -> str:
+        """A hash of the commit. Raises UserError where a file in the cache is not that of the hub."""
+        snapshot = self._snapshot()
+        if snapshot is not None:
+            check_snapshot(snapshot)
         commit = self.revision if self.revision != MAIN else self.path().name
         return digest(self.hub, commit, *(["trusted"] if self.trusted else []))
 
@@ -167,6 +176,32 @@ def files_of_model(folder: Path) -> list[Path]:
     """Weights, configurations and tokenizer files of a model, and the files of its modules."""
     files = {path for pattern in _PATTERNS for path in folder.glob(pattern)}
     return sorted({*files, *module_files(folder)})
+
+
+def check_snapshot(folder: Path) -> None:
+    """Raise UserError for a file of a model whose bytes are not those that the hub's cache states.
+
+    The files of a snapshot are links to files that are named by their content; copies state nothing.
+    """
+    for path in files_of_model(folder):
+        stored = path.resolve()
+        if _SHA256.fullmatch(stored.name):
+            content = file_hash(stored)
+        elif _GIT_ID.fullmatch(stored.name):
+            content = git_id(read_regular(stored))
+        else:
+            continue
+        if content != stored.name:
+            raise UserError(
+                f"{path} is not the file that the hub stated, its bytes have changed since; remove "
+                f"{stored} and fetch the model again"
+            )
+
+
+def git_id(content: bytes) -> str:
+    """The id that git gives a file of this content, 40 hex digits."""
+    header = f"blob {len(content)}\0".encode()
+    return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
 
 def noted_model(typed: str) -> FolderModel:

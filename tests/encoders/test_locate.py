@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from harness.encoders.locate import MAIN, HubModel, MissingModel
-from harness.errors import MissingData
+from harness.encoders.locate import MAIN, HubModel, MissingModel, git_id
+from harness.errors import MissingData, UserError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -90,3 +92,35 @@ def test_a_snapshot_needs_weights_and_one_of_sentence_transformers_no_configurat
     assert HubModel("owner/model", COMMIT).missing(None), "there are no weights yet"
     (hub / "0_StaticEmbedding" / "model.safetensors").write_bytes(b"weights")
     assert HubModel("owner/model", COMMIT).path() == hub
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_bytes_of_the_cache_that_are_not_those_of_the_hub_are_refused(
+    name: str, hub: Path, tmp_path: Path
+) -> None:
+    """Replaced in place, at the same size and times."""
+    blobs = hub.parents[1] / "blobs"
+    blobs.mkdir()
+    contents = {"config.json": b"{}", "model.safetensors": b"weights"}
+    names = {
+        "config.json": git_id(contents["config.json"]),
+        "model.safetensors": sha256(contents["model.safetensors"]).hexdigest(),
+    }
+    for file, content in contents.items():
+        (blobs / names[file]).write_bytes(content)
+        (hub / file).unlink()
+        (hub / file).symlink_to(f"../../blobs/{names[file]}")
+    model = HubModel("owner/model", COMMIT)
+    known = model.fingerprint(None)
+
+    stored = blobs / names[name]
+    times = stored.stat()
+    stored.write_bytes(contents[name][::-1])
+    os.utime(stored, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(UserError, match=f"{name} is not the file that the hub stated.* remove"):
+        model.fingerprint(None)
+
+    stored.write_bytes(contents[name])
+    assert model.fingerprint(None) == known
+    # as git names a file of these two bytes
+    assert names["config.json"] == "9e26dfeeb6e641a33dae4961196235bdb965b21b"

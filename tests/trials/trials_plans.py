@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from trial import Trial
+from trials_pictures import write_pictures
 
 import harness
 from harness.errors import UserError
@@ -112,7 +114,56 @@ def check_without_place(folder: Path) -> None:
     assert plan_of("simcse", settings="toy-text").errors == []
 
 
+READERS = """
+extends = "tiny"
+description = "a training that reads test pictures, and one that does not"
+[corpora.others]
+kind = "captions-file"
+file = "./others.csv"
+images = "./others"
+[corpora.copies]
+kind = "captions-file"
+file = "./copies.csv"
+images = "./copies"
+[settings.others]
+corpora = ["toy-text", "others"]
+[settings.copies]
+corpora = ["toy-text", "copies"]
+[tasks.mine]
+kind = "retrieval"
+captions = "./test.csv"
+images = "./test"
+[suites.retrieval]
+tasks = ["mine"]
+"""
+
+
+def write_readers(folder: Path) -> None:
+    """120 test pictures, of which one of two trainings has 15 under other names."""
+    tests = [f"t{number}.png" for number in range(120)]
+    copies = [f"c{number}.png" for number in range(15)]
+    others = [f"o{number}.png" for number in range(15)]
+    for seed, (name, files) in enumerate((("test", tests), ("copies", copies), ("others", others))):
+        write_pictures(folder / name, files, seed=seed)
+        rows = [f"{file},a picture called {file}" for file in files]
+        (folder / f"{name}.csv").write_text("\n".join(["image,caption", *rows]) + "\n")
+    for copy, test in zip(copies, tests, strict=False):
+        shutil.copyfile(folder / "test" / test, folder / "copies" / copy)
+    (folder / "own.toml").write_text(READERS)
+
+
+def check_one_gallery(folder: Path) -> None:
+    protocols = set()
+    for setting in ("others", "copies"):
+        plan = plan_of("mcse", settings=setting, suites="retrieval")
+        assert plan.inventory.left_out("mine").rows == tuple(range(15))
+        assert any("105 are ranked" in line for line in plan.warnings)
+        protocols.add(plan.inventory.protocol("retrieval").key)
+    assert len(protocols) == 1
+
+
 TRIALS = [
+    Trial("5/I10", write_readers, check_one_gallery),
     Trial("5/I12", write_german, check_german),
     Trial("5/I13", write_more_pairs, check_more_pairs),
     Trial("5/I20", write_without_place, check_without_place),
