@@ -6,15 +6,18 @@ read nor known to be without effect is refused, with the option that decides.
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
+from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.formatting import count_of
+from harness.errors import UserError
+from harness.formatting import count_of, first_of
 
 #: names that an account lists; the others are counted
 NAMED = 10
@@ -23,6 +26,15 @@ SAMPLED = 200
 SAMPLED_LETTERS = 500
 #: texts that are counted at a time
 CHUNK = 4096
+#: files that may hold pictures, sounds, or further files
+_DATA_FILE = re.compile(
+    r".*\.(webp|jpe?g|png|bmp|gif|tiff?|heic|heif|avif|jxl|jp2|j2k|svg|psd|raw|cr2|nef|arw|dng|exr|hdr|tga|p[pgbn]m"
+    r"|wav|flac|mp3|ogg|opus|m4a|zip|rar|7z|tar|tgz|gz|bz2|xz|zst|parquet|arrow|npy|npz|h5|hdf5|pt|pth|safetensors"
+    r"|lmdb|tfrecord)",
+    re.IGNORECASE,
+)
+#: names in an error
+_STATED = 8
 _PLAIN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
@@ -158,3 +170,23 @@ def account_for_number(sort: str, count: int, why: str) -> list[Account]:
 def is_ignored(name: str, patterns: Sequence[str]) -> bool:
     """Whether a name fits one of the patterns of a profile's key `ignore`."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def check_unread_files(
+    place: object, sort: str, names: Iterable[str], ignore: Sequence[str]
+) -> None:
+    """Raise UserError for a file that may hold data, unless a pattern fits it; `names` are paths
+    within a folder or an archive.
+    """
+    doubtful = [
+        name for name in names if _DATA_FILE.fullmatch(name) and not is_ignored(name, ignore)
+    ]
+    if not doubtful:
+        return
+
+    noun = sort.removesuffix("s") if len(doubtful) == 1 else sort
+    patterns = list(dict.fromkeys(f"*{PurePosixPath(name).suffix}" for name in doubtful))
+    raise UserError(
+        f"{place}: the {noun} {first_of(doubtful, _STATED)} would not be read, and may matter; convert what is to be "
+        f"read, or leave out the rest: ignore = {patterns}"
+    )

@@ -301,6 +301,15 @@ def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
     return folder
 
 
+def may_be_left_out(how: str, ignore: Sequence[str]) -> tuple[str, ...]:
+    """Patterns of the names of files of an input that may be left out unread.
+
+    Of a user's own file, those that `ignore` names; of a data set whose source is stated (`how`),
+    all, since what lies in it is known.
+    """
+    return tuple(ignore) if how == OWN_FILE else (*ignore, "*")
+
+
 def file_hash(path: Path) -> str:
     """SHA-256 (hex) of a file's bytes, cached by path, size and times.
 

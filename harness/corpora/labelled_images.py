@@ -17,7 +17,13 @@ import numpy as np
 from PIL import Image
 
 from harness.caches import cached_note
-from harness.census import Account, account_for, account_for_number, is_ignored
+from harness.census import (
+    Account,
+    account_for,
+    account_for_number,
+    check_unread_files,
+    is_ignored,
+)
 from harness.corpora.base import PLANNED_BYTES, CorpusSource, Media, check_positive
 from harness.datafiles import (
     TablePart,
@@ -53,6 +59,7 @@ from harness.sources import (
     digest,
     hashes_within,
     installed,
+    may_be_left_out,
     placed,
 )
 
@@ -170,7 +177,7 @@ class LabelledImages(CorpusSource):
         path = placed(self.require(root), self.path)
         if path.is_dir():
             folder = read_class_folders(path, nested=self.nested)
-            accounts = folder.accounts(self.ignore)
+            accounts = folder.accounts(self.ignore, may_be_left_out(self.how, self.ignore))
             labels = _folder(path, nested=self.nested)[1].tolist()
         else:
             table = _read_labels(path, self.split, self.no_label)
@@ -356,8 +363,12 @@ class ClassFolders:
     #: images whose class is in doubt: beside the folders of classes, or in folders within them
     astray: list[str]
 
-    def accounts(self, ignore: Sequence[str]) -> list[Account]:
-        """What became of all files. Raises UserError for images in doubt that are not ignored."""
+    def accounts(self, ignore: Sequence[str], others: Sequence[str]) -> list[Account]:
+        """What became of all files.
+
+        Raises UserError for images in doubt that the patterns of `ignore` do not fit, and for other
+        files that may matter and that those of `others` do not.
+        """
         images = [path.relative_to(self.folder).as_posix() for path in self.images]
         deep = [name for name in (*images, *self.astray) if name.count("/") > 1]
         tops = sorted({name.partition("/")[0] for name in deep})
@@ -377,6 +388,7 @@ class ClassFolders:
                 f"{self.folder}: the image {name} {where}, one of {len(self.astray)}; {way}leave it out: "
                 f"ignore = ['{pattern}']"
             )
+        check_unread_files(self.folder, "files", self.others, others)
         return [
             *account_for("images", images, "read"),
             *account_for("images", self.astray, "left out", "ignored"),

@@ -8,22 +8,40 @@ images are read from their place in the shard on access.
 from __future__ import annotations
 
 import logging
+import re
 import tarfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.caches import cached_note
-from harness.census import TextSurvey, account_for_number
+from harness.census import (
+    Account,
+    TextSurvey,
+    account_for,
+    account_for_number,
+    check_unread_files,
+)
 from harness.corpora.base import CorpusSource, Pairs, check_positive
 from harness.datafiles import check_file_names, parts_of
 from harness.encoders.media import Pixels
 from harness.errors import UserError
 from harness.files import open_regular
 from harness.formatting import first_of
-from harness.sources import HUB, OWN_FILE, Findings, Missing, absent, digest, file_hash, placed
+from harness.sources import (
+    HUB,
+    OWN_FILE,
+    Findings,
+    Missing,
+    absent,
+    digest,
+    file_hash,
+    may_be_left_out,
+    placed,
+)
 
 log = logging.getLogger(__name__)
 
@@ -33,14 +51,17 @@ VERSION = 1
 INDEX_VERSION = 2
 IMAGES = ("jpg", "jpeg", "png")
 CAPTION = "txt"
+#: what img2dataset writes beside each shard
+_BESIDE = re.compile(r"\d+\.parquet")
 
 
 class ShardPairs(CorpusSource):
     """A folder of *.tar shards in order of names; the first `limit` pairs if a limit is set.
 
-    Other members (KEY.json) and links are ignored. Keys without image or caption, blank captions
-    and truncated shards are flaws: up to `bad` of them are skipped and listed in the run's
-    warnings.
+    Other members (KEY.json) and links are left out; pictures of other kinds and archives, in the
+    shards or beside them, are refused unless `ignore` names them. Keys without image or caption,
+    blank captions and truncated shards are flaws: up to `bad` of them are skipped and listed in the
+    run's warnings.
     """
 
     stream = "pairs"
@@ -92,9 +113,22 @@ class ShardPairs(CorpusSource):
         rows = pairs if self.limit is None else min(pairs, self.limit)
         accounts = account_for_number("keys", flaws, f"flaws, bad = {self.bad}")
         accounts += account_for_number("pairs", pairs - rows, f"limit = {self.limit}")
+        endings = [f"*.{ending}" for ending in others]
+        check_unread_files(path, "members", endings, may_be_left_out(self.how, self.ignore))
         for ending, count in others.items():
             accounts += account_for_number(f"members .{ending}", count, "neither image nor caption")
+        accounts += self._account_for_files(path)
         return Findings(rows, (), rows, survey.equal, accounts, survey.sample)
+
+    def _account_for_files(self, path: Path) -> list[Account]:
+        """What became of the files beside the shards. Raises UserError."""
+        if not path.is_dir():
+            return []
+        names = sorted(file.name for file in path.iterdir() if not file.name.startswith("."))
+        others = [name for name in names if not fnmatchcase(name, "*.tar")]
+        doubtful = [name for name in others if not _BESIDE.fullmatch(name)]
+        check_unread_files(path, "files", doubtful, may_be_left_out(self.how, self.ignore))
+        return account_for("files", others, "left out", "no shards")
 
     def load(self, root: Path | None) -> Pairs:
         pairs: list[tuple[Path, str, str, int, int]] = []

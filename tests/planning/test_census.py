@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_files import RATE, image_bytes, riff
+from made_files import RATE, image_bytes, riff, write_tar
 
 from harness.census import NAMED, Account, InputCensus, TextSurvey, account_for
 from harness.corpora.caption_layouts import CaptionsLayout
@@ -20,6 +20,7 @@ from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.retrieval import CaptionedFile
 from harness.corpora.shards import ShardPairs
 from harness.encoders.locate import FolderModel
+from harness.errors import UserError
 from harness.evaluation.sts import OwnPairs
 from harness.evaluation.transfer import OwnClasses
 from harness.fetching.archives import write_parquet
@@ -171,6 +172,26 @@ def make_model(folder: Path) -> Sequence[Account]:
     return census_of_model("encoder mine", Ingredient(FolderModel(folder / "model"), None)).accounts
 
 
+def make_webp_in_shards(folder: Path, ignore: Sequence[str] = ()) -> Sequence[Account]:
+    contents = {"1.txt": b"a", "1.png": PICTURE, "2.webp": b"x"}
+    write_tar(folder / "shards" / "0.tar", contents)
+    return ShardPairs("shards", ignore=ignore).examined(folder).accounts
+
+
+def make_archive_beside_shards(folder: Path, ignore: Sequence[str] = ()) -> Sequence[Account]:
+    write_tar(folder / "shards" / "0.tar", {"1.txt": b"a", "1.png": PICTURE})
+    (folder / "shards" / "1.tar.gz").write_bytes(b"x")
+    return ShardPairs("shards", ignore=ignore).examined(folder).accounts
+
+
+def make_picture_of_another_kind(folder: Path, ignore: Sequence[str] = ()) -> Sequence[Account]:
+    for name in ("cat", "dog"):
+        (folder / "classes" / name).mkdir(parents=True)
+        (folder / "classes" / name / "1.png").write_bytes(PICTURE)
+    (folder / "classes" / "dog" / "2.heic").write_bytes(b"x")
+    return LabelledImages("classes", ignore=ignore).examined(folder).accounts
+
+
 MAKERS: list[Callable[[Path], Sequence[Account]]] = [
     make_sentences,
     make_empty_lines,
@@ -202,6 +223,29 @@ def test_what_is_not_read_is_in_the_census(
     left_out = [account for account in make(tmp_path) if account.use == "left out"]
     assert [account.count for account in left_out] == [1]
     assert left_out[0].line.startswith("1 ")
+
+
+#: makers of files that may hold data of a kind that is not read, and the advice on them
+DOUBTFUL: list[tuple[Callable[[Path, Sequence[str]], Sequence[Account]], str]] = [
+    (make_webp_in_shards, "*.webp"),
+    (make_archive_beside_shards, "*.gz"),
+    (make_picture_of_another_kind, "*.heic"),
+]
+
+
+@pytest.mark.parametrize(("make", "pattern"), DOUBTFUL, ids=[make.__name__ for make, _ in DOUBTFUL])
+def test_files_that_may_hold_data_are_refused_and_the_advice_leaves_them_out(
+    make: Callable[[Path, Sequence[str]], Sequence[Account]], pattern: str, tmp_path: Path
+) -> None:
+    for name in ("refused", "advised"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(UserError, match="would not be read, and may matter") as refusal:
+        make(tmp_path / "refused", [])
+
+    assert str(refusal.value).endswith(f"ignore = ['{pattern}']")
+    accounts = make(tmp_path / "advised", [pattern])
+    left_out = [account for account in accounts if account.use == "left out"]
+    assert [account.count for account in left_out] == [1]
 
 
 def test_a_line_names_the_first_and_counts_the_rest() -> None:
