@@ -31,11 +31,11 @@ log = logging.getLogger(__name__)
 
 def cache_folder() -> Path:
     """The folder of reproducible files: HARNESS_CACHE, else ~/.cache/harness."""
-    return _absolute(os.environ.get("HARNESS_CACHE") or "~/.cache/harness")
+    return _make_absolute(os.environ.get("HARNESS_CACHE") or "~/.cache/harness")
 
 
 @cache
-def _absolute(folder: str) -> Path:
+def _make_absolute(folder: str) -> Path:
     """Resolve by the working folder of the first call, since plug-ins may change it later."""
     return expand(folder).absolute()
 
@@ -79,7 +79,7 @@ def in_cache(name: str, make: Callable[[Path], T]) -> T:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _unusable(error) from error
+        raise _explain_unusable(error) from error
     try:
         return make(folder)
     except OSError as error:
@@ -88,7 +88,7 @@ def in_cache(name: str, make: Callable[[Path], T]) -> T:
         )
         if elsewhere or not is_unusable(error):
             raise
-        raise _unusable(error) from error
+        raise _explain_unusable(error) from error
 
 
 def kept_text(name: str) -> str | None:
@@ -169,6 +169,6 @@ def known_hash(name: str, compute: Callable[[], str]) -> str:
     )
 
 
-def _unusable(error: OSError) -> UserError:
+def _explain_unusable(error: OSError) -> UserError:
     reason = f"the cache {cache_folder()} cannot be used ({error.strerror})"
     return UserError(f"{reason}; repair it, or set HARNESS_CACHE to another folder")

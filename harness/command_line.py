@@ -152,7 +152,7 @@ def parse_set(pairs: str | Sequence[str]) -> dict[str, str]:
 def parse_overrides(pairs: str | Sequence[str]) -> dict[str, OptionValue]:
     """Read the pairs KEY=VALUE of --set into numbers, true/false and texts. Raises UserError."""
     texts = parse_set(pairs)
-    overrides = {key: _value(canonical(text)) for key, text in texts.items()}
+    overrides = {key: _parse_value(canonical(text)) for key, text in texts.items()}
     for key, value in overrides.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"--set {key}={texts[key]}: not a finite number; give another value")
@@ -174,7 +174,7 @@ def parse_texts(pairs: Sequence[str], option: str, example: str) -> dict[str, st
     return values
 
 
-def _value(text: str) -> OptionValue:
+def _parse_value(text: str) -> OptionValue:
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):

@@ -59,7 +59,7 @@ def visible(text: str) -> str:
     """
     if text.isprintable():  # most texts are: this is faster than a search
         return text
-    return _HIDDEN.sub(lambda match: _code(match.group()), text.replace("\r\n", "\n"))
+    return _HIDDEN.sub(lambda match: _write_escape(match.group()), text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
@@ -75,10 +75,10 @@ def for_markdown(text: str) -> str:
     code.
     """
     parts = re.split(r"(`harness\s[^`|]*`)", " ".join(visible(text).split()))
-    return "".join(part if at % 2 else _escaped(part) for at, part in enumerate(parts))
+    return "".join(part if at % 2 else _escape_markdown(part) for at, part in enumerate(parts))
 
 
-def _escaped(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     text = text.replace("&", "&amp;").replace("<", "&lt;")
     text = re.sub(r"([\\`*_\[\]|#~])", r"\\\1", text)
     return text.replace("://", "&#58;//").replace("www.", "www&#46;")
@@ -93,7 +93,7 @@ def for_latex(text: str) -> str:
     """A text without commands. Characters that a plain installation cannot print become their code
     points.
     """
-    return "".join(map(_latex, text))
+    return "".join(map(_escape_latex, text))
 
 
 def for_csv(value: object) -> object:
@@ -108,12 +108,12 @@ def for_csv(value: object) -> object:
     )
 
 
-def _code(char: str) -> str:
+def _write_escape(char: str) -> str:
     return f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}"
 
 
 @cache
-def _latex(char: str) -> str:
+def _escape_latex(char: str) -> str:
     if char in _LATEX or char.isspace():
         return _LATEX.get(char, " ")
     if " " <= char <= "~" or ("À" <= char <= "ÿ" and char not in "ÐÞðþ×÷"):

@@ -176,8 +176,8 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     _check_rules(profile.name, profile.hyperparameters, method.name)
     values: dict[str, OptionValue] = {}
     sources = dict.fromkeys(profile.training.model_fields_set, "[training]")
-    set_here = {key: value for key, value in overrides.items() if key in _known(method)}
-    for source, layer in (*_rules(profile, spec), ("--set", set_here)):
+    set_here = {key: value for key, value in overrides.items() if key in _list_changeable(method)}
+    for source, layer in (*_find_rules(profile, spec), ("--set", set_here)):
         if "epochs" in layer:  # epochs replace the steps of earlier layers
             values.pop("steps", None)
         values |= layer
@@ -200,9 +200,9 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
         spec,
         method.trains,
         (values, named),
-        training=_training(profile, of_training),
+        training=_make_training(profile, of_training),
         overrides=dict(overrides),
-        streams=_used(profile, method, setting) if method.trains else {},
+        streams=_select_corpora(profile, method, setting) if method.trains else {},
         dev=dev,
         options=(*options, Captions("all"))
         if method.trains and configured["captions"] == "all"
@@ -212,7 +212,7 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     )
 
 
-def _rules(profile: Profile, spec: RunSpec) -> Iterator[tuple[str, Mapping[str, OptionValue]]]:
+def _find_rules(profile: Profile, spec: RunSpec) -> Iterator[tuple[str, Mapping[str, OptionValue]]]:
     """Source and values of each profile rule that applies to a run, in order."""
     for rule in profile.hyperparameters:
         _refuse_both(f"the rule with source '{rule.source}'", rule.options)
@@ -220,7 +220,7 @@ def _rules(profile: Profile, spec: RunSpec) -> Iterator[tuple[str, Mapping[str, 
             yield rule.source, rule.options
 
 
-def _known(method: DeclaredMethod) -> set[str]:
+def _list_changeable(method: DeclaredMethod) -> set[str]:
     """The values that rules and `--set` can change in a run of a method."""
     return {"dev", *Training.model_fields, *method.options}
 
@@ -260,7 +260,7 @@ def _refuse_idle_epochs(profile: Profile, run: Resolved) -> None:
         raise UserError(f"{variant}: {why}; write steps=N in the brackets, or --set epochs=N")
 
 
-def _training(profile: Profile, values: Mapping[str, OptionValue | None]) -> Training:
+def _make_training(profile: Profile, values: Mapping[str, OptionValue | None]) -> Training:
     try:
         return Training.model_validate({**profile.training.model_dump(), **values})
     except ValidationError as error:
@@ -282,7 +282,7 @@ def check_overrides(methods: Iterable[Variant], overrides: Overrides) -> None:
     known = set(Training.model_fields)
     for variant in methods:
         with suppress(PlugInError):
-            known |= _known(declared_method(variant.name))
+            known |= _list_changeable(declared_method(variant.name))
     for key in overrides:
         if key not in known:
             raise UserError(f"--set {key}: no such hyperparameter; {suggest(key, sorted(known))}")
@@ -302,10 +302,10 @@ def check_setting(profile: Profile, setting: Variant) -> tuple[SettingOption, ..
         raise UnavailableError(
             f"the profile '{profile.name}' has no setting '{setting.name}'; {hint}"
         )
-    return setting_options(setting, _streams(profile, setting).values())
+    return setting_options(setting, _find_streams(profile, setting).values())
 
 
-def _streams(profile: Profile, setting: Variant) -> dict[str, Stream]:
+def _find_streams(profile: Profile, setting: Variant) -> dict[str, Stream]:
     """The stream of each corpus of a setting."""
     corpora = {name: profile.corpora[name].kind for name in profile.settings[setting.name].corpora}
     return {name: get_class("corpus", kind, CorpusSource).stream for name, kind in corpora.items()}
@@ -317,13 +317,15 @@ MOST_RUNS = 200_000
 _NAMED = {"pairs": "image-caption pairs", "triplets": "NLI triplets", "audio": "recordings"}
 
 
-def _used(profile: Profile, method: DeclaredMethod, setting: Variant) -> dict[str, Stream]:
+def _select_corpora(
+    profile: Profile, method: DeclaredMethod, setting: Variant
+) -> dict[str, Stream]:
     """The setting's corpora that the method reads, each with its stream; captions count as
     sentences.
 
     Raises UnfitSettingError if the setting has no corpus of a stream that the method needs.
     """
-    streams = _streams(profile, setting)
+    streams = _find_streams(profile, setting)
     given = {*streams.values(), *(("sentences",) if "pairs" in streams.values() else ())}
     absent = [_NAMED.get(stream, stream) for stream in method.streams if stream not in given]
     if absent:
@@ -340,24 +342,26 @@ MOST_VARIANTS = 1_000
 Lists = Mapping[str, Sequence[str]]
 
 
-def listed_values(values: str | Mapping[str, object] | Sequence[str]) -> tuple[Overrides, Lists]:
+def split_set_values(values: str | Mapping[str, object] | Sequence[str]) -> tuple[Overrides, Lists]:
     """Split the values of `--set` (KEY=VALUE or a mapping) into single values and lists. Raises
     UserError.
     """
     pairs = (
-        [f"{key}={_text(value)}" for key, value in values.items()]
+        [f"{key}={_format_set_value(value)}" for key, value in values.items()]
         if isinstance(values, Mapping)
         else values
     )
     texts = parse_set(pairs)
-    lists = {key: _parts(f"--set {key}={text}", text, ",") for key, text in texts.items()}
+    lists = {key: _split_values(f"--set {key}={text}", text, ",") for key, text in texts.items()}
     single = [f"{key}={texts[key]}" for key, parts in lists.items() if len(parts) == 1]
     return parse_overrides(single), {key: parts for key, parts in lists.items() if len(parts) > 1}
 
 
-def one_value_each(values: str | Mapping[str, object] | Sequence[str], where: str) -> Overrides:
+def require_single_values(
+    values: str | Mapping[str, object] | Sequence[str], where: str
+) -> Overrides:
     """Values of `--set` where there is no grid. Raises UserError for a list."""
-    overrides, lists = listed_values(values)
+    overrides, lists = split_set_values(values)
     for key, parts in lists.items():
         raise UserError(
             f"--set {key}={','.join(parts)} lists several values, which makes a grid, but {where}; give one value"
@@ -365,7 +369,7 @@ def one_value_each(values: str | Mapping[str, object] | Sequence[str], where: st
     return overrides
 
 
-def swept(methods: Sequence[str], overrides: Overrides, lists: Lists) -> list[Variant]:
+def expand_variants(methods: Sequence[str], overrides: Overrides, lists: Lists) -> list[Variant]:
     """Expand variants into every combination of the values listed in their brackets and in `lists`.
 
     A variant's own options are not replaced. Raises UserError for an unknown name, for lists that
@@ -377,8 +381,8 @@ def swept(methods: Sequence[str], overrides: Overrides, lists: Lists) -> list[Va
     variants: dict[Variant, None] = {}
     taken: set[str] = set()
     for text, variant in zip(methods, named, strict=True):
-        own = {key: _parts(text, value, "|") for key, value in variant.options}
-        changeable = _changeable(variant) - own.keys() if lists else set()
+        own = {key: _split_values(text, value, "|") for key, value in variant.options}
+        changeable = _list_sweepable(variant) - own.keys() if lists else set()
         more = {key: listed for key, listed in lists.items() if key in changeable}
         taken |= more.keys()
         if len(variants) + prod(map(len, [*own.values(), *more.values()])) > MOST_VARIANTS:
@@ -398,13 +402,13 @@ def swept(methods: Sequence[str], overrides: Overrides, lists: Lists) -> list[Va
     return list(variants)
 
 
-def _changeable(variant: Variant) -> set[str]:
+def _list_sweepable(variant: Variant) -> set[str]:
     """The options of a variant's method and, if it trains, those of the training."""
     method = declared_method(variant.name)
     return {*method.options, *(Training.model_fields if method.trains else ())}
 
 
-def _parts(whole: str, text: str, separator: str) -> list[str]:
+def _split_values(whole: str, text: str, separator: str) -> list[str]:
     parts = list(dict.fromkeys(split(text, separator)))
     if not all(parts):
         raise SpecError(
@@ -413,5 +417,5 @@ def _parts(whole: str, text: str, separator: str) -> list[str]:
     return parts
 
 
-def _text(value: object) -> str:
+def _format_set_value(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -32,7 +32,7 @@ def try_lock(path: Path, within: Path | None = None) -> Iterator[bool]:
     Below the folder `within` no link is followed. Raises UserError where there are no locks,
     OSError for a link.
     """
-    held = _acquired(path, within, wait=False)
+    held = _acquire(path, within, wait=False)
     if held is None:
         yield False
         return
@@ -53,7 +53,7 @@ def locked(
     Raises UserError where there are no locks.
     """
     try:
-        held = _acquired(path, within, wait=False)
+        held = _acquire(path, within, wait=False)
     except OSError as error:
         if error.errno not in READ_ONLY:
             raise
@@ -61,7 +61,7 @@ def locked(
         return
     if held is None:
         say(f"{what}: in use elsewhere; waiting")
-        held = _acquired(path, within, wait=True)
+        held = _acquire(path, within, wait=True)
     assert held is not None
     with held:
         yield
@@ -83,9 +83,7 @@ def is_held(path: Path) -> bool:
     return False
 
 
-def _acquired(
-    path: Path, within: Path | None, *, wait: bool
-) -> AcquireReturnProxy[FileLock] | None:
+def _acquire(path: Path, within: Path | None, *, wait: bool) -> AcquireReturnProxy[FileLock] | None:
     if within is not None:
         refuse_links(within, path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -93,7 +93,9 @@ class Variant:
         """Build a variant from values of any printable type."""
         return cls(
             name,
-            tuple(sorted((key, _option(key, value)) for key, value in (options or {}).items())),
+            tuple(
+                sorted((key, _write_option(key, value)) for key, value in (options or {}).items())
+            ),
             reading,
         )
 
@@ -114,7 +116,7 @@ class Variant:
                 f"{head}{bracket}{options}@{own}" if bracket and not inside else f"{name}@official"
             )
             raise SpecError(f"'{text}' has no valid reading after '@'; write for example {meant}")
-        return cls.make(name, {} if inside is None else _options(inside, text), reading)
+        return cls.make(name, {} if inside is None else _parse_options(inside, text), reading)
 
     def read_as(self, reading: str) -> Variant:
         """Return the variant in this reading, unless it names a reading already."""
@@ -279,13 +281,13 @@ def canonical(value: object) -> str:
     return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(number)
 
 
-def _option(key: str, value: object) -> str:
+def _write_option(key: str, value: object) -> str:
     """Write an option's value in its canonical form; the terms of `without` are sorted."""
     text = canonical(value)
     return "+".join(sorted(text.split("+"))) if key == "without" else text
 
 
-def _options(inside: str, given: str) -> dict[str, str]:
+def _parse_options(inside: str, given: str) -> dict[str, str]:
     options: dict[str, str] = {}
     for part in split(inside):
         key, value = (word.strip() for word in part.partition("=")[::2])
@@ -297,7 +299,7 @@ def _options(inside: str, given: str) -> dict[str, str]:
     return options
 
 
-def fresh_size(name: str) -> int | None:
+def find_fresh_size(name: str) -> int | None:
     """Return the patch size of 'fresh-SIZE', an embedding trained from scratch; None for other
     names.
     """

@@ -48,7 +48,7 @@ class Table(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _true_is_no_number(cls, value: object, info: ValidationInfo) -> object:
+    def _check_truth_values(cls, value: object, info: ValidationInfo) -> object:
         is_switch = cls.model_fields[str(info.field_name)].annotation is bool
         if isinstance(value, bool) and not is_switch:
             raise ValueError("true and false are not a number or name")
@@ -68,10 +68,12 @@ def read_toml(path: Path, what: str, model: type[Model], **given: str) -> Model:
     `what` is what errors call the file. Raises UserError naming file, table and key.
     """
     given = {"name": path.stem, **given}
-    return validated(toml_content(path, what, given), what, model, lambda key: (path, key), **given)
+    return validate_content(
+        read_content(path, what, given), what, model, lambda key: (path, key), **given
+    )
 
 
-def toml_content(path: Path, what: str, given: Collection[str] = ()) -> dict[str, Any]:
+def read_content(path: Path, what: str, given: Collection[str] = ()) -> dict[str, Any]:
     """Read the tables of a file. Raises UserError, also if the file sets one of the `given` keys."""
     try:
         content = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
@@ -98,7 +100,7 @@ def toml_content(path: Path, what: str, given: Collection[str] = ()) -> dict[str
     return content
 
 
-def validated(
+def validate_content(
     content: Mapping[str, Any], what: str, model: type[Model], blame: Blame, **given: str
 ) -> Model:
     """Build the model from tables and `given` fields. Raises UserError at the location that `blame`
@@ -109,20 +111,20 @@ def validated(
     except ValidationError as error:
         # an unknown key often explains why another is missing
         first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
-        path, parts = blame(_there(content, first["loc"]))
+        path, parts = blame(_find_present_keys(content, first["loc"]))
         keys = [str(part) for part in parts]
         table = ".".join(keys[:-1]) or "top level"
         key = keys[-1] if keys else "the file as a whole"
         message = worded(first)
         if first["type"] == "extra_forbidden":
-            message += f"; {suggest(key, _keys(model, first['loc'][:-1]))}"
+            message += f"; {suggest(key, _list_keys(model, first['loc'][:-1]))}"
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         raise UserError(
             f"the {what} {path}, table [{table}], key '{key}': {message}{more}"
         ) from error
 
 
-def _there(content: Any, keys: Sequence[str | int]) -> list[str | int]:
+def _find_present_keys(content: Any, keys: Sequence[str | int]) -> list[str | int]:
     """A location from pydantic, without the names of tried alternatives, which are not keys of the
     file.
     """
@@ -142,15 +144,15 @@ def _there(content: Any, keys: Sequence[str | int]) -> list[str | int]:
     return present
 
 
-def _keys(kind: Any, location: Sequence[str | int]) -> list[str]:
+def _list_keys(kind: Any, location: Sequence[str | int]) -> list[str]:
     """The keys of the table at a location of pydantic's, in a model or in a type that is made of
     models.
     """
     if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
-        return [key for part in get_args(kind) for key in _keys(part, location)]
+        return [key for part in get_args(kind) for key in _list_keys(part, location)]
     for number, part in enumerate(location):
         if part in kind.model_fields:
-            return _keys(kind.model_fields[str(part)].annotation, location[number + 1 :])
+            return _list_keys(kind.model_fields[str(part)].annotation, location[number + 1 :])
     return list(kind.model_fields)
 
 
@@ -193,7 +195,7 @@ def check_arguments(
     for name, value in named.items():
         if hasattr(value, "tolist") or isinstance(value, range | Set | Iterator):
             named[name] = value.tolist() if hasattr(value, "tolist") else [*value]
-    declared = _declared(kind)
+    declared = _make_validators(kind)
     for name in named.keys() & declared.keys():
         try:
             if isinstance(
@@ -215,7 +217,7 @@ def check_arguments(
 
 
 @cache
-def _declared(kind: Callable[..., object]) -> dict[str, TypeAdapter[Any]]:
+def _make_validators(kind: Callable[..., object]) -> dict[str, TypeAdapter[Any]]:
     """A validator for each argument of a function or class whose type can be checked."""
     scope = ChainMap(
         *(vars(sys.modules[each.__module__]) for each in getattr(kind, "__mro__", (kind,)))

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from harness.command_line import Selection
 from harness.errors import UserError
-from harness.grid import UnfitSettingError, grid, listed_values, resolve, resolve_all, swept
+from harness.grid import (
+    UnfitSettingError,
+    expand_variants,
+    grid,
+    resolve,
+    resolve_all,
+    split_set_values,
+)
 from harness.planning.request import make_request
 from harness.profiles import load_profile
 from harness.profiles.schema import Rule
@@ -165,7 +172,7 @@ def test_two_lists_make_their_product_and_one_value_stays_an_override() -> None:
 
 def test_commas_and_bars_inside_brackets_are_no_lists() -> None:
     text = "run:mcse[lambda=0.1,temperature=0.1]/toy/toy-bert/seed-0"
-    overrides, lists = listed_values([f"text={text}"])
+    overrides, lists = split_set_values([f"text={text}"])
     assert (overrides, lists) == ({"text": text}, {})
     other = "run:mcse[lambda=1]/toy/toy-bert/seed-0"
     assert texts_of(f"dalr[text={text}|{other}]") == [f"dalr[text={run}]" for run in (text, other)]
@@ -179,6 +186,6 @@ def test_commas_and_bars_inside_brackets_are_no_lists() -> None:
 )
 def test_every_combination_stands_once(lists: dict[str, list[int]]) -> None:
     inside = ",".join(f"{key}={'|'.join(map(str, values))}" for key, values in lists.items())
-    combinations = swept([f"mcse[{inside}]" if inside else "mcse"], {}, {})
+    combinations = expand_variants([f"mcse[{inside}]" if inside else "mcse"], {}, {})
     assert len(set(combinations)) == len(combinations)
     assert len(combinations) == prod(len(set(values)) for values in lists.values())

@@ -49,7 +49,7 @@ from harness.method.interface import (
 )
 from harness.registry import OWN, OWN_SIGNALS, get_class, names, raised_at, target
 from harness.spec import Stream, Variant
-from harness.tomlfiles import toml_content
+from harness.tomlfiles import read_content
 
 if TYPE_CHECKING:
     from harness.encoders.student import Student
@@ -167,7 +167,7 @@ def _declared(folder: Path) -> list[str]:
     UserError for none.
     """
     try:
-        content: Any = toml_content(folder / "pyproject.toml", "project")
+        content: Any = read_content(folder / "pyproject.toml", "project")
         declared = [*content["project"]["entry-points"]["harness.methods"].values()]
         if not "".join(declared):
             raise KeyError

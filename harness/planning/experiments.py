@@ -47,7 +47,7 @@ from harness.spec import (
     FeatureKind,
     RunSpec,
     Stream,
-    fresh_size,
+    find_fresh_size,
 )
 from harness.store import BACKEND_VERSION
 from harness.training.batching import batch_counts, mixed
@@ -400,7 +400,7 @@ class Experiments:
         patches = {
             stream: inventory.patches(name)
             for stream, name in named.items()
-            if name and fresh_size(name) is None
+            if name and find_fresh_size(name) is None
         }
         read = (encoder, corpora, features, patches, inventory.dev(run.dev))
         return Experiment(run, *read, self._teachers_of(features), self._code_of(run, features))

@@ -14,7 +14,7 @@ from harness.encoders.modules import declared_pooling
 from harness.errors import UserError
 from harness.evaluation.suites import Suite
 from harness.files import expand
-from harness.grid import Overrides, grid, listed_values, one_value_each, swept
+from harness.grid import Overrides, expand_variants, grid, require_single_values, split_set_values
 from harness.method.declared import declared_method
 from harness.papers.needed import Runs, merged, released_runs, released_spec, wanted_runs
 from harness.planning.inventory import Inventory
@@ -229,12 +229,12 @@ def _of_grid(request: Request, tuning: Tuning | None) -> Request:
     encoders, given = _encoders(
         _listed(selection.encoders) or profile.defaults.encoders, Path(selection.results)
     )
-    overrides, lists = listed_values(selection.set)
+    overrides, lists = split_set_values(selection.set)
     settings = listed_settings(selection, profile)
     places = [f"{setting}/{encoder}" for setting in settings for encoder in encoders]
     tuning = tuning or _tuning(selection, profile, places)
     methods = _listed(selection.methods) or ([] if tuning else profile.defaults.methods)
-    variants = swept([*methods, *(tuning.variants if tuning else ())], overrides, lists)
+    variants = expand_variants([*methods, *(tuning.variants if tuning else ())], overrides, lists)
     specs = grid(profile, variants, settings, encoders, seeds)
     wanted = dict.fromkeys(specs, listed_suites(selection, profile))
     return _of_tasks(
@@ -250,7 +250,7 @@ def _tuning(selection: Selection, profile: Profile, places: Sequence[str]) -> Tu
         raise UserError(
             "--tune and --trials go together; write for example --tune 'mcse:lambda=0.01|0.1|1' --trials 3"
         )
-    overrides = one_value_each(selection.set, "--tune draws its own values")
+    overrides = require_single_values(selection.set, "--tune draws its own values")
     if selection.sampler is not None and len(places) > 1:
         raise UserError(
             f"--sampler searches in one place, not in {' and '.join(places)}; give one of --settings and of --encoders"
@@ -309,7 +309,7 @@ def _of_papers(request: Request) -> Request:
     seeds = None if selection.seeds is None else _seeds(selection.seeds)
     tables, figures, papers = map(_listed, (selection.table, selection.figure, selection.paper))
     entries = wanted_runs(profile, tables, figures, papers, seeds, _listed(selection.readings))
-    overrides = one_value_each(selection.set, f"--{option} selects its own runs")
+    overrides = require_single_values(selection.set, f"--{option} selects its own runs")
     return replace(_of_entries(request, entries, given), overrides=overrides)
 
 

@@ -18,7 +18,7 @@ from harness.errors import UserError
 from harness.files import expand
 from harness.profiles.schema import Profile, Rule, Training
 from harness.registry import suggest
-from harness.tomlfiles import toml_content, validated
+from harness.tomlfiles import read_content, validate_content
 
 __all__ = ["Profile", "Rule", "Training", "load_profile", "shipped_profiles"]
 
@@ -89,7 +89,7 @@ def _validate_layers(layers: list[Layer], origin: str) -> Profile:
     """The profile of a file and of those that it extends, which is the last of the layers."""
     blame = partial(_blamed, layers)
     name = layers[-1].path.stem
-    return validated(_merged(layers), "profile", Profile, blame, name=name, origin=origin)
+    return validate_content(_merged(layers), "profile", Profile, blame, name=name, origin=origin)
 
 
 def _layers_of(path: Path, *, own: bool) -> list[Layer]:
@@ -103,7 +103,7 @@ def _layers_of(path: Path, *, own: bool) -> list[Layer]:
     while True:
         if own:
             _check_name(path)
-        content = toml_content(path, "profile", _GIVEN if own else ())
+        content = read_content(path, "profile", _GIVEN if own else ())
         training = content.get("training")
         if isinstance(training, dict) and {"steps", "epochs"} <= training.keys():
             raise UserError(

@@ -34,7 +34,7 @@ from harness.method import Dimensions, Encode, Method, Patches, Vocabulary
 from harness.processors import peak_memory_mb
 from harness.profiles import Training
 from harness.seeds import derive_seed, generator
-from harness.spec import Stream, fresh_size
+from harness.spec import Stream, find_fresh_size
 from harness.stopping import Stopped, stop_requested
 from harness.training.folder import TrainingFolder, load_checkpoint
 from harness.training.gradients import gradient_parts
@@ -487,7 +487,7 @@ def _attach(student: Student, patches: Patches, media: Media, pretrained: Path |
             AudioPatches(student.width, frames, bins, patches.size, positions=patches.positions),
         )
         return
-    size = fresh_size(patches.pretrained) if patches.pretrained else None
+    size = find_fresh_size(patches.pretrained) if patches.pretrained else None
     if size is not None:
         student.attach(name, ImagePatches.fresh(student.width, sample.shape[-1], size))
     elif pretrained is not None:

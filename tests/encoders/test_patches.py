@@ -12,7 +12,7 @@ from transformers import T5Config, T5Model, ViTConfig, ViTModel
 from harness.encoders.patches import AudioPatches, ImagePatches, media_forward
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.spec import fresh_size
+from harness.spec import find_fresh_size
 from harness.toy import clip_folder, student_folder
 
 
@@ -125,7 +125,7 @@ def test_an_encoder_without_such_layers_is_refused() -> None:
 
 def test_a_fresh_embedding_tiles_the_images_and_depends_on_the_seed_alone() -> None:
     assert [
-        fresh_size(name) for name in ("fresh-4", "fresh-", "fresh", "vit-base", "fresh-b16")
+        find_fresh_size(name) for name in ("fresh-4", "fresh-", "fresh", "vit-base", "fresh-b16")
     ] == [4, *[None] * 4]
     made = []
     for seed in (0, 0, 1):
