@@ -65,9 +65,8 @@ def writing_to(what: object, advice: str) -> Iterator[None]:
     except OSError as error:
         if not is_unusable(error):
             raise
-        raise UserError(
-            f"{error.filename or f'{what} cannot be written'}: {error.strerror}; {advice}"
-        ) from error
+        subject = error.filename or f"{what} cannot be written"
+        raise UserError(f"{subject}: {error.strerror}; {advice}") from error
 
 
 def in_cache(name: str, make: Callable[[Path], T]) -> T:
@@ -75,18 +74,19 @@ def in_cache(name: str, make: Callable[[Path], T]) -> T:
 
     Raises UserError if the cache cannot be written, and any other error of `make`.
     """
-    folder = cache_folder() / name
+    cache = cache_folder()
+    folder = cache / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _explain_unusable(error) from error
+
     try:
         return make(folder)
     except OSError as error:
-        elsewhere = error.filename is not None and not str(error.filename).startswith(
-            str(cache_folder())
-        )
-        if elsewhere or not is_unusable(error):
+        # a file elsewhere, such as one that `make` read
+        is_elsewhere = error.filename is not None and not str(error.filename).startswith(str(cache))
+        if is_elsewhere or not is_unusable(error):
             raise
         raise _explain_unusable(error) from error
 
@@ -105,12 +105,12 @@ def cached_note(name: str, then: str, make: Callable[[], Mapping[str, Any]]) -> 
     Its values are those of JSON: lists for tuples, texts as keys. The warning about a damaged note
     ends with `then`.
     """
-    noted = read_note(cache_folder() / name, then)
-    if noted is None:
-        made = json.dumps(make())
-        keep_text(name, sealed(made))
-        noted = json.loads(made)
-    return noted
+    note = read_note(cache_folder() / name, then)
+    if note is None:
+        text = json.dumps(make())
+        keep_text(name, sealed(text))
+        note = json.loads(text)
+    return note
 
 
 def keep_text(name: str, text: str) -> None:
@@ -144,6 +144,7 @@ def own_secret() -> str:
                     path.hardlink_to(temporary)
             finally:
                 temporary.unlink()
+
         return read_regular(path).decode()
     except (OSError, UnicodeDecodeError):
         return ""
@@ -162,11 +163,9 @@ def _clean(folder: Path) -> None:
 
 def known_hash(name: str, compute: Callable[[], str]) -> str:
     """Read a hash from the cache by name; compute and keep it if it is absent or damaged."""
-    return str(
-        cached_note(f"{name}.json", "it will be computed again", lambda: {"hash": compute()})[
-            "hash"
-        ]
-    )
+    then = "it will be computed again"
+    note = cached_note(f"{name}.json", then, lambda: {"hash": compute()})
+    return str(note["hash"])
 
 
 def _explain_unusable(error: OSError) -> UserError:

@@ -38,7 +38,9 @@ def option(default: object, text: str, metavar: str = "") -> Any:
 def list_of_seeds(seeds: Sequence[int]) -> str:
     """Seeds as `--seeds` takes them: a single one ends in a comma, since a number alone is a count."""
     text = ",".join(map(str, seeds))
-    return f"{text}," if len(seeds) == 1 else text
+    if len(seeds) == 1:
+        text += ","
+    return text
 
 
 #: Several names: a sequence, or one text with commas.
@@ -120,15 +122,20 @@ def harness_command(*words: str, **options: Option) -> str:
     """
     typed = ["harness", *words]
     for name, value in options.items():
-        flag = f"--{name.replace('_', '-')}"
+        if value is None:
+            continue
+
         if isinstance(value, Mapping):
             texts = [f"{key}={canonical(item)}" for key, item in value.items()]
         elif isinstance(value, Sequence) and not isinstance(value, str):
             texts = [",".join(map(str, value))]
         else:
-            texts = ["" if value is None else str(value)]
+            texts = [str(value)]
+
         for text in texts:
-            typed += [flag, text] if text not in ("", _DEFAULTS.get(name)) else []
+            if text not in ("", _DEFAULTS.get(name)):
+                typed += [f"--{name.replace('_', '-')}", text]
+
     return shlex.join(typed)
 
 
@@ -136,17 +143,19 @@ def parse_set(pairs: str | Sequence[str]) -> dict[str, str]:
     """Read the pairs KEY=VALUE of --set, several of them in one text too: steps=300,eval_every=20.
     Raises UserError.
     """
-    listed: list[str] = []
-    for pair in [pairs] if isinstance(pairs, str) else pairs:
-        first, *more = split(pair)
-        listed.append(first)
-        for part in more:  # a further value, or the next key
-            listed = (
-                [*listed, part]
-                if len(split(part, "=")) > 1
-                else [*listed[:-1], f"{listed[-1]},{part}"]
-            )
-    return parse_texts(listed, "--set", "learning_rate=1e-4")
+    if isinstance(pairs, str):
+        pairs = [pairs]
+    texts: list[str] = []
+    for pair in pairs:
+        first, *rest = split(pair)
+        texts.append(first)
+        for part in rest:
+            if len(split(part, "=")) > 1:
+                texts.append(part)
+            else:  # a further value of the same key
+                texts[-1] += f",{part}"
+
+    return parse_texts(texts, "--set", "learning_rate=1e-4")
 
 
 def parse_overrides(pairs: str | Sequence[str]) -> dict[str, OptionValue]:
@@ -163,20 +172,22 @@ def parse_texts(pairs: Sequence[str], option: str, example: str) -> dict[str, st
     """Read the pairs KEY=VALUE of an option, which may be repeated. Raises UserError."""
     values: dict[str, str] = {}
     for pair in pairs:
-        key, equals, text = (part.strip() for part in pair.partition("="))
-        if not equals or not key or not text:
+        key, _, text = (part.strip() for part in pair.partition("="))
+        if not key or not text:
             raise UserError(
                 f"{option} '{pair}' is not key=value; write for example {option} {example}"
             )
         if key in values:
             raise UserError(f"{option} gives {key} twice; keep one of them")
         values[key] = text
+
     return values
 
 
 def _parse_value(text: str) -> OptionValue:
     if text in ("true", "false"):
         return text == "true"
+
     for kind in (int, float):
         try:
             return kind(text)

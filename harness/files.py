@@ -145,6 +145,7 @@ def replaced(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
             with suppress(OSError):  # for example, the folder was removed meanwhile
                 os.unlink(temporary.name, dir_fd=folder)
             raise
+
         flush(folder)
 
 
@@ -218,6 +219,7 @@ def move(path: Path, target: Path, within: Path | None = None) -> None:
             moved = temporary_beside(path)
             os.replace(path.name, moved.name, src_dir_fd=source_folder, dst_dir_fd=source_folder)
             remove(moved, within)
+
         flush(target_folder)
         flush(source_folder)
 
@@ -299,6 +301,7 @@ def unsealed(content: bytes) -> bytes:
     seal = _SEAL.search(content)
     if seal is None:
         raise DamagedError("it has no digest: it is truncated or from another version")
+
     body = content[: seal.start()]
     if hashlib.sha256(body).hexdigest().encode() != seal[1]:
         raise DamagedError(
@@ -334,6 +337,7 @@ def read_note_on(
     noted = read_note(note, then, within)
     if noted is None:
         return None
+
     for member, path in files.items():
         try:
             if expected := noted.get(member, "unknown"):
@@ -342,6 +346,7 @@ def read_note_on(
             put_aside(path, error, then, within)
             remove(note, within)
             return None
+
     return noted
 
 
@@ -417,8 +422,10 @@ def check_folder(folder: Path) -> None:
         *lines, last = read_regular(folder / CHECKSUMS, folder).decode().splitlines(keepends=True)
     except (OSError, ValueError) as error:
         raise DamagedError(f"{CHECKSUMS} cannot be read: {first_line(error)}") from error
+
     if last != f"# {text_hash(''.join(lines))}\n":
         raise DamagedError(f"{CHECKSUMS} has changed since it was written")
+
     for line in lines:
         expected, _, name = line.rstrip("\n").partition("  ")
         try:

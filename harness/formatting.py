@@ -30,27 +30,28 @@ _HIDDEN = re.compile(
 _REMARK = re.compile(r", [\w ]+$")
 _GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "λ": "lambda", "μ": "mu", "τ": "tau"}
 _LATEX = {
-    **{char: rf"$\{name}$" for char, name in _GREEK.items()},
-    **{char: f"\\{char}" for char in "{}_&%#$"},
-    **{"[": "{[}", "]": "{]}"},  # LaTeX reads a bracket after a line's end as an option
-    **{
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "|": r"\textbar{}",
-    },
-    **{"<": r"\textless{}", ">": r"\textgreater{}", "*": "{*}", "–": "--", "−": "$-$"},
-    **{
-        "†": r"$\dagger$",
-        "‡": r"$\ddagger$",
-        "§": r"\S{}",
-        "¶": r"\P{}",
-        "‖": r"$\parallel$",
-        "±": r"$\pm$",
-        "≈": r"$\approx$",
-        "≠": r"$\neq$",
-    },
+    "[": "{[}",  # LaTeX reads a bracket after a line's end as an option
+    "]": "{]}",
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "|": r"\textbar{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "*": "{*}",
+    "–": "--",
+    "−": "$-$",
+    "†": r"$\dagger$",
+    "‡": r"$\ddagger$",
+    "§": r"\S{}",
+    "¶": r"\P{}",
+    "‖": r"$\parallel$",
+    "±": r"$\pm$",
+    "≈": r"$\approx$",
+    "≠": r"$\neq$",
 }
+_LATEX.update({char: rf"$\{name}$" for char, name in _GREEK.items()})
+_LATEX.update({char: f"\\{char}" for char in "{}_&%#$"})
 
 
 def visible(text: str) -> str:
@@ -65,9 +66,12 @@ def visible(text: str) -> str:
 def one_line(text: str) -> str:
     """A text as one line of a message; the middle of a word longer than LONGEST_WORD is left out."""
     line = re.sub(r"\s*[\n\t]\s*", " ", visible(text)).strip()
-    return _LONG_WORD.sub(
-        lambda word: f"{word.group()[:WORD_ENDS]}…{word.group()[-WORD_ENDS:]}", line
-    )
+    return _LONG_WORD.sub(_shorten_word, line)
+
+
+def _shorten_word(match: re.Match[str]) -> str:
+    word = match.group()
+    return f"{word[:WORD_ENDS]}…{word[-WORD_ENDS:]}"
 
 
 def for_markdown(text: str) -> str:
@@ -75,7 +79,9 @@ def for_markdown(text: str) -> str:
     code.
     """
     parts = re.split(r"(`harness\s[^`|]*`)", " ".join(visible(text).split()))
-    return "".join(part if at % 2 else _escape_markdown(part) for at, part in enumerate(parts))
+    # the parts at odd places are the commands
+    parts[::2] = map(_escape_markdown, parts[::2])
+    return "".join(parts)
 
 
 def _escape_markdown(text: str) -> str:
@@ -103,30 +109,34 @@ def for_csv(value: object) -> object:
     if not isinstance(value, str):
         return value
     text = visible(value)
-    return (
-        f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) and not _is_number(text) else text
-    )
+    if text.startswith(("=", "+", "-", "@", "\t")) and not _is_number(text):
+        return f"'{text}"
+    return text
 
 
 def _write_escape(char: str) -> str:
-    return f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}"
+    if ord(char) < 256:
+        return f"\\x{ord(char):02x}"
+    return f"\\u{ord(char):04x}"
 
 
 @cache
 def _escape_latex(char: str) -> str:
-    if char in _LATEX or char.isspace():
-        return _LATEX.get(char, " ")
-    if " " <= char <= "~" or ("À" <= char <= "ÿ" and char not in "ÐÞðþ×÷"):
-        return char
-    return f"U+{ord(char):04X}"
+    if char in _LATEX:
+        return _LATEX[char]
+    if char.isspace():
+        return " "
+    is_printable = " " <= char <= "~" or ("À" <= char <= "ÿ" and char not in "ÐÞðþ×÷")
+    return char if is_printable else f"U+{ord(char):04X}"
 
 
 def _is_number(text: str) -> bool:
     """Whether a text is a number, or a range as `interval_text` writes it, perhaps with a remark
     after a comma.
     """
+    ends = _REMARK.sub("", text).split(" to ")
     try:
-        return all(math.isfinite(float(end)) for end in _REMARK.sub("", text).split(" to "))
+        return all(math.isfinite(float(end)) for end in ends)
     except ValueError:
         return False
 
@@ -134,18 +144,23 @@ def _is_number(text: str) -> bool:
 def fixed(value: float, digits: int) -> str:
     """The one rounding rule: to the nearest decimal of the unrounded value; zero has no sign."""
     text = f"{value:.{digits}f}"
-    return text.removeprefix("-") if float(text) == 0 else text
+    if float(text) == 0:
+        return text.removeprefix("-")
+    return text
 
 
 def at_most(value: float, digits: int) -> str:
     """A bound, rounded up, so that the text is never below it."""
-    return fixed(ceil(round(value * 10**digits, 6)) / 10**digits, digits)
+    unit = 10**digits
+    return fixed(ceil(round(value * unit, 6)) / unit, digits)
 
 
 def signed(value: float, digits: int) -> str:
     """As `fixed`, with a plus sign for what is above zero."""
     text = fixed(value, digits)
-    return f"+{text}" if float(text) > 0 else text
+    if float(text) > 0:
+        return f"+{text}"
+    return text
 
 
 def interval_text(
@@ -174,18 +189,24 @@ def p_value(p: float) -> str:
 
 def count_of(number: int, thing: str) -> str:
     """`1 seed`, `3 seeds`."""
-    return f"{number} {thing}" + ("" if number == 1 else "s")
+    if number == 1:
+        return f"1 {thing}"
+    return f"{number} {thing}s"
 
 
 def first_of(items: Sequence[str], most: int, between: str = ", ") -> str:
     """The first items, and how many there are more: `a, b and 3 more`."""
-    more = f" and {len(items) - most} more" if len(items) > most else ""
-    return f"{between.join(items[:most])}{more}"
+    text = between.join(items[:most])
+    if len(items) > most:
+        text += f" and {len(items) - most} more"
+    return text
 
 
 def points(number: float) -> str:
     """`1 point`, `0.5 points`."""
-    return f"{number:g} point" + ("" if number == 1 else "s")
+    if number == 1:
+        return "1 point"
+    return f"{number:g} points"
 
 
 def duration(seconds: float) -> str:

@@ -83,10 +83,9 @@ class Resolved:
         # imported: from here on, its class is asked
         variant = self.spec.variant
         method = self.method
-        found = declared_method(method.name).configured(str(variant), variant.reading, self.layers)
-        if method.trains != self.trains or any(
-            getattr(self, name) != value for name, value in found.items()
-        ):
+        values = declared_method(method.name).configured(str(variant), variant.reading, self.layers)
+        has_changed = any(getattr(self, name) != value for name, value in values.items())
+        if has_changed or method.trains != self.trains:
             declarations().save()  # in place of the answers that the plan was made with
             raise UserError(
                 f"{variant.name} has changed since the run was planned; run the same command again"
@@ -122,19 +121,18 @@ def grid(
         raise UserError(
             f"this grid has {number:,} runs, more than {MOST_RUNS:,}; name fewer methods or seeds"
         )
+
     trains = {variant: declared_method(variant.name).trains for variant in methods}
     for setting in settings:
         check_setting(profile, setting)
-    return list(
-        dict.fromkeys(
-            RunSpec(variant, setting, encoder, seed)
-            if trains[variant]
-            else RunSpec(variant, Variant(UNTRAINED), encoder, 0)
-            for seed, encoder, setting, variant in itertools.product(
-                seeds, encoders, settings, methods
-            )
-        )
-    )
+
+    runs = dict[RunSpec, None]()
+    for seed, encoder, setting, variant in itertools.product(seeds, encoders, settings, methods):
+        run = RunSpec(variant, setting, encoder, seed)
+        if not trains[variant]:
+            run = RunSpec(variant, Variant(UNTRAINED), encoder, 0)
+        runs[run] = None
+    return list(runs)
 
 
 def resolve_all(
@@ -159,6 +157,7 @@ def resolve_all(
             if strict:
                 _refuse_idle_epochs(profile, run)
             runs.append(run)
+
     return runs, list(skipped)
 
 
@@ -170,43 +169,49 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     Later ones win. Raises UnfitSettingError for a method that cannot be trained in the setting, and
     UserError.
     """
-    method = declared_method(spec.variant.name)
     variant = spec.variant
-    setting = spec.setting
+    method = declared_method(variant.name)
     _check_rules(profile.name, profile.hyperparameters, method.name)
     values: dict[str, OptionValue] = {}
     sources = dict.fromkeys(profile.training.model_fields_set, "[training]")
-    set_here = {key: value for key, value in overrides.items() if key in _list_changeable(method)}
-    for source, layer in (*_find_rules(profile, spec), ("--set", set_here)):
+    changeable = _list_changeable(method)
+    applicable = {key: value for key, value in overrides.items() if key in changeable}
+    for source, layer in (*_find_rules(profile, spec), ("--set", applicable)):
         if "epochs" in layer:  # epochs replace the steps of earlier layers
             values.pop("steps", None)
         values |= layer
         sources |= dict.fromkeys(layer, source)
-    sources |= dict.fromkeys(dict(variant.options), str(variant))
-    named = dict(variant.options)
-    layers = (values, named) if method.trains else (values,)
-    dev = str(values.pop("dev", profile.dev_of(setting.name)))
-    of_training: dict[str, OptionValue | None] = (
-        {"steps": None} if "epochs" in values and "steps" not in values else {}
-    )
-    of_training |= {
-        key: layer.pop(key)
-        for layer in layers
-        for key in Training.model_fields.keys() & layer.keys()
-    }
-    configured = method.configured(str(variant), variant.reading, (values, named))
-    options = check_setting(profile, setting) if method.trains else ()
+
+    options = dict(variant.options)
+    sources |= dict.fromkeys(options, str(variant))
+
+    dev = str(values.pop("dev", profile.dev_of(spec.setting.name)))
+    layers = (values, options) if method.trains else (values,)
+    training: dict[str, OptionValue | None] = {}
+    if "epochs" in values and "steps" not in values:
+        training["steps"] = None
+    for layer in layers:
+        for key in Training.model_fields.keys() & layer.keys():
+            training[key] = layer.pop(key)
+
+    configured = method.configured(str(variant), variant.reading, (values, options))
+    options_of_setting: tuple[SettingOption, ...] = ()
+    streams = {}
+    if method.trains:
+        options_of_setting = check_setting(profile, spec.setting)
+        if configured["captions"] == "all":
+            options_of_setting = (*options_of_setting, Captions("all"))
+        streams = _select_corpora(profile, method, spec.setting)
+
     return Resolved(
         spec,
         method.trains,
-        (values, named),
-        training=_make_training(profile, of_training),
+        (values, options),
+        training=_make_training(profile, training),
         overrides=dict(overrides),
-        streams=_select_corpora(profile, method, setting) if method.trains else {},
+        streams=streams,
         dev=dev,
-        options=(*options, Captions("all"))
-        if method.trains and configured["captions"] == "all"
-        else options,
+        options=options_of_setting,
         sources=sources,
         **configured,
     )
@@ -234,30 +239,33 @@ def _check_rules(profile: str, rules: tuple[Rule, ...], method: str) -> None:
     imported.
     """
     installed = names("method")
-    for name in (name for rule in rules for name in rule.methods):
-        if name not in installed:
-            raise UserError(
-                f"the profile '{profile}' has a rule for the method '{name}': {suggest(name, installed)}"
-            )
+    for rule in rules:
+        for name in rule.methods:
+            if name not in installed:
+                raise UserError(
+                    f"the profile '{profile}' has a rule for the method '{name}': {suggest(name, installed)}"
+                )
+
     for rule in rules:
         if rule.readings or (rule.methods and method not in rule.methods):
             continue
-        for reading, own in declared_method(method).reading_values.items():
-            for name in sorted(rule.options.keys() & own.keys()):
+        for reading, values in declared_method(method).reading_values.items():
+            for name in sorted(rule.options.keys() & values.keys()):
                 raise UserError(
                     f"the profile '{profile}', rule with source '{rule.source}': {name} = {rule.options[name]} "
-                    f"would also replace {name} = {own[name]} of {method}@{reading}; add the readings that it "
+                    f"would also replace {name} = {values[name]} of {method}@{reading}; add the readings that it "
                     'applies to, such as readings = ["paper"]'
                 )
 
 
 def _refuse_idle_epochs(profile: Profile, run: Resolved) -> None:
-    variant = run.spec.variant
-    if "epochs" in dict(variant.options) and run.training.steps is not None:
-        why = (
-            f"the profile '{profile.name}' sets steps = {run.training.steps}, which replace epochs"
-        )
-        raise UserError(f"{variant}: {why}; write steps=N in the brackets, or --set epochs=N")
+    steps = run.training.steps
+    if steps is None or "epochs" not in dict(run.spec.variant.options):
+        return
+    raise UserError(
+        f"{run.spec.variant}: the profile '{profile.name}' sets steps = {steps}, which replace epochs; write steps=N "
+        "in the brackets, or --set epochs=N"
+    )
 
 
 def _make_training(profile: Profile, values: Mapping[str, OptionValue | None]) -> Training:
@@ -266,12 +274,10 @@ def _make_training(profile: Profile, values: Mapping[str, OptionValue | None]) -
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        what = (
-            f"the training value '{key}' = {first['input']!r} is"
-            if key
-            else "these training values are"
-        )
-        raise UserError(f"{what} refused: {worded(first)}") from error
+        subject = f"the training value '{key}' = {first['input']!r} is"
+        if not key:
+            subject = "these training values are"
+        raise UserError(f"{subject} refused: {worded(first)}") from error
 
 
 def check_overrides(methods: Iterable[Variant], overrides: Overrides) -> None:
@@ -307,8 +313,11 @@ def check_setting(profile: Profile, setting: Variant) -> tuple[SettingOption, ..
 
 def _find_streams(profile: Profile, setting: Variant) -> dict[str, Stream]:
     """The stream of each corpus of a setting."""
-    corpora = {name: profile.corpora[name].kind for name in profile.settings[setting.name].corpora}
-    return {name: get_class("corpus", kind, CorpusSource).stream for name, kind in corpora.items()}
+    streams = {}
+    for name in profile.settings[setting.name].corpora:
+        kind = profile.corpora[name].kind
+        streams[name] = get_class("corpus", kind, CorpusSource).stream
+    return streams
 
 
 #: a grid with more runs is a mistake, such as two long lists; planning 20,000 takes half a minute
@@ -326,13 +335,18 @@ def _select_corpora(
     Raises UnfitSettingError if the setting has no corpus of a stream that the method needs.
     """
     streams = _find_streams(profile, setting)
-    given = {*streams.values(), *(("sentences",) if "pairs" in streams.values() else ())}
-    absent = [_NAMED.get(stream, stream) for stream in method.streams if stream not in given]
+    available = set(streams.values())
+    if "pairs" in available:
+        available.add("sentences")
+    absent = [_NAMED.get(stream, stream) for stream in method.streams if stream not in available]
     if absent:
         raise UnfitSettingError(
             f"{method.name} needs {' and '.join(absent)}, the setting {setting} has none"
         )
-    wanted = {*method.streams, *(("pairs",) if "sentences" in method.streams else ())}
+
+    wanted = set(method.streams)
+    if "sentences" in wanted:
+        wanted.add("pairs")
     return {name: stream for name, stream in streams.items() if stream in wanted}
 
 
@@ -342,19 +356,24 @@ MOST_VARIANTS = 1_000
 Lists = Mapping[str, Sequence[str]]
 
 
-def split_set_values(values: str | Mapping[str, object] | Sequence[str]) -> tuple[Overrides, Lists]:
+def split_set_values(
+    values: str | Mapping[str, object] | Sequence[str],
+) -> tuple[Overrides, Lists]:
     """Split the values of `--set` (KEY=VALUE or a mapping) into single values and lists. Raises
     UserError.
     """
-    pairs = (
-        [f"{key}={_format_set_value(value)}" for key, value in values.items()]
-        if isinstance(values, Mapping)
-        else values
-    )
-    texts = parse_set(pairs)
-    lists = {key: _split_values(f"--set {key}={text}", text, ",") for key, text in texts.items()}
-    single = [f"{key}={texts[key]}" for key, parts in lists.items() if len(parts) == 1]
-    return parse_overrides(single), {key: parts for key, parts in lists.items() if len(parts) > 1}
+    if isinstance(values, Mapping):
+        values = [f"{key}={_format_set_value(value)}" for key, value in values.items()]
+    single = []
+    lists = {}
+    for key, text in parse_set(values).items():
+        parts = _split_values(f"--set {key}={text}", text, ",")
+        if len(parts) > 1:
+            lists[key] = parts
+        else:
+            single.append(f"{key}={text}")
+
+    return parse_overrides(single), lists
 
 
 def require_single_values(
@@ -375,26 +394,29 @@ def expand_variants(methods: Sequence[str], overrides: Overrides, lists: Lists) 
     A variant's own options are not replaced. Raises UserError for an unknown name, for lists that
     apply to no variant, and for more than MOST_VARIANTS.
     """
-    named = [Variant.parse(text) for text in methods]
+    bases = [Variant.parse(text) for text in methods]
     if lists:
-        check_overrides(named, {**overrides, **dict.fromkeys(lists, 0)})
+        check_overrides(bases, {**overrides, **dict.fromkeys(lists, 0)})
+
     variants: dict[Variant, None] = {}
-    taken: set[str] = set()
-    for text, variant in zip(methods, named, strict=True):
-        own = {key: _split_values(text, value, "|") for key, value in variant.options}
-        changeable = _list_sweepable(variant) - own.keys() if lists else set()
-        more = {key: listed for key, listed in lists.items() if key in changeable}
-        taken |= more.keys()
-        if len(variants) + prod(map(len, [*own.values(), *more.values()])) > MOST_VARIANTS:
+    unused = set(lists)
+    for text, base in zip(methods, bases, strict=True):
+        values = {key: _split_values(text, value, "|") for key, value in base.options}
+        sweepable = _list_sweepable(base) - values.keys() if lists else set()
+        for key in lists:
+            if key in sweepable:
+                values[key] = list(lists[key])
+        unused -= values.keys() & sweepable
+        if len(variants) + prod(map(len, values.values())) > MOST_VARIANTS:
             raise UserError(
                 f"these lists of values make more than {MOST_VARIANTS:,} variants; give fewer values"
             )
-        values = {**own, **more}
-        for chosen in itertools.product(*values.values()):
-            variants[
-                Variant.make(variant.name, dict(zip(values, chosen, strict=True)), variant.reading)
-            ] = None
-    for key in lists.keys() - taken:
+
+        for combination in itertools.product(*values.values()):
+            options = dict(zip(values, combination, strict=True))
+            variants[Variant.make(base.name, options, base.reading)] = None
+
+    for key in unused:
         raise UserError(
             f"--set {key}={','.join(lists[key])} changes no method of this grid: each sets its own {key}, or trains "
             "nothing; remove it"
@@ -405,7 +427,10 @@ def expand_variants(methods: Sequence[str], overrides: Overrides, lists: Lists) 
 def _list_sweepable(variant: Variant) -> set[str]:
     """The options of a variant's method and, if it trains, those of the training."""
     method = declared_method(variant.name)
-    return {*method.options, *(Training.model_fields if method.trains else ())}
+    options = set(method.options)
+    if method.trains:
+        options.update(Training.model_fields)
+    return options
 
 
 def _split_values(whole: str, text: str, separator: str) -> list[str]:
@@ -418,4 +443,6 @@ def _split_values(whole: str, text: str, separator: str) -> list[str]:
 
 
 def _format_set_value(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value)

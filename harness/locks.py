@@ -32,11 +32,11 @@ def try_lock(path: Path, within: Path | None = None) -> Iterator[bool]:
     Below the folder `within` no link is followed. Raises UserError where there are no locks,
     OSError for a link.
     """
-    held = _acquire(path, within, wait=False)
-    if held is None:
+    lock = _acquire(path, within, wait=False)
+    if lock is None:
         yield False
         return
-    with held:
+    with lock:
         yield True
 
 
@@ -53,17 +53,18 @@ def locked(
     Raises UserError where there are no locks.
     """
     try:
-        held = _acquire(path, within, wait=False)
+        lock = _acquire(path, within, wait=False)
     except OSError as error:
         if error.errno not in READ_ONLY:
             raise
         yield
         return
-    if held is None:
+
+    if lock is None:
         say(f"{what}: in use elsewhere; waiting")
-        held = _acquire(path, within, wait=True)
-    assert held is not None
-    with held:
+        lock = _acquire(path, within, wait=True)
+    assert lock is not None
+    with lock:
         yield
 
 
@@ -73,6 +74,7 @@ def is_held(path: Path) -> bool:
     """
     if not path.is_file():
         return False
+
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -80,6 +82,7 @@ def is_held(path: Path) -> bool:
         return True
     except OSError:  # it cannot be read, or there are no locks
         return False
+
     return False
 
 

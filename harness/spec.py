@@ -91,13 +91,8 @@ class Variant:
         cls, name: str, options: Mapping[str, object] | None = None, reading: str = DEFAULT_READING
     ) -> Variant:
         """Build a variant from values of any printable type."""
-        return cls(
-            name,
-            tuple(
-                sorted((key, _write_option(key, value)) for key, value in (options or {}).items())
-            ),
-            reading,
-        )
+        texts = {key: _write_option(key, value) for key, value in (options or {}).items()}
+        return cls(name, tuple(sorted(texts.items())), reading)
 
     @classmethod
     def parse(cls, text: str) -> Variant:
@@ -108,24 +103,33 @@ class Variant:
             raise SpecError(
                 f"'{text}' is not a variant; write NAME, NAME[key=value,...] or NAME@reading"
             )
+
         name, inside = match.groups()
         reading = readings[0] if readings else DEFAULT_READING
         if not _KEY.fullmatch(reading):
-            own, bracket, options = reading.partition("[")
-            meant = (
-                f"{head}{bracket}{options}@{own}" if bracket and not inside else f"{name}@official"
-            )
-            raise SpecError(f"'{text}' has no valid reading after '@'; write for example {meant}")
+            example = f"{name}@official"
+            reading_name, bracket, options = reading.partition("[")
+            # the options were written after the reading
+            if bracket and not inside:
+                example = f"{head}[{options}@{reading_name}"
+            raise SpecError(f"'{text}' has no valid reading after '@'; write for example {example}")
+
         return cls.make(name, {} if inside is None else _parse_options(inside, text), reading)
 
     def read_as(self, reading: str) -> Variant:
         """Return the variant in this reading, unless it names a reading already."""
-        return replace(self, reading=reading) if self.reading == DEFAULT_READING else self
+        if self.reading != DEFAULT_READING:
+            return self
+        return replace(self, reading=reading)
 
     def __str__(self) -> str:
-        inside = ",".join(f"{key}={value}" for key, value in self.options)
-        reading = "" if self.reading == DEFAULT_READING else f"@{self.reading}"
-        return self.name + (f"[{inside}]" if inside else "") + reading
+        text = self.name
+        if self.options:
+            options = ",".join(f"{key}={value}" for key, value in self.options)
+            text += f"[{options}]"
+        if self.reading != DEFAULT_READING:
+            text += f"@{self.reading}"
+        return text
 
 
 @dataclass(frozen=True)
@@ -142,12 +146,13 @@ class RunSpec:
         """Read a key such as `mcse[lambda=0.05]/wiki+flickr/bert-base-uncased/seed-3`. Raises
         SpecError.
         """
-        parts = split(text, "/")
-        seed = _SEED.fullmatch(parts[-1])
-        if len(parts) < 4 or seed is None:
+        variant, *rest = split(text, "/")
+        seed = _SEED.fullmatch(rest[-1]) if rest else None
+        if len(rest) < 3 or seed is None:
             raise SpecError(f"'{text}' is not a run; write METHOD/SETTING/ENCODER/seed-N")
-        encoder = parse_encoder("/".join(parts[2:-1]))
-        return cls(Variant.parse(parts[0]), parse_setting(parts[1]), encoder, int(seed.group(1)))
+        setting, *encoder_parts, _ = rest
+        encoder = parse_encoder("/".join(encoder_parts))
+        return cls(Variant.parse(variant), parse_setting(setting), encoder, int(seed.group(1)))
 
     @property
     def key(self) -> str:
@@ -206,18 +211,22 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         raise SpecError(
             f"seeds '{text}' are neither a number of seeds nor a list; write --seeds 5 or --seeds 0,3,7"
         )
+
     if listed and any(len(part) > 9 for part in parts):
         raise SpecError(f"seeds '{text}': a seed has at most 9 digits")
+
     numbers = [int(part[:10]) for part in parts]  # more digits are too many in any case
     if listed:
         distinct = dict.fromkeys(numbers)
         if len(distinct) < len(numbers):
             raise SpecError(f"seeds '{text}' name a seed twice; name each once")
         return tuple(distinct)
+
     if numbers[0] < 1:
         raise SpecError(
             "seeds '0' asks for no run; write --seeds 1 for seed 0, or --seeds 0, for the seed itself"
         )
+
     if numbers[0] > MOST_SEEDS:
         raise SpecError(
             f"seeds '{text}' are more than {MOST_SEEDS:,} runs of each variant; for one such seed write '{text},'"
@@ -231,22 +240,29 @@ def split(text: str, separator: str = ",") -> list[str]:
     Raises SpecError for brackets that are unbalanced or nested too deeply, and for control
     characters.
     """
+    if not text.isprintable():
+        raise SpecError(f"'{text}' contains a control character; type it again")
+
     parts = []
     depth = 0
     start = 0
-    if not text.isprintable():
-        raise SpecError(f"'{text}' contains a control character; type it again")
     for index, char in enumerate(text):
-        depth += (char == "[") - (char == "]")
+        if char == "[":
+            depth += 1
+        elif char == "]":
+            depth -= 1
+
         if depth > MOST_NESTED:
             raise SpecError(
                 f"'{text}' has more than {MOST_NESTED} brackets inside each other; name fewer"
             )
+
         if depth < 0:
             break
         if char == separator and depth == 0:
             parts.append(text[start:index].strip())
             start = index + 1
+
     if depth != 0:
         raise SpecError(f"'{text}' has unbalanced brackets; close every '[' with a ']'")
     return [*parts, text[start:].strip()]
@@ -259,11 +275,15 @@ def split_teachers(text: str) -> tuple[str, ...]:
     depth = 0
     masked = ""
     for char in text:
-        depth += char == "["
+        if char == "[":
+            depth += 1
         masked += "\0" if depth else char
-        depth -= char == "]"
+        if char == "]":
+            depth -= 1
+
     matches = list(_TEACHERS.finditer(masked))
-    if not matches or sum(len(match.group()) for match in matches) != len(text):
+    matched_length = sum(len(match.group()) for match in matches)
+    if not matches or matched_length != len(text):
         raise SpecError(
             f"'{text}' is not a list of teachers; join their names by '+', as in simcse+diffcse"
         )
@@ -274,28 +294,34 @@ def canonical(value: object) -> str:
     """Write a value in its canonical form: numbers in their shortest form, anything else unchanged."""
     if isinstance(value, bool):
         return "true" if value else "false"
+
     text = str(value).strip()
     number = float(text) if _NUMBER.fullmatch(text) else math.inf
     if math.isinf(number):
         return text
-    return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(number)
+    if number == int(number) and abs(number) < 1e15:
+        return str(int(number))
+    return repr(number)
 
 
 def _write_option(key: str, value: object) -> str:
     """Write an option's value in its canonical form; the terms of `without` are sorted."""
     text = canonical(value)
-    return "+".join(sorted(text.split("+"))) if key == "without" else text
+    if key != "without":
+        return text
+    return "+".join(sorted(text.split("+")))
 
 
 def _parse_options(inside: str, given: str) -> dict[str, str]:
     options: dict[str, str] = {}
     for part in split(inside):
-        key, value = (word.strip() for word in part.partition("=")[::2])
+        key, _, value = (word.strip() for word in part.partition("="))
         if not value or not _KEY.fullmatch(key):
             raise SpecError(f"'{part}' in '{given}' is not an option; write key=value")
         if key in options:
             raise SpecError(f"'{given}' sets '{key}' twice; keep one")
         options[key] = value
+
     return options
 
 
@@ -303,5 +329,7 @@ def find_fresh_size(name: str) -> int | None:
     """Return the patch size of 'fresh-SIZE', an embedding trained from scratch; None for other
     names.
     """
-    size = name.removeprefix("fresh-")
-    return int(size) if size != name and size.isdecimal() else None
+    prefix, _, size = name.partition("fresh-")
+    if prefix or not size.isdecimal():
+        return None
+    return int(size)

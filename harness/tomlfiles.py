@@ -93,6 +93,7 @@ def read_content(path: Path, what: str, given: Collection[str] = ()) -> dict[str
         raise UserError(
             f"the {what} {path} is not valid TOML: {error}; correct that line"
         ) from error
+
     for key in content.keys() & set(given):
         raise UserError(
             f"the {what} {path} sets '{key}', which follows from the file itself; remove the line"
@@ -118,10 +119,9 @@ def validate_content(
         message = worded(first)
         if first["type"] == "extra_forbidden":
             message += f"; {suggest(key, _list_keys(model, first['loc'][:-1]))}"
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise UserError(
-            f"the {what} {path}, table [{table}], key '{key}': {message}{more}"
-        ) from error
+        if error.error_count() > 1:
+            message += f" (and {error.error_count() - 1} more)"
+        raise UserError(f"the {what} {path}, table [{table}], key '{key}': {message}") from error
 
 
 def _find_present_keys(content: Any, keys: Sequence[str | int]) -> list[str | int]:
@@ -130,17 +130,19 @@ def _find_present_keys(content: Any, keys: Sequence[str | int]) -> list[str | in
     """
     present: list[str | int] = []
     for number, part in enumerate(keys):
-        if isinstance(content, Mapping) and part not in content and number < len(keys) - 1:
+        is_last = number == len(keys) - 1
+        if isinstance(content, Mapping) and part not in content and not is_last:
             continue
+
         present.append(part)
-        inside = isinstance(content, Mapping) or (
-            isinstance(content, list) and isinstance(part, int)
-        )
-        content = (
-            content[part]
-            if inside and (not isinstance(content, Mapping) or part in content)
-            else None
-        )
+
+        if isinstance(content, Mapping):
+            content = content.get(part)
+        elif isinstance(content, list) and isinstance(part, int):
+            content = content[part]
+        else:
+            content = None
+
     return present
 
 
@@ -149,10 +151,15 @@ def _list_keys(kind: Any, location: Sequence[str | int]) -> list[str]:
     models.
     """
     if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
-        return [key for part in get_args(kind) for key in _list_keys(part, location)]
+        keys = []
+        for part in get_args(kind):
+            keys += _list_keys(part, location)
+        return keys
+
     for number, part in enumerate(location):
         if part in kind.model_fields:
-            return _list_keys(kind.model_fields[str(part)].annotation, location[number + 1 :])
+            field_type = kind.model_fields[str(part)].annotation
+            return _list_keys(field_type, location[number + 1 :])
     return list(kind.model_fields)
 
 
@@ -163,8 +170,10 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def call(*args: P.args, **keywords: P.kwargs) -> T:
-        named = check_arguments(function, f"{function.__qualname__}()", args, keywords, "argument")
-        return function(**named)  # type: ignore[call-arg]
+        arguments = check_arguments(
+            function, f"{function.__qualname__}()", args, keywords, "argument"
+        )
+        return function(**arguments)  # type: ignore[call-arg]
 
     return call
 
@@ -182,59 +191,64 @@ def check_arguments(
     Refuses an unknown or a missing one, a value of another type than is declared, and a number that
     is not finite. Raises UserError.
     """
-    known = inspect.signature(kind)
+    signature = inspect.signature(kind)
     try:
-        named = known.bind(*args, **keywords).arguments
+        arguments = signature.bind(*args, **keywords).arguments
     except TypeError as error:
-        if unknown := [name for name in keywords if name not in known.parameters]:
-            hint = suggest(unknown[0], [*known.parameters][len(args) :])
+        unknown = [name for name in keywords if name not in signature.parameters]
+        if unknown:
+            hint = suggest(unknown[0], [*signature.parameters][len(args) :])
             raise UserError(f"{where} has no {noun} '{unknown[0]}'; {hint}") from error
         raise UserError(
             f"{where}: {str(error).replace('argument', noun)}; give each {noun} once, by name"
         ) from error
-    for name, value in named.items():
-        if hasattr(value, "tolist") or isinstance(value, range | Set | Iterator):
-            named[name] = value.tolist() if hasattr(value, "tolist") else [*value]
-    declared = _make_validators(kind)
-    for name in named.keys() & declared.keys():
+
+    for name, value in arguments.items():
+        if hasattr(value, "tolist"):
+            arguments[name] = value.tolist()
+        elif isinstance(value, range | Set | Iterator):
+            arguments[name] = list(value)
+
+    validators = _make_validators(kind)
+    for name in arguments.keys() & validators.keys():
         try:
-            if isinstance(
-                named[name], list | tuple | dict
-            ):  # as JSON, where a list is any sequence type
-                declared[name].validate_json(json.dumps(named[name], default=lambda _: None))
-            else:
-                declared[name].validate_python(named[name])
+            _validate(validators[name], arguments[name])
         except ValidationError as error:
+            # of several types, those problems count that lie deepest in the value
             problems = error.errors()
-            inner = [
-                each
-                for each in problems
-                if len(each["loc"]) == max(len(one["loc"]) for one in problems)
-            ]
-            given = one_line(reprlib.repr(inner[0]["input"]))
-            raise UserError(f"{where}, {noun} '{name}': {worded(*inner)}, not {given}") from error
-    return named
+            depth = max(len(problem["loc"]) for problem in problems)
+            deepest = [problem for problem in problems if len(problem["loc"]) == depth]
+            given = one_line(reprlib.repr(deepest[0]["input"]))
+            raise UserError(f"{where}, {noun} '{name}': {worded(*deepest)}, not {given}") from error
+
+    return arguments
+
+
+def _validate(validator: TypeAdapter[Any], value: object) -> None:
+    """Raise ValidationError for a value of another type."""
+    if isinstance(value, list | tuple | dict):
+        # as JSON, where a list is any sequence type
+        validator.validate_json(json.dumps(value, default=lambda _: None))
+    else:
+        validator.validate_python(value)
 
 
 @cache
 def _make_validators(kind: Callable[..., object]) -> dict[str, TypeAdapter[Any]]:
     """A validator for each argument of a function or class whose type can be checked."""
-    scope = ChainMap(
-        *(vars(sys.modules[each.__module__]) for each in getattr(kind, "__mro__", (kind,)))
-    )
-    adapters: dict[str, TypeAdapter[Any]] = {}
+    classes = getattr(kind, "__mro__", (kind,))
+    scope = ChainMap(*(vars(sys.modules[class_.__module__]) for class_ in classes))
+    validators: dict[str, TypeAdapter[Any]] = {}
     for name, argument in inspect.signature(kind).parameters.items():
         try:
-            named = type("Arguments", (), {"__annotations__": {name: argument.annotation}})
-            hint = get_type_hints(named, {}, scope, include_extras=True)[name]
+            annotated = type("Arguments", (), {"__annotations__": {name: argument.annotation}})
+            hint = get_type_hints(annotated, {}, scope, include_extras=True)[name]
             if is_dataclass(hint):  # ours, whose fields are not checked again
-                adapters[name] = TypeAdapter(InstanceOf[hint])  # type: ignore[valid-type, misc]
+                validators[name] = TypeAdapter(InstanceOf[hint])  # type: ignore[valid-type, misc]
             else:
-                adapters[name] = TypeAdapter(hint, config=_STRICT)
-        except (
-            NameError,
-            PydanticSchemaGenerationError,
-            PydanticUserError,
-        ):  # a class of another package
+                validators[name] = TypeAdapter(hint, config=_STRICT)
+        # a class of another package
+        except (NameError, PydanticSchemaGenerationError, PydanticUserError):
             continue
-    return adapters
+
+    return validators
