@@ -217,7 +217,7 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
     """
     from harness.commands import no_results
     from harness.method import method_named
-    from harness.papers.citing import Used, bibtex, used_by, works_of
+    from harness.papers.citing import Used, bibtex, find_works, list_used
     from harness.profiles import load_profile
     from harness.registry import names as registered
 
@@ -228,10 +228,10 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
     chosen = loaded.frames.where(**wanted)
     if not (chosen or asked):
         raise UserError(f"{no_results(results, loaded.problems, name)}, or give --methods")
-    used = list(dict.fromkeys([*(Used("methods", method) for method in asked), *used_by(chosen)]))
+    used = list(dict.fromkeys([*(Used("methods", method) for method in asked), *list_used(chosen)]))
     declared = {method: method_named(method) for method in asked}
     for kind, method in used:
-        if kind == "methods" and method in registered("method") and not works_of(method):
+        if kind == "methods" and method in registered("method") and not find_works(method):
             with suppress(PlugInError):
                 declared[method] = method_named(method)
     echo(bibtex(used, declared), nl=False)

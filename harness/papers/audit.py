@@ -88,7 +88,7 @@ def _read_finding(row: Sequence[str]) -> Finding:
     )
 
 
-def tally(findings: Iterable[Finding]) -> dict[str, int]:
+def count_verdicts(findings: Iterable[Finding]) -> dict[str, int]:
     """Count the claims by verdict, and apart from them the statements that no paper claims."""
     counts = Counter(
         str(finding.verdict) if finding.claimed else NOT_CLAIMED for finding in findings

@@ -76,7 +76,7 @@ def read_citations() -> Citations:
     return read_toml(REPORTS / "citations.toml", "the citations", Citations)
 
 
-def used_by(results: Sequence[Result]) -> list[Used]:
+def list_used(results: Sequence[Result]) -> list[Used]:
     """What results used, each thing once: methods, encoders, teachers, corpora, suites and their
     tasks.
     """
@@ -91,7 +91,9 @@ def used_by(results: Sequence[Result]) -> list[Used]:
         evaluated.setdefault(run, []).append((suite, tasks.get(at, [])))
     runs = lines_of(frames.runs)
     return list(
-        dict.fromkeys(use for run in runs for use in _used(run, evaluated.get(run.Index, [])))
+        dict.fromkeys(
+            use for run in runs for use in _list_used_by_run(run, evaluated.get(run.Index, []))
+        )
     )
 
 
@@ -141,7 +143,7 @@ def entry(key: str) -> str:
     return "\n".join([f"@{work.kind}{{{key},", *lines, "}"])
 
 
-def works_of(method: str) -> tuple[str, ...]:
+def find_works(method: str) -> tuple[str, ...]:
     """The keys of a method's works; none for one that is not listed."""
     return read_citations().uses["methods"].get(method, ())
 
@@ -156,7 +158,7 @@ _SINGULAR: Mapping[Kind, str] = {
 }
 
 
-def _used(run: Any, evaluated: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Used]:
+def _list_used_by_run(run: Any, evaluated: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Used]:
     """What a run used, a line of a frame, with the tasks of each of its evaluations."""
     if run.method != UNTRAINED:
         yield Used("methods", run.method)

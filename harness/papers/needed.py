@@ -50,7 +50,7 @@ def teacher_options(method: str) -> Collection[str]:
         return ()
 
 
-def readings(method: str) -> Collection[str]:
+def list_readings(method: str) -> Collection[str]:
     """Return the readings of a method; only the default one if it cannot be imported, since
     planning reports that.
     """
@@ -84,8 +84,8 @@ class StandIns:
         names: tuple[str | None, ...] = variant, setting, encoder
         if self.stands is not None:
             names = (
-                self._variant(variant),
-                self._setting(setting, self.stands),
+                self._translate_variant(variant),
+                self._translate_setting(setting, self.stands),
                 self.stands.encoders.get(encoder),
             )
         return Place(*map(str, names)) if all(names) else None
@@ -108,7 +108,7 @@ class StandIns:
     def has_suite(self, name: str) -> bool:
         return self.stands is None or bool(self.stands.tasks.get(name))
 
-    def _setting(self, text: str, stands: StandsFor) -> str | None:
+    def _translate_setting(self, text: str, stands: StandsFor) -> str | None:
         """Options of a setting carry over to its stand-in, unless the setting with its options has
         one of its own.
         """
@@ -118,14 +118,14 @@ class StandIns:
         name = stands.settings.get(setting.name)
         return str(replace(setting, name=name)) if name else None
 
-    def _variant(self, text: str) -> str | None:
+    def _translate_variant(self, text: str) -> str | None:
         variant = Variant.parse(text)
         if not variant.options:
             return text
         naming = teacher_options(variant.name)
         # a batch size or a number of epochs is that of the paper's data: a profile has its own
         options = {
-            key: self._teachers(value) if key in naming else value
+            key: self._translate_teachers(value) if key in naming else value
             for key, value in variant.options
             if key not in Training.model_fields
         }
@@ -135,7 +135,7 @@ class StandIns:
             else str(Variant.make(variant.name, options, variant.reading))
         )
 
-    def _teachers(self, value: str) -> str | None:
+    def _translate_teachers(self, value: str) -> str | None:
         known = self.stands.teachers if self.stands else {}
         names = [
             name if name in NO_TEACHER else known.get(name, "") for name in split_teachers(value)
@@ -143,7 +143,7 @@ class StandIns:
         return "+".join(names) if all(names) else None
 
 
-def wanted_runs(
+def find_wanted_runs(
     profile: Profile,
     tables: Sequence[str],
     figures: Sequence[str],
@@ -154,7 +154,7 @@ def wanted_runs(
     """Return the runs of tables and figures of papers, by entry.
 
     `tables` and `figures` are PAPER:NAME, `papers` whole papers, `read_as` readings (see
-    `in_readings`). Raises UserError for an unknown name, for a reading that no method of the
+    `expand_readings`). Raises UserError for an unknown name, for a reading that no method of the
     entries has, and when nothing that was asked for has a stand-in in the profile.
     """
     known = read_papers()
@@ -191,9 +191,9 @@ def entry_runs(
     """
     parts = []
     places = (
-        _table_places(entry, names, read_as)
+        _list_table_places(entry, names, read_as)
         if isinstance(entry, PaperTable)
-        else _places(entry, names, read_as)
+        else _list_entry_places(entry, names, read_as)
     )
     for run, count, asked in places:
         suites = tuple(name for name in asked if names.has_suite(name))
@@ -215,14 +215,14 @@ def paper_runs(
     }
 
 
-def in_readings(variant: str, read_as: Sequence[str]) -> list[str]:
+def expand_readings(variant: str, read_as: Sequence[str]) -> list[str]:
     """Return a variant in each of the readings that its method has.
 
     It is unchanged if it names a reading itself, if its method has none of these readings, or if
     none is given.
     """
     parsed = Variant.parse(variant)
-    has = readings(parsed.name) if read_as else ()
+    has = list_readings(parsed.name) if read_as else ()
     return list(
         dict.fromkeys(str(parsed.read_as(reading)) for reading in read_as if reading in has)
     ) or [variant]
@@ -230,7 +230,7 @@ def in_readings(variant: str, read_as: Sequence[str]) -> list[str]:
 
 def _check_readings(read_as: Sequence[str], entries: Mapping[str, Runs]) -> None:
     methods = {spec.variant.name for runs in entries.values() for spec in runs} if read_as else ()
-    known = sorted({reading for method in methods for reading in readings(method)})
+    known = sorted({reading for method in methods for reading in list_readings(method)})
     for reading in read_as:
         if reading not in known:
             raise UserError(
@@ -257,7 +257,7 @@ def find_table(papers: Sequence[Paper], text: str) -> tuple[str, PaperTable | Ne
         for paper in papers
         for name, table in paper.configuration.items()
     }
-    if table := configuration.get(own_case(text, configuration)):
+    if table := configuration.get(match_case(text, configuration)):
         raise UserError(
             f"--table {text}: this table needs no runs ({table.title}); choose another table"
         )
@@ -266,7 +266,7 @@ def find_table(papers: Sequence[Paper], text: str) -> tuple[str, PaperTable | Ne
         for paper in papers
         for name, table in paper.run_tables.items()
     }
-    return _found("table", known, text)
+    return _look_up("table", known, text)
 
 
 def find_figure(papers: Sequence[Paper], text: str) -> tuple[str, FigureSpec]:
@@ -277,30 +277,30 @@ def find_figure(papers: Sequence[Paper], text: str) -> tuple[str, FigureSpec]:
     known = {
         f"{paper.name}:{name}": figure for paper in papers for name, figure in paper.figures.items()
     }
-    return _found("figure", known, text)
+    return _look_up("figure", known, text)
 
 
 def find_paper(papers: Sequence[Paper], text: str) -> Paper:
     """Look up a paper by its key, ignoring case. Raises UserError with the nearest names."""
-    return _found("paper", {paper.name: paper for paper in papers}, text)[1]
+    return _look_up("paper", {paper.name: paper for paper in papers}, text)[1]
 
 
-def own_case(text: str, known: Iterable[str]) -> str:
+def match_case(text: str, known: Iterable[str]) -> str:
     """Return the known name that equals a text up to case, such as mcse:T2 for MCSE:t2; else the
     text itself.
     """
     return next((name for name in known if name.casefold() == text.strip().casefold()), text)
 
 
-def _found(kind: str, known: Mapping[str, Named], text: str) -> tuple[str, Named]:
-    name = own_case(text, known)
+def _look_up(kind: str, known: Mapping[str, Named], text: str) -> tuple[str, Named]:
+    name = match_case(text, known)
     if name not in known:
         hint = suggest(text, known, f"`harness list {kind}s` lists them")
         raise UserError(f"--{kind} {text}: no such {kind}; {hint}")
     return name, known[name]
 
 
-def _table_places(
+def _list_table_places(
     table: PaperTable, names: StandIns, read_as: Sequence[str]
 ) -> Iterator[tuple[Place, int, Sequence[str]]]:
     """Place, number of seeds and suites of each row that the table itself asks for, in each
@@ -311,18 +311,18 @@ def _table_places(
             if row.planned and any(
                 names.score(row, column, row.setting) for column in table.columns
             ):
-                for variant in in_readings(row.variant, read_as):
+                for variant in expand_readings(row.variant, read_as):
                     if wanted := names.place(variant, row.setting, encoder):
                         yield wanted, row.seeds or table.seeds, table.suites
 
 
-def _places(
+def _list_entry_places(
     entry: FigureSpec | NeighbourTable, names: StandIns, read_as: Sequence[str]
 ) -> Iterator[tuple[Place, int, Sequence[str]]]:
     extra = get("figure kind", entry.kind).suites if isinstance(entry, FigureSpec) else ()
     for encoder in entry.encoders:
         for named, setting in pairs_of(entry):
-            for variant in in_readings(named, read_as):
+            for variant in expand_readings(named, read_as):
                 if wanted := names.place(variant, setting, encoder):
                     yield wanted, entry.seeds, (entry.suite, *extra)
 
@@ -341,16 +341,16 @@ class RowKey(NamedTuple):
         return cls(f"{paper}:{table}", encoder, row.published, row.setting, row.source)
 
 
-def released_spec(name: str, weights: ReleasedTable) -> RunSpec:
+def make_released_spec(name: str, weights: ReleasedTable) -> RunSpec:
     """Return the run of public weights, the same that `harness eval` makes of a model from outside."""
     variant = Variant.make(UNTRAINED, {"pooling": weights.pooling})
     return RunSpec(variant, Variant(UNTRAINED), parse_encoder(name), 0)
 
 
-def released_places(profile: Profile) -> dict[RowKey, tuple[Place, ...]]:
+def find_released_places(profile: Profile) -> dict[RowKey, tuple[Place, ...]]:
     """Return the places of public weights by the rows that they should reproduce."""
     released: dict[RowKey, tuple[Place, ...]] = {}
-    for key, spec in _released(profile):
+    for key, spec in _list_released(profile):
         released[key] = (
             *released.get(key, ()),
             Place(str(spec.variant), str(spec.setting), spec.encoder),
@@ -367,7 +367,7 @@ def check_released(profile: Profile, papers: Sequence[Paper]) -> None:
         for encoder in table.encoders
         for _, row in table.rows_of(encoder)
     }
-    for key, spec in _released(profile):
+    for key, spec in _list_released(profile):
         if key not in known:
             mine = sorted({other.published for other in known if other.table == key.table})
             raise UserError(
@@ -376,7 +376,7 @@ def check_released(profile: Profile, papers: Sequence[Paper]) -> None:
             )
 
 
-def released_runs(
+def find_released_runs(
     profile: Profile, tables: Sequence[str], papers: Sequence[str]
 ) -> dict[str, Runs]:
     """Return the runs of public weights by table, each on the table's suites.
@@ -386,7 +386,7 @@ def released_runs(
     was asked for.
     """
     known = read_papers()
-    released = list(_released(profile))
+    released = list(_list_released(profile))
     check_released(profile, known)
     have = sorted({key.table for key, _ in released})
     suites = {
@@ -412,10 +412,10 @@ def released_runs(
     return runs
 
 
-def _released(profile: Profile) -> Iterator[tuple[RowKey, RunSpec]]:
+def _list_released(profile: Profile) -> Iterator[tuple[RowKey, RunSpec]]:
     """Each row that public weights should reproduce, and their run."""
     for name, weights in profile.released.items():
         for rows in weights.rows:
             for table in rows.tables:
                 key = RowKey(table, weights.encoder, rows.published, rows.setting, rows.source)
-                yield key, released_spec(name, weights)
+                yield key, make_released_spec(name, weights)

@@ -210,7 +210,7 @@ def printed_differences(
     ablation: Ablation, published: PublishedNumbers
 ) -> dict[PrintedPlace, float]:
     """Return better - worse in each encoder and setting, averaged over a paper's tables."""
-    better, worse = (_averages(ablation, row, published) for row in ablation.printed)
+    better, worse = (_find_averages(ablation, row, published) for row in ablation.printed)
     differences: dict[PrintedPlace, list[float]] = {}
     for (table, encoder, setting), value in better.items():
         # a text-only method has no row in a setting with unpaired images: compare with its row on
@@ -236,7 +236,7 @@ def printed_interaction(interaction: Interaction, published: PublishedNumbers) -
     return mean(values) if values else None
 
 
-def _averages(
+def _find_averages(
     ablation: Ablation, row: str, published: PublishedNumbers
 ) -> dict[tuple[str, str, str], float]:
     method, _, variant = row.partition(":")

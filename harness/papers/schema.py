@@ -37,7 +37,7 @@ class PaperPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def _spelled(parse: Callable[[str], Variant]) -> AfterValidator:
+def _check_spelling(parse: Callable[[str], Variant]) -> AfterValidator:
 
     def check(text: str) -> str:
         right = str(parse(text))
@@ -48,8 +48,8 @@ def _spelled(parse: Callable[[str], Variant]) -> AfterValidator:
     return AfterValidator(check)
 
 
-OwnVariant = Annotated[Name, _spelled(Variant.parse)]
-OwnSetting = Annotated[Name, _spelled(parse_setting)]
+OwnVariant = Annotated[Name, _check_spelling(Variant.parse)]
+OwnSetting = Annotated[Name, _check_spelling(parse_setting)]
 
 
 class PaperColumn(PaperPart):
@@ -190,7 +190,7 @@ class PaperTable(PaperPart):
             for key in ("suite", "metric", "decimals", "better", "points")
             if key in data
         }
-        return {**data, "columns": [_filled(column, shared) for column in data["columns"]]}
+        return {**data, "columns": [_fill_column(column, shared) for column in data["columns"]]}
 
     @model_validator(mode="after")
     def _check_rows(self) -> PaperTable:
@@ -219,7 +219,7 @@ class PaperTable(PaperPart):
                 )
         return self
 
-    def definitions_of(self, row: PaperRow) -> tuple[Definition, ...]:
+    def list_definitions(self, row: PaperRow) -> tuple[Definition, ...]:
         """Return the table's definitions, first the one that made a row's printed numbers."""
         if not self.definitions:
             return (Definition(),)
@@ -251,7 +251,7 @@ class PaperTable(PaperPart):
             f"a row is compared with '{row.against}', which has no row in {row.setting}"
         )
 
-    def with_rows_of(self, variants: Sequence[str]) -> PaperTable:
+    def add_rows(self, variants: Sequence[str]) -> PaperTable:
         """The table with rows of these variants too, in each of its settings; no number of theirs
         is printed.
         """
@@ -360,7 +360,7 @@ def pairs_of(entry: RunProduct) -> list[tuple[str, str]]:
     return [(variant, setting) for variant, _, setting in cut]
 
 
-def _filled(column: object, shared: Mapping[str, object]) -> object:
+def _fill_column(column: object, shared: Mapping[str, object]) -> object:
     """A column with its defaults; anything else is returned unchanged, for pydantic to reject."""
     if isinstance(column, str):
         column = {"name": column}

@@ -16,7 +16,13 @@ from harness.evaluation.suites import Suite
 from harness.files import expand
 from harness.grid import Overrides, expand_variants, grid, require_single_values, split_set_values
 from harness.method.declared import declared_method
-from harness.papers.needed import Runs, merged, released_runs, released_spec, wanted_runs
+from harness.papers.needed import (
+    Runs,
+    find_released_runs,
+    find_wanted_runs,
+    make_released_spec,
+    merged,
+)
 from harness.planning.inventory import Inventory
 from harness.planning.names import model_name, run_model
 from harness.profiles import Profile, load_profile, shipped_profiles
@@ -308,7 +314,7 @@ def _of_papers(request: Request) -> Request:
             )
     seeds = None if selection.seeds is None else _seeds(selection.seeds)
     tables, figures, papers = map(_listed, (selection.table, selection.figure, selection.paper))
-    entries = wanted_runs(profile, tables, figures, papers, seeds, _listed(selection.readings))
+    entries = find_wanted_runs(profile, tables, figures, papers, seeds, _listed(selection.readings))
     overrides = require_single_values(selection.set, f"--{option} selects its own runs")
     return replace(_of_entries(request, entries, given), overrides=overrides)
 
@@ -344,14 +350,14 @@ def _of_released(request: Request) -> Request:
                 "without them --suites, and --encoders NAME=DIR for the name of such weights are allowed)"
             )
     if tables or papers:
-        return _of_entries(request, released_runs(profile, tables, papers), given)
+        return _of_entries(request, find_released_runs(profile, tables, papers), given)
     if not profile.released:
         raise UserError(
             f"the profile {profile.name} lists no public weights; add some to its table [released]"
         )
     images = {name for name in profile.suites if get_class("suite", name, Suite).needs_images}
     wanted = {
-        released_spec(name, weights): [
+        make_released_spec(name, weights): [
             suite
             for suite in listed_suites(selection, profile)
             if selection.suites is not None or weights.heads or suite not in images

@@ -12,7 +12,7 @@ from harness.command_line import Names, TableFormat, parse_overrides
 from harness.commands import Commands, no_results
 from harness.errors import UserError
 from harness.metrics import Metrics
-from harness.papers.needed import own_case
+from harness.papers.needed import match_case
 from harness.papers.published import PAPER_PROFILE, read_papers
 from harness.profiles import load_profile
 from harness.registry import suggest
@@ -268,7 +268,7 @@ class Results:
         variant without a row, and for `digits` of a paper's table.
         """
         tables = {} if ":" in name else {table.suite: table for table in self.tables}
-        if suite := tables.get(own_case(name, tables)):
+        if suite := tables.get(match_case(name, tables)):
             table = with_tuned(suite, self.tuned)
             variants = self._variants(rows, table)
             note = self.commands.untrained(table.profile, table.lacking)
@@ -284,7 +284,7 @@ class Results:
         papers = (
             {} if ":" not in name else self._paper_grids(variants) if variants else self.paper_grids
         )
-        own = own_case(name, papers)
+        own = match_case(name, papers)
         if own in papers:
             if digits is not None:
                 raise UserError(

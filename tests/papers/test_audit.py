@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from printed_numbers import Finding, contrast, printed_numbers, significance
 
 from harness.errors import UserError
-from harness.papers.audit import read_findings, tally
+from harness.papers.audit import count_verdicts, read_findings
 from harness.papers.published import REPORTS, Published, PublishedKey, read_published
 
 
@@ -181,7 +181,7 @@ def test_what_a_paper_does_not_say_is_counted_apart(findings: list[Finding]) -> 
 
     for paper in {finding.paper for finding in findings}:
         of_paper = [finding for finding in read_findings() if finding.paper == paper]
-        counts = tally(of_paper)
+        counts = count_verdicts(of_paper)
         assert sum(counts.values()) == len(of_paper)
         assert counts["not claimed"] == sum(not finding.claimed for finding in of_paper)
         assert counts["fails"] == sum(

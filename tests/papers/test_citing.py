@@ -14,7 +14,7 @@ from harness import __version__
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.method import Method
-from harness.papers.citing import Used, bibtex, entry, read_citations, used_by
+from harness.papers.citing import Used, bibtex, entry, list_used, read_citations
 from harness.registry import names
 from harness.store import Store
 
@@ -80,7 +80,7 @@ def test_a_run_cites_what_it_used_once() -> None:
         result("mcse", seed, scores, setting="wiki+flickr", encoder="bert-base-uncased")
         for seed in range(2)
     ]
-    text = bibtex(used_by(runs))
+    text = bibtex(list_used(runs))
     assert keys(text) == [
         *(
             "harness",

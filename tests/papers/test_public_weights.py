@@ -10,9 +10,9 @@ from harness.errors import UserError
 from harness.papers.needed import (
     RowKey,
     check_released,
-    released_places,
-    released_runs,
-    released_spec,
+    find_released_places,
+    find_released_runs,
+    make_released_spec,
 )
 from harness.papers.published import read_papers, read_published
 from harness.profiles import load_profile
@@ -33,7 +33,7 @@ def test_every_row_of_the_list_is_one_of_a_paper() -> None:
         for key in read_published()
     }
     assert {
-        (key.table, key.encoder, key.setting, key.source) for key in released_places(PAPER)
+        (key.table, key.encoder, key.setting, key.source) for key in find_released_places(PAPER)
     } <= printed
 
 
@@ -84,28 +84,31 @@ MODELS = {
 
 
 def test_models_of_tables_and_of_whole_papers() -> None:
-    models = released_runs(PAPER, list(MODELS), [])
+    models = find_released_runs(PAPER, list(MODELS), [])
     assert {table: len(runs) for table, runs in models.items()} == MODELS
     assert {(str(spec.setting), spec.seed) for runs in models.values() for spec in runs} == {
         ("none", 0)
     }
-    assert set(released_runs(PAPER, [], ["mcse"])) == {"mcse:T1", "mcse:T6"}
+    assert set(find_released_runs(PAPER, [], ["mcse"])) == {"mcse:T1", "mcse:T6"}
     with pytest.raises(
         UserError, match=r"no public weights for mcse:T2; there are some for .*mcse:T1"
     ):
-        released_runs(PAPER, ["mcse:T2"], [])
-    nonling = released_runs(PAPER, [], ["nonling"]).values()
+        find_released_runs(PAPER, ["mcse:T2"], [])
+    nonling = find_released_runs(PAPER, [], ["nonling"]).values()
     assert {suites for runs in nonling for suites in runs.values()} == {("sts",), ("transfer",)}
 
 
 def test_a_model_is_the_run_that_an_evaluation_of_it_makes() -> None:
-    assert str(released_spec(MCSE, PAPER.released[MCSE])) == f"none[pooling=cls]/none/{MCSE}/seed-0"
+    assert (
+        str(make_released_spec(MCSE, PAPER.released[MCSE]))
+        == f"none[pooling=cls]/none/{MCSE}/seed-0"
+    )
     key = RowKey("mcse:T1", "bert-base-uncased", "mcse", "wiki+flickr", "own")
-    assert released_places(PAPER)[key] == (("none[pooling=cls]", "none", MCSE),)
+    assert find_released_places(PAPER)[key] == (("none[pooling=cls]", "none", MCSE),)
     two = PAPER.model_copy(
         update={"released": {MCSE: PAPER.released[MCSE], "mine": PAPER.released[MCSE]}}
     )
-    assert [released.encoder for released in released_places(two)[key]] == [MCSE, "mine"]
+    assert [released.encoder for released in find_released_places(two)[key]] == [MCSE, "mine"]
 
 
 @pytest.mark.parametrize(
@@ -122,4 +125,4 @@ def test_a_row_that_no_paper_has_is_refused(
     rows = ReleasedRows(tables=(table,), published=method, setting=setting)
     wrong = {MCSE: PAPER.released[MCSE].model_copy(update={"rows": (rows,)})}
     with pytest.raises(UserError, match=rf"\[released\.{MCSE}\].*{says}"):
-        released_runs(PAPER.model_copy(update={"released": wrong}), ["mcse:T1"], [])
+        find_released_runs(PAPER.model_copy(update={"released": wrong}), ["mcse:T1"], [])

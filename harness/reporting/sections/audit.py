@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 
-from harness.papers.audit import Finding, read_findings, tally
+from harness.papers.audit import Finding, count_verdicts, read_findings
 from harness.reporting.pages import Pages
 from harness.reporting.sections.base import ReportSection
 
@@ -28,7 +28,7 @@ class AuditSection(ReportSection):
 
     @property
     def counts(self) -> Mapping[str, Mapping[str, int]]:
-        return {paper: tally(findings) for paper, findings in self.findings.items()}
+        return {paper: count_verdicts(findings) for paper, findings in self.findings.items()}
 
     def write(self, pages: Pages) -> None:
         pages.write("audit.html", self.home, findings=self.findings)

@@ -16,7 +16,7 @@ from harness.command_line import DEFAULT_MARGIN
 from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.errors import UserError
 from harness.metrics import Score
-from harness.papers.needed import RowKey, StandIns, released_places
+from harness.papers.needed import RowKey, StandIns, find_released_places
 from harness.papers.published import (
     PAPER_PROFILE,
     Paper,
@@ -97,7 +97,7 @@ def filled_tables(
     papers = [
         paper.model_copy(
             update={
-                "tables": {name: each.with_rows_of(variants) for name, each in paper.tables.items()}
+                "tables": {name: each.add_rows(variants) for name, each in paper.tables.items()}
             }
         )
         for paper in read_papers()
@@ -165,7 +165,7 @@ class _Filler:
     @cached_property
     def released(self) -> Mapping[RowKey, Sequence[Label]]:
         """The labels of public weights by the rows that they should reproduce."""
-        places = released_places(self.profile).items()
+        places = find_released_places(self.profile).items()
         return {
             key: [Label(self.profile.name, *place, "") for place in some] for key, some in places
         }
@@ -277,7 +277,7 @@ class _Filler:
         theirs = self.rows.get(against, {}) if against else {}
         apart = trained_apart(*map(_training, (mine, theirs)))
         lines = list[FilledLine]()
-        for definition in table.definitions_of(row):
+        for definition in table.list_definitions(row):
             own = not lines
             cells = {}
             for column in table.columns:
