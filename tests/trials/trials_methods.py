@@ -56,7 +56,9 @@ LEFT_IN_EVALUATION = """
 HOOKED = """
     def prepare(self, student, vocabulary, models):
         student.model.embeddings.register_forward_hook(
-            lambda module, inputs, states: states + self.hyperparameters.added
+            lambda module, inputs, states: (
+                states + self.hyperparameters.added if module.training else None
+            )
         )
 """
 
