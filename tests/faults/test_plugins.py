@@ -65,7 +65,7 @@ def test_bad_methods_fail_alone_and_the_good_runs_end_as_without_them(
         sorted(NAMES.keys() - left_out, key="bad-sleeps".__ne__)
     )  # it waits while the others run
     monkeypatch.setattr(
-        base, "jobs_of", only_the_sleeper_is_timed
+        base, "list_jobs", only_the_sleeper_is_timed
     )  # a busy machine makes all of them slow
     grid = short_run(f"{names},{good}", Path("together"), executor="local", jobs=3)
     errors = {failure.spec.variant.name: failure.error for failure in grid.failures}

@@ -300,7 +300,7 @@ def test_a_result_damaged_after_it_was_indexed_costs_its_own_page_and_curve_with
     flip(path, 0.5)
     # a disk that forgets changes no time, unlike a write
     monkeypatch.setattr(
-        index, "_status", lambda name: status if name == str(path) else looked_at(name)
+        index, "_read_status", lambda name: status if name == str(path) else looked_at(name)
     )
     path.with_name(f"seed-7-{'0' * 16}.json").symlink_to("nowhere")
     assert len(harness.results(folder)) == 2, "it is trusted by its size and times"
