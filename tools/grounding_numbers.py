@@ -681,7 +681,10 @@ def _differences_over_points(axis: str, column: Column, points: Sequence[Point])
     ps = [test.p for test in tests if test]
     corrected = iter(correct_family(f"points against {axis}", ps))
     for test in tests:
-        yield f"{interval(test, SPEARMAN.digits)}, {p_value(next(corrected).p)}" if test else "–"
+        if test is None:
+            yield "–"
+        else:
+            yield f"{interval(test, SPEARMAN.digits)}, {p_value(next(corrected).p)}"
 
 
 def _unmarked(row: Row | None, column: Column) -> str:

@@ -158,10 +158,10 @@ def fetch_data(
     from harness import fetching
 
     root = _root(data_root)
-    wanted = [fetching.find_entry(name) for name in names]
-    fetching.require_consent(fetching.find_terms(root, wanted), accept_licences)
+    entries = [fetching.find_entry(name) for name in names]
+    fetching.require_consent(fetching.find_terms(root, entries), accept_licences)
     with fetching.show_downloads() as (say, watch):
-        for entry in wanted:
+        for entry in entries:
             fetching.fetch(root, entry, say, watch, offline)
 
 

@@ -234,8 +234,10 @@ def describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
     from harness.work.resources import count_runs_on_card, list_visible_cards
 
     cards = len(list_visible_cards())
-    each = count_runs_on_card(cards, min(jobs, runs) if isinstance(jobs, int) else runs)
-    echo(f"  devices   {count_of(cards, 'GPU')}, {count_of(each, 'run')} each where memory allows")
+    runs_on_card = count_runs_on_card(cards, min(jobs, runs) if isinstance(jobs, int) else runs)
+    echo(
+        f"  devices   {count_of(cards, 'GPU')}, {count_of(runs_on_card, 'run')} each where memory allows"
+    )
 
 
 def _axes(plan: Plan) -> Iterator[str]:

@@ -135,16 +135,22 @@ class SettingData:
 
         None if no corpus has several captions of an image.
         """
-        captioned = [each for corpus in self.corpora if (each := _all_captions(corpus)) is not None]
-        starts = np.cumsum([0, *(int(image_of.max()) + 1 for _, image_of in captioned)])
-        numbered = [
-            image_of + start for (_, image_of), start in zip(captioned, starts[:-1], strict=True)
-        ]
-        return (
-            (np.concatenate([texts for texts, _ in captioned]), np.concatenate(numbered))
-            if captioned
-            else None
-        )
+        hashes = []
+        image_numbers = []
+        first_number = 0
+        for corpus in self.corpora:
+            captions = _all_captions(corpus)
+            if captions is None:
+                continue
+            caption_hashes, image_of = captions
+            hashes.append(caption_hashes)
+            # images of two corpora never share a number
+            image_numbers.append(image_of + first_number)
+            first_number += int(image_of.max()) + 1
+
+        if not hashes:
+            return None
+        return np.concatenate(hashes), np.concatenate(image_numbers)
 
     def pair_overlaps(self, suite: str, task: str) -> Iterator[PairOverlap]:
         """The overlap of a similarity task and, if it has several subsets, of each."""
@@ -179,13 +185,19 @@ def _of_images(
     """Whether both texts of n pairs are captions, and whether both are of one image: (n,) bool
     each.
     """
-    asked = np.isin(hashes, np.concatenate([first, second])) & (hashes != EMPTY)
+    is_in_pair = np.isin(hashes, np.concatenate([first, second])) & (hashes != EMPTY)
     images: dict[int, set[int]] = {}
-    for text, image in zip(hashes[asked].tolist(), image_of[asked].tolist(), strict=True):
+    for text, image in zip(hashes[is_in_pair].tolist(), image_of[is_in_pair].tolist(), strict=True):
         images.setdefault(text, set()).add(image)
-    sides = [[images.get(text, set()) for text in side.tolist()] for side in (first, second)]
-    both = list(zip(*sides, strict=True))
-    return np.array([bool(a and b) for a, b in both]), np.array([bool(a & b) for a, b in both])
+
+    are_captions = []
+    share_an_image = []
+    for first_text, second_text in zip(first.tolist(), second.tolist(), strict=True):
+        first_images = images.get(first_text, set())
+        second_images = images.get(second_text, set())
+        are_captions.append(bool(first_images and second_images))
+        share_an_image.append(bool(first_images & second_images))
+    return np.array(are_captions, dtype=bool), np.array(share_an_image, dtype=bool)
 
 
 def _suites(inventory: Inventory, asked: Sequence[str]) -> Mapping[str, Suite]:

@@ -75,9 +75,7 @@ def method_facts(name: str) -> MethodFacts:
 
     Raises UserError if it is unknown, PlugInError if its own code fails.
     """
-    content = declarations().ask("method", name, _FACTS, lambda: _describe(name))
-    declarations().save()
-    return _as_facts(content)
+    return _as_facts(declarations().ask("method", name, _FACTS, lambda: _describe(name)))
 
 
 #: the question to a method that its facts answer
@@ -109,17 +107,23 @@ def _describe(name: str) -> dict[str, Any]:
 def _as_facts(content: Mapping[str, Any]) -> MethodFacts:
     """The facts that JSON values describe; notes that are not written are none."""
     notes = Path(str(files("harness_reports") / "notes" / f"{content['notes']}.md"))
-    options = [
-        OptionFacts(**{**option, "by_reading": tuple(option["by_reading"])})
-        for option in content["values"]
-    ]
-    changed = {
-        **{key: tuple(content[key]) for key in ("streams", "terms", "parts")},
-        "values": options,
-        "notes": notes if notes.is_file() else None,
-        "decisions": [tuple(decision) for decision in content["decisions"]],
-    }
-    return MethodFacts(**{**content, **changed})
+    options = []
+    for option in content["values"]:
+        defaults = tuple(option["by_reading"])
+        options.append(OptionFacts(**{**option, "by_reading": defaults}))
+
+    return MethodFacts(
+        name=content["name"],
+        paper=content["paper"],
+        streams=tuple(content["streams"]),
+        terms=tuple(content["terms"]),
+        parts=tuple(content["parts"]),
+        readings=content["readings"],
+        values=options,
+        notes=notes if notes.is_file() else None,
+        decisions=[tuple(decision) for decision in content["decisions"]],
+        title=content["title"],
+    )
 
 
 def methods_from_a_process() -> tuple[list[MethodFacts], list[str]]:
@@ -155,6 +159,7 @@ def _send_methods(answer: Connection) -> None:
             methods.append(method_facts(name))
         except UserError as error:
             problems.append(str(error))
+    declarations().save()
     answer.send((methods, problems))
 
 
