@@ -18,13 +18,20 @@ from harness.commands import LastPlaces, note_places, read_places
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.fetching.archives import unpack
-from harness.files import temporary_beside, write_bytes
+from harness.files import temporary_beside, write_bytes, write_note
 from harness.profiles import load_profile
 from harness.runs.execution import list_shared_variables
 from harness.runs.log import RunLog
 from harness.store import Store
-from harness.store.folder import Submission, add_session, supersede
+from harness.store.folder import (
+    Submission,
+    add_session,
+    find_checkpoint_step,
+    read_submission,
+    supersede,
+)
 from harness.store.logs import running_log
+from harness.store.merging import merge
 from harness.store.schema import Session
 from harness.toy import clip_folder, student_folder
 from harness.work.base import _describe_place
@@ -173,7 +180,75 @@ def check_long_number(folder: Path) -> None:
     check_refused(lambda: load_profile(str(folder / "own.toml")), "not valid TOML")
 
 
+def write_linked_log_of_others(folder: Path) -> None:
+    (folder / "key").write_text("a private key\n")
+    theirs = Store(folder / "theirs")
+    theirs.save(RUN)
+    theirs.path(RUN).with_suffix(".log").symlink_to(folder / "key")
+
+
+def check_merge_copies_no_linked_log(folder: Path) -> None:
+    merged = merge(Store(folder / "all"), [Store(folder / "theirs")])
+    assert any(".log" in line for line in merged.problems)
+    for path in (folder / "all").rglob("*"):
+        assert not path.is_file() or b"a private key" not in path.read_bytes()
+
+
+def write_huge_log_of_others(folder: Path) -> None:
+    theirs = Store(folder / "theirs")
+    theirs.save(RUN)
+    with theirs.path(RUN).with_suffix(".log").open("wb") as stream:
+        stream.truncate(6 * 10**9)
+
+
+def check_huge_log_is_left_out(folder: Path) -> None:
+    merged = merge(Store(folder / "all"), [Store(folder / "theirs")])
+    assert any(".log" in line for line in merged.problems)
+    assert Store(folder / "all").load()[0] == [RUN]
+
+
+def write_odd_notes(folder: Path) -> None:
+    work = Store(folder).work(RUN.fingerprint)
+    work.mkdir(parents=True)
+    (work / "checkpoint-\u00b2-0.pt").write_text("")
+    write_note(work / "submitted.json", {"system": "SLURM", "id": 3, "key": "k", "log": "l"})
+
+
+def check_odd_notes(folder: Path) -> None:
+    assert find_checkpoint_step(Store(folder), RUN.fingerprint) == 0
+    assert read_submission(Store(folder), RUN.fingerprint) is None
+
+
+def write_results(folder: Path) -> None:
+    Store(folder / "results").save(RUN)
+
+
+def check_another_disk(folder: Path) -> None:
+    """What cannot be renamed to another disk is copied."""
+    real = os.replace
+
+    def replace(source: object, target: object, **folders: int) -> None:
+        if (folder / "results" / ".superseded").is_dir() and RUN.profile in str(source):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        real(source, target, **folders)  # type: ignore[type-var]
+
+    store = Store(folder / "results")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", replace)
+        (place,) = supersede(store, [(RUN.profile, RUN.spec, RUN.fingerprint)])
+    assert Store(place).load()[0] == [RUN]
+    assert store.load()[0] == []
+
+
 TRIALS = [
+    # 4/C1, a class that a process changes: tests/runs/test_planned_and_found.py
+    # 4/C2 needs a process in a folder of hostile modules: tests/test_import_path.py
+    Trial("4/C3", write_linked_log_of_others, check_merge_copies_no_linked_log),
+    Trial("4/C4", write_huge_log_of_others, check_huge_log_is_left_out),
+    Trial("4/C5", write_results, check_another_disk),
+    Trial("4/C6", write_odd_notes, check_odd_notes),
+    # 4/C7 needs a hub that answers nonsense: tests/fetching/test_odd_hubs.py
+    # 4/C8, every change of the schema has a number: tests/store/test_schema_versions.py
     Trial("5/F1", write_clip_with_code, check_code_is_not_executed),
     Trial("5/F2", write_linked_log, check_linked_log_is_left_alone),
     Trial("5/F3", write_nothing, check_temporary_names),

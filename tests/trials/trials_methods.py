@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from trial import Trial
+import pytest
+from builders import result
+from executor_jobs import experiment
+from trial import Trial, check_refused
 
-from harness.method.conformance import check_all, methods_in
+from harness.method import by_batches
+from harness.method.conformance import check_all, methods_in, variants_in
+from harness.runs.inputs import load_training_inputs
+from harness.runs.train import describe_mixing
+from harness.store.batches import batches_of
+from harness.training.batching import mixed
+from harness.training.record import TrainingError
+from harness.training.trainer import Trainer, build_method
 
 METHOD = '''
 """SimCSE with another encoder."""
@@ -80,16 +90,89 @@ def check_problems(name: str, *words: str) -> Callable[[Path], None]:
     return check
 
 
+LEFT_ON = """
+    def prepare(self, student, vocabulary, models):
+        self.added = self.hyperparameters.added
+        student.model.encoder.layer[0].register_forward_hook(
+            lambda module, inputs, states: (
+                states / 2 if hasattr(states, "shape") else (states[0] / 2, *states[1:])
+            )
+        )
+"""
+
+
+def check_saved_score(folder: Path) -> None:
+    """A model whose hook stays on at test has another dev score once it is read from its files."""
+    (method,) = methods_in(str(folder / "staying.py"))
+    asked = experiment("simcse/toy-text/toy-bert/seed-0", steps=4, eval_every=2, batch_size=8)
+    inputs = load_training_inputs(asked, "cpu", {})
+    heads = build_method(method, method.configure("paper"), inputs.student, inputs.data, 0, {})
+    trainer = Trainer(
+        inputs.student,
+        heads,
+        inputs.data,
+        asked.resolved.training,
+        seed=0,
+        setting="toy-text",
+        dev=inputs.dev,
+        folder=folder / "work",
+    )
+    with pytest.raises(TrainingError, match=r"in its training, and .* loaded from its files"):
+        trainer.run()
+
+
+GROWING = """
+        self.register_buffer("past", torch.zeros(0, dimensions.encoder))
+
+    def after_step(self, student, step):
+        self.added = self.hyperparameters.added
+        self.past = torch.cat([self.past, torch.zeros(1, self.past.shape[1])])
+"""
+
+
+def check_values_of_a_variant(folder: Path) -> None:
+    """A name with values in brackets is a method, not a package."""
+    (method,) = variants_in("simcse[temperature=0.3]")
+    assert method.configure("paper").temperature == 0.3
+    line = check_refused(lambda: variants_in("simcse[temprature=0.3]"), "temperature")
+    assert "ModuleNotFoundError" not in line
+
+
+def check_shared_batches(folder: Path) -> None:
+    """The batches of an author's method are those of `mcse` by its rule, whatever its file holds."""
+
+    def batches(variant: str, code: dict[str, str]) -> str:
+        values = {"method": {}, "training": {"batch_size": 64, "steps": 60}, "encoder": {}}
+        identity = {"corpora": ["wiki", "flickr"], "code": code}
+        mixing = describe_mixing(mixed(1000, 200, 64, by_batches))
+        return batches_of(
+            result(variant, 0, hyperparameters=values, identity=identity, mixing=mixing)
+        )
+
+    paired = batches("mcse", {})
+    assert paired != ""
+    for content in ("the hash of its file", "the hash after a comment was added"):
+        assert batches("mine", {"method mine": content}) == paired
+
+
 TRIALS = [
+    Trial("4/W4", lambda folder: None, check_values_of_a_variant),
+    Trial(
+        "4/W5",
+        write_method("growing", GROWING),
+        check_problems("growing", "give it its full size in __init__"),
+    ),
     Trial(
         "5/S1",
         write_method("wrapping", WRAPPED),
         check_problems("wrapping", "encoder.layer.0.attention.self.query"),
     ),
+    Trial("5/S2", write_method("staying", LEFT_ON), check_saved_score),
     Trial(
         "5/S3",
         write_method("sleeping", LEFT_IN_EVALUATION),
         check_problems("sleeping", "a step leaves the encoder in evaluation mode"),
     ),
     Trial("5/S4", write_method("hooked", HOOKED), check_problems("hooked")),
+    Trial("5/S5", lambda folder: None, check_shared_batches),
 ]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from trial import Trial
+from trial import Trial, check_refused
 from trials_pictures import write_pictures
 
 import harness
@@ -162,7 +162,43 @@ def check_one_gallery(folder: Path) -> None:
     assert len(protocols) == 1
 
 
+WRONG = (
+    TEXTS
+    + """
+[corpora.other]
+kind = "captions-file"
+file = "./other.tsv"
+[settings.wrong]
+corpora = ["other"]
+"""
+)
+
+
+def write_wrong_captions(folder: Path) -> None:
+    write_german(folder)
+    (folder / "other.tsv").write_text("1.jpg\ta caption\n2.jpg\t\n3.jpg\ta caption\n")
+    (folder / "own.toml").write_text(WRONG)
+
+
+def check_wrong_captions(folder: Path) -> None:
+    """A wrong file is an error of its setting, and ends a plan of this setting alone."""
+    plan = plan_of("simcse", settings="s,wrong")
+    assert (len(plan.runs), plan.skipped) == (1, ())
+    assert any("other.tsv, line 2: no caption" in line for line in plan.errors), plan.errors
+    check_refused(lambda: plan_of("simcse", settings="wrong"), "other.tsv, line 2")
+
+
+def check_lacking_features(folder: Path) -> None:
+    """A teacher whose features of captions are missing is never suggested for itself."""
+    line = check_refused(
+        lambda: plan_of("kdmcse[images=net]", settings="both"), "features of captions"
+    )
+    assert "did you mean net" not in line
+
+
 TRIALS = [
+    Trial("4/D11", write_wrong_captions, check_wrong_captions),
+    Trial("4/W3", write_more_pairs, check_lacking_features),
     Trial("5/I10", write_readers, check_one_gallery),
     Trial("5/I12", write_german, check_german),
     Trial("5/I13", write_more_pairs, check_more_pairs),
