@@ -10,17 +10,27 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
 import numpy as np
-import reference_runs
 from grounding_bootstrap import resample
 from grounding_words import Marks
-from reference_runs import REFERENCE, TUNED, difference, interval, of, runs_of, score, table
+from reference_runs import (
+    REFERENCE,
+    TUNED,
+    difference,
+    frames_of_profile,
+    interval,
+    of,
+    of_runs,
+    runs_of,
+    score,
+    table,
+)
 from scipy.stats import linregress
 
 from harness.evaluation.sts import spearman
@@ -32,7 +42,7 @@ from harness.profiles import load_profile
 from harness.reporting import look
 from harness.reporting.results import Results
 from harness.reporting.seeds.cells import Cell, Label, Row, contrast, correct_family
-from harness.reporting.seeds.choose import profile_runs, rows_by_label
+from harness.reporting.seeds.choose import rows_by_label
 from harness.reporting.seeds.controls import (
     UNMATCHED,
     controls_of,
@@ -44,7 +54,7 @@ from harness.reporting.seeds.tuned import TunedLine
 from harness.reporting.tables.grids import summary_text
 from harness.spec import BASELINE, UNTRAINED, Variant, parse_setting
 from harness.stats import ALPHA, TTest, holm, one_sample_t_test
-from harness.store import Frames, Result, Store, frames_of
+from harness.store import Result, Store, frames_of
 from harness.store.files import NamedArrays
 
 PROFILE = "grounding"
@@ -124,12 +134,6 @@ def untuned_runs(profile: str = PROFILE) -> list[Result]:
 
 def whole(profile: str = PROFILE) -> SummaryTable:
     """The table of all runs of a profile on similarity, whose families all blocks share."""
-    results = reference_runs.reference()
-    return _whole_of(results, profile) if isinstance(results, Frames) else of(profile, "sts")
-
-
-@cache
-def _whole_of(results: Frames, profile: str) -> SummaryTable:
     return of(profile, "sts")
 
 
@@ -169,7 +173,7 @@ def _rated(runs: Sequence[Result]) -> Mapping[Label, str]:
     """The scores on Crisscrossed Captions, where there are any."""
     if not any(one.suite == "cxc" for run in runs for one in run.evaluations):
         return {}
-    ratings = of(PROFILE, "cxc", runs)
+    ratings = of_runs(runs, "cxc")
     return {row.label: score(ratings, row, _column(ratings, AVERAGE)) for row in ratings.rows}
 
 
@@ -232,7 +236,7 @@ def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[
 
 def kinds() -> Iterator[str]:
     """Gains over SimCSE and over shuffled pictures by kind of sentences."""
-    frames = profile_runs(frames_of(runs_of(PROFILE)), PROFILE)
+    frames = frames_of_profile(PROFILE)
     found = rows_by_label(frames, frames.scores, frames.parts)
     names = [
         Label(PROFILE, variant, CAPTIONS, STUDENT, "") for variant in (METHOD, BASELINE, SHUFFLED)
@@ -278,7 +282,7 @@ def elsewhere() -> Iterator[str]:
     """The gain where no sentence is a caption, over SimCSE and over the student before training."""
     lines = []
     for profile, encoder, said in PLACES:
-        frames = profile_runs(frames_of(runs_of(profile)), profile)
+        frames = frames_of_profile(profile)
         found = rows_by_label(frames, frames.scores, frames.parts)
         label = Label(profile, METHOD, CAPTIONS, encoder, "")
         untrained = label._replace(variant=UNTRAINED_STUDENT, setting=UNTRAINED)
@@ -332,7 +336,7 @@ def words() -> Iterator[str]:
     sentences of all kinds.
     """
     marks = json.loads(Path(__file__).with_name("grounding_words.json").read_text("utf-8"))
-    frames = profile_runs(frames_of(runs_of(OTHER_IMAGES)), OTHER_IMAGES)
+    frames = frames_of_profile(OTHER_IMAGES)
     found = rows_by_label(frames, frames.scores)
     names = [
         Label(OTHER_IMAGES, variant, CAPTIONS, STUDENT, "")
@@ -860,7 +864,7 @@ def budgets(setting: str) -> Iterator[str]:
     ]
     if not runs:
         return
-    one = of(PROFILE, "sts", runs)
+    one = of_runs(runs, "sts")
     column = _column(one, AVERAGE)
     found = {row.label.variant: row for row in one.rows}
     rows = [found[name] for name in names if name in found]

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 from harness.formatting import p_value, signed
 from harness.metrics import Column
 from harness.reporting.seeds.cells import Row
+from harness.reporting.seeds.choose import profile_runs
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.reporting.tables.grids import cell_text
 from harness.stats import TTest
-from harness.store import Result, Store, metrics_of
+from harness.store import Frames, Result, Store, frames_of, metrics_of
 
 REFERENCE = Path(__file__).resolve().parents[1] / "results" / "reference"
 #: the trials of the tunings on docs/grounding.md
 TUNED = REFERENCE.parent / "tuning"
+#: What reads runs. Whatever is made from them is kept by it, so that other runs have their own.
+Read = Callable[[], Sequence[Result]]
 
 
 @cache
@@ -31,13 +34,44 @@ def reference() -> Sequence[Result]:
 
 def runs_of(profile: str) -> list[Result]:
     """The runs of one profile."""
-    return [one for one in reference() if one.profile == profile]
+    return [*_runs_of(reference, profile)]
 
 
-def of(profile: str, suite: str, runs: Sequence[Result] | None = None) -> SummaryTable:
-    """A suite's table of one profile, of all its runs or of some."""
-    results = runs_of(profile) if runs is None else runs
-    return next(one for one in summary_tables(results, metrics_of(results)) if one.suite == suite)
+@cache
+def _runs_of(read: Read, profile: str) -> Sequence[Result]:
+    return [run for run in _read_all(read) if run.profile == profile]
+
+
+@cache
+def _read_all(read: Read) -> Sequence[Result]:
+    """All runs in memory; those of `reference` are read from their files one by one."""
+    return [*read()]
+
+
+def of(profile: str, suite: str) -> SummaryTable:
+    """A suite's table of all runs of one profile."""
+    return _table_of(reference, profile, suite)
+
+
+@cache
+def _table_of(read: Read, profile: str, suite: str) -> SummaryTable:
+    return of_runs(_runs_of(read, profile), suite)
+
+
+def frames_of_profile(profile: str) -> Frames:
+    """The frames of all runs of one profile."""
+    return _frames_of(reference, profile)
+
+
+@cache
+def _frames_of(read: Read, profile: str) -> Frames:
+    return profile_runs(frames_of(_runs_of(read, profile)), profile)
+
+
+def of_runs(runs: Sequence[Result], suite: str) -> SummaryTable:
+    """A suite's table of some runs."""
+    tables = summary_tables(runs, metrics_of(runs))
+    return next(table for table in tables if table.suite == suite)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
