@@ -138,17 +138,37 @@ def account_for_arrays(path: Path, of: str) -> list[Account]:
     with ExitStack() as stack:
         try:
             arrays = _arrays(path, stack)
+            unread = _list_unread(path)
         except _ERRORS as error:
             raise UserError(
                 f"the feature file {path} cannot be read: {first_line(error)}; {RESTORE}"
             ) from error
-        if not any(name in arrays for name in FEATURES):
-            return account_for("arrays", arrays, "read")
-        read = [name for name in arrays if name in (*FEATURES, *IDS[of])]
+        read = list(arrays)
+        if any(name in arrays for name in FEATURES):
+            read = [name for name in arrays if name in (*FEATURES, *IDS[of])]
         others = [name for name in arrays if name not in read]
-    return account_for("arrays", read, "read") + account_for(
-        "arrays", others, "left out", "neither features nor ids"
-    )
+    accounts = account_for("arrays", read, "read")
+    accounts += account_for("arrays", others, "left out", "neither features nor ids")
+    return accounts + account_for("items", unread, "left out", "no arrays of this file")
+
+
+def _list_unread(path: Path) -> list[str]:
+    """The entries of a file of features that are no arrays, or that lie in another file."""
+    kind = container_of(path)
+    if kind == "hdf5":
+        import h5py
+
+        with h5py.File(path) as file:
+            return _list_elsewhere(file)
+    if kind != "zip":
+        return []
+
+    with zipfile.ZipFile(path) as archive:
+        members = archive.namelist()
+    if any(name.endswith("/data.pkl") for name in members):
+        entries = _torch_entries(path)
+        return [str(name) for name, values in entries.items() if not _is_listed(values)]
+    return [name for name in members if not name.endswith(".npy")]
 
 
 def _arrays(path: Path, stack: ExitStack) -> dict[str, Any]:
@@ -215,8 +235,51 @@ def _data_sets(group: Any) -> dict[str, Any]:
     return sets
 
 
+def _list_elsewhere(group: Any) -> list[str]:
+    """The entries of an HDF5 file whose content lies in another file, or in other entries."""
+    import h5py
+
+    names = []
+    for name in group:
+        path = f"{group.name}/{name}".replace("//", "/").lstrip("/")
+        link = group.get(name, getlink=True)
+        if isinstance(link, h5py.ExternalLink):
+            names.append(path)
+            continue
+        value = group[name]
+        if isinstance(value, h5py.Dataset):
+            if value.is_virtual or value.external:
+                names.append(path)
+        elif isinstance(link, h5py.HardLink):
+            names += _list_elsewhere(value)
+        else:
+            names.append(path)
+    return names
+
+
+def _is_listed(values: Any) -> bool:
+    """Whether an entry of a file of torch is a tensor, or a list such as one of ids."""
+    import torch
+
+    return isinstance(values, torch.Tensor | list | tuple)
+
+
 def _tensors(path: Path) -> dict[str, Any]:
-    """The tensors of a file of torch, which unpickles nothing but tensors and plain containers."""
+    """The tensors and lists of a file of torch."""
+    import torch
+
+    arrays = {}
+    for name, values in _torch_entries(path).items():
+        if isinstance(values, torch.Tensor):
+            number = values.float() if values.is_floating_point() else values
+            arrays[str(name)] = number.numpy()
+        elif _is_listed(values):
+            arrays[str(name)] = np.array(values, dtype=object)
+    return arrays
+
+
+def _torch_entries(path: Path) -> dict[Any, Any]:
+    """What lies in a file of torch, which unpickles nothing but tensors and plain containers."""
     import pickle
 
     import torch
@@ -229,15 +292,7 @@ def _tensors(path: Path) -> dict[str, Any]:
             "np.save('features.npy', features.numpy())"
         ) from error
 
-    entries = loaded if isinstance(loaded, dict) else {FEATURES[0]: loaded}
-    arrays = {}
-    for name, values in entries.items():
-        if isinstance(values, torch.Tensor):
-            number = values.float() if values.is_floating_point() else values
-            arrays[str(name)] = number.numpy()
-        elif isinstance(values, list | tuple):
-            arrays[str(name)] = np.array(values, dtype=object)
-    return arrays
+    return loaded if isinstance(loaded, dict) else {FEATURES[0]: loaded}
 
 
 def _check_size(path: Path, unpacked: int) -> None:

@@ -28,7 +28,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
-from harness.census import Account, account_for, is_ignored
+from harness.census import is_ignored
 from harness.errors import RESTORE, UserError, first_line
 from harness.files import open_regular, read_regular
 from harness.formatting import first_of
@@ -109,15 +109,12 @@ _LONE = (
     ),
     *("document", "passage", "utterance", "comment", "description", "article", "abstract", "body"),
 )
-#: names of columns that part a table, and what such columns hold under any name
-_PARTING = re.compile(r"splits?|folds?|partition|(is|in)_?(train|dev|val|test)\w*", re.IGNORECASE)
-_PART = re.compile(
+#: how parts of a data set are named
+PART_NAME = re.compile(
     r"(train(ing)?|dev(el(opment)?)?|val(id(ation)?)?|test(ing)?|trial|restval|eval(uation)?|hold-?out)"
     r"([\W_\d].*)?",
     re.IGNORECASE,
 )
-#: the most parts of a table
-MOST_PARTS = 20
 #: a whole field in quotes, and a header of one word
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -364,35 +361,10 @@ def describe_parts(counts: Mapping[str, int]) -> str:
     return first_of([f"{name} ({count})" for name, count in counts.items()], 10)
 
 
-def account_for_columns(
-    path: Path, used: Sequence[str], ignore: Sequence[str] = ()
-) -> list[Account]:
-    """What became of the columns of a table, of which `used` are read.
-
-    Raises UserError for a column that parts the rows, such as `split`, and that neither the used
-    columns nor the patterns of `ignore` name: whether all parts are meant cannot be known.
-    """
-    check_file_names(path, ignore)
-    others = [name for name in map(str.strip, column_names(path)) if name not in used]
-    for name in others:
-        counts = {} if is_ignored(name, ignore) else _count_parts(path, name)
-        if len(counts) > 1:
-            first, second, *_ = counts
-            prefix = "" if name == "split" else f"{name}="
-            raise UserError(
-                f"{path}: the column '{name}' parts its rows, {describe_parts(counts)}, and no key "
-                f"says which are read; write split = '{prefix}{first}' in the profile, several "
-                f"parts as '{prefix}{first}+{second}', or ignore = ['{name}'] to read all rows"
-            )
-    return account_for("columns", used, "read") + account_for(
-        "columns", others, "left out", "no key names them"
-    )
-
-
 def part_named(name: str) -> str:
     """The part of a data set that the name of a file or folder states, such as train; else empty."""
     for word in re.split(r"[\W_\d]+", name):
-        if _PART.fullmatch(word):
+        if PART_NAME.fullmatch(word):
             return word.lower()
     return ""
 
@@ -407,34 +379,24 @@ def check_file_names(path: Path, ignore: Sequence[str] = ()) -> None:
         )
 
 
-def _count_parts(path: Path, name: str) -> dict[str, int]:
-    """The rows of each part, if a column parts a table; else nothing."""
-    counts = Counter[str]()
-    with suppress(UserError):  # values that are no texts are no names of parts
-        values = _column_values(path, name)
-        head = [value.strip() for value in islice(values, HEAD)]
-        if not _PARTING.fullmatch(name) and not all(map(_PART.fullmatch, head)):
-            return {}
-        counts.update(head)
-        for value in values:
-            counts[value.strip()] += 1
-            if len(counts) > MOST_PARTS:
-                return {}
-    return counts if len(counts) <= MOST_PARTS else {}
-
-
-def _column_values(path: Path, name: str) -> Iterator[str]:
-    """The values of one column as texts; none of a Parquet column of another type."""
+def column_values(path: Path, name: str) -> Iterator[str]:
+    """The values of one column of a table as texts; of Parquet and Arrow those of texts, numbers and
+    truth values alone.
+    """
     from pyarrow import types
 
     for part in parts_of(path):
         if container_of(part) not in COLUMNAR:
             yield from (row.values[0] for row in read_rows(part, name))
             continue
-        kind = _footer(part)[0].field(name).type
+        columns, _ = _footer(part)
+        if name not in columns.names:
+            continue
+        kind = columns.field(name).type
         kind = kind.value_type if types.is_dictionary(kind) else kind
         is_text = types.is_string(kind) or types.is_large_string(kind)
-        if is_text or types.is_integer(kind) or types.is_boolean(kind):
+        is_number = types.is_integer(kind) or types.is_floating(kind)
+        if is_text or is_number or types.is_boolean(kind):
             yield from (str(value.as_py()) for value in read_columns(part, name).column(0))
 
 
@@ -469,6 +431,53 @@ def column_names(path: Path) -> list[str]:
     ):  # one value over several lines, or in a line that is too long
         return []
     return list(first) if isinstance(first, dict) else []
+
+
+def all_column_names(path: Path) -> list[str]:
+    """Names of the columns of all files of a table, and of the keys of all objects of JSON, which
+    may differ. Raises UserError.
+    """
+    names = dict[str, None]()
+    for part in parts_of(path):
+        if container_of(part) in COLUMNAR or not is_json(part):
+            names.update(dict.fromkeys(column_names(part)))
+            continue
+        for row in objects_of(part):
+            names.update(dict.fromkeys(row))
+    return list(names)
+
+
+def objects_of(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of JSON lines, or of a list of objects, whatever their keys, without those that
+    `read_rows` refuses. Raises UserError.
+    """
+    for part in parts_of(path):
+        if _is_array(part):
+            yield from (row for row in read_json(part) if isinstance(row, dict))
+            continue
+        for line in lines_of(part):
+            with suppress(ValueError, RecursionError):
+                row = json.loads(line)
+                if isinstance(row, dict):
+                    yield row
+
+
+def count_values(path: Path, name: str) -> Counter[str]:
+    """How often a column of a table has each value, in less time than reading the rows takes.
+    Raises UserError.
+    """
+    counts = Counter[str]()
+    for part in parts_of(path):
+        if container_of(part) in COLUMNAR:
+            counts.update(value.strip() for value in column_values(part, name))
+        elif is_json(part):
+            counts.update(str(row[name]).strip() for row in objects_of(part) if name in row)
+        else:
+            rows = cells_of(part)
+            _, header = next(rows)
+            place = [title.strip() for title in header].index(name)
+            counts.update(cells[place].strip() for _, cells in rows if place < len(cells))
+    return counts
 
 
 def table_in(path: Path) -> list[str] | None:
@@ -744,6 +753,25 @@ def normalised_text(text: str) -> str:
     blanks.
     """
     return _BLANK.sub(" ", text.lower()).strip()
+
+
+def binary_columns(path: Path) -> list[str]:
+    """The columns of a Parquet or Arrow table that hold bytes, such as pictures, also as the library
+    `datasets` saves them; none of any other table. Raises UserError.
+    """
+    from pyarrow import types
+
+    path = parts_of(path)[0]
+    if container_of(path) not in COLUMNAR:
+        return []
+    names = []
+    for column in _footer(path)[0]:
+        kind = column.type
+        if types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
+            kind = kind.field("bytes").type
+        if types.is_binary(kind) or types.is_large_binary(kind):
+            names.append(column.name)
+    return names
 
 
 def has_lists(path: Path, name: str) -> bool:

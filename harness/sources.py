@@ -49,7 +49,7 @@ _ADDRESS = re.compile(
 )
 
 #: Increased with every change of what is found in files.
-EXAMINED_VERSION = 2
+EXAMINED_VERSION = 3
 
 
 @dataclass(frozen=True)

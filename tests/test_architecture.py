@@ -26,7 +26,7 @@ SHARED = (
         "locks",
         "registry",
     ),
-    *("tomlfiles", "files", "census", "datafiles", "caches", "sources", "arrays"),
+    *("tomlfiles", "files", "census", "datafiles", "columns", "caches", "sources", "arrays"),
     *("syntax", "code"),
 )
 FLOORS = {

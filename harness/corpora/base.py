@@ -179,12 +179,14 @@ class CorpusSource(Registered, Source):
         """
         return self
 
-    def check_features(self, root: Path | None, teacher: str, of: str = "image") -> None:
+    def check_features(self, root: Path | None, teacher: str, of: str = "image") -> int:
         """Check that the images have features of a teacher, stored or to be computed; or stored
         ones `of` captions.
 
-        Raises UserError.
+        Returns the number of rows of stored features that belong to no image or caption. Raises
+        UserError.
         """
+        return 0
 
 
 #: bytes of pictures or recordings up to which all of them are decoded when a run is planned

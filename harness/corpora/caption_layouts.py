@@ -27,12 +27,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.census import Account, account_for, account_for_number
+from harness.columns import DefaultColumn, account_for_columns
 from harness.datafiles import (
     COLUMNAR,
     IMAGE_FILE,
     TablePart,
     TableRow,
-    account_for_columns,
     cells_of,
     check_parts,
     column_names,
@@ -176,8 +176,13 @@ def read_captions(
     return _add_remarks(read)
 
 
-def account_for_captions(path: Path, layout: CaptionsLayout) -> list[Account]:
-    """What became of the columns of a table of captions. Raises UserError for one that parts it."""
+def account_for_captions(
+    path: Path, layout: CaptionsLayout, pictures: Sequence[str] = ()
+) -> list[Account]:
+    """What became of the columns of a table of captions, of which `pictures` are read as such.
+
+    Raises UserError for one that parts the table, and for one that may be meant.
+    """
     columns = layout.columns
     kind = layout_of(path, columns)
     if layout.image_list is not None or kind in ("lines", "document"):
@@ -185,7 +190,9 @@ def account_for_captions(path: Path, layout: CaptionsLayout) -> list[Account]:
     if container_of(path) not in COLUMNAR and not is_json(path):
         first = next(lines_of(path), "")
         if _BARS.fullmatch(first):
-            return account_for("columns", ["image_name", "comment"], "read")
+            return account_for("columns", ["image_name", "comment"], "read") + account_for(
+                "columns", ["comment_number"], "left out", "captions keep the order of their lines"
+            )
         if isinstance(columns[0], int) or isinstance(columns[1], int):
             _, cells = next(cells_of(path))
             numbers = [str(number) for number in range(1, len(cells) + 1)]
@@ -204,9 +211,15 @@ def account_for_captions(path: Path, layout: CaptionsLayout) -> list[Account]:
         if header is None:
             return []
         names = header
+
+    defaults = [DefaultColumn(name, "pictures") for name in pictures]
+    if columns[0] == COLUMNS[0]:
+        defaults.append(DefaultColumn(names[0], "names", "image"))
+    if columns[1] == COLUMNS[1]:
+        holds: Literal["lists", "texts"] = "texts" if kind == "rows" else "lists"
+        defaults.append(DefaultColumn(names[1], holds, "caption"))
     split = TablePart.parse(layout.split)
-    used = names if split is None else (*names, split.column)
-    return account_for_columns(path, used, layout.ignore)
+    return account_for_columns(path, (*names, *pictures), layout.ignore, split, defaults)
 
 
 def _by_image(rows: Iterator[TableRow], *, tidy: bool) -> dict[str, list[str]]:
@@ -415,11 +428,35 @@ def _document(path: Path, split: str | None) -> ReadCaptions:
         read.remarks.append(f"{empty} empty captions are left out")
     if bare:
         read.remarks.append(f"{bare} images have no caption and are left out")
+    read.accounts += account_for("keys", _list_unread_keys(known, is_coco), "left out", "not read")
     read.accounts += account_for_number("captions", empty, "empty")
     read.accounts += account_for_number("images", bare, "without a caption")
     read.ids = [name for name, texts in by_image.items() if texts]
     read.texts = [texts for texts in by_image.values() if texts]
     return read
+
+
+def _list_unread_keys(known: Mapping[str, Any], is_coco: bool) -> list[str]:
+    """The keys of COCO's or Karpathy's JSON that are not read: 'info', 'images.height'."""
+    entries = {"": [known], "images.": known["images"]}
+    if is_coco:
+        entries["annotations."] = known["annotations"]
+        read = ["images", "annotations", "images.id", "images.file_name"]
+        read += ["annotations.image_id", "annotations.caption"]
+    else:
+        entries["images.sentences."] = chain.from_iterable(
+            image["sentences"] for image in known["images"]
+        )
+        read = ["images", "images.filename", "images.filepath", "images.split"]
+        read += ["images.sentences", "images.sentences.raw"]
+
+    unread = []
+    for place, objects in entries.items():
+        keys = dict[str, Any]()
+        for entry in objects:
+            keys.update(entry)
+        unread += [f"{place}{key}" for key in keys if f"{place}{key}" not in read]
+    return unread
 
 
 def _coco(path: Path, known: Mapping[str, Any], split: str | None) -> ReadCaptions:

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from harness.census import Account, TextSurvey, account_for_number
+from harness.columns import DefaultColumn, account_for_columns
 from harness.corpora.base import CorpusSource, Pairs, Sentences, Triplets, check_positive
 from harness.corpora.caption_layouts import (
     COLUMNS,
@@ -24,6 +25,7 @@ from harness.corpora.caption_layouts import (
     read_captions,
 )
 from harness.corpora.images import (
+    COLUMN,
     CaptionImages,
     FeatureFile,
     StoredFeatures,
@@ -31,7 +33,6 @@ from harness.corpora.images import (
 )
 from harness.datafiles import (
     TablePart,
-    account_for_columns,
     check_file_names,
     lines_of,
     order_in_doubt,
@@ -47,6 +48,7 @@ from harness.sources import OWN_FILE, FileSource, Findings, Missing, digest
 
 #: columns of triplets
 TRIPLET = ("sent0", "sent1", "hard_neg")
+_DEFAULTS = tuple(DefaultColumn(name, "texts") for name in TRIPLET)
 
 
 class LimitedFile(FileSource, CorpusSource):
@@ -76,9 +78,13 @@ class LimitedFile(FileSource, CorpusSource):
         return digest(super().fingerprint(root), self.limit, *self.columns, *split)
 
     def _account_for_columns(self, root: Path | None, columns: Sequence[str]) -> list[Account]:
+        path = self.paths(root)[0]
         split = TablePart.parse(self.split)
-        used = columns if split is None else (*columns, split.column)
-        return account_for_columns(self.paths(root)[0], used, self.ignore)
+        return account_for_columns(path, columns, self.ignore, split, _DEFAULTS)
+
+    def _account_for_limit(self, count: int) -> list[Account]:
+        """What became of the rows that the limit leaves out, of which there are so many."""
+        return account_for_number("rows", count, f"limit = {self.limit}")
 
     def _check_limit(self, path: Path, count: int) -> None:
         if not count:
@@ -125,6 +131,7 @@ class SentencesFile(LimitedFile):
         sort = "empty rows" if self.columns else "empty lines"
         remarks = ([f"{counts[False]} {sort} are left out"] if counts[False] else []) + remarks
         accounts += account_for_number(sort, counts[False], "no text")
+        accounts += self._account_for_limit(self._count_after_limit(root))
         return Findings(
             counts[True],
             remarks,
@@ -152,6 +159,13 @@ class SentencesFile(LimitedFile):
                 break
         counts[True] = filled
         self._check_limit(path, filled)
+
+    def _count_after_limit(self, root: Path | None) -> int:
+        """The number of texts that the limit leaves out."""
+        if self.limit is None:
+            return 0
+        count = sum(1 for text in self._lines(self.paths(root)[0]) if text)
+        return max(0, count - self.limit)
 
     def _lines(self, path: Path) -> Iterator[str]:
         if self.columns:
@@ -197,7 +211,8 @@ class TripletsFile(LimitedFile):
 
     def examine(self, root: Path | None) -> Findings:
         accounts = self._account_for_columns(root, self.columns or TRIPLET)
-        rows = self.load(root)
+        rows, left_out = self._read(root)
+        accounts += self._account_for_limit(left_out)
         texts = [*rows.premises, *rows.entailed, *rows.contradicted]
         distinct = {*zip(rows.premises, rows.entailed, rows.contradicted, strict=True)}
         return Findings(
@@ -209,6 +224,10 @@ class TripletsFile(LimitedFile):
         )
 
     def load(self, root: Path | None) -> Triplets:
+        return self._read(root)[0]
+
+    def _read(self, root: Path | None) -> tuple[Triplets, int]:
+        """The triplets up to the limit, and the number of the others. Raises UserError."""
         path = self.paths(root)[0]
         rows = []
         split = TablePart.parse(self.split)
@@ -221,7 +240,8 @@ class TripletsFile(LimitedFile):
                 )
             rows.append(texts)
         self._check_limit(path, len(rows))
-        return Triplets(*zip(*rows[: self.limit], strict=True))
+        kept = rows[: self.limit]
+        return Triplets(*zip(*kept, strict=True)), len(rows) - len(kept)
 
 
 class CaptionsFile(FileSource, CorpusSource):
@@ -332,7 +352,12 @@ class CaptionsFile(FileSource, CorpusSource):
             raise UserError(f"{why}; change the option, corpus or setting")
         check_file_names(self.paths(root)[0], self.ignore)
         survey = TextSurvey.of(self._drawn(read.texts))
-        accounts = [*account_for_captions(self._file(root), self._layout), *read.accounts]
+        others = sum(map(len, read.texts)) - rows
+        pictures = (
+            [COLUMN] if self.pixels and self.pixels.images == COLUMN and not self._all else []
+        )
+        accounts = account_for_captions(self._file(root), self._layout, pictures) + read.accounts
+        accounts += account_for_number("captions", others, "one of each image is drawn")
         return Findings(rows, read.remarks, images, survey.equal, accounts, survey.sample)
 
     def fingerprint(self, root: Path | None) -> str:
@@ -372,17 +397,18 @@ class CaptionsFile(FileSource, CorpusSource):
         other.captions = which
         return other
 
-    def check_features(self, root: Path | None, teacher: str, of: str = "image") -> None:
+    def check_features(self, root: Path | None, teacher: str, of: str = "image") -> int:
         """Refuse features that do not fit the captions, and a teacher with neither stored features
         nor images.
         """
-        if of == "caption":
-            if not self.missing(root) and not self.stored_captions[teacher].missing(root):
-                self._stored_captions(root).check(teacher)
-        elif teacher in self.stored:
-            if not self.missing(root) and not self.stored[teacher].missing(root):
-                self._stored(root, self.examined(root).images or 0).check(teacher)
-        elif self.pixels is None:
+        files = self.stored_captions if of == "caption" else self.stored
+        if teacher in files:
+            if self.missing(root) or files[teacher].missing(root):
+                return 0
+            if of == "caption":
+                return self._stored_captions(root).check(teacher)
+            return self._stored(root, self.examined(root).images or 0).check(teacher)
+        if self.pixels is None:
             named = ", ".join(self.stored)
             use = f'write images = "{next(iter(self.stored), "")}" at the top of the profile, or METHOD[images=...]'
             has = (
@@ -393,6 +419,7 @@ class CaptionsFile(FileSource, CorpusSource):
             raise UnavailableError(
                 f"{self.files[0]} has no images for the teacher '{teacher}', and {has}"
             )
+        return 0
 
     @property
     def _all(self) -> FileSource | None:

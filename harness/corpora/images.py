@@ -5,7 +5,6 @@ publishes.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,7 +36,6 @@ from harness.sources import (
     placed,
 )
 
-log = logging.getLogger(__name__)
 #: endings tried after an image id
 ENDINGS = ("", *IMAGE_SUFFIXES)
 #: value of the option `images` for images inside the captions' Parquet file, and the name of that
@@ -380,17 +378,13 @@ class StoredFeatures(Mapping[str, np.ndarray]):
         rows = self._rows(self.files[teacher], ids, len(values))
         return values if rows is None else values[rows]
 
-    def check(self, teacher: str) -> None:
-        """Check a file's features, and its rows against the images. Raises UserError."""
+    def check(self, teacher: str) -> int:
+        """Check a file's features, and its rows against the images; the number of rows that belong
+        to none. Raises UserError.
+        """
         ids, count = self.files[teacher].rows(self.root)
         rows = self._rows(self.files[teacher], ids, count)
-        if self.images and rows is not None and (spare := count - len({*rows.tolist()})):
-            log.info(
-                "%s: %d of %d rows belong to no captioned image",
-                self.files[teacher].files[0],
-                spare,
-                count,
-            )
+        return 0 if rows is None else count - len({*rows.tolist()})
 
     def _rows(self, file: FeatureFile, ids: list[str] | None, count: int) -> np.ndarray | None:
         """The row of each image; None if the rows are in the order of the images, which then need

@@ -21,8 +21,9 @@ import numpy as np
 
 from harness.caches import cached_note, in_cache, is_unusable
 from harness.census import Account, account_for, is_ignored
+from harness.columns import DefaultColumn, account_for_columns
 from harness.corpora.base import PLANNED_BYTES, CorpusSource, Media, check_positive
-from harness.datafiles import TablePart, account_for_columns, label_remarks, read_rows
+from harness.datafiles import TablePart, label_remarks, read_rows
 from harness.encoders.features import Ragged, cached_ragged
 from harness.encoders.media import WINDOW_MS, energies, filterbank, masked, mixed, padded
 from harness.errors import RESTORE, UserError
@@ -151,6 +152,7 @@ def _unpack(path: Path, files: Mapping[str, str], folder: Path) -> None:
     try:
         with tarfile.open(path) as archive:
             size = 0
+            places = dict[str, str]()
             for member in archive:
                 size += member.size
                 check_unpacked(path, size)
@@ -161,6 +163,12 @@ def _unpack(path: Path, files: Mapping[str, str], folder: Path) -> None:
                 )
                 stream = archive.extractfile(member) if known and member.isreg() else None
                 if known and stream is not None:
+                    if known in places:
+                        raise UserError(
+                            f"{path} has {known} twice, as {places[known]} and {member.name}; list "
+                            "the recordings by their paths in the archive"
+                        )
+                    places[known] = member.name
                     with (folder / files[known]).open("wb") as out:
                         shutil.copyfileobj(stream, out)
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
@@ -244,6 +252,8 @@ class Recordings(Media):
         return bank, row if weight >= 0.5 else partner
 
 
+#: the columns of an index where the profile names no others
+_DEFAULTS = (DefaultColumn("file", "names"), DefaultColumn("speaker_id", "names", "label"))
 #: version of the filterbanks, part of the fingerprint
 VERSION = 2
 
@@ -324,9 +334,9 @@ class LabelledAudio(CorpusSource):
         accounts += account_for("recordings", dropped, "left out", f"top = {self.top}")
         if self.index:
             part = TablePart.parse(self.split)
-            used = ("file", self.label, *([] if part is None else [part.column]))
             index = placed(self.require(root), self.index)
-            accounts += account_for_columns(index, used, self.ignore)
+            columns = ("file", self.label)
+            accounts += account_for_columns(index, columns, self.ignore, part, _DEFAULTS)
 
         there = _members(path) if path.is_file() else _files_within(path)
         index_path = placed(self.require(root), self.index) if self.index else None
@@ -461,12 +471,12 @@ def _files_within(folder: Path) -> list[str]:
 
 def _members(archive: Path) -> list[str]:
     """The files of an archive. Raises UserError."""
-    note = f"members/{file_hash(archive)}.json"
+    note = f"members/{digest('members', file_hash(archive))}.json"
 
     def read() -> dict[str, list[str]]:
         try:
             with tarfile.open(archive) as opened:
-                return {"names": [member.name for member in opened if member.isfile()]}
+                return {"names": [member.name for member in opened if not member.isdir()]}
         except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
             raise UserError(f"the archive {archive} cannot be read: {error}; {RESTORE}") from error
 

@@ -24,10 +24,10 @@ from harness.census import (
     check_unread_files,
     is_ignored,
 )
+from harness.columns import DefaultColumn, account_for_columns
 from harness.corpora.base import PLANNED_BYTES, CorpusSource, Media, check_positive
 from harness.datafiles import (
     TablePart,
-    account_for_columns,
     check_no_label,
     check_parts,
     column_names,
@@ -69,6 +69,11 @@ if TYPE_CHECKING:
     from harness.encoders.vision import Augmentation
 
 log = logging.getLogger(__name__)
+#: the columns of a table of labelled images
+_DEFAULTS = (
+    *(DefaultColumn(name, "pictures") for name in ("image", "jpeg")),
+    *(DefaultColumn(name, "names") for name in ("label", "label_name")),
+)
 #: what systems keep in folders for themselves: archives of macOS, previews of network disks
 _SYSTEM = ("__MACOSX", "@eaDir", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN")
 
@@ -196,7 +201,11 @@ class LabelledImages(CorpusSource):
                 "labelled = false, which makes each image a class of its own"
             )
         remarks = label_remarks(labels) if self.labelled else ()
-        return Findings(len(labels), remarks, len(labels), accounts=accounts)
+        rows = len(self._sampled(np.array(labels)))
+        accounts += account_for_number(
+            "images", len(labels) - rows, f"per_class = {self.per_class}"
+        )
+        return Findings(rows, remarks, rows, accounts=accounts)
 
     def _files(self, path: Path) -> list[Path]:
         if path.is_dir():
@@ -339,9 +348,7 @@ def _check_filled(path: Path, values: Sequence[Any] | Mapping[int, Any], rows: l
 
 
 def _account_for_table(path: Path, split: str | None, ignore: Sequence[str]) -> list[Account]:
-    part = TablePart.parse(split)
-    used = _columns(path) if part is None else (*_columns(path), part.column)
-    return account_for_columns(path, used, ignore)
+    return account_for_columns(path, _columns(path), ignore, TablePart.parse(split), _DEFAULTS)
 
 
 def _columns(path: Path) -> tuple[str, str]:
@@ -423,6 +430,8 @@ def read_class_folders(folder: Path, *, nested: bool = False) -> ClassFolders:
                 if _is_hidden(name)
             )
             folders[:] = sorted(name for name in folders if not _is_hidden(name))
+            links = [name for name in folders if (place / name).is_symlink()]
+            listing.others.extend((place / name).relative_to(folder).as_posix() for name in links)
     return listing
 
 

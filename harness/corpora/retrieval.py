@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.census import TextSurvey
+from harness.census import TextSurvey, account_for_number
 from harness.corpora.base import Pairs
 from harness.corpora.caption_layouts import (
     DEFAULT_LAYOUT,
@@ -35,6 +35,7 @@ from harness.corpora.caption_layouts import (
     read_captions,
 )
 from harness.corpora.images import (
+    COLUMN,
     CaptionImages,
     FeatureFile,
     IdsAndFeatures,
@@ -155,15 +156,29 @@ class CaptionedFile(FileSource):
 
     def examine(self, root: Path | None) -> Findings:
         read = self._captions(root)
+        survey = TextSurvey.of(chain.from_iterable(read.texts))
+        pictures = [COLUMN] if self.pixels and self.pixels.images == COLUMN else []
+        accounts = account_for_captions(self._path(root), self.layout, pictures) + read.accounts
         stored = self.load(root).images.features
         if isinstance(stored, StoredFeatures):
-            for teacher in stored:
-                stored.check(teacher)
-
-        survey = TextSurvey.of(chain.from_iterable(read.texts))
-        accounts = [*account_for_captions(self._path(root), self.layout), *read.accounts]
+            for teacher, file in stored.files.items():
+                unread = stored.check(teacher)
+                accounts += file.examined(root).accounts
+                why = f"features of {teacher}, of no captioned image"
+                accounts += account_for_number("rows", unread, why)
         images = len(read.texts)
         return Findings(survey.count, read.remarks, images, survey.equal, accounts, survey.sample)
+
+    def examined(self, root: Path | None) -> Findings:
+        """What `examine` finds, and the other files of the folder of the images, which are in no
+        fingerprint.
+        """
+        findings = super().examined(root)
+        pixels = self._pixels(root)
+        if pixels is None:
+            return findings
+        accounts = [*findings.accounts, *pixels.examined(root).accounts]
+        return replace(findings, accounts=accounts)
 
     def load(self, root: Path | None) -> CaptionedImages:
         read = self._captions(root)

@@ -48,9 +48,11 @@ log = logging.getLogger(__name__)
 #: version of the rows, part of the fingerprint
 VERSION = 1
 #: version of what a note on a shard holds
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 IMAGES = ("jpg", "jpeg", "png")
 CAPTION = "txt"
+#: counts links, and other members that are no files; no ending of a name has a slash
+_LINKS = "/links"
 #: what img2dataset writes beside each shard
 _BESIDE = re.compile(r"\d+\.parquet")
 
@@ -113,19 +115,26 @@ class ShardPairs(CorpusSource):
         rows = pairs if self.limit is None else min(pairs, self.limit)
         accounts = account_for_number("keys", flaws, f"flaws, bad = {self.bad}")
         accounts += account_for_number("pairs", pairs - rows, f"limit = {self.limit}")
+        accounts += account_for_number("links", others.pop(_LINKS, 0), "not followed")
         endings = [f"*.{ending}" for ending in others]
         check_unread_files(path, "members", endings, may_be_left_out(self.how, self.ignore))
         for ending, count in others.items():
-            accounts += account_for_number(f"members .{ending}", count, "neither image nor caption")
+            why = f"*.{ending}, neither image nor caption"
+            accounts += account_for_number("members", count, why)
         accounts += self._account_for_files(path)
         return Findings(rows, (), rows, survey.equal, accounts, survey.sample)
 
     def _account_for_files(self, path: Path) -> list[Account]:
-        """What became of the files beside the shards. Raises UserError."""
+        """What became of the files beside the shards, and in folders there. Raises UserError."""
         if not path.is_dir():
             return []
-        names = sorted(file.name for file in path.iterdir() if not file.name.startswith("."))
-        others = [name for name in names if not fnmatchcase(name, "*.tar")]
+        files = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
+        names = sorted(
+            file.as_posix()
+            for file in files
+            if not any(part.startswith(".") for part in file.parts)
+        )
+        others = [name for name in names if "/" in name or not fnmatchcase(name, "*.tar")]
         doubtful = [name for name in others if not _BESIDE.fullmatch(name)]
         check_unread_files(path, "files", doubtful, may_be_left_out(self.how, self.ignore))
         return account_for("files", others, "left out", "no shards")
@@ -222,7 +231,10 @@ def _members(
     try:
         with tarfile.open(shard, "r:") as archive:
             for member in archive:
+                if member.isdir():
+                    continue
                 if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
+                    others[_LINKS] += 1
                     continue
                 folder, slash, name = member.name.rpartition("/")
                 stem, _, ending = name.partition(".")

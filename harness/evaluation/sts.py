@@ -24,13 +24,8 @@ from typing import ClassVar
 import numpy as np
 
 from harness.census import TextSurvey
-from harness.datafiles import (
-    TablePart,
-    account_for_columns,
-    finite_number,
-    read_rows,
-    text_remarks,
-)
+from harness.columns import DefaultColumn, account_for_columns
+from harness.datafiles import TablePart, finite_number, read_rows, text_remarks
 from harness.documents import page_of
 from harness.errors import UserError
 from harness.evaluation.suites import (
@@ -60,6 +55,12 @@ _HOW = (
 _HOW_TRANSLATED = "put the data set stsb_multi_mt there, gzip, with the columns split, score, sentence1 and sentence2"
 
 log = logging.getLogger(__name__)
+#: the columns of a user's table that names no others
+_DEFAULTS = (
+    DefaultColumn("sentence1", "texts", "sentence1"),
+    DefaultColumn("sentence2", "texts", "sentence2"),
+    DefaultColumn("score", "scores", "score"),
+)
 #: The scores of unrelated and of equal meaning.
 SCALE = (0.0, 5.0)
 #: The minimum number of seen or of unseen pairs for a correlation.
@@ -143,8 +144,7 @@ class OwnPairs(OwnTables):
 
     def examine(self, root: Path | None) -> Findings:
         (path,) = self.paths(root)
-        used = self._columns if self._split is None else (*self._columns, self._split.column)
-        accounts = account_for_columns(path, used, self.ignore)
+        accounts = account_for_columns(path, self._columns, self.ignore, self._split, _DEFAULTS)
         subsets = self.load(root)
         pairs = pairs_of(subsets)
         equal = len(pairs) - len({(first, second) for first, second, _ in pairs})

@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 
 from harness.census import Account, TextSurvey, account_for_number
+from harness.columns import DefaultColumn, account_for_columns
 from harness.datafiles import (
     TablePart,
-    account_for_columns,
     check_no_label,
     label_remarks,
     read_rows,
@@ -55,6 +55,11 @@ _HOW = (
 TRANSFER = "transfer task"
 
 PROBES = ("senteval", "lbfgs")
+#: the columns of a user's table that names no others
+_DEFAULTS = (
+    DefaultColumn("text", "texts", "text2"),
+    DefaultColumn("label", "names", "label"),
+)
 
 
 @dataclass(frozen=True)
@@ -189,8 +194,7 @@ class OwnClasses(OwnTables):
         unlabelled = 0
         for split, path in zip(self._splits, self.paths(root), strict=True):
             part = self._parts.get(split)
-            used = self._columns if part is None else (*self._columns, part.column)
-            accounts += account_for_columns(path, used, self.ignore)
+            accounts += account_for_columns(path, self._columns, self.ignore, part, _DEFAULTS)
             rows = self._rows(split, path)
             labelled = self._labelled(rows)
             samples += labelled.values()

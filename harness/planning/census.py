@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
-from harness.census import InputCensus, account_for
+from harness.census import InputCensus, account_for, account_for_number
 from harness.corpora.images import CaptionImages, FeatureFile
 from harness.encoders.locate import ModelSource, files_of_model
 from harness.encoders.unknown import unknown_share
@@ -46,13 +46,20 @@ def shown_name(file: str) -> str:
     return Path(file).name if Path(file).is_absolute() else file
 
 
-def census_of_need(teacher: str, need: Ingredient[Checkable]) -> list[InputCensus]:
-    """The census of what a teacher's features depend on: their file, pictures, or a model."""
+def census_of_need(
+    teacher: str, need: Ingredient[Checkable], unread_rows: int = 0
+) -> list[InputCensus]:
+    """The census of what a teacher's features depend on: their file, pictures, or a model.
+
+    `unread_rows` of a file belong to nothing that is read.
+    """
     source = need.source
     if isinstance(source, FeatureFile | CaptionImages):
         kind = "features" if isinstance(source, FeatureFile) else "pictures"
         what = f"{kind} of {teacher}: {shown_name(source.files[0])}"
-        return [census_of_findings(what, source.files, need.examined, None)]
+        census = census_of_findings(what, source.files, need.examined, None)
+        unread = account_for_number("rows", unread_rows, "of nothing that is captioned")
+        return [census.model_copy(update={"accounts": (*census.accounts, *unread)})]
     model = getattr(source, "model", None)
     if isinstance(model, ModelSource):
         return [census_of_model(f"teacher {teacher}", Ingredient(model, need.root))]

@@ -213,7 +213,8 @@ class Experiment:
         for features in self.features.values():
             for need in features.needs:
                 if not need.missing:
-                    censuses += census_of_need(features.teacher.name, need)
+                    unread = sum(corpus.count_unread_rows(need) for corpus in there)
+                    censuses += census_of_need(features.teacher.name, need, unread)
         return tuple(merge_censuses(censuses))
 
     @property

@@ -70,12 +70,23 @@ class UsedCorpus:
         """Check, once, that it has features of a teacher, stored, or of images to be computed.
         Raises UserError.
         """
-        if (of, teacher) not in self._checked:
-            if of == "caption":
-                self.read.source.check_features(self.read.root, teacher, of)
-            else:
-                self.plain.source.check_features(self.plain.root, teacher)
-            self._checked.add((of, teacher))
+        if (of, teacher) in self._unread_rows:
+            return
+        if of == "caption":
+            unread = self.read.source.check_features(self.read.root, teacher, of)
+        else:
+            unread = self.plain.source.check_features(self.plain.root, teacher)
+        # a corpus of another package may return nothing
+        self._unread_rows[of, teacher] = unread or 0
+
+    def count_unread_rows(self, file: Ingredient[Checkable]) -> int:
+        """The rows of a file of features of this corpus that belong to none of its images or
+        captions; 0 for other files, and for one that was not checked.
+        """
+        for key, stored in self.stored.items():
+            if stored is file:
+                return self._unread_rows.get(key, 0)
+        return 0
 
     def texts(self) -> Iterator[str]:
         """The texts of its rows. Raises UserError if they have changed since the run was planned."""
@@ -92,8 +103,11 @@ class UsedCorpus:
         return {}
 
     @cached_property
-    def _checked(self) -> set[tuple[FeatureKind, str]]:
-        return set()
+    def _unread_rows(self) -> dict[tuple[FeatureKind, str], int]:
+        """The rows of stored features that belong to none of its images or captions, of those that
+        were checked.
+        """
+        return {}
 
     @property
     def stream(self) -> Stream:

@@ -23,6 +23,8 @@ from harness.store import Store
 from harness.store import index as store_index
 
 HOOKS = Path(__file__).parent / "hooks"
+#: seconds after which a grid of a few seconds hangs, on the slowest machine
+HANGS_S = 3_600
 GRID = (
     *("--profile", "tiny", "--methods", "simcse,mcse", "--seeds", "1", "--suites", "sts,retrieval"),
     *("--set", "steps=4", "--set", "eval_every=2", "--set", "batch_size=8"),
@@ -115,7 +117,7 @@ def started(
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     """The exit code of a grid, and what it printed."""
-    said = process.communicate(timeout=300)[0]
+    said = process.communicate(timeout=HANGS_S)[0]
     return process.returncode, said
 
 

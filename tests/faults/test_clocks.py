@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from executor_jobs import scores
 from faults_tools import outcome, short_run
-from killing import started
+from killing import HANGS_S, started
 
 import harness
 
@@ -77,17 +77,18 @@ def test_a_machine_that_sleeps_goes_on(executor: str, tmp_path: Path) -> None:
                 for each in of_session(process.pid):
                     os.kill(each, number)
                 time.sleep(number == signal.SIGSTOP)
-        said = process.communicate(timeout=200)[0]
+        said = process.communicate(timeout=HANGS_S)[0]
     assert process.returncode == 0, said
     with started(tmp_path / "awake", "--executor", executor) as other:
-        assert other.wait(200) == 0
+        said = other.communicate(timeout=HANGS_S)[0]
+    assert other.returncode == 0, said
     assert scores(tmp_path / "slept" / "results") == scores(tmp_path / "awake" / "results")
 
 
 @pytest.mark.faults
 def test_three_commands_on_one_folder_train_each_run_once(tmp_path: Path) -> None:
     running = [started(tmp_path, "--executor", "serial", "--seeds", "3") for _ in range(3)]
-    outputs = [process.communicate(timeout=500)[0] for process in running]
+    outputs = [process.communicate(timeout=HANGS_S)[0] for process in running]
     assert [process.returncode for process in running] == [0, 0, 0], outputs
     starts = [
         line for output in outputs for line in output.splitlines() if line.endswith("  starts")
