@@ -85,6 +85,18 @@ class Selection:
     paper: Names | None = option(
         None, "Instead of a grid: the runs of all tables and figures of a paper.", "NAME"
     )
+    claim: Names | None = option(
+        None,
+        "Instead of a grid: the fewest runs that decide a paper's claim, such as kdmcse:T1:avg "
+        "(`harness list claims`).",
+        "PAPER:TABLE:CLAIM",
+    )
+    rows: Names | None = option(
+        None,
+        "With --table, --figure, --paper or --claim: these rows, each with the other side of its "
+        "claims; --settings and --encoders choose too.",
+        "A,B[key=value]",
+    )
     readings: Names | None = option(
         None,
         "With --table, --figure or --paper: run each row in these readings, such as paper,official.",

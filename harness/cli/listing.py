@@ -32,6 +32,7 @@ _HEADS = {
     "papers": ("paper", "title", "tables", "figures"),
     "tables": ("table", "title", "suites", "runs"),
     "figures": ("figure", "title", "suites", "runs"),
+    "claims": ("claim", "what the paper says", "better", "than"),
 }
 
 #: the most missing inputs that a line names
@@ -44,8 +45,8 @@ SHOWN = 3
 def list_command(kind: str, profile: str) -> None:
     """List names by kind: methods, settings, tables and others.
 
-    KIND is methods, settings, encoders, released (public weights), suites, profiles, papers, tables
-    or figures. The first column is the name to type. Tables and figures show how many runs they
+    KIND is methods, settings, encoders, released (public weights), suites, profiles, papers, tables,
+    figures or claims. The first column is the name to type. Tables and figures show how many runs they
     need under the profile; 0: it has no stand-in for any of them.
     """
     from harness.profiles import load_profile
@@ -56,7 +57,11 @@ def list_command(kind: str, profile: str) -> None:
 
 
 def _of_papers(kind: str, profile: Profile) -> list[tuple[str, ...]]:
-    """Papers, tables or figures; nothing for another kind."""
+    """Papers, tables, figures or claims; nothing for another kind."""
+    if kind == "claims":
+        from harness.papers.claims import list_claim_names
+
+        return [(name, claim.text, claim.better, claim.worse) for name, claim in list_claim_names()]
     if kind not in ("papers", "tables", "figures"):
         return []
     from harness.papers.needed import StandIns, entry_runs
@@ -73,7 +78,7 @@ def _of_papers(kind: str, profile: Profile) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for paper in papers:
         for name, entry in (paper.run_tables if kind == "tables" else paper.figures).items():
-            runs = entry_runs(entry, names)
+            runs = entry_runs(f"{paper.name}:{name}", entry, names)
             suites = entry.suites if isinstance(entry, PaperTable) else (entry.suite,)
             rows.append((f"{paper.name}:{name}", entry.title, ", ".join(suites), f"{len(runs):,}"))
     return rows

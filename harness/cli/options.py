@@ -91,6 +91,13 @@ def from_papers(*kinds: Literal["tables", "neighbours", "figures"]) -> Offer:
     return offer
 
 
+def claims_of_papers(_: str) -> Iterable[str]:
+    """Claims as PAPER:TABLE:CLAIM."""
+    from harness.papers.claims import list_claim_names
+
+    return dict.fromkeys(name for name, _ in list_claim_names())
+
+
 def data_sets(_: str) -> Iterable[str]:
     """Data sets of the catalogue."""
     from harness.fetching import entries
@@ -165,6 +172,7 @@ OFFERS: dict[str, Offer] = {
     "suite or table": suites_and_tables,
     "table": from_papers("tables", "neighbours"),
     "figure": from_papers("figures"),
+    "claim": claims_of_papers,
     "paper": from_papers(),
     "pooling": registered("pooling"),
     "executor": registered("executor"),
@@ -273,7 +281,7 @@ OPTION_GROUPS = {
         "redo",
         "dry_run",
     ),
-    "Runs of the papers": ("table", "figure", "paper", "readings", "released"),
+    "Runs of the papers": ("claim", "table", "figure", "paper", "rows", "readings", "released"),
     "Tuning": ("tune", "trials", "sampler"),
     "Files": ("results", "data_root", "fetch", "accept_licences", "track"),
     "Execution": ("device", "jobs", "chunk", "run_timeout"),

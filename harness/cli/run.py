@@ -265,6 +265,16 @@ def _axes(plan: Plan) -> Iterator[str]:
     done = {run.resolved.spec for run in plan.done}
     for name, specs in request.entries.items():
         yield f"{name:12} {count_of(len(specs), 'run')}, {sum(spec in done for spec in specs)} done"
+    yield from _claims(plan)
+
+
+def _claims(plan: Plan) -> Iterator[str]:
+    """A line for each claim that the runs decide, with what they will be able to show."""
+    from harness.reporting.seeds.claims import describe_weak_terms
+
+    for claim in plan.request.claims:
+        weak = describe_weak_terms(claim, plan.known, plan.request.profile)
+        yield f"claim     {claim.describe()}" + (f"; it {weak}" if weak else "")
 
 
 def _problems(plan: Plan) -> Iterator[str]:
@@ -283,7 +293,8 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield f"{run.state:9} {run.problem}"
     if line := _without_baseline(plan):
         yield line
-    yield from unequal_seeds_lines(plan)
+    if not plan.request.claims:  # each has the seeds that it needs
+        yield from unequal_seeds_lines(plan)
     for state, note in dict.fromkeys((run.state, run.note) for run in plan.todo if run.note):
         runs = [run for run in plan.todo if run.note == note]
         changed = {"; ".join(run.changed) for run in runs}
@@ -350,7 +361,9 @@ def unequal_seeds_lines(plan: Plan) -> Iterator[str]:
 def _estimate(plan: Plan) -> Iterator[str]:
     if not plan.todo:
         return
-    from harness.planning.estimate import estimate
+    from harness.fetching import format_size
+    from harness.planning.estimate import estimate, models_size
+    from harness.planning.missing import disk_need, lacking
 
     expected = estimate(plan)
     if expected is None:
@@ -363,6 +376,8 @@ def _estimate(plan: Plan) -> Iterator[str]:
             f"estimate  about {_hours(expected.h200)} on one H200, one run at a time; by arithmetic, not measured "
             f"({page_of('reproduce.md')})"
         )
+        inputs = disk_need(lacking(plan))
+        yield f"disk      {inputs} to bring, {format_size(models_size(plan))} of models that stay"
 
 
 def _hours(seconds: float) -> str:
@@ -399,7 +414,8 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         if line := stored.commands.untrained(profile, lacking):
             echo(line)
         specs = [run.resolved.spec for run in plan.done + plan.todo]
-        following = show_answers(stored, {f"{spec.setting} / {spec.encoder}" for spec in specs})
+        places = {f"{spec.setting} / {spec.encoder}" for spec in specs}
+        following = "" if plan.request.claims else show_answers(stored, places)
         if following:
             echo(f"next: {following}")
     if plan.todo and not _show_submitted(plan, results):
@@ -407,6 +423,8 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")
     for line in _skipped(plan):
         echo(line)
+    if len(results):
+        _show_claims(plan, stored)
     if plan.damaged:
         echo(
             f"{count_of(len(plan.damaged), 'run')} skipped: their results cannot be used (see above)",
@@ -422,6 +440,20 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     _refuse(context, plan)
     if results.failures or plan.damaged:
         context.exit(1)
+
+
+def _show_claims(plan: Plan, stored: Results) -> None:
+    """Print the verdict on each claim of a plan."""
+    from harness.reporting.seeds.claims import answer_claim
+    from harness.store import format_overrides
+
+    request = plan.request
+    overrides = format_overrides(request.overrides)
+    for claim in request.claims:
+        given = (stored.tables, request.profile, overrides, stored.commands)
+        answer = answer_claim(claim, *given)
+        echo(f"{claim.claim.text}, {claim.where}: {answer.verdict or 'not decided'}")
+        echo(f"  {answer.words}")
 
 
 def _again(plan: Plan) -> str:

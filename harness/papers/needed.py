@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from harness.errors import PlugInError, UserError
 from harness.method.declared import declared_method
 from harness.metrics import Score
-from harness.papers.published import Paper, read_papers
+from harness.papers.published import Ablation, Paper, list_claims, read_papers
 from harness.papers.schema import (
     FigureSpec,
     NeighbourTable,
@@ -143,6 +143,61 @@ class StandIns:
         return "+".join(names) if all(names) else None
 
 
+class Narrowing(NamedTuple):
+    """The parts of tables and figures that are wanted, by the papers' names or by those of their
+    stand-ins; an empty one is all of them.
+
+    `rows` are variants, each with the other side of every claim that it is in. The name of an
+    encoder may be cut short.
+    """
+
+    rows: Sequence[str] = ()
+    settings: Sequence[str] = ()
+    encoders: Sequence[str] = ()
+
+
+#: everything
+WHOLE = Narrowing()
+
+
+class NeededRuns(NamedTuple):
+    """Runs that a table or figure needs in one place, and suites to evaluate them on.
+
+    `rows` are the paper's variants that bring them, `setting` and `encoder` the paper's names. A
+    row that is `quoted` is run only where it is named, or is a side of a claim.
+    """
+
+    rows: tuple[str, ...]
+    setting: str
+    encoder: str
+    place: Place
+    seeds: int
+    suites: Sequence[str]
+    quoted: bool = False
+
+    def is_in(self, part: Narrowing) -> bool:
+        """Whether it belongs to the wanted part of its table or figure."""
+        is_wanted_row = not self.quoted
+        if part.rows:
+            is_wanted_row = not set(part.rows).isdisjoint(self.rows)
+        return (
+            is_wanted_row
+            and _is_named(self.setting, self.place.setting, part.settings)
+            and is_named_encoder(self.encoder, self.place.encoder, part.encoders)
+        )
+
+
+def _is_named(printed: str, stand_in: str, words: Sequence[str]) -> bool:
+    return not words or printed in words or stand_in in words
+
+
+def is_named_encoder(printed: str, stand_in: str, words: Sequence[str]) -> bool:
+    """Whether an encoder is one of those named; all are where none is."""
+    if _is_named(printed, stand_in, words):
+        return True
+    return any(printed.startswith(word) for word in words)
+
+
 def find_wanted_runs(
     profile: Profile,
     tables: Sequence[str],
@@ -150,68 +205,129 @@ def find_wanted_runs(
     papers: Sequence[str],
     seeds: Sequence[int] | None,
     read_as: Sequence[str] = (),
+    part: Narrowing = WHOLE,
 ) -> dict[str, Runs]:
     """Return the runs of tables and figures of papers, by entry.
 
     `tables` and `figures` are PAPER:NAME, `papers` whole papers, `read_as` readings (see
-    `expand_readings`). Raises UserError for an unknown name, for a reading that no method of the
-    entries has, and when nothing that was asked for has a stand-in in the profile.
+    `expand_readings`), and `part` is what is wanted of each. Raises UserError for an unknown name,
+    for a reading that no method of the entries has, and when nothing that was asked for has a
+    stand-in in the profile.
     """
     known = read_papers()
     names = StandIns.of(profile)
-    wanted: dict[str, Runs] = {}
+    entries: dict[str, PaperEntry] = {}
     for text in papers:
-        wanted |= paper_runs(find_paper(known, text), names, seeds, read_as)
-    entries = dict(
-        (
-            *(find_table(known, text) for text in tables),
-            *(find_figure(known, text) for text in figures),
-        )
-    )
-    wanted |= {name: entry_runs(entry, names, seeds, read_as) for name, entry in entries.items()}
+        entries |= list_entries(find_paper(known, text))
+    for text in tables:
+        name, table = find_table(known, text)
+        entries[name] = table
+    for text in figures:
+        name, figure = find_figure(known, text)
+        entries[name] = figure
+
+    needed = {
+        name: list(list_needed(name, entry, names, read_as)) for name, entry in entries.items()
+    }
+    if not any(needed.values()):
+        raise lacks_stand_ins(profile, needed)
+    check_part(part, [runs for listed in needed.values() for runs in listed], needed)
+    wanted = {
+        name: collect_runs([runs for runs in listed if runs.is_in(part)], names, seeds)
+        for name, listed in needed.items()
+    }
     if not any(wanted.values()):
         raise UserError(
-            f"the profile {profile.name} has no stand-ins for {', '.join(wanted)}; add some to its table "
-            "[stands_for], or use --profile paper"
+            f"{', '.join(wanted)}: no run has these --rows, --settings and --encoders at once; "
+            "name fewer of them"
         )
     _check_readings(read_as, wanted)
     return wanted
 
 
+def lacks_stand_ins(profile: Profile, entries: Iterable[str]) -> UserError:
+    """The error for entries of papers of which a profile has nothing."""
+    return UserError(
+        f"the profile {profile.name} has no stand-ins for {', '.join(entries)}; add some to its table "
+        "[stands_for], or use --profile paper"
+    )
+
+
+def check_part(part: Narrowing, needed: Sequence[NeededRuns], entries: Iterable[str]) -> None:
+    """Raise UserError for a row, a setting or an encoder that none of the entries has."""
+    rows = {row for runs in needed for row in runs.rows}
+    settings = {name for runs in needed for name in (runs.setting, runs.place.setting)}
+    encoders = {name for runs in needed for name in (runs.encoder, runs.place.encoder)}
+    for option, words, known in (
+        ("rows", part.rows, rows),
+        ("settings", part.settings, settings),
+        ("encoders", part.encoders, encoders),
+    ):
+        for word in words:
+            is_short = option == "encoders" and any(name.startswith(word) for name in known)
+            if word not in known and not is_short:
+                hint = suggest(word, sorted(known))
+                raise UserError(f"--{option} {word}: {', '.join(entries)} has no such name; {hint}")
+
+
 def entry_runs(
+    name: str,
     entry: PaperEntry,
     names: StandIns,
     seeds: Sequence[int] | None = None,
     read_as: Sequence[str] = (),
 ) -> Runs:
-    """Return the runs of a table or figure, with the seeds given or those of the entry, in the
-    readings given.
+    """Return the runs of the table or figure PAPER:NAME, with the seeds given or those of the
+    entry, in the readings given.
 
-    Seeds count from 0; an untrained encoder has seed 0 only.
+    Seeds count from 0; an untrained encoder has seed 0 only. Both sides of each claim of a table
+    are among its runs.
     """
+    needed = list_needed(name, entry, names, read_as)
+    return collect_runs([runs for runs in needed if not runs.quoted], names, seeds)
+
+
+def list_needed(
+    name: str, entry: PaperEntry, names: StandIns, read_as: Sequence[str] = ()
+) -> Iterator[NeededRuns]:
+    """Yield what the table or figure PAPER:NAME needs, quoted rows too."""
+    if isinstance(entry, PaperTable):
+        yield from _list_table_places(entry, names, read_as)
+        yield from _list_claim_sides(name, entry, names, read_as)
+    else:
+        yield from _list_entry_places(entry, names, read_as)
+
+
+def collect_runs(
+    needed: Iterable[NeededRuns], names: StandIns, seeds: Sequence[int] | None = None
+) -> Runs:
+    """Return the runs of all places, each once, with the seeds given or those of the places."""
     parts = []
-    places = (
-        _list_table_places(entry, names, read_as)
-        if isinstance(entry, PaperTable)
-        else _list_entry_places(entry, names, read_as)
-    )
-    for run, count, asked in places:
-        suites = tuple(name for name in asked if names.has_suite(name))
-        variant = Variant.parse(run.variant)
-        setting = parse_setting(run.setting)
-        chosen = (0,) if run.setting == UNTRAINED else range(count) if seeds is None else seeds
-        parts.append({RunSpec(variant, setting, run.encoder, seed): suites for seed in chosen})
+    for wanted in needed:
+        suites = tuple(name for name in wanted.suites if names.has_suite(name))
+        variant = Variant.parse(wanted.place.variant)
+        setting = parse_setting(wanted.place.setting)
+        own_seeds = range(wanted.seeds) if seeds is None else seeds
+        if wanted.place.setting == UNTRAINED:
+            own_seeds = (0,)
+        encoder = wanted.place.encoder
+        parts.append({RunSpec(variant, setting, encoder, seed): suites for seed in own_seeds})
     return merged(parts)
+
+
+def list_entries(paper: Paper) -> dict[str, PaperEntry]:
+    """The tables and figures of a paper that have runs, by PAPER:NAME."""
+    entries: dict[str, PaperEntry] = {**paper.run_tables, **paper.figures}
+    return {f"{paper.name}:{name}": entry for name, entry in entries.items()}
 
 
 def paper_runs(
     paper: Paper, names: StandIns, seeds: Sequence[int] | None = None, read_as: Sequence[str] = ()
 ) -> dict[str, Runs]:
     """Return the runs of all tables and figures of a paper, by entry: `dalr:T3`, `dalr:F4`."""
-    entries: dict[str, PaperEntry] = {**paper.run_tables, **paper.figures}
     return {
-        f"{paper.name}:{name}": entry_runs(entry, names, seeds, read_as)
-        for name, entry in entries.items()
+        name: entry_runs(name, entry, names, seeds, read_as)
+        for name, entry in list_entries(paper).items()
     }
 
 
@@ -302,29 +418,62 @@ def _look_up(kind: str, known: Mapping[str, Named], text: str) -> tuple[str, Nam
 
 def _list_table_places(
     table: PaperTable, names: StandIns, read_as: Sequence[str]
-) -> Iterator[tuple[Place, int, Sequence[str]]]:
-    """Place, number of seeds and suites of each row that the table itself asks for, in each
-    reading.
-    """
+) -> Iterator[NeededRuns]:
+    """Yield each row that can be run, in each reading."""
     for encoder in table.encoders:
         for _, row in table.rows_of(encoder):
-            if row.planned and any(
-                names.score(row, column, row.setting) for column in table.columns
-            ):
-                for variant in expand_readings(row.variant, read_as):
-                    if wanted := names.place(variant, row.setting, encoder):
-                        yield wanted, row.seeds or table.seeds, table.suites
+            if row.published_only or not _has_score(table, row, names):
+                continue
+            for variant in expand_readings(row.variant, read_as):
+                place = names.place(variant, row.setting, encoder)
+                if place:
+                    seeds = row.seeds or table.seeds
+                    yield NeededRuns(
+                        (row.variant,), row.setting, encoder, place, seeds, table.suites, row.quoted
+                    )
+
+
+def _list_claim_sides(
+    name: str, table: PaperTable, names: StandIns, read_as: Sequence[str]
+) -> Iterator[NeededRuns]:
+    """Yield both sides of each claim of the table PAPER:NAME wherever it has the better one."""
+    for claim in list_claims(name):
+        sides = (claim.better, claim.worse)
+        for row, encoder in claim_rows(claim, table):
+            if not _has_score(table, row, names):
+                continue
+            for side in sides:
+                for variant in expand_readings(side, read_as):
+                    place = names.place(variant, row.setting, encoder)
+                    if place:
+                        seeds = row.seeds or table.seeds
+                        yield NeededRuns(sides, row.setting, encoder, place, seeds, table.suites)
+
+
+def claim_rows(claim: Ablation, table: PaperTable) -> Iterator[tuple[PaperRow, str]]:
+    """Yield the rows of a claim's better side in a table, each with its encoder."""
+    for encoder in table.encoders:
+        for _, row in table.rows_of(encoder):
+            if row.variant == claim.better and row.planned:
+                yield row, encoder
+
+
+def _has_score(table: PaperTable, row: PaperRow, names: StandIns) -> bool:
+    """Whether a run of a row would fill one of its cells."""
+    return any(names.score(row, column, row.setting) for column in table.columns)
 
 
 def _list_entry_places(
     entry: FigureSpec | NeighbourTable, names: StandIns, read_as: Sequence[str]
-) -> Iterator[tuple[Place, int, Sequence[str]]]:
+) -> Iterator[NeededRuns]:
     extra = get("figure kind", entry.kind).suites if isinstance(entry, FigureSpec) else ()
     for encoder in entry.encoders:
         for named, setting in pairs_of(entry):
             for variant in expand_readings(named, read_as):
-                if wanted := names.place(variant, setting, encoder):
-                    yield wanted, entry.seeds, (entry.suite, *extra)
+                place = names.place(variant, setting, encoder)
+                if place:
+                    suites = (entry.suite, *extra)
+                    yield NeededRuns((named,), setting, encoder, place, entry.seeds, suites)
 
 
 class RowKey(NamedTuple):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from statistics import mean
@@ -172,6 +173,7 @@ class Interaction(Ablation):
     setting, than with another.
     """
 
+    name: Name
     varies: Literal["encoder", "setting"]
     more: Name
     less: Name
@@ -183,6 +185,7 @@ class _AblationFile(PaperPart):
     interaction: tuple[Interaction, ...] = ()
 
 
+@cache
 def _read_ablation_file() -> _AblationFile:
     return read_toml(REPORTS / "ablations.toml", "claims file", _AblationFile)
 
@@ -190,6 +193,12 @@ def _read_ablation_file() -> _AblationFile:
 def read_ablations() -> tuple[Ablation, ...]:
     """Read the claims of reports/ablations.toml. Raises UserError naming the file and the key."""
     return _read_ablation_file().claim
+
+
+def list_claims(table: str) -> list[Ablation]:
+    """The claims of the table PAPER:TABLE."""
+    paper, _, name = table.partition(":")
+    return [claim for claim in read_ablations() if claim.paper == paper and name in claim.tables]
 
 
 def read_interactions() -> tuple[Interaction, ...]:

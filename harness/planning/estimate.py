@@ -57,6 +57,8 @@ DEV = 2_909 * 16.4
 #: on the host, both measured on one H200 (docs/reproduce.md)
 UTILISATION = {"fp32": 0.53, "tf32": 0.21, "bf16": 0.11, "fp16": 0.11}
 HOST = 0.0022
+#: Bytes per weight of the model that stays of a run
+KEPT = 4
 #: Bytes of a checkpoint per weight (the weight and AdamW's two moments), and a disk's bytes per
 #: second
 SAVED = 12
@@ -164,6 +166,13 @@ def estimate(plan: Plan) -> Estimate | None:
         seconds += H200.training(run.resolved, steps)
         seconds += H200.embedding(shape_of(run.resolved), tokens)
     return Estimate(h200=seconds)
+
+
+def models_size(plan: Plan) -> int:
+    """Bytes of the models that the trainings still to do leave behind: one of each run."""
+    trained = [run.resolved for run in plan.todo if run.resolved.trains and not run.result]
+    shapes = map(shape_of, trained)
+    return sum(KEPT * (shape.weights + shape.vectors) for shape in shapes)
 
 
 def shape_of(run: Resolved) -> Shape:

@@ -55,6 +55,8 @@ def fetch_command(plan: Plan) -> str:
         "table",
         "figure",
         "paper",
+        "claim",
+        "rows",
         "readings",
         "settings",
         "encoders",

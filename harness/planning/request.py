@@ -16,8 +16,11 @@ from harness.evaluation.suites import Suite
 from harness.files import expand
 from harness.grid import Overrides, expand_variants, grid, require_single_values, split_set_values
 from harness.method.declared import declared_method
+from harness.papers.claims import PlannedClaim, claim_runs, find_claims
 from harness.papers.needed import (
+    Narrowing,
     Runs,
+    StandIns,
     find_released_runs,
     find_wanted_runs,
     make_released_spec,
@@ -51,8 +54,9 @@ class Request:
     A `strict` request is a user's own: what is wrong with a name is an error. Otherwise, as in a
     paper's table, it only costs the runs of the name, and a run that is only the teacher of a
     wanted one is not evaluated. `given` are the user's own encoders by name, `data` is the data
-    root. `entries` names the tables and figures of papers that the runs belong to. `selection` is
-    what the user named, and `tuning` which of the methods are trials.
+    root. `entries` names the tables, figures and claims of papers that the runs belong to, and
+    `claims` are those that they decide. `selection` is what the user named, and `tuning` which of
+    the methods are trials.
     """
 
     profile: Profile
@@ -62,6 +66,7 @@ class Request:
     given: Mapping[str, ModelSource] = field(default_factory=dict)
     data: Path | None = None
     entries: Mapping[str, Collection[RunSpec]] = field(default_factory=dict)
+    claims: Sequence[PlannedClaim] = ()
     tasks: Sequence[str] = ()
     selection: Selection = field(default_factory=Selection, compare=False)
     tuning: Tuning | None = None
@@ -135,6 +140,10 @@ def _requested(selection: Selection, tuning: Tuning | None) -> Request:
             "--readings works only with --table, --figure or --paper; in a grid, name readings in --methods, as in "
             "mcse,mcse@official"
         )
+    if selection.rows is not None:
+        raise UserError(
+            "--rows works only with --table, --figure, --paper or --claim; in a grid, name --methods"
+        )
     return _of_grid(request, tuning)
 
 
@@ -168,6 +177,8 @@ def _empty(selection: Selection) -> Request:
         "table",
         "figure",
         "paper",
+        "claim",
+        "rows",
         "readings",
     ):
         given = getattr(selection, option)
@@ -292,31 +303,50 @@ def _list_tunings(tune: str | Sequence[str] | Mapping[str, Mapping[str, object]]
 def _other_runs(selection: Selection) -> str:
     """The option that selects runs instead of a grid, the first of several; empty for none."""
     return next(
-        (name for name in ("table", "figure", "paper", "released") if getattr(selection, name)), ""
+        (
+            name
+            for name in ("table", "figure", "paper", "claim", "released")
+            if getattr(selection, name)
+        ),
+        "",
     )
 
 
 def _of_papers(request: Request) -> Request:
-    """The runs of tables and figures, each once. `--encoders` may give folders of encoders, but not
-    choose them.
+    """The runs of tables, figures and claims, each once. `--encoders` with a folder gives an
+    encoder; other names choose.
     """
     selection = request.selection
     profile = request.profile
     option = _other_runs(selection)
     encoders, given = _encoders(_listed(selection.encoders), Path(selection.results))
-    chosen = {name: getattr(selection, name) for name in ("methods", "settings", "suites", "tasks")}
-    chosen |= {} if len(given) == len(encoders) else {"encoders": selection.encoders}
-    for name, value in chosen.items():
-        if value is not None:
+    refused = ["methods", "suites", "tasks"]
+    if selection.claim is not None:
+        option = "claim"
+        refused += ["table", "figure", "paper", "readings"]
+    for name in refused:
+        if getattr(selection, name) is not None:
             raise UserError(
-                f"--{option} selects its own runs; remove --{name} (--seeds, --readings, --set and --encoders "
-                "NAME=DIR are allowed)"
+                f"--{option} selects its own runs; remove --{name} (--rows, --settings, --encoders "
+                "NAME or NAME=DIR, --seeds and --set are allowed)"
             )
-    seeds = None if selection.seeds is None else _seeds(selection.seeds)
-    tables, figures, papers = map(_listed, (selection.table, selection.figure, selection.paper))
-    entries = find_wanted_runs(profile, tables, figures, papers, seeds, _listed(selection.readings))
     overrides = require_single_values(selection.set, f"--{option} selects its own runs")
-    return replace(_of_entries(request, entries, given), overrides=overrides)
+    seeds = None if selection.seeds is None else _seeds(selection.seeds)
+    part = Narrowing(
+        [str(Variant.parse(text)) for text in _listed(selection.rows)],
+        [str(parse_setting(text)) for text in _listed(selection.settings)],
+        encoders if len(given) < len(encoders) else (),
+    )
+
+    claims: Sequence[PlannedClaim] = ()
+    if selection.claim is not None:
+        claims = find_claims(profile, _listed(selection.claim), part, seeds)
+        entries = claim_runs(claims, StandIns.of(profile))
+    else:
+        named = map(_listed, (selection.table, selection.figure, selection.paper))
+        entries = find_wanted_runs(profile, *named, seeds, _listed(selection.readings), part)
+    made = _of_entries(request, entries, given)
+    return replace(made, overrides=overrides, claims=claims)
 
 
 def _of_entries(
@@ -338,7 +368,7 @@ def _of_released(request: Request) -> Request:
     encoders, given = _encoders(_listed(selection.encoders), Path(selection.results))
     tables = _listed(selection.table)
     papers = _listed(selection.paper)
-    refused = ["methods", "settings", "seeds", "figure", "readings", "set"]
+    refused = ["methods", "settings", "seeds", "figure", "claim", "rows", "readings", "set"]
     refused += ["suites", "tasks"] if tables or papers else []
     refused += (
         ["encoders"] if len(given) < len(encoders) or set(encoders) - set(profile.released) else []

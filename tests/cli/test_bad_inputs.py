@@ -154,7 +154,8 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 #: mistakes in a grid of the profile paper
 REFUSED_FULL = (
-    (("--table", "mcse:T5", "--encoders", "bert-base-uncased"), "remove --encoders"),
+    (("--table", "mcse:T5", "--encoders", "gpt2"), "--encoders gpt2: mcse:T5 has no such name"),
+    (("--claim", "dalr:T3"), "--claim dalr:T3: dalr:T3 has no such column or claim"),
     (
         ("--released", "--methods", "mcse"),
         "the public weights that the profile lists; remove --methods",

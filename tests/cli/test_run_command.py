@@ -92,7 +92,7 @@ def test_a_run_outside_the_profile_is_skipped_with_a_reason(typed: Typed) -> Non
     text = (files("harness.profiles") / "paper.toml").read_text("utf-8")
     Path("own.toml").write_text(text.replace('[settings."wiki+coco"]', '[settings."wiki+other"]'))
     printed = typed("run", "--table", "kdmcse:T1", "--profile", "./own.toml", "--dry-run")[1]
-    assert "10 runs, 0 done" in printed
+    assert "20 runs, 0 done" in printed
     assert "skipping  kdmcse/wiki+coco: the profile 'own' has no setting 'wiki+coco'" in printed
 
 

@@ -8,7 +8,7 @@ from statistics import mean
 
 from harness.formatting import count_of, interval_text, p_value, signed
 from harness.method.naming import name_of
-from harness.metrics import ClaimVerdict, Metric, Significance
+from harness.metrics import Metric
 from harness.papers.needed import StandIns
 from harness.papers.published import (
     ABLATION_SCORE,
@@ -27,6 +27,7 @@ from harness.reporting.contents import Contents
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
 from harness.reporting.seeds.cells import Label, trained_apart
+from harness.reporting.seeds.claims import judge_claim, judge_interaction
 from harness.reporting.seeds.controls import powerless
 from harness.reporting.seeds.interactions import InteractionTest, interaction_tests
 from harness.reporting.seeds.summary import ClaimTest, SummaryTable, claim_tests, margin_words
@@ -48,16 +49,6 @@ class ClaimsSection(ReportSection):
             interactions_grid(read_interactions(), self.contents),
         )
         return [Part("", "", [grid]) for grid in grids if grid]
-
-
-VERDICTS = {
-    Significance.BETTER: ClaimVerdict.HOLDS,
-    Significance.WORSE: ClaimVerdict.OPPOSITE,
-    Significance.BETTER_ALONE: ClaimVerdict.ALONE,
-    Significance.WORSE_ALONE: ClaimVerdict.ALONE,
-    Significance.EQUAL: ClaimVerdict.EQUAL,
-    Significance.NONE: ClaimVerdict.UNSEEN,
-}
 
 
 def claims_grid(
@@ -204,31 +195,26 @@ def _interaction_line(test: InteractionTest, metric: Metric, published: Publishe
         return Line((where, test.where), cells, "plain")
 
     size = signed(test.difference, digits)
+    verdict = judge_interaction(test)
+    assert verdict
     if test.test is None:
-        verdict = CellText.judged(ClaimVerdict.TOO_FEW)
-        return Line((where, test.where), (stated, CellText(size), verdict), "plain")
+        cells = (stated, CellText(size), CellText.judged(verdict))
+        return Line((where, test.where), cells, "plain")
 
     interval = interval_text(test.test.low, test.test.high, digits)
     measured = CellText(size, extra=f"{interval}, {count_of(test.seeds, 'seed')}")
-    is_clear = test.test.p < ALPHA
-    if not is_clear:
-        decided = ClaimVerdict.UNSEEN
-    else:
-        decided = ClaimVerdict.HOLDS if test.difference > 0 else ClaimVerdict.OPPOSITE
-    verdict = CellText.judged(decided, extra=p_value(test.test.p))
-    return Line((where, test.where), (stated, measured, verdict), "plain")
+    cell = CellText.judged(verdict, extra=p_value(test.test.p))
+    return Line((where, test.where), (stated, measured, cell), "plain")
 
 
 def _measured(claim: ClaimTest, metric: Metric) -> tuple[CellText, CellText]:
     conclusion = claim.conclusion
     digits = metric.digits
     size = signed(conclusion.difference, digits)
+    verdict = judge_claim(conclusion)
     if conclusion.interval is None:
-        return CellText(size), CellText.judged(ClaimVerdict.TOO_FEW)
+        return CellText(size), CellText.judged(verdict)
 
     seeds = count_of(min(conclusion.counts), "seed")
     interval = f"{interval_text(*conclusion.interval, digits)}, {seeds}"
-    verdict = VERDICTS[conclusion.verdict or Significance.NONE]
-    if verdict is ClaimVerdict.HOLDS and conclusion.confounded_by:
-        verdict = ClaimVerdict.CONFOUNDED
     return CellText(size, extra=interval), CellText.judged(verdict, extra=conclusion.words)

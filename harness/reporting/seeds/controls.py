@@ -408,7 +408,12 @@ def powerless(row: Row, other: Row) -> str:
     removed = removed_terms(row, other) or removed_terms(other, row)
     if not removed or max(removed.values()) >= LEAST_SHARE:
         return ""
-    carried = (f"{term} carries {100 * share:.1g} %" for term, share in removed.items())
+    return carried_text(removed)
+
+
+def carried_text(shares: Mapping[str, float]) -> str:
+    """`cannot show anything: cons carries 0.1 % of the gradient`."""
+    carried = [f"{term} carries {100 * share:.1g} %" for term, share in shares.items()]
     return f"cannot show anything: {' and '.join(carried)} of the gradient"
 
 
@@ -416,20 +421,42 @@ def removed_terms(full: Row, other: Row) -> dict[str, float]:
     """The largest shares of the terms that another row lacks, if it differs in `without` and
     weights of 0 alone.
     """
-    mine = full.label.parsed
-    theirs = other.label.parsed
-    if not (mine and theirs) or (mine.name, mine.reading) != (theirs.name, theirs.reading):
+    variant = full.label.parsed
+    ablation = other.label.parsed
+    is_same_place = full.label._replace(variant=other.label.variant) == other.label
+    if variant is None or ablation is None or not is_same_place:
         return {}
-    options = dict(mine.options)
-    changed = dict({*theirs.options} - {*mine.options})
-    zeros = all(name == "without" or value == "0" for name, value in changed.items())
-    whole = "without" not in options and options.keys() <= dict(theirs.options).keys()
-    if not (whole and zeros) or full.label._replace(variant=other.label.variant) != other.label:
+    if not _lacks_terms_only(variant, ablation):
         return {}
-    gone = changed.get("without", "").split("+")
-    left = other.spent.shares
-    return {
-        term: most
-        for term, most in full.spent.shares.items()
-        if term in gone or (left and not left.get(term))
-    }
+
+    named = lacking_terms(variant, ablation)
+    shares_left = other.spent.shares
+    removed = {}
+    for term, share in full.spent.shares.items():
+        # a weight of 0 removes a term as well: it then has no share of the ablation's gradient
+        has_no_weight = bool(shares_left) and not shares_left.get(term)
+        if term in named or has_no_weight:
+            removed[term] = share
+    return removed
+
+
+def lacking_terms(full: Variant, ablation: Variant) -> list[str]:
+    """The terms that a variant is `without`, if nothing else but weights of 0 sets it apart from
+    the full one; empty for any other two.
+    """
+    if not _lacks_terms_only(full, ablation):
+        return []
+    named = dict(ablation.options).get("without", "")
+    return named.split("+") if named else []
+
+
+def _lacks_terms_only(full: Variant, ablation: Variant) -> bool:
+    """Whether a variant differs from a whole one in `without` and in weights of 0 alone."""
+    if (full.name, full.reading) != (ablation.name, ablation.reading):
+        return False
+    full_options = dict(full.options)
+    options = dict(ablation.options)
+    if "without" in full_options or not full_options.keys() <= options.keys():
+        return False
+    changed = {name: value for name, value in options.items() if full_options.get(name) != value}
+    return all(name == "without" or value == "0" for name, value in changed.items())

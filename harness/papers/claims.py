@@ -1,0 +1,347 @@
+"""The papers' claims as runs: the sides of each where the paper prints them, and the seeds that
+decide it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from harness.errors import UserError
+from harness.formatting import count_of, fixed, signed
+from harness.metrics import Score
+from harness.papers.needed import (
+    Narrowing,
+    NeededRuns,
+    Runs,
+    StandIns,
+    check_part,
+    claim_rows,
+    collect_runs,
+    find_table,
+    lacks_stand_ins,
+    match_case,
+    merged,
+)
+from harness.papers.published import (
+    ABLATION_SCORE,
+    PAPER_PROFILE,
+    Ablation,
+    Interaction,
+    Published,
+    PublishedNumbers,
+    list_claims,
+    read_interactions,
+    read_papers,
+    read_published,
+)
+from harness.papers.schema import PaperColumn, PaperTable
+from harness.profiles import Profile
+from harness.registry import suggest
+from harness.spec import Place
+from harness.stats import ALPHA, FEWEST_SEEDS, detectable_difference, seeds_to_decide
+
+#: more seeds than this decide nothing that is worth their time
+MOST_WORTHWHILE_SEEDS = 20
+
+
+class Side(NamedTuple):
+    """One side of a claim: its printed row (METHOD:VARIANT), setting and encoder, and what is run
+    for it.
+    """
+
+    printed: str
+    setting: str
+    encoder: str
+    place: Place
+
+
+class PrintedGain(NamedTuple):
+    """A printed difference, or difference of differences, and the deviations over seeds of its two
+    sides, None where the paper prints none.
+    """
+
+    size: float
+    stds: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class PlannedClaim:
+    """A claim in one place: its sides (of an interaction, first those with the larger gain), and
+    the seeds that decide it.
+
+    `column` is the paper's, `score` what is measured in its place, and `usual_seeds` are as many as
+    the paper has. `needed` are the seeds a side that show the printed difference with 80 % power at the level
+    `alpha`, None where print does not tell, or where no number would.
+    """
+
+    name: str
+    claim: Ablation
+    column: PaperColumn
+    score: Score
+    sides: tuple[Side, ...]
+    usual_seeds: int
+    seeds: tuple[int, ...] = ()
+    alpha: float = ALPHA
+    gain: PrintedGain | None = None
+    needed: int | None = None
+
+    @property
+    def is_interaction(self) -> bool:
+        return isinstance(self.claim, Interaction)
+
+    @property
+    def where(self) -> str:
+        """Setting and encoder of its sides; of an interaction, what all of them share."""
+        place = self.sides[0].place
+        if not isinstance(self.claim, Interaction):
+            return f"{place.setting} / {place.encoder}"
+        return place.setting if self.claim.varies == "encoder" else place.encoder
+
+    @property
+    def runs(self) -> list[NeededRuns]:
+        """What its sides need."""
+        rows = (self.claim.better, self.claim.worse)
+        suites = (self.score.suite,)
+        return [
+            NeededRuns(rows, side.setting, side.encoder, side.place, len(self.seeds), suites)
+            for side in self.sides
+        ]
+
+    def describe(self) -> str:
+        """What is compared, and what its seeds will be able to show, before they are run."""
+        sides = f"{self.claim.better} against {self.claim.worse}"
+        return f"{self.claim.text}: {sides} in {self.where}{self._describe_print()}"
+
+    def _describe_print(self) -> str:
+        digits = self.column.decimals
+        seeds = f"{count_of(len(self.seeds), 'seed')} each"
+        if self.gain is None:
+            return f"; {seeds}, since the paper's numbers say nothing of these data"
+        printed = f", {signed(self.gain.size, digits)} in print"
+        if self.gain.stds is None:
+            return f"{printed} without deviations; {seeds}, from which nothing follows beforehand"
+
+        # of two sides with one deviation, whose difference has the error of these two
+        std = math.hypot(*self.gain.stds) / math.sqrt(2)
+        least = detectable_difference(std, len(self.seeds), alpha=self.alpha)
+        if least is None:
+            return f"{printed}; {seeds} show nothing"
+        text = f"{printed}; {seeds} show {fixed(least, digits)} or more with 80 % power"
+        if self.needed is None:
+            return f"{text}; no number of seeds would show what is printed"
+        if self.needed > len(self.seeds):
+            text += f", and so not what is printed, which takes {self.needed:,} each"
+        return text
+
+
+def find_claims(
+    profile: Profile, texts: Sequence[str], part: Narrowing, seeds: Sequence[int] | None
+) -> list[PlannedClaim]:
+    """Return the claims PAPER:TABLE:COLUMN and PAPER:TABLE:NAME in each place that is wanted.
+
+    Without `seeds`, each has those that show what is printed, under other profiles than the
+    papers' the profile's own number. Raises UserError for an unknown name, and where nothing has a
+    stand-in in the profile.
+    """
+    names = StandIns.of(profile)
+    planned: list[PlannedClaim] = []
+    for text in texts:
+        planned += _find_claim(text, names)
+    if not planned:
+        raise lacks_stand_ins(profile, texts)
+
+    check_part(part, [runs for claim in planned for runs in claim.runs], texts)
+    wanted = [claim for claim in planned if all(runs.is_in(part) for runs in claim.runs)]
+    if not wanted:
+        raise UserError(
+            f"--claim {','.join(texts)}: --rows, --settings and --encoders leave no claim with all "
+            "of its sides; name fewer of them"
+        )
+    if seeds is not None:
+        wanted = [replace(claim, seeds=tuple(seeds)) for claim in wanted]
+    if profile.name != PAPER_PROFILE:
+        usual = max(profile.defaults.seeds, FEWEST_SEEDS)
+        return [replace(claim, seeds=claim.seeds or tuple(range(usual))) for claim in wanted]
+    published = read_published()
+    return [_with_power(claim, _count_tests(claim, wanted), published) for claim in wanted]
+
+
+def claim_runs(claims: Sequence[PlannedClaim], names: StandIns) -> dict[str, Runs]:
+    """Return the runs of claims by their names, each with the most seeds that a claim needs."""
+    parts: dict[str, list[Runs]] = {}
+    for claim in claims:
+        parts.setdefault(claim.name, []).append(collect_runs(claim.runs, names, claim.seeds))
+    return {name: merged(runs) for name, runs in parts.items()}
+
+
+def list_claim_names() -> Iterator[tuple[str, Ablation]]:
+    """Yield the names that `--claim` takes, each with a claim."""
+    for paper in read_papers():
+        for table_name, table in paper.tables.items():
+            name = f"{paper.name}:{table_name}"
+            column = next((column for column in table.columns if column.task == "Avg"), None)
+            if column is None:
+                continue
+            yield from ((f"{name}:avg", claim) for claim in list_claims(name))
+    for interaction in read_interactions():
+        for table_name in interaction.tables:
+            yield f"{interaction.paper}:{table_name}:{interaction.name}", interaction
+
+
+def _find_claim(text: str, names: StandIns) -> Iterator[PlannedClaim]:
+    """Yield a claim in all places of its table. Raises UserError for an unknown name."""
+    papers = read_papers()
+    known = dict.fromkeys(name for name, _ in list_claim_names())
+    paper_name, _, rest = text.strip().partition(":")
+    table_name, _, wanted = rest.partition(":")
+    tables = {name.rpartition(":")[0] for name in known}
+    name = match_case(f"{paper_name}:{table_name}", tables)
+    if name not in tables:
+        hint = suggest(text, known, "`harness list claims` lists them")
+        raise UserError(f"--claim {text}: no such claim; {hint}")
+    name, table = find_table(papers, name)
+    assert isinstance(table, PaperTable)
+
+    for interaction in read_interactions():
+        names_of_claim = [
+            f"{interaction.paper}:{table_name}:{interaction.name}"
+            for table_name in interaction.tables
+        ]
+        if f"{name}:{wanted.strip().casefold()}" in names_of_claim:
+            yield from _place_interaction(interaction, name, table, names)
+            return
+    column = _find_column(table, wanted)
+    if column is None:
+        hint = suggest(wanted, [column.name for column in table.columns])
+        raise UserError(f"--claim {text}: {name} has no such column or claim; {hint}")
+    for claim in list_claims(name):
+        for row, encoder in claim_rows(claim, table):
+            score = names.score(row, column, row.setting)
+            sides = _make_sides(claim, row.setting, encoder, names)
+            if score is not None and sides is not None:
+                usual = row.seeds or table.seeds
+                yield PlannedClaim(f"{name}:{column.name}", claim, column, score, sides, usual)
+
+
+def _find_column(table: PaperTable, wanted: str) -> PaperColumn | None:
+    """A column by its name, else by its task; case does not count."""
+    folded = wanted.casefold()
+    by_name = [column for column in table.columns if column.name.casefold() == folded]
+    by_task = [column for column in table.columns if column.task.casefold() == folded]
+    return next(iter(by_name + by_task), None)
+
+
+def _make_sides(
+    claim: Ablation, setting: str, encoder: str, names: StandIns
+) -> tuple[Side, Side] | None:
+    """The better and the worse side of a claim in one place; None without a stand-in."""
+    sides = []
+    for variant, printed in zip((claim.better, claim.worse), claim.printed, strict=True):
+        place = names.place(variant, setting, encoder)
+        if place is None:
+            return None
+        sides.append(Side(printed, setting, encoder, place))
+    better, worse = sides
+    return better, worse
+
+
+def _place_interaction(
+    claim: Interaction, name: str, table: PaperTable, names: StandIns
+) -> Iterator[PlannedClaim]:
+    """Yield an interaction wherever its table has the better variant with both of what varies."""
+    places = {(row.setting, encoder) for row, encoder in claim_rows(claim, table)}
+    varies_by_encoder = claim.varies == "encoder"
+    shared = sorted({setting if varies_by_encoder else encoder for setting, encoder in places})
+    column = next(
+        column for column in table.columns if (column.suite, column.task) == ABLATION_SCORE[:2]
+    )
+    for other in shared:
+        sides: list[Side] = []
+        for varied in (claim.more, claim.less):
+            place = (other, varied) if varies_by_encoder else (varied, other)
+            corner = _make_sides(claim, *place, names) if place in places else None
+            sides += corner or ()
+        if len({side.place for side in sides}) == 4:
+            full_name = f"{name}:{claim.name}"
+            yield PlannedClaim(full_name, claim, column, ABLATION_SCORE, tuple(sides), table.seeds)
+
+
+def _count_tests(claim: PlannedClaim, wanted: Sequence[PlannedClaim]) -> int:
+    """The claims that are tested together with one: those in its place and column."""
+    if claim.is_interaction:
+        return 1
+    return sum(
+        other.where == claim.where and other.score == claim.score
+        for other in wanted
+        if not other.is_interaction
+    )
+
+
+def _with_power(claim: PlannedClaim, tests: int, published: PublishedNumbers) -> PlannedClaim:
+    """A claim with what the paper prints of it and, unless it has seeds, those that would show this
+    at the level of the strictest test of `tests`; the paper's number where none would.
+    """
+    alpha = ALPHA / tests
+    gain = _find_printed_gain(claim, published)
+    needed = None
+    if gain is not None and gain.stds is not None and gain.size:
+        needed = seeds_to_decide(gain.size, gain.stds, None, alpha=alpha)
+    seeds = claim.seeds
+    if not seeds:
+        is_worthwhile = needed is not None and needed <= MOST_WORTHWHILE_SEEDS
+        number = needed if needed is not None and is_worthwhile else claim.usual_seeds
+        seeds = tuple(range(max(number, FEWEST_SEEDS)))
+    return replace(claim, seeds=seeds, alpha=alpha, gain=gain, needed=needed)
+
+
+def _find_printed_gain(claim: PlannedClaim, published: PublishedNumbers) -> PrintedGain | None:
+    """The printed difference of the sides; None where one of them is not printed."""
+    numbers = []
+    for side in claim.sides:
+        number = _find_printed(side, claim, published)
+        if number is None:
+            return None
+        numbers.append(number)
+
+    gains = [_subtract(*numbers[at : at + 2]) for at in range(0, len(numbers), 2)]
+    if len(gains) == 1:
+        return gains[0]
+    more, less = gains
+    stds = None
+    if more.stds is not None and less.stds is not None:
+        stds = (math.hypot(*more.stds), math.hypot(*less.stds))
+    return PrintedGain(more.size - less.size, stds)
+
+
+def _subtract(better: Published, worse: Published) -> PrintedGain:
+    """The gain of one printed number over another; a deviation that one lacks is the other's."""
+    stds = [std for std in (better.std, worse.std) if std is not None]
+    size = better.value - worse.value
+    return PrintedGain(size, (stds[0], stds[-1]) if stds else None)
+
+
+def _find_printed(side: Side, claim: PlannedClaim, published: PublishedNumbers) -> Published | None:
+    """The printed number of a side in the table of its claim, with the deviation that another table
+    has of the same row where this one has none.
+
+    A method that is trained on text alone may be printed for the text alone.
+    """
+    paper, table, _ = claim.name.split(":")
+    method, _, variant = side.printed.partition(":")
+    numbers = {
+        key: number
+        for key, number in published.items()
+        if (key.paper, key.method, key.variant) == (paper, method, variant)
+        and (key.encoder, key.benchmark, key.task)
+        == (side.encoder, claim.column.benchmark, claim.column.printed)
+    }
+    for setting in (side.setting, side.setting.partition("+")[0]):
+        there = {key.table: number for key, number in numbers.items() if key.setting == setting}
+        if table in there:
+            stds = [number.std for number in there.values() if number.std is not None]
+            number = there[table]
+            return number if number.std or not stds else replace(number, std=stds[0])
+    return None

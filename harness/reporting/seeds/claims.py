@@ -1,0 +1,139 @@
+"""What runs say of the papers' claims, in the words of every page: of one claim where it was planned,
+and beforehand of loss terms that cannot show anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from harness.commands import Commands
+from harness.formatting import count_of, interval_text, p_value, signed
+from harness.metrics import ClaimVerdict, Column, Significance
+from harness.papers.claims import PlannedClaim
+from harness.papers.published import ABLATION_SCORE, Interaction, read_published
+from harness.profiles import Profile
+from harness.reporting.seeds.cells import Label
+from harness.reporting.seeds.conclusion import Conclusion
+from harness.reporting.seeds.controls import (
+    LEAST_SHARE,
+    carried_text,
+    lacking_terms,
+    powerless,
+)
+from harness.reporting.seeds.interactions import InteractionTest, interaction_tests
+from harness.reporting.seeds.spent import Spent
+from harness.reporting.seeds.summary import SummaryTable
+from harness.spec import Variant
+from harness.stats import ALPHA
+from harness.store import Frames
+
+_VERDICTS = {
+    Significance.BETTER: ClaimVerdict.HOLDS,
+    Significance.WORSE: ClaimVerdict.OPPOSITE,
+    Significance.BETTER_ALONE: ClaimVerdict.ALONE,
+    Significance.WORSE_ALONE: ClaimVerdict.ALONE,
+    Significance.EQUAL: ClaimVerdict.EQUAL,
+    Significance.NONE: ClaimVerdict.UNSEEN,
+}
+
+
+class ClaimAnswer(NamedTuple):
+    """The verdict of runs on a claim, None where a side has no score, and the reasons in words."""
+
+    verdict: ClaimVerdict | None
+    words: str
+
+
+def judge_claim(conclusion: Conclusion) -> ClaimVerdict:
+    """The verdict on the claim that the first row of a conclusion is better than the second."""
+    if conclusion.interval is None:
+        return ClaimVerdict.TOO_FEW
+    verdict = _VERDICTS[conclusion.verdict or Significance.NONE]
+    if verdict is ClaimVerdict.HOLDS and conclusion.confounded_by:
+        return ClaimVerdict.CONFOUNDED
+    return verdict
+
+
+def judge_interaction(test: InteractionTest) -> ClaimVerdict | None:
+    """The verdict on a difference of differences; None where one of the two was not measured."""
+    if test.difference is None:
+        return None
+    if test.test is None:
+        return ClaimVerdict.TOO_FEW
+    if test.test.p >= ALPHA:
+        return ClaimVerdict.UNSEEN
+    return ClaimVerdict.HOLDS if test.difference > 0 else ClaimVerdict.OPPOSITE
+
+
+def answer_claim(
+    claim: PlannedClaim,
+    tables: Sequence[SummaryTable],
+    profile: Profile,
+    overrides: str,
+    commands: Commands,
+) -> ClaimAnswer:
+    """The verdict of one profile's runs, as their tables have them, on a claim in its place.
+
+    `overrides` are the `--set` values of its runs, as labels have them.
+    """
+    for table in tables:
+        if (table.profile, table.suite) != (profile.name, claim.score.suite):
+            continue
+        if isinstance(claim.claim, Interaction):
+            return _answer_interaction(claim, claim.claim, table, profile, commands)
+        return _answer_difference(claim, table, overrides)
+    return ClaimAnswer(None, f"no run has a score in {claim.score.suite}")
+
+
+def _answer_difference(claim: PlannedClaim, table: SummaryTable, overrides: str) -> ClaimAnswer:
+    column = Column(claim.score.task, claim.score.metric)
+    rows = {row.label: row for row in table.rows if column in row.cells}
+    labels = [Label(table.profile, *side.place, overrides) for side in claim.sides]
+    for label in labels:
+        if label not in rows:
+            return ClaimAnswer(None, f"{label.name.text} has no score in {label.place}")
+    better, worse = (rows[label] for label in labels)
+    conclusion = table.conclude(better, worse, column)
+    words = conclusion.sentence
+    if shown := powerless(better, worse):
+        words += f" It {shown}."
+    return ClaimAnswer(judge_claim(conclusion), words)
+
+
+def _answer_interaction(
+    claim: PlannedClaim,
+    interaction: Interaction,
+    table: SummaryTable,
+    profile: Profile,
+    commands: Commands,
+) -> ClaimAnswer:
+    tests = interaction_tests([interaction], table, profile, read_published(), commands)
+    test = next((test for test in tests if test.where == claim.where), None)
+    verdict = judge_interaction(test) if test else None
+    if test is None or test.difference is None or verdict is None:
+        return ClaimAnswer(None, "not all of its four sides have scores")
+    digits = table.metric(ABLATION_SCORE.column).digits
+    size = (
+        f"the gain is {signed(test.difference, digits)} larger with {interaction.more} than with "
+    )
+    size += interaction.less
+    if test.test is None:
+        return ClaimAnswer(verdict, f"{size}, of {count_of(test.seeds, 'seed')}")
+    interval = interval_text(test.test.low, test.test.high, digits)
+    return ClaimAnswer(verdict, f"{size} (95% interval {interval}, {p_value(test.test.p)})")
+
+
+def describe_weak_terms(claim: PlannedClaim, frames: Frames, profile: Profile) -> str:
+    """Beforehand, from finished runs of a claim's whole variant wherever they were trained: that the
+    terms which the other side lacks carry no part of the gradient; empty where they carry one, or
+    where nothing tells.
+    """
+    better, worse = (Variant.parse(side.place.variant) for side in claim.sides[:2])
+    for whole, part in ((better, worse), (worse, better)):
+        runs = frames.where(variant=[str(whole)], profile=[profile.name])
+        shares = Spent.of(runs, range(len(runs))).shares
+        carried = {term: shares[term] for term in lacking_terms(whole, part) if term in shares}
+        if carried and max(carried.values()) < LEAST_SHARE:
+            return carried_text(carried)
+    return ""

@@ -1,0 +1,151 @@
+"""Claims of the papers as runs: their names, sides and seeds, and parts of tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from cli_words import Typed
+
+from harness.command_line import Selection
+from harness.errors import UserError
+from harness.papers.claims import PlannedClaim, find_claims, list_claim_names
+from harness.papers.needed import Narrowing
+from harness.planning.request import Request, make_request
+from harness.profiles import load_profile
+from harness.stats import power_of_verdict
+
+PAPER = load_profile("paper")
+BERT = Narrowing(encoders=["bert-base"])
+
+
+def claims(name: str, part: Narrowing = BERT) -> list[PlannedClaim]:
+    return find_claims(PAPER, [name], part, None)
+
+
+def counts(request: Request) -> dict[str, int]:
+    """The runs of each variant, setting and encoder."""
+    return dict(Counter(str(spec).rpartition("/")[0] for spec in request.wanted))
+
+
+@pytest.mark.parametrize("name", dict.fromkeys(name for name, _ in list_claim_names()))
+def test_every_claim_has_the_seeds_that_show_what_is_printed(name: str) -> None:
+    for claim in claims(name, Narrowing()):
+        assert len(claim.seeds) >= 3, "fewer have no verdict"
+        assert len({side.place for side in claim.sides}) == (4 if claim.is_interaction else 2)
+        if claim.gain is None or claim.gain.stds is None:
+            assert claim.needed is None
+            continue
+        # of the four sides of an interaction, the deviations of each gain count as a side's
+        chances = [
+            power_of_verdict(claim.gain.size, claim.gain.stds, number, None, alpha=claim.alpha)
+            for number in (len(claim.seeds), max(1, len(claim.seeds) - 1))
+        ]
+        if claim.needed is not None and claim.needed <= 20:
+            assert chances[0] >= 0.8
+            assert chances[1] < 0.8 or len(claim.seeds) == 3
+        else:
+            assert len(claim.seeds) == max(3, claim.usual_seeds), "as the paper has"
+            assert "more with 80 % power, and so not what is printed" in claim.describe()
+
+
+def test_a_claim_runs_both_of_its_sides_and_nothing_else() -> None:
+    request = make_request(Selection(claim="kdmcse:t1:AVG", encoders="bert-base"))
+    places = [claim.where for claim in request.claims]
+    seeds = {claim.where: len(claim.seeds) for claim in request.claims}
+    assert places == ["wiki+flickr / bert-base-uncased", "wiki+coco / bert-base-uncased"]
+    wanted = {}
+    for setting in ("wiki+flickr", "wiki+coco"):
+        for method in ("kdmcse", "mcse"):
+            number = seeds[f"{setting} / bert-base-uncased"]
+            wanted[f"{method}/{setting}/bert-base-uncased"] = number
+    assert counts(request) == wanted
+    assert set(map(tuple, request.wanted.values())) == {("sts",)}
+
+
+def test_a_row_a_setting_and_seeds_narrow_a_claim() -> None:
+    named = {"claim": "dalr:T3:avg", "rows": "dalr[without=rank]", "seeds": 4}
+    narrowed = counts(make_request(Selection(**named)))
+    place = "wiki+flickr/bert-base-uncased"
+    assert narrowed == {f"dalr/{place}": 4, f"dalr[without=rank]/{place}": 4}
+    named = {"claim": "mcse:T2:bert-over-roberta", "settings": "flickr", "seeds": 3}
+    corners = counts(make_request(Selection(**named)))
+    assert set(corners) == {
+        f"{method}/flickr/{encoder}"
+        for method in ("mcse", "simcse")
+        for encoder in ("bert-base-uncased", "roberta-base")
+    }
+
+
+def test_claims_tested_together_need_more_seeds_than_one() -> None:
+    (alone,) = claims("dalr:T3:avg", Narrowing(rows=["dalr[without=info]"]))
+    (among_eight,) = (
+        claim for claim in claims("dalr:T3:avg") if claim.claim.worse == "dalr[without=info]"
+    )
+    assert alone.alpha == pytest.approx(8 * among_eight.alpha)
+    assert len(alone.seeds) < len(among_eight.seeds)
+
+
+def test_a_row_of_a_table_brings_the_other_side_of_its_claims() -> None:
+    selection = Selection(table="kdmcse:T1", rows="mcse", settings="wiki+coco", encoders="roberta")
+    place = "wiki+coco/roberta-base"
+    assert counts(make_request(selection)) == {f"kdmcse/{place}": 5, f"mcse/{place}": 5}
+    quoted = Selection(table="kdmcse:T1", rows="simcse", encoders="bert-base")
+    assert {name.partition("/")[0] for name in counts(make_request(quoted))} == {"simcse"}
+    toy = Selection("tiny", table="dalr:T3", rows="dalr[without=rank]", settings="toy")
+    assert set(counts(make_request(toy))) == {
+        "dalr/toy/toy-bert",
+        "dalr[without=rank]/toy/toy-bert",
+    }
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"claim": "dalr:T2:avg"}, "no such claim; did you mean dalr:"),
+        ({"claim": "dalr:T3:STS12"}, "dalr:T3 has no such column or claim; did you mean STS Avg?"),
+        ({"claim": "kdmcse:T1:avg", "rows": "dalr"}, "--rows dalr: kdmcse:T1:avg has no such name"),
+        ({"table": "mcse:T1", "encoders": "gpt"}, "--encoders gpt: mcse:T1 has no such name"),
+        (
+            {"claim": "mcse:T2:bert-over-roberta", "encoders": "bert-base"},
+            "leave no claim with all of its sides",
+        ),
+        (
+            {"table": "mcse:T1", "rows": "mcse", "settings": "wiki"},
+            "mcse:T1: no run has these --rows, --settings and --encoders at once",
+        ),
+        (
+            {"claim": "mcse:T1:avg", "table": "mcse:T1"},
+            "--claim selects its own runs; remove --table",
+        ),
+        ({"rows": "mcse"}, "--rows works only with --table, --figure, --paper or --claim"),
+        (
+            {"profile": "tiny", "claim": "mcse:T2:bert-over-roberta"},
+            "the profile tiny has no stand-ins for mcse:T2:bert-over-roberta",
+        ),
+    ],
+)
+def test_wrong_names_are_refused(named: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        make_request(Selection(**named))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["mcse:T1", "kdmcse:T1", "dalr:T1", "nonling:T3"])
+def test_a_claim_of_each_paper_is_planned_with_what_it_costs(typed: Typed, name: str) -> None:
+    printed = typed("run", "--claim", f"{name}:avg", "--encoders", "bert-base", "--dry-run")[1]
+    assert "  claim     " in printed
+    assert " with 80 % power" in printed
+    assert " on one H200" in printed
+    assert "`harness fetch --claim " in printed
+    assert "of models that stay" in printed
+
+
+def test_one_command_ends_with_the_verdict(typed: Typed) -> None:
+    words = ("--claim", "mcse:T2:avg", "--rows", "simcse", "--profile", "tiny", "--seeds", "3")
+    printed = typed("run", *words, "--set", "steps=2", "--executor", "serial")[1]
+    assert "3 seeds each, since the paper's numbers say nothing of these data" in printed
+    *_, verdict, sentence = printed.splitlines()
+    assert verdict.startswith("pictures help, toy-pairs / toy-bert: ")
+    assert "mcse (steps=2)" in sentence
+    assert "simcse (steps=2)" in sentence
