@@ -29,8 +29,7 @@ _HEAD = """# The Python API
 
 <!-- made by `python tools/api_page.py > docs/api.md` from the code; edit docstrings, or tools/api_page.py -->
 
-For readers who work in notebooks and scripts. Every command calls a function of the package `harness`, and notebooks
-and scripts can call the same functions:
+For notebooks and scripts. Every command calls a function of the package `harness`:
 
 ```python
 import harness
@@ -43,8 +42,8 @@ model = harness.load_model("mcse/toy/toy-bert/seed-0")
 print(model.encode(["a red circle", "a crimson disc"]).shape)
 ```
 
-They print nothing unless `progress=True`. A mistake that a user can correct is raised as `harness.UserError`, in one
-line. `help(NAME)` has all of a function or class: what each argument means, and what is left out below.
+They print nothing unless `progress=True`. A mistake that a user can correct raises `harness.UserError`, in one line.
+`help(NAME)` has all of a function or class, each argument too.
 """
 #: heading -> a line below it, and the package of its objects with their names
 SECTIONS: dict[str, tuple[str, Any, Sequence[str]]] = {
@@ -71,8 +70,8 @@ SECTIONS: dict[str, tuple[str, Any, Sequence[str]]] = {
         ),
     ),
     "Statistics": (
-        "[Statistics](statistics.md) says which test answers which question. Standard deviations are the sample form "
-        "(n - 1), tests are two-sided, and no result is NaN.",
+        "[Statistics](statistics.md) says which test answers which question. Deviations divide by n - 1, tests are "
+        "two-sided, and no result is NaN.",
         harness.stats,
         sorted(
             name
@@ -106,12 +105,13 @@ _MEMBERS = {
     ),
 }
 #: classes whose objects a user is given
-_GIVEN = ("Results", "Comparison", "SentenceModel", "Method", "Encode", "Vocabulary")
+_GIVEN = ("Results", "Comparison", "SentenceModel", "Method", "Encode")
 #: function -> those whose arguments it has
 _SAME_ARGUMENTS = {"run": ("plan", "execute")}
 #: objects that stand in one line: what must be given, and the first paragraph of their docstrings
 SHORTENED = (
-    *("compare", "table", "figure", "plan_model", "to_fetch", "fetch", "overlaps", "UserError"),
+    *("results", "compare", "table", "figure", "report", "plan_model"),
+    *("to_fetch", "fetch", "overlaps", "UserError", "Packed", "Feature", "Vocabulary"),
     *("Dimensions", "SentenceBatch", "PairBatch", "TripletBatch", "MediaBatch", "OwnSteps"),
     *("Patches", "by_batches", "check_method", "TanhHead", "by_view", "info_nce"),
     *("info_nce_hard", "cosine_matrix", "list_net", "list_mle"),
@@ -126,10 +126,6 @@ EXAMPLES = {
 >>> len(finished)
 6
 """,
-    "results": """
->>> len(harness.results("results"))
-6
-""",
     "Results": """
 >>> finished.frame["variant"].unique().tolist()
 ['simcse', 'mcse']
@@ -142,10 +138,6 @@ where
 >>> comparison = finished.compare("mcse", "simcse", "sts.Avg")
 >>> "simcse" in comparison.conclusion()
 True
-""",
-    "report": """
->>> harness.report("results", "site").page.name
-'index.html'
 """,
     "SentenceModel": """
 >>> model = harness.load_model("mcse/toy/toy-bert/seed-0")
@@ -172,30 +164,13 @@ True
 >>> sorted(set(Values.options()) - set(Hyperparameters.options()))
 ['margin']
 """,
-    "Feature": """
->>> from harness.method import Feature
->>> Feature("default").of
-'image'
-""",
-    "Vocabulary": """
->>> from harness.method.conformance import small_student
->>> from harness.method import Vocabulary
->>> vocabulary = Vocabulary.of(small_student().tokenizer, limit=32)
->>> vocabulary.ids("7"), vocabulary.mask
-([12], 4)
-""",
     "Encode": """
 >>> import torch
+>>> from harness.method.conformance import small_student
 >>> tokens = {"input_ids": torch.tensor([[2, 7, 3]]), "attention_mask": torch.ones(1, 3, dtype=torch.long)}
 >>> encode = small_student().eval()
 >>> encode(tokens, 2).shape, encode.states(tokens).shape
 (torch.Size([1, 2, 8]), torch.Size([1, 1, 3, 8]))
-""",
-    "Packed": """
->>> from harness.encoders.rows import TokenRows
->>> packed = TokenRows.listed([[2, 7, 3], [2, 3]], 0).packed
->>> packed.row_numbers.tolist(), packed.columns.tolist()
-([0, 0, 0, 1, 1], [0, 1, 2, 0, 1])
 """,
 }
 
@@ -244,9 +219,10 @@ def _entry(what: Any) -> Iterator[str]:
 
 
 def _line(what: Any) -> str:
-    """A shortened entry: the arguments that must be given, and the docstring's first paragraph."""
-    first = inspect.cleandoc(what.__doc__ or "").partition("\n\n")[0]
-    return f"- {_code(_signature(what, what.__name__, short=True))}: {' '.join(first.split())}"
+    """A shortened entry: the arguments that must be given, and the docstring's first clause."""
+    paragraph = inspect.cleandoc(what.__doc__ or "").partition("\n\n")[0]
+    clause = " ".join(paragraph.split()).partition("; ")[0].removesuffix(".")
+    return f"- {_code(_signature(what, what.__name__, short=True))}: {clause}."
 
 
 def _code(text: str) -> str:

@@ -518,9 +518,7 @@ batch and compared with plain transformers, one sentence at a time, with each po
 - **right**: equal up to rounding. **refused**: one line before any work, given below the list.
 - `packed`: sentences are computed without padding. `padded`: with it. `equal lengths`: vectors would depend on padding,
   so that sentences of equal length are embedded together.
-- Token ids are those of a folder's tokenizer.json: they are compared whenever a tokenizer is read, and the file is
-  followed, with a remark, where transformers builds another tokenizer for a class (`tests/encoders/test_oracles.py` has
-  twelve classes).
+- Token ids are those of a folder's tokenizer.json; a remark says where transformers would build another tokenizer.
 - SimCSE and the methods that extend it need dropout above 0.
 """
 _BELOW = """
@@ -528,15 +526,14 @@ _BELOW = """
 
 - Adapters (`adapter_config.json`, `adapter_model.*`): merge them. Quantised weights (`quantization_config`, int8, fp8):
   weights are read as float64, float32, float16 or bfloat16 only.
-- A file that can hold weights or settings and is not known, such as `projection.pt` or `inc_config.json`: move it out
-  of the folder if the vectors do not depend on it. Other formats (ONNX, TensorFlow, GGUF), states of trainers, results,
-  licences, images and folders that `modules.json` does not list are without effect.
+- A file that can hold weights or settings and is not known, such as `projection.pt`: move it out of the folder if the
+  vectors do not depend on it. Other formats (ONNX, TensorFlow, GGUF), states of trainers and folders that
+  `modules.json` does not list are without effect.
 - Tensors that the encoder does not use, unless transformers' own classes of the type add them (heads of masked language
   models, classifiers) or the papers' codes save them beside the encoder; missing tensors; a prefix of all names.
-- Models of pairs or of images, cross-encoders, sparse encoders, and encoder-decoders. Of T5's family the encoder is
+- Models of pairs or of images, cross-encoders, sparse encoders, and encoder-decoders; of T5's family the encoder is
   read.
-- The code of a repository, without `--trust-remote-code`; an attention from another repository. Whatever attention
-  `config.json` names, the harness computes with PyTorch's (`sdpa`), or `eager` where a type has no other.
+- The code of a repository, without `--trust-remote-code`; an attention from another repository.
 """
 
 

@@ -10,6 +10,7 @@ from typing import Any, get_args, get_origin
 
 import click
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from schema_words import default_in_words, key_list, models_in, type_in_words
 
 from harness import registry
@@ -20,12 +21,11 @@ _HEAD = """# Profiles: every key of the file
 
 <!-- made by `python tools/profiles_page.py > docs/profiles.md` from the schema; edit the schema -->
 
-For whoever writes a profile, a TOML file. `--profile NAME` takes a shipped one, `--profile FILE.toml` one of your own;
-`harness new profile NAME` and `harness new task NAME` write templates that run as they are. Unknown keys are errors. In
-brackets stand a key's type and default.
+For whoever writes a profile, a TOML file. `harness new profile NAME` and `harness new task NAME` write templates that
+run as they are. Unknown keys are errors. In brackets stand a key's type, unless it is text, and its default.
 
-**Paths.** A path that begins with `./`, `../` or `~/` is relative to the folder of the profile file, an absolute path
-is used as it is, and any other is relative to the data root (`--data-root`, or the variable `HARNESS_DATA`).
+**Paths.** A path that begins with `./`, `../` or `~/` is relative to the folder of the profile file, and any other that
+is not absolute to the data root (`--data-root`, or the variable `HARNESS_DATA`).
 `hf://datasets/OWNER/NAME@COMMIT/FILE` is [of the hub](your-data.md#data-sets-of-the-hub-and-folders-of-datasets).
 
 **`extends`** inherits the tables of another profile: a shipped one by name, or a file by a path that ends in `.toml`.
@@ -33,39 +33,37 @@ Tables are merged by key, rules are appended (the later one wins), and everythin
 of another `kind` replaces the whole table; `hub`, `folder` and `registered` replace each other, and so do `epochs` and
 `steps`. No file may have the name of a shipped profile.
 
-**Data files** are read by their content ([your data](your-data.md#tables)): text is UTF-8, plain or gzip, and
-tab-separated tables have no quoting. What is read is part of a run's fingerprint, and for a task of the protocol of its
-scores.
+[Your data](your-data.md#tables) says how files are read.
 """
 #: below the first table of corpora
 _OF_CORPORA = """
-All kinds that read files also have `how` (text: how to get the data, shown when it is missing) and `ignore` (list of
-texts: patterns of the names of columns and files that may be left out unread).
+All kinds that read files also have `how`, which says how to get the data, and `ignore`, patterns of the names of
+columns and files that may be left out unread.
 """
 #: options of corpora and suites whose meaning depends on the kind, and those of all kinds
 _MEANINGS = {
     "file": "the file",
     "path": "the file or folder",
-    "limit": "use only the first rows; it is an error if there are fewer",
-    "column": "table: the column of the sentences; without it, each line is a sentence, and a table is refused",
+    "limit": "use only the first rows; fewer are an error",
+    "column": "table: the column of the sentences",
     "columns": "premise, entailed and contradicted hypothesis; default: sent0, sent1 and hard_neg",
     "captions-file.captions": "'one' caption of each image, drawn once, or 'all'",
     "caption_seed": "the seed of the draw",
     "features": "[stored features](your-data.md#stored-features) of images: file, how, transform, ids by teacher",
     "caption_features": "[stored features](your-data.md#stored-features) of captions, with the same keys",
     "images": "the folder of the image files, or 'jpeg' for that column of a Parquet file",
-    "matched": "text file: file and how of the Parquet file with image and captions of each line",
-    "image": "table: the column of the images' file names, or its number where there is no header",
+    "matched": "text file: the Parquet file with image and captions of each line",
+    "image": "table: the column of file names, or its number",
     "caption": "table: the column of the captions, or its number",
     "image_list": "text file with one caption a line: a file with the image of each line",
     "missing_images": "'refuse' captions whose image has no file, or 'skip' them",
-    "split": "table: the rows with this value in the column split, several as 'train+dev'; or 'COLUMN=VALUE'",
+    "split": "table: these rows of the column split, as 'train+dev'; or 'COLUMN=VALUE'",
     "nested": "whether images in folders within the folder of a class belong to it",
-    "no_label": "table: a label whose rows have none and are left out, such as -1; '': none",
+    "no_label": "table: a label that means none, such as -1: its rows are left out",
     "captions-file.split": "file with splits: the images to read, several as 'train+restval'",
-    "index": "a tab-separated list of the recordings, with the column file; without it, LibriSpeech's folders",
+    "index": "a tab-separated list with the column file; default: LibriSpeech's folders",
     "labelled-audio.label": "the index's column of labels",
-    "labelled-audio.split": "rows of the index with this value in the column split; or 'COLUMN=VALUE'",
+    "labelled-audio.split": "these rows of the index's column split; or 'COLUMN=VALUE'",
     "top": "use only the classes with the most recordings",
     "bins": "mel bins",
     "frames": "frames that a recording is cut or padded to",
@@ -73,7 +71,7 @@ _MEANINGS = {
     "labelled": "whether labels are used; if not, each image is its own class",
     "per_class": "images of each class, drawn by sample_seed",
     "sample_seed": "the seed of that draw",
-    "bad": "number of unreadable images to replace by the next ones; more are an error",
+    "bad": "unreadable images to replace by the next ones",
     "seed": "the seed of what is drawn",
     "size": "the number of rows; default: all of the toy world",
     "toy-pairs.split": "the split of the toy world",
@@ -103,6 +101,12 @@ def page() -> str:
     return "\n".join(sections)
 
 
+def _type(annotation: Any, field: FieldInfo | None = None) -> str:
+    """A type in words; empty for text."""
+    words = type_in_words(annotation, field)
+    return "" if words == "text" else words
+
+
 def _title(name: str, annotation: Any, kind: str) -> str:
     if get_origin(annotation) is dict:
         return f"`[{name}.NAME]`" + (f", kind `{kind}`" if kind else "")
@@ -119,7 +123,7 @@ def _section(title: str, model: type[BaseModel]) -> str:
     rows = [
         (
             key,
-            type_in_words(field.annotation, field),
+            _type(field.annotation, field),
             default_in_words(field),
             field.description or "",
         )
@@ -147,6 +151,7 @@ def _registered(table: str, kind: str, word: str, beside: str) -> str:
     """The options of the kinds that this project registers."""
     sections = []
     without_keys = []
+    of_the_toy_world = []
     for name in registry.names(kind):
         if registry.target(kind, name).partition(".")[0] not in registry.OWN:
             continue
@@ -154,7 +159,7 @@ def _registered(table: str, kind: str, word: str, beside: str) -> str:
         rows = [
             (
                 option.name,
-                type_in_words(option.annotation),
+                _type(option.annotation),
                 default_in_words(option),
                 _meaning(name, option.name),
             )
@@ -164,11 +169,16 @@ def _registered(table: str, kind: str, word: str, beside: str) -> str:
         if not rows:
             without_keys.append(f"`{name}`")
             continue
+        if {key for key, *_ in rows} == {"seed", "size"}:
+            of_the_toy_world.append(f"`{name}`")
+            continue
         text = inspect.cleandoc(found.__doc__ or "").partition("\n\n")[0]
         sections.append(
             f"### `[{table}.{'NAME' if word == 'kind' else name}]`, {word} `{name}`\n\n{text}\n"
         )
         sections.append(key_list(rows))
+    if of_the_toy_world:
+        sections.append(f"With `seed` and `size` alone: {', '.join(of_the_toy_world)}.\n")
     if without_keys:
         sections.append(f"Without further keys: {', '.join(without_keys)}.\n")
     return "\n".join(sections)

@@ -15,15 +15,26 @@ from schema_words import key_list
 from harness.census import InputCensus
 from harness.spec import RunSpec
 from harness.store import FRAME_COLUMNS
-from harness.store.schema import SCHEMA_VERSION, Protocol, Result, Session, TeacherUse
+from harness.store.schema import (
+    SCHEMA_VERSION,
+    BatchMixing,
+    Budget,
+    DevCurve,
+    EncoderTrial,
+    GradientPoint,
+    LossCurves,
+    Protocol,
+    Result,
+    Session,
+    TeacherUse,
+)
 
 _HEAD = f"""# What a results folder holds
 
 <!-- made by `python tools/results_page.py > docs/results.md` from the code; edit tools/results_page.py -->
 
 For readers who process scores themselves. A results folder (`--results`, by default `results`) is the whole database of
-a project: one JSON file for each finished run, schema {SCHEMA_VERSION}. Copy it, put it under version control, or read
-it with any program.
+a project: one JSON file for each finished run, schema {SCHEMA_VERSION}.
 
 | file | content |
 | --- | --- |
@@ -37,12 +48,10 @@ it with any program.
 | `.last-places/PROFILE.USER.json` | where a user's runs found profile, data and encoders |
 | `.cache/`, `.locks/` | expendable: an index of all results, and locks of runs in progress |
 
-Failures are records of the same kind. `harness/store/schema.py` has every key, also of the tables that are not listed
-below.
+Failures are records of the same kind. `harness/store/schema.py` has every key, also those that are not listed here.
 
 **What can be relied on.** A file appears complete under its name, or not at all. Stored scores never change: a new
-suite, or a new version of one, adds an evaluation. The last key of a result file, `digest`, is the SHA-256 of the bytes
-before it; a damaged file is reported and left out.
+suite, or a new version of one, adds an evaluation. A damaged file is reported and left out.
 
 **As a table.** `harness.results("results").frame` is a pandas frame with one row per score; its columns are
 [at the end of this page](#the-frame).
@@ -60,11 +69,14 @@ harness results merge theirs --into results
 #: record -> heading; the record's keys are described in `_MEANINGS`
 _RECORDS: dict[type[Any], str] = {Result: "The result file"}
 #: records whose keys are left to the schema
-_LEFT_OUT = (TeacherUse, Protocol, InputCensus, Session)
+_LEFT_OUT = (
+    *(TeacherUse, Protocol, InputCensus, Session),
+    *(RunSpec, DevCurve, LossCurves, EncoderTrial, BatchMixing, GradientPoint, Budget),
+)
 #: RECORD.key, or a key that means the same in every record
 _MEANINGS = {
     "schema_version": "version of this layout",
-    "spec": "which run it is",
+    "spec": "which run it is: method, variant, setting, encoder, seed",
     "profile": "name of the profile",
     "fingerprint": "SHA-256 of everything that can change the training; 64 hex digits",
     "warnings": "what was noted, one line each",
@@ -87,44 +99,14 @@ _MEANINGS = {
     "started": "when it began, in a result with its first session; ISO 8601 in UTC",
     "identity": "the values that the fingerprint was made of, so that two runs can be compared",
     "trial": "what a trial of the encoder found before the run; null in older files",
-    "rows": "how batches pass the encoder: `packed`, `padded`, or `equal lengths` where padding changes vectors",
-    "types": "token types of a sentence's first token, of those within, and of its last",
-    "longest": "tokens at which sentences of tests are cut",
-    "alone": "difference of a sentence's vector alone and in a batch, relative to the largest value",
-    "first_word": "such a difference, of sentences with different first words",
-    "last_word": "the same for the last word",
-    "views": "the difference of two vectors of a sentence in training; 0 without dropout",
-    "method": "name of the method",
-    "variant": "method with its reading and options",
-    "setting": "training setting; `none` for an untrained encoder",
-    "encoder": "name of the encoder",
-    "seed": "seed of the run",
     "suite": "evaluation suite",
     "protocol": "how the suite was scored",
     "scores": "task, then metric, then value; the task `Avg` is the mean over tasks; correlations are x 100",
     "parts": "the same for subsets of a task: task, then part, then metric",
     "seconds": "wall time of the evaluation",
-    "task": "the task that selects checkpoints",
-    "metric": "the metric of that task",
-    "DevCurve.steps": "training steps at which it was scored",
-    "DevCurve.scores": "its scores at these steps",
-    "best_step": "the step whose weights were kept and are scored: of the best dev score, or the last",
-    "best_score": "the score at that step",
-    "LossCurves.steps": "training steps, one for each point",
-    "terms": "mean of each term since the point before, without its weight; null where it did not occur",
     "gradients": "by stream, of the last batch up to each dev score: the loss terms' parts of its gradient",
     "budget": "what the training read and computed; null in files of schema 4 and for an untrained encoder",
     "mixing": "which steps read pairs; null in older files and without training",
-    "cycle": "one step of this many reads pairs; 1 where all steps read one stream",
-    "place": "which step of a cycle, from 0",
-    "common": "whether a method without a rule of its own would mix the same",
-    "step": "training step of the batch",
-    "shares": "norm of each weighted term's gradient at the sentence vectors, over the sum of these norms",
-    "cosines": "cosine of that gradient with the sum of all terms'; null where it is not defined",
-    "Budget.steps": "steps of the training",
-    "text_rows": "rows of text read, repeated ones counted; a triplet is one",
-    "other_rows": "recordings, images, and images of captions read, repeated ones counted",
-    "flops": "operations of the encoder, both passes, by formula; without heads, losses and cached features",
     "inputs": "the census of what the run read, one table for each input; empty in files of schema 5 and before",
 }
 
@@ -161,12 +143,7 @@ def _keys(record: type[Any]) -> str:
 
 
 def _fields(record: type[Any]) -> dict[str, Any]:
-    """The keys of a record in their order, and their types; a run's are those of the file."""
-    if record is RunSpec:
-        return {
-            name: type(value)
-            for name, value in RunSpec.parse("simcse/toy/toy-bert/seed-0").names.items()
-        }
+    """The keys of a record in their order, and their types."""
     hints = get_type_hints(record)
     names = (
         record.model_fields

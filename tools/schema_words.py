@@ -14,7 +14,7 @@ from pydantic_core import PydanticUndefined
 
 from harness.sources import OWN_FILE
 
-_PLAIN = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+_PLAIN = {str: "text", int: "integer", float: "number", bool: "boolean"}
 _BOUNDS = {"ge": "at least", "gt": "above"}
 
 
@@ -55,7 +55,7 @@ def type_in_words(annotation: Any, field: FieldInfo | None = None) -> str:
         inner = [one for one in arguments if one is not Ellipsis]
         word = type_in_words(inner[0])
         plural = "tables" if word == "table" else f"{word}s"
-        return f"{'two' if len(inner) == 2 else 'list of'} {plural}"
+        return f"two {plural}" if len(inner) == 2 else plural
     if annotation in _PLAIN:
         return ", ".join([_PLAIN[annotation], *_bounds(field)])
     return "table"

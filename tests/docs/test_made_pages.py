@@ -70,10 +70,16 @@ def test_every_key_has_a_meaning(table: type[BaseModel]) -> None:
 def test_options_of_every_kind_stand_below_it(kind: str) -> None:
     page = profiles_page.page()
     without_keys = "".join(re.findall(r"^Without further keys: (.*)$", page, re.MULTILINE))
+    of_the_toy_world = "".join(
+        re.findall(r"^With `seed` and `size` alone: .*$", page, re.MULTILINE)
+    )
     for name in names(kind):
         options = set(inspect.signature(get(kind, name)).parameters) - {"tasks", "how", "ignore"}
         if not options:
             assert f"`{name}`" in without_keys
+            continue
+        if options == {"seed", "size"}:
+            assert f"`{name}`" in of_the_toy_world
             continue
         (section,) = re.findall(
             rf"^### .* `{name}`$(.*?)(?=^##|\Z)", page, re.MULTILINE | re.DOTALL
