@@ -22,6 +22,7 @@ from harness.evaluation.suites import (
     Embedded,
     Embedder,
     ImageTextSpace,
+    OwnTask,
     SentencePair,
     Subsets,
     Suite,
@@ -60,6 +61,10 @@ class CxCSuite(STSSuite):
     )
     #: the paper's number of samples
     samples: ClassVar[int] = 1000
+
+    def __init__(self, tasks: Sequence[str | OwnTask]) -> None:
+        """As `Suite`: its main metric is that of samples, which are of whole vectors."""
+        super().__init__(tasks)
 
     def score(
         self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None

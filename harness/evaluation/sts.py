@@ -34,6 +34,7 @@ from harness.evaluation.suites import (
     EmbedFunction,
     NotFiniteError,
     OwnTables,
+    OwnTask,
     PairSuite,
     SentencePair,
     SimilarityTask,
@@ -230,6 +231,9 @@ class STSSuite(PairSuite):
     [seen]'. Of fewer than `FEWEST` pairs and where they are undefined, their correlations are left
     out. In the parts of 'Avg', correlations are means over the tasks, if all of them have a value,
     and `n` is the sum.
+
+    With `dims`, each task has `spearman@D` as well, of the first D dimensions of the vectors alone:
+    nested ones, as a Matryoshka loss trains them.
     """
 
     name = "sts"
@@ -243,6 +247,25 @@ class STSSuite(PairSuite):
         Metric("spearman_wmean", shown=False),
     )
 
+    def __init__(self, tasks: Sequence[str | OwnTask], dims: Sequence[int] = ()) -> None:
+        """`dims` are numbers of leading dimensions that are scored beside the whole vectors. Raises
+        UserError for a number that is not positive, or stands twice.
+        """
+        super().__init__(tasks)
+        if len(set(dims)) < len(dims) or any(number < 1 for number in dims):
+            raise UserError(
+                f"the suite '{self.name}' has dims = {list(dims)}; give positive numbers, each once"
+            )
+        self._dims = tuple(dims)
+
+    def list_metrics(self) -> tuple[Metric, ...]:
+        nested = (Metric(_nested(number), unit="points of Spearman") for number in self._dims)
+        return (*self.metrics, *nested)
+
+    def fingerprint(self, root: Path | None) -> str:
+        plain = super().fingerprint(root)
+        return digest(plain, self._dims) if self._dims else plain
+
     def score(
         self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None
     ) -> TaskScores:
@@ -255,6 +278,9 @@ class STSSuite(PairSuite):
             "spearman_wmean": _mean(ranks, sizes),
         }
         whole = _correlations(*np.hstack(list(sides.values()))) | means
+        for number in self._dims:
+            nested = cosines_and_gold(pairs_of(subsets), vectors.leading(number))
+            whole[_nested(number)] = spearman(*nested)
         parts = each if len(subsets) > 1 else {}
         undefined = [metric for metric, value in whole.items() if value is None]
         undefined += [
@@ -283,6 +309,11 @@ class STSSuite(PairSuite):
             if rows:
                 averages[part] = self.average(rows) | {"n": sum(row["n"] for row in rows.values())}
         return replace(joined, parts=joined.parts | {AVERAGE: averages}) if averages else joined
+
+
+def _nested(dimensions: int) -> str:
+    """The metric of the first dimensions of vectors."""
+    return f"spearman@{dimensions}"
 
 
 class MultilingualSTSSuite(STSSuite):

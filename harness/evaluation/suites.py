@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -179,6 +180,20 @@ class Embedded:
             )
         return self._vectors[rows]
 
+    def leading(self, dimensions: int) -> Embedded:
+        """The same sentences with the first numbers of their vectors alone. Raises UserError where
+        the vectors have fewer.
+        """
+        width = self._vectors.shape[1]
+        if dimensions > width:
+            raise UserError(
+                f"the model's vectors have {width} dimensions, of which no {dimensions} can be scored; "
+                "name fewer in dims of the suite"
+            )
+        leading = copy(self)
+        leading._vectors = self._vectors[:, :dimensions]
+        return leading
+
 
 class SimilarityTask(Checkable, Protocol):
     """A task of the entry points `harness.similarity`: sentence pairs with gold scores from 0 to 5.
@@ -331,6 +346,10 @@ class Suite(registry.Registered, ABC):
     def tasks(self) -> list[str]:
         return list(self._tasks)
 
+    def list_metrics(self) -> tuple[Metric, ...]:
+        """The metrics that it averages, with those that its options add."""
+        return self.metrics
+
     @property
     def image_tasks(self) -> list[str]:
         """The names of its retrieval tasks, whose images need features of the run's image teacher."""
@@ -370,7 +389,8 @@ class Suite(registry.Registered, ABC):
         The papers' scripts average scores already rounded to two decimals; theirs can differ by
         0.01.
         """
-        shared = [m.name for m in self.metrics if all(m.name in row for row in scores.values())]
+        names = [metric.name for metric in self.list_metrics()]
+        shared = [name for name in names if all(name in row for row in scores.values())]
         return {
             metric: sum(row[metric] for row in scores.values()) / len(scores) for metric in shared
         }
@@ -379,7 +399,8 @@ class Suite(registry.Registered, ABC):
         scores = {name: each.scores for name, each in per_task.items()}
         average = self.average(scores)
         lines = [f"{name}: {line}" for name, each in per_task.items() for line in each.warnings]
-        left_out = [metric.name for metric in self.metrics if metric.name not in average]
+        names = [metric.name for metric in self.list_metrics()]
+        left_out = [name for name in names if name not in average]
         if left_out:
             lines.append(f"{AVERAGE}: {', '.join(left_out)} left out, not every task has a value")
         parts = {name: each.parts for name, each in per_task.items() if each.parts}

@@ -392,7 +392,7 @@ class Inventory:
 
     def _protocol_of(self, suite: Suite) -> EvaluationProtocol:
         data = read_by(suite.identity(self.root), code_of("suite", suite.name, self.known_by))
-        return EvaluationProtocol(version=suite.version, data=data, metrics=suite.metrics)
+        return EvaluationProtocol(version=suite.version, data=data, metrics=suite.list_metrics())
 
     def _hub_model(self, hub: str, revision: str, about: int | None = None) -> HubModel:
         """A hub model; for 'main', at the commit that was recorded when it was fetched, if there is

@@ -26,6 +26,7 @@ from harness.evaluation.sts import (
     STSB,
     STSB_ALL,
     STSB_DEV,
+    OwnPairs,
     SimilarityFile,
     STSSuite,
     dev_scorer,
@@ -303,6 +304,49 @@ def test_every_score_of_the_public_program_is_matched(
         if not abs(computed[key] - value) < bars[key]
     }
     assert far == {}
+
+
+def own_pairs(folder: Path) -> OwnPairs:
+    rows = [f"{number % 5}\ta {number}\tb {number}" for number in range(30)]
+    (folder / "pairs.tsv").write_text("\n".join(["score\tfirst\tsecond", *rows]))
+    file = str(folder / "pairs.tsv")
+    return OwnPairs("mine", file, ("first", "second", "score"), (0.0, 5.0), None)
+
+
+def embed_at_random(sentences: Sequence[str]) -> np.ndarray:
+    """A vector of 8 numbers for each sentence, the same whichever others are asked for."""
+    seeds = [sum(map(ord, sentence)) for sentence in sentences]
+    return np.stack([np.random.default_rng(seed).normal(size=8) for seed in seeds])
+
+
+def test_leading_dimensions_are_scored_as_metrics_of_their_own(tmp_path: Path) -> None:
+    task = own_pairs(tmp_path)
+    plain, nested = STSSuite([task]), STSSuite([task], dims=[2, 8])
+    scores = nested.evaluate(Embedder(embed_at_random), None).scores
+    cut = plain.evaluate(Embedder(lambda texts: embed_at_random(texts)[:, :2]), None).scores
+    for name in ("mine", "Avg"):
+        assert scores[name]["spearman@2"] == pytest.approx(cut[name]["spearman"])
+        assert scores[name]["spearman@8"] == scores[name]["spearman"]
+        assert scores[name]["spearman@2"] != scores[name]["spearman"]
+    added = {metric.name: metric for metric in nested.list_metrics()}.keys() - {
+        metric.name for metric in plain.list_metrics()
+    }
+    assert added == {"spearman@2", "spearman@8"}
+
+
+def test_a_suite_without_nested_dimensions_stays_the_one_that_it_was(tmp_path: Path) -> None:
+    task = own_pairs(tmp_path)
+    assert STSSuite([task], dims=[]).fingerprint(None) == STSSuite([task]).fingerprint(None)
+    assert STSSuite([task], dims=[2]).fingerprint(None) != STSSuite([task]).fingerprint(None)
+
+
+def test_dimensions_that_cannot_be_scored_are_refused(tmp_path: Path) -> None:
+    task = own_pairs(tmp_path)
+    for wrong in ([0], [2, 2]):
+        with pytest.raises(UserError, match="give positive numbers, each once"):
+            STSSuite([task], dims=wrong)
+    with pytest.raises(UserError, match="have 8 dimensions, of which no 9 can be scored"):
+        STSSuite([task], dims=[9]).evaluate(Embedder(embed_at_random), None)
 
 
 def test_the_dev_score_is_the_spearman_of_the_task(
