@@ -53,9 +53,6 @@ Failures are records of the same kind. `harness/store/schema.py` has every key, 
 **What can be relied on.** A file appears complete under its name, or not at all. Stored scores never change: a new
 suite, or a new version of one, adds an evaluation. A damaged file is reported and left out.
 
-**As a table.** `harness.results("results").frame` is a pandas frame with one row per score; its columns are
-[at the end of this page](#the-frame).
-
 **Results of others.** Share the folder without names that begin with a dot and without logs; a merge checks each result
 before it is taken. Of one training, the result that came first stays, and evaluations that only the other one has are
 added; a second training of the same run is named and left out.

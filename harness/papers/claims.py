@@ -73,8 +73,8 @@ class PlannedClaim:
     the seeds that decide it.
 
     `column` is the paper's, `score` what is measured in its place, and `usual_seeds` are as many as
-    the paper has. `needed` are the seeds a side that show the printed difference with 80 % power at the level
-    `alpha`, None where print does not tell, or where no number would.
+    the paper has. `needed` are the seeds a side that show the printed difference with 80 % power at
+    the level `alpha`, None where print does not tell, or where no number would.
     """
 
     name: str

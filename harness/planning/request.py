@@ -343,8 +343,9 @@ def _of_papers(request: Request) -> Request:
         claims = find_claims(profile, _listed(selection.claim), part, seeds)
         entries = claim_runs(claims, StandIns.of(profile))
     else:
-        named = map(_listed, (selection.table, selection.figure, selection.paper))
-        entries = find_wanted_runs(profile, *named, seeds, _listed(selection.readings), part)
+        tables, figures, papers = map(_listed, (selection.table, selection.figure, selection.paper))
+        readings = _listed(selection.readings)
+        entries = find_wanted_runs(profile, tables, figures, papers, seeds, readings, part)
     made = _of_entries(request, entries, given)
     return replace(made, overrides=overrides, claims=claims)
 

@@ -7,15 +7,21 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from builders import over_seeds, result, tables
 from cli_words import Typed
 
 from harness.command_line import Selection
+from harness.commands import Commands
 from harness.errors import UserError
+from harness.metrics import ClaimVerdict
 from harness.papers.claims import PlannedClaim, find_claims, list_claim_names
 from harness.papers.needed import Narrowing
 from harness.planning.request import Request, make_request
 from harness.profiles import load_profile
+from harness.reporting.seeds.claims import answer_claim, describe_weak_terms
 from harness.stats import power_of_verdict
+from harness.store import frames_of
+from harness.store.schema import GradientPoint
 
 PAPER = load_profile("paper")
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
@@ -142,6 +148,43 @@ def test_a_claim_of_each_paper_is_planned_with_what_it_costs(typed: Typed, name:
     assert " on one H200" in printed
     assert "`harness fetch --claim " in printed
     assert "of models that stay" in printed
+
+
+def toy_claim(row: str) -> PlannedClaim:
+    (claim,) = find_claims(load_profile("tiny"), ["dalr:T3:avg"], Narrowing(rows=[row]), None)
+    return claim
+
+
+def test_a_term_that_carried_no_gradient_is_known_beforehand() -> None:
+    shares = {"info": 0.5, "rank": 0.496, "cons": 0.004}
+    point = GradientPoint(step=50, shares=shares, cosines=dict.fromkeys(shares, 0.5))
+    # of another encoder: the method's terms are the same
+    frames = frames_of([result("dalr", encoder="other", gradients={"pairs": [point]})])
+    tiny = load_profile("tiny")
+    said = describe_weak_terms(toy_claim("dalr[without=cons]"), frames, tiny)
+    assert said == "cannot show anything: cons carries 0.4 % of the gradient"
+    assert describe_weak_terms(toy_claim("dalr[without=rank]"), frames, tiny) == ""
+    assert describe_weak_terms(toy_claim("dalr[without=info]"), frames_of([]), tiny) == ""
+
+
+def test_a_difference_of_differences_has_a_verdict_of_its_own() -> None:
+    (claim,) = find_claims(
+        PAPER, ["mcse:T2:bert-over-roberta"], Narrowing(settings=["flickr"]), None
+    )
+    better = {"bert-base-uncased": 76.0, "roberta-base": 71.0}
+    runs = []
+    for encoder, value in better.items():
+        place = {"profile": "paper", "setting": "flickr", "encoder": encoder}
+        runs += over_seeds("mcse", [value, value + 0.2, value + 0.1, value + 0.3], **place)
+        runs += over_seeds("simcse", [70.0, 70.3, 70.1, 70.2], **place)
+
+    answer = answer_claim(claim, tables(runs), PAPER, "", Commands(Path("results")))
+    assert answer.verdict is ClaimVerdict.HOLDS
+    start = "the gain is +5.00 larger with bert-base-uncased than with roberta-base"
+    assert answer.words.startswith(start)
+    only_bert = tables(runs[:8])
+    answer = answer_claim(claim, only_bert, PAPER, "", Commands(Path("results")))
+    assert answer == (None, "not all of its four sides have scores")
 
 
 def test_one_command_ends_with_the_verdict(typed: Typed, tmp_path: Path) -> None:

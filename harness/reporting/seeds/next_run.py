@@ -10,15 +10,13 @@ from harness.command_line import list_of_seeds, parse_overrides
 from harness.commands import Commands
 from harness.errors import UserError
 from harness.method.naming import name_of, title_of
+from harness.papers.claims import MOST_WORTHWHILE_SEEDS
 from harness.reporting.seeds.cells import Label
 from harness.reporting.seeds.controls import UNMATCHED, controls_of
 from harness.reporting.seeds.gains import Gain
 from harness.reporting.seeds.question import Answer, Question, medium_of
 from harness.spec import BASELINE, UNTRAINED, Variant, split
 from harness.stats import FEWEST_SEEDS
-
-#: more seeds than this decide nothing that is worth their time
-MOST_SEEDS = 20
 
 
 class NextRun(NamedTuple):
@@ -113,7 +111,7 @@ def _more_seeds(question: Question, leader: Gain) -> Iterator[_Idea]:
     other = level[0]
     conclusion = question.conclude(leader, other)
     needed = conclusion.seeds_to_decide
-    if needed is None or needed > MOST_SEEDS:
+    if needed is None or needed > MOST_WORTHWHILE_SEEDS:
         return
     seeds = range(needed)
     names = " and ".join(title_of(gain.row.label.method) for gain in (leader, other))
