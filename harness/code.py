@@ -240,12 +240,16 @@ class Declarations:
         is_ours = module.partition(".")[0] in _DECLARING
         return is_ours and not altered(getattr(sys.modules.get(module), member, None))
 
+    def read_again(self) -> None:
+        """Add the answers that other processes have kept since."""
+        self._known = _read(self._file) | self._known
+
     def save(self) -> None:
         """Keep the answers, unless a file of the project has changed since this process started."""
         if not self._new or any(path.stat().st_ctime_ns > _STARTED for _, _, path in _own_files()):
             return
         self._new = False
-        self._known = _read(self._file) | self._known
+        self.read_again()
         with suppress(OSError):
             write_note(self._file, self._known)
             files = sorted(

@@ -126,3 +126,16 @@ def test_an_unwritable_or_damaged_cache_is_as_good_as_none_and_none_has_code_of_
     for content in (whole.replace(": 1", ": 2"), whole[:9], "", "{}", "\xff"):
         file.write_text(content)
         assert ask(3) == 3
+
+
+def test_what_another_process_has_kept_is_known_once_it_is_read_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A report reads it after the process that describes the methods, for the report after it."""
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+    own, other = Declarations(), Declarations()
+    other.ask("method", "mcse", "x", lambda: 1)
+    other.save()
+    assert own.recall("method", "mcse", "x") is None
+    own.read_again()
+    assert own.recall("method", "mcse", "x") == 1

@@ -148,6 +148,8 @@ def methods_from_a_process() -> tuple[list[MethodFacts], list[str]]:
         except EOFError:
             sent = [], ["no method is described: a method ended the process that imported it"]
     process.join()
+    # the next report of this process needs no other one
+    declarations().read_again()
     return sent
 
 
