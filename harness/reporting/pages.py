@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from jinja2.utils import htmlsafe_json_dumps
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -97,13 +98,40 @@ class Pages:
         return target
 
 
+class _CompiledTemplates(BytecodeCache):
+    """The compiled templates of this process, which all its reports share."""
+
+    def __init__(self) -> None:
+        self._kept = dict[tuple[object, ...], Any]()
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        bucket.code = self._kept.get(self._key(bucket))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._kept[self._key(bucket)] = bucket.code
+
+    def _key(self, bucket: Bucket) -> tuple[object, ...]:
+        """What compiled code depends on: the template, its text and the options that differ."""
+        given = bucket.environment
+        options = (given.autoescape, given.finalize, given.keep_trailing_newline)
+        return (bucket.key, bucket.checksum, *options)
+
+
+_COMPILED = _CompiledTemplates()
+
+
 def environment(**options: Any) -> Environment:
     """Return a jinja environment of the project's templates, in which an undefined name is an
     error.
     """
     loader = FileSystemLoader(TEMPLATES)
     return Environment(
-        loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options
+        loader=loader,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        bytecode_cache=_COMPILED,
+        **options,
     )
 
 

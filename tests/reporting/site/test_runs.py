@@ -130,29 +130,33 @@ def test_the_cosines_of_pairs_are_a_runs_and_their_texts_shared_where_the_tests_
     )
 
 
-@pytest.mark.parametrize(
-    "arrays",
-    [
-        {"cosine": [0.5, 0.1]},
-        {"cosine": [0.5, 0.1], "gold": [5.0]},
-        {"cosine": [0.5, float("nan")], "gold": [5.0, 1.0]},
-        {"cosine": ["<b>", "c"], "gold": [5.0, 1.0]},
-        {"rank": ["<b>", "c"]},
-        {"cosine": 0.5, "gold": 5.0},
-    ],
-)
-def test_arrays_that_are_no_scores_of_pairs_are_left_out(
-    tmp_path: Path, arrays: dict[str, Any]
-) -> None:
-    store, run = Store(tmp_path / "results"), result("mcse")
-    named = {
-        ArrayName("ToySTS", what, "own" * (what == "rank")): np.array(values)
-        for what, values in arrays.items()
-    }
-    store.save_arrays(run, run.evaluations[0], named)
-    contents = Contents(store, [store.save(run)])
+#: arrays that are no scores of pairs, each in a run of its own
+NO_SCORES: list[dict[str, Any]] = [
+    {"cosine": [0.5, 0.1]},
+    {"cosine": [0.5, 0.1], "gold": [5.0]},
+    {"cosine": [0.5, float("nan")], "gold": [5.0, 1.0]},
+    {"cosine": ["<b>", "c"], "gold": [5.0, 1.0]},
+    {"rank": ["<b>", "c"]},
+    {"cosine": 0.5, "gold": 5.0},
+]
+
+
+def test_arrays_that_are_no_scores_of_pairs_are_left_out(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results")
+    saved = []
+    for seed, arrays in enumerate(NO_SCORES):
+        run = result("mcse", seed)
+        named = {
+            ArrayName("ToySTS", what, "own" * (what == "rank")): np.array(values)
+            for what, values in arrays.items()
+        }
+        store.save_arrays(run, run.evaluations[0], named)
+        saved.append(store.save(run))
+    contents = Contents(store, saved)
     render(contents, tmp_path / "out")
-    assert (shown_run(tmp_path / "out", run)["judged"], contents.found) == ([], [])
+    judged = [shown_run(tmp_path / "out", run)["judged"] for run in saved]
+    assert judged == [[]] * len(NO_SCORES)
+    assert contents.found == []
 
 
 def test_a_log_is_shown_as_text_and_the_middle_of_a_long_one_is_omitted(tmp_path: Path) -> None:

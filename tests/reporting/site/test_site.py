@@ -188,12 +188,10 @@ def test_texts_can_be_read_in_both_themes(
     )
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_first_page_answers_on_the_first_screen_and_fits_every_width(
-    watched: Watched, board_site: Path, theme: str
+    watched: Watched, board_site: Path
 ) -> None:
     watched.site = board_site
-    watched.page.emulate_media(color_scheme=theme)
     for width in (390, 768, 1280, 1440):
         watched.page.set_viewport_size({"width": width, "height": 900})
         page = watched.open("index.html")
