@@ -44,7 +44,6 @@ SMALL = [
     ("step", "--serve text fp32 2", r"^[\d.]+$"),
     ("step", "--serve text reference 2", r"^[\d.]+$"),
     ("simulations", "--number 1", "decided by the seeds that were said to decide"),
-    ("store", "205", "205 results, index"),
     ("transfer", "speed --rows 60 --width 2 --sample 1", "best dev accuracies that differ: 0 of 4"),
     ("encoders_page", "bert", r"^bert: packed"),
     ("pretrain_student", "--help", "FOLDER becomes a model folder"),
@@ -73,6 +72,7 @@ LARGER = [
     ("screenshots", f"{CHROMIUM} --out OUT --results RESULTS --only overview", ""),
     ("site", "205", "largest page"),
     ("startup", "--rounds 1", "completion of --suites"),
+    ("store", "205", "205 results, index"),
     ("step", "text --rounds 1 --rows 2 --precision fp32", "fp32: .*bar"),
 ]
 
@@ -100,7 +100,6 @@ def test_a_script_in_its_smallest_form(
 ) -> None:
     if name == "screenshots" and CHROMIUM is None:
         pytest.skip("no picture is taken; install chromium, such as by apt-get")
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("HARNESS_DATA", raising=False)
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
     if "RESULTS" in words:
@@ -171,8 +170,8 @@ def test_a_make_target_names_what_is_there(target: str) -> None:
             assert words.startswith("report")
 
 
-def test_mutants_are_drawn_by_coverage_and_tried(tmp_path: Path) -> None:
-    pytest.importorskip("pytest_cov", reason="no mutant was tried; install pytest-cov")
+def test_mutants_are_drawn_by_coverage(tmp_path: Path) -> None:
+    pytest.importorskip("pytest_cov", reason="no mutant was drawn; install pytest-cov")
     lines = [
         "a = 1 < 2  # one",
         "b: 3 = f(x, y=4) + 'text' if not c else 5",
@@ -190,6 +189,11 @@ def test_mutants_are_drawn_by_coverage_and_tried(tmp_path: Path) -> None:
         (after, ("e::f",))
         for after in ("(f(x, y=4) + 'text' if not not c else 5)", *("(c)", "5", "6", "(f(x))"))
     }
+
+
+@pytest.mark.long
+def test_mutants_are_tried(tmp_path: Path) -> None:
+    pytest.importorskip("pytest_cov", reason="no mutant was tried; install pytest-cov")
     if not (ROOT / ".git").exists():  # such as the copy that `make mutants` works in
         pytest.skip("no mutant was tried: this is no checkout of git")
     words = [
