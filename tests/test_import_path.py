@@ -85,7 +85,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (
                 f"{RUN} --track tensorboard",
                 "report --results RESULTS --profile tiny --out report",
-                "doctor",
             ),
             "tensorboard",
         ),
