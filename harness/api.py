@@ -55,10 +55,6 @@ from harness.planning.request import (
     model_request,
 )
 from harness.processors import passive_threads
-from harness.reporting.build import WrittenReport, write_report
-from harness.reporting.charted import ChartFigure, chart_figure, chart_names
-from harness.reporting.contents import Contents
-from harness.reporting.results import Results
 from harness.runs.execution import DeviceChoice, Execution, pick_device
 from harness.store import Failure, Result, Store
 from harness.store.tunings import Tuning, save_tuning
@@ -72,6 +68,10 @@ from harness.work.tracking.listener import track_runs
 if TYPE_CHECKING:
     import pandas
 
+    from harness.reporting.build import WrittenReport
+    from harness.reporting.charted import ChartFigure
+    from harness.reporting.contents import Contents
+    from harness.reporting.results import Results
     from harness.reporting.seeds.comparison import Comparison
 
 #: n sentences -> n rows of floats, (n, d)
@@ -202,6 +202,8 @@ def execute(how: PlanToExecute) -> Results:
     plan = with_tried_encoders(plan)
     if plan.request.tuning:
         save_tuning(plan.store, plan.request.tuning)
+    from harness.reporting.results import Results
+
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
     trackers = find_trackers(how.track)
     if plan.todo:
@@ -297,6 +299,8 @@ def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) ->
 
 def read_folder(folder: str | Path, profile: str | None) -> Results:
     """`results` of a folder that need not exist yet, as commands read it."""
+    from harness.reporting.results import Results
+
     store = Store(Path(folder))
     return Results.read(store, judge=Present(store.root, profile))
 
@@ -377,6 +381,8 @@ def figure(
 
     Raises UserError for a name that the report has not, and without results.
     """
+    from harness.reporting.charted import chart_figure
+
     return chart_figure(_report_contents(results, profile), name, width)
 
 
@@ -384,10 +390,14 @@ def figure_names(
     results: str | Path = DEFAULT_RESULTS, profile: str | None = None
 ) -> list[tuple[str, str]]:
     """The names of the charts of a report, each with its title. Raises UserError without results."""
+    from harness.reporting.charted import chart_names
+
     return chart_names(_report_contents(results, profile))
 
 
 def _report_contents(folder: str | Path, profile: str | None) -> Contents:
+    from harness.reporting.contents import Contents
+
     store = Store(Path(folder))
     return Contents.of(store, profile, Present(store.root, profile))
 
@@ -409,6 +419,8 @@ def report(
     `.warnings` names files that were skipped. Raises UserError if there are no results, or for a
     margin that is not positive.
     """
+    from harness.reporting.build import write_report
+
     store = Store(Path(results))
     return write_report(
         store, Path(out), profile, margin, Present(store.root, profile), one_file=one_file

@@ -24,6 +24,7 @@ unwritable file is treated as missing.
 from __future__ import annotations
 
 import ast
+import atexit
 import hashlib
 import json
 import os
@@ -260,13 +261,15 @@ class Declarations:
 
 
 def declarations() -> Declarations:
-    """The declarations of this process, in the current cache folder."""
+    """The declarations of this process, in the current cache folder; kept there when it ends."""
     return _declarations_in(cache_folder())
 
 
 @cache
 def _declarations_in(folder: Path) -> Declarations:
-    return Declarations()
+    kept = Declarations()
+    atexit.register(kept.save)
+    return kept
 
 
 @cache

@@ -18,6 +18,7 @@ from harness.corpora.base import CorpusSource
 from harness.errors import PlugInError, UnavailableError, UserError, worded
 from harness.method import CaptionRows, Feature, OwnSteps
 from harness.method.declared import DeclaredMethod, Layers, declared_method
+from harness.method.interface import MixingRule
 from harness.profiles import Profile, Rule, Training
 from harness.registry import errors_of, get_class, names, suggest
 from harness.setting import Captions, SettingOption, setting_options
@@ -75,6 +76,12 @@ class Resolved:
                 self.spec.variant.reading, *self.layers
             )
         return configured
+
+    @property
+    def mixing_rule(self) -> MixingRule:
+        """The method's rule that decides which steps are paired; the method is not imported."""
+        variant = self.spec.variant
+        return declared_method(variant.name).mixing(variant.reading, self.layers)
 
     def check_declared(self) -> None:
         """Raise UserError where the method's class in this process differs from what the run was

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, get_origin, get_type_hints
@@ -135,12 +135,18 @@ def altered(registered: object) -> str:
 
 
 @cache
+def installed_entries() -> EntryPoints:
+    """The entry points of all installed packages, whose files are read once a process."""
+    return entry_points()
+
+
+@cache
 def entries_of(kind: str) -> dict[str, dict[str, EntryPoint]]:
     """The registered names of a kind, with their entry points by target: several if packages
     disagree about a name.
     """
     registered: dict[str, dict[str, EntryPoint]] = {}
-    for point in entry_points(group=GROUPS[kind]):
+    for point in installed_entries().select(group=GROUPS[kind]):
         registered.setdefault(point.name, {}).setdefault(point.value, point)
     return registered
 

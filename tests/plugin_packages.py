@@ -22,6 +22,7 @@ Install = Callable[[str, str, Mapping[str, Mapping[str, str]]], Path]
 
 def forget() -> None:
     """Forget what is registered, and what was loaded of it."""
+    registry.installed_entries.cache_clear()
     registry.entries_of.cache_clear()
     registry.loaded.cache_clear()
 

@@ -22,18 +22,22 @@ from harness.registry import names, target
 METHODS = (
     "simcse,mcse,mcse[images=shuffled],kdmcse@official,dalr,visualcse,audiocse,simcse-sup,none"
 )
-#: a plan of every method and what its jobs need, then `harness run`
+#: a plan of every method and what its jobs need, the time of the papers' runs, then `harness run`,
+#: and its table
 PROCESS = f"""
 import sys, harness
 from harness.cli.main import main
+from harness.planning.estimate import estimate
 from harness.work.jobs import list_jobs
 from harness.work.queue import Queue
 plan = harness.plan("tiny", methods={METHODS!r}, seeds=2)
 queue = Queue(list_jobs(plan))
 assert all(queue.estimate_resources(job).memory_mb for job in queue.waiting)
+assert estimate(harness.plan("paper", methods={METHODS!r}))
 try:
     main()
 finally:
+    harness.table("sts", results=sys.argv[-1])
     print([run.fingerprint for run in plan.runs])
     print([name for name in ("torch", "transformers") if name in sys.modules])
 """

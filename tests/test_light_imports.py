@@ -21,7 +21,7 @@ LIGHT: dict[str, set[str]] = {
         "pydantic",
         "huggingface_hub",
     },
-    "import harness.api": {"torch"},
+    "import harness.api": {"torch", "jinja2"},
     "import harness.api; harness.api.plan('tiny')": {
         "transformers",
         "pandas",

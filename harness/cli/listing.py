@@ -107,7 +107,6 @@ def _named(kind: str, profile: Profile) -> Iterator[tuple[str, ...]]:
 
 
 def _methods() -> Iterator[tuple[str, ...]]:
-    from harness.code import declarations
     from harness.method.declared import declared_method
 
     for name in names("method"):
@@ -124,7 +123,6 @@ def _methods() -> Iterator[tuple[str, ...]]:
             target("method", name),
             method.paper,
         )
-    declarations().save()
 
 
 @click.command()

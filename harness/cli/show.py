@@ -212,13 +212,11 @@ def _gradient_rows(result: Result) -> Iterator[tuple[str, ...]]:
 
 
 def _show_method(name: str, profile: str, setting: str | None, encoder: str | None) -> None:
-    from harness.code import declarations
     from harness.profiles import load_profile
     from harness.reporting.methods import method_facts
 
     used = _used_values(name, load_profile(profile), setting, encoder)
     facts = method_facts(name)
-    declarations().save()
     echo(f"{name}: {facts.paper}")
     echo(f"trains on: {', '.join(facts.streams) or 'nothing'}")
     echo(f"loss terms: {', '.join(facts.terms) or 'none'} (remove one with {name}[without=TERM])")

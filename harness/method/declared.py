@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from harness.code import declarations
 from harness.errors import UserError
 from harness.method.inert import inert_options, weight_factors
-from harness.method.interface import Feature, OwnSteps, Patches
+from harness.method.interface import Feature, MixingRule, OwnSteps, Patches
 from harness.registry import get_class
 from harness.spec import OptionValue, Stream
 
@@ -90,6 +90,23 @@ class DeclaredMethod:
             "method", self.name, ["values", reading, layers], answer
         )
         return values
+
+    def mixing(self, reading: str, layers: Layers) -> MixingRule:
+        """The method's rule that decides which steps are paired, with its options set."""
+
+        def rule(rows: int, pairs: int, text_batches: int, pair_batches: int) -> tuple[int, int]:
+            counts = (rows, pairs, text_batches, pair_batches)
+
+            def answer() -> tuple[int, int]:
+                method = method_named(self.name)
+                return method.mixing(method.configure(reading, *layers))(*counts)
+
+            cycle, place = declarations().ask(
+                "method", self.name, ["mixing", reading, layers, counts], answer
+            )
+            return cycle, place
+
+        return rule
 
     def inert_options(self, reading: str, layers: Layers, streams: Collection[Stream]) -> list[str]:
         """The options that scale the whole loss of every step of a run that reads some streams."""

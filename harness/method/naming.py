@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from harness.code import declarations
 from harness.errors import UserError
 from harness.formatting import count_of
 from harness.method.declared import declared_method
@@ -97,7 +96,6 @@ def title_of(method: str) -> str:
         title = declared_method(method).title
     except UserError:
         return method
-    declarations().save()
     return title
 
 

@@ -197,7 +197,7 @@ def training_steps(run: Resolved) -> list[Steps] | None:
     pairs = [name for name in rows if run.streams[name] == "pairs"]
     texts = [name for name in rows if name not in pairs]
     sizes = [sum(rows[name] for name in names) for names in (texts, pairs)]
-    mixing = mixed(sizes[0], sizes[1], training.batch_size, run.method.mixing(run.hyperparameters))
+    mixing = mixed(sizes[0], sizes[1], training.batch_size, run.mixing_rule)
     steps = training.steps or training.epochs * mixing.epoch
     paired = mixing.paired_before_step(steps)
     counts = []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.census import InputCensus
-from harness.code import code_of, declarations
+from harness.code import code_of
 from harness.encoders.contents import remarks_on
 from harness.encoders.locate import ModelSource
 from harness.encoders.teachers import declared_teacher
@@ -237,17 +237,7 @@ class Experiment:
         rows = self._used_rows
         text = rows.get("sentences", 0) + rows.get("triplets", 0)
         pairs = rows.get("pairs", 0)
-        text_batches, paired_batches = batch_counts(text, pairs, run.training.batch_size)
-        # with more text, no published rule pairs every step, and the method need not be imported
-        if not (text and pairs) or text_batches >= 2 * paired_batches:
-            return False
-
-        def is_left_out() -> bool:
-            rule = run.method.mixing(run.hyperparameters)
-            return mixed(text, pairs, run.training.batch_size, rule).leaves_out_text
-
-        question = ["leaves out text", dict(run.identity), text, pairs, run.training.batch_size]
-        return bool(declarations().ask("method", run.spec.variant.name, question, is_left_out))
+        return mixed(text, pairs, run.training.batch_size, run.mixing_rule).leaves_out_text
 
     @property
     def _rows(self) -> dict[Stream, int]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Literal
 
 from harness.census import InputCensus
-from harness.code import declarations
 from harness.errors import MissingData, NewerError, PlugInError, UnavailableError, UserError
 from harness.formatting import count_of, first_of, one_line
 from harness.grid import Resolved, Skipped, UnfitSettingError, resolve_all
@@ -190,7 +189,7 @@ class Plan:
         """The seeds that each variant will have where these are unequally many: by setting and
         encoder, then by variant, those of finished runs among them.
         """
-        runs = self.known.runs
+        finished = self.known.runs.groupby("group", observed=True)["seed"].unique()
         wanted = {*self.request.wanted}
         places: dict[str, dict[str, set[int]]] = {}
         for run in self.runs:
@@ -200,7 +199,7 @@ class Plan:
             variants = places.setdefault(f"{spec.setting} / {spec.encoder}", {})
             seeds = variants.setdefault(str(spec.variant), set())
             seeds.add(spec.seed)
-            seeds.update(runs["seed"][runs["group"] == run.group].tolist())
+            seeds.update(map(int, finished.get(run.group, ())))
         return {
             place: variants
             for place, variants in places.items()
@@ -264,7 +263,6 @@ def make_plan(request: Request, store: Store) -> Plan:
         else:
             ordered |= {needed.key: needed for needed in (*experiment.teachers, experiment)}
     check_left(ordered, skipped, refused)
-    declarations().save()
     failures = store.failures()
     specs = {run.spec for run in runs}
     planned = []

@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.code import declarations
 from harness.commands import read_places
 from harness.errors import UserError
 from harness.evaluation.suites import pairs_of
@@ -57,12 +56,10 @@ class Present:
         )
         protocol = cache(self._protocol)
         places = zip(profile, evaluations["suite"], evaluations["protocol"], strict=True)
-        states = [
+        return [
             _joined(changed, protocol(*place))
             for changed, place in zip(training, places, strict=True)
         ]
-        declarations().save()
-        return states
 
     def sentences(self, profile: str, evaluation: Evaluation, task: str) -> list[tuple[str, ...]]:
         """Both sentences of the pairs, or each caption, that an evaluation read; none where these

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -24,7 +24,7 @@ from harness.code import python_files
 from harness.command_line import DEFAULT_DEVICE, Names, option
 from harness.errors import UserError
 from harness.processors import asked_threads, cores, keep_freed_memory
-from harness.registry import GROUPS
+from harness.registry import GROUPS, installed_entries
 from harness.sources import digest
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Software:
         packages = {}
         modules = set()
         for group in GROUPS.values():
-            for point in entry_points(group=group):
+            for point in installed_entries().select(group=group):
                 modules.add(point.module.partition(".")[0])
                 if point.dist:
                     packages[point.dist.name] = point.dist.version
