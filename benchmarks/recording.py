@@ -1,7 +1,7 @@
 """The time that a training spends on what it records of its batches, against its whole time.
 
 Timed are each loss term's part of the gradient and the count of tokens and operations
-(`Trainer._measure`, `_observe`).
+(`Trainer._measure_gradient`, `_observe`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(runs: tuple[str, ...], profile: str, data: Path | None, steps: int) -> 
                 make_weights(teacher, store, "cpu")
             inputs = load_training_inputs(asked, "cpu", find_teacher_folders(asked, store))
             trainer = make_trainer(asked, inputs, store.work(asked.fingerprint))
-            spent = dict.fromkeys(("_measure", "_observe"), 0.0)
+            spent = dict.fromkeys(("_measure_gradient", "_observe"), 0.0)
 
             def timed(
                 name: str, call: Callable[..., None], spent: dict[str, float] = spent

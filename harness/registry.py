@@ -19,7 +19,16 @@ from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    TypeVar,
+    cast,
+    get_origin,
+    get_type_hints,
+)
 
 from harness.errors import PlugInError, UserError, worded
 from harness.stopping import Stopped
@@ -137,7 +146,8 @@ def altered(registered: object) -> str:
 @cache
 def installed_entries() -> EntryPoints:
     """The entry points of all installed packages, whose files are read once a process."""
-    return entry_points()
+    # typed as a dictionary by group before Python 3.12, which selects alike
+    return cast(EntryPoints, entry_points())
 
 
 @cache

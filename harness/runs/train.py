@@ -25,10 +25,11 @@ from harness.store import BatchMixing, Store
 from harness.store.folder import refuse_linked
 from harness.store.schema import Budget
 from harness.training.batching import Mixing
+from harness.training.build import build_method
 from harness.training.folder import TrainingFolder
 from harness.training.record import TrainingRecord
 from harness.training.streams import Batches, TrainingData
-from harness.training.trainer import Trainer, build_method
+from harness.training.trainer import Trainer
 
 
 @dataclass(frozen=True)

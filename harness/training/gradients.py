@@ -21,29 +21,31 @@ def gradient_parts(
     cosine g_t g / |g_t| |g|. No pass through the encoder is needed, graphs are kept, and no `.grad`
     changes. A common factor changes nothing.
     """
-    nothing = (
-        torch.stack([each.float().sum() for each in vectors]).sum() * 0
-    )  # a term may not depend on all of them
-    found = [
-        torch.autograd.grad(term + nothing, vectors, retain_graph=True)
-        for term in weighted.values()
-    ]
-    stacked = torch.stack(
-        [torch.cat([part.flatten().float() for part in parts]) for parts in found]
-    )
-    stacked = stacked / stacked.abs().max()  # squares of small gradients would be 0
-    whole = stacked.sum(0)
-    measured = torch.stack(
-        [stacked.norm(dim=1), (stacked * whole).sum(1), whole.norm().expand(len(found))]
-    )
-    norms, products, (size, *_) = measured.tolist()
-    shares = [_quotient(norm, sum(norms)) for norm in norms]
-    cosines = [
-        _quotient(product, norm * size) for norm, product in zip(norms, products, strict=True)
-    ]
-    return dict(zip(weighted, shares, strict=True)), dict(zip(weighted, cosines, strict=True))
+    # a term may not depend on all of the vectors
+    zero = torch.stack([part.float().sum() for part in vectors]).sum() * 0
+    rows = []
+    for term in weighted.values():
+        parts = torch.autograd.grad(term + zero, vectors, retain_graph=True)
+        rows.append(torch.cat([part.flatten().float() for part in parts]))
+
+    gradients = torch.stack(rows)
+    gradients = gradients / gradients.abs().max()  # squares of small gradients would be 0
+    whole = gradients.sum(0)
+
+    # one transfer from the device
+    norms, products, whole_norms = torch.stack(
+        [gradients.norm(dim=1), (gradients * whole).sum(1), whole.norm().expand(len(rows))]
+    ).tolist()
+
+    shares = {}
+    cosines = {}
+    for name, norm, product, whole_norm in zip(weighted, norms, products, whole_norms, strict=True):
+        shares[name] = _divide(norm, sum(norms))
+        cosines[name] = _divide(product, norm * whole_norm)
+    return shares, cosines
 
 
-def _quotient(above: float, below: float) -> float | None:
+def _divide(above: float, below: float) -> float | None:
+    """A quotient to six digits, None if it is not defined."""
     value = above / below if below else math.nan
     return float(f"{value:.6g}") if math.isfinite(value) else None

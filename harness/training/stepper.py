@@ -56,7 +56,7 @@ class Stepper:
         decay = training.weight_decay if own is None else own.weight_decay
         moving = training.unreached == "momentum"
         self.optimizer = AdamW(
-            _groups(modules, decay), epsilon=training.adam_epsilon, moving=moving
+            make_groups(modules, decay), epsilon=training.adam_epsilon, moving=moving
         )
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         self.scaler = torch.amp.GradScaler(device.type, enabled=training.precision == "fp16")
@@ -65,14 +65,18 @@ class Stepper:
         """Update the parameters by the gradients of a loss; `number` is the step, from 0."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate(number)
+
         torch.autograd.backward(self.scaler.scale(loss))
         self.scaler.unscale_(self.optimizer)
+
         # keeps the Python objects of the gradients to the end of the step, or torch would make each
         # one several times
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
-        _clip(gradients, self.training.max_grad_norm)
+        clip_gradients(gradients, self.training.max_grad_norm)
+
         self.scaler.step(self.optimizer)
         self.scaler.update()
+
         # freed before the next forward pass, since they would fragment the memory of its
         # activations
         for parameter in self.parameters:
@@ -102,7 +106,7 @@ class Stepper:
         self.scaler.load_state_dict(state["scaler"])
 
 
-def _clip(gradients: list[Tensor], largest: float) -> None:
+def clip_gradients(gradients: list[Tensor], largest: float) -> None:
     """Scale gradients to a norm of `largest` at most, as `clip_grad_norm_` does, but without
     waiting for a device.
     """
@@ -112,16 +116,20 @@ def _clip(gradients: list[Tensor], largest: float) -> None:
     torch._foreach_mul_(gradients, torch.clamp(largest / (norm + 1e-6), max=1.0))
 
 
-def _groups(modules: Sequence[nn.Module], weight_decay: float) -> list[dict[str, Any]]:
-    """Return AdamW's two groups: biases and normalisation weights are not decayed."""
-    decayed: list[nn.Parameter] = []
-    kept: list[nn.Parameter] = []
+def make_groups(modules: Sequence[nn.Module], weight_decay: float) -> list[dict[str, Any]]:
+    """Make AdamW's two groups: biases and normalisation weights are not decayed."""
+    decaying: list[nn.Parameter] = []
+    constant: list[nn.Parameter] = []
     for name, parameter in chain.from_iterable(module.named_parameters() for module in modules):
-        if parameter.requires_grad:
-            (kept if name.endswith("bias") or "norm" in name.lower() else decayed).append(parameter)
+        if not parameter.requires_grad:
+            continue
+        is_constant = name.endswith("bias") or "norm" in name.lower()
+        group = constant if is_constant else decaying
+        group.append(parameter)
+
     return [
-        {"params": decayed, "weight_decay": weight_decay},
-        {"params": kept, "weight_decay": 0.0},
+        {"params": decaying, "weight_decay": weight_decay},
+        {"params": constant, "weight_decay": 0.0},
     ]
 
 
@@ -152,12 +160,14 @@ class AdamW(torch.optim.Optimizer):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update parameters, those of a group with equal step counts together."""
         for group in self.param_groups:
-            alike: dict[int, list[Tensor]] = defaultdict(list)
+            by_step: dict[int, list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
-                before = self.state[parameter]["step"] if parameter in self.state else 0
-                if parameter.grad is not None or (before and self.moving):
-                    alike[before + 1].append(parameter)
-            for number, parameters in alike.items():
+                steps_before = self.state[parameter]["step"] if parameter in self.state else 0
+                is_still_moving = self.moving and steps_before > 0
+                if parameter.grad is not None or is_still_moving:
+                    by_step[steps_before + 1].append(parameter)
+
+            for number, parameters in by_step.items():
                 self._update(group, parameters, number)
 
     def _update(self, group: dict[str, Any], parameters: list[Tensor], number: int) -> None:
@@ -168,18 +178,24 @@ class AdamW(torch.optim.Optimizer):
         beforehand.
         """
         if number == 1:
-            for each in parameters:
-                self.state[each] = {
-                    "mean": torch.zeros_like(each),
-                    "square": torch.zeros_like(each),
+            for parameter in parameters:
+                self.state[parameter] = {
+                    "mean": torch.zeros_like(parameter),
+                    "square": torch.zeros_like(parameter),
                 }
-        states = [self.state[each] for each in parameters]
+
+        states = [self.state[parameter] for parameter in parameters]
         for state in states:
             state["step"] = number
+        gradients = [
+            torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            for parameter in parameters
+        ]
+
         count = torch.full((), number, dtype=torch.float32, device=parameters[0].device)
         torch._fused_adam_(
             parameters,
-            [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters],
+            gradients,
             [state["mean"] for state in states],
             [state["square"] for state in states],
             [],
@@ -192,6 +208,7 @@ class AdamW(torch.optim.Optimizer):
             amsgrad=False,
             maximize=False,
         )
+
         if group["weight_decay"]:
             torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
 
@@ -229,32 +246,33 @@ class Chunked:
         if rows <= size:
             vectors = encode(inputs, views)
         else:
-            parts = [
-                _part(inputs, start, min(rows, start + size)) for start in range(0, rows, size)
-            ]
+            starts = range(0, rows, size)
+            parts = [take_rows(inputs, start, min(rows, start + size)) for start in starts]
             # neither inputs nor parameters make the result require a gradient, so this scalar does
             vectors = _TwoPasses.apply(encode, parts, views, torch.zeros((), requires_grad=True))
         self.seen(inputs, views, vectors)
         return vectors
 
 
-def _part(inputs: Mapping[str, Tensor], start: int, stop: int) -> Mapping[str, Tensor]:
+def take_rows(inputs: Mapping[str, Tensor], start: int, stop: int) -> Mapping[str, Tensor]:
+    """Rows `start` to `stop` of a batch, without `stop`."""
     if isinstance(inputs, TokenRows):
         return inputs.part(start, stop)
     return {name: value[start:stop] for name, value in inputs.items()}
 
 
-def _random_states(device: torch.device) -> tuple[Tensor, ...]:
+def get_random_states(device: torch.device) -> tuple[Tensor, ...]:
     """The states of the generators that dropout on a device draws from: the CPU's, and a card's
     own.
     """
-    return (
-        torch.get_rng_state(),
-        *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else []),
-    )
+    states = [torch.get_rng_state()]
+    if device.type == "cuda":
+        states.append(torch.cuda.get_rng_state(device))
+    return tuple(states)
 
 
-def _restore(states: tuple[Tensor, ...], device: torch.device) -> None:
+def set_random_states(states: tuple[Tensor, ...], device: torch.device) -> None:
+    """Set the generators to states of `get_random_states`."""
     torch.set_rng_state(states[0])
     if device.type == "cuda":
         torch.cuda.set_rng_state(states[1], device)
@@ -277,9 +295,10 @@ class _TwoPasses(torch.autograd.Function):
         device = next(iter(parts[0].values())).device
         vectors = []
         for part in parts:
-            ctx.states.append(_random_states(device))
+            ctx.states.append(get_random_states(device))
             vectors.append(encode(part, views))
-        ctx.sizes = [len(each) for each in vectors]
+
+        ctx.sizes = [len(rows) for rows in vectors]
         kind = device.type
         ctx.autocast = torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind)
         return torch.cat(vectors)
@@ -297,7 +316,7 @@ class _TwoPasses(torch.autograd.Function):
             for part, states, share in zip(
                 ctx.parts, ctx.states, torch.split(gradient, ctx.sizes), strict=True
             ):
-                _restore(states, device)
+                set_random_states(states, device)
                 # one context per part, since autocast keeps cast weights, with their graph, until
                 # its context ends
                 with torch.autocast(device.type, dtype, enabled):

@@ -243,19 +243,23 @@ class Batches:
         self.seed = seed
         self.change = change
         self.change_texts = change_texts
+
         rows = data.rows
         text = rows.get("sentences", 0) + rows.get("triplets", 0)
         pairs = rows.get("pairs", 0)
         self.mixing = mixed(text, pairs, training.batch_size, rule)
+
         self.steps = training.steps or training.epochs * self.mixing.epoch
         if training.warmup_steps >= self.steps:
             raise UserError(
                 f"warmup_steps = {training.warmup_steps} leave no step of {self.steps} at the full learning rate; "
                 "lower it"
             )
+
         self.text: Stream = next((stream for stream in data.tokens if stream != "pairs"), "pairs")
         self.early = [stream for stream, steps in own.items() if steps.first]
         self.late = [stream for stream, steps in own.items() if not steps.first]
+
         sizes = dict.fromkeys(data.tokens, training.batch_size) | {
             key: steps.batch_size for key, steps in own.items()
         }
@@ -263,6 +267,7 @@ class Batches:
             stream: Order(data.used(stream), sizes[stream], seed, setting, stream)
             for stream in sizes
         }
+
         self.media = {
             key: media.augmented(own[key].augment)
             for key, media in data.media.items()
@@ -327,31 +332,36 @@ class Batches:
         stream, rows = self.text_rows(step)
         device = self.student.device
         tokens = self.data.tokens[stream].batch(rows)
-        ids = tokens["input_ids"]
-        # the last batch of a pass may be short
-        if len(rows) == min(self.training.batch_size, self.data.used(stream)) and bool(
-            (ids == ids[0]).all()
-        ):
-            raise UserError(
-                f"step {step + 1} has one distinct sentence in its batch of {stream}, so no "
-                "negatives; give a corpus of different sentences, or more of them"
-            )
+        self._check_negatives(tokens, stream, step)
+
         changed = self._changed(tokens, step) if self.change else {}
         texts = decoded(self.data.texts[stream].batch(rows)) if self.data.texts else ()
         if self.change_texts is not None:
             changed |= self._changed_texts(texts, step)
+
         tokens = tokens.to(device)
         if stream == "triplets":
             return TripletBatch(tokens, changed=changed, texts=texts)
         if stream == "sentences":
             return SentenceBatch(tokens, changed=changed, texts=texts)
-        features = {
-            role: sent(
-                torch.from_numpy(np.ascontiguousarray(values[rows], dtype=np.float32)), device
-            )
-            for role, values in self.data.features.items()
-        }
+
+        features = {}
+        for role, values in self.data.features.items():
+            of_rows = np.ascontiguousarray(values[rows], dtype=np.float32)
+            features[role] = sent(torch.from_numpy(of_rows), device)
         return PairBatch(tokens, features, changed=changed, texts=texts)
+
+    def _check_negatives(self, tokens: TokenRows, stream: Stream, step: int) -> None:
+        """Raise UserError for a batch of one distinct sentence; the last one of a pass may be
+        short.
+        """
+        ids = tokens["input_ids"]
+        is_whole = len(ids) == min(self.training.batch_size, self.data.used(stream))
+        if is_whole and bool((ids == ids[0]).all()):
+            raise UserError(
+                f"step {step + 1} has one distinct sentence in its batch of {stream}, so no "
+                "negatives; give a corpus of different sentences, or more of them"
+            )
 
     def _changed(self, tokens: TokenRows, step: int) -> dict[str, TokenRows]:
         """The rows that the method makes of a batch, by name. Raises UserError for rows that are
@@ -359,7 +369,7 @@ class Batches:
         """
         assert self.change is not None
         rng = generator(axis="rows", seed=self.seed, step=step)
-        made = {}
+        changed = {}
         for name, rows in self.change(tokens.listed_ids(), rng).items():
             longest = max(map(len, rows))
             if longest > self.student.longest:
@@ -367,10 +377,9 @@ class Batches:
                     f"step {step + 1}: the changed rows '{name}' have up to {longest} tokens, and the encoder reads "
                     f"{self.student.longest}; lower max_length"
                 )
-            made[name] = TokenRows.listed(rows, self.student.tokenizer.pad_token_id).to(
-                self.student.device
-            )
-        return made
+            token_rows = TokenRows.listed(rows, self.student.tokenizer.pad_token_id)
+            changed[name] = token_rows.to(self.student.device)
+        return changed
 
     def _changed_texts(self, texts: Sequence[str], step: int) -> dict[str, TokenRows]:
         """The sentences that the method makes of a batch, tokenised, by name."""

@@ -18,9 +18,10 @@ from harness.errors import UserError
 from harness.method import Method
 from harness.registry import get
 from harness.toy import student_folder
+from harness.training.build import build_method
 from harness.training.record import TrainingError
 from harness.training.streams import TrainingData
-from harness.training.trainer import Trainer, build_method
+from harness.training.trainer import Trainer
 
 SimCSE: Any = get("method", "simcse")
 TEXT = ["the plain red circle at the left by noon", "a big blue square"]

@@ -38,7 +38,7 @@ def first_terms(name: str, folder: Path) -> dict[str, float]:
     with torch.random.fork_rng():
         for step in (*firsts, firsts[-1] + 1):
             training._step(step)
-    return training.window.close()
+    return training.state.window.close()
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -132,10 +132,10 @@ def test_a_resumed_training_records_what_one_without_a_stop_records(tmp_path: Pa
 
 def test_a_checkpoint_of_a_version_that_did_not_count_leaves_the_count_open(tmp_path: Path) -> None:
     training = trainer("simcse", "fp32", CPU, tmp_path)
-    state = training._state(2)
+    state = training.state.state_dict(2)
     for name in ("gradients", "flops"):
         del state["record"][name]
-    training._restore(state)
+    training.state.load_state_dict(state)
     made = training.run()
     assert made.flops is None
     assert made.gradients
