@@ -138,11 +138,12 @@ def check(context: click.Context, what: tuple[str, ...]) -> None:
     devices, and trains a small encoder that is stopped, resumed and exported, a line for each. It
     notes a weight without a second term, which changes nothing. Exit code 1 if one fails.
     """
-    from harness.method.conformance import check_all, variants_in
+    from harness.method.conformance import check_all
     from harness.method.inert import inert_weights
+    from harness.method.lookup import find_variants
 
     failed = 0
-    for method in dict.fromkeys(method for name in what for method in variants_in(name)):
+    for method in dict.fromkeys(method for name in what for method in find_variants(name)):
         for outcome in check_all(method):
             failed += bool(outcome.problems)
             echo(f"{'fails' if outcome.problems else 'ok':5} {outcome.method}: {outcome.check}")

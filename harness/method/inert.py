@@ -27,14 +27,14 @@ def weight_factors(
     """How doubling each option scales the loss terms of each stream, of the options that scale
     any.
     """
-    from harness.method.conformance import build, loss_of, random_batches  # import torch
+    from harness.method.samples import build, compute_loss, random_batches  # import torch
 
     built = build(method, hyperparameters)
     weights = built.weights()
-    names = {
-        stream: list(loss_of(built, batch)[1])
-        for stream, batch in zip(method.streams, random_batches(built), strict=True)
-    }
+    names = {}
+    for stream, batch in zip(method.streams, random_batches(built), strict=True):
+        _, terms = compute_loss(built, batch)
+        names[stream] = list(terms)
     factors: dict[Stream, dict[str, list[float]]] = {stream: {} for stream in names}
     for option, field in type(hyperparameters).options().items():
         value = getattr(hyperparameters, field.name)
@@ -45,8 +45,10 @@ def weight_factors(
         doubled = built.weights()
         if doubled == weights:
             continue
-        for stream, terms in names.items():
-            scaled = {doubled.get(term, 1.0) / (weights.get(term, 1.0) or 1.0) for term in terms}
+        for stream, of_stream in names.items():
+            scaled = {
+                doubled.get(term, 1.0) / (weights.get(term, 1.0) or 1.0) for term in of_stream
+            }
             factors[stream][option] = sorted(scaled)
     return factors
 

@@ -83,11 +83,11 @@ def _check_views(run: PlannedRun) -> None:
     """Raise UserError if the method compares dropout views of a sentence, for an encoder without
     dropout.
     """
-    from harness.method.conformance import text_views
+    from harness.method.samples import count_text_views
 
     resolved = run.resolved
     spec = run.resolved.spec
-    if text_views(resolved.method, resolved.hyperparameters) < 2:
+    if count_text_views(resolved.method, resolved.hyperparameters) < 2:
         return
     raise UserError(
         f"{spec.variant} compares two dropout views of a sentence, and the encoder {spec.encoder} has no dropout, so "

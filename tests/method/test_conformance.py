@@ -14,7 +14,8 @@ from plugin_packages import Install
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.method import Batch, Encode, Method, MixingRule
-from harness.method.conformance import check_all, check_method, methods_in, variants_in
+from harness.method.conformance import check_all, check_method
+from harness.method.lookup import find_methods, find_variants
 
 GOOD = '''
 """A method in one file."""
@@ -332,7 +333,7 @@ def check(what: str | Path) -> Result:
 
 
 def test_this_projects_methods_pass() -> None:
-    methods = methods_in("harness_methods")
+    methods = find_methods("harness_methods")
     assert len(methods) >= 8
     assert [
         checked for method in methods for checked in check_all(method) if checked.problems
@@ -350,7 +351,7 @@ def test_a_good_file_passes_with_a_line_a_check(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_is_no_mistake_passes(name: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(edited(RIGHT[name]))
-    (method,) = methods_in(str(tmp_path / "mine.py"))
+    (method,) = find_methods(str(tmp_path / "mine.py"))
     assert [checked for checked in check_all(method) if checked.problems] == []
 
 
@@ -366,10 +367,10 @@ def test_a_mistake_fails_its_check(mistake: str, tmp_path: Path) -> None:
 
 def test_a_package_is_checked_by_what_it_registers(install: Install) -> None:
     install("labs", GOOD, {"methods": {"mine": "Mine"}})
-    assert [method.name for method in methods_in("labs")] == ["mine"]
+    assert [method.name for method in find_methods("labs")] == ["mine"]
     assert check("labs").exit_code == check("labs:Mine").exit_code == 0
     with pytest.raises(UserError, match="has no class Other"):
-        methods_in("labs:Other")
+        find_methods("labs:Other")
 
 
 def test_several_names_and_variants_with_values_are_checked() -> None:
@@ -377,14 +378,14 @@ def test_several_names_and_variants_with_values_are_checked() -> None:
     assert done.exit_code == 0, done.output
     checked = {line.split(maxsplit=1)[1].rpartition(": ")[0] for line in done.output.splitlines()}
     assert checked == {"simcse", "mcse[lambda=0.3]@official"}
-    (method,) = variants_in("mcse[lambda=0.3]")
+    (method,) = find_variants("mcse[lambda=0.3]")
     assert method.configure("official").lambda_ == 0.3
     for words, said in (
         ("mcse[lambda=x]", "'lambda' must be of type float"),
         ("mcse@offical", "offical"),
     ):
         with pytest.raises(UserError, match=re.escape(said)):
-            variants_in(words)
+            find_variants(words)
 
 
 def test_a_folder_is_checked_before_it_is_installed(
@@ -394,18 +395,18 @@ def test_a_folder_is_checked_before_it_is_installed(
     monkeypatch.setattr(sys, "path", list(sys.path))
     assert CliRunner().invoke(cli, ["new", "method", "fresh_method"]).exit_code == 0
     for words in ("fresh_method", "./fresh_method", "fresh_method/src/fresh_method.py"):
-        assert [method.name for method in methods_in(words)] == ["fresh_method"]
+        assert [method.name for method in find_methods(words)] == ["fresh_method"]
     monkeypatch.delitem(sys.modules, "fresh_method")
     project = tmp_path / "fresh_method" / "pyproject.toml"
     project.write_text(project.read_text().replace("harness.methods", "harness.method"))
     with pytest.raises(UserError, match="declares no method"):
-        methods_in("fresh_method")
+        find_methods("fresh_method")
 
 
 def test_an_import_that_raises_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("raise BaseException('boom')")
     with pytest.raises(UserError, match=r"cannot be imported: .*BaseException: boom"):
-        methods_in(str(tmp_path / "mine.py"))
+        find_methods(str(tmp_path / "mine.py"))
 
 
 class Broken(Method):

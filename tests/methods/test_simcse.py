@@ -20,7 +20,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 from harness.encoders.rows import TokenRows
 from harness.method import UNMASKED, Dimensions, SentenceBatch, Vocabulary
-from harness.method.conformance import small_student
+from harness.method.samples import small_student
 
 WORDS = Vocabulary(0, 2, 3, 4, frozenset(range(5)), 400, 32, lambda text: [], lambda ids: "")
 STATES = drawn(4, 1, 5, 8, seed=3)

@@ -31,7 +31,9 @@ from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.losses import contrastive as losses
 from harness.method import UNMASKED, Dimensions, SentenceBatch, Vocabulary, method_named
-from harness.method.conformance import check_all, small_student, variants_in
+from harness.method.conformance import check_all
+from harness.method.lookup import find_variants
+from harness.method.samples import small_student
 from harness.runs.inputs import find_teacher_folders, load_training_inputs
 from harness.runs.train import make_trainer
 from harness.store import Store
@@ -157,7 +159,7 @@ def test_they_are_short_and_pass_the_checks(variant: str) -> None:
     assert len((FIELD / f"{module}.py").read_text().splitlines()) <= most
     assert [
         checked
-        for method in variants_in(variant)
+        for method in find_variants(variant)
         for checked in check_all(method)
         if checked.problems
     ] == []

@@ -10,14 +10,20 @@ from builders import result
 from executor_jobs import experiment
 from trial import Trial, check_refused
 
+<<<<<<< HEAD
 from harness.method import by_batches
-from harness.method.conformance import check_all, methods_in, variants_in
+from harness.method.conformance import check_all
+from harness.method.lookup import find_methods, find_variants
 from harness.runs.inputs import load_training_inputs
 from harness.runs.train import describe_mixing
 from harness.store.batches import batches_of
 from harness.training.batching import mixed
 from harness.training.record import TrainingError
 from harness.training.trainer import Trainer, build_method
+=======
+from harness.method.conformance import check_all
+from harness.method.lookup import find_methods
+>>>>>>> 96f655fb (Checks of methods: what finds methods, what they are tried on and a short training stand in files of their own; no other change)
 
 METHOD = '''
 """SimCSE with another encoder."""
@@ -82,7 +88,7 @@ def check_problems(name: str, *words: str) -> Callable[[Path], None]:
     """A check that finds these words, or no problem without words."""
 
     def check(folder: Path) -> None:
-        (method,) = methods_in(str(folder / f"{name}.py"))
+        (method,) = find_methods(str(folder / f"{name}.py"))
         problems = [line for checked in check_all(method) for line in checked.problems]
         assert bool(problems) == bool(words), problems
         assert [word for word in words if not any(word in line for line in problems)] == []
@@ -103,7 +109,7 @@ LEFT_ON = """
 
 def check_saved_score(folder: Path) -> None:
     """A model whose hook stays on at test has another dev score once it is read from its files."""
-    (method,) = methods_in(str(folder / "staying.py"))
+    (method,) = find_methods(str(folder / "staying.py"))
     asked = experiment("simcse/toy-text/toy-bert/seed-0", steps=4, eval_every=2, batch_size=8)
     inputs = load_training_inputs(asked, "cpu", {})
     heads = build_method(method, method.configure("paper"), inputs.student, inputs.data, 0, {})
@@ -132,9 +138,9 @@ GROWING = """
 
 def check_values_of_a_variant(folder: Path) -> None:
     """A name with values in brackets is a method, not a package."""
-    (method,) = variants_in("simcse[temperature=0.3]")
+    (method,) = find_variants("simcse[temperature=0.3]")
     assert method.configure("paper").temperature == 0.3
-    line = check_refused(lambda: variants_in("simcse[temprature=0.3]"), "temperature")
+    line = check_refused(lambda: find_variants("simcse[temprature=0.3]"), "temperature")
     assert "ModuleNotFoundError" not in line
 
 
