@@ -164,21 +164,6 @@ True
 >>> sorted(set(Values.options()) - set(Hyperparameters.options()))
 ['margin']
 """,
-<<<<<<< HEAD
-=======
-    "Feature": """
->>> from harness.method import Feature
->>> Feature("default").of
-'image'
-""",
-    "Vocabulary": """
->>> from harness.method.samples import small_student
->>> from harness.method import Vocabulary
->>> vocabulary = Vocabulary.of(small_student().tokenizer, limit=32)
->>> vocabulary.ids("7"), vocabulary.mask
-([12], 4)
-""",
->>>>>>> 96f655fb (Checks of methods: what finds methods, what they are tried on and a short training stand in files of their own; no other change)
     "Encode": """
 >>> import torch
 >>> from harness.method.samples import small_student

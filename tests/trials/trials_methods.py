@@ -10,7 +10,6 @@ from builders import result
 from executor_jobs import experiment
 from trial import Trial, check_refused
 
-<<<<<<< HEAD
 from harness.method import by_batches
 from harness.method.conformance import check_all
 from harness.method.lookup import find_methods, find_variants
@@ -18,12 +17,9 @@ from harness.runs.inputs import load_training_inputs
 from harness.runs.train import describe_mixing
 from harness.store.batches import batches_of
 from harness.training.batching import mixed
+from harness.training.build import build_method
 from harness.training.record import TrainingError
-from harness.training.trainer import Trainer, build_method
-=======
-from harness.method.conformance import check_all
-from harness.method.lookup import find_methods
->>>>>>> 96f655fb (Checks of methods: what finds methods, what they are tried on and a short training stand in files of their own; no other change)
+from harness.training.trainer import Trainer
 
 METHOD = '''
 """SimCSE with another encoder."""
