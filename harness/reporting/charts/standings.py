@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.formatting import fixed, interval_text, visible
+from harness.method.naming import title_of
 from harness.reporting import look
-from harness.reporting.seeds.question import Question
+from harness.reporting.seeds.question import Question, control_words
 from harness.reporting.seeds.standings import RankedRow, Standings
 
 #: heights of a row in pixels, of few rows and of many, whose names have one line of so many
@@ -25,14 +26,14 @@ BOUND = "var(--c1)"
 
 
 def standings_plot(question: Question, standings: Standings, key: str) -> look.Plot:
-    """Draw the rows of a question: methods filled, controls hollow, a dashed line at the best
-    control.
+    """Draw the rows of a question: methods filled, controls hollow, a dashed line at the leader's
+    strongest control.
 
     The scores, the differences to the baseline and the ranks stand at the right; on a narrow page,
     the means alone. Layers for one kind of page begin with `wide` or `narrow` in their names.
     """
     rows = standings.rows
-    bound = standings.best_control
+    bound = question.strongest
     layers = [_interval_layer(len(rows)), *_seed_layers(question, rows), _mean_layer(question)]
     if bound:
         at = {"x": {"datum": bound.cell.summary.mean, "type": "quantitative"}, "y": None}
@@ -195,10 +196,9 @@ def _mean_layer(question: Question) -> look.ChartSpec:
 def _caption(question: Question, standings: Standings) -> str:
     """How the figure is read, and what is not in it."""
     text = "Dots: seeds. Bar: 95 % interval of the mean. Filled: methods; hollow, in italics: controls."
-    if standings.best_control:
-        text += (
-            " Dashed: the best control; what is left of it shows nothing that the control lacks."
-        )
+    if question.leader and question.strongest:
+        name = title_of(question.leader.row.label.method)
+        text += f" Dashed: {control_words(question.strongest)}, the strongest control of {name}."
     text += " Methods that no test tells apart share ranks."
     left_out = [
         f"{count} {what}"

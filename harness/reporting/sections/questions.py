@@ -25,7 +25,6 @@ from harness.reporting.seeds.citable import results_grid, results_sentence
 from harness.reporting.seeds.gains import Forest, importance
 from harness.reporting.seeds.next_run import NextRun, next_run
 from harness.reporting.seeds.question import (
-    BELIEVED,
     Answer,
     Question,
     first_forests,
@@ -37,8 +36,8 @@ from harness.spec import UNTRAINED
 
 #: the profile that is asked about last
 TOY_PROFILE = "tiny"
-#: tones of the box of a verdict
-_TONES = dict.fromkeys(BELIEVED, "good") | {Answer.CONFOUNDED: "bad", Answer.OPEN: "bad"}
+#: answers in which the best mean says nothing for its method
+_REFUTED = (Answer.CONFOUNDED, Answer.OPEN)
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,9 @@ class QuestionPage:
     @property
     def tone(self) -> str:
         """Whether the answer is to be believed: good, bad or open."""
-        return _TONES.get(self.question.answer, "open")
+        if self.question.answer in _REFUTED:
+            return "bad"
+        return "good" if self.question.is_believed else "open"
 
     @cached_property
     def standings(self) -> Standings:

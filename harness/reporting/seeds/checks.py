@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 from harness import stats
 from harness.formatting import fixed
+from harness.method.naming import title_of
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Significance
 from harness.reporting.seeds.cells import Row, trained_apart
+from harness.reporting.seeds.controls import UNMATCHED
 from harness.reporting.seeds.gains import Gain
 from harness.reporting.seeds.question import Question, control_words, medium_of, missing_words
 from harness.reporting.seeds.wording import certainty
@@ -47,7 +49,7 @@ def checks_of(question: Question) -> Sequence[TrustCheck]:
     return (
         _check_seeds(question, leader, reference),
         _check_test(question, leader, reference),
-        _check_controls(question),
+        _check_controls(question, leader),
         _check_media(question, leader),
         _check_seen_pairs(question, leader, reference),
         _check_budget(leader, reference),
@@ -83,23 +85,23 @@ def _check_test(question: Question, leader: Gain, reference: Gain | None) -> Tru
     return TrustCheck(mark, about, f"{shown} than {name}, {certainty(cell)}", "tables")
 
 
-def _check_controls(question: Question) -> TrustCheck:
+def _check_controls(question: Question, leader: Gain) -> TrustCheck:
     about = "Strongest control"
-    if not question.rivals:
+    rival = question.strongest
+    if rival is None:
         return TrustCheck(Mark.OPEN, about, "no control was run", "next")
-    rival = question.rivals[0]
     mean = fixed(rival.cell.summary.mean, question.digits)
-    text = f"{control_words(rival)} scores {mean}, {question.beside_text(rival)}"
+    place = question.place_beside(rival, title_of(leader.row.label.method))
+    text = f"{control_words(rival)} scores {mean}, {place}"
     if rival.confounds:
         return TrustCheck(Mark.NO, about, text, "tables")
-    lacking = [kind for kind in question.missing if not _is_about_media(kind)]
-    if lacking:
-        return TrustCheck(Mark.OPEN, about, f"{text}; not run: {missing_words(lacking[0])}", "next")
+    if rival.tested.test is None:
+        return TrustCheck(Mark.OPEN, about, text, "tables")
+    missing = [kind for kind in question.missing if kind != UNMATCHED]
+    if missing:
+        lack = missing_words(missing[0], medium_of(leader.row))
+        return TrustCheck(Mark.OPEN, about, f"{text}; missing: {lack}", "next")
     return TrustCheck(Mark.YES, about, text, "tables")
-
-
-def _is_about_media(kind: str) -> bool:
-    return missing_words(kind) != kind
 
 
 def _check_media(question: Question, leader: Gain) -> TrustCheck:
@@ -110,6 +112,8 @@ def _check_media(question: Question, leader: Gain) -> TrustCheck:
     if question.blind is None:
         return TrustCheck(Mark.OPEN, about, f"no run with other {medium}, or without any", "next")
     mark = Mark.NO if question.blind.confounds else Mark.YES
+    if question.blind.tested.test is None:
+        mark = Mark.OPEN
     return TrustCheck(mark, about, question.blind_text(question.blind), "tables")
 
 
@@ -125,7 +129,8 @@ def _check_seen_pairs(question: Question, leader: Gain, reference: Gain | None) 
     if most == 0:
         return TrustCheck(Mark.YES, about, "none", "seen")
     if most - least > SAME_PAIRS * most:
-        text = f"{counts[0]:.0f} beside {counts[1]:.0f}: not comparable"
+        name = title_of(reference.row.label.method) if reference else ""
+        text = f"{counts[0]:.0f}, against {counts[1]:.0f} of {name}: not comparable"
         return TrustCheck(Mark.OPEN, about, text, "seen")
     column = Column(AVERAGE, question.forest.column.metric)
     unseen = [cell for row in rows if (cell := row.cell(column, UNSEEN))]
@@ -159,7 +164,7 @@ def _check_budget(leader: Gain, reference: Gain | None) -> TrustCheck:
     steps = leader.row.training.get("steps", "")
     text = apart or (f"{steps} steps each, equal values" if steps else "equal values")
     if text_teachers:
-        text += "; it alone has a text teacher"
+        text += f"; {title_of(leader.row.label.method)} alone has a text teacher"
     if apart:
         return TrustCheck(Mark.NO, about, text, "runs")
     return TrustCheck(Mark.OPEN if text_teachers else Mark.YES, about, text, "runs")

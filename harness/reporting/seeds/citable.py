@@ -6,7 +6,7 @@ from harness.formatting import count_of, fixed, signed
 from harness.method.naming import title_of
 from harness.metrics import Significance
 from harness.reporting.seeds.gains import Gain
-from harness.reporting.seeds.question import BELIEVED, Question, control_words
+from harness.reporting.seeds.question import Answer, Question, control_words, start_sentence
 from harness.reporting.seeds.standings import RankedRow, Standings
 from harness.reporting.seeds.wording import certainty
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
@@ -20,22 +20,31 @@ def results_sentence(question: Question) -> str:
         return ""
     score = f"{question.score_text(leader.cell)} on the {question.score_name}"
     seeds = count_of(leader.cell.summary.n, "seed")
-    start = f"{title_of(leader.row.label.method)} scores {score} over {seeds}"
+    name = start_sentence(title_of(leader.row.label.method))
+    start = f"{name} scores {score} over {seeds}"
     if reference is None:
         return f"{start}."
     text = f"{start}, {_compare(question, leader, reference)}."
-    if question.answer in BELIEVED or not question.rivals:
-        return text
-    rival = question.blind if question.blind and question.blind.confounds else question.rivals[0]
-    if rival.confounds:
-        is_blind = rival is question.blind
-        said = (
-            question.blind_text(rival)
-            if is_blind
-            else f"{control_words(rival)} is {question.beside_text(rival)}"
-        )
-        text += f" The gain is not its own: {said}."
-    return text
+    return f"{text}{_explain(question)}"
+
+
+def _explain(question: Question) -> str:
+    """The control that explains the score of the leader, as a sentence; empty without one."""
+    rival = question.strongest
+    if question.blind and question.blind.confounds:
+        rival = question.blind
+    if question.is_believed or rival is None or not rival.confounds:
+        return ""
+    # the comparison with the reference has said it
+    if question.reference and rival.row is question.reference.row:
+        return ""
+    is_blind = rival is question.blind
+    said = f"{control_words(rival)} is {question.place_beside(rival, 'it')}"
+    if is_blind:
+        said = question.blind_text(rival)
+    if question.answer is Answer.CONFOUNDED:
+        return f" The gain is not its own: {said}."
+    return f" {start_sentence(said)}."
 
 
 def _compare(question: Question, leader: Gain, reference: Gain) -> str:
@@ -51,7 +60,8 @@ def _compare(question: Question, leader: Gain, reference: Gain) -> str:
     p = certainty(cell).removeprefix("paired ")
     if cell.verdict is Significance.EQUAL:
         p += ", equivalent within the margin"
-    return f"{size} above {name} (95 % CI [{low}, {high}], two-sided {cell.test.name}, {p})"
+    test = f"two-sided {cell.test.name.removeprefix('the ')}"
+    return f"{size} above {name} (95 % CI [{low}, {high}], {test}, {p})"
 
 
 def results_grid(question: Question, standings: Standings, key: str) -> Grid:

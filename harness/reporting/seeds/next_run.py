@@ -12,11 +12,25 @@ from harness.errors import UserError
 from harness.method.naming import name_of, title_of
 from harness.papers.claims import MOST_WORTHWHILE_SEEDS
 from harness.reporting.seeds.cells import Label
-from harness.reporting.seeds.controls import UNMATCHED, controls_of
+from harness.reporting.seeds.controls import (
+    SAME_TEXT,
+    TEACHER_ALONE,
+    UNMATCHED,
+    UNTRAINED_NETWORK,
+    controls_of,
+)
 from harness.reporting.seeds.gains import Gain
 from harness.reporting.seeds.question import Answer, Question, medium_of
 from harness.spec import BASELINE, UNTRAINED, Variant, split
 from harness.stats import FEWEST_SEEDS
+
+#: what the run of a control decides, by its kind, and of any other one
+_DECISIONS = {
+    TEACHER_ALONE: "Is {name} better than its text teacher alone?",
+    UNTRAINED_NETWORK: "Does {name} need a trained image network?",
+    SAME_TEXT: "Is {name} better than the same text alone?",
+}
+_DECISION = "Is {name} better than {what}?"
 
 
 class NextRun(NamedTuple):
@@ -64,7 +78,7 @@ def _ideas(question: Question, leader: Gain) -> Iterator[_Idea]:
     if question.answer is Answer.ALONE and leader is not question.baseline:
         label = leader.row.label._replace(variant=BASELINE)
         yield _Idea(f"Is {name} better than {name_of(BASELINE)}?", [label], leader.row.seeds)
-    if question.blind is None:
+    if UNMATCHED in question.missing:
         yield from _other_media(leader, name)
     yield from _best_pooling(question, leader)
     yield from _needed_controls(leader, name)
@@ -98,7 +112,7 @@ def _needed_controls(gain: Gain, name: str) -> Iterator[_Idea]:
     """The other controls that a method needs."""
     for control in controls_of(gain.row):
         if control.needed and control.what != UNMATCHED:
-            decides = f"Is {name} better than {control.what}?"
+            decides = _DECISIONS.get(control.what, _DECISION).format(name=name, what=control.what)
             seeds = [0] if control.label.setting == UNTRAINED else gain.row.seeds
             yield _Idea(decides, [control.label], seeds)
 

@@ -22,9 +22,11 @@ from harness.reporting.seeds.conclusion import Conclusion
 from harness.reporting.seeds.controls import (
     SAME_TEXT,
     TEACHER_ALONE,
+    TEXT_OTHERWISE,
     TWICE_THE_TEXT,
     UNMATCHED,
     UNTRAINED_ENCODER,
+    UNTRAINED_NETWORK,
     Rival,
     controls_of,
     rivals,
@@ -42,6 +44,21 @@ LONGEST_NAME = 32
 #: what a stream has beside text, in words
 _MEDIA_WORDS = {"pairs": "pictures", "images": "pictures", "audio": "recordings"}
 
+#: kinds of controls as a verdict names them
+_SHORT_CONTROLS = {
+    TEACHER_ALONE: "its text teacher",
+    UNTRAINED_ENCODER: "the untrained encoder",
+    TWICE_THE_TEXT: "twice the text",
+    TEXT_OTHERWISE: "text alone",
+    SAME_TEXT: "text alone",
+    UNTRAINED_NETWORK: "an untrained network",
+}
+#: kinds of controls as a sentence names one that was not run
+_MISSING_CONTROLS = {
+    UNTRAINED_NETWORK: "a run with images through an untrained network",
+    SAME_TEXT: "a run on the same text alone",
+}
+
 
 class Answer(StrEnum):
     """What the data say about the best method."""
@@ -56,8 +73,8 @@ class Answer(StrEnum):
     BEST = "best, and beyond its controls"
 
 
-#: answers that a reader may repeat as they stand
-BELIEVED = (Answer.TIED, Answer.BEST)
+#: answers that hold where no control is missing
+_BELIEVED = (Answer.TIED, Answer.BEST)
 
 
 @dataclass(frozen=True)
@@ -155,6 +172,13 @@ class Question:
         """The controls of the leader."""
         return self.rivals_of(self.leader) if self.leader else ()
 
+    @property
+    def strongest(self) -> Rival | None:
+        """The control of the leader that it has to beat first: the best one that explains its
+        score, or without such a one the best of all.
+        """
+        return self.rivals[0] if self.rivals else None
+
     @cached_property
     def blind(self) -> Rival | None:
         """The strongest control of the leader without matching pictures: unmatched ones, or none."""
@@ -168,17 +192,21 @@ class Question:
 
     @cached_property
     def missing(self) -> Sequence[str]:
-        """The kinds of controls that the leader needs and that have no score."""
+        """The kinds of controls that the leader needs and that have no score, or too few seeds for a
+        test.
+        """
         if self.leader is None:
             return ()
+        untested = {rival.row.label for rival in self.rivals if rival.tested.test is None}
         kinds: dict[str, None] = {}
         for control in controls_of(self.leader.row):
             row = self.forest.rows.get(control.label)
             has_score = row is not None and self.forest.column in row.cells
-            if control.needed and not has_score:
+            if control.needed and (not has_score or control.label in untested):
                 kinds[control.what] = None
         # whatever a profile's own pictures are: a gain is theirs only if other pictures do not give it
-        if medium_of(self.leader.row) and self.blind is None:
+        is_blind_tested = self.blind is not None and self.blind.tested.test is not None
+        if medium_of(self.leader.row) and not is_blind_tested:
             kinds[UNMATCHED] = None
         return list(kinds)
 
@@ -245,6 +273,11 @@ class Question:
             return Answer.TIED
         return Answer.UNCONTROLLED if self.missing else Answer.BEST
 
+    @property
+    def is_believed(self) -> bool:
+        """Whether a reader may repeat the verdict as it stands."""
+        return self.answer in _BELIEVED and not self.missing
+
     @cached_property
     def verdict(self) -> str:
         """The answer in at most MOST_WORDS words: the first of its wordings that is short enough."""
@@ -257,17 +290,20 @@ class Question:
         if self.leader is None:
             yield "No method was trained here."
             return
-        name = title_of(self.leader.row.label.method)
+        name = start_sentence(title_of(self.leader.row.label.method))
         size = self._lead
         match self.answer:
             case Answer.ALONE:
                 yield f"{name} alone: nothing to compare it with."
                 yield "One method alone: nothing to compare it with."
             case Answer.TOO_FEW:
-                yield f"{name}, by {size}, of too few seeds."
+                yield f"{name} leads by {size}, on too few seeds."
                 yield "The best mean has too few seeds."
             case Answer.OPEN if self.leader is self.baseline:
                 yield f"{name}: no method is shown to beat it."
+                yield "No method is shown to beat the baseline."
+            case Answer.OPEN if float(size) == 0:
+                yield f"{name}: not shown to beat {self._baseline_name}."
                 yield "No method is shown to beat the baseline."
             case Answer.OPEN:
                 yield f"{name}, by {size}: not shown to beat {self._baseline_name}."
@@ -277,22 +313,34 @@ class Question:
                 for reason in self._explanations():
                     yield f"{name}, by {size}, but {reason}."
                     yield f"{name}, by {size}: {reason}."
-                yield "The best mean is explained by a control."
+                yield "A control does as well as the best method."
             case Answer.TIED:
-                if len(self.top) == 2:
-                    yield f"{name} and {title_of(self.top[1].row.label.method)}, by {size}: a tie."
-                yield f"{len(self.top)} methods, by {size}: they share rank 1."
+                yield from self._tied_wordings(name)
             case Answer.UNCONTROLLED:
                 medium = medium_of(self.leader.row)
                 if UNMATCHED in self.missing:
                     yield f"{name}, by {size}, but its {medium} are untested."
                     yield f"{name}, by {size}: its {medium} are untested."
                 yield f"{name}, by {size}, but a control is missing."
-                yield "The best mean lacks a control."
+                yield "The best method lacks a control."
             case _:
-                yield f"{name}, by {size}, beyond every control."
+                yield f"{name}, by {size}, and beyond every control."
                 yield f"{name}, beyond every control."
-                yield "The best mean is beyond every control."
+                yield "The best method is beyond every control."
+
+    def _tied_wordings(self, name: str) -> Iterator[str]:
+        """Methods that share the first rank; two have their names."""
+        methods = [f"{len(self.top)} methods tie"]
+        if len(self.top) == 2:
+            methods.insert(0, f"{name} and {title_of(self.top[1].row.label.method)} tie")
+        lead = f", {self._lead} above {self._baseline_name}" if self.baseline else ""
+        for subject in methods:
+            if self.missing:
+                yield f"{subject}{lead}, but a control is missing."
+                yield f"{subject}, but a control is missing."
+            else:
+                yield f"{subject}{lead}."
+                yield f"{subject}."
 
     def _explanations(self) -> Iterator[str]:
         """Why the leader's score is not its own: what its pictures do, then its other controls."""
@@ -301,18 +349,15 @@ class Question:
         for rival in self.rivals:
             if not rival.confounds:
                 continue
-            comparison = "scores higher" if self.is_ahead(rival) else "is level"
-            if TEACHER_ALONE in rival.control.what:
-                yield f"its text teacher {comparison}"
-            elif UNTRAINED_ENCODER in rival.control.what:
-                yield f"the untrained encoder {comparison}"
-            elif TWICE_THE_TEXT in rival.control.what:
-                yield "twice the text does it"
+            comparison = "scores higher" if self.is_ahead(rival) else "does as well"
+            for kind, subject in _SHORT_CONTROLS.items():
+                if kind in rival.control.what:
+                    yield f"{subject} {comparison}"
+                    break
 
     def is_ahead(self, rival: Rival) -> bool:
         """Whether a control has the better mean."""
-        difference = rival.cell.summary.mean - rival.tested.summary.mean
-        return difference > 0 if self.forest.metric.larger_is_better else difference < 0
+        return self._gain_of(rival) > 0
 
     @property
     def _lead(self) -> str:
@@ -331,39 +376,68 @@ class Question:
         if self.leader is None:
             return (f"No method was trained on {self.forest.place}.",)
         sentences = [self._compare_leader(self.leader)]
-        if controls := self._describe_controls():
-            sentences.append(f"{controls[0].upper()}{controls[1:]}.")
+        if controls := self._describe_controls(self.leader):
+            sentences.append(f"{start_sentence(controls)}.")
         return sentences
 
     def _compare_leader(self, leader: Gain) -> str:
-        """`DALR scores 77.20 ± 0.24: 1.46 (1.15 to 1.78) above SimCSE, and 0.97 ... above RankCSE, the
-        next method.`
+        """`DALR scores 77.20 ± 0.24, 1.46 (1.15 to 1.78) above SimCSE and 0.97 (0.67 to 1.27) above
+        RankCSE, the next method.`
         """
-        start = f"{self.short_name(leader.row)} scores {self.score_text(leader.cell)}"
+        name = start_sentence(self.short_name(leader.row).text)
+        start = f"{name} scores {self.score_text(leader.cell)}"
         if len(self.methods) < 2:
-            return (
-                f"{start} over {count_of(leader.cell.summary.n, 'seed')}; no other method was run."
-            )
+            seeds = count_of(leader.cell.summary.n, "seed")
+            return f"{start} over {seeds}; no other method was trained."
+
         parts = []
         if self.baseline and self.baseline is not leader:
-            parts.append(self._above(leader, self.baseline))
-        if self.following:
-            is_next = self.following is self.methods[1]
-            role = ", the next method" if is_next and parts else ""
-            parts.append(self._above(leader, self.following) + role)
-        return f"{start}: {', and '.join(parts)}."
+            parts.append(self._place_above(leader, self.baseline))
+        other = self.top[1] if self.answer is Answer.TIED else self.following
+        is_next = other is self.methods[1]
+        if other and (is_next or other in self.top):
+            role = ", the next method" if is_next and len(self.methods) > 2 else ""
+            parts.append(self._place_above(leader, other) + role)
+        return f"{start}, {' and '.join(parts)}."
 
-    def _above(self, gain: Gain, other: Gain) -> str:
-        """`1.46 (1.15 to 1.78) above SimCSE`, and what no test shows."""
+    def _place_above(self, gain: Gain, other: Gain) -> str:
+        """`1.46 (1.15 to 1.78) above SimCSE`."""
         cell = self.tested(gain, other)
-        name = self.short_name(other.row)
+        return self._place(gain.size - other.size, cell, self.short_name(other.row).text)
+
+    def place_beside(self, rival: Rival, name: str) -> str:
+        """`1.67 (1.34 to 1.99) above DALR`, of a control beside the method with this name."""
+        return self._place(self._gain_of(rival), rival.tested, name)
+
+    def _gain_of(self, rival: Rival) -> float:
+        """By how much a control is better than the leader."""
+        difference = rival.cell.summary.mean - rival.tested.summary.mean
+        return difference if self.forest.metric.larger_is_better else -difference
+
+    def _place(self, size: float, cell: Cell, name: str) -> str:
+        """`1.46 (1.15 to 1.78) above SimCSE`, or `level with SimCSE (0.00, -0.31 to 0.32)`; a positive
+        size is the better side. `cell` has the test of the two, either against the other.
+        """
+        text = fixed(abs(size), self.digits)
+        details = self._details(cell)
+        if float(text) == 0:
+            return f"level with {name} ({text}, {details})"
+        sides = ("above", "below")
+        if not self.forest.metric.larger_is_better:
+            sides = ("better than", "worse than")
+        return f"{text} ({details}) {sides[0] if size > 0 else sides[1]} {name}"
+
+    def _details(self, cell: Cell) -> str:
+        """`1.15 to 1.78`, the interval of a distance, with what its test does not show."""
         if cell.test is None:
-            size = fixed(abs(gain.size - other.size), self.digits)
-            return f"{size} above {name} (too few seeds to test)"
-        text = f"{self.difference_text(cell.test)} above {name}"
-        if cell.verdict is Significance.EQUAL:
-            return f"{text}, which is equal"
-        return text if cell.holds else f"{text}, not significant"
+            return "too few seeds to test"
+        test = cell.test if cell.test.difference >= 0 else cell.test.reversed()
+        interval = interval_text(test.low, test.high, self.digits)
+        if cell.verdict is Significance.EQUAL and cell.equivalence:
+            return f"{interval}; equal within {at_most(cell.equivalence.bound, self.digits)}"
+        if cell.is_alone:
+            return f"{interval}; not significant after the correction"
+        return interval if cell.holds else f"{interval}; not significant"
 
     def difference_text(self, test: TTest) -> str:
         """`1.46 (1.15 to 1.78)`, positive where the first side is better."""
@@ -372,54 +446,49 @@ class Question:
         size = fixed(sign * test.difference, self.digits)
         return f"{size} ({interval_text(low, high, self.digits)})"
 
-    def _describe_controls(self) -> str:
-        """What the controls of the leader say; empty where it needs none."""
+    def _describe_controls(self, leader: Gain) -> str:
+        """What the controls of the leader say; empty where it has none and needs none."""
         parts = []
-        if self.blind:
+        if self.blind and self.blind is not self.strongest:
             parts.append(self.blind_text(self.blind))
-        others = [rival for rival in self.rivals if rival is not self.blind]
-        others = [rival for rival in others if rival.row is not self.forest.base]
-        if others:
-            strongest = "" if others[0].confounds else ", its strongest control,"
-            parts.append(f"{control_words(others[0])}{strongest} is {self.beside_text(others[0])}")
+        strongest = self.strongest
+        if strongest and strongest.row is self.forest.base:
+            parts.append(f"its strongest control is {self._baseline_name}")
+        elif strongest:
+            place = self.place_beside(strongest, "it")
+            parts.append(f"its strongest control, {control_words(strongest)}, is {place}")
+        text = ", and ".join(parts)
+
         has_gain = self.answer not in (Answer.OPEN, Answer.ALONE, Answer.TOO_FEW)
-        if len(parts) < 2 and self.missing and has_gain:
-            parts.append(f"{missing_words(self.missing[0])} was not run")
-        return ", and ".join(parts)
+        # a control with too few seeds has been named
+        missing = [kind for kind in self.missing if kind != UNMATCHED or self.blind is None]
+        if missing and has_gain:
+            lack = f"{missing_words(missing[0], medium_of(leader.row))} is missing"
+            text = "; ".join(filter(None, (text, lack)))
+        return text
 
     def blind_text(self, rival: Rival) -> str:
-        """`with shuffled pictures it scores 4.10 (2.87 to 5.33) less`."""
+        """`with shuffled pictures its score is 4.10 (2.87 to 5.33) lower`."""
         medium = medium_of(self.leader.row) if self.leader else ""
         how = f"without its {medium}"
         if rival.control.what.startswith(UNMATCHED):
             options = dict(rival.row.label.parsed.options) if rival.row.label.parsed else {}
             kinds = [value for key, value in options.items() if key.startswith("image")]
-            how = f"with {kinds[0] if kinds else 'other'} {medium}"
+            kind = kinds[0] if kinds else "other"
+            how = f"with noise as {medium}" if kind == "noise" else f"with {kind} {medium}"
+
         tested = rival.tested
         if tested.test is None:
-            return f"{how} it has too few seeds to tell"
+            return f"{how} it has too few seeds to test"
         if tested.verdict is Significance.EQUAL and tested.equivalence:
             within = at_most(tested.equivalence.bound, self.digits)
             return f"{how} it scores the same (equal within {within})"
-        side = "more" if self.is_ahead(rival) else "less"
-        is_open = tested.verdict is Significance.NONE
-        remark = ", not significant" if is_open else ""
-        return f"{how} it scores {self._size_text(rival)} {side}{remark}"
-
-    def beside_text(self, rival: Rival) -> str:
-        """`1.67 (1.34 to 1.99) above it`, of a control beside the leader."""
-        side = "above it" if self.is_ahead(rival) else "below it"
-        is_open = rival.tested.verdict in (Significance.NONE, Significance.EQUAL)
-        return f"{self._size_text(rival)} {side}{', not significant' if is_open else ''}"
-
-    def _size_text(self, rival: Rival) -> str:
-        """The distance of a control from the leader, with its interval."""
-        size = abs(rival.cell.summary.mean - rival.tested.summary.mean)
-        test = rival.tested.test
-        if test is None:
-            return f"{fixed(size, self.digits)} (too few seeds to test)"
-        low, high = (test.low, test.high) if test.difference > 0 else (-test.high, -test.low)
-        return f"{fixed(size, self.digits)} ({interval_text(low, high, self.digits)})"
+        size = self._gain_of(rival)
+        text = fixed(abs(size), self.digits)
+        if float(text) == 0:
+            return f"{how} its score is the same ({text}, {self._details(tested)})"
+        sides = ("higher", "lower") if self.forest.metric.larger_is_better else ("better", "worse")
+        return f"{how} its score is {text} ({self._details(tested)}) {sides[0 if size > 0 else 1]}"
 
     def score_text(self, cell: Cell) -> str:
         """`77.20 ± 0.24`, the mean and the sample deviation over seeds."""
@@ -484,15 +553,28 @@ def medium_of(row: Row) -> str:
 
 
 def control_words(rival: Rival) -> str:
-    """A control as a sentence names it: `its untrained text teacher`, `the untrained encoder (mean)`."""
+    """A control as a sentence names it: `the text teacher alone`, `the untrained encoder (mean)`,
+    `MCSE with shuffled images`.
+    """
     name = rival.row.label.name.text
     if TEACHER_ALONE in rival.control.what:
-        return "its text teacher alone" if rival.row.is_trained else "its untrained text teacher"
+        return "the text teacher alone"
+    if rival.control.what.startswith(SAME_TEXT) and medium_of(rival.row):
+        return f"{title_of(rival.row.label.method)} without {medium_of(rival.row)}"
     if UNTRAINED_ENCODER in rival.control.what:
         return f"the untrained encoder ({name.removeprefix('untrained, ')})"
-    return name
+    # commas would end the place of a name within a sentence
+    method, *values = name.split(", ")
+    return f"{method} with {' and '.join(values)}" if values else method
 
 
-def missing_words(kind: str) -> str:
-    """A kind of controls as a sentence names one that was not run."""
-    return "a control with other pictures" if kind == UNMATCHED else kind
+def missing_words(kind: str, medium: str) -> str:
+    """A kind of controls as a sentence names one that was not run, of a method with this medium."""
+    if kind == UNMATCHED:
+        return f"a run with other {medium}"
+    return _MISSING_CONTROLS.get(kind, kind)
+
+
+def start_sentence(text: str) -> str:
+    """A text with a capital at its start; a name of one word stays as its authors write it."""
+    return f"{text[0].upper()}{text[1:]}" if " " in text else text

@@ -10,7 +10,7 @@ from harness.method.naming import VariantName, title_of
 from harness.reporting.seeds.cells import Cell, Label, Row
 from harness.reporting.seeds.controls import SAME_TEXT, TEACHER_ALONE, Rival
 from harness.reporting.seeds.gains import Gain
-from harness.reporting.seeds.question import Question, medium_of
+from harness.reporting.seeds.question import Question, control_words
 from harness.stats import Interval, mean_interval
 
 #: rows of a figure, and the controls among them at least; the leaderboard has the others
@@ -40,11 +40,6 @@ class Standings(NamedTuple):
     rows: Sequence[RankedRow]
     more_methods: int
     more_controls: int
-
-    @property
-    def best_control(self) -> RankedRow | None:
-        """The control with the best mean."""
-        return next((row for row in self.rows if row.is_control), None)
 
 
 def standings_of(question: Question) -> Standings:
@@ -79,11 +74,10 @@ def _name_controls(question: Question) -> Mapping[Label, str]:
 
 
 def _control_name(question: Question, gain: Gain, rival: Rival) -> str:
-    title = title_of(gain.row.label.method)
     if TEACHER_ALONE in rival.control.what and not rival.row.is_trained:
-        return f"{title}'s untrained teacher"
+        return f"{title_of(gain.row.label.method)}'s text teacher alone"
     if rival.control.what.startswith(SAME_TEXT):
-        return f"{title} without {medium_of(gain.row)}"
+        return control_words(rival)
     return question.short_name(rival.row).text
 
 

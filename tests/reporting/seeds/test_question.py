@@ -31,6 +31,7 @@ UNTRAINED = [
 ]
 AHEAD = over_seeds("none[pooling=mean]", [90.0], setting="none")
 SHUFFLED = over_seeds("mcse[images=shuffled]", LOW)
+WORSE_SHUFFLED = over_seeds("mcse[images=shuffled]", [value - 5.0 for value in LOW])
 
 
 def runs(**scores: list[float]) -> list[Result]:
@@ -47,7 +48,7 @@ CASES = [
     (
         runs(simcse=LOW[:2], mcse=HIGH[:2]),
         Answer.TOO_FEW,
-        "MCSE, by 49.50, of too few seeds.",
+        "MCSE leads by 49.50, on too few seeds.",
     ),
     (
         runs(simcse=LOW, mcse=[21.0, 24.0, 23.0]),
@@ -82,12 +83,12 @@ CASES = [
     (
         runs(simcse=LOW, mcse=HIGH, kdmcse=[70.1, 72.8, 72.1]) + SHUFFLED + UNTRAINED,
         Answer.TIED,
-        "MCSE and KDMCSE, by 49.57: a tie.",
+        "MCSE and KDMCSE tie, 49.57 above SimCSE.",
     ),
     (
         runs(simcse=LOW, mcse=HIGH, dalr=MIDDLE) + SHUFFLED + UNTRAINED,
         Answer.BEST,
-        "MCSE, by 49.57, beyond every control.",
+        "MCSE, by 49.57, and beyond every control.",
     ),
 ]
 
@@ -108,15 +109,69 @@ def test_a_long_name_does_not_make_a_verdict_longer() -> None:
 
 
 def test_the_sentences_have_the_numbers_of_the_tests_with_their_intervals() -> None:
-    question = ask(runs(simcse=LOW, mcse=HIGH, dalr=MIDDLE) + SHUFFLED + UNTRAINED)
+    question = ask(runs(simcse=LOW, mcse=HIGH, dalr=MIDDLE) + WORSE_SHUFFLED + UNTRAINED)
     first, second = question.sentences
     cell = question.leader.cell
     ends = f"({cell.test.low:.2f} to {cell.test.high:.2f})"
-    assert first.startswith("MCSE scores 71.73 ± 1.55: ")
-    assert f"49.57 {ends} above SimCSE" in first
-    assert "above DALR, the next method" in first
-    assert second.startswith("With shuffled pictures it scores 49.57 (")
-    assert "is 61.73 (57.87 to 65.59) below it" in second
+    assert first.startswith("MCSE scores 71.73 ± 1.55, 49.57 ")
+    assert f"49.57 {ends} above SimCSE and " in first
+    assert first.endswith("above DALR, the next method.")
+    assert second.startswith("With shuffled pictures its score is 54.57 (")
+    assert second.endswith("lower, and its strongest control is SimCSE.")
+
+
+def test_figure_checks_and_sentences_name_the_same_strongest_control() -> None:
+    # the best mean of all controls, but of another method
+    dalr_alone = over_seeds("dalr[without=mm]", [80.0, 83.0, 82.2])
+    question = ask(
+        runs(simcse=LOW, mcse=HIGH, dalr=MIDDLE) + WORSE_SHUFFLED + UNTRAINED + dalr_alone
+    )
+    assert question.strongest.row is question.baseline.row
+    plot = standings_plot(question, standings_of(question), "answer")
+    (line,) = (layer for layer in plot.spec["layer"] if "strokeDash" in str(layer))
+    assert line["encoding"]["x"]["datum"] == question.baseline.cell.summary.mean
+    assert "Dashed: SimCSE, the strongest control of MCSE." in plot.text
+    assert "SimCSE scores 22.17" in checks_of(question)[2].text
+
+    confounded = ask(runs(simcse=LOW, mcse=HIGH) + SHUFFLED + AHEAD)
+    assert confounded.verdict == "MCSE, by 49.57, but the untrained encoder scores higher."
+    words = "the untrained encoder (mean)"
+    assert f"its strongest control, {words}, is 18.27" in confounded.sentences[1]
+    assert checks_of(confounded)[2].text.startswith(f"{words} scores 90.00, 18.27 (")
+    assert f"Dashed: {words}, the strongest control of MCSE." in (
+        standings_plot(confounded, standings_of(confounded), "answer").text
+    )
+
+
+def test_a_control_with_too_few_seeds_has_not_been_run_yet() -> None:
+    question = ask(runs(simcse=LOW, mcse=HIGH) + SHUFFLED[:1] + UNTRAINED)
+    assert question.verdict == "MCSE, by 49.57, but its pictures are untested."
+    assert checks_of(question)[3].mark is Mark.OPEN
+    chosen = next_run(question, DEFAULT_COMMANDS)
+    assert [list(seeds) for seeds in chosen.runs.values()] == [[1, 2]]
+
+
+def test_a_tie_whose_controls_are_missing_is_not_to_be_believed() -> None:
+    question = ask(runs(simcse=LOW, mcse=HIGH, kdmcse=[70.1, 72.8, 72.1]))
+    assert question.answer is Answer.TIED
+    assert not question.is_believed
+    assert question.verdict == "MCSE and KDMCSE tie, but a control is missing."
+
+
+def test_what_is_not_significant_stands_with_its_interval() -> None:
+    question = ask(runs(simcse=LOW, mcse=[21.0, 24.0, 23.0]) + AHEAD)
+    assert question.sentences[0] == (
+        f"MCSE scores 22.67 ± 1.53, 0.50 ({interval_of(question)}; not significant) above SimCSE."
+    )
+    level = ask(runs(simcse=LOW, mcse=[LOW[0], LOW[1], LOW[2] + 0.001]))
+    assert level.verdict == "MCSE: not shown to beat SimCSE."
+    assert "level with SimCSE (0.00, " in level.sentences[0]
+    assert results_sentence(level).count("two-sided Welch's t-test") == 1
+
+
+def interval_of(question: Question) -> str:
+    test = question.tested(question.leader, question.reference).test
+    return f"{test.low:.2f} to {test.high:.2f}"
 
 
 @pytest.mark.parametrize("results", [case[0] for case in CASES[2:]])
@@ -179,7 +234,7 @@ def test_checks_are_six_and_say_what_is_not_known() -> None:
         Mark.YES,
     ]
     assert checks[0].text.startswith("3 of each; smallest difference they show: ")
-    assert "with shuffled pictures it scores 49.57" in checks[3].text
+    assert "with shuffled pictures its score is 49.57" in checks[3].text
     doubted = checks_of(ask(runs(simcse=LOW, mcse=HIGH) + AHEAD))
     assert [check.mark for check in doubted][2:4] == [Mark.NO, Mark.OPEN]
     few = checks_of(ask(runs(simcse=LOW[:2], mcse=HIGH)))
@@ -225,7 +280,7 @@ def test_a_paper_gets_a_sentence_and_a_table_of_one_column() -> None:
     sentence = results_sentence(question)
     assert sentence.startswith("MCSE scores 71.73 ± 1.55 on the STS average over 3 seeds, 49.57 ")
     assert "(95 % CI [" in sentence
-    assert "The gain is not its own: with shuffled pictures it scores 0.00 (" in sentence
+    assert "The gain is not its own: with shuffled pictures its score is the same (0.00" in sentence
     text = latex_table(results_grid(question, standings_of(question), "answer"))
     assert text.startswith("\\begin{table}\n")
     assert text.count("\\begin{tabular}") == 1
