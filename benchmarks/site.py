@@ -2,7 +2,8 @@
 
 Prints lines for 1,000 and 10,000 results, or for the numbers given; 100,000 need 10 GB of disk.
 Each step is a process of its own. Results are made up from real ones (`made_up.py`): 5 seeds, 4
-encoders, 10 settings, and as many variants as are needed, with a log each.
+encoders, 10 settings, and as many variants as are needed, with a log each. With --chromium, the
+slowest pages are opened: the milliseconds until a page can be used, its tools being there.
 """
 
 from __future__ import annotations
@@ -57,6 +58,22 @@ render(Contents.of(Store(Path(sys.argv[1]))), out)
 largest = max(out.rglob("*.html"), key=lambda path: path.stat().st_size)
 print(f"largest page {largest.name}, {largest.stat().st_size / 1e6:.1f} MB")
 """
+OPENED = """
+import sys
+from pathlib import Path
+from playwright.sync_api import sync_playwright
+site = Path(sys.argv[1])
+largest = sorted(site.rglob("*.html"), key=lambda path: path.stat().st_size)[-3:]
+with sync_playwright() as playwright:
+    browser = playwright.chromium.launch(executable_path=sys.argv[2], args=["--no-sandbox"])
+    times = []
+    for path in dict.fromkeys([site / "index.html", site / "overview.html", *largest]):
+        page = browser.new_page()
+        page.goto(path.as_uri(), timeout=600_000)
+        ms = page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+        times.append(f"{path.name} {ms:.0f} ms")
+print(", ".join(times))
+"""
 USAGE = """
 import atexit as _atexit, resource as _resource, time as _time
 from harness.cli.start import collect_rarely as _as_the_command
@@ -80,7 +97,8 @@ def step(what: str, code: str, *words: object) -> None:
 
 @click.command(help=__doc__)
 @click.argument("results", nargs=-1, type=click.IntRange(1))
-def main(results: tuple[int, ...]) -> None:
+@click.option("--chromium", type=click.Path(exists=True, dir_okay=False))
+def main(results: tuple[int, ...], chromium: str | None) -> None:
     """Print the growth."""
     for count in results or GROWTH:
         with tempfile.TemporaryDirectory() as name:
@@ -93,6 +111,8 @@ def main(results: tuple[int, ...]) -> None:
             step("tables", TABLES, folder)
             step("comparison", COMPARISON, folder)
             step("site", SITE, folder, out)
+            if chromium:
+                step("opened", OPENED, out, chromium)
 
 
 if __name__ == "__main__":

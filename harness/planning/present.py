@@ -41,13 +41,15 @@ class Present:
         self._planned = {inventory.profile.name: inventory} if inventory else {}
         self._inventory = cache(self._found)
         self._experiments = cache(self._made)
+        # a report judges the same runs in several selections
+        self._judged: dict[tuple[str, str, str, str], str] = {}
 
     def __call__(self, frames: Frames) -> list[str]:
         """Judge each evaluation: PRESENT, UNKNOWN or what has changed since."""
         runs = frames.runs
         evaluations = frames.evaluations
         trainings = {
-            n: self._training(frames, run)
+            n: self._judge_once(frames, run)
             for n, run in enumerate(lines_of(runs.drop_duplicates(_GROUP)))
         }
         groups = runs.groupby(_GROUP, sort=False, observed=True).ngroup()
@@ -88,6 +90,13 @@ class Present:
             )
         except UserError:
             return None
+
+    def _judge_once(self, frames: Frames, run: Any) -> str:
+        """As `_training`, computed once for each run."""
+        known_by = (run.profile, run.overrides_json, frames.keys[run.Index], run.fingerprint)
+        if known_by not in self._judged:
+            self._judged[known_by] = self._training(frames, run)
+        return self._judged[known_by]
 
     def _training(self, frames: Frames, run: Any) -> str:
         """Judge the training of a group by one of its runs: PRESENT, UNKNOWN or what has changed

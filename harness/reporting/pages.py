@@ -83,7 +83,17 @@ class Pages:
         loads when it is asked for.
         """
         text = self._environment.get_template(template).render(root="", here="", **content)
-        self.put(path, f"{_FRAGMENT}{json.dumps(text)}{_FRAGMENT_END}".encode())
+        self.put(path, f"{_FRAGMENT}{json.dumps(text)}{_SCRIPT_END}".encode())
+
+    def put_chart(self, key: str, spec: Mapping[str, object]) -> str:
+        """Write a chart's specification as a script that calls `showChart` with it, which a page
+        loads when it draws the chart; its path below the folder.
+        """
+        text = spec_json(spec)
+        path = f"charts/{anchor(key)}-{digest(text)[:8]}.js"
+        if not self.has(path):
+            self.put(path, f"{_CHART}{text}{_SCRIPT_END}".encode())
+        return path
 
     def has(self, path: str) -> bool:
         """Whether a file has been written at a path."""
@@ -272,23 +282,29 @@ def verbatim(text: str) -> Markup:
     return escape(visible(text))
 
 
+#: calls of the scripts that a page loads
 _FRAGMENT = "showFragment("
-_FRAGMENT_END = ");\n"
+_CHART = "showChart("
+_SCRIPT_END = ");\n"
 
 
 def _fragments(folder: Path, page: str) -> dict[str, str]:
     """The HTML of the parts that a page loads, by the paths of their files."""
     return {
-        path: json.loads(
-            (folder / path).read_text("utf-8").removeprefix(_FRAGMENT).removesuffix(_FRAGMENT_END)
-        )
+        path: json.loads(_read_script(folder / path, _FRAGMENT))
         for path in _FRAGMENT_FILE.findall(page)
         if (folder / path).is_file()
     }
 
 
-#: a file that a page loads a part of itself from, as its choices name it
+def _read_script(path: Path, call: str) -> str:
+    """The argument of the call that a script is, as JSON."""
+    return path.read_text("utf-8").removeprefix(call).removesuffix(_SCRIPT_END)
+
+
+#: a file that a page loads a part of itself from, as its choices name it, and one of a chart
 _FRAGMENT_FILE = re.compile(r'"file":"([^"]+\.js)"')
+_CHART_FILE = re.compile(r' data-chart="([^"]+\.js)"')
 
 
 NAME = "report.html"
@@ -352,7 +368,8 @@ def write_one_file(
     left_out = {
         "page": len(names) - len(pages),
         "figure": len(list(folder.glob("figures/*.svg"))) - len(figures),
-        "leaderboard": len(list(folder.glob("boards/*.js"))) - _count_fragments(pages.values()),
+        "leaderboard": _count_left_out(folder, "boards", pages.values()),
+        "chart": _count_left_out(folder, "charts", pages.values()),
     }
     template = environment(autoescape=True).get_template("one_file.html")
     html = template.render(
@@ -392,14 +409,25 @@ def _pages(folder: Path, names: Iterable[str]) -> dict[str, str]:
         for path, html in _fragments(folder, text).items():
             if size + len(content) + len(html) <= MOST_PAGES:
                 content += f'<template class="fragment" data-file="{path}">{html}</template>'
+        for path in dict.fromkeys(_CHART_FILE.findall(content)):
+            spec = _read_script(folder / path, _CHART)
+            if size + len(content) + len(spec) <= MOST_PAGES:
+                content += f'<script type="application/json" data-file="{path}">{spec}</script>'
         size += len(content)
         pages[name] = content
     return pages
 
 
-def _count_fragments(pages: Iterable[str]) -> int:
-    """The number of parts of pages that stand in them."""
-    return sum(content.count('<template class="fragment"') for content in pages)
+def _count_left_out(folder: Path, kind: str, pages: Iterable[str]) -> int:
+    """The number of parts of pages in files of a kind that do not stand in the pages."""
+    files = {path.relative_to(folder).as_posix() for path in folder.glob(f"{kind}/*.js")}
+    for content in pages:
+        files -= set(_KEPT_FILE.findall(content))
+    return len(files)
+
+
+#: a file whose content stands in a page
+_KEPT_FILE = re.compile(r' data-file="([^"]+\.js)"')
 
 
 def _figures(folder: Path) -> dict[str, str]:

@@ -1,4 +1,5 @@
-// Draws the charts of a page from the specifications beside them. Loads the library only where there are charts.
+// Draws the charts of a page from their specifications, which stand beside them or in files of their own. Loads the
+// library only where there are charts.
 "use strict";
 
 (() => {
@@ -40,8 +41,20 @@
   const kindOf = (figure) => (wide(figure.querySelector(".view")) < NARROW ? "narrow" : "wide");
   const OTHER = { narrow: "wide", wide: "narrow" };
 
+  // In one file, the specifications of a page stand at its end. Undefined where a file is missing.
+  async function specOf(figure) {
+    const file = figure.dataset.chart;
+    const kept = file ? document.querySelector(`script[data-file="${CSS.escape(file)}"]`) : figure.querySelector("script");
+    if (kept) return JSON.parse(kept.textContent);
+    return structuredClone(here && await load(new URL(file, here).href, "showChart"));
+  }
+
   async function draw(figure) {
-    const spec = JSON.parse(figure.querySelector("script").textContent);
+    const spec = await specOf(figure);
+    if (!spec) {
+      figure.querySelector(".view").textContent = `${figure.dataset.chart}, which has this chart, is not beside this page.`;
+      return;
+    }
     const kind = kindOf(figure), every = spec.layer?.length;
     spec.layer = spec.layer?.filter(({ name }) => !name?.startsWith(OTHER[kind]));
     const fixed = spec.layer?.length === every;

@@ -284,8 +284,10 @@ def _otherwise_trained(row: Row, rows: Iterable[Label]) -> Iterator[Control]:
         return
     known = {control.label for control in controls_of(row)}
     for other in rows:
-        place = (other.profile, other.setting, other.encoder)
-        if place != (label.profile, label.setting, label.encoder) or other.method not in texts:
+        # step by step, since a report asks this of all rows for each comparison
+        if other.setting != label.setting or other.encoder != label.encoder:
+            continue
+        if other.profile != label.profile or other.method not in texts:
             continue
         options = {name for name, _ in other.parsed.options} if other.parsed else set()
         if other not in known and options <= Training.model_fields.keys():

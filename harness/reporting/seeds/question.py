@@ -460,12 +460,23 @@ class Question:
         text = ", and ".join(parts)
 
         has_gain = self.answer not in (Answer.OPEN, Answer.ALONE, Answer.TOO_FEW)
-        # a control with too few seeds has been named
-        missing = [kind for kind in self.missing if kind != UNMATCHED or self.blind is None]
-        if missing and has_gain:
-            lack = f"{missing_words(missing[0], medium_of(leader.row))} is missing"
+        if has_gain and (lack := self._list_missing(leader)):
             text = "; ".join(filter(None, (text, lack)))
         return text
+
+    def _list_missing(self, leader: Gain) -> str:
+        """`a run with other pictures and the text teacher alone are missing`; empty for none."""
+        # a control with too few seeds has been named
+        kinds = [kind for kind in self.missing if kind != UNMATCHED or self.blind is None]
+        # what a verdict speaks of comes first
+        kinds.sort(key=lambda kind: kind != UNMATCHED)
+        if not kinds:
+            return ""
+        names = [missing_words(kind, medium_of(leader.row)) for kind in kinds]
+        *others, last = names
+        if not others:
+            return f"{last} is missing"
+        return f"{', '.join(others)} and {last} are missing"
 
     def blind_text(self, rival: Rival) -> str:
         """`with shuffled pictures its score is 4.10 (2.87 to 5.33) lower`."""

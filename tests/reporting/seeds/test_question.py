@@ -156,6 +156,8 @@ def test_a_tie_whose_controls_are_missing_is_not_to_be_believed() -> None:
     assert question.answer is Answer.TIED
     assert not question.is_believed
     assert question.verdict == "MCSE and KDMCSE tie, but a control is missing."
+    lack = "a run with other pictures and the untrained encoder are missing."
+    assert question.sentences[1].endswith(f"; {lack}")
 
 
 def test_what_is_not_significant_stands_with_its_interval() -> None:

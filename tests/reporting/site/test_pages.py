@@ -6,6 +6,7 @@ Names of pages are plain and unique; notes on methods become safe HTML.
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -112,6 +113,25 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_may_be(site: Path) -> Non
         ), name
 
 
+def test_charts_stand_in_files_that_their_page_loads_and_all_of_them_in_the_one_file(
+    site: Path,
+) -> None:
+    named = set()
+    for page in site.rglob("*.html"):
+        if page.name != "report.html":
+            named |= set(re.findall(r'data-chart="([^"]+)"', page.read_text("utf-8")))
+    files = {path.relative_to(site).as_posix(): path for path in site.glob("charts/*.js")}
+    assert len(named) > 5
+    assert named <= files.keys()
+    one_file = (site / "report.html").read_text("utf-8")
+    for name, path in files.items():
+        script = path.read_text("utf-8")
+        spec = script.removeprefix("showChart(").removesuffix(");\n")
+        assert "layer" in json.loads(spec) or "mark" in json.loads(spec)
+        assert "<" not in script, "no markup begins in a text of a result"
+        assert f'data-file="{name}">{spec}</script>' in one_file
+
+
 def test_no_name_leaves_the_folder_or_is_hidden(site: Path) -> None:
     assert [path.name for path in site.parent.iterdir()] == ["out"]
     for path in site.rglob("*"):
@@ -121,7 +141,7 @@ def test_no_name_leaves_the_folder_or_is_hidden(site: Path) -> None:
         every_kind()
     )
     expected = "profiles papers methods runs figures report.md report.tex report.csv tables.csv index.html audit.html"
-    expected += " overview.html questions boards"
+    expected += " overview.html questions boards charts"
     expected += " seen.html tuned.html report.html style.css site.js charts.css charts.js vega.js"
     expected += " search.js .harness-report"
     assert {path.name for path in site.iterdir()} == set(expected.split())
