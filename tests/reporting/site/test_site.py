@@ -317,6 +317,14 @@ def test_the_leaderboard_unfolds_and_its_choices_are_kept_in_the_address(
         ("mcse", "its variant", "simcse", "dalr", "kdmcse")
     )
 
+    page.set_viewport_size({"width": 390, "height": 844})
+    code = f"kdmcse[{'lambda=0.101,' * 6}steps=600]"
+    for place in (pair.locator("p").first, pair.locator("td").first):
+        place.evaluate("(one, text) => { one.textContent = text; }", code)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390, "long codes break"
+    tests = pair.locator(".scroll").first
+    assert tests.evaluate("(one) => one.scrollWidth <= one.clientWidth"), "results are in their box"
+
 
 def test_a_runs_worst_pairs_and_captions_and_those_that_two_rows_judge_most_differently_are_shown(
     watched: Watched, pairs_site: Path
