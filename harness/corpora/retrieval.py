@@ -129,11 +129,14 @@ class CaptionedFile(FileSource):
         )
         return super().missing(root) + (lacking if all(absent) else [])
 
+    @property
+    def has_pictures(self) -> bool:
+        """Whether a teacher can compute features of the images."""
+        return self.pixels is not None
+
     def computes(self, teacher: str, root: Path | None) -> bool:
         """Whether a teacher must compute its features from the images, since no file has them."""
-        return self.pixels is not None and (
-            teacher not in self.features or bool(self.features[teacher].missing(root))
-        )
+        return teacher not in self.features or bool(self.features[teacher].missing(root))
 
     def fingerprint(self, root: Path | None) -> str:
         present = {
@@ -238,6 +241,11 @@ class RatedFile(FileSource):
 
     def missing(self, root: Path | None) -> list[Missing]:
         return super().missing(root) + self.pixels.missing(root)
+
+    @property
+    def has_pictures(self) -> bool:
+        """Whether a teacher can compute features of the images."""
+        return True
 
     def computes(self, teacher: str, root: Path | None) -> bool:
         """Whether a teacher must compute its features from the images: always."""

@@ -276,6 +276,10 @@ class SuiteScores:
 class HasImages(Protocol):
     """A task with images."""
 
+    @property
+    def has_pictures(self) -> bool:
+        """Whether a teacher can compute features of the images."""
+
     def computes(self, teacher: str, root: Path | None) -> bool:
         """Whether a teacher must compute features of the images, since no file has them."""
 
@@ -365,6 +369,13 @@ class Suite(registry.Registered, ABC):
         return any(
             task.computes(teacher, root) if isinstance(task, HasImages) else self.needs_images
             for task in self._tasks.values()
+        )
+
+    @property
+    def has_pictures(self) -> bool:
+        """Whether a teacher can compute features of all its images."""
+        return all(
+            task.has_pictures for task in self._tasks.values() if isinstance(task, HasImages)
         )
 
     def fingerprint(self, root: Path | None) -> str:

@@ -129,18 +129,22 @@ class Experiment:
         )
 
     def unfit_for(self, suite: Suite, root: Path | None) -> str:
-        """Why a suite cannot be evaluated, if neither a file nor a model gives features of its
-        images; else empty.
+        """Why a suite cannot be evaluated, if no file has features of its images and nothing can
+        compute them; else empty.
         """
         features = self.features.get("image")
-        if (
-            features is None
-            or not features.teacher.unable
-            or not suite.computes(features.teacher.name, root)
-        ):
+        if features is None or not suite.computes(features.teacher.name, root):
             return ""
+
         name = features.teacher.name
-        return f"no file has {name} features of its images, and the profile has no model '{name}' that computes them"
+        if features.teacher.unable:
+            return (
+                f"no file has {name} features of its images, and the profile has no model '{name}' "
+                "that computes them"
+            )
+        if not suite.has_pictures:
+            return f"no file has {name} features of its images, and it has no pictures to compute them from"
+        return ""
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:

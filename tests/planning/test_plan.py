@@ -299,3 +299,20 @@ def test_a_plan_prints_the_state_of_each_run_and_counts_teachers(tmp_path: Path)
         "mcse",
         "mcse",
     ]
+
+
+def test_a_control_without_features_of_test_images_leaves_their_suites_out(
+    data_root: Path, tmp_path: Path
+) -> None:
+    """The untrained network's features are stored for training images alone."""
+    plan = harness.plan(
+        "grounding",
+        methods="mcse,mcse[images=untrained]",
+        seeds=1,
+        results=tmp_path,
+        data_root=data_root,
+    )
+    skips = {skip.what: skip.why for skip in plan.skipped}
+    why = skips.pop("mcse[images=untrained]/flickr8k, suite retrieval")
+    assert why.startswith("no file has squeezenet-untrained features of its images")
+    assert not any("suite retrieval" in what for what in skips)
