@@ -83,7 +83,7 @@ def code_of_module(module: str, known_by: KnownBy = "syntax") -> str:
     top = module.partition(".")[0]
     if top in OWN or top in sys.stdlib_module_names:
         return ""
-    files = _files(module)
+    files = _find_files(module)
     hashes = [(name, _content(name, path, known_by)) for name, path in files.items()]
     for name, path in files.items():
         if path.name == "__init__.py":
@@ -106,21 +106,24 @@ def _data_of(package: Path) -> Iterator[tuple[str, Path]]:
                 yield path.relative_to(package).as_posix(), path
 
 
-def _files(module: str) -> dict[str, Path]:
+def _find_files(module: str) -> dict[str, Path]:
     """The files of a module, of its imports, and of the packages that contain them."""
     files: dict[str, Path] = {}
-    mine = plugin_modules() | {module.partition(".")[0]}
-    beside = _folder_of(module)
-    todo = [module]
-    while todo:
-        parts = todo.pop().split(".")
-        if parts[0] not in mine and not (beside and _in_folder(beside, parts[0])):
+    packages = plugin_modules() | {module.partition(".")[0]}
+    folder = _folder_of(module)
+    pending = [module]
+    while pending:
+        parts = pending.pop().split(".")
+        is_read = parts[0] in packages or (folder and _in_folder(folder, parts[0]))
+        if not is_read:
             continue
-        for name in (".".join(parts[:end]) for end in range(1, len(parts) + 1)):
+
+        for end in range(1, len(parts) + 1):
+            name = ".".join(parts[:end])
             path = None if name in files else _file(name)
             if path is not None:
                 files[name] = path
-                todo += _imports(name, path)
+                pending += _imports(name, path)
     return files
 
 

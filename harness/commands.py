@@ -190,9 +190,12 @@ class Commands:
 def shown(location: str | Path) -> str:
     """A path to type: relative if it is inside the working folder; "" for none."""
     path = Path(location)
-    here = Path.cwd()
-    inside = bool(location) and path.is_absolute() and path != here and path.is_relative_to(here)
-    return str(path.relative_to(here) if inside else location)
+    if not (location and path.is_absolute()):
+        return str(location)
+
+    working_folder = Path.cwd()
+    is_inside = path != working_folder and path.is_relative_to(working_folder)
+    return str(path.relative_to(working_folder) if is_inside else location)
 
 
 def _is_named(encoder: str, profile: str) -> bool:

@@ -155,78 +155,98 @@ class GeometrySuite(PairSuite):
         self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None
     ) -> TaskScores:
         pairs = pairs_of(subsets)
-        batches = list(_batches(subsets))
         positive = [pair for pair in pairs if pair[2] > POSITIVE]
+        batches = list(_split_into_batches(subsets))
+        distinct = dict.fromkeys(sentences_of(subsets))
         values = {
-            "alignment": _alignment(positive, vectors),
-            "alignment_batch128": _batch_alignment(batches, vectors),
-            "alignment_subsets": _subset_alignment(subsets, vectors),
-            "uniformity": _uniformity(pairs, vectors),
-            "uniformity_batch128": _mean([(_uniformity(batch, vectors), 1) for batch in batches]),
-            "uniformity_subsets": _mean(
-                [(_uniformity(subset, vectors), len(subset)) for subset in subsets.values()]
-            ),
-            **_spread(vectors.rows(dict.fromkeys(sentences_of(subsets)))),
+            "alignment": _compute_alignment(positive, vectors),
+            "alignment_batch128": _average_alignment_of_batches(batches, vectors),
+            "alignment_subsets": _average_alignment_of_subsets(subsets, vectors),
+            "uniformity": _compute_uniformity(pairs, vectors),
+            "uniformity_batch128": _average_uniformity_of_batches(batches, vectors),
+            "uniformity_subsets": _average_uniformity_of_subsets(subsets, vectors),
+            **_measure_spread(vectors.rows(distinct)),
         }
-        warnings = [
-            f"{name} left out, {_WHY[name]}" for name, value in values.items() if value is None
-        ]
-        defined = {name: value for name, value in values.items() if value is not None}
-        return TaskScores(
-            defined | {"n": len(pairs), "n_positive": len(positive)}, warnings=warnings
-        )
+
+        defined = dict[str, float]()
+        warnings = []
+        for name, value in values.items():
+            if value is None:
+                warnings.append(f"{name} left out, {_WHY[name]}")
+            else:
+                defined[name] = value
+        counts = {"n": len(pairs), "n_positive": len(positive)}
+        return TaskScores(defined | counts, warnings=warnings)
 
 
-def _batch_alignment(batches: Sequence[Sequence[SentencePair]], vectors: Embedded) -> float | None:
-    each = [
-        _alignment([pair for pair in batch if pair[2] >= POSITIVE], vectors) for batch in batches
-    ]
-    return (
-        None
-        if all(value is None for value in each)
-        else _mean([(value or 0.0, 1) for value in each])
-    )
+def _average_alignment_of_batches(
+    batches: Sequence[Sequence[SentencePair]], vectors: Embedded
+) -> float | None:
+    """The mean over batches, in which one without a positive pair counts as 0; None if all are."""
+    alignments = []
+    for batch in batches:
+        positive = [pair for pair in batch if pair[2] >= POSITIVE]
+        alignments.append(_compute_alignment(positive, vectors))
+    if all(alignment is None for alignment in alignments):
+        return None
+    return _average([(alignment or 0.0, 1) for alignment in alignments])
 
 
-def _subset_alignment(subsets: Subsets, vectors: Embedded) -> float | None:
-    each = [
-        (_alignment([p for p in pairs if p[2] > POSITIVE], vectors), len(pairs))
-        for pairs in subsets.values()
-    ]
-    defined = [(value, weight) for value, weight in each if value is not None]
-    return _mean(defined) if defined else None
+def _average_alignment_of_subsets(subsets: Subsets, vectors: Embedded) -> float | None:
+    """The mean over subsets with a positive pair, weighted by all their pairs; None without any."""
+    weighted = []
+    for pairs in subsets.values():
+        positive = [pair for pair in pairs if pair[2] > POSITIVE]
+        alignment = _compute_alignment(positive, vectors)
+        if alignment is not None:
+            weighted.append((alignment, len(pairs)))
+    return _average(weighted) if weighted else None
 
 
-def _spread(z: np.ndarray) -> dict[str, float | None]:
+def _average_uniformity_of_batches(
+    batches: Sequence[Sequence[SentencePair]], vectors: Embedded
+) -> float:
+    return _average([(_compute_uniformity(batch, vectors), 1) for batch in batches])
+
+
+def _average_uniformity_of_subsets(subsets: Subsets, vectors: Embedded) -> float:
+    weighted = [(_compute_uniformity(pairs, vectors), len(pairs)) for pairs in subsets.values()]
+    return _average(weighted)
+
+
+def _measure_spread(z: np.ndarray) -> dict[str, float | None]:
+    """How far vectors (n, d) spread over their dimensions."""
     shares = spectrum(z)
+    has_variance = bool(shares.any())
     return {
         "mean_cosine": mean_cosine(z) if len(z) > 1 else None,
-        "top_variance": float(shares[0]) if shares.any() else None,
-        "effective_rank": effective_rank(shares) if shares.any() else None,
+        "top_variance": float(shares[0]) if has_variance else None,
+        "effective_rank": effective_rank(shares) if has_variance else None,
     }
 
 
-def _batches(subsets: Subsets) -> Iterator[Sequence[SentencePair]]:
+def _split_into_batches(subsets: Subsets) -> Iterator[Sequence[SentencePair]]:
     """Yield the batches of the public MCSE code, which do not cross subsets.
 
     In a task with several subsets (the year sets) pairs are sorted by the number of words of the
     first sentence, of the second, and the score; a task of one set keeps its order.
     """
     for pairs in subsets.values():
-        ordered = pairs
-        if len(subsets) > 1:
-            ordered = sorted(
-                pairs, key=lambda pair: (len(pair[0].split()), len(pair[1].split()), pair[2])
-            )
+        ordered = sorted(pairs, key=_words_and_score) if len(subsets) > 1 else pairs
         for start in range(0, len(ordered), BATCH):
             yield ordered[start : start + BATCH]
 
 
-def _alignment(pairs: Sequence[SentencePair], vectors: Embedded) -> float | None:
+def _words_and_score(pair: SentencePair) -> tuple[int, int, float]:
+    first, second, score = pair
+    return len(first.split()), len(second.split()), score
+
+
+def _compute_alignment(pairs: Sequence[SentencePair], vectors: Embedded) -> float | None:
     return alignment(*_sides(pairs, vectors)) if pairs else None
 
 
-def _uniformity(pairs: Sequence[SentencePair], vectors: Embedded) -> float:
+def _compute_uniformity(pairs: Sequence[SentencePair], vectors: Embedded) -> float:
     return uniformity(np.concatenate(_sides(pairs, vectors)))
 
 
@@ -234,5 +254,7 @@ def _sides(pairs: Sequence[SentencePair], vectors: Embedded) -> tuple[np.ndarray
     return vectors.rows(pair[0] for pair in pairs), vectors.rows(pair[1] for pair in pairs)
 
 
-def _mean(values: Sequence[tuple[float, int]]) -> float:
-    return sum(value * weight for value, weight in values) / sum(weight for _, weight in values)
+def _average(weighted: Sequence[tuple[float, int]]) -> float:
+    """The mean of values with their weights."""
+    total = sum(value * weight for value, weight in weighted)
+    return total / sum(weight for _, weight in weighted)

@@ -84,12 +84,13 @@ class MTEBSuite(Suite):
         """Identify offline tasks by their content, mteb's own by name and by mteb's version, which
         pins their data.
         """
-        parts = [
-            task.name
-            if isinstance(task, OwnTasks)
-            else list(map(str, task.missing(root))) or task.fingerprint(root)
-            for task in self._tasks.values()
-        ]
+        parts: list[str | list[str]] = []
+        for task in self._tasks.values():
+            if isinstance(task, OwnTasks):
+                parts.append(task.name)
+            else:
+                absent = [str(missing) for missing in task.missing(root)]
+                parts.append(absent or task.fingerprint(root))
         return digest(self.name, self.version, version("mteb"), list(self._tasks), parts)
 
     def fingerprint(self, root: Path | None) -> str:
@@ -110,9 +111,9 @@ class MTEBSuite(Suite):
             raise UserError(
                 f"the suite '{self.name}' names {', '.join(twice)} twice; list each task once"
             )
-        cache = (
-            ResultCache(embed.keep / "mteb" / self.fingerprint(root)[:12]) if embed.keep else None
-        )
+        cache = None
+        if embed.keep:
+            cache = ResultCache(embed.keep / "mteb" / self.fingerprint(root)[:12])
         model = MTEBModel(embed, embed.keep.name if embed.keep else "unnamed")
         with warnings.catch_warnings():
             # warnings of scikit-learn for classes that a weak model never predicts
@@ -121,11 +122,10 @@ class MTEBSuite(Suite):
             per_task = scored(embed, named, lambda name, task: _task_scores(model, task, cache))
         scores = {name: each.scores for name, each in per_task.items()}
         remarks = [f"{name}: {line}" for name, each in per_task.items() for line in each.warnings]
+
         by_type: dict[str, dict[str, Values]] = {}
-        for task in tasks:
-            by_type.setdefault(str(task.metadata.type), {})[task.metadata.name] = scores[
-                task.metadata.name
-            ]
+        for name, task in named.items():
+            by_type.setdefault(str(task.metadata.type), {})[name] = scores[name]
         means = {f"{AVERAGE}[{kind}]": self.average(rows) for kind, rows in by_type.items()}
         warned = [f"{self.name}: {line}" for line in remarks]
         return SuiteScores({**scores, **means, AVERAGE: self.average(scores)}, warnings=warned)
@@ -321,11 +321,9 @@ class OwnTasks(Source):
         note = f"mteb/{digest('tasks', version('mteb'), self.name)}.json"
 
         def read() -> dict[str, Any]:
-            parts = [
-                part
-                for task in self.build()
-                for part in getattr(task.metadata, "tasks", None) or [task]
-            ]
+            parts: list[AbsTask] = []
+            for task in self.build():
+                parts += getattr(task.metadata, "tasks", None) or [task]
             return {"tasks": [asdict(KnownTask.of(part)) for part in parts]}
 
         rows = cached_note(note, "it is read from mteb again", read)["tasks"]

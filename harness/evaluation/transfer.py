@@ -88,7 +88,8 @@ class TransferFiles(FileSource):
         labels in order.
         """
         super().__init__(files.values(), _HOW)
-        self.name, self.classes = name, classes.split()
+        self.name = name
+        self.classes = classes.split()
         self._splits = tuple(files)
         self._columns = columns
 
@@ -99,15 +100,13 @@ class TransferFiles(FileSource):
         }
 
     def _read(self, path: Path) -> Labelled:
-        table = read_rows(path, "label", *self._columns)
-        return in_order(
-            [
-                ([text.split() for text in texts], self._class(where, label))
-                for where, (label, *texts) in table
-            ]
-        )
+        rows = []
+        for where, (label, *texts) in read_rows(path, "label", *self._columns):
+            words = [text.split() for text in texts]
+            rows.append((words, self._number_class(where, label)))
+        return in_order(rows)
 
-    def _class(self, where: str, label: str) -> int:
+    def _number_class(self, where: str, label: str) -> int:
         if label not in self.classes:
             raise UserError(
                 f"{where}: the label '{label}' is not one of {', '.join(self.classes)}; correct the line"
@@ -332,15 +331,15 @@ def score(splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe) -> Ta
     """Score one task (see `TransferSuite`)."""
     from sklearn.metrics import f1_score
 
-    train, test = (splits["all"],) * 2 if "all" in splits else (splits["train"], splits["test"])
-    accuracies = classify(
-        {name: (features(split, vectors), split.labels) for name, split in splits.items()}, probe
-    )
+    train = splits["all" if "all" in splits else "train"]
+    test = splits["all" if "all" in splits else "test"]
+    inputs = {name: (features(split, vectors), split.labels) for name, split in splits.items()}
+    accuracies = classify(inputs, probe)
+
     values = {"acc": 100 * accuracies.test, "devacc": 100 * accuracies.dev}
     if len(test.sides) == 2:
-        values["f1"] = 100 * float(
-            f1_score(test.labels == 1, accuracies.predicted == 1, zero_division=0.0)
-        )
+        f1 = f1_score(test.labels == 1, accuracies.predicted == 1, zero_division=0.0)
+        values["f1"] = 100 * float(f1)
     return TaskScores(values | {"n_train": len(train.labels), "n_test": len(test.labels)})
 
 
@@ -358,7 +357,9 @@ def classify(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) 
     """Train and test a probe on features (n, d) float32 and labels (n,) int64 by split (see
     `TransferFiles`).
     """
-    return _nested(*splits["all"], probe) if "all" in splits else _tested(splits, probe)
+    if "all" in splits:
+        return _cross_validate(*splits["all"], probe)
+    return _train_and_test(splits, probe)
 
 
 def best(accuracies: np.ndarray) -> int:
@@ -368,35 +369,39 @@ def best(accuracies: np.ndarray) -> int:
     return int(np.argmax([round(100 * float(value), 2) for value in accuracies]))
 
 
-def _nested(x: np.ndarray, labels: np.ndarray, probe: Probe) -> Accuracies:
+def _cross_validate(x: np.ndarray, labels: np.ndarray, probe: Probe) -> Accuracies:
+    """Test on each fold a probe whose strength was chosen by folds of the others."""
     outer = stratified(np.arange(len(labels)), labels, probe.folds)
-    inner = [
-        split for part in outer for split in stratified(part.train, labels[part.train], probe.folds)
-    ]
-    dev = (
-        probe.fit(x, labels, inner, _grid(len(inner)))
-        .dev.reshape(len(outer), probe.folds, -1)
-        .mean(axis=1)
-    )
-    chosen = [best(row) for row in dev]
+    inner = []
+    for part in outer:
+        inner += stratified(part.train, labels[part.train], probe.folds)
+
+    # (inner folds of all outer ones, strengths) -> (outer folds, strengths)
+    dev_of_folds = probe.fit(x, labels, inner, _grid(len(inner))).dev
+    dev = dev_of_folds.reshape(len(outer), probe.folds, -1).mean(axis=1)
+    strengths = [best(row) for row in dev]
+
     refits = [probe.refit_split(part.train) for part in outer]
-    fitted = probe.fit(x, labels, refits, np.array([[L2[index]] for index in chosen]))
+    fitted = probe.fit(x, labels, refits, np.array([[L2[index]] for index in strengths]))
     predicted = np.empty_like(labels)
+    accuracies = []
     for fold, part in enumerate(outer):
         predicted[part.dev] = fitted.predict(fold, 0, x[part.dev])
-    accuracies = [(predicted[part.dev] == labels[part.dev]).mean() for part in outer]
-    return Accuracies(
-        float(np.mean(accuracies)), float(dev[np.arange(len(outer)), chosen].mean()), predicted
-    )
+        accuracies.append((predicted[part.dev] == labels[part.dev]).mean())
+
+    dev_of_best = dev[np.arange(len(outer)), strengths].mean()
+    return Accuracies(float(np.mean(accuracies)), float(dev_of_best), predicted)
 
 
-def _tested(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -> Accuracies:
+def _train_and_test(
+    splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe
+) -> Accuracies:
     x, labels = splits["train"]
     rows = np.arange(len(labels))
     if "dev" in splits:
-        x, labels = (
-            np.concatenate(side) for side in zip(splits["train"], splits["dev"], strict=True)
-        )
+        dev_x, dev_labels = splits["dev"]
+        x = np.concatenate([x, dev_x])
+        labels = np.concatenate([labels, dev_labels])
         fitted = probe.fit(x, labels, [Split(rows, np.arange(len(rows), len(labels)))], _grid(1))
         # SentEval refits on the same rows with the same seed, which gives the same classifier
         dev = fitted.dev[0]
@@ -406,10 +411,12 @@ def _tested(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -
         dev = probe.fit(x, labels, inner, _grid(len(inner))).dev.mean(axis=0)
         column = 0
         fitted = probe.fit(x, labels, [probe.refit_split(rows)], np.array([[L2[best(dev)]]]))
+
     test, gold = splits["test"]
     predicted = fitted.predict(0, column, test)
     return Accuracies(float((predicted == gold).mean()), float(dev[best(dev)]), predicted)
 
 
 def _grid(splits: int) -> np.ndarray:
+    """Every strength for each of some splits: (splits, strengths)."""
     return np.tile(np.array(L2), (splits, 1))
