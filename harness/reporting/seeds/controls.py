@@ -44,7 +44,15 @@ from harness.method.declared import DeclaredMethod, declared_method
 from harness.method.naming import name_of
 from harness.metrics import Column, Metric, Significance
 from harness.profiles import Profile, Training, load_profile, shipped_profiles
-from harness.reporting.seeds.cells import Cell, Label, Row, ahead, contrast, trained_apart
+from harness.reporting.seeds.cells import (
+    Cell,
+    Label,
+    Row,
+    ahead,
+    contrast,
+    difference,
+    trained_apart,
+)
 from harness.reporting.seeds.evaluated import lacks_evaluation, needs_images
 from harness.spec import (
     BASELINE,
@@ -308,18 +316,23 @@ def _text_alone(variant: Variant) -> list[str]:
 
 
 def rival_text(rival: Rival, row: Row, metric: Metric) -> str:
-    """`the text teacher alone (untrained, mean) scores 78.87, 1.67 above DALR (p < 0.0001)`."""
+    """`the text teacher alone (untrained, mean) scores 78.87, 1.67 above DALR (p < 0.0001)`.
+
+    The distance is that which is tested: of the same seeds in a paired test.
+    """
     mean = rival.cell.summary.mean
     test = rival.tested.test
-    size = fixed(abs(mean - rival.tested.summary.mean), metric.digits)
-    side = "below" if mean < rival.tested.summary.mean else "above"
+    lead = difference(rival.tested, rival.cell)
+    size = fixed(abs(lead), metric.digits)
+    side = "below" if lead > 0 else "above"
+    seeds = " on the same seeds" if test and test.design == "paired" else ""
     sure = p_value(test.p) if test else "too few seeds to test"
     apart = trained_apart(row.training, rival.row.training)
     sure += f", trained with {apart}" if apart else ""
     if short := short_of_budget(rival.row, row):
         sure += f", {short}"
     what = f"{rival.control.what} ({rival.row.label.name}) scores {fixed(mean, metric.digits)}"
-    return f"{what}, {size} {side} {row.label.name} ({sure})"
+    return f"{what}, {size} {side} {row.label.name}{seeds} ({sure})"
 
 
 def short_of_budget(control: Row, row: Row) -> str:

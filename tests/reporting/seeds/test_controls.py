@@ -15,8 +15,16 @@ from harness.papers.published import read_ablations
 from harness.planning.request import make_request
 from harness.profiles import load_profile
 from harness.reporting.sections.claims import claims_grid
-from harness.reporting.seeds.cells import Label, Row
-from harness.reporting.seeds.controls import controls_of, missing_controls, rivals, teacher_fit
+from harness.reporting.seeds.cells import Label, Row, compare
+from harness.reporting.seeds.controls import (
+    Control,
+    Rival,
+    controls_of,
+    missing_controls,
+    rival_text,
+    rivals,
+    teacher_fit,
+)
 from harness.reporting.seeds.gains import forests, headline
 from harness.store import Result, TeacherUse
 
@@ -353,3 +361,17 @@ def test_missing_controls_are_named_with_commands_that_select_them(
         assert dict(request.overrides) == ({} if "none[" in command else where.get("overrides", {}))
         made |= {(str(spec.variant), str(spec.setting), spec.encoder) for spec in request.wanted}
     assert made == {tuple(one.label[1:4]) for one in controls_of(row) if one.needed}
+
+
+def test_a_control_with_fewer_seeds_lies_as_far_off_as_the_pairs_that_are_tested() -> None:
+    """The means of all seeds are 2.47 apart, those of the three seeds that both have 1.97."""
+    rows = rows_of(runs("mcse", 50, 51, 52, 53, **SMALL) + runs("simcse", 48, 49, 50.1, **SMALL))
+    by_method = {label.method: row for label, row in rows.items()}
+    mcse = by_method["mcse"]
+    simcse = by_method["simcse"]
+    pairs = compare(mcse.cells[AVG], simcse.cells[AVG], SPEARMAN, paired=True)
+    control = Control("the same text alone", simcse.label)
+    rival = Rival(control, simcse, simcse.cells[AVG], pairs, confounds=False)
+    assert "scores 49.03, 1.97 below MCSE on the same seeds (p " in rival_text(
+        rival, mcse, SPEARMAN
+    )
