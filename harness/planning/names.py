@@ -1,23 +1,20 @@
-"""Names of runs and models: other spellings of a run's options, and names for models from outside.
+"""Finished runs by what a user types: keys in other spellings, words, digits, files.
 
-`mcse[lambda=1]` is `mcse` if the profile's lambda is 1. A model from outside is identified by its
-content, and no two models share a name.
+`mcse[lambda=1]` is `mcse` if the profile's lambda is 1.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.commands import Commands, read_places
-from harness.encoders.locate import FolderModel, RunModelFolder
+from harness.commands import Commands
+from harness.encoders.locate import RunModelFolder
 from harness.errors import UserError
 from harness.files import DamagedError, check_folder, expand
 from harness.grid import Resolved, resolve
-from harness.planning.inventory import Inventory
 from harness.profiles import load_profile, shipped_profiles
 from harness.registry import names, suggest
 from harness.spec import (
@@ -27,7 +24,6 @@ from harness.spec import (
     RunSpec,
     SpecError,
     Variant,
-    parse_encoder,
     split,
 )
 from harness.store import Result, Store, find_results, frames_of
@@ -45,11 +41,11 @@ def find_run(store: Store, text: str, profile: str | None = None) -> list[Result
     try:
         return find_results(store, text, name)
     except SpecError:
-        return _named(store, text, name)
+        return _find_named(store, text, name)
     except UserError:
         if text.endswith(".json"):
             raise
-        results = list(_respelled(store, RunSpec.parse(text), profile))
+        results = list(_find_respelled(store, RunSpec.parse(text), profile))
         if not results:
             raise
         return results
@@ -116,25 +112,26 @@ def run_model(text: str, results: Path) -> RunModelFolder:
     return RunModelFolder(folder.resolve())
 
 
-def _named(store: Store, text: str, profile: str | None) -> list[Result]:
+def _find_named(store: Store, text: str, profile: str | None) -> list[Result]:
     """The results of the only run that matches words of its key or digits of its fingerprint."""
     frames = store.frames()
-    runs = zip(frames.keys, *map(frames.texts, ("fingerprint", "profile")), strict=True)
-    named = {
+    fingerprints = frames.texts("fingerprint")
+    profiles = frames.texts("profile")
+    matching = {
         fingerprint: key
-        for key, fingerprint, of in runs
-        if is_named(text, key, fingerprint) and profile in (None, of)
+        for key, fingerprint, of in zip(frames.keys, fingerprints, profiles, strict=True)
+        if profile in (None, of) and is_named(text, key, fingerprint)
     }
-    keys = list(dict.fromkeys(named.values()))
+
+    keys = list(dict.fromkeys(matching.values()))
     if len(keys) > 1:
         raise make_ambiguity_error(text, keys)
-    if not named:
+    if not keys:
         lists = "`harness status` lists the runs of a grid, `harness list methods` the methods"
-        lists = suggest(text, {*names("method"), *frames.keys}, lists)
-        raise UserError(f"there is no result of '{text}' in {store.root}; {lists}")
-    return [
-        result for result in find_results(store, keys[0], profile) if result.fingerprint in named
-    ]
+        hint = suggest(text, {*names("method"), *frames.keys}, lists)
+        raise UserError(f"there is no result of '{text}' in {store.root}; {hint}")
+    results = find_results(store, keys[0], profile)
+    return [result for result in results if result.fingerprint in matching]
 
 
 def is_same(result: Result, asked: RunSpec, profile: str | None = None) -> bool:
@@ -149,7 +146,7 @@ def is_same(result: Result, asked: RunSpec, profile: str | None = None) -> bool:
         run = resolve(load_profile(profile or result.profile), asked, result.overrides)
     except UserError:
         return False
-    return _values(run) == _stored(result, run)
+    return _list_values(run) == _list_stored_values(result, run)
 
 
 def stored_spelling(results: Sequence[Result], text: str, profile: str | None = None) -> str:
@@ -161,118 +158,58 @@ def stored_spelling(results: Sequence[Result], text: str, profile: str | None = 
     runs = frames_of(results).where(method=[variant.name])
     if str(variant) in runs.texts("variant"):
         return text
-    spelled = runs.runs.drop_duplicates(["profile", "variant", "setting", "encoder", "group"])
-    for stored in runs.take_rows(spelled.index.tolist()).iterate_readable():
+
+    # one run of each group tells the values of all
+    groups = runs.runs.drop_duplicates(["profile", "variant", "setting", "encoder", "group"])
+    for stored in runs.take_rows(groups.index.tolist()).iterate_readable():
         asked = replace(RunSpec.parse(stored.spec.key), variant=variant)
         if is_same(stored, asked, profile):
             return "/".join((str(stored.spec.variant), *parts[1:]))
     return text
 
 
-def _respelled(store: Store, asked: RunSpec, profile: str | None) -> Iterator[Result]:
+def _find_respelled(store: Store, asked: RunSpec, profile: str | None) -> Iterator[Result]:
     """The results of a run under other spellings. Raises UserError where one of them is damaged."""
-    name = None if profile is None else load_profile(profile).name
-    for spelled in store.find_spellings(asked):
+    profile_name = None if profile is None else load_profile(profile).name
+    profiles = [profile] if profile else shipped_profiles()
+    for spelling in store.find_spellings(asked):
         try:
-            results = store.find_by_key(spelled)
+            results = store.find_by_key(spelling)
         except UserError:
-            if any(
-                _mean_the_same(spelled, asked, each)
-                for each in ([profile] if profile else shipped_profiles())
-            ):
+            # the damaged result may be the one that is asked for
+            if any(_mean_the_same(spelling, asked, of) for of in profiles):
                 raise
-        else:
-            yield from (
-                result
-                for result in results
-                if name in (None, result.profile) and is_same(result, asked, profile)
-            )
+            continue
+
+        for result in results:
+            if profile_name in (None, result.profile) and is_same(result, asked, profile):
+                yield result
 
 
-def _mean_the_same(spelled: RunSpec, asked: RunSpec, profile: str) -> bool:
+def _mean_the_same(one: RunSpec, other: RunSpec, profile: str) -> bool:
     """Whether two spellings have the same values under a profile."""
     try:
-        first, second = (resolve(load_profile(profile), run, {}) for run in (spelled, asked))
+        loaded = load_profile(profile)
+        first = resolve(loaded, one, {})
+        second = resolve(loaded, other, {})
     except UserError:
         return False
-    return _values(first) == _values(second)
+    return _list_values(first) == _list_values(second)
 
 
-def _values(run: Resolved) -> list[Any]:
+def _list_values(run: Resolved) -> list[Any]:
+    """What tells whether two runs are the same but for their seed."""
     training: Mapping[str, Any] = run.training.model_dump() if run.trains else {}
     return [run.spec.variant.reading, dict(run.identity), training, run.pooling]
 
 
-def _stored(result: Result, run: Resolved) -> list[Any]:
-    """A result's values under the names that the run has now."""
+def _list_stored_values(result: Result, run: Resolved) -> list[Any]:
+    """The same of a result, under the names that the run has now."""
     method: Mapping[str, OptionValue] = result.hyperparameters["method"]  # type: ignore[assignment]
-    training = result.training
+    training_names = run.training.model_dump() if run.trains else ()
     return [
         result.spec.variant.reading,
         {name: method.get(name) for name in run.identity},
-        {name: training.get(name) for name in (run.training.model_dump() if run.trains else ())},
+        {name: result.training.get(name) for name in training_names},
         result.hyperparameters["encoder"]["pooling"],
     ]
-
-
-def model_name(model: FolderModel, asked: str | None, inventory: Inventory, store: Store) -> str:
-    """Name a folder's model in a store: `asked`, or by default a name that is known or free.
-
-    The default is the name that commands gave this folder, else that of the same content in the
-    store, else the shortest end of the folder's path that no other model has, in the store or in
-    the profile. Raises UserError if `asked` belongs to another model, or this model has another
-    name.
-    """
-    folder = model.folder.resolve()
-    if model.missing(None):
-        return _cleaned(folder.name)
-    content = model.fingerprint(None)
-    untrained = store.frames().where(setting=[UNTRAINED]).iterate_readable()
-    known = sorted(
-        {result.spec.encoder for result in untrained if result.identity.get("encoder") == content}
-    )
-    given = read_places(store.root, inventory.profile.name).encoders
-    mine = next((name for name, path in given.items() if Path(path) == folder), None)
-    if asked is None and mine is not None:
-        return mine
-    if asked is None:
-        free = (
-            name
-            for name in (*known, *_ends(folder))
-            if not _is_taken(name, content, inventory, store)
-        )
-        unused = next(free, None)
-        if unused is None:
-            raise UserError(
-                f"{folder}: its path gives no name that is free in {store.root}; give --name NAME"
-            )
-        return unused
-    if _is_taken(parse_encoder(asked), content, inventory, store):
-        raise UserError(
-            f"--name {asked}: the name is taken by another model in {store.root} or in the profile; give another"
-        )
-    if known and asked not in known:
-        raise UserError(
-            f"--name {asked}: {store.root} already has this model as {known[0]}; remove --name"
-        )
-    return asked
-
-
-def _ends(folder: Path) -> Iterator[str]:
-    """`name`, `parent/name`, `grandparent-parent/name` and so on."""
-    *above, name = map(_cleaned, folder.parts[1:] or ("model",))
-    yield name
-    for start in range(len(above) - 1, -1, -1):
-        yield f"{'-'.join(above[start:])}/{name}"
-
-
-def _cleaned(part: str) -> str:
-    """A part of a path, reduced to the characters allowed in names."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", part).lstrip("-._") or "model"
-
-
-def _is_taken(name: str, content: str, inventory: Inventory, store: Store) -> bool:
-    if name in (*inventory.profile.encoders, *inventory.profile.released):
-        return inventory.encoder(name).fingerprint != content
-    of_name = store.frames().where(encoder=[name]).iterate_readable()
-    return any(result.identity.get("encoder") != content for result in of_name)

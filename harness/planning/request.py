@@ -27,7 +27,8 @@ from harness.papers.needed import (
     merged,
 )
 from harness.planning.inventory import Inventory
-from harness.planning.names import model_name, run_model
+from harness.planning.model_names import name_model
+from harness.planning.names import run_model
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.registry import get_class, names, suggest
 from harness.sources import data_root
@@ -412,7 +413,7 @@ def model_request(
 
     A model from outside is the run `none[pooling=...]` with seed 0. `pooling` defaults to what the
     model states, `modules` for a sentence-transformers model; `trusted` allows code in its
-    repository to be executed. `name` names a folder's model (see `model_name`). With a run, the
+    repository to be executed. `name` names a folder's model (see `name_model`). With a run, the
     selection's `encoders` give the folder of its encoder.
     """
     request = _empty(selection)
@@ -467,7 +468,7 @@ def _outside_name(model: str, request: Request, store: Store, called: str | None
     """
     folder = expand(model)
     if folder.is_dir():
-        return f"{model_name(FolderModel(folder.resolve()), called, request.inventory, store)}={folder}"
+        return f"{name_model(FolderModel(folder.resolve()), called, request.inventory, store)}={folder}"
     if model.startswith((".", "/", "~")):
         raise UserError(
             f"no folder {model}; give the folder of a saved model, a hub name or a run's key"
