@@ -62,11 +62,9 @@ class PaperCell:
     @property
     def difference(self) -> float | None:
         """Measured - printed."""
-        return (
-            self.measured.summary.mean - self.published.value
-            if self.measured and self.published
-            else None
-        )
+        if self.measured is None or self.published is None:
+            return None
+        return self.measured.summary.mean - self.published.value
 
     @property
     def sides(self) -> tuple[Summary, Summary] | None:
@@ -81,10 +79,11 @@ class PaperCell:
             return None
         if min(self.measured.summary.n, printed.n) < FEWEST_SEEDS:
             return None
-        largest = printed.std + 0.5 * 10 ** -len(str(printed.std).partition(".")[2])
-        return self.measured.summary, replace(
-            printed, std=largest * math.sqrt(printed.n / (printed.n - 1))
-        )
+
+        decimals = len(str(printed.std).partition(".")[2])
+        largest = printed.std + 0.5 * 10**-decimals
+        sample_std = largest * math.sqrt(printed.n / (printed.n - 1))
+        return self.measured.summary, replace(printed, std=sample_std)
 
     @cached_property
     def test(self) -> TTest | None:
@@ -96,11 +95,9 @@ class PaperCell:
         """The two one-sided t-tests of a difference within the margin; None without a margin or a
         `test`.
         """
-        return (
-            stats.equivalence_test(self.test, self.margin)
-            if self.test and self.margin is not None
-            else None
-        )
+        if self.test is None or self.margin is None:
+            return None
+        return stats.equivalence_test(self.test, self.margin)
 
     @cached_property
     def judgement(self) -> Judgement | None:
@@ -114,34 +111,52 @@ class PaperCell:
         """
         if self.published is None or self.measured is None:
             return None
-        number = self.published
-        few = []
-        if self.measured.summary.n < FEWEST_SEEDS:
-            few.append(f"{count_of(self.measured.summary.n, 'seed')} measured")
-        if number.seeds is None:
-            few.append("printed number of seeds not stated")
-        elif number.seeds < FEWEST_SEEDS:
-            few.append(f"{count_of(number.seeds, 'seed')} printed")
-        elif number.std is None:
-            few.append("no deviation printed")
         if self.test is None or self.sides is None:
-            return Judgement(Agreement.TOO_FEW, ", ".join(few))
+            return Judgement(Agreement.TOO_FEW, self._describe_lack(self.published, self.measured))
+
         differs = self.differs
-        equal = self.equal
         if differs is None:
             (differs,) = correct_family(BESIDE_PRINT, [self.test.p])
+        equal = self.equal
         if equal is None and self.equivalence:
             (equal,) = correct_family(BESIDE_PRINT, [self.equivalence.p])
+
         if equal and equal.is_significant:
             return Judgement(Agreement.REPRODUCED)
         if differs.is_significant:
             return Judgement(Agreement.DIFFERS)
-        alone = {Agreement.DIFFERS: self.test, Agreement.REPRODUCED: self.equivalence}
-        why = "".join(
-            f"{verdict} alone" for verdict, test in alone.items() if test and test.p < ALPHA
-        )
-        # if the measured difference and deviation are true; never the seeds that have not decided
-        measured, printed = self.sides
+        seeds = self._count_deciding_seeds(*self.sides, differs, equal)
+        return Judgement(Agreement.UNDECIDED, self._describe_lone_tests(), seeds)
+
+    @staticmethod
+    def _describe_lack(published: Published, measured: Cell) -> str:
+        """What is too few for a test beside print."""
+        lacks = []
+        if measured.summary.n < FEWEST_SEEDS:
+            lacks.append(f"{count_of(measured.summary.n, 'seed')} measured")
+        if published.seeds is None:
+            lacks.append("printed number of seeds not stated")
+        elif published.seeds < FEWEST_SEEDS:
+            lacks.append(f"{count_of(published.seeds, 'seed')} printed")
+        elif published.std is None:
+            lacks.append("no deviation printed")
+        return ", ".join(lacks)
+
+    def _describe_lone_tests(self) -> str:
+        """What the tests say without the correction."""
+        lone = []
+        if self.test and self.test.p < ALPHA:
+            lone.append(f"{Agreement.DIFFERS} alone")
+        if self.equivalence and self.equivalence.p < ALPHA:
+            lone.append(f"{Agreement.REPRODUCED} alone")
+        return " and ".join(lone)
+
+    def _count_deciding_seeds(
+        self, measured: Summary, printed: Summary, differs: Corrected, equal: Corrected | None
+    ) -> int | None:
+        """The measured seeds that would decide, if the measured difference and deviation are true;
+        never as few as have not decided.
+        """
         needed = stats.seeds_to_decide(
             measured.mean - printed.mean,
             measured.std or 0.0,
@@ -150,8 +165,7 @@ class PaperCell:
             equality_alpha=equal.step if equal else ALPHA,
             other=printed,
         )
-        seeds = None if needed is None else max(needed, measured.n + 1)
-        return Judgement(Agreement.UNDECIDED, why, seeds)
+        return None if needed is None else max(needed, measured.n + 1)
 
 
 class LineOrigin(NamedTuple):
@@ -191,19 +205,21 @@ class FilledLine:
 
     @property
     def seeds(self) -> int:
-        return max(
-            (cell.measured.summary.n for cell in self.cells.values() if cell.measured), default=0
-        )
+        """The most seeds of its cells."""
+        measured = [cell.measured for cell in self.cells.values() if cell.measured]
+        return max((cell.summary.n for cell in measured), default=0)
 
     def weaknesses(self, columns: Collection[str] | None = None) -> Iterator[Weakness]:
         """Weaknesses of its measured numbers, by default in all columns. Each suite's runs have
         their own freshness.
         """
-        shown = (
-            cell.measured for name, cell in self.cells.items() if columns is None or name in columns
-        )
-        cells = [cell for cell in shown if cell]
-        return (row.weakness_in(cells) for row in self.rows.values())
+        cells = [
+            cell.measured
+            for name, cell in self.cells.items()
+            if cell.measured and (columns is None or name in columns)
+        ]
+        for row in self.rows.values():
+            yield row.weakness_in(cells)
 
 
 @dataclass(frozen=True)
@@ -316,17 +332,17 @@ class FilledTable:
         """Only the rows of these variants, within a setting in their order; tests remain those of
         the whole table.
         """
-        at = {variant: place for place, variant in enumerate(variants)}
         settings = list(dict.fromkeys(row.setting for row in self.table.rows))
-        blocks = [
-            (encoder, [row for row in rows if row.row.variant in at])
-            for encoder, rows in self.blocks
-        ]
-        for _, rows in blocks:
-            rows.sort(key=lambda row: (settings.index(row.row.setting), at[row.row.variant]))
-        return replace(
-            self, blocks=tuple((encoder, tuple(rows)) for encoder, rows in blocks if rows)
-        )
+
+        def place(row: FilledRow) -> tuple[int, int]:
+            return settings.index(row.row.setting), variants.index(row.row.variant)
+
+        blocks = []
+        for encoder, rows in self.blocks:
+            shown = [row for row in rows if row.row.variant in variants]
+            if shown:
+                blocks.append((encoder, tuple(sorted(shown, key=place))))
+        return replace(self, blocks=tuple(blocks))
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -342,33 +358,45 @@ def row_verdict(judgements: Sequence[Judgement], margin: float | None) -> str:
         return ""
     reached = [judgement for judgement in judgements if judgement.verdict is not Agreement.TOO_FEW]
     if not reached:
-        return f"{Agreement.TOO_FEW}: {'; '.join(dict.fromkeys(judgement.why for judgement in judgements))}"
-    counts = Counter(judgement.verdict for judgement in reached)
-    first, *others = [
-        (_word(verdict, margin), counts[verdict]) for verdict in Agreement if counts[verdict]
+        whys = dict.fromkeys(judgement.why for judgement in judgements)
+        return f"{Agreement.TOO_FEW}: {'; '.join(whys)}"
+
+    text = _count_verdicts(reached, len(judgements), margin)
+    open_seeds = [
+        judgement.seeds for judgement in reached if judgement.verdict is Agreement.UNDECIDED
     ]
+    if not open_seeds:
+        return text
+    return f"{text}; {_say_seeds(open_seeds)} would decide"
+
+
+def _count_verdicts(reached: Sequence[Judgement], cells: int, margin: float | None) -> str:
+    """How often each verdict was reached in a row of so many cells."""
+    counts = Counter(judgement.verdict for judgement in reached)
+    words = {verdict: _word(verdict, margin) for verdict in Agreement if counts[verdict]}
+    first, *others = words
     if others:
-        text = f"{first[0]} in {first[1]} of {count_of(len(reached), 'cell')}"
-        text += "".join(f", {word} in {number}" for word, number in others)
-    else:
-        text = (
-            first[0]
-            if len(reached) == len(judgements)
-            else f"{first[0]} in {count_of(len(reached), 'cell')}"
-        )
-    seeds = [judgement.seeds for judgement in reached if judgement.verdict is Agreement.UNDECIDED]
-    some = sorted(filter(None, seeds))
-    many = f"{'up to ' * (len(some) > 1)}{some[-1]} seeds" if some else "no number of seeds"
-    return text + (f"; {many} would decide" if seeds else "")
+        text = f"{words[first]} in {counts[first]} of {count_of(len(reached), 'cell')}"
+        return text + "".join(f", {words[verdict]} in {counts[verdict]}" for verdict in others)
+    if len(reached) < cells:
+        return f"{words[first]} in {count_of(len(reached), 'cell')}"
+    return words[first]
+
+
+def _say_seeds(needed: Sequence[int | None]) -> str:
+    """The seeds that would decide the open verdicts of a row."""
+    numbers = sorted(number for number in needed if number is not None)
+    if not numbers:
+        return "no number of seeds"
+    at_most = "up to " if len(numbers) > 1 else ""
+    return f"{at_most}{numbers[-1]} seeds"
 
 
 def _word(verdict: Agreement, margin: float | None) -> str:
     """A verdict; if it is REPRODUCED, with the margin."""
-    return (
-        f"{verdict} (±{points(margin)})"
-        if margin and verdict is Agreement.REPRODUCED
-        else str(verdict)
-    )
+    if margin and verdict is Agreement.REPRODUCED:
+        return f"{verdict} (±{points(margin)})"
+    return str(verdict)
 
 
 def correct_verdicts(lines: Sequence[FilledLine]) -> None:
@@ -377,18 +405,19 @@ def correct_verdicts(lines: Sequence[FilledLine]) -> None:
     """
     families: dict[LineOrigin, list[tuple[FilledLine, str]]] = {}
     for line in lines:
-        for name in (name for name, cell in line.cells.items() if cell.test):
-            families.setdefault(line.origin, []).append((line, name))
+        for name, cell in line.cells.items():
+            if cell.test:
+                families.setdefault(line.origin, []).append((line, name))
+
     for family in families.values():
         cells = [line.cells[name] for line, name in family]
-        differs = correct_family(BESIDE_PRINT, [cell.test.p for cell in cells if cell.test])
-        equal = iter(
-            correct_family(BESIDE_PRINT, [cell.equivalence.p for cell in cells if cell.equivalence])
-        )
+        differ_p = [cell.test.p for cell in cells if cell.test]
+        equal_p = [cell.equivalence.p for cell in cells if cell.equivalence]
+        differs = correct_family(BESIDE_PRINT, differ_p)
+        equals = iter(correct_family(BESIDE_PRINT, equal_p))
         for (line, name), cell, test in zip(family, cells, differs, strict=True):
-            line.cells[name] = replace(
-                cell, differs=test, equal=next(equal) if cell.equivalence else None
-            )
+            equal = next(equals) if cell.equivalence else None
+            line.cells[name] = replace(cell, differs=test, equal=equal)
 
 
 def correct_tests(lines: Sequence[FilledLine], alpha: float) -> None:
