@@ -21,46 +21,66 @@ def trust(contents: Contents, missing: Mapping[str, str]) -> Mapping[str, str]:
     """What weakens the numbers of a report, or holds for all of them, by subject; `missing` as
     `controls_to_run`.
     """
-    runs = contents.frames.runs
     rows = [row for table in contents.tables for row in table.rows]
-    counts = {row.label: len(row.seeds) for row in rows if row.is_trained}
-    few = sum(count < FEWEST_SEEDS for count in counts.values())
-    weak = {(caveat.mark, row.label) for row in rows for caveat in row.weakness().caveats}
-    weak |= {("stale", row.label) for row in rows if row.freshness.is_stale}
-    marks = Counter(mark for mark, _ in weak)
-    known = (
-        ""
-        if all(row.freshness.state != UNKNOWN for row in rows)
-        else "; some rows could not be compared"
-    )
-    values, machines = (map(json.loads, runs[name]) for name in ("hyperparameters", "hardware"))
+    marks = _count_marked_rows(rows)
     return {
-        "seeds": f"{min(counts.values(), default=0)} to {max(counts.values(), default=0)} a trained row; {few} of "
-        f"{count_of(len(counts), 'row')} with fewer than {FEWEST_SEEDS} are neither tested nor ranked",
+        "seeds": _describe_seeds(rows),
         "tests": f"two-sided over seeds at {ALPHA}, {CORRECTION.name} within a column, setting and encoder",
-        "stale": f"{count_of(marks['stale'], 'row')} of other code, data or values than the present ones{known}",
+        "stale": _describe_stale(rows, marks["stale"]),
         "collapsed, selected on a test": f"{count_of(marks[COLLAPSED], 'row')}, {count_of(marks[SELECTED], 'row')}",
         "controls missing": "; ".join(missing.values()) or "none of a leader",
         "left out": f"{count_of(len(contents.failures), 'failed run')}, {count_of(len(contents.problems), 'bad file')}",
-        "precision": _counted(
-            each["training"]["precision"]
-            for each in values
-            if "precision" in each.get("training", {})
-        ),
-        "hardware": _counted(
-            str(each.get("gpu") or each.get("processor") or each.get("device")) for each in machines
-        ),
+        "precision": _count_runs(_list_precisions(contents)),
+        "hardware": _count_runs(_list_machines(contents)),
     }
 
 
-def _counted(texts: Iterable[str]) -> str:
-    """`fp32 (20 runs), bf16 (1 run)`."""
+def _count_marked_rows(rows: Sequence[Row]) -> Counter[str]:
+    """How many rows have each caveat, or are stale; a row of several suites counts once."""
+    marked = set[tuple[str, Label]]()
+    for row in rows:
+        marked |= {(caveat.mark, row.label) for caveat in row.weakness().caveats}
+        if row.freshness.is_stale:
+            marked.add(("stale", row.label))
+    return Counter(mark for mark, _ in marked)
+
+
+def _describe_seeds(rows: Sequence[Row]) -> str:
+    counts = {row.label: len(row.seeds) for row in rows if row.is_trained}
+    fewest = min(counts.values(), default=0)
+    most = max(counts.values(), default=0)
+    too_few = sum(count < FEWEST_SEEDS for count in counts.values())
     return (
-        ", ".join(
-            f"{text} ({count_of(number, 'run')})" for text, number in Counter(texts).most_common()
-        )
-        or "–"
+        f"{fewest} to {most} a trained row; {too_few} of {count_of(len(counts), 'row')} with fewer "
+        f"than {FEWEST_SEEDS} are neither tested nor ranked"
     )
+
+
+def _describe_stale(rows: Sequence[Row], stale: int) -> str:
+    text = f"{count_of(stale, 'row')} of other code, data or values than the present ones"
+    if any(row.freshness.state == UNKNOWN for row in rows):
+        text += "; some rows could not be compared"
+    return text
+
+
+def _list_precisions(contents: Contents) -> Iterator[str]:
+    """The precision of each trained run."""
+    for values in map(json.loads, contents.frames.runs["hyperparameters"]):
+        training = values.get("training", {})
+        if "precision" in training:
+            yield training["precision"]
+
+
+def _list_machines(contents: Contents) -> Iterator[str]:
+    """The card of each run, or its processor."""
+    for machine in map(json.loads, contents.frames.runs["hardware"]):
+        yield str(machine.get("gpu") or machine.get("processor") or machine.get("device"))
+
+
+def _count_runs(texts: Iterable[str]) -> str:
+    """`fp32 (20 runs), bf16 (1 run)`."""
+    counts = Counter(texts).most_common()
+    return ", ".join(f"{text} ({count_of(number, 'run')})" for text, number in counts) or "–"
 
 
 def to_run(contents: Contents, missing: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -45,19 +45,22 @@ LineText = tuple[str, LineKind, list[CellText]]
 def paper_grid(filled: FilledTable) -> Grid:
     """Format a filled table."""
     headings = [by_way(column.name) for column in filled.columns]
+    ways = tuple(way for way, _ in headings)
+    sections = []
+    for encoder, rows in filled.blocks:
+        lines = _block_lines(filled, rows)
+        sections.append(Section(encoder, tuple(lines)))
     return Grid(
         *printed_name(filled.paper, filled.name, filled.table.title, filled.profile),
         ("variant", "setting", "what"),
         tuple(title for _, title in headings),
         tuple(column.task.startswith(AVERAGE) for column in filled.columns),
-        tuple(
-            Section(encoder, tuple(_block_lines(filled, rows))) for encoder, rows in filled.blocks
-        ),
+        tuple(sections),
         tuple(_notes(filled)),
         filled.commands,
         "" if filled.is_measured else no_run_yet(filled.profile),
         filled.coverage if filled.is_paper else None,
-        groups=tuple(way for way, _ in headings) if any(way for way, _ in headings) else (),
+        groups=ways if any(ways) else (),
         legend=tuple(_legend(filled)),
         caption=_caption(filled),
     )
@@ -69,33 +72,33 @@ def no_run_yet(profile: str) -> str:
 
 
 def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Line]:
-    own = (row.own.cells.items() for row in rows)
-    printed = _best(
-        filled,
-        rows,
-        [{name: cell.published.value for name, cell in some if cell.published} for some in own],
-    )
-    measured = {
-        origin: _best(filled, rows, [_means(row.line_from(origin)) for row in rows])
-        for origin in {line.origin for line in filled.lines}
-    }
+    """The lines of an encoder's rows: of each row what is printed, then public weights, then runs."""
+    best_printed = _best(filled, rows, [_printed_values(row) for row in rows])
+    best_measured = {}
+    for origin in {line.origin for line in filled.lines}:
+        means = [_means(row.line_from(origin)) for row in rows]
+        best_measured[origin] = _best(filled, rows, means)
+
     for at, row in enumerate(rows):
-        name = _named(row)
-        parts = (
-            [_printed_line(filled, row.own, printed[at])]
-            if filled.is_paper and row.row.published
-            else []
-        )
+        parts: list[LineText] = []
+        if filled.is_paper and row.row.published:
+            parts.append(_printed_line(filled, row.own, best_printed[at]))
         for line in row.released:
             what = _public(row, line)
             parts += _compared_lines(filled, line, what, f", {what}")
         for line in row.lines:
-            parts += _measured_lines(filled, row, line, measured[line.origin][at])
+            parts += _measured_lines(filled, row, line, best_measured[line.origin][at])
+
+        name = _named(row)
+        group = _group(filled, row)
         for index, (what, kind, cells) in enumerate(parts):
             span = 0 if index else len(parts)
-            yield Line(
-                (name, row.own.label.setting, what), tuple(cells), kind, span, _group(filled, row)
-            )
+            yield Line((name, row.own.label.setting, what), tuple(cells), kind, span, group)
+
+
+def _printed_values(row: FilledRow) -> dict[str, float]:
+    """The printed numbers of a row, by column."""
+    return {name: cell.published.value for name, cell in row.own.cells.items() if cell.published}
 
 
 def _named(row: FilledRow) -> VariantName:
