@@ -39,7 +39,7 @@ SMALL = [
     ("grid", "plan --runs 40", "40 runs planned"),
     ("grid", "scale --runs 240 --slots 4", "a plan that finds them done"),
     ("peers", "text-fp32", "set HARNESS_DATA"),
-    ("recording", "--steps 2", r"of which [\d.]+ % measure, [\d.]+ % observe"),
+    ("recording", "--steps 2", r"of which [\d.]+ % measure_gradient, [\d.]+ % observe"),
     ("retrieval", "--images 10", "largest difference of 16 scores 0.000"),
     ("step", "--serve text fp32 2", r"^[\d.]+$"),
     ("step", "--serve text reference 2", r"^[\d.]+$"),
