@@ -583,7 +583,7 @@ def draw_dev_curves(curves: Mapping[str, Row]) -> str:
     labels = json.dumps([f"{step:,}" for step in steps])
     axis = {"values": [*range(len(steps))], "labelExpr": f"{labels}[datum.value]", "grid": False}
     x = look.axis("x", "step", axis=axis)
-    y = look.axis("y", "dev set of STS-B, Spearman x 100")
+    y = look.axis("y", "dev score (STS-B)")
     shown = look.by_series([look.of_series(at, name) for at, name in enumerate(curves)])
     return look.drawn(
         "Dev scores by step", look.grid([{"layer": [look.curves(values, x, y, shown)]}])

@@ -47,7 +47,7 @@ CURVES = "#curves-toy-toy-bert"
 SHOTS = {
     "answer": Shot(ANSWER, "", 1440, 900, "light"),
     "answer-390": Shot(ANSWER, "", 390, 1000, "light"),
-    "overview": Shot("overview.html", "#leaderboard", 1100, 1000, "light"),
+    "overview": Shot("overview.html", "#leaderboard", 1280, 1000, "light"),
     "sweep": Shot("profiles/tiny.html", SWEEP, 1100, 520, "light"),
     "sweep-dark": Shot("profiles/tiny.html", SWEEP, 1100, 520, "dark"),
     "curves": Shot("profiles/tiny.html", CURVES, 1100, 1000, "light"),
