@@ -315,7 +315,11 @@ def released_dropout(kind: str) -> str:
 
 @torch.inference_mode()
 def alone(folder: Path, pooling: str) -> np.ndarray:
-    """Vectors of SENTENCES by plain transformers, one at a time: the definition of the pooling."""
+    """Vectors of SENTENCES by plain transformers, one at a time: the definition of the pooling.
+
+    Token ids are those of tokenizer.json, from which transformers departs for some types.
+    """
+    from tokenizers import Tokenizer
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
     reader: Any = AutoModel
@@ -323,10 +327,15 @@ def alone(folder: Path, pooling: str) -> np.ndarray:
     if encoder_class(kind) is not None:
         reader = encoder_class(kind)
     read = AutoTokenizer.from_pretrained(folder)
+    saved = Tokenizer.from_file(str(folder / "tokenizer.json"))
     model = reader.from_pretrained(folder, dtype=torch.float32).eval()
     vectors = []
     for sentence in SENTENCES:
-        output = model(**read(sentence, return_tensors="pt"), output_hidden_states=True)
+        inputs = read(sentence, return_tensors="pt")
+        ids = torch.tensor([saved.encode(sentence).ids])
+        if not torch.equal(inputs["input_ids"], ids):
+            inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        output = model(**inputs, output_hidden_states=True)
         vectors.append(_pooled(output, pooling).numpy())
     return np.stack(vectors)
 
