@@ -33,6 +33,7 @@ from harness.reporting.seeds.controls import (
 )
 from harness.reporting.seeds.gains import Forest, Gain, methods
 from harness.reporting.seeds.wording import suite_title
+from harness.spec import split
 from harness.stats import FEWEST_SEEDS, TTest
 
 #: most words of a verdict
@@ -527,7 +528,10 @@ class Question:
             return VariantName(title, name.code)
         if len(name.text) <= LONGEST_NAME:
             return name
-        options = [option_title(key) for key, _ in variant.options]
+        keys = [key for key, _ in variant.options]
+        if label.overrides:
+            keys += [pair.partition("=")[0] for pair in split(label.overrides)]
+        options = [option_title(key) for key in keys]
         text = f"{title} with other {' and '.join(options)}"
         if len(text) > LONGEST_NAME:
             text = f"{title} with {count_of(len(options), 'other value')}"

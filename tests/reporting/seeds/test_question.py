@@ -16,7 +16,7 @@ from harness.reporting.seeds.checks import Mark, checks_of
 from harness.reporting.seeds.citable import results_grid, results_sentence
 from harness.reporting.seeds.gains import forests
 from harness.reporting.seeds.next_run import next_run
-from harness.reporting.seeds.question import MOST_WORDS, Answer, Question
+from harness.reporting.seeds.question import LONGEST_NAME, MOST_WORDS, Answer, Question
 from harness.reporting.seeds.standings import MOST_ROWS, standings_of
 from harness.reporting.seeds.wording import certainty
 from harness.reporting.tables.latex import latex_table
@@ -223,6 +223,14 @@ def test_a_variant_that_stands_for_its_method_has_a_short_name() -> None:
     assert (name.text, name.code) == ("KDMCSE with 3 other values", tuned)
     picked = Question(question.forest, {tuned}).short_name(row)
     assert picked.text == "KDMCSE, tuned"
+
+
+def test_a_row_with_values_set_for_all_runs_is_named_by_them() -> None:
+    values = {"steps": 20, "eval_every": 10, "learning_rate": 0.001}
+    question = ask(over_seeds("mcse", HIGH, overrides=values))
+    (gain,) = question.forest.gains
+    assert len(gain.name.text) > LONGEST_NAME
+    assert question.short_name(gain.row).text == "MCSE with 3 other values"
 
 
 def test_checks_are_six_and_say_what_is_not_known() -> None:
