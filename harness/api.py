@@ -192,6 +192,8 @@ def execute(how: PlanToExecute) -> Results:
     features. `progress=True` shows progress in a terminal or a notebook; a function is called with
     every `harness.events.Event`.
     """
+    from harness.reporting.results import Results
+
     plan = how.plan
     for name, value in {"jobs": how.jobs, "chunk": how.chunk}.items():
         if isinstance(value, int) and value < 1:
@@ -202,8 +204,6 @@ def execute(how: PlanToExecute) -> Results:
     plan = with_tried_encoders(plan)
     if plan.request.tuning:
         save_tuning(plan.store, plan.request.tuning)
-    from harness.reporting.results import Results
-
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
     trackers = find_trackers(how.track)
     if plan.todo:

@@ -270,9 +270,9 @@ def declarations() -> Declarations:
 
 @cache
 def _declarations_in(folder: Path) -> Declarations:
-    kept = Declarations()
-    atexit.register(kept.save)
-    return kept
+    known = Declarations()
+    atexit.register(known.save)
+    return known
 
 
 @cache

@@ -78,13 +78,13 @@ def account_for_columns(
     """
     check_file_names(path, ignore)
     used = [*columns] if split is None else [*columns, split.column]
-    others = [name for name in map(str.strip, all_column_names(path)) if name not in used]
-    undecided = [name for name in others if not is_ignored(name, ignore)]
+    unread = [name for name in map(str.strip, all_column_names(path)) if name not in used]
+    undecided = [name for name in unread if not is_ignored(name, ignore)]
     _check_parting(path, undecided)
     _check_meant(path, undecided, [default for default in defaults if default.name in used])
 
     accounts = account_for("columns", used, "read")
-    accounts += account_for("columns", others, "left out", "no key names them")
+    accounts += account_for("columns", unread, "left out", "no key names them")
     accounts += _account_for_folder(path)
     return accounts if split is None else accounts + _account_for_parts(path, split)
 
@@ -94,16 +94,16 @@ def _account_for_folder(path: Path) -> list[Account]:
     if not path.is_dir():
         return []
     read = {part.name for part in parts_of(path)} | {"state.json", "dataset_info.json"}
-    others = sorted(file.name for file in path.iterdir() if file.name not in read)
-    return account_for("files", others, "left out", "state.json does not list them")
+    unlisted = sorted(file.name for file in path.iterdir() if file.name not in read)
+    return account_for("files", unlisted, "left out", "state.json does not list them")
 
 
 def _account_for_parts(path: Path, split: TablePart) -> list[Account]:
     """The rows of the parts of a table that are not read."""
     counts = count_values(path, split.column)
-    others = {name: count for name, count in counts.items() if name not in split.values}
-    why = f"of other parts: {describe_parts(others)}"
-    return account_for_number("rows", sum(others.values()), why)
+    other_parts = {name: count for name, count in counts.items() if name not in split.values}
+    why = f"of other parts: {describe_parts(other_parts)}"
+    return account_for_number("rows", sum(other_parts.values()), why)
 
 
 def _check_parting(path: Path, names: Sequence[str]) -> None:

@@ -450,8 +450,7 @@ def _show_claims(plan: Plan, stored: Results) -> None:
     request = plan.request
     overrides = format_overrides(request.overrides)
     for claim in request.claims:
-        given = (stored.tables, request.profile, overrides, stored.commands)
-        answer = answer_claim(claim, *given)
+        answer = answer_claim(claim, stored.tables, request.profile, overrides, stored.commands)
         echo(f"{claim.claim.text}, {claim.where}: {answer.verdict or 'not decided'}")
         echo(f"  {answer.words}")
 

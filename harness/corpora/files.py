@@ -211,7 +211,7 @@ class TripletsFile(LimitedFile):
 
     def examine(self, root: Path | None) -> Findings:
         accounts = self._account_for_columns(root, self.columns or TRIPLET)
-        rows, left_out = self._read(root)
+        rows, left_out = self._read_to_limit(root)
         accounts += self._account_for_limit(left_out)
         texts = [*rows.premises, *rows.entailed, *rows.contradicted]
         distinct = {*zip(rows.premises, rows.entailed, rows.contradicted, strict=True)}
@@ -224,9 +224,10 @@ class TripletsFile(LimitedFile):
         )
 
     def load(self, root: Path | None) -> Triplets:
-        return self._read(root)[0]
+        triplets, _ = self._read_to_limit(root)
+        return triplets
 
-    def _read(self, root: Path | None) -> tuple[Triplets, int]:
+    def _read_to_limit(self, root: Path | None) -> tuple[Triplets, int]:
         """The triplets up to the limit, and the number of the others. Raises UserError."""
         path = self.paths(root)[0]
         rows = []
@@ -240,8 +241,8 @@ class TripletsFile(LimitedFile):
                 )
             rows.append(texts)
         self._check_limit(path, len(rows))
-        kept = rows[: self.limit]
-        return Triplets(*zip(*kept, strict=True)), len(rows) - len(kept)
+        within = rows[: self.limit]
+        return Triplets(*zip(*within, strict=True)), len(rows) - len(within)
 
 
 class CaptionsFile(FileSource, CorpusSource):
@@ -352,12 +353,12 @@ class CaptionsFile(FileSource, CorpusSource):
             raise UserError(f"{why}; change the option, corpus or setting")
         check_file_names(self.paths(root)[0], self.ignore)
         survey = TextSurvey.of(self._drawn(read.texts))
-        others = sum(map(len, read.texts)) - rows
-        pictures = (
-            [COLUMN] if self.pixels and self.pixels.images == COLUMN and not self._all else []
-        )
+        not_drawn = sum(map(len, read.texts)) - rows
+        pictures = []
+        if self.pixels and self.pixels.images == COLUMN and not self._all:
+            pictures.append(COLUMN)
         accounts = account_for_captions(self._file(root), self._layout, pictures) + read.accounts
-        accounts += account_for_number("captions", others, "one of each image is drawn")
+        accounts += account_for_number("captions", not_drawn, "one of each image is drawn")
         return Findings(rows, read.remarks, images, survey.equal, accounts, survey.sample)
 
     def fingerprint(self, root: Path | None) -> str:

@@ -128,16 +128,18 @@ class ShardPairs(CorpusSource):
         """What became of the files beside the shards, and in folders there. Raises UserError."""
         if not path.is_dir():
             return []
-        files = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
-        names = sorted(
-            file.as_posix()
-            for file in files
-            if not any(part.startswith(".") for part in file.parts)
-        )
-        others = [name for name in names if "/" in name or not fnmatchcase(name, "*.tar")]
-        doubtful = [name for name in others if not _BESIDE.fullmatch(name)]
+        names = []
+        for file in path.rglob("*"):
+            name = file.relative_to(path).as_posix()
+            is_hidden = name.startswith(".") or "/." in name
+            is_shard = "/" not in name and fnmatchcase(name, "*.tar")
+            if file.is_file() and not is_hidden and not is_shard:
+                names.append(name)
+        names.sort()
+
+        doubtful = [name for name in names if not _BESIDE.fullmatch(name)]
         check_unread_files(path, "files", doubtful, may_be_left_out(self.how, self.ignore))
-        return account_for("files", others, "left out", "no shards")
+        return account_for("files", names, "left out", "no shards")
 
     def load(self, root: Path | None) -> Pairs:
         pairs: list[tuple[Path, str, str, int, int]] = []

@@ -400,11 +400,12 @@ class Suite(registry.Registered, ABC):
         The papers' scripts average scores already rounded to two decimals; theirs can differ by
         0.01.
         """
-        names = [metric.name for metric in self.list_metrics()]
-        shared = [name for name in names if all(name in row for row in scores.values())]
-        return {
-            metric: sum(row[metric] for row in scores.values()) / len(scores) for metric in shared
-        }
+        averages = {}
+        for metric in self.list_metrics():
+            values = [row[metric.name] for row in scores.values() if metric.name in row]
+            if len(values) == len(scores):
+                averages[metric.name] = sum(values) / len(values)
+        return averages
 
     def collect(self, per_task: Mapping[str, TaskScores]) -> SuiteScores:
         scores = {name: each.scores for name, each in per_task.items()}

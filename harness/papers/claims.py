@@ -110,6 +110,10 @@ class PlannedClaim:
             for side in self.sides
         ]
 
+    def is_in(self, part: Narrowing) -> bool:
+        """Whether all its sides belong to the wanted part of its table."""
+        return all(runs.is_in(part) for runs in self.runs)
+
     def describe(self) -> str:
         """What is compared, and what its seeds will be able to show, before they are run."""
         sides = f"{self.claim.better} against {self.claim.worse}"
@@ -153,8 +157,9 @@ def find_claims(
     if not planned:
         raise lacks_stand_ins(profile, texts)
 
-    check_part(part, [runs for claim in planned for runs in claim.runs], texts)
-    wanted = [claim for claim in planned if all(runs.is_in(part) for runs in claim.runs)]
+    runs = [needed for claim in planned for needed in claim.runs]
+    check_part(part, runs, texts)
+    wanted = [claim for claim in planned if claim.is_in(part)]
     if not wanted:
         raise UserError(
             f"--claim {','.join(texts)}: --rows, --settings and --encoders leave no claim with all "

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from harness.errors import PlugInError, UserError
@@ -231,11 +232,12 @@ def find_wanted_runs(
     }
     if not any(needed.values()):
         raise lacks_stand_ins(profile, needed)
-    check_part(part, [runs for listed in needed.values() for runs in listed], needed)
-    wanted = {
-        name: collect_runs([runs for runs in listed if runs.is_in(part)], names, seeds)
-        for name, listed in needed.items()
-    }
+    check_part(part, list(chain.from_iterable(needed.values())), needed)
+
+    wanted = {}
+    for name, of_entry in needed.items():
+        in_part = [runs for runs in of_entry if runs.is_in(part)]
+        wanted[name] = collect_runs(in_part, names, seeds)
     if not any(wanted.values()):
         raise UserError(
             f"{', '.join(wanted)}: no run has these --rows, --settings and --encoders at once; "
@@ -255,9 +257,14 @@ def lacks_stand_ins(profile: Profile, entries: Iterable[str]) -> UserError:
 
 def check_part(part: Narrowing, needed: Sequence[NeededRuns], entries: Iterable[str]) -> None:
     """Raise UserError for a row, a setting or an encoder that none of the entries has."""
-    rows = {row for runs in needed for row in runs.rows}
-    settings = {name for runs in needed for name in (runs.setting, runs.place.setting)}
-    encoders = {name for runs in needed for name in (runs.encoder, runs.place.encoder)}
+    rows = set[str]()
+    settings = set[str]()
+    encoders = set[str]()
+    for runs in needed:
+        rows |= {*runs.rows}
+        settings |= {runs.setting, runs.place.setting}
+        encoders |= {runs.encoder, runs.place.encoder}
+
     for option, words, known in (
         ("rows", part.rows, rows),
         ("settings", part.settings, settings),

@@ -91,6 +91,14 @@ def test_an_archive_is_read_like_a_folder(speech: Path) -> None:
         LabelledAudio("a.tar", "", index="index.tsv").load(speech)
 
 
+def test_two_recordings_of_one_name_in_an_archive_are_refused(speech: Path) -> None:
+    """The index names a file alone, so that either could be meant."""
+    (speech / "index.tsv").write_text("file\tspeaker_id\n0.wav\t1\n")
+    write_tar(speech / "a.tar", {"first/0.wav": wav(tone(0)), "second/0.wav": wav(tone(1))})
+    with pytest.raises(UserError, match=r"has 0\.wav twice, as first/0\.wav and second/0\.wav"):
+        LabelledAudio("a.tar", "", index="index.tsv").load(speech)
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_librispeechs_folders_need_a_package(tmp_path: Path, whole: bool) -> None:
     paths = [

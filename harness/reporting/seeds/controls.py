@@ -105,6 +105,13 @@ class Rival(NamedTuple):
     tested: Cell
     confounds: bool
 
+    @property
+    def difference(self) -> float:
+        """The row's score less the control's, in the metric's unit, as it is tested: of the same
+        seeds in a paired test.
+        """
+        return difference(self.tested, self.cell)
+
 
 def controls_of(row: Row) -> tuple[Control, ...]:
     """The controls of a row, whether they were run or not; an untrained encoder has none."""
@@ -316,15 +323,11 @@ def _text_alone(variant: Variant) -> list[str]:
 
 
 def rival_text(rival: Rival, row: Row, metric: Metric) -> str:
-    """`the text teacher alone (untrained, mean) scores 78.87, 1.67 above DALR (p < 0.0001)`.
-
-    The distance is that which is tested: of the same seeds in a paired test.
-    """
+    """`the text teacher alone (untrained, mean) scores 78.87, 1.67 above DALR (p < 0.0001)`."""
     mean = rival.cell.summary.mean
     test = rival.tested.test
-    lead = difference(rival.tested, rival.cell)
-    size = fixed(abs(lead), metric.digits)
-    side = "below" if lead > 0 else "above"
+    size = fixed(abs(rival.difference), metric.digits)
+    side = "below" if rival.difference > 0 else "above"
     seeds = " on the same seeds" if test and test.design == "paired" else ""
     sure = p_value(test.p) if test else "too few seeds to test"
     apart = trained_apart(row.training, rival.row.training)

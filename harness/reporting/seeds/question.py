@@ -357,7 +357,7 @@ class Question:
                     break
 
     def is_ahead(self, rival: Rival) -> bool:
-        """Whether a control has the better mean."""
+        """Whether a control is better than the leader."""
         return self._gain_of(rival) > 0
 
     @property
@@ -365,7 +365,12 @@ class Question:
         """By how much the leader is ahead of its reference."""
         if self.leader is None or self.reference is None:
             return ""
-        return fixed(abs(self.leader.size - self.reference.size), self.digits)
+        return fixed(abs(self.lead_over(self.leader, self.reference)), self.digits)
+
+    def lead_over(self, gain: Gain, other: Gain) -> float:
+        """By how much a method is better than another one, as the two are tested."""
+        difference = self.conclude(gain, other).difference
+        return difference if self.forest.metric.larger_is_better else -difference
 
     @property
     def _baseline_name(self) -> str:
@@ -403,17 +408,16 @@ class Question:
 
     def _place_above(self, gain: Gain, other: Gain) -> str:
         """`1.46 (1.15 to 1.78) above SimCSE`."""
-        cell = self.tested(gain, other)
-        return self._place(gain.size - other.size, cell, self.short_name(other.row).text)
+        name = self.short_name(other.row).text
+        return self._place(self.lead_over(gain, other), self.tested(gain, other), name)
 
     def place_beside(self, rival: Rival, name: str) -> str:
         """`1.67 (1.34 to 1.99) above DALR`, of a control beside the method with this name."""
         return self._place(self._gain_of(rival), rival.tested, name)
 
     def _gain_of(self, rival: Rival) -> float:
-        """By how much a control is better than the leader."""
-        difference = rival.cell.summary.mean - rival.tested.summary.mean
-        return difference if self.forest.metric.larger_is_better else -difference
+        """By how much a control is better than the leader, as the two are tested."""
+        return -rival.difference if self.forest.metric.larger_is_better else rival.difference
 
     def _place(self, size: float, cell: Cell, name: str) -> str:
         """`1.46 (1.15 to 1.78) above SimCSE`, or `level with SimCSE (0.00, -0.31 to 0.32)`; a positive

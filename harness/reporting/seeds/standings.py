@@ -102,6 +102,6 @@ def _standing(
     base = question.forest.base
     difference = ""
     if base is not None and row is not base:
-        gain = cell.summary.mean - base.cells[column].summary.mean
-        difference = signed(gain, question.digits)
+        conclusion = question.forest.conclude(row, base)
+        difference = signed(conclusion.difference, question.digits)
     return RankedRow(row, name, rank, is_control, cell, mean_interval(cell.summary), difference)

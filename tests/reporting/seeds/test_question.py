@@ -12,8 +12,10 @@ from builders import over_seeds, tables
 from harness.commands import DEFAULT_COMMANDS
 from harness.method.naming import VariantName
 from harness.reporting.charts.standings import standings_plot
+from harness.reporting.seeds.cells import compare
 from harness.reporting.seeds.checks import Mark, checks_of
 from harness.reporting.seeds.citable import results_grid, results_sentence
+from harness.reporting.seeds.controls import Control, Rival
 from harness.reporting.seeds.gains import forests
 from harness.reporting.seeds.next_run import next_run
 from harness.reporting.seeds.question import LONGEST_NAME, MOST_WORDS, Answer, Question
@@ -223,6 +225,18 @@ def test_a_variant_that_stands_for_its_method_has_a_short_name() -> None:
     assert (name.text, name.code) == ("KDMCSE with 3 other values", tuned)
     picked = Question(question.forest, {tuned}).short_name(row)
     assert picked.text == "KDMCSE, tuned"
+
+
+def test_distances_are_those_that_are_tested() -> None:
+    """The means of all seeds are 2.47 apart, those of the three seeds that both have 1.97."""
+    question = ask(over_seeds("mcse", [50, 51, 52, 53]) + over_seeds("simcse", [48, 49, 50.1]))
+    mcse, simcse = (gain.row for gain in question.forest.gains)
+    column = question.forest.column
+    pairs = compare(mcse.cells[column], simcse.cells[column], question.forest.metric, paired=True)
+    control = Control("the same text alone", simcse.label)
+    rival = Rival(control, simcse, simcse.cells[column], pairs, confounds=False)
+    assert question.place_beside(rival, "MCSE").startswith("1.97 (")
+    assert not question.is_ahead(rival)
 
 
 def test_a_row_with_values_set_for_all_runs_is_named_by_them() -> None:
