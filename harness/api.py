@@ -48,11 +48,11 @@ from harness.planning.overlaps import Overlaps, overlaps_of
 from harness.planning.plan import Plan, make_plan, suites_without_data
 from harness.planning.present import Present
 from harness.planning.request import (
-    inventory_of,
-    listed_settings,
-    listed_suites,
+    make_inventory,
+    make_model_request,
     make_request,
-    model_request,
+    select_settings,
+    select_suites,
 )
 from harness.processors import passive_threads
 from harness.runs.execution import DeviceChoice, Execution, pick_device
@@ -498,8 +498,8 @@ def evaluate(
     from harness.evaluation.suites import Embedder
 
     selection = Selection(profile, suites=suites, data_root=data_root)
-    inventory = inventory_of(selection)
-    named = listed_suites(selection, inventory.profile)
+    inventory = make_inventory(selection)
+    named = select_suites(selection, inventory.profile)
     for name, missing in suites_without_data(named, inventory).items():
         raise MissingData(f"the suite {name} has no data: {missing[0]}")
     rows = []
@@ -541,9 +541,9 @@ def overlaps(
     Raises UserError for an unknown name, MissingData for a missing corpus.
     """
     selection = Selection(profile, settings=settings, suites=suites, data_root=data_root)
-    inventory = inventory_of(selection)
-    asked = listed_suites(selection, inventory.profile) if suites else ()
-    return overlaps_of(inventory, listed_settings(selection, inventory.profile), asked)
+    inventory = make_inventory(selection)
+    asked = select_suites(selection, inventory.profile) if suites else ()
+    return overlaps_of(inventory, select_settings(selection, inventory.profile), asked)
 
 
 @checked
@@ -577,5 +577,7 @@ def plan_model(
     selection = Selection(
         profile, encoders=encoders, suites=suites, data_root=data_root, tasks=tasks
     )
-    request = model_request(model, pooling, selection, store, trusted=trust_remote_code, name=name)
+    request = make_model_request(
+        model, pooling, selection, store, trusted=trust_remote_code, name=name
+    )
     return make_plan(request, store)

@@ -47,6 +47,23 @@ from harness.spec import (
 from harness.store import Store, find_results
 from harness.store.tunings import Tuning, make_tuning, resume_tuning, start_search
 
+#: options that hold names
+NAME_OPTIONS = (
+    "methods",
+    "settings",
+    "encoders",
+    "suites",
+    "tasks",
+    "table",
+    "figure",
+    "paper",
+    "claim",
+    "rows",
+    "readings",
+)
+#: options that select runs instead of a grid
+OTHER_SELECTIONS = ("table", "figure", "paper", "claim", "released")
+
 
 @dataclass(frozen=True)
 class Request:
@@ -54,8 +71,8 @@ class Request:
 
     A `strict` request is a user's own: what is wrong with a name is an error. Otherwise, as in a
     paper's table, it only costs the runs of the name, and a run that is only the teacher of a
-    wanted one is not evaluated. `given` are the user's own encoders by name, `data` is the data
-    root. `entries` names the tables, figures and claims of papers that the runs belong to, and
+    wanted one is not evaluated. `own_encoders` are the user's own by name, `data` is the data root.
+    `entries` names the tables, figures and claims of papers that the runs belong to, and
     `claims` are those that they decide. `selection` is what the user named, and `tuning` which of
     the methods are trials.
     """
@@ -64,7 +81,7 @@ class Request:
     wanted: Mapping[RunSpec, Sequence[str]]
     overrides: Overrides = field(default_factory=dict)
     strict: bool = True
-    given: Mapping[str, ModelSource] = field(default_factory=dict)
+    own_encoders: Mapping[str, ModelSource] = field(default_factory=dict)
     data: Path | None = None
     entries: Mapping[str, Collection[RunSpec]] = field(default_factory=dict)
     claims: Sequence[PlannedClaim] = ()
@@ -89,53 +106,52 @@ class Request:
         """The sources that its profile and the user name. Raises UserError for a data root that is
         a file.
         """
-        return Inventory(self.profile, data_root(self.data), self.given, self.tasks)
+        return Inventory(self.profile, data_root(self.data), self.own_encoders, self.tasks)
 
     @property
     def places(self) -> LastPlaces:
         """The files and folders that the user gave."""
-        named = self.selection.profile
-        return LastPlaces(
-            profile=str(Path(named).resolve()) if named not in shipped_profiles() else "",
-            data_root=str(self.data.resolve()) if self.data else "",
-            encoders={
-                name: source.typed
-                for name, source in self.given.items()
-                if isinstance(source, FolderModel)
-            },
-        )
+        profile = ""
+        if self.selection.profile not in shipped_profiles():
+            profile = str(Path(self.selection.profile).resolve())
+
+        data = str(self.data.resolve()) if self.data else ""
+        encoders = {
+            name: source.typed
+            for name, source in self.own_encoders.items()
+            if isinstance(source, FolderModel)
+        }
+        return LastPlaces(profile=profile, data_root=data, encoders=encoders)
 
 
 def make_request(selection: Selection, tuning: Tuning | None = None) -> Request:
     """Resolve a selection, with a later round of its `tuning`. Raises UserError for a wrong name or
     combination.
     """
-    request = _requested(selection, tuning)
-    folders = {
-        name: table.folder or ""
-        for name, table in request.profile.encoders.items()
-        if name in request.encoders
-    }
-    runs = {
-        name: run_model(at, Path(selection.results))
-        for name, at in folders.items()
-        if at.startswith(RUN)
-    }
-    return replace(request, given={**runs, **request.given})
+    request = _resolve_selection(selection, tuning)
+    used_encoders = set(request.encoders)
+    own_encoders: dict[str, ModelSource] = {}
+    for name, model in request.profile.encoders.items():
+        # an encoder of the profile may be the model of a run, which is found in the results
+        if name in used_encoders and model.folder and model.folder.startswith(RUN):
+            own_encoders[name] = run_model(model.folder, Path(selection.results))
+
+    own_encoders.update(request.own_encoders)
+    return replace(request, own_encoders=own_encoders)
 
 
-def _requested(selection: Selection, tuning: Tuning | None) -> Request:
-    request = _empty(selection)
-    if (selection.tune or selection.trials is not None or selection.sampler) and _other_runs(
-        selection
-    ):
-        raise UserError(
-            f"--tune works only with a grid of methods; remove --{_other_runs(selection)}"
-        )
+def _resolve_selection(selection: Selection, tuning: Tuning | None) -> Request:
+    request = _make_empty_request(selection)
+    other_selection = _find_other_selection(selection)
+    tunes = selection.tune or selection.trials is not None or selection.sampler
+    if tunes and other_selection:
+        raise UserError(f"--tune works only with a grid of methods; remove --{other_selection}")
+
     if selection.released:
-        return _of_released(request)
-    if _other_runs(selection):
-        return _of_papers(request)
+        return _select_released(request)
+    if other_selection:
+        return _select_paper_runs(request)
+
     if selection.readings is not None:
         raise UserError(
             "--readings works only with --table, --figure or --paper; in a grid, name readings in --methods, as in "
@@ -145,50 +161,38 @@ def _requested(selection: Selection, tuning: Tuning | None) -> Request:
         raise UserError(
             "--rows works only with --table, --figure, --paper or --claim; in a grid, name --methods"
         )
-    return _of_grid(request, tuning)
+    return _select_grid(request, tuning)
 
 
-def listed_settings(selection: Selection, profile: Profile) -> list[Variant]:
+def select_settings(selection: Selection, profile: Profile) -> list[Variant]:
     """The settings of a selection, by default those of the profile. Raises UserError."""
-    return [
-        parse_setting(text) for text in _listed(selection.settings) or profile.defaults.settings
-    ]
+    names_of_settings = _split_names(selection.settings) or profile.defaults.settings
+    return [parse_setting(text) for text in names_of_settings]
 
 
-def listed_suites(selection: Selection, profile: Profile) -> list[str]:
+def select_suites(selection: Selection, profile: Profile) -> list[str]:
     """The suites of a selection, by default those of the profile that are not opt-in."""
-    return _listed(selection.suites) or [
-        name for name, table in profile.suites.items() if not table.asked
-    ]
+    named_suites = _split_names(selection.suites)
+    if named_suites:
+        return named_suites
+    return [name for name, suite in profile.suites.items() if not suite.asked]
 
 
-def inventory_of(selection: Selection) -> Inventory:
+def make_inventory(selection: Selection) -> Inventory:
     """The sources that a selection's profile names. Raises UserError."""
-    return _empty(selection).inventory
+    return _make_empty_request(selection).inventory
 
 
-def _empty(selection: Selection) -> Request:
+def _make_empty_request(selection: Selection) -> Request:
     """A request without runs, of the profile and the data root of a selection. Raises UserError."""
-    for option in (
-        "methods",
-        "settings",
-        "encoders",
-        "suites",
-        "tasks",
-        "table",
-        "figure",
-        "paper",
-        "claim",
-        "rows",
-        "readings",
-    ):
-        given = getattr(selection, option)
-        if given is not None and not _listed(
-            given
-        ):  # as from an unset shell variable; it would mean the default
+    for option in NAME_OPTIONS:
+        value = getattr(selection, option)
+        # as from an unset shell variable; it would mean the default
+        if value is not None and not _split_names(value):
             raise UserError(
                 f"--{option} is empty; give a name, or leave the option out for the default"
             )
+
     data = Path(selection.data_root) if selection.data_root is not None else None
     profile = load_profile(selection.profile)
     if data is not None and not data.is_dir():
@@ -198,69 +202,93 @@ def _empty(selection: Selection) -> Request:
     return Request(profile, {}, data=data, selection=selection)
 
 
-def _of_tasks(request: Request) -> Request:
+def _restrict_to_tasks(request: Request) -> Request:
     """A request for the tasks of its selection only; suites without one are left out. Raises
     UserError.
     """
     if request.selection.tasks is None:
         return request
-    tasks = {
-        name: request.profile.suites[name].tasks
-        for name in request.suites
-        if name in request.profile.suites
-    }
-    known = {task for each in tasks.values() for task in each}
-    chosen = _joined(_listed(request.selection.tasks), known)
-    for name in chosen:
-        if name not in known:
-            hint = suggest(name, sorted(known))
+
+    suites = request.suites
+    tasks_by_suite: dict[str, Sequence[str]] = {}
+    known_tasks = set[str]()
+    for name in suites:
+        if name in request.profile.suites:
+            tasks_by_suite[name] = request.profile.suites[name].tasks
+            known_tasks.update(tasks_by_suite[name])
+
+    tasks = _join_task_names(_split_names(request.selection.tasks), known_tasks)
+    for task in tasks:
+        if task not in known_tasks:
+            hint = suggest(task, sorted(known_tasks))
             raise UserError(
-                f"--tasks {name}: no such task in the suites {', '.join(request.suites)}; {hint}"
+                f"--tasks {task}: no such task in the suites {', '.join(suites)}; {hint}"
             )
-    left = {name for name in request.suites if name not in tasks or {*tasks[name]} & {*chosen}}
-    wanted = {
-        spec: [name for name in suites if name in left] for spec, suites in request.wanted.items()
-    }
-    return replace(request, wanted=wanted, tasks=chosen)
+
+    suites_with_tasks = set[str]()
+    for name in suites:
+        # an unknown suite stays, and is refused by its name later
+        if name not in tasks_by_suite or not set(tasks).isdisjoint(tasks_by_suite[name]):
+            suites_with_tasks.add(name)
+
+    wanted = {}
+    for spec, suites_of_run in request.wanted.items():
+        wanted[spec] = [name for name in suites_of_run if name in suites_with_tasks]
+    return replace(request, wanted=wanted, tasks=tasks)
 
 
-def _joined(parts: Sequence[str], known: Collection[str]) -> list[str]:
+def _join_task_names(parts: Sequence[str], known_tasks: Collection[str]) -> list[str]:
     """Names of tasks that were split at commas, joined where a known one has commas itself:
     MTEB(eng, v1):STS.
     """
-    joined = []
+    joined = dict[str, None]()
     start = 0
     while start < len(parts):
-        ends = range(len(parts), start, -1)
-        end = next((end for end in ends if ", ".join(parts[start:end]) in known), start + 1)
-        joined.append(", ".join(parts[start:end]))
+        end = len(parts)
+        # the longest name that is known, else the part alone
+        while end > start + 1 and ", ".join(parts[start:end]) not in known_tasks:
+            end -= 1
+        joined[", ".join(parts[start:end])] = None
         start = end
-    return list(dict.fromkeys(joined))
+    return list(joined)
 
 
-def _of_grid(request: Request, tuning: Tuning | None) -> Request:
+def _select_grid(request: Request, tuning: Tuning | None) -> Request:
     selection = request.selection
     profile = request.profile
-    seeds = (
-        tuple(range(profile.defaults.seeds)) if selection.seeds is None else _seeds(selection.seeds)
-    )
-    encoders, given = _encoders(
-        _listed(selection.encoders) or profile.defaults.encoders, Path(selection.results)
+    seeds = tuple(range(profile.defaults.seeds))
+    if selection.seeds is not None:
+        seeds = _parse_seed_option(selection.seeds)
+    encoders, own_encoders = _resolve_encoders(
+        _split_names(selection.encoders) or profile.defaults.encoders, Path(selection.results)
     )
     overrides, lists = split_set_values(selection.set)
-    settings = listed_settings(selection, profile)
-    places = [f"{setting}/{encoder}" for setting in settings for encoder in encoders]
-    tuning = tuning or _tuning(selection, profile, places)
-    methods = _listed(selection.methods) or ([] if tuning else profile.defaults.methods)
-    variants = expand_variants([*methods, *(tuning.variants if tuning else ())], overrides, lists)
+    settings = select_settings(selection, profile)
+
+    if tuning is None:
+        places = [f"{setting}/{encoder}" for setting in settings for encoder in encoders]
+        tuning = _start_tuning(selection, profile, places)
+
+    methods = _split_names(selection.methods)
+    if tuning is not None:
+        methods.extend(tuning.variants)
+    elif not methods:
+        methods = list(profile.defaults.methods)
+    variants = expand_variants(methods, overrides, lists)
     specs = grid(profile, variants, settings, encoders, seeds)
-    wanted = dict.fromkeys(specs, listed_suites(selection, profile))
-    return _of_tasks(
-        replace(request, wanted=wanted, overrides=overrides, given=given, tuning=tuning)
+
+    wanted = dict.fromkeys(specs, select_suites(selection, profile))
+    return _restrict_to_tasks(
+        replace(
+            request, wanted=wanted, overrides=overrides, own_encoders=own_encoders, tuning=tuning
+        )
     )
 
 
-def _tuning(selection: Selection, profile: Profile, places: Sequence[str]) -> Tuning | None:
+def _start_tuning(selection: Selection, profile: Profile, places: Sequence[str]) -> Tuning | None:
+    """The tuning that a selection asks for, continued where the results have it; None for none.
+    Raises UserError.
+    """
     texts = _list_tunings(selection.tune)
     if not texts and selection.trials is None and selection.sampler is None:
         return None
@@ -268,11 +296,13 @@ def _tuning(selection: Selection, profile: Profile, places: Sequence[str]) -> Tu
         raise UserError(
             "--tune and --trials go together; write for example --tune 'mcse:lambda=0.01|0.1|1' --trials 3"
         )
+
     overrides = require_single_values(selection.set, "--tune draws its own values")
     if selection.sampler is not None and len(places) > 1:
         raise UserError(
             f"--sampler searches in one place, not in {' and '.join(places)}; give one of --settings and of --encoders"
         )
+
     tuning = make_tuning(profile.name, overrides, texts, selection.trials)
     for method in tuning.methods:
         if not declared_method(Variant.parse(method.base).name).trains:
@@ -301,26 +331,25 @@ def _list_tunings(tune: str | Sequence[str] | Mapping[str, Mapping[str, object]]
     return texts
 
 
-def _other_runs(selection: Selection) -> str:
+def _find_other_selection(selection: Selection) -> str:
     """The option that selects runs instead of a grid, the first of several; empty for none."""
-    return next(
-        (
-            name
-            for name in ("table", "figure", "paper", "claim", "released")
-            if getattr(selection, name)
-        ),
-        "",
-    )
+    for option in OTHER_SELECTIONS:
+        if getattr(selection, option):
+            return option
+    return ""
 
 
-def _of_papers(request: Request) -> Request:
+def _select_paper_runs(request: Request) -> Request:
     """The runs of tables, figures and claims, each once. `--encoders` with a folder gives an
     encoder; other names choose.
     """
     selection = request.selection
     profile = request.profile
-    option = _other_runs(selection)
-    encoders, given = _encoders(_listed(selection.encoders), Path(selection.results))
+    encoders, own_encoders = _resolve_encoders(
+        _split_names(selection.encoders), Path(selection.results)
+    )
+
+    option = _find_other_selection(selection)
     refused = ["methods", "suites", "tasks"]
     if selection.claim is not None:
         option = "claim"
@@ -331,34 +360,43 @@ def _of_papers(request: Request) -> Request:
                 f"--{option} selects its own runs; remove --{name} (--rows, --settings, --encoders "
                 "NAME or NAME=DIR, --seeds and --set are allowed)"
             )
+
     overrides = require_single_values(selection.set, f"--{option} selects its own runs")
-    seeds = None if selection.seeds is None else _seeds(selection.seeds)
-    part = Narrowing(
-        [str(Variant.parse(text)) for text in _listed(selection.rows)],
-        [str(parse_setting(text)) for text in _listed(selection.settings)],
-        encoders if len(given) < len(encoders) else (),
+    seeds = None if selection.seeds is None else _parse_seed_option(selection.seeds)
+    narrowing = Narrowing(
+        [str(Variant.parse(text)) for text in _split_names(selection.rows)],
+        [str(parse_setting(text)) for text in _split_names(selection.settings)],
+        encoders if len(own_encoders) < len(encoders) else (),
     )
 
     claims: Sequence[PlannedClaim] = ()
     if selection.claim is not None:
-        claims = find_claims(profile, _listed(selection.claim), part, seeds)
+        claims = find_claims(profile, _split_names(selection.claim), narrowing, seeds)
         entries = claim_runs(claims, StandIns.of(profile))
     else:
-        tables, figures, papers = map(_listed, (selection.table, selection.figure, selection.paper))
-        readings = _listed(selection.readings)
-        entries = find_wanted_runs(profile, tables, figures, papers, seeds, readings, part)
-    made = _of_entries(request, entries, given)
-    return replace(made, overrides=overrides, claims=claims)
+        entries = find_wanted_runs(
+            profile,
+            _split_names(selection.table),
+            _split_names(selection.figure),
+            _split_names(selection.paper),
+            seeds,
+            _split_names(selection.readings),
+            narrowing,
+        )
+    request_of_entries = _request_entries(request, entries, own_encoders)
+    return replace(request_of_entries, overrides=overrides, claims=claims)
 
 
-def _of_entries(
-    request: Request, entries: Mapping[str, Runs], given: Mapping[str, ModelSource]
+def _request_entries(
+    request: Request, entries: Mapping[str, Runs], own_encoders: Mapping[str, ModelSource]
 ) -> Request:
     wanted = sorted(merged(entries.values()).items(), key=lambda run: run[0].seed)
-    return replace(request, wanted=dict(wanted), strict=False, given=given, entries=entries)
+    return replace(
+        request, wanted=dict(wanted), strict=False, own_encoders=own_encoders, entries=entries
+    )
 
 
-def _of_released(request: Request) -> Request:
+def _select_released(request: Request) -> Request:
     """Public weights on the suites of the tables that they should reproduce, or without tables on
     the given suites.
 
@@ -367,39 +405,47 @@ def _of_released(request: Request) -> Request:
     """
     selection = request.selection
     profile = request.profile
-    encoders, given = _encoders(_listed(selection.encoders), Path(selection.results))
-    tables = _listed(selection.table)
-    papers = _listed(selection.paper)
-    refused = ["methods", "settings", "seeds", "figure", "claim", "rows", "readings", "set"]
-    refused += ["suites", "tasks"] if tables or papers else []
-    refused += (
-        ["encoders"] if len(given) < len(encoders) or set(encoders) - set(profile.released) else []
+    encoders, own_encoders = _resolve_encoders(
+        _split_names(selection.encoders), Path(selection.results)
     )
+    tables = _split_names(selection.table)
+    papers = _split_names(selection.paper)
+
+    refused = ["methods", "settings", "seeds", "figure", "claim", "rows", "readings", "set"]
+    if tables or papers:
+        refused += ["suites", "tasks"]
+    if len(own_encoders) < len(encoders) or not set(encoders) <= profile.released.keys():
+        refused.append("encoders")
     for name in refused:
         if getattr(selection, name):
             raise UserError(
                 f"--released evaluates the public weights that the profile lists; remove --{name} (--table, --paper, "
                 "without them --suites, and --encoders NAME=DIR for the name of such weights are allowed)"
             )
+
     if tables or papers:
-        return _of_entries(request, find_released_runs(profile, tables, papers), given)
+        return _request_entries(request, find_released_runs(profile, tables, papers), own_encoders)
     if not profile.released:
         raise UserError(
             f"the profile {profile.name} lists no public weights; add some to its table [released]"
         )
-    images = {name for name in profile.suites if get_class("suite", name, Suite).needs_images}
-    wanted = {
-        make_released_spec(name, weights): [
-            suite
-            for suite in listed_suites(selection, profile)
-            if selection.suites is not None or weights.heads or suite not in images
-        ]
-        for name, weights in profile.released.items()
-    }
-    return _of_tasks(replace(request, wanted=wanted, strict=False, given=given))
+
+    image_suites = {name for name in profile.suites if get_class("suite", name, Suite).needs_images}
+    suites = select_suites(selection, profile)
+    suites_of_text = suites
+    if selection.suites is None:
+        suites_of_text = [name for name in suites if name not in image_suites]
+
+    wanted = {}
+    for name, weights in profile.released.items():
+        spec = make_released_spec(name, weights)
+        wanted[spec] = suites if weights.heads else suites_of_text
+    return _restrict_to_tasks(
+        replace(request, wanted=wanted, strict=False, own_encoders=own_encoders)
+    )
 
 
-def model_request(
+def make_model_request(
     model: str | None,
     pooling: str | None,
     selection: Selection,
@@ -416,59 +462,83 @@ def model_request(
     repository to be executed. `name` names a folder's model (see `name_model`). With a run, the
     selection's `encoders` give the folder of its encoder.
     """
-    request = _empty(selection)
-    spec = None if model is None else _run_spec(model)
+    request = _make_empty_request(selection)
+    spec = None if model is None else _parse_run_key(model)
     if spec is None:
-        models = [*([] if model is None else [model]), *_listed(selection.encoders)]
-        if not models:
-            raise UserError(
-                "no model is given; give a folder, a hub name, a run's key or --encoders"
-            )
-        if name is not None and (model is None or not expand(model).is_dir()):
-            raise UserError("--name works only for the model of a folder; remove it")
-        named = [
-            _outside_name(each, request, store, name if each == model else None) for each in models
-        ]
-        return _of_models(request, named, pooling, trusted)
+        models = _name_outside_models(request, model, name, store)
+        return _request_models(request, models, pooling, trusted)
+
     if name is not None:
         raise UserError("a run is named by its key; remove --name")
     if pooling is not None:
         raise UserError("the pooling of a run is fixed by its method; remove --pooling")
     if trusted:
         raise UserError("--trust-remote-code does not apply to a run; remove it")
-    encoders, given = _encoders(
-        _listed(selection.encoders) or [spec.encoder], Path(selection.results)
+    return _request_run(request, spec, store)
+
+
+def _request_run(request: Request, spec: RunSpec, store: Store) -> Request:
+    """Request more suites for a finished run. Raises UserError."""
+    selection = request.selection
+    encoders, own_encoders = _resolve_encoders(
+        _split_names(selection.encoders) or [spec.encoder], Path(selection.results)
     )
     if encoders != [spec.encoder]:
         raise UserError(
             f"{spec} has the encoder {spec.encoder}; give --encoders {spec.encoder}=FOLDER, or none"
         )
+
     first, *others = find_results(store, str(spec), request.profile.name)
     if any(other.overrides != first.overrides for other in others):
         raise UserError(
             f"{store.root} has runs {spec} that differ by --set; `harness run --suites ...` with the options of one "
             "adds suites to it"
         )
-    wanted = {spec: listed_suites(selection, request.profile)}
-    return _of_tasks(replace(request, wanted=wanted, overrides=first.overrides, given=given))
+
+    wanted = {spec: select_suites(selection, request.profile)}
+    return _restrict_to_tasks(
+        replace(request, wanted=wanted, overrides=first.overrides, own_encoders=own_encoders)
+    )
 
 
-def _run_spec(model: str) -> RunSpec | None:
+def _parse_run_key(text: str) -> RunSpec | None:
     """The run that a key names; None if the text is not the key of a registered method's run."""
     try:
-        spec = RunSpec.parse(model)
+        spec = RunSpec.parse(text)
     except SpecError:
         return None
     return spec if spec.variant.name in names("method") else None
 
 
-def _outside_name(model: str, request: Request, store: Store, called: str | None) -> str:
+def _name_outside_models(
+    request: Request, model: str | None, name: str | None, store: Store
+) -> list[str]:
+    """The models to evaluate as `--encoders` takes them; `name` is that of `model`. Raises
+    UserError.
+    """
+    models = _split_names(request.selection.encoders)
+    if model is not None:
+        models.insert(0, model)
+    if not models:
+        raise UserError("no model is given; give a folder, a hub name, a run's key or --encoders")
+    if name is not None and (model is None or not expand(model).is_dir()):
+        raise UserError("--name works only for the model of a folder; remove it")
+
+    named_models = []
+    for text in models:
+        asked_name = name if text == model else None
+        named_models.append(_name_outside_model(text, request, store, asked_name))
+    return named_models
+
+
+def _name_outside_model(model: str, request: Request, store: Store, asked_name: str | None) -> str:
     """A model from outside as `--encoders` takes it. Raises UserError for a folder that does not
     exist.
     """
     folder = expand(model)
     if folder.is_dir():
-        return f"{name_model(FolderModel(folder.resolve()), called, request.inventory, store)}={folder}"
+        source = FolderModel(folder.resolve())
+        return f"{name_model(source, asked_name, request.inventory, store)}={folder}"
     if model.startswith((".", "/", "~")):
         raise UserError(
             f"no folder {model}; give the folder of a saved model, a hub name or a run's key"
@@ -476,87 +546,105 @@ def _outside_name(model: str, request: Request, store: Store, called: str | None
     return model
 
 
-def _of_models(
+def _request_models(
     request: Request, models: Sequence[str], pooling: str | None, trusted: bool
 ) -> Request:
     """Models from outside, each in its own pooling. Raises UserError for one that does not state
     it.
     """
-    encoders, given = _encoders(models, Path(request.selection.results))
+    encoders, own_encoders = _resolve_encoders(models, Path(request.selection.results))
     if len(set(encoders)) < len(models):
         raise UserError(
             "two of the models have the same name; give each its own with --encoders NAME=FOLDER"
         )
-    request = replace(request, given=given, selection=replace(request.selection, encoders=models))
-    suites = listed_suites(request.selection, request.profile)
-    sources = dict(given)
+
+    request = replace(
+        request,
+        own_encoders=own_encoders,
+        selection=replace(request.selection, encoders=models),
+    )
+    suites = select_suites(request.selection, request.profile)
+    sources = dict(own_encoders)
     wanted = dict[RunSpec, Sequence[str]]()
     for name, model in zip(encoders, models, strict=True):
         source = request.inventory.encoder(name).source
-        known = pooling or _known_pooling(source, request.profile)
-        if known is None:
+        pooling_of_model = pooling or _find_pooling(source, request.profile)
+        if pooling_of_model is None:
             raise UserError(
                 f"{model} does not state its pooling; give --pooling cls, mean or avg-first-last, or pooler for a "
                 "model that is used through its trained head"
             )
-        sources |= {name: replace(source, trusted=True)} if trusted else {}
-        wanted[
-            RunSpec(Variant.make(UNTRAINED, {"pooling": known}), Variant(UNTRAINED), name, 0)
-        ] = suites
-    return _of_tasks(replace(request, wanted=wanted, given=sources))
+
+        if trusted:
+            sources[name] = replace(source, trusted=True)
+        variant = Variant.make(UNTRAINED, {"pooling": pooling_of_model})
+        wanted[RunSpec(variant, Variant(UNTRAINED), name, 0)] = suites
+    return _restrict_to_tasks(replace(request, wanted=wanted, own_encoders=sources))
 
 
-def _known_pooling(source: ModelSource, profile: Profile) -> str | None:
+def _find_pooling(source: ModelSource, profile: Profile) -> str | None:
     """The pooling of a hub model that the profile lists as released weights or a teacher, else that
     of its files.
     """
-    named = {
-        table.hub: table.pooling for table in profile.teachers.values() if table.kind == "text"
-    }
-    named |= {table.hub: table.pooling for table in profile.released.values()}
-    if isinstance(source, HubModel) and source.hub in named:
-        return named[source.hub]
+    pooling_by_hub = {}
+    for teacher in profile.teachers.values():
+        if teacher.kind == "text":
+            pooling_by_hub[teacher.hub] = teacher.pooling
+    for weights in profile.released.values():
+        pooling_by_hub[weights.hub] = weights.pooling
+
+    if isinstance(source, HubModel) and source.hub in pooling_by_hub:
+        return pooling_by_hub[source.hub]
     return declared_pooling(source.path())
 
 
-def _listed(names: Names | None) -> list[str]:
+def _split_names(names: Names | None) -> list[str]:
+    """The names of an option, each once; empty for none."""
     parts = split(names) if isinstance(names, str) else names or ()
     return list(dict.fromkeys(part for part in parts if part))
 
 
-def _seeds(seeds: int | str | Sequence[int]) -> tuple[int, ...]:
-    return parse_seeds(
-        str(seeds) if isinstance(seeds, int | str) else f"{','.join(map(str, seeds))},"
-    )
+def _parse_seed_option(seeds: int | str | Sequence[int]) -> tuple[int, ...]:
+    if isinstance(seeds, int | str):
+        return parse_seeds(str(seeds))
+    return parse_seeds(f"{','.join(map(str, seeds))},")
 
 
-def _encoders(items: Sequence[str], results: Path) -> tuple[list[str], dict[str, ModelSource]]:
+def _resolve_encoders(
+    items: Sequence[str], results: Path
+) -> tuple[list[str], dict[str, ModelSource]]:
     """Names of encoders, and the sources of those given as NAME=DIR, as a path, a run or
     OWNER/NAME@COMMIT.
     """
     encoders: list[str] = []
-    given: dict[str, ModelSource] = {}
+    own_encoders: dict[str, ModelSource] = {}
     for item in items:
-        name, equals, folder = ("", "", item) if item.startswith(RUN) else item.partition("=")
+        name, _, folder = item.partition("=")
+        if item.startswith(RUN):  # the key of a run has equals signs of its own
+            name = ""
+            folder = item
+
         if folder.startswith(RUN):
             model = run_model(folder, results)
-            encoders.append(parse_encoder(name or f"run-{model.run[:12]}"))
-            given[encoders[-1]] = model
+            name = parse_encoder(name or f"run-{model.run[:12]}")
+            own_encoders[name] = model
+            encoders.append(name)
             continue
-        if not equals and item.startswith((".", "/", "~")):
+
+        if "=" not in item and item.startswith((".", "/", "~")):
             name = expand(item).resolve().name
             folder = item
         hub, at, commit = name.partition("@")
         name = parse_encoder(hub)
         if folder:
-            given[name] = _folder(folder)
+            own_encoders[name] = _find_model_folder(folder)
         elif at:
-            given[name] = _pinned(hub, commit)
+            own_encoders[name] = _pin_hub_model(hub, commit)
         encoders.append(name)
-    return encoders, given
+    return encoders, own_encoders
 
 
-def _folder(text: str) -> FolderModel:
+def _find_model_folder(text: str) -> FolderModel:
     folder = expand(text).resolve()
     if not any((folder / name).is_file() for name in ("config.json", "modules.json")):
         raise UserError(
@@ -566,7 +654,7 @@ def _folder(text: str) -> FolderModel:
     return FolderModel(folder)
 
 
-def _pinned(hub: str, commit: str) -> HubModel:
+def _pin_hub_model(hub: str, commit: str) -> HubModel:
     if "/" not in hub or not re.fullmatch(r"[0-9a-f]{40}", commit):
         raise UserError(
             f"'{hub}@{commit}' does not pin a hub model; write OWNER/NAME@ and the 40 digits of a commit"

@@ -18,7 +18,7 @@ from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
 from harness.evaluation.suites import Embedder
-from harness.planning.request import model_request
+from harness.planning.request import make_model_request
 from harness.runs.export import export
 from harness.store import Store
 from harness.toy import student_folder
@@ -216,7 +216,7 @@ def test_two_models_of_one_folder_name_are_two_rows_and_one_content_is_one(
     (third / "1_Pooling" / "config.json").write_text(
         json.dumps({**changed, "pooling_mode_mean_tokens": True})
     )
-    request = model_request(
+    request = make_model_request(
         str(third), "modules", Selection("tiny"), Store(tmp_path / "results"), name="mine"
     )
     assert list(request.encoders) == ["mine"]

@@ -9,7 +9,7 @@ import pytest
 
 from harness.command_line import Selection
 from harness.planning.plan import make_plan
-from harness.planning.request import inventory_of, make_request
+from harness.planning.request import make_inventory, make_request
 from harness.runs.execution import Seat
 from harness.runs.run import run_one
 from harness.store import Store
@@ -71,12 +71,12 @@ def test_the_gallery_does_not_depend_on_the_runs_of_a_command(
 ) -> None:
     """And it is the whole task where no training reads of it, under the protocol of all its images."""
     protocols = {
-        inventory_of(replace(selection, settings=settings)).protocol("retrieval").key
+        make_inventory(replace(selection, settings=settings)).protocol("retrieval").key
         for settings in ("toy", "few", "most")
     }
-    whole = inventory_of(replace(selection, profile="tiny"))
+    whole = make_inventory(replace(selection, profile="tiny"))
     assert len(protocols) == 1
     assert whole.left_out("ToyRetrieval").rows == ()
     assert whole.protocol("retrieval").key not in protocols
     (tmp_path / "mine.toml").write_text(PROFILE + '[suites.retrieval]\nseen_images = "keep"\n')
-    assert inventory_of(selection).remarks_on_galleries("retrieval") == []
+    assert make_inventory(selection).remarks_on_galleries("retrieval") == []

@@ -183,13 +183,19 @@ def test_paths_are_not_in_it_but_content_is(tmp_path: Path) -> None:
     fingerprints = []
     for name in ("here", "there"):
         shutil.copytree(folder, tmp_path / name)
-        fingerprints.append(fingerprint(tmp_path, given={"toy-bert": FolderModel(tmp_path / name)}))
+        fingerprints.append(
+            fingerprint(tmp_path, own_encoders={"toy-bert": FolderModel(tmp_path / name)})
+        )
     (tmp_path / "there" / "README.md").write_text("words change nothing")
-    fingerprints.append(fingerprint(tmp_path, given={"toy-bert": FolderModel(tmp_path / "there")}))
+    fingerprints.append(
+        fingerprint(tmp_path, own_encoders={"toy-bert": FolderModel(tmp_path / "there")})
+    )
     with (tmp_path / "there" / "model.safetensors").open("r+b") as stream:
         stream.seek(-1, 2)
         stream.write(b"\x7f")
-    fingerprints.append(fingerprint(tmp_path, given={"toy-bert": FolderModel(tmp_path / "there")}))
+    fingerprints.append(
+        fingerprint(tmp_path, own_encoders={"toy-bert": FolderModel(tmp_path / "there")})
+    )
     assert fingerprints[0] == fingerprints[1] == fingerprints[2] == fingerprint(tmp_path)
     assert fingerprints[3] != fingerprints[0]
 

@@ -9,7 +9,7 @@ import pytest
 from harness.command_line import Selection
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
-from harness.planning.request import make_request, model_request
+from harness.planning.request import make_model_request, make_request
 from harness.spec import RunSpec
 from harness.store import Store
 from harness.toy import student_folder
@@ -60,7 +60,7 @@ WEIGHTS = "UdS-LSV/mcse-flickr-bert-base-uncased"
     ids=["named", "a path", "of a table", "released"],
 )
 def test_an_encoder_can_be_a_folder(name: str, selection: Selection) -> None:
-    assert make_request(selection).given == {name: FolderModel(student_folder().resolve())}
+    assert make_request(selection).own_encoders == {name: FolderModel(student_folder().resolve())}
 
 
 def test_released_weights_are_runs_of_their_own_pooling_on_suites_that_fit_them_or_those_of_a_table() -> (
@@ -98,7 +98,7 @@ def test_a_model_from_outside_is_an_untrained_run_with_its_pooling(tmp_path: Pat
         (known, None, str(tmp_path / "mine.toml"), "mean"),
         (str(student_folder()), "mean", "tiny", "mean"),
     ):
-        request = model_request(
+        request = make_model_request(
             model, pooling, Selection(profile, suites="sts"), Store(tmp_path), trusted=True
         )
         (spec,) = request.wanted
@@ -107,7 +107,9 @@ def test_a_model_from_outside_is_an_untrained_run_with_its_pooling(tmp_path: Pat
             "none",
             0,
         )
-        assert all(source.trusted for source in request.given.values())
-    assert request.given == {"student": FolderModel(student_folder().resolve(), trusted=True)}
+        assert all(source.trusted for source in request.own_encoders.values())
+    assert request.own_encoders == {
+        "student": FolderModel(student_folder().resolve(), trusted=True)
+    }
     with pytest.raises(UserError, match="does not state its pooling; give --pooling cls"):
-        model_request(str(student_folder()), None, Selection("tiny"), Store(tmp_path))
+        make_model_request(str(student_folder()), None, Selection("tiny"), Store(tmp_path))
