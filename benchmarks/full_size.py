@@ -128,7 +128,7 @@ def train(root: Path, count: int) -> None:
     clock = time.perf_counter()
     inventory = Inventory(profile, root, {"student": FolderModel(student())})
     run = resolve(profile, RunSpec.parse("mcse/wiki+coco/student/seed-0"), {})
-    data = load_training_data(Experiments(inventory, {}).of(run), model.tokenizer, "cpu", {})
+    data = load_training_data(Experiments(inventory, {}).find(run), model.tokenizer, "cpu", {})
     batches = Batches(model, data, run.training, {}, seed=0, setting="wiki+coco", rule=by_batches)
     list(batches.of(0))
     first = time.perf_counter() - clock

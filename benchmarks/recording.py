@@ -34,7 +34,7 @@ def main(runs: tuple[str, ...], profile: str, data: Path | None, steps: int) -> 
     for key in runs or ("simcse/toy/toy-bert/seed-0",):
         with TemporaryDirectory() as folder:
             store = Store(Path(folder))
-            asked = Experiments(Inventory(read, data, {}), values).of(
+            asked = Experiments(Inventory(read, data, {}), values).find(
                 resolve(read, RunSpec.parse(key), values)
             )
             for teacher in asked.teachers:

@@ -43,9 +43,9 @@ from harness.fetching.downloads import FetchList
 from harness.files import expand
 from harness.formatting import count_of
 from harness.planning.encoders import with_tried_encoders
-from harness.planning.missing import fetch_list, how_to_get, lacking
+from harness.planning.missing import explain_how_to_get, list_missing, make_fetch_list
 from harness.planning.overlaps import Overlaps, overlaps_of
-from harness.planning.plan import Plan, make_plan, suites_without_data
+from harness.planning.plan import Plan, find_suites_without_data, make_plan
 from harness.planning.present import Present
 from harness.planning.request import (
     make_inventory,
@@ -231,11 +231,11 @@ def _check_inputs(plan: Plan) -> None:
     if plan.missing:
         more = f" (and {len(plan.missing) - 1} more)" if len(plan.missing) > 1 else ""
         what = f"{count_of(len(plan.missing), 'input')} missing: {plan.missing[0].what}{more}"
-        raise MissingData(f"{what}; {how_to_get(plan)}; the profile `tiny` needs no data")
+        raise MissingData(f"{what}; {explain_how_to_get(plan)}; the profile `tiny` needs no data")
     if plan.without_data and not any(run.todo for run in plan.todo):
         name, missing = next(iter(plan.without_data.items()))
         what = f"no suite of this plan has its data; {name} is missing {missing[0].what}"
-        raise MissingData(f"{what}; {how_to_get(plan)}; the profile `tiny` needs no data")
+        raise MissingData(f"{what}; {explain_how_to_get(plan)}; the profile `tiny` needs no data")
 
 
 @checked
@@ -250,7 +250,7 @@ def to_fetch(plan: Plan) -> FetchList:
     >>> listed.items, listed.by_hand
     ((), ())
     """
-    return fetch_list(lacking(plan), plan.inventory.root)
+    return make_fetch_list(list_missing(plan), plan.inventory.root)
 
 
 @checked
@@ -500,7 +500,7 @@ def evaluate(
     selection = Selection(profile, suites=suites, data_root=data_root)
     inventory = make_inventory(selection)
     named = select_suites(selection, inventory.profile)
-    for name, missing in suites_without_data(named, inventory).items():
+    for name, missing in find_suites_without_data(named, inventory).items():
         raise MissingData(f"the suite {name} has no data: {missing[0]}")
     rows = []
     for name in named:

@@ -60,7 +60,7 @@ def experiment(
 ) -> Experiment:
     """What a run of a profile is, of the toy one unless another is given."""
     profile = profile or load_profile("tiny")
-    return Experiments(Inventory(profile, root, {}), overrides).of(
+    return Experiments(Inventory(profile, root, {}), overrides).find(
         resolve(profile, RunSpec.parse(key), overrides)
     )
 

@@ -23,7 +23,7 @@ from scripts import script
 import harness
 from harness.evaluation.sts import spearman
 from harness.metrics import ArrayName
-from harness.planning.missing import fetch_list, lacking
+from harness.planning.missing import list_missing, make_fetch_list
 from harness.spec import Variant
 from harness.store import Result, Store, TeacherUse
 from harness.store.files import NamedArrays
@@ -42,7 +42,7 @@ def _no_data(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_runs_and_licences_to_reproduce_a_table_are_those_of_its_plan(tmp_path: Path) -> None:
     plan = harness.plan(table="dalr:T1", results=tmp_path)
     assert f"Table 1 of the DALR paper has {len(plan.runs)} runs" in PAGE
-    fetched = fetch_list(lacking(plan), None, ask=False)
+    fetched = make_fetch_list(list_missing(plan), None, ask=False)
     (accepted,) = re.findall(r"harness fetch --table dalr:T1 --accept-licences (\S+)", PAGE)
     assert accepted.split(",") == [item.name for item in fetched.items if item.terms]
     assert [item.what for item in fetched.by_hand] == ["flickr-images"]

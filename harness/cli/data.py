@@ -45,12 +45,12 @@ def fetch(
     and HF_HUB_OFFLINE work as in huggingface_hub.
     """
     from harness import api
-    from harness.planning.missing import costly_suites
+    from harness.planning.missing import find_costly_suites
 
     if (root := grid["data_root"]) and not dry_run:
         root.mkdir(parents=True, exist_ok=True)
     plan = api.plan(**grid)
-    for line in costly_suites(plan):
+    for line in find_costly_suites(plan):
         echo(f"download  {line}")
     if not bring(api.to_fetch(plan), accept_licences, dry_run):
         context.exit(1)
@@ -121,7 +121,7 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
     """
     from harness import fetching
     from harness.planning.inventory import Inventory
-    from harness.planning.missing import disk_needs, needed_files
+    from harness.planning.missing import describe_disk_needs, list_needed_files
     from harness.profiles import load_profile
     from harness.sources import data_root as find_root
 
@@ -135,8 +135,8 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
         f"profile {loaded.name}, data root {root or 'not set; give --data-root DIR or set HARNESS_DATA'}"
     )
     inventory = Inventory(loaded, root, {})
-    plain_table(("for", "files", "state", "entry"), needed_files(inventory))
-    plain_table(("disk space for", "about"), disk_needs(inventory))
+    plain_table(("for", "files", "state", "entry"), list_needed_files(inventory))
+    plain_table(("disk space for", "about"), describe_disk_needs(inventory))
     head = ("entry", "state", "to fetch", "how", "what", "licence")
     plain_table(head, [_row(entry, root) for entry in fetching.entries().values()])
     echo(

@@ -143,7 +143,7 @@ def doctor(data_root: Path | None, results: Path, device: Device | None) -> None
     problem. With --device cpu, check less.
     """
     from harness.caches import cache_folder
-    from harness.planning.missing import paper_needs
+    from harness.planning.missing import list_paper_needs
     from harness.profiles import load_profile, shipped_profiles
     from harness.sources import data_root as find_root
     from harness.store import Store
@@ -164,7 +164,7 @@ def doctor(data_root: Path | None, results: Path, device: Device | None) -> None
     plain_table(("folder", ""), folders.items())
     plain_table(("profile", "inputs"), [(name, _inputs(name, root)) for name in shipped_profiles()])
     papers: dict[str, dict[str, tuple[str, FetchList]]] = {}
-    for option, name, needs in paper_needs(load_profile(DEFAULT_PROFILE), root):
+    for option, name, needs in list_paper_needs(load_profile(DEFAULT_PROFILE), root):
         paper, _, entry = name.partition(":")
         papers.setdefault(paper, {})[entry] = (option, needs)
     for paper, entries in papers.items():
@@ -194,10 +194,10 @@ def _try(device: Device) -> None:
 def _inputs(profile: str, root: Path | None) -> str:
     """How many inputs of a profile are found or missing, and the first missing ones."""
     from harness.planning.inventory import Inventory
-    from harness.planning.missing import all_needs
+    from harness.planning.missing import list_needs
     from harness.profiles import load_profile
 
-    listed = list(all_needs(Inventory(load_profile(profile), root, {})))
+    listed = list(list_needs(Inventory(load_profile(profile), root, {})))
     missing = [label.partition(" (")[0] for label, source in listed if source.missing(root)]
     if not missing:
         return f"all {len(listed)} found"

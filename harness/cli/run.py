@@ -197,8 +197,10 @@ def status(context: click.Context, /, **grid: Any) -> None:
     for state, key, text in run_states(plan):
         echo(f"{state:8} {key}  {text}".rstrip())
     shown = {run.problem for run in plan.damaged}
-    warn(line for line in (*plan.known.problems, *read_tunings(plan.store)[1]) if line not in shown)
-    if line := describe_earlier_backends(plan.known):
+    warn(
+        line for line in (*plan.frames.problems, *read_tunings(plan.store)[1]) if line not in shown
+    )
+    if line := describe_earlier_backends(plan.frames):
         echo(f"earlier  {line}")
     _refuse(context, plan)
 
@@ -273,17 +275,17 @@ def _claims(plan: Plan) -> Iterator[str]:
     from harness.reporting.seeds.claims import describe_weak_terms
 
     for claim in plan.request.claims:
-        weak = describe_weak_terms(claim, plan.known, plan.request.profile)
+        weak = describe_weak_terms(claim, plan.frames, plan.request.profile)
         yield f"claim     {claim.describe()}" + (f"; it {weak}" if weak else "")
 
 
 def _problems(plan: Plan) -> Iterator[str]:
     from harness.planning.missing import (
-        costly_suites,
-        fetch_command,
-        fetch_list,
-        lacking,
-        missing_encoders,
+        find_costly_suites,
+        list_missing,
+        list_missing_encoders,
+        make_fetch_command,
+        make_fetch_list,
     )
 
     yield from (f"error     {line}" for line in plan.errors)
@@ -304,12 +306,13 @@ def _problems(plan: Plan) -> Iterator[str]:
         # where a file of the user's own was looked for
         is_own = f"'./{item.what}'" in item.how
         yield f"missing   {f'{item.what}: {item.how}' if is_own else item.what}"
-    for encoder in missing_encoders(plan):
+    for encoder in list_missing_encoders(plan):
         yield f"or        --encoders {encoder}=FOLDER, where the model is already on this machine"
-    listed = fetch_list(lacking(plan), plan.inventory.root, ask=False)
+    listed = make_fetch_list(list_missing(plan), plan.inventory.root, ask=False)
     if listed.items:
-        yield f"fetch     `{fetch_command(plan)}` downloads {count_of(len(listed.items), 'item')}, {listed.size_text}"
-        yield from (f"download  {line}" for line in costly_suites(plan))
+        items = count_of(len(listed.items), "item")
+        yield f"fetch     `{make_fetch_command(plan)}` downloads {items}, {listed.size_text}"
+        yield from (f"download  {line}" for line in find_costly_suites(plan))
     for manual in listed.by_hand:
         yield f"by hand   {manual.what}: {manual.how}"
 
@@ -342,7 +345,7 @@ def _without_baseline(plan: Plan) -> str:
         or any(method.name == BASELINE for method in request.methods)
     ):
         return ""
-    if len(plan.known.where(variant=[BASELINE], profile=[request.profile.name])):
+    if len(plan.frames.where(variant=[BASELINE], profile=[request.profile.name])):
         return ""
     return f"baseline  add {BASELINE} to the methods: without its runs in {plan.store.root} no gain is tested"
 
@@ -363,7 +366,7 @@ def _estimate(plan: Plan) -> Iterator[str]:
         return
     from harness.fetching import format_size
     from harness.planning.estimate import estimate, models_size
-    from harness.planning.missing import disk_need, lacking
+    from harness.planning.missing import describe_disk_need, list_missing
 
     expected = estimate(plan)
     if expected is None:
@@ -376,7 +379,7 @@ def _estimate(plan: Plan) -> Iterator[str]:
             f"estimate  about {_hours(expected.h200)} on one H200, one run at a time; by arithmetic, not measured "
             f"({page_of('reproduce.md')})"
         )
-        inputs = disk_need(lacking(plan))
+        inputs = describe_disk_need(list_missing(plan))
         yield f"disk      {inputs} to bring, {format_size(models_size(plan))} of models that stay"
 
 

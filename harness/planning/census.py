@@ -99,7 +99,7 @@ def census_of_tasks(
     """The census of the profile's own tasks of suites; the model of `encoder` reads their texts."""
     names: list[str] = []
     for suite in suites:
-        names += inventory.part(suite) or inventory.suites[suite].tasks
+        names += inventory.list_selected_tasks(suite) or inventory.suites[suite].tasks
 
     censuses = []
     for name in dict.fromkeys(names):

@@ -149,7 +149,7 @@ def estimate(plan: Plan) -> Estimate | None:
     """The time of the runs still to do; None if no run is finished and a corpus is not one of the
     papers'.
     """
-    finished = plan.known.where(profile=[plan.request.profile.name])
+    finished = plan.frames.where(profile=[plan.request.profile.name])
     if finished or not plan.todo:
         times_by_kind = finished.collect_times()
         times_of_all: dict[str, list[float]] = {}

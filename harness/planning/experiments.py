@@ -337,16 +337,16 @@ class Experiments:
         """The same experiments with the fingerprints of results that know code by its bytes."""
         return Experiments(self.inventory.by_bytes, self.overrides)
 
-    def of_result(self, run: Resolved, fingerprint: str) -> Experiment:
-        """A run in the notation of a result's fingerprint, if that is one of its own; else as `of`."""
-        experiment = self.of(run)
+    def find_for_result(self, run: Resolved, fingerprint: str) -> Experiment:
+        """A run in the notation of a result's fingerprint, if that is one of its own; else as `find`."""
+        experiment = self.find(run)
         if experiment.fingerprint != fingerprint and plugin_modules():
-            by_bytes = self.by_bytes.of(run)
+            by_bytes = self.by_bytes.find(run)
             if by_bytes.fingerprint == fingerprint:
                 return by_bytes
         return experiment
 
-    def of(self, run: Resolved) -> Experiment:
+    def find(self, run: Resolved) -> Experiment:
         """A run with its ingredients and its teachers.
 
         Raises UserError, UnavailableError for a name that the profile does not have, and
@@ -423,7 +423,7 @@ class Experiments:
     def _run(self, key: str) -> Experiment:
         """The run that is a teacher under the name `run:KEY`."""
         try:
-            return self.of(resolve(self.inventory.profile, RunSpec.parse(key), self.overrides))
+            return self.find(resolve(self.inventory.profile, RunSpec.parse(key), self.overrides))
         except UnfitSettingError as error:
             raise UnavailableError(f"the teacher {RUN}{key} cannot be trained: {error}") from error
 

@@ -278,7 +278,7 @@ class Inventory:
             self._left_out[task] = left_out_images(self.retrieval_task(task), self._captioned())
         return self._left_out[task]
 
-    def remarks_on_galleries(self, suite: str) -> list[str]:
+    def list_gallery_remarks(self, suite: str) -> list[str]:
         """Lines on images that a suite leaves out. Raises UserError for a task that cannot be read."""
         retrieval = self.suites[suite]
         if not isinstance(retrieval, RetrievalSuite) or retrieval.seen_images == "keep":
@@ -311,7 +311,7 @@ class Inventory:
         """Read the profile's own tasks of a suite; lines that a user should know. Raises UserError
         naming the line.
         """
-        named = self.part(suite) or self.profile.suites[suite].tasks
+        named = self.list_selected_tasks(suite) or self.profile.suites[suite].tasks
         read = {name: self.tasks[name] for name in named if name in self.tasks}
         there = {name: task for name, task in read.items() if not task.missing(self.root)}
         return [
@@ -324,11 +324,11 @@ class Inventory:
     def suites(self) -> dict[str, Suite]:
         """The profile's evaluation suites. Raises UserError for an unknown task or option."""
         return {
-            name: self._made(name, self.part(name) or table.tasks)
+            name: self._made(name, self.list_selected_tasks(name) or table.tasks)
             for name, table in self.profile.suites.items()
         }
 
-    def part(self, suite: str) -> tuple[str, ...]:
+    def list_selected_tasks(self, suite: str) -> tuple[str, ...]:
         """The chosen tasks of a suite, if only some of its tasks are chosen; else empty."""
         tasks = self.profile.suites[suite].tasks
         kept = tuple(task for task in tasks if task in self.chosen)
@@ -371,7 +371,9 @@ class Inventory:
         protocol = self._protocol_of(self.suites[suite])
         # scores of some tasks have no averages, so they never count as those of a suite of these
         # tasks alone
-        part = {"data": digest("some tasks", protocol.data)} if self.part(suite) else {}
+        part = (
+            {"data": digest("some tasks", protocol.data)} if self.list_selected_tasks(suite) else {}
+        )
         return protocol.model_copy(update=part)
 
     def protocols(self, suite: str) -> list[EvaluationProtocol]:
@@ -379,14 +381,14 @@ class Inventory:
         that of all tasks; of a suite of another package, these with the hash of its bytes too.
         """
         accepted = [self.protocol(suite)]
-        if self.part(suite):
+        if self.list_selected_tasks(suite):
             whole = self._made(suite, self.profile.suites[suite].tasks)
             accepted.append(self._protocol_of(whole))
         if self.known_by == "syntax" and code_of("suite", suite):
             accepted += self.by_bytes.protocols(suite)
         return accepted
 
-    def scored(self, result: Result, suite: str) -> bool:
+    def is_scored(self, result: Result, suite: str) -> bool:
         """Whether a result has the scores of a suite, or of all its tasks if only some are chosen."""
         return any(result.has_evaluation(suite, protocol) for protocol in self.protocols(suite))
 

@@ -29,6 +29,7 @@ from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan
 from harness.profiles import Profile
 from harness.sources import Checkable, Missing, MissingHubFile
+from harness.spec import RunSpec
 
 Answer = TypeVar("Answer")
 #: parallel requests to the hub
@@ -38,108 +39,111 @@ _FREE = re.compile(
     r"apache|mit$|bsd|isc$|unlicense|cc0|cc-by-\d|cc-by-sa|cc-by$|gpl|lgpl|agpl|mpl|afl|odc|odbl|pddl|cdla-p|public"
 )
 _UNSTATED = ("", "unknown", "not specified")
+#: options of a selection that `harness fetch` takes as they are, in the order of its command
+_FETCH_OPTIONS = (
+    "table",
+    "figure",
+    "paper",
+    "claim",
+    "rows",
+    "readings",
+    "settings",
+    "encoders",
+    "seeds",
+    "suites",
+    "tasks",
+)
 
 
-def lacking(plan: Plan) -> list[Missing]:
+def list_missing(plan: Plan) -> list[Missing]:
     """All missing inputs of a plan's runs and suites, each once."""
-    suites = (item for missing in plan.without_data.values() for item in missing)
-    return list(dict.fromkeys((*plan.missing, *suites)))
+    missing = dict.fromkeys(plan.missing)
+    for missing_of_suite in plan.without_data.values():
+        missing |= dict.fromkeys(missing_of_suite)
+    return list(missing)
 
 
-def fetch_command(plan: Plan) -> str:
+def make_fetch_command(plan: Plan) -> str:
     """The command that downloads a plan's missing inputs."""
     request = plan.request
-    given = request.selection
+    selection = request.selection
+    options = {name: getattr(selection, name) for name in _FETCH_OPTIONS}
     methods = [str(variant) for variant in request.methods]
-    names = (
-        "table",
-        "figure",
-        "paper",
-        "claim",
-        "rows",
-        "readings",
-        "settings",
-        "encoders",
-        "seeds",
-        "suites",
-        "tasks",
-    )
-    chosen = {name: getattr(given, name) for name in names}
-    grid = request.strict and methods != list(request.profile.defaults.methods)
+    is_own_grid = request.strict and methods != list(request.profile.defaults.methods)
     return harness_command(
         "fetch",
-        *(["--released"] if given.released else []),
-        profile=given.profile,
-        methods=methods if grid else None,
-        **chosen,
+        *(["--released"] if selection.released else []),
+        profile=selection.profile,
+        methods=methods if is_own_grid else None,
+        **options,
         set=request.overrides,
         results=plan.store.root,
-        data_root=given.data_root,
+        data_root=selection.data_root,
     )
 
 
-def how_to_get(plan: Plan) -> str:
+def explain_how_to_get(plan: Plan) -> str:
     """How to get a plan's missing inputs, in a few words."""
-    listed = fetch_list(lacking(plan), plan.inventory.root, ask=False)
-    absent = missing_encoders(plan)
-    given = (
-        f", or give --encoders {','.join(f'{name}=FOLDER' for name in absent)}"
-        if len(absent) == len(plan.missing) > 0
-        else ""
-    )
-    left = ", ".join(item.what for item in listed.by_hand)
-    if not listed.items:
-        return listed.by_hand[0].how
-    also = f", and {left} by hand" if left else ""
-    return f"run `{fetch_command(plan)}` ({listed.size_text}{also}){given}"
+    downloads = make_fetch_list(list_missing(plan), plan.inventory.root, ask=False)
+    if not downloads.items:
+        return downloads.by_hand[0].how
+
+    also = ""
+    if downloads.by_hand:
+        also = f", and {', '.join(item.what for item in downloads.by_hand)} by hand"
+    instead = ""
+    encoders = list_missing_encoders(plan)
+    if encoders and len(encoders) == len(plan.missing):
+        folders = ",".join(f"{name}=FOLDER" for name in encoders)
+        instead = f", or give --encoders {folders}"
+    return f"run `{make_fetch_command(plan)}` ({downloads.size_text}{also}){instead}"
 
 
-def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) -> FetchList:
+def make_fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) -> FetchList:
     """Downloads for missing data and models. With `ask`, sizes, commits and licences come from the
     hub.
 
     If the hub does not answer, sizes are taken from the catalogue and the profile, or unknown.
     """
     entries: dict[str, Entry] = {}
-    models: dict[tuple[str, str], list[MissingModel]] = {}
-    data: dict[tuple[str, str], list[MissingHubFile]] = {}
+    models_by_commit: dict[tuple[str, str], list[MissingModel]] = {}
+    files_by_commit: dict[tuple[str, str], list[MissingHubFile]] = {}
     tasks: dict[str, MissingTask] = {}
-    by_hand: dict[str, Missing] = {}
+    without_entry: dict[str, Missing] = {}
     for item in missing:
         if isinstance(item, MissingModel):
-            models.setdefault((item.hub, item.revision), []).append(item)
+            models_by_commit.setdefault((item.hub, item.revision), []).append(item)
         elif isinstance(item, MissingHubFile):
-            data.setdefault((item.hub, item.revision), []).append(item)
+            files_by_commit.setdefault((item.hub, item.revision), []).append(item)
         elif isinstance(item, MissingTask):
             tasks[item.task] = item
-        elif entry := provider(item):
-            needed = (
-                each
-                for each in fetching.add_inputs(entry)
-                if each == entry or fetching.find_state(root, each).absent
-            )
-            entries |= {each.name: each for each in needed}
+        elif entry := choose_provider(item):
+            for needed in fetching.add_inputs(entry):
+                if needed == entry or fetching.find_state(root, needed).absent:
+                    entries[needed.name] = needed
         else:
-            by_hand[item.what] = item
-    manual = {
-        name: Missing(name, _steps(entry)) for name, entry in entries.items() if entry.by_hand
-    }
-    makers: list[Callable[[], Fetchable]] = [
-        *(
-            partial(_entry, entry, root, ask)
-            for name, entry in entries.items()
-            if name not in manual
-        ),
-        *(partial(_model, same, root, ask) for same in models.values()),
-        *(partial(_data_set, same, ask) for same in data.values()),
-        *(partial(_task, task, ask) for task in tasks.values()),
+            without_entry[item.what] = item
+
+    by_hand: list[Missing] = []
+    makers: list[Callable[[], Fetchable]] = []
+    for name, entry in entries.items():
+        if entry.by_hand:
+            by_hand.append(Missing(name, _describe_manual_steps(entry)))
+        else:
+            makers.append(partial(_make_entry_download, entry, root, ask))
+    makers += [
+        partial(_make_model_download, models, root, ask) for models in models_by_commit.values()
     ]
+    makers += [partial(_make_files_download, files, ask) for files in files_by_commit.values()]
+    makers += [partial(_make_task_download, task, ask) for task in tasks.values()]
+
+    # each may ask the hub
     with ThreadPoolExecutor(REQUESTS) as pool:
-        items = tuple(pool.map(lambda make: make(), makers))
-    return FetchList(items, (*manual.values(), *by_hand.values()))
+        downloads = tuple(pool.map(lambda make: make(), makers))
+    return FetchList(downloads, (*by_hand, *without_entry.values()))
 
 
-def missing_encoders(plan: Plan) -> list[str]:
+def list_missing_encoders(plan: Plan) -> list[str]:
     """The encoders of a plan whose weights are not on this machine; a folder with them can be given
     instead.
     """
@@ -147,50 +151,57 @@ def missing_encoders(plan: Plan) -> list[str]:
     return list(dict.fromkeys(missing))
 
 
-def costly_suites(plan: Plan) -> Iterator[str]:
+def find_costly_suites(plan: Plan) -> Iterator[str]:
     """Name each suite that alone causes a quarter of a plan's download or more, with the option
     that leaves it out.
     """
     request = plan.request
+    if not request.strict or len(request.suites) < 2:
+        return
+
     root = plan.inventory.root
-    whole = fetch_list(lacking(plan), root, ask=False)
-    for name in plan.without_data if request.strict and len(request.suites) > 1 else ():
-        others = (
-            item
-            for suite, missing in plan.without_data.items()
-            if suite != name
-            for item in missing
-        )
-        size = whole.size - fetch_list([*plan.missing, *others], root, ask=False).size
+    whole = make_fetch_list(list_missing(plan), root, ask=False)
+    for name in plan.without_data:
+        missing_without = list(plan.missing)
+        for suite, missing in plan.without_data.items():
+            if suite != name:
+                missing_without += missing
+
+        size = whole.size - make_fetch_list(missing_without, root, ask=False).size
         if size and size >= whole.size / 4:
             kept = ",".join(suite for suite in request.suites if suite != name)
             yield f"{name} causes {format_size(size)} of {whole.size_text}; `--suites {kept}` leaves it out"
 
 
-def provider(missing: Missing) -> Entry | None:
+def choose_provider(missing: Missing) -> Entry | None:
     """The catalogue entry that provides a missing file; an automatic download is preferred."""
     entries = fetching.find_providers(missing.what)
     return min(entries, key=lambda entry: bool(entry.by_hand), default=None)
 
 
-def disk_need(missing: Iterable[Missing]) -> str:
+def describe_disk_need(missing: Iterable[Missing]) -> str:
     """The size of data and models in words, including those to download by hand."""
-    listed = list(missing)
-    fetchable = fetch_list(listed, None, ask=False)
-    manual = {
-        entry.name: entry.about for item in listed if (entry := provider(item)) and entry.by_hand
-    }
-    known = fetchable.size + sum(size or 0 for size in manual.values())
-    unknown = [
-        *fetchable.unknown,
-        *(item.what for item in fetchable.by_hand if manual.get(item.what) is None),
-    ]
-    size = format_size(known) if known else ""
-    more = f"{len(unknown)} of unknown size" if unknown else ""
-    return " and ".join(filter(None, (size, more))) or "none"
+    missing = list(missing)
+    downloads = make_fetch_list(missing, None, ask=False)
+    sizes_by_hand: dict[str, int | None] = {}
+    for item in missing:
+        entry = choose_provider(item)
+        if entry is not None and entry.by_hand:
+            sizes_by_hand[entry.name] = entry.about
+
+    known_size = downloads.size + sum(size or 0 for size in sizes_by_hand.values())
+    unknown = len(downloads.unknown)
+    unknown += sum(sizes_by_hand.get(item.what) is None for item in downloads.by_hand)
+
+    parts = []
+    if known_size:
+        parts.append(format_size(known_size))
+    if unknown:
+        parts.append(f"{unknown} of unknown size")
+    return " and ".join(parts) or "none"
 
 
-def paper_needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str, FetchList]]:
+def list_paper_needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str, FetchList]]:
     """Yield for each table and figure the option that selects it, its name, and the missing inputs
     of its runs.
 
@@ -202,130 +213,155 @@ def paper_needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str,
         for name, runs in paper_runs(paper, StandIns.of(profile), seeds=(0,)).items():
             missing: dict[Missing, None] = {}
             for spec, suites in runs.items():
-                for suite in suites:
-                    missing |= dict.fromkeys(inventory.once(inventory.suites[suite]).missing)
-                with suppress(UserError):
-                    run = experiments.of(resolve(profile, spec, {}))
-                    missing |= dict.fromkeys(run.missing)
-                    needed = (run.missing_for(inventory.suites[suite], root) for suite in suites)
-                    missing |= dict.fromkeys(item for items in needed for item in items)
+                missing |= dict.fromkeys(_list_missing_of_run(spec, suites, experiments))
             option = "figure" if name.partition(":")[2] in paper.figures else "table"
-            yield option, name, fetch_list(missing, root, ask=False)
+            yield option, name, make_fetch_list(missing, root, ask=False)
 
 
-def restricts(licence: str | None) -> bool:
+def _list_missing_of_run(
+    spec: RunSpec, suites: Iterable[str], experiments: Experiments
+) -> Iterator[Missing]:
+    """The missing inputs of a run and of its suites; of its suites alone where it cannot be
+    planned.
+    """
+    inventory = experiments.inventory
+    for name in suites:
+        yield from inventory.once(inventory.suites[name]).missing
+
+    with suppress(UserError):
+        experiment = experiments.find(resolve(inventory.profile, spec, {}))
+        yield from experiment.missing
+        models: list[Missing] = []
+        for name in suites:
+            models += experiment.missing_for(inventory.suites[name], inventory.root)
+        yield from models
+
+
+def is_restrictive(licence: str | None) -> bool:
     """Whether a licence, as the hub writes it, restricts who may use the data or for what."""
     stated = (licence or "").lower()
-    return stated not in _UNSTATED and ("-nc" in stated or not _FREE.match(stated))
+    if stated in _UNSTATED:
+        return False
+    return "-nc" in stated or not _FREE.match(stated)
 
 
-def _steps(entry: Entry) -> str:
-    how = "; ".join(f"{origin.file}: {origin.hand}" for origin in entry.by_hand)
-    return f"{how}; then `{entry.import_command}` ({entry.licence})"
+def _describe_manual_steps(entry: Entry) -> str:
+    steps = "; ".join(f"{origin.file}: {origin.hand}" for origin in entry.by_hand)
+    return f"{steps}; then `{entry.import_command}` ({entry.licence})"
 
 
-def _entry(entry: Entry, root: Path | None, ask: bool) -> Fetchable:
-    size = 0 if all(origin.output for origin in entry.origins) else entry.about
+def _make_entry_download(entry: Entry, root: Path | None, ask: bool) -> Fetchable:
+    # what is made from other entries is not downloaded
+    is_made_here = all(origin.output for origin in entry.origins)
+    size = 0 if is_made_here else entry.about
     if size is None and ask:
-        size = _answer(partial(fetching.measure_on_hub, entry))
+        size = _ask_hub(partial(fetching.measure_on_hub, entry))
 
     def bring(say: Say, watch: Watch) -> None:
         if root is not None:
             fetching.fetch(root, entry, say, watch)
 
     spare = 0 if entry.recipe == "place" else size or 0
-    return Fetchable(
-        entry.name, entry.title, size, spare, root, entry.licence if entry.restricted else "", bring
+    terms = entry.licence if entry.restricted else ""
+    return Fetchable(entry.name, entry.title, size, spare, root, terms, bring)
+
+
+def _make_model_download(models: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetchable:
+    """The download of one model, whatever reads it."""
+    model = models[0]
+    readers = list(dict.fromkeys(model.reader for model in models))
+    beside = [name for name in dict.fromkeys(model.beside for model in models) if name]
+    select_files = partial(fetching.select_model_files, readers=readers, beside=beside)
+    repository, size, bring = _prepare_hub_download(
+        model.hub, "model", model.revision, select_files, ask, model.about, root
     )
 
-
-def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetchable:
-    hub = same[0].hub
-    revision = same[0].revision
-    about = same[0].about
-    readers = list(dict.fromkeys(model.reader for model in same))
-    beside = [name for name in dict.fromkeys(model.beside for model in same) if name]
-    files = partial(fetching.select_model_files, readers=readers, beside=beside)
-    answer, size, bring = _of_hub(hub, "model", revision, files, ask, about, root)
-    terms = answer.licence if answer is not None and restricts(answer.licence) else None
+    terms = ""
+    if repository is not None and is_restrictive(repository.licence):
+        terms = repository.licence or ""
     # `main` needs a data root, where the commit is recorded
-    cache = root if revision == MAIN and root is None else Path(constants.HF_HUB_CACHE)
-    return Fetchable(
-        hub, "model weights, configuration and tokenizer", size, 0, cache, terms or "", bring
-    )
+    cache = Path(constants.HF_HUB_CACHE)
+    what = "model weights, configuration and tokenizer"
+    needs_root = model.revision == MAIN and root is None
+    return Fetchable(model.hub, what, size, 0, None if needs_root else cache, terms, bring)
 
 
-def _data_set(same: Sequence[MissingHubFile], ask: bool) -> Fetchable:
-    hub = same[0].hub
-    revision = same[0].revision
-    patterns = list(dict.fromkeys(item.file for item in same))
-    answer, size, bring = _of_hub(
-        hub, "dataset", revision, partial(fetching.select_files, patterns=patterns), ask
-    )
-    licence = answer.licence if answer is not None else None
-    stated = (
-        f"licence {licence}"
-        if licence
-        else f"no licence {'stated' if answer is not None else 'known yet'}"
-    )
-    terms = licence if licence and restricts(licence) else ""
-    place = Path(constants.HF_HUB_CACHE)
-    return Fetchable(
-        hub, f"{', '.join(patterns)} of the hub's data set, {stated}", size, 0, place, terms, bring
+def _make_files_download(files: Sequence[MissingHubFile], ask: bool) -> Fetchable:
+    """The download of files of one data set of the hub."""
+    hub = files[0].hub
+    patterns = list(dict.fromkeys(item.file for item in files))
+    select_files = partial(fetching.select_files, patterns=patterns)
+    repository, size, bring = _prepare_hub_download(
+        hub, "dataset", files[0].revision, select_files, ask
     )
 
+    licence = None if repository is None else repository.licence
+    if licence:
+        stated = f"licence {licence}"
+    elif repository is not None:
+        stated = "no licence stated"
+    else:
+        stated = "no licence known yet"
+    terms = licence if licence and is_restrictive(licence) else ""
+    cache = Path(constants.HF_HUB_CACHE)
+    what = f"{', '.join(patterns)} of the hub's data set, {stated}"
+    return Fetchable(hub, what, size, 0, cache, terms, bring)
 
-def _of_hub(
+
+def _prepare_hub_download(
     hub: str,
     kind: fetching.RepositoryKind,
     revision: str,
-    chosen: Callable[[fetching.HubRepository], list[fetching.HubFile]],
+    select_files: Callable[[fetching.HubRepository], list[fetching.HubFile]],
     ask: bool,
     about: int | None = None,
     root: Path | None = None,
 ) -> tuple[fetching.HubRepository | None, int | None, Callable[[Say, Watch], None]]:
-    """What the hub says of a repository, the size of the chosen files (else `about`), and what
+    """What the hub says of a repository, the size of the selected files (else `about`), and what
     downloads them.
     """
     look_up = partial(fetching.look_up, hub, kind, revision, fetching.INSTEAD[kind])
-    answer = _answer(look_up) if ask else None
-    size = (
-        _answer(lambda: sum(file.size or 0 for file in chosen(answer)))
-        if answer is not None
-        else None
-    )
-    size = size or about
+    repository = _ask_hub(look_up) if ask else None
+    stated_size = None
+    if repository is not None:
+        stated_size = _ask_hub(lambda: sum(file.size or 0 for file in select_files(repository)))
+    size = stated_size or about
 
     def bring(say: Say, watch: Watch) -> None:
-        known = answer or look_up()
-        files = chosen(known)
+        known = repository or look_up()
+        files = select_files(known)
         say(f"{hub}: fetching {len(files)} files ({format_size(size)}) at {known.commit[:7]}")
         folder = fetching.fetch_files(known, files, watch(hub))
         if revision == MAIN and root is not None:
             fetching.record_commit(root, hub, known.commit, say)
         say(f"{hub}: in place: {folder}")
 
-    return answer, size, bring
+    return repository, size, bring
 
 
-def _task(task: MissingTask, ask: bool) -> Fetchable:
-    answer = _answer(partial(fetching.look_up, task.hub, "dataset", task.revision)) if ask else None
-    size = sum(file.size or 0 for file in answer.files) if answer is not None else None
+def _make_task_download(task: MissingTask, ask: bool) -> Fetchable:
+    repository = None
+    if ask:
+        repository = _ask_hub(partial(fetching.look_up, task.hub, "dataset", task.revision))
+    size = None
+    licence = task.licence
+    if repository is not None:
+        size = sum(file.size or 0 for file in repository.files)
+        licence = repository.licence or licence
 
     def bring(say: Say, watch: Watch) -> None:
         say(f"{task.task}: fetching {task.hub} ({format_size(size)} with all its parts)")
         task.fetch()
         say(f"{task.task}: in the cache of data sets")
 
-    licence = answer.licence if answer is not None and answer.licence else task.licence
-    terms = str(licence) if restricts(licence) else ""
+    terms = str(licence) if is_restrictive(licence) else ""
     what = f"the hub's {task.hub}"
-    folder = Path(constants.HF_HUB_CACHE)
+    cache = Path(constants.HF_HUB_CACHE)
     # `datasets` keeps a second copy, as Arrow files
-    return Fetchable(task.task, what, size, 0, folder, terms, bring, copied=size or 0)
+    return Fetchable(task.task, what, size, 0, cache, terms, bring, copied=size or 0)
 
 
-def _answer(ask: Callable[[], Answer]) -> Answer | None:
+def _ask_hub(ask: Callable[[], Answer]) -> Answer | None:
     """The hub's answer, or None if the request fails: the download will report the error."""
     try:
         return ask()
@@ -333,73 +369,74 @@ def _answer(ask: Callable[[], Answer]) -> Answer | None:
         return None
 
 
-def data_needs(inventory: Inventory) -> Iterator[tuple[str, Checkable]]:
+def list_data_needs(inventory: Inventory) -> Iterator[tuple[str, Checkable]]:
     """Corpora, the image features stored with them, and suites, each named such as "corpus wiki
     (setting wiki)".
     """
-    settings = inventory.profile.settings.items()
     for name, corpus in inventory.corpora.items():
-        users = [key for key, setting in settings if name in setting.corpora]
-        used = (
-            f" ({'settings' if len(users) > 1 else 'setting'} {', '.join(users)})" if users else ""
-        )
-        yield f"corpus {name}{used}", corpus.plain.source
+        yield f"corpus {name}{_name_users(name, inventory.profile)}", corpus.plain.source
         for (of, teacher), stored in corpus.stored.items():
-            yield (
-                f"{teacher} features of {'' if of == 'image' else 'the captions of '}{name}",
-                stored.source,
-            )
+            subject = name if of == "image" else f"the captions of {name}"
+            yield f"{teacher} features of {subject}", stored.source
+
     for name, suite in inventory.suites.items():
         yield f"suite {name}", suite
 
 
-def all_needs(inventory: Inventory) -> Iterator[tuple[str, Checkable]]:
+def _name_users(corpus: str, profile: Profile) -> str:
+    """`` (settings A, B)``: those that read a corpus; empty for none."""
+    users = [name for name, setting in profile.settings.items() if corpus in setting.corpora]
+    if not users:
+        return ""
+    return f" ({'settings' if len(users) > 1 else 'setting'} {', '.join(users)})"
+
+
+def list_needs(inventory: Inventory) -> Iterator[tuple[str, Checkable]]:
     """Encoders, and the data."""
     for name in inventory.profile.encoders:
         yield f"encoder {name}", inventory.encoder(name).source
-    yield from data_needs(inventory)
+    yield from list_data_needs(inventory)
 
 
-def disk_needs(inventory: Inventory) -> Iterator[tuple[str, str]]:
+def describe_disk_needs(inventory: Inventory) -> Iterator[tuple[str, str]]:
     """The disk space for each suite, of all models and of the whole profile, in words."""
-    suites = {name: suite.missing(None) for name, suite in inventory.suites.items()}
-    for name, files in suites.items():
-        yield f"the suite {name}", disk_need(files)
     profile = inventory.profile
-    tables = (
-        *profile.encoders.values(),
-        *profile.teachers.values(),
-        *profile.patches.values(),
-        *profile.released.values(),
-    )
-    models = [
-        MissingModel(table.hub, "", table.hub, str(table.revision), about=table.about)
-        for table in tables
-        if table.hub
-    ]
-    yield "all models", disk_need(models)
-    data = [item for _, source in data_needs(inventory) for item in source.missing(None)]
-    pixels = (corpus.pixels for corpus in inventory.corpora.values())
-    images = [
-        item for corpus in pixels if corpus is not None for item in corpus.source.missing(None)
-    ]
-    yield f"the profile {profile.name}", disk_need([*models, *data, *images])
+    for name, suite in inventory.suites.items():
+        yield f"the suite {name}", describe_disk_need(suite.missing(None))
+
+    models: list[Missing] = []
+    for listed in (profile.encoders, profile.teachers, profile.patches, profile.released):
+        for model in listed.values():
+            if model.hub:
+                revision = str(model.revision)
+                models.append(MissingModel(model.hub, "", model.hub, revision, about=model.about))
+    yield "all models", describe_disk_need(models)
+
+    everything = list(models)
+    for _, source in list_data_needs(inventory):
+        everything += source.missing(None)
+    for corpus in inventory.corpora.values():
+        if corpus.pixels is not None:
+            everything += corpus.pixels.source.missing(None)
+    yield f"the profile {profile.name}", describe_disk_need(everything)
 
 
-def needed_files(inventory: Inventory) -> Iterator[tuple[str, str, str, str]]:
+def list_needed_files(inventory: Inventory) -> Iterator[tuple[str, str, str, str]]:
     """Yield rows: the reader of files, the files, 'found' or 'missing', and the catalogue entries
     that provide them.
 
     Files of one corpus or suite with the same state and entries share a row.
     """
-    for label, source in data_needs(inventory):
+    for reader, source in list_data_needs(inventory):
         missing = {item.what for item in source.missing(inventory.root)}
-        groups: dict[tuple[str, str], list[str]] = {}
+        files_by_state: dict[tuple[str, str], list[str]] = {}
         for item in source.missing(None):
             entries = ", ".join(entry.name for entry in find_providers(item.what))
-            absent = item.what in missing
-            text = str(item) if absent and not entries else item.what
-            groups.setdefault(("missing" if absent else "found", entries), []).append(text)
-        for (state, entries), files in groups.items():
+            state = "missing" if item.what in missing else "found"
+            # without an entry, the user is told how to get the file
+            text = str(item) if state == "missing" and not entries else item.what
+            files_by_state.setdefault((state, entries), []).append(text)
+
+        for (state, entries), files in files_by_state.items():
             more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-            yield label, f"{files[0]}{more}", state, entries
+            yield reader, f"{files[0]}{more}", state, entries

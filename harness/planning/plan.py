@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -18,7 +18,7 @@ from harness.grid import Resolved, Skipped, UnfitSettingError, resolve_all
 from harness.planning.census import census_of_tasks, merge_censuses
 from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
-from harness.planning.present import changes
+from harness.planning.present import list_changes
 from harness.planning.request import Request
 from harness.registry import plugin_modules
 from harness.sources import OWN_FILE, Missing
@@ -86,11 +86,13 @@ class PlannedRun:
         """
         if self.failure and self.state == "failed":
             return one_line(self.failure.error)
-        return f"changed: {one_line('; '.join(self.changed))}" if self.changed else self.note
+        if self.changed:
+            return f"changed: {one_line('; '.join(self.changed))}"
+        return self.note
 
 
 #: the most runs that a printed plan lists
-SHOWN = 40
+MOST_LISTED = 40
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,12 +115,15 @@ class Plan:
     refused: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        lines = (f"{run.state:8} {run.key}  {run.why}".rstrip() for run in self.runs[:SHOWN])
-        more = [f"and {len(self.runs) - SHOWN} more"] if len(self.runs) > SHOWN else []
-        return "\n".join([self.counts, *lines, *more])
+        listed = self.runs[:MOST_LISTED]
+        lines = [self.counts]
+        lines += [f"{run.state:8} {run.key}  {run.why}".rstrip() for run in listed]
+        if len(self.runs) > MOST_LISTED:
+            lines.append(f"and {len(self.runs) - MOST_LISTED} more")
+        return "\n".join(lines)
 
     @cached_property
-    def known(self) -> Frames:
+    def frames(self) -> Frames:
         """All results of its store, read once."""
         return self.store.frames()
 
@@ -127,15 +132,17 @@ class Plan:
         """One line: the profile, and the numbers of runs that are done, to do, damaged and of a
         newer harness.
         """
-        added = sum(run.resolved.spec not in self.request.wanted for run in self.runs)
-        counts = [
-            count_of(len(self.runs), "run")
-            + (f" ({count_of(added, 'teacher')} among them)" if added else "")
-        ]
-        counts += [f"{len(self.done)} done", f"{len(self.todo)} to do"]
+        runs = count_of(len(self.runs), "run")
+        teachers = sum(run.resolved.spec not in self.request.wanted for run in self.runs)
+        if teachers:
+            runs += f" ({count_of(teachers, 'teacher')} among them)"
+
+        counts = [runs, f"{len(self.done)} done", f"{len(self.todo)} to do"]
         newer = sum(run.state == "newer" for run in self.damaged)
-        counts += [f"{len(self.damaged) - newer} damaged"] if len(self.damaged) > newer else []
-        counts += [f"{newer} written by a newer harness"] if newer else []
+        if len(self.damaged) > newer:
+            counts.append(f"{len(self.damaged) - newer} damaged")
+        if newer:
+            counts.append(f"{newer} written by a newer harness")
         return f"profile {self.request.profile.name}: {', '.join(counts)}"
 
     @property
@@ -156,22 +163,29 @@ class Plan:
     @property
     def warnings(self) -> list[str]:
         """What a user should know of the data that the runs to do read, each line once."""
-        of_runs = (line for run in self.todo for line in run.experiment.remarks)
-        return list(dict.fromkeys((*of_runs, *(self.remarks if self.todo else ()))))
+        runs_to_do = self.todo
+        lines = dict[str, None]()
+        for run in runs_to_do:
+            lines |= dict.fromkeys(run.experiment.remarks)
+        if runs_to_do:
+            lines |= dict.fromkeys(self.remarks)
+        return list(lines)
 
     @property
     def inputs(self) -> list[InputCensus]:
         """What the runs to do read of each of their inputs, and what else lies in it."""
         censuses: list[InputCensus] = []
-        tests: dict[tuple[object, tuple[str, ...]], list[InputCensus]] = {}
+        # many runs have the same encoder and suites
+        censuses_of_tests: dict[tuple[object, tuple[str, ...]], list[InputCensus]] = {}
         for run in self.todo:
             censuses += run.experiment.census
             encoder = run.experiment.named_encoder
-            if (encoder, run.todo) not in tests:
-                found = census_of_tasks(self.inventory, run.todo, encoder)
-                tests[encoder, run.todo] = found
-        for listed in tests.values():
-            censuses += listed
+            if (encoder, run.todo) not in censuses_of_tests:
+                of_tests = census_of_tasks(self.inventory, run.todo, encoder)
+                censuses_of_tests[encoder, run.todo] = of_tests
+
+        for of_tests in censuses_of_tests.values():
+            censuses += of_tests
         return merge_censuses(censuses)
 
     @property
@@ -179,41 +193,46 @@ class Plan:
         """What is wrong with the user's inputs, one line each, with the runs or the suite that need
         it.
         """
-        concerned: dict[str, list[str]] = {}
-        for what, why in self.refused.items():
-            concerned.setdefault(why, []).append(what)
-        return [f"{why} (needed by {first_of(each, NAMED)})" for why, each in concerned.items()]
+        needed_by: dict[str, list[str]] = {}
+        for run_or_suite, reason in self.refused.items():
+            needed_by.setdefault(reason, []).append(run_or_suite)
+        return [
+            f"{reason} (needed by {first_of(runs_or_suites, NAMED)})"
+            for reason, runs_or_suites in needed_by.items()
+        ]
 
     @property
     def unequal_seeds(self) -> Mapping[str, Mapping[str, Collection[int]]]:
         """The seeds that each variant will have where these are unequally many: by setting and
         encoder, then by variant, those of finished runs among them.
         """
-        finished = self.known.runs.groupby("group", observed=True)["seed"].unique()
-        wanted = {*self.request.wanted}
+        finished_seeds = self.frames.runs.groupby("group", observed=True)["seed"].unique()
+        wanted = set(self.request.wanted)
         places: dict[str, dict[str, set[int]]] = {}
         for run in self.runs:
             spec = run.resolved.spec
             if not run.resolved.trains or spec not in wanted:
                 continue
-            variants = places.setdefault(f"{spec.setting} / {spec.encoder}", {})
-            seeds = variants.setdefault(str(spec.variant), set())
+
+            seeds_by_variant = places.setdefault(f"{spec.setting} / {spec.encoder}", {})
+            seeds = seeds_by_variant.setdefault(str(spec.variant), set())
             seeds.add(spec.seed)
-            seeds.update(map(int, finished.get(run.group, ())))
+            seeds.update(map(int, finished_seeds.get(run.group, ())))
+
         return {
-            place: variants
-            for place, variants in places.items()
-            if len({len(seeds) for seeds in variants.values()}) > 1
+            place: seeds_by_variant
+            for place, seeds_by_variant in places.items()
+            if len(set(map(len, seeds_by_variant.values()))) > 1
         }
 
     @property
     def missing(self) -> list[Missing]:
         """All missing inputs of the runs to do, each once."""
-        return list(
-            dict.fromkeys(
-                item for run in self.todo for item in (*run.experiment.missing, *run.absent)
-            )
-        )
+        missing = dict[Missing, None]()
+        for run in self.todo:
+            missing |= dict.fromkeys(run.experiment.missing)
+            missing |= dict.fromkeys(run.absent)
+        return list(missing)
 
 
 def make_plan(request: Request, store: Store) -> Plan:
@@ -225,110 +244,169 @@ def make_plan(request: Request, store: Store) -> Plan:
     UserError, also if no run is left.
     """
     inventory = request.inventory
-    without_data = suites_without_data(request.suites, inventory)
-    remarks = [line for name in request.suites for line in inventory.check_tasks(name)]
-    with_data = [name for name in request.suites if name not in without_data]
-    remarks += [line for name in with_data for line in inventory.remarks_on_galleries(name)]
+    without_data = find_suites_without_data(request.suites, inventory)
+    remarks = _list_remarks_on_tests(request.suites, without_data, inventory)
     runs, skipped = resolve_all(
         request.profile, request.wanted, request.overrides, strict=request.strict
     )
+
     experiments = Experiments(inventory, request.overrides)
-    with suppress(PlugInError):  # of a corpus, which concerns the runs that train on it
-        _ = any(run.trains for run in runs) and inventory.corpora
-    ordered: dict[str, Experiment] = {}
-    absent = ((f"suite {name}", item) for name, missing in without_data.items() for item in missing)
-    # a file at a path of the user's own; others are merely not fetched, or below another data root
-    refused = {
-        what: str(item)
-        for what, item in absent
-        if item.how == OWN_FILE and Path(item.what).is_absolute()
-    }
-    refused |= _missing_own_tasks(request.suites, inventory)
-    for run in runs:
-        what = str(run.spec).rpartition("/")[0]
-        if what in refused:
-            continue
-        try:
-            experiment = _in_stored_notation(experiments, run, store)
-            _ = experiment.fingerprint
-            for needed in (*experiment.teachers, experiment):
-                needed.check_mixing()
-                _ = needed.census
-        except (UnfitSettingError, UnavailableError, PlugInError, MissingData) as error:
-            if request.strict and not isinstance(error, UnfitSettingError):
-                raise
-            skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))
-        except UserError as error:
-            refused[what] = str(error)
-        else:
-            ordered |= {needed.key: needed for needed in (*experiment.teachers, experiment)}
-    check_left(ordered, skipped, refused)
+    if any(run.trains for run in runs):
+        # an error of a plug-in's corpus concerns the runs that train on it
+        with suppress(PlugInError):
+            _ = inventory.corpora
+    refused = _refuse_absent_files(without_data)
+    refused |= _refuse_missing_tasks(request.suites, inventory)
+    complete = _complete_runs(request, runs, experiments, store, skipped, refused)
+    check_left(complete, skipped, refused)
+
     failures = store.failures()
     specs = {run.spec for run in runs}
     planned = []
-    for experiment in ordered.values():
+    for experiment in complete:
         spec = experiment.resolved.spec
         wanted = request.wanted.get(spec, request.suites if request.strict else ())
         suites = [name for name in wanted if name not in without_data]
-        unfit = {
-            name: experiment.unfit_for(inventory.suites[name], inventory.root) for name in suites
-        }
-        skipped += [
-            Skipped(f"{spec.variant}/{spec.setting}, suite {name}", why)
-            for name, why in unfit.items()
-            if why
-        ]
-        suites = [name for name in suites if not unfit[name]]
+        suites = _skip_unfit_suites(experiment, suites, inventory, skipped)
         redo = request.selection.redo and spec in specs  # not a teacher that nobody asked for
-        planned.append(_planned(experiment, experiments, suites, store, failures, redo=redo))
+        planned.append(_plan_run(experiment, experiments, suites, store, failures, redo=redo))
+
         for name in without_data.keys() & wanted:
-            more = experiment.missing_for(inventory.suites[name], inventory.root)
-            without_data[name] = tuple(dict.fromkeys((*without_data[name], *more)))
-    left_out = tuple(dict.fromkeys(skipped))
+            missing_models = experiment.missing_for(inventory.suites[name], inventory.root)
+            without_data[name] = tuple(dict.fromkeys((*without_data[name], *missing_models)))
+
     return Plan(
         request,
         store,
         inventory,
         tuple(planned),
-        left_out,
+        tuple(dict.fromkeys(skipped)),
         without_data,
         tuple(remarks),
         refused,
     )
 
 
+def _list_remarks_on_tests(
+    suites: Sequence[str], without_data: Collection[str], inventory: Inventory
+) -> list[str]:
+    """What a user should know of the tests of suites. Raises UserError for a task that cannot be
+    read.
+    """
+    remarks = []
+    for name in suites:
+        remarks += inventory.check_tasks(name)
+    for name in suites:
+        if name not in without_data:
+            remarks += inventory.list_gallery_remarks(name)
+    return remarks
+
+
+def _refuse_absent_files(without_data: Mapping[str, Sequence[Missing]]) -> dict[str, str]:
+    """What is said of each suite that needs a file of the user which is not at its path."""
+    refused = {}
+    for name, missing in without_data.items():
+        for item in missing:
+            # others are merely not fetched, or below another data root
+            if item.how == OWN_FILE and Path(item.what).is_absolute():
+                refused[f"suite {name}"] = str(item)
+    return refused
+
+
+def _complete_runs(
+    request: Request,
+    runs: Sequence[Resolved],
+    experiments: Experiments,
+    store: Store,
+    skipped: list[Skipped],
+    refused: dict[str, str],
+) -> list[Experiment]:
+    """The runs with their ingredients, each after its teachers; what cannot be trained is added to
+    `skipped` and `refused`. Raises UserError.
+    """
+    complete: dict[str, Experiment] = {}
+    for run in runs:
+        run_without_seed = str(run.spec).rpartition("/")[0]
+        if run_without_seed in refused:
+            continue
+
+        try:
+            experiment = _find_in_stored_notation(experiments, run, store)
+            _ = experiment.fingerprint
+            for trained in (*experiment.teachers, experiment):
+                trained.check_mixing()
+                _ = trained.census
+        except (UnfitSettingError, UnavailableError, PlugInError, MissingData) as error:
+            if request.strict and not isinstance(error, UnfitSettingError):
+                raise
+            skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))
+        except UserError as error:
+            refused[run_without_seed] = str(error)
+        else:
+            for trained in (*experiment.teachers, experiment):
+                complete[trained.key] = trained
+
+    return list(complete.values())
+
+
+def _skip_unfit_suites(
+    experiment: Experiment,
+    suites: Sequence[str],
+    inventory: Inventory,
+    skipped: list[Skipped],
+) -> list[str]:
+    """The suites that a run can be evaluated on; the others are added to `skipped`."""
+    spec = experiment.resolved.spec
+    fit = []
+    for name in suites:
+        reason = experiment.unfit_for(inventory.suites[name], inventory.root)
+        if reason:
+            skipped.append(Skipped(f"{spec.variant}/{spec.setting}, suite {name}", reason))
+        else:
+            fit.append(name)
+    return fit
+
+
 def check_left(
     runs: Collection[object], skipped: Sequence[Skipped], refused: Mapping[str, str]
 ) -> None:
     """Raise UserError if no run is left, with the first reason."""
-    whys = [*dict.fromkeys(refused.values())] or [f"{skip.what}: {skip.why}" for skip in skipped]
-    if whys and not runs:
-        more = f" (and {len(whys) - 1} more)" if len(whys) > 1 else ""
-        raise UserError(
-            ("" if refused else "every run is skipped, nothing can be trained: ") + whys[0] + more
-        )
+    if runs:
+        return
+
+    prefix = ""
+    reasons = list(dict.fromkeys(refused.values()))
+    if not reasons:
+        prefix = "every run is skipped, nothing can be trained: "
+        reasons = [f"{skip.what}: {skip.why}" for skip in skipped]
+    if reasons:
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        raise UserError(f"{prefix}{reasons[0]}{more}")
 
 
-def _in_stored_notation(experiments: Experiments, run: Resolved, store: Store) -> Experiment:
+def _find_in_stored_notation(experiments: Experiments, run: Resolved, store: Store) -> Experiment:
     """A run as its result, or the results of its other seeds, name it.
 
     Earlier versions know other packages' code by its bytes. Where such results have the bytes of
     now, they are those of this run, and further seeds belong to their group.
     """
-    experiment = experiments.of(run)
-    key = (experiments.inventory.profile.name, run.spec)
-    if not plugin_modules() or store.has_result(*key, experiment.fingerprint):
+    experiment = experiments.find(run)
+    profile = experiments.inventory.profile.name
+    if not plugin_modules() or store.has_result(profile, run.spec, experiment.fingerprint):
         return experiment
-    by_bytes = experiments.by_bytes.of(run)
+
+    by_bytes = experiments.by_bytes.find(run)
     if by_bytes.fingerprint == experiment.fingerprint:
         return experiment
-    stored, _ = store.seeds(*key)
-    groups = {result.group for result in stored}
-    is_known = store.has_result(*key, by_bytes.fingerprint) or by_bytes.group in groups
-    return by_bytes if is_known else experiment
+
+    stored, _ = store.seeds(profile, run.spec)
+    stored_groups = {result.group for result in stored}
+    if store.has_result(profile, run.spec, by_bytes.fingerprint) or by_bytes.group in stored_groups:
+        return by_bytes
+    return experiment
 
 
-def _planned(
+def _plan_run(
     experiment: Experiment,
     experiments: Experiments,
     suites: Sequence[str],
@@ -337,85 +415,104 @@ def _planned(
     *,
     redo: bool,
 ) -> PlannedRun:
+    """A run with its state and what is left to do. Raises UserError for a suite whose name no file
+    can have.
+    """
     inventory = experiments.inventory
-    key = (inventory.profile.name, experiment.resolved.spec)
-    check_names(*key, suites)
+    profile = inventory.profile.name
+    spec = experiment.resolved.spec
+    fingerprint = experiment.fingerprint
+    check_names(profile, spec, suites)
     try:
-        result = store.find(*key, experiment.fingerprint)
+        result = store.find(profile, spec, fingerprint)
     except UserError as error:
         state: RunState = "newer" if isinstance(error, NewerError) else "damaged"
         return PlannedRun(experiment, state, (), problem=str(error))
+
     if redo:
         result = None
-    failure = next(
-        (failed for failed in failures if failed.concerns(*key, experiment.fingerprint)), None
+    failure = None
+    for failed in failures:
+        if failed.concerns(profile, spec, fingerprint):
+            failure = failed
+            break
+
+    todo = []
+    missing_models = dict[Missing, None]()
+    for name in suites:
+        if result is not None and inventory.is_scored(result, name):
+            continue
+        todo.append(name)
+        absent = experiment.missing_for(inventory.suites[name], inventory.root)
+        missing_models |= dict.fromkeys(absent)
+
+    planned = PlannedRun(
+        experiment, "missing", tuple(todo), result, failure, tuple(missing_models), redo=redo
     )
-    todo = tuple(name for name in suites if result is None or not inventory.scored(result, name))
-    state = "missing"
-    note = ""
-    changed = tuple[str, ...]()
     if redo:
-        note = REDONE
-    elif result is not None and not todo:
-        state = "done"
-    elif failure is not None:
-        state = "failed"
-        note = RETRIED
-    elif result is not None:
-        state = "trained"
-        note = UNSCORED
-    elif has_training(store, experiment.fingerprint):
-        state = "trained"
-        note = KEPT
-    elif step := find_checkpoint_step(store, experiment.fingerprint):
-        note = RESUMED.format(step)
-    elif store.has_key(*key):
-        others = sorted(
-            (stored for stored in store.seeds(*key)[0] if stored.spec == key[1]),
-            key=lambda earlier: earlier.finished,
-        )
-        note, changed = _compare_with_older_results(others, experiment, experiments)
-    absent = (
-        item
-        for name in todo
-        for item in experiment.missing_for(inventory.suites[name], inventory.root)
-    )
-    absences = tuple(dict.fromkeys(absent))
-    return PlannedRun(
-        experiment, state, todo, result, failure, absences, note=note, changed=changed, redo=redo
-    )
+        return replace(planned, note=REDONE)
+    if result is not None and not todo:
+        return replace(planned, state="done")
+    if failure is not None:
+        return replace(planned, state="failed", note=RETRIED)
+    if result is not None:
+        return replace(planned, state="trained", note=UNSCORED)
+    if has_training(store, fingerprint):
+        return replace(planned, state="trained", note=KEPT)
+
+    step = find_checkpoint_step(store, fingerprint)
+    if step:
+        return replace(planned, note=RESUMED.format(step))
+    if store.has_key(profile, spec):
+        seeds, _ = store.seeds(profile, spec)
+        earlier = [stored for stored in seeds if stored.spec == spec]
+        earlier.sort(key=lambda stored: stored.finished)
+        note, changed = _compare_with_older_results(earlier, experiment, experiments)
+        return replace(planned, note=note, changed=changed)
+    return planned
 
 
 def _compare_with_older_results(
-    others: Sequence[Result], experiment: Experiment, experiments: Experiments
+    earlier: Sequence[Result], experiment: Experiment, experiments: Experiments
 ) -> tuple[str, tuple[str, ...]]:
     """The note on a run that has earlier results under its key, and what has changed since them."""
-    if not others:
+    if not earlier:
         return STALE, ()
+
     run = experiment.resolved
     if not experiment.missing:
-        return STALE, changes(others[-1], run, experiments)
-    known = [changes(result, run, experiments) for result in reversed(others)]
-    return (STALE, min(known, key=len)) if all(known) else (UNSURE, ())
+        return STALE, list_changes(earlier[-1], run, experiments)
+
+    differences = [list_changes(result, run, experiments) for result in reversed(earlier)]
+    if all(differences):
+        return STALE, min(differences, key=len)
+    return UNSURE, ()
 
 
-def _missing_own_tasks(names: Collection[str], inventory: Inventory) -> dict[str, str]:
+def _refuse_missing_tasks(suites: Collection[str], inventory: Inventory) -> dict[str, str]:
     """What is said of each suite with a task of the profile whose file is nowhere."""
     refused = {}
-    for name in names:
-        for task in inventory.part(name) or inventory.suites[name].tasks:
-            own = inventory.tasks.get(task)
-            missing = own.missing(inventory.root) if own is not None else []
-            # files of the hub are merely not fetched
-            nowhere = [item for item in missing if type(item) is Missing]
-            if nowhere:
-                refused[f"suite {name}"] = str(nowhere[0])
+    for name in suites:
+        for task in inventory.list_selected_tasks(name) or inventory.suites[name].tasks:
+            own_task = inventory.tasks.get(task)
+            if own_task is None:
+                continue
+
+            for item in own_task.missing(inventory.root):
+                # files of the hub are merely not fetched
+                if type(item) is Missing:
+                    refused[f"suite {name}"] = str(item)
+                    break
     return refused
 
 
-def suites_without_data(
-    names: Collection[str], inventory: Inventory
+def find_suites_without_data(
+    suites: Collection[str], inventory: Inventory
 ) -> dict[str, tuple[Missing, ...]]:
     """Suites that cannot run, with their missing inputs. Raises UserError for an unknown suite."""
-    absent = {name: tuple(inventory.suite(name).missing(inventory.root)) for name in names}
-    return {name: missing for name, missing in absent.items() if missing}
+    without_data = {}
+    for name in suites:
+        missing = tuple(inventory.suite(name).missing(inventory.root))
+        if missing:
+            without_data[name] = missing
+    return without_data

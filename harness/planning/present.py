@@ -109,9 +109,9 @@ class Present:
             known = self._experiments(inventory, run.overrides_json)
             spec = RunSpec.parse(frames.keys[run.Index])
             planned = resolve(inventory.profile, spec, known.overrides)
-            if known.of_result(planned, run.fingerprint).fingerprint == run.fingerprint:
+            if known.find_for_result(planned, run.fingerprint).fingerprint == run.fingerprint:
                 return PRESENT
-            return "; ".join(changes(frames.result(run.Index), planned, known))
+            return "; ".join(list_changes(frames.result(run.Index), planned, known))
         except UserError:
             return UNKNOWN
 
@@ -146,16 +146,16 @@ def _joined(training: str, protocol: str) -> str:
 _NAMED = 4
 
 
-def changes(result: Result, run: Resolved, experiments: Experiments) -> tuple[str, ...]:
+def list_changes(result: Result, run: Resolved, experiments: Experiments) -> tuple[str, ...]:
     """Differences of a run from a result with its key: 'method code', 'data: corpus toy',
     'settings: steps 4 -> 8'.
 
     'data or code' stands for an unknown difference. If some data is missing, no data is compared,
     and the differences are empty if nothing else differs. Code is compared in the result's notation.
     """
-    lines = _changes(result, experiments.of(run))
+    lines = _changes(result, experiments.find(run))
     if plugin_modules():
-        by_bytes = _changes(result, experiments.by_bytes.of(run))
+        by_bytes = _changes(result, experiments.by_bytes.find(run))
         # in the other notation, all code of other packages differs
         lines = min(lines, by_bytes, key=lambda compared: len("; ".join(compared)))
     return lines

@@ -158,7 +158,7 @@ class DeviceCheck:
 def _make_toy_trainer(method: str, device: str, folder: str) -> Trainer:
     profile = load_profile("tiny")
     run = resolve(profile, RunSpec.parse(f"{method}/toy/toy-bert/seed-0"), _SHORT)
-    experiment = Experiments(Inventory(profile, None, {}), _SHORT).of(run)
+    experiment = Experiments(Inventory(profile, None, {}), _SHORT).find(run)
     store = Store(Path(folder))
     for teacher in experiment.teachers:
         make_weights(teacher, store, device)

@@ -55,7 +55,7 @@ def evaluate(
         model = _make_embedder(suite, trained, inputs.tests, vectors)
         scored = suite.evaluate(replace(model, trained_on=trained_on, keep=folder), inventory.root)
         inventory.check_protocol(name)
-        if inventory.part(name):
+        if inventory.list_selected_tasks(name):
             scored = scored.without_averages()
         evaluation = Evaluation(
             suite=name,

@@ -80,7 +80,7 @@ class FinishedRun:
         inventory = Inventory.noted(self.profile, places)
         folder = inventory.encoder(name).source.path()
         experiments = Experiments(inventory, self.result.overrides)
-        experiment = experiments.of_result(self.resolved, self.result.fingerprint)
+        experiment = experiments.find_for_result(self.resolved, self.result.fingerprint)
         if experiment.fingerprint != self.result.fingerprint:
             raise UserError(
                 f"{folder} is not the encoder that {key} evaluated; give that one with --encoder"

@@ -21,7 +21,7 @@ from harness.cli.main import main
 from harness.fetching.archives import write_parquet
 from harness.fetching.entries import read_entries
 from harness.fetching.repositories import read_commit
-from harness.planning.missing import fetch_list
+from harness.planning.missing import make_fetch_list
 from harness.sources import Missing
 from harness.toy import clip_folder, student_folder
 
@@ -156,11 +156,14 @@ def snapshot(world: Path, hub: str) -> set[str]:
 def test_what_an_entry_is_made_from_is_listed_too_unless_it_is_there(tmp_path):
     missing = [Missing("flickr/captions.parquet", "fetch it")]
     listed = ["flickr-captions", "flickr-matched", "flickr30k-entities"]
-    assert sorted(item.name for item in fetch_list(missing, tmp_path, ask=False).items) == listed
+    assert (
+        sorted(item.name for item in make_fetch_list(missing, tmp_path, ask=False).items) == listed
+    )
     (tmp_path / "flickr").mkdir()
     (tmp_path / "flickr/captions.txt").write_text("a caption\n")
     assert (
-        sorted(item.name for item in fetch_list(missing, tmp_path, ask=False).items) == listed[1:]
+        sorted(item.name for item in make_fetch_list(missing, tmp_path, ask=False).items)
+        == listed[1:]
     )
 
 

@@ -15,14 +15,14 @@ from harness.encoders.locate import MissingModel
 from harness.errors import UserError
 from harness.fetching.downloads import Fetchable, FetchList
 from harness.planning.missing import (
-    costly_suites,
-    disk_need,
-    fetch_command,
-    fetch_list,
-    how_to_get,
-    missing_encoders,
-    paper_needs,
-    restricts,
+    describe_disk_need,
+    explain_how_to_get,
+    find_costly_suites,
+    is_restrictive,
+    list_missing_encoders,
+    list_paper_needs,
+    make_fetch_command,
+    make_fetch_list,
 )
 from harness.profiles import load_profile
 from harness.sources import Missing
@@ -66,29 +66,29 @@ RESTRICTED = (
 
 
 def test_licences_that_restrict_use_ask_for_consent() -> None:
-    assert [licence for licence in (*FREE, *RESTRICTED) if restricts(licence)] == [*RESTRICTED]
+    assert [licence for licence in (*FREE, *RESTRICTED) if is_restrictive(licence)] == [*RESTRICTED]
 
 
 def test_the_command_has_the_selection_of_the_plan(tmp_path: Path) -> None:
     plan = harness.plan(
         methods="dalr,kdmcse", seeds=5, set={"epochs": 2}, results=tmp_path / "other results"
     )
-    assert fetch_command(plan) == (
+    assert make_fetch_command(plan) == (
         f"harness fetch --methods dalr,kdmcse --seeds 5 --set epochs=2 --results '{tmp_path}/other results'"
     )
     table = harness.plan(
         table="mcse:T1", readings=["paper", "official"], seeds=1, data_root=tmp_path
     )
-    assert fetch_command(table) == (
+    assert make_fetch_command(table) == (
         f"harness fetch --table mcse:T1 --readings paper,official --seeds 1 --data-root {tmp_path}"
     )
-    assert fetch_command(harness.plan()) == "harness fetch"
+    assert make_fetch_command(harness.plan()) == "harness fetch"
     assert (
-        fetch_command(harness.plan("tiny", tasks="ToySTS"))
+        make_fetch_command(harness.plan("tiny", tasks="ToySTS"))
         == "harness fetch --profile tiny --tasks ToySTS"
     )
     assert (
-        fetch_command(harness.plan(table="mcse:T1", released=True))
+        make_fetch_command(harness.plan(table="mcse:T1", released=True))
         == "harness fetch --released --table mcse:T1"
     )
 
@@ -103,7 +103,7 @@ def test_each_kind_of_missing_thing_finds_its_source(tmp_path: Path) -> None:
         MissingModel("weights", "download", "owner/model", "c" * 40, about=7_000_000),
         MissingModel("weights", "download", "owner/model", "c" * 40, "timm", about=7_000_000),
     ]
-    listed = fetch_list(missing, tmp_path, ask=False)
+    listed = make_fetch_list(missing, tmp_path, ask=False)
     assert [(item.name, item.size, item.place) for item in listed.items] == [
         ("wiki1m", 120_000_000, tmp_path),
         ("senteval", 90_000_000, tmp_path),
@@ -113,7 +113,7 @@ def test_each_kind_of_missing_thing_finds_its_source(tmp_path: Path) -> None:
     assert "shannon.cs.illinois.edu" in listed.by_hand[0].how
     assert "harness data import flickr-images FOLDER" in listed.by_hand[0].how
     assert listed.size_text == "217 MB"
-    assert disk_need(missing) == "217 MB and 2 of unknown size"
+    assert describe_disk_need(missing) == "217 MB and 2 of unknown size"
 
 
 def test_what_is_needed_first_is_named() -> None:
@@ -121,7 +121,7 @@ def test_what_is_needed_first_is_named() -> None:
     option.
     """
     with pytest.raises(UserError, match="no data root is set"):
-        fetch_list(
+        make_fetch_list(
             [MissingModel("weights", "download", "owner/model", "main")], None, ask=False
         ).check(())
     listed = FetchList(
@@ -170,7 +170,8 @@ def test_things_are_brought_side_by_side_and_failures_are_told_apart() -> None:
 
 def test_every_table_and_figure_has_a_line_of_what_it_lacks() -> None:
     needs = {
-        name: (option, listed) for option, name, listed in paper_needs(load_profile("paper"), None)
+        name: (option, listed)
+        for option, name, listed in list_paper_needs(load_profile("paper"), None)
     }
     option, lacked = needs["mcse:T1"]
     assert option == "table"
@@ -179,7 +180,7 @@ def test_every_table_and_figure_has_a_line_of_what_it_lacks() -> None:
     }
     assert needs["mcse:F3"][0] == "figure"
     assert {name.partition(":")[0] for name in needs} == {"mcse", "kdmcse", "dalr", "nonling"}
-    tiny = list(paper_needs(load_profile("tiny"), None))
+    tiny = list(list_paper_needs(load_profile("tiny"), None))
     assert all(not listed.items and not listed.by_hand for _, _, listed in tiny)
     profile = load_profile("paper")
     tables = {**profile.encoders, **profile.teachers, **profile.patches, **profile.released}
@@ -192,15 +193,17 @@ def test_suites_that_cause_much_of_a_download_and_encoders_to_give_are_named(
     tmp_path: Path,
 ) -> None:
     planned = harness.plan(methods="dalr", seeds=1, results=tmp_path)
-    (line,) = costly_suites(planned)
+    (line,) = find_costly_suites(planned)
     assert line.startswith("retrieval causes 6.7 GB of ")
     option = shlex.split(line.partition("`")[2].partition("`")[0])
     assert (
         list(
-            costly_suites(harness.plan(methods="dalr", seeds=1, results=tmp_path, suites=option[1]))
+            find_costly_suites(
+                harness.plan(methods="dalr", seeds=1, results=tmp_path, suites=option[1])
+            )
         )
         == []
     )
-    assert missing_encoders(planned) == ["bert-base-uncased"]
+    assert list_missing_encoders(planned) == ["bert-base-uncased"]
     only = harness.plan("small", methods="none[pooling=cls]", suites="sts", results=tmp_path)
-    assert how_to_get(only).endswith("or give --encoders all-minilm-l6-v2=FOLDER")
+    assert explain_how_to_get(only).endswith("or give --encoders all-minilm-l6-v2=FOLDER")

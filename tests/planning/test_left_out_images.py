@@ -79,4 +79,4 @@ def test_the_gallery_does_not_depend_on_the_runs_of_a_command(
     assert whole.left_out("ToyRetrieval").rows == ()
     assert whole.protocol("retrieval").key not in protocols
     (tmp_path / "mine.toml").write_text(PROFILE + '[suites.retrieval]\nseen_images = "keep"\n')
-    assert make_inventory(selection).remarks_on_galleries("retrieval") == []
+    assert make_inventory(selection).list_gallery_remarks("retrieval") == []

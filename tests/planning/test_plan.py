@@ -16,7 +16,7 @@ from harness.cli.run import unequal_seeds_lines
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
 from harness.grid import grid
-from harness.planning.plan import SHOWN, Plan, make_plan
+from harness.planning.plan import MOST_LISTED, Plan, make_plan
 from harness.planning.request import Request
 from harness.profiles import Training, load_profile
 from harness.profiles.schema import Corpus
@@ -45,9 +45,9 @@ def fingerprint(tmp_path: Path, **changes: object) -> str:
 
 
 def test_a_long_plan_is_shown_in_part(tmp_path: Path) -> None:
-    shown = repr(plan(tmp_path, seeds=tuple(range(SHOWN + 3)))).splitlines()
-    assert (len(shown), shown[-1]) == (SHOWN + 2, "and 3 more")
-    assert "more" not in repr(plan(tmp_path, seeds=tuple(range(SHOWN))))
+    shown = repr(plan(tmp_path, seeds=tuple(range(MOST_LISTED + 3)))).splitlines()
+    assert (len(shown), shown[-1]) == (MOST_LISTED + 2, "and 3 more")
+    assert "more" not in repr(plan(tmp_path, seeds=tuple(range(MOST_LISTED))))
 
 
 def test_a_grid_that_would_leave_unequal_seeds_names_those_that_make_them_equal(

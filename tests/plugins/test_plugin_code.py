@@ -136,7 +136,7 @@ def test_results_that_know_code_by_its_bytes_are_present_while_these_are_theirs(
 ) -> None:
     plan, run = planned(tmp_path)
     (new,) = api.execute(plan).runs
-    old = Experiments(plan.inventory.by_bytes, plan.request.overrides).of(run.resolved)
+    old = Experiments(plan.inventory.by_bytes, plan.request.overrides).find(run.resolved)
     assert old.fingerprint != run.fingerprint
     notation = {"identity": old.identity, "fingerprint": old.fingerprint, "group": old.group}
     plan.store.path(new).unlink()

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 import harness
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.planning.missing import lacking
+from harness.planning.missing import list_missing
 
 RECIPE = Recipe(steps=6, batch_size=4, pieces=120, layers=1, width=16)
 NAMES, VERBS = ("red", "blue", "green", "dog", "cat", "bird"), ("runs", "sits", "sleeps")
@@ -132,7 +132,7 @@ def test_no_teacher_has_read_captions_of_tests_and_papers_have_stand_ins(
     plan = harness.plan(
         "grounding", methods="kdmcse,dalr", settings="wiki+flickr8k", seeds=1, **given
     )
-    assert (len(plan.todo), lacking(plan)) == (3, []), "all-MiniLM is no teacher here"
+    assert (len(plan.todo), list_missing(plan)) == (3, []), "all-MiniLM is no teacher here"
     for entry, settings in (("mcse:F3", "flickr8k[shot=100]"), ("mcse:F4", "wiki+flickr8k")):
         runs = harness.plan("grounding", figure=entry, **given).runs
         assert settings in {str(run.resolved.spec.setting) for run in runs}

@@ -17,7 +17,7 @@ from harness import fetching
 from harness.cli.data import fetch
 from harness.evaluation.mteb_suite import MissingTask
 from harness.papers.published import read_papers
-from harness.planning.missing import fetch_list, lacking
+from harness.planning.missing import list_missing, make_fetch_list
 from harness.profiles import load_profile
 
 BY_HAND = ("flickr-images", "imagenet60", "cc12m-1", "cc12m-2")
@@ -65,7 +65,9 @@ def test_the_printed_licences_are_those_that_are_asked_for(
     assert given.pop("dry_run") is False
     plan = harness.plan(**given)
     asked = [
-        item.name for item in fetch_list(lacking(plan), tmp_path, ask=False).items if item.terms
+        item.name
+        for item in make_fetch_list(list_missing(plan), tmp_path, ask=False).items
+        if item.terms
     ]
     assert sorted(accepted) == sorted(asked)
 
