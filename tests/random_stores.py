@@ -217,7 +217,7 @@ def save_planned(plan: Plan, run: PlannedRun, suites: Sequence[str], store: Stor
     is_trained = spec.variant.name != "none"
     evaluations = []
     for suite in suites:
-        protocol = plan.inventory.protocol(suite)
+        protocol = plan.inventory.find_protocol(suite)
         metric = protocol.metrics[0].name
         is_scored = has_images or suite != "retrieval"
         tasks = {task: {metric: _score(rng)} for task in ("Task", AVERAGE)} if is_scored else {}

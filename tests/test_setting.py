@@ -46,7 +46,7 @@ def data_and_batches(
 ) -> tuple[TrainingData, Batches]:
     made = plan(tmp_path, setting, method, seed)
     (run,) = made.runs
-    student = Student.load(made.inventory.encoder("toy-bert").source.path())
+    student = Student.load(made.inventory.find_encoder("toy-bert").source.path())
     data = load_training_data(
         run.experiment, student.tokenizer, "cpu", find_teacher_folders(run.experiment, made.store)
     )
@@ -169,7 +169,7 @@ def with_few(tmp_path: Path, captions: list[list[str]], features: np.ndarray) ->
 def data_of_few(tmp_path: Path, profile: Profile, which: str, variant: str) -> TrainingData:
     made = plan(tmp_path, f"few[captions={which}]", variant, profile=profile)
     run = next(planned for planned in made.runs if str(planned.resolved.spec.variant) == variant)
-    tokenizer = Student.load(made.inventory.encoder("toy-bert").source.path()).tokenizer
+    tokenizer = Student.load(made.inventory.find_encoder("toy-bert").source.path()).tokenizer
     return load_training_data(
         run.experiment, tokenizer, "cpu", find_teacher_folders(run.experiment, made.store)
     )

@@ -55,9 +55,9 @@ def profile(name: str) -> None:
 @click.argument("name")
 def task(name: str) -> None:
     """Write NAME.tsv, sentence pairs, and NAME.toml, a profile."""
-    from harness.planning.inventory import check_name
+    from harness.planning.inventory import check_task_name
 
-    check_name(_checked(name))
+    check_task_name(_checked(name))
     file = Path(f"{name}.toml")
     pairs = Path(f"{name}.tsv")
     _write({file: "task.toml", pairs: "task.tsv"}, {"NAME": name})

@@ -95,13 +95,19 @@ class Experiment:
         caption = self.features.get("caption")
         if image is None:
             return []
-        both = caption is not None and image.asked.teacher == caption.asked.teacher
-        of_tasks: dict[tuple[str, FeatureKind], NamedTeacher] = {}
+
+        teacher_of_captions = None
+        if caption is not None and caption.feature.teacher == image.feature.teacher:
+            teacher_of_captions = caption.teacher
+
+        teachers: dict[tuple[str, FeatureKind], NamedTeacher] = {}
         for suite in suites:
-            of_tasks |= {(task, "image"): image.teacher for task in suite.image_tasks}
-            if caption and both and suite.asks_teacher:
-                of_tasks |= {(task, "caption"): caption.teacher for task in suite.image_tasks}
-        return [(task, teacher) for (task, _), teacher in of_tasks.items()]
+            for task in suite.image_tasks:
+                teachers[task, "image"] = image.teacher
+            if teacher_of_captions is not None and suite.asks_teacher:
+                for task in suite.image_tasks:
+                    teachers[task, "caption"] = teacher_of_captions
+        return [(task, teacher) for (task, _), teacher in teachers.items()]
 
     @property
     def key(self) -> str:
@@ -110,9 +116,10 @@ class Experiment:
     @cached_property
     def missing(self) -> tuple[Missing, ...]:
         """All missing inputs of the training, each once."""
-        return tuple(
-            dict.fromkeys(item for ingredient in self._ingredients() for item in ingredient.missing)
-        )
+        missing = dict[Missing, None]()
+        for ingredient in self._ingredients():
+            missing |= dict.fromkeys(ingredient.missing)
+        return tuple(missing)
 
     def missing_for(self, suite: Suite, root: Path | None) -> tuple[Missing, ...]:
         """Missing inputs of a suite besides its data: the image teacher's models, if they have to
@@ -124,9 +131,11 @@ class Experiment:
         features = self.features.get("image")
         if features is None or not suite.computes(features.teacher.name, root):
             return ()
-        return tuple(
-            dict.fromkeys(item for model in features.teacher.models for item in model.missing)
-        )
+
+        missing = dict[Missing, None]()
+        for model in features.teacher.models:
+            missing |= dict.fromkeys(model.missing)
+        return tuple(missing)
 
     def unfit_for(self, suite: Suite, root: Path | None) -> str:
         """Why a suite cannot be evaluated, if no file has features of its images and nothing can
@@ -151,52 +160,55 @@ class Experiment:
         """What a user should know of the models, and of the corpora: odd rows, and fewer than a
         batch has.
         """
-        batch = self.resolved.training.batch_size
-        models = (
-            []
-            if self.encoder.missing
-            else [(f"encoder {self.resolved.spec.encoder}", self.encoder.source)]
-        )
-        for features in self.features.values():
-            read = [need.source for need in features.needs if not need.missing]
-            texts = [
-                source
-                for source in read
-                if isinstance(source, FrozenModel) and source.kind == "text"
-            ]
-            models += [(f"teacher {features.teacher.name}", source.model) for source in texts]
-        lines = [
-            f"{name}: {line}"
-            for name, model in dict.fromkeys(models)
-            for line in remarks_on(model.path())
-        ]
-        lines += [
-            f"{corpus.name}: {line}" for corpus in self.corpora for line in corpus.found.remarks
-        ]
+        lines = self._list_model_remarks()
+        for corpus in self.corpora:
+            lines += [f"{corpus.name}: {line}" for line in corpus.found.remarks]
         lines += warn_of_unknown(self.census)
         if self._leaves_out_text():
             lines.append(self.unread_text)
-        for stream, all_rows in self._rows.items():
+        lines += self._list_small_streams()
+        lines += self._list_inert_values()
+        return tuple(lines)
+
+    def _list_model_remarks(self) -> list[str]:
+        """What the files of the encoder and of text teachers show, as far as they are there."""
+        models: dict[tuple[str, ModelSource], None] = {}
+        if not self.encoder.missing:
+            models[f"encoder {self.resolved.spec.encoder}", self.encoder.source] = None
+        for features in self.features.values():
+            for need in features.needs:
+                source = need.source
+                if isinstance(source, FrozenModel) and source.kind == "text" and not need.missing:
+                    models[f"teacher {features.teacher.name}", source.model] = None
+
+        lines = []
+        for name, model in models:
+            lines += [f"{name}: {line}" for line in remarks_on(model.path())]
+        return lines
+
+    def _list_small_streams(self) -> Iterator[str]:
+        """A line for each stream with fewer rows than a batch."""
+        batch = self.resolved.training.batch_size
+        for stream, all_rows in self._rows_by_stream.items():
             kept = kept_rows(self.resolved.options, stream)
             rows = all_rows if kept is None else kept.rows
             if 0 < rows < batch:
                 names = ", ".join(corpus.name for corpus in self.corpora if corpus.stream == stream)
-                lines.append(
-                    f"{names}: {rows} rows, fewer than the batch of {batch}; every batch has {rows}"
-                )
-        return (*lines, *self._inert_values)
+                yield f"{names}: {rows} rows, fewer than the batch of {batch}; every batch has {rows}"
 
-    @property
-    def _inert_values(self) -> Iterator[str]:
+    def _list_inert_values(self) -> Iterator[str]:
         """A line on values of the run's variant or of `--set` that only scale its whole loss."""
         run = self.resolved
         method = declared_method(run.spec.variant.name)
-        given = {*dict(run.spec.variant.options), *run.overrides}
-        if not run.trains or not given & method.options:
+        set_options = {*dict(run.spec.variant.options), *run.overrides}
+        if not run.trains or not set_options & method.options:
             return
-        inert = method.inert_options(run.spec.variant.reading, run.layers, {*run.streams.values()})
-        if named := [option for option in inert if option in given]:
-            yield f"{run.spec.variant.name}: {inert_note(named, f'in {run.spec.setting}')}"
+
+        streams = set(run.streams.values())
+        inert_options = method.inert_options(run.spec.variant.reading, run.layers, streams)
+        inert = [option for option in inert_options if option in set_options]
+        if inert:
+            yield f"{run.spec.variant.name}: {inert_note(inert, f'in {run.spec.setting}')}"
 
     @property
     def named_encoder(self) -> tuple[str, Path] | None:
@@ -212,13 +224,16 @@ class Experiment:
         censuses = []
         if encoder is not None:
             censuses.append(census_of_model(f"encoder {encoder[0]}", self.encoder))
-        there = [corpus for corpus in self.corpora if not corpus.read.missing]
-        censuses += [census_of_corpus(corpus, encoder) for corpus in there]
+
+        corpora = [corpus for corpus in self.corpora if not corpus.read.missing]
+        censuses += [census_of_corpus(corpus, encoder) for corpus in corpora]
+
         for features in self.features.values():
             for need in features.needs:
-                if not need.missing:
-                    unread = sum(corpus.count_unread_rows(need) for corpus in there)
-                    censuses += census_of_need(features.teacher.name, need, unread)
+                if need.missing:
+                    continue
+                unread_rows = sum(corpus.count_unread_rows(need) for corpus in corpora)
+                censuses += census_of_need(features.teacher.name, need, unread_rows)
         return tuple(merge_censuses(censuses))
 
     @property
@@ -238,35 +253,38 @@ class Experiment:
         counted.
         """
         run = self.resolved
-        rows = self._used_rows
-        text = rows.get("sentences", 0) + rows.get("triplets", 0)
-        pairs = rows.get("pairs", 0)
-        return mixed(text, pairs, run.training.batch_size, run.mixing_rule).leaves_out_text
+        text_rows, pair_rows = self._count_rows_for_steps()
+        mixing = mixed(text_rows, pair_rows, run.training.batch_size, run.mixing_rule)
+        return mixing.leaves_out_text
 
     @property
-    def _rows(self) -> dict[Stream, int]:
+    def _rows_by_stream(self) -> dict[Stream, int]:
         """All rows of each stream whose corpora are there and counted."""
-        counts: dict[Stream, list[int | None]] = {}
+        counted: dict[Stream, int] = {}
+        uncounted = set[Stream]()
         for corpus in self.corpora:
-            counts.setdefault(corpus.stream, []).append(corpus.found.rows)
-        return {
-            stream: sum(filter(None, some)) for stream, some in counts.items() if None not in some
-        }
+            rows = corpus.found.rows
+            if rows is None:
+                uncounted.add(corpus.stream)
+            else:
+                counted[corpus.stream] = counted.get(corpus.stream, 0) + rows
+        return {stream: rows for stream, rows in counted.items() if stream not in uncounted}
 
-    @property
-    def _used_rows(self) -> dict[Stream, int]:
-        """The rows of each stream that decide the number of its batches."""
-        rows = self._rows
-        for stream, all_rows in rows.items():
+    def _count_rows_for_steps(self) -> tuple[int, int]:
+        """The rows of text and of pairs that decide the numbers of their batches."""
+        rows_by_stream = self._rows_by_stream
+        for stream in rows_by_stream:
             kept = kept_rows(self.resolved.options, stream)
-            rows[stream] = all_rows if kept is None or kept.steps_of_all else kept.rows
-        return rows
+            if kept is not None and not kept.steps_of_all:
+                rows_by_stream[stream] = kept.rows
+
+        text_rows = rows_by_stream.get("sentences", 0) + rows_by_stream.get("triplets", 0)
+        return text_rows, rows_by_stream.get("pairs", 0)
 
     def check_mixing(self) -> None:
         """Raise UserError if there are more batches of pairs than of text."""
-        rows = self._used_rows
-        text = rows.get("sentences", 0) + rows.get("triplets", 0)
-        batch_counts(text, rows.get("pairs", 0), self.resolved.training.batch_size)
+        text_rows, pair_rows = self._count_rows_for_steps()
+        batch_counts(text_rows, pair_rows, self.resolved.training.batch_size)
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -279,13 +297,19 @@ class Experiment:
             "hyperparameters": dict(run.identity),
             "seed": run.spec.seed,
         }
-        code = {f"{kind} {name}": hashed for (kind, name), hashed in self.code.items() if hashed}
+        code = {
+            f"{kind} {name}": code_hash
+            for (kind, name), code_hash in self.code.items()
+            if code_hash
+        }
         if self.dev is None:
-            heads = {
-                role: [source.fingerprint for source in features.needs]
-                for role, features in self.features.items()
-            }
-            return identity | ({"heads": heads} if heads else {}) | ({"code": code} if code else {})
+            heads = {role: features.fingerprints for role, features in self.features.items()}
+            if heads:
+                identity["heads"] = heads
+            if code:
+                identity["code"] = code
+            return identity
+
         identity |= {
             "backend": BACKEND_VERSION,
             "training": run.training.identity,
@@ -294,12 +318,14 @@ class Experiment:
             "features": {role: features.identity for role, features in self.features.items()},
             "dev": self.dev.fingerprint,
         }
-        later: dict[str, object] = {
-            "patches": [source.fingerprint for source in self.patches.values()],
-            "setting_options": dict(run.spec.setting.options),
-            "code": code,
-        }
-        return {**identity, **{key: value for key, value in later.items() if value}}
+        # these came later: where they are empty, earlier runs keep their fingerprints
+        if self.patches:
+            identity["patches"] = [source.fingerprint for source in self.patches.values()]
+        if run.spec.setting.options:
+            identity["setting_options"] = dict(run.spec.setting.options)
+        if code:
+            identity["code"] = code
+        return identity
 
     @cached_property
     def fingerprint(self) -> str:
@@ -366,122 +392,147 @@ class Experiments:
 
     def _complete(self, run: Resolved) -> Experiment:
         inventory = self.inventory
-        encoder = inventory.encoder(run.spec.encoder)
-        if not run.trains and run.features:
-            features = {
-                role: self._features(run, asked, ()) for role, asked in run.features.items()
-            }
+        encoder = inventory.find_encoder(run.spec.encoder)
+        if not run.trains and not run.features:
+            heads = self._find_published_heads(run, encoder)
+            return Experiment(run, encoder, features=heads, code=self._hash_code(run, heads))
+
+        corpora = tuple(inventory.find_corpus(name, run) for name in run.streams)
+        pairs = tuple(corpus for corpus in corpora if corpus.stream == "pairs")
+        features = {
+            role: self._find_features(run, feature, pairs) for role, feature in run.features.items()
+        }
+        if not run.trains:
             return Experiment(
                 run,
                 encoder,
                 features=features,
-                teachers=self._teachers_of(features),
-                code=self._code_of(run, features),
+                teachers=self._list_teacher_runs(features),
+                code=self._hash_code(run, features),
             )
-        if not run.trains:
-            published = inventory.profile.released.get(run.spec.encoder)
-            projected = (
-                published is not None
-                and published.pooling == run.pooling
-                and encoder.source.has_beside
-            )
-            images = published.images if published and projected else None
-            heads = {"image": self._features(run, Feature(images), ())} if images else {}
-            return Experiment(run, encoder, features=heads, code=self._code_of(run, heads))
-        corpora = tuple(inventory.corpus(name, run) for name in run.streams)
-        pairs = tuple(corpus for corpus in corpora if corpus.stream == "pairs")
-        features = {role: self._features(run, asked, pairs) for role, asked in run.features.items()}
-        named = {stream: steps.patches.pretrained for stream, steps in run.own_steps.items()}
-        patches = {
-            stream: inventory.patches(name)
-            for stream, name in named.items()
-            if name and find_fresh_size(name) is None
-        }
-        read = (encoder, corpora, features, patches, inventory.dev(run.dev))
-        return Experiment(run, *read, self._teachers_of(features), self._code_of(run, features))
 
-    def _code_of(
+        patches = {}
+        for stream, steps in run.own_steps.items():
+            name = steps.patches.pretrained
+            if name and find_fresh_size(name) is None:
+                patches[stream] = inventory.find_patches(name)
+
+        return Experiment(
+            run,
+            encoder,
+            corpora=corpora,
+            features=features,
+            patches=patches,
+            dev=inventory.find_similarity_task(run.dev),
+            teachers=self._list_teacher_runs(features),
+            code=self._hash_code(run, features),
+        )
+
+    def _find_published_heads(
+        self, run: Resolved, encoder: Ingredient[ModelSource]
+    ) -> dict[str, RoleFeatures]:
+        """The features of test images that the published heads of an encoder project; none where
+        it is read in another pooling, or its heads are not there.
+        """
+        weights = self.inventory.profile.released.get(run.spec.encoder)
+        if weights is None or weights.pooling != run.pooling:
+            return {}
+        if not weights.images or not encoder.source.has_beside:
+            return {}
+        return {"image": self._find_features(run, Feature(weights.images), ())}
+
+    def _hash_code(
         self, run: Resolved, features: Mapping[str, RoleFeatures]
     ) -> dict[tuple[str, str], str]:
+        """Hashes of other packages' code that a run uses, by kind and name."""
         used = [("method", run.spec.variant.name), ("pooling", run.pooling)]
-        used += [("setting option", name) for name, _ in run.spec.setting.options if run.trains]
+        if run.trains:
+            used += [("setting option", name) for name, _ in run.spec.setting.options]
         used += [("corpus", self.inventory.profile.corpora[name].kind) for name in run.streams]
-        models = [model.source for asked in features.values() for model in asked.teacher.models]
         used += [
             ("teacher kind", model.kind)
-            for model in models
+            for model in _list_models(features)
             if isinstance(model, FrozenModel | RunModel)
         ]
         return {(kind, name): self._code(kind, name) for kind, name in used}
 
-    def _teachers_of(self, features: Mapping[str, RoleFeatures]) -> tuple[Experiment, ...]:
+    def _list_teacher_runs(self, features: Mapping[str, RoleFeatures]) -> tuple[Experiment, ...]:
         """The runs that are teachers of some features, each once, after its own teachers."""
-        models = [model.source for asked in features.values() for model in asked.teacher.models]
-        trained = [self._run(model.key) for model in models if isinstance(model, RunModel)]
-        return tuple({each.key: each for run in trained for each in (*run.teachers, run)}.values())
+        teachers: dict[str, Experiment] = {}
+        for model in _list_models(features):
+            if not isinstance(model, RunModel):
+                continue
+            teacher = self._find_teacher_run(model.key)
+            for needed in (*teacher.teachers, teacher):
+                teachers[needed.key] = needed
+        return tuple(teachers.values())
 
-    def _run(self, key: str) -> Experiment:
+    def _find_teacher_run(self, key: str) -> Experiment:
         """The run that is a teacher under the name `run:KEY`."""
         try:
             return self.find(resolve(self.inventory.profile, RunSpec.parse(key), self.overrides))
         except UnfitSettingError as error:
             raise UnavailableError(f"the teacher {RUN}{key} cannot be trained: {error}") from error
 
-    def _features(
-        self, run: Resolved, asked: Feature, corpora: tuple[UsedCorpus, ...]
+    def _find_features(
+        self, run: Resolved, feature: Feature, corpora: tuple[UsedCorpus, ...]
     ) -> RoleFeatures:
         """The features that a method asks for, over these pair corpora. Raises UserError."""
-        name = asked.teacher
+        profile = self.inventory.profile
+        name = feature.teacher
         if name == UNTRAINED_IMAGES:
-            untrained = self.inventory.profile.untrained_images
-            if untrained is None:
+            if profile.untrained_images is None:
                 raise UnavailableError(
                     f"{run.spec.variant} needs features of an untrained image network; give the profile a top-level "
                     "key untrained_images = TEACHER"
                 )
-            name = untrained
-            asked = Feature(untrained, asked.of)
+            name = profile.untrained_images
+            feature = Feature(name, feature.of)
         elif name in (*CONTROLS, "default"):
-            default = self.inventory.profile.images
-            if default is None:
+            if profile.images is None:
                 raise UnavailableError(
                     f"{run.spec.variant} needs image features; give the profile a top-level key images = TEACHER"
                 )
-            asked = Feature(default, asked.of) if name == "default" else asked
-            name = default
-        if asked.of == "model":
-            return RoleFeatures(asked, self._beside(run, name), ())
-        return RoleFeatures(asked, self._named(run, name, asked.of), corpora)
+            name = profile.images
+            # a control keeps its own name: it exchanges or replaces the teacher's features
+            if feature.teacher == "default":
+                feature = Feature(name, feature.of)
 
-    def _beside(self, run: Resolved, name: str) -> NamedTeacher:
+        if feature.of == "model":
+            return RoleFeatures(feature, self._find_model_beside(run, name), ())
+        return RoleFeatures(feature, self._find_teacher(run, name, feature.of), corpora)
+
+    def _find_model_beside(self, run: Resolved, name: str) -> NamedTeacher:
         """A model beside the student: a text teacher or a run, else an encoder of the profile, by
         its first token.
         """
         profile = self.inventory.profile
-        table = profile.teachers.get(name)
-        if table is not None and table.kind != "text":
+        section = profile.teachers.get(name)
+        if section is not None and section.kind != "text":
             raise UnavailableError(
-                f"the teacher '{name}' ({table.kind}) is no encoder of text; name a text teacher, an encoder or a run"
+                f"the teacher '{name}' ({section.kind}) is no encoder of text; name a text teacher, an encoder or a run"
             )
-        if table is not None or name not in profile.encoders:
-            return self._named(run, name, "caption")
-        return self._model(
-            run,
-            name,
-            "caption",
-            self._frozen("text", "cls", "fp32", self.inventory.encoder(name).source),
-        )
+        if section is not None or name not in profile.encoders:
+            return self._find_teacher(run, name, "caption")
 
-    def _frozen(self, kind: str, pooling: str, precision: str, model: ModelSource) -> FrozenModel:
+        source = self.inventory.find_encoder(name).source
+        model = self._make_frozen_model("text", "cls", "fp32", source)
+        return self._make_model_teacher(run, name, "caption", model)
+
+    def _make_frozen_model(
+        self, kind: str, pooling: str, precision: str, model: ModelSource
+    ) -> FrozenModel:
         return FrozenModel(kind, pooling, precision, model, self.inventory.known_by)
 
-    def _model(
+    def _make_model_teacher(
         self, run: Resolved, name: str, of: FeatureKind, model: FrozenModel | RunModel
     ) -> ModelTeacher:
-        student = self.inventory.encoder(run.spec.encoder).source
-        return ModelTeacher(name, of, run.training.max_length, self.inventory.once(model), student)
+        student = self.inventory.find_encoder(run.spec.encoder).source
+        return ModelTeacher(
+            name, of, run.training.max_length, self.inventory.find_ingredient(model), student
+        )
 
-    def _named(
+    def _find_teacher(
         self, run: Resolved, name: str, of: FeatureKind, outer: tuple[str, ...] = ()
     ) -> NamedTeacher:
         """A teacher; `outer` are the `lit` teachers that read its features."""
@@ -491,50 +542,66 @@ class Experiments:
                 f"the teacher '{name}' of the profile '{profile.name}' would read its own features; "
                 "name other teachers in its keys images and captions"
             )
-        length = run.training.max_length
-        if why := self._refusal(name, of):
-            return NamedTeacher(name, of, length, unable=why)
-        table = profile.teachers.get(name)
-        if table is None:
-            made = self._run(name.removeprefix(RUN))
-            return self._model(
-                run,
-                name,
-                of,
-                RunModel(made.key, made.missing, made.fingerprint, made.resolved.pooling),
-            )
-        if table.kind != LIT:
-            place = self.inventory.place("teacher", table)
-            model = self._frozen(table.kind, table.pooling, table.precision, place)
-            return self._model(run, name, of, model)
-        images = self._named(run, str(table.images), "image", (*outer, name))
-        captions = self._named(run, str(table.captions), "caption", (*outer, name))
-        return LitTeacher(
-            name, of, length, images, captions, self.inventory.corpus(str(table.corpus), run)
-        )
 
-    def _refusal(self, name: str, of: FeatureKind) -> str:
+        max_length = run.training.max_length
+        refusal = self._explain_refusal(name, of)
+        if refusal:
+            return NamedTeacher(name, of, max_length, unable=refusal)
+
+        section = profile.teachers.get(name)
+        if section is None:
+            trained = self._find_teacher_run(name.removeprefix(RUN))
+            pooling = trained.resolved.pooling
+            model = RunModel(trained.key, trained.missing, trained.fingerprint, pooling)
+            return self._make_model_teacher(run, name, of, model)
+
+        if section.kind == LIT:
+            images = self._find_teacher(run, str(section.images), "image", (*outer, name))
+            captions = self._find_teacher(run, str(section.captions), "caption", (*outer, name))
+            corpus = self.inventory.find_corpus(str(section.corpus), run)
+            return LitTeacher(name, of, max_length, images, captions, corpus)
+
+        source = self.inventory.find_model("teacher", section)
+        frozen = self._make_frozen_model(section.kind, section.pooling, section.precision, source)
+        return self._make_model_teacher(run, name, of, frozen)
+
+    def _explain_refusal(self, name: str, of: FeatureKind) -> str:
         """Why a teacher's features cannot be computed; empty if they can."""
         profile = self.inventory.profile
-        table = profile.teachers.get(name)
-        if table is None and not name.startswith(RUN):
-            stored = {
-                each for corpus in self.inventory.corpora.values() for _, each in corpus.stored
-            }
-            if name in stored and of == "caption":
-                return (
-                    f"no file has {name} features of captions, and the profile '{profile.name}' has no model '{name}'; "
-                    f"name the file in [corpora.NAME.caption_features.{name}], or another text teacher for the method"
-                )
-            hint = suggest(name, sorted({*profile.teachers, *stored}))
-            return f"the profile '{profile.name}' has no teacher '{name}'; {hint}"
-        kind = RunModel.kind if table is None else table.kind
-        gives = LIT_GIVES if kind == LIT else declared_teacher(kind)[0]
-        if of not in gives:
-            given = " and ".join(gives)
-            return f"the teacher '{name}' ({kind}) computes features of {given}, not of {of}; name another teacher"
-        if table is not None and kind == LIT and table.corpus not in profile.corpora:
-            hint = suggest(str(table.corpus), list(profile.corpora))
-            why = f"has no corpus '{table.corpus}' to fit the teacher '{name}' on"
-            return f"the profile '{profile.name}' {why}; {hint}"
+        section = profile.teachers.get(name)
+        if section is None and not name.startswith(RUN):
+            return self._explain_unknown_teacher(name, of)
+
+        kind = RunModel.kind if section is None else section.kind
+        computed = LIT_GIVES if kind == LIT else declared_teacher(kind)[0]
+        if of not in computed:
+            kinds = " and ".join(computed)
+            return f"the teacher '{name}' ({kind}) computes features of {kinds}, not of {of}; name another teacher"
+
+        if section is not None and kind == LIT and section.corpus not in profile.corpora:
+            hint = suggest(str(section.corpus), list(profile.corpora))
+            reason = f"has no corpus '{section.corpus}' to fit the teacher '{name}' on"
+            return f"the profile '{profile.name}' {reason}; {hint}"
         return ""
+
+    def _explain_unknown_teacher(self, name: str, of: FeatureKind) -> str:
+        profile = self.inventory.profile
+        stored = set[str]()
+        for corpus in self.inventory.corpora.values():
+            stored.update(teacher for _, teacher in corpus.stored)
+
+        if name in stored and of == "caption":
+            return (
+                f"no file has {name} features of captions, and the profile '{profile.name}' has no model '{name}'; "
+                f"name the file in [corpora.NAME.caption_features.{name}], or another text teacher for the method"
+            )
+        hint = suggest(name, sorted({*profile.teachers, *stored}))
+        return f"the profile '{profile.name}' has no teacher '{name}'; {hint}"
+
+
+def _list_models(features: Mapping[str, RoleFeatures]) -> list[Checkable]:
+    """The models that compute features, of all roles."""
+    models = []
+    for role_features in features.values():
+        models += [model.source for model in role_features.teacher.models]
+    return models

@@ -72,12 +72,13 @@ class UsedCorpus:
         """
         if (of, teacher) in self._unread_rows:
             return
+
         if of == "caption":
-            unread = self.read.source.check_features(self.read.root, teacher, of)
+            unread_rows = self.read.source.check_features(self.read.root, teacher, of)
         else:
-            unread = self.plain.source.check_features(self.plain.root, teacher)
+            unread_rows = self.plain.source.check_features(self.plain.root, teacher)
         # a corpus of another package may return nothing
-        self._unread_rows[of, teacher] = unread or 0
+        self._unread_rows[of, teacher] = unread_rows or 0
 
     def count_unread_rows(self, file: Ingredient[Checkable]) -> int:
         """The rows of a file of features of this corpus that belong to none of its images or
@@ -129,90 +130,99 @@ class Inventory:
         self,
         profile: Profile,
         root: Path | None,
-        given: Mapping[str, ModelSource],
-        chosen: Collection[str] = (),
+        own_encoders: Mapping[str, ModelSource],
+        selected_tasks: Collection[str] = (),
         known_by: KnownBy = "syntax",
     ) -> None:
-        """`root` is the data root; `given` are encoders by name, which may be absent from the
-        profile.
+        """`root` is the data root; `own_encoders` are the user's by name, which may be absent from
+        the profile.
 
-        `chosen` restricts each suite that has some of these tasks to them. `known_by` is the
+        `selected_tasks` restrict each suite that has some of them to these. `known_by` is the
         notation of other packages' code in fingerprints.
         """
-        self.profile, self.root, self.given, self.chosen = profile, root, given, tuple(chosen)
+        self.profile = profile
+        self.root = root
+        self.own_encoders = own_encoders
+        self.selected_tasks = tuple(selected_tasks)
         self.known_by = known_by
-        self._found: dict[object, Ingredient[Any]] = {}
+        self._ingredients: dict[object, Ingredient[Any]] = {}
         self._corpora: dict[tuple[str, ...], UsedCorpus] = {}
         self._protocols: dict[str, EvaluationProtocol] = {}
         self._left_out: dict[str, ImagesLeftOut] = {}
 
     @classmethod
-    def noted(cls, profile: Profile, places: LastPlaces) -> Inventory:
+    def from_places(cls, profile: Profile, places: LastPlaces) -> Inventory:
         """An inventory with the data root and encoder folders that runs of the profile last used."""
-        folders = {name: noted_model(at) for name, at in places.encoders.items()}
+        folders = {name: noted_model(folder) for name, folder in places.encoders.items()}
         return cls(profile, data_root(places.data_root or None), folders)
 
     @cached_property
     def by_bytes(self) -> Inventory:
         """The same sources with the fingerprints of results that know code by its bytes."""
-        return Inventory(self.profile, self.root, self.given, self.chosen, known_by="bytes")
+        return Inventory(
+            self.profile, self.root, self.own_encoders, self.selected_tasks, known_by="bytes"
+        )
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out corpora and suites, which are rebuilt on demand: other packages' may not be
         picklable.
         """
-        made = {"corpora", "suites", "tasks", "by_bytes", "_corpora"}
-        return {
-            **{name: value for name, value in vars(self).items() if name not in made},
-            "_corpora": {},
-        }
+        rebuilt = {"corpora", "suites", "tasks", "by_bytes", "_corpora"}
+        state = {name: value for name, value in vars(self).items() if name not in rebuilt}
+        return {**state, "_corpora": {}}
 
-    def once(self, source: T) -> Ingredient[T]:
+    def find_ingredient(self, source: T) -> Ingredient[T]:
         """The ingredient of a source, the same for equal sources."""
-        return self._found.setdefault(source, self._ingredient(source))
+        return self._ingredients.setdefault(source, self._make_ingredient(source))
 
-    def _ingredient(self, source: T) -> Ingredient[T]:
+    def _make_ingredient(self, source: T) -> Ingredient[T]:
         return Ingredient(source, self.root, self.known_by)
 
-    def encoder(self, name: str) -> Ingredient[ModelSource]:
+    def find_encoder(self, name: str) -> Ingredient[ModelSource]:
         """An encoder by a name of the command line or the profile, or a hub model. Raises
         UnavailableError.
         """
         released = self.profile.released.get(name)
-        beside = released.heads or "" if released else ""
-        if name in self.given:
-            return self.once(replace(self.given[name], beside=beside))
+        beside = ""
+        if released and released.heads:
+            beside = released.heads
+
+        if name in self.own_encoders:
+            return self.find_ingredient(replace(self.own_encoders[name], beside=beside))
         if name in self.profile.encoders:
-            return self.once(self.place("encoder", self.profile.encoders[name]))
+            return self.find_ingredient(self.find_model("encoder", self.profile.encoders[name]))
         if released:
-            return self.once(replace(self.place("encoder", released), beside=beside))
+            model = self.find_model("encoder", released)
+            return self.find_ingredient(replace(model, beside=beside))
         if "/" in name:
-            return self.once(self._hub_model(name, MAIN))
+            return self.find_ingredient(self._find_hub_model(name, MAIN))
+
         hint = suggest(name, sorted(self.profile.encoders))
         raise UnavailableError(
             f"the profile '{self.profile.name}' has no encoder '{name}'; {hint} "
             "(a folder: NAME=FOLDER; a hub model: OWNER/NAME@COMMIT)"
         )
 
-    def patches(self, name: str) -> Ingredient[ModelSource]:
+    def find_patches(self, name: str) -> Ingredient[ModelSource]:
         """A pretrained image patch embedding of the profile. Raises UnavailableError."""
         if name not in self.profile.patches:
             hint = suggest(name, sorted(self.profile.patches))
             raise UnavailableError(
                 f"the profile '{self.profile.name}' has no patch embedding '{name}'; {hint}"
             )
-        return self.once(self.place("teacher", self.profile.patches[name]))
+        return self.find_ingredient(self.find_model("teacher", self.profile.patches[name]))
 
-    def place(self, kind: Literal["encoder", "teacher"], table: ModelTable) -> ModelSource:
+    def find_model(self, kind: Literal["encoder", "teacher"], section: ModelTable) -> ModelSource:
         """Where a model of the profile is found; `kind` is the kind under which registered models
         are looked up.
         """
-        if table.hub is not None:
-            return self._hub_model(table.hub, str(table.revision), table.about)
-        if table.registered is not None:
-            with errors_of(kind, table.registered):
-                return FolderModel(get(kind, table.registered)())
-        folder = Path(str(table.folder))
+        if section.hub is not None:
+            return self._find_hub_model(section.hub, str(section.revision), section.about)
+        if section.registered is not None:
+            with errors_of(kind, section.registered):
+                return FolderModel(get(kind, section.registered)())
+
+        folder = Path(str(section.folder))
         if str(folder).startswith(RUN):
             return FolderModel(
                 folder, "train that run first, and name its folder of results with --results"
@@ -229,53 +239,56 @@ class Inventory:
         option.
         """
         corpora = {}
-        for name, table in self.profile.corpora.items():
-            kind = get_class("corpus", table.kind, CorpusSource)
-            check_arguments(kind, self._place(f"corpora.{name}"), (), table.options)
-            with errors_of("corpus", table.kind):
-                plain: Ingredient[CorpusSource] = self._ingredient(kind(**table.options))
-            corpora[name] = self._used(name, plain, plain)
+        for name, section in self.profile.corpora.items():
+            kind = get_class("corpus", section.kind, CorpusSource)
+            check_arguments(kind, self._name_section(f"corpora.{name}"), (), section.options)
+            with errors_of("corpus", section.kind):
+                plain: Ingredient[CorpusSource] = self._make_ingredient(kind(**section.options))
+            corpora[name] = self._make_used_corpus(name, plain, plain)
         return corpora
 
-    def corpus(self, name: str, run: Resolved) -> UsedCorpus:
+    def find_corpus(self, name: str, run: Resolved) -> UsedCorpus:
         """A corpus as a run reads it: with the captions and the noise of its method and setting.
 
         Raises UserError for a file that is wrong or does not have what the setting's options name,
         and UnfitSettingError for a corpus that does not have what only the method asks for.
         """
         key = (name, str(run.spec.setting), *(type(option).__name__ for option in run.options))
-        if key not in self._corpora:
-            known = self.corpora[name]
-            source = read_with(run.options, known.plain.source)
-            typed = run.options[: len(run.spec.setting.options)]
-            plain = read_with(typed, known.plain.source)
-            if not plain.missing(self.root):
-                plain.examined(self.root)
-            try:
-                if len(typed) < len(run.options) and not source.missing(self.root):
-                    source.examined(self.root)
-            except UserError as error:
-                raise UnfitSettingError(str(error)) from error
-            unchanged = source is known.plain.source
-            self._corpora[key] = (
-                known if unchanged else self._used(name, self._ingredient(source), known.plain)
-            )
-        return self._corpora[key]
+        if key in self._corpora:
+            return self._corpora[key]
 
-    def dev(self, name: str) -> Ingredient[SimilarityTask]:
-        """A similarity task, to select the best checkpoint."""
-        return self._task(SIMILARITY, name)
+        corpus = self.corpora[name]
+        source = read_with(run.options, corpus.plain.source)
+        options_of_setting = run.options[: len(run.spec.setting.options)]
+        source_of_setting = read_with(options_of_setting, corpus.plain.source)
+        if not source_of_setting.missing(self.root):
+            source_of_setting.examined(self.root)
+        try:
+            if len(options_of_setting) < len(run.options) and not source.missing(self.root):
+                source.examined(self.root)
+        except UserError as error:
+            raise UnfitSettingError(str(error)) from error
 
-    def retrieval_task(self, name: str) -> Ingredient[RetrievalTask]:
+        if source is not corpus.plain.source:
+            corpus = self._make_used_corpus(name, self._make_ingredient(source), corpus.plain)
+        self._corpora[key] = corpus
+        return corpus
+
+    def find_similarity_task(self, name: str) -> Ingredient[SimilarityTask]:
+        """A similarity task, such as the one that selects the best checkpoint."""
+        return self._find_task(SIMILARITY, name)
+
+    def find_retrieval_task(self, name: str) -> Ingredient[RetrievalTask]:
         """A task with images and captions."""
-        return self._task(RETRIEVAL, name)
+        return self._find_task(RETRIEVAL, name)
 
-    def left_out(self, task: str) -> ImagesLeftOut:
+    def find_left_out_images(self, task: str) -> ImagesLeftOut:
         """The images of a retrieval task that are left out for every model of the profile, because
         trainings in its settings read them.
         """
         if task not in self._left_out:
-            self._left_out[task] = left_out_images(self.retrieval_task(task), self._captioned())
+            corpora = self._find_captioned_corpora()
+            self._left_out[task] = left_out_images(self.find_retrieval_task(task), corpora)
         return self._left_out[task]
 
     def list_gallery_remarks(self, suite: str) -> list[str]:
@@ -283,154 +296,173 @@ class Inventory:
         retrieval = self.suites[suite]
         if not isinstance(retrieval, RetrievalSuite) or retrieval.seen_images == "keep":
             return []
-        return [f"{task}: {line}" for task in retrieval.tasks for line in self.left_out(task).lines]
 
-    def _captioned(self) -> dict[str, list[Ingredient[CorpusSource]]]:
+        remarks = []
+        for task in retrieval.tasks:
+            remarks += [f"{task}: {line}" for line in self.find_left_out_images(task).lines]
+        return remarks
+
+    def _find_captioned_corpora(self) -> dict[str, list[Ingredient[CorpusSource]]]:
         """The corpora of captioned images of each setting that are there, with all their captions."""
-        captioned: dict[str, list[Ingredient[CorpusSource]]] = {}
+        corpora: dict[str, list[Ingredient[CorpusSource]]] = {}
         # what cannot be read here trains no model: its own runs are refused with the reason
         with suppress(UserError):
             for name, corpus in self.corpora.items():
                 if corpus.stream != "pairs":
                     continue
+
                 with suppress(UserError):
-                    source = self._ingredient(corpus.plain.source.with_captions("all"))
+                    with_captions = corpus.plain.source.with_captions("all")
+                    source = self._make_ingredient(with_captions)
                     if source.missing or not source.fingerprint:
                         continue
-                    for setting, table in self.profile.settings.items():
-                        if name in table.corpora:
-                            captioned.setdefault(setting, []).append(source)
-        return captioned
+                    for setting, section in self.profile.settings.items():
+                        if name in section.corpora:
+                            corpora.setdefault(setting, []).append(source)
+        return corpora
 
     @cached_property
     def tasks(self) -> dict[str, OwnTask]:
         """The profile's own tasks. Raises UserError for the name of a registered one."""
-        return {name: own_task(name, table) for name, table in self.profile.tasks.items()}
+        return {name: make_own_task(name, section) for name, section in self.profile.tasks.items()}
 
     def check_tasks(self, suite: str) -> list[str]:
         """Read the profile's own tasks of a suite; lines that a user should know. Raises UserError
         naming the line.
         """
-        named = self.list_selected_tasks(suite) or self.profile.suites[suite].tasks
-        read = {name: self.tasks[name] for name in named if name in self.tasks}
-        there = {name: task for name, task in read.items() if not task.missing(self.root)}
-        return [
-            f"{name}: {line}"
-            for name, task in there.items()
-            for line in task.examined(self.root).remarks
-        ]
+        names_of_tasks = self.list_selected_tasks(suite) or self.profile.suites[suite].tasks
+        own_tasks = {name: self.tasks[name] for name in names_of_tasks if name in self.tasks}
+        # every file is looked for before the first one is read
+        present = [name for name, task in own_tasks.items() if not task.missing(self.root)]
+
+        lines = []
+        for name in present:
+            findings = own_tasks[name].examined(self.root)
+            lines += [f"{name}: {line}" for line in findings.remarks]
+        return lines
 
     @cached_property
     def suites(self) -> dict[str, Suite]:
         """The profile's evaluation suites. Raises UserError for an unknown task or option."""
         return {
-            name: self._made(name, self.list_selected_tasks(name) or table.tasks)
-            for name, table in self.profile.suites.items()
+            name: self._make_suite(name, self.list_selected_tasks(name) or section.tasks)
+            for name, section in self.profile.suites.items()
         }
 
     def list_selected_tasks(self, suite: str) -> tuple[str, ...]:
-        """The chosen tasks of a suite, if only some of its tasks are chosen; else empty."""
+        """The selected tasks of a suite, if only some of its tasks are selected; else empty."""
         tasks = self.profile.suites[suite].tasks
-        kept = tuple(task for task in tasks if task in self.chosen)
-        return kept if len(kept) < len(tasks) else ()
+        selected = tuple(task for task in tasks if task in self.selected_tasks)
+        return selected if len(selected) < len(tasks) else ()
 
-    def _made(self, name: str, tasks: Sequence[str]) -> Suite:
+    def _make_suite(self, name: str, tasks: Sequence[str]) -> Suite:
         options = self.profile.suites[name].options
-        suite = get_class("suite", name, Suite)
-        check_arguments(suite, self._place(f"suites.{name}"), ((),), options)
+        kind = get_class("suite", name, Suite)
+        check_arguments(kind, self._name_section(f"suites.{name}"), ((),), options)
         with errors_of("suite", name):
-            made = suite([self.tasks.get(task, task) for task in tasks], **options)
-        if isinstance(made, RetrievalSuite):
-            made.left_out = self._rows_left_out
-        return made
+            suite = kind([self.tasks.get(task, task) for task in tasks], **options)
+        if isinstance(suite, RetrievalSuite):
+            suite.left_out = self._find_left_out_rows
+        return suite
 
-    def _rows_left_out(self, task: str) -> tuple[int, ...]:
-        return self.left_out(task).rows
+    def _find_left_out_rows(self, task: str) -> tuple[int, ...]:
+        return self.find_left_out_images(task).rows
 
-    def suite(self, name: str) -> Suite:
+    def find_suite(self, name: str) -> Suite:
         """A suite of the profile. Raises UserError for an unknown name."""
         if name not in self.suites:
             hint = suggest(name, sorted(self.suites))
             raise UserError(f"the profile '{self.profile.name}' has no suite '{name}'; {hint}")
         return self.suites[name]
 
-    def protocol(self, suite: str) -> EvaluationProtocol:
+    def find_protocol(self, suite: str) -> EvaluationProtocol:
         """How a suite of the profile is scored now: its version, its data (or what is missing), and
         its metrics.
         """
         if suite not in self._protocols:
-            self._protocols[suite] = self._protocol_now(suite)
+            self._protocols[suite] = self._make_protocol(suite)
         return self._protocols[suite]
 
     def check_protocol(self, suite: str) -> None:
         """Raise UserError if the tests of a suite have changed since the run was planned."""
-        if self._protocol_now(suite) != self.protocol(suite):
+        if self._make_protocol(suite) != self.find_protocol(suite):
             raise UserError(since_changed(f"the code or a test of the suite '{suite}'"))
 
-    def _protocol_now(self, suite: str) -> EvaluationProtocol:
-        protocol = self._protocol_of(self.suites[suite])
+    def _make_protocol(self, suite: str) -> EvaluationProtocol:
+        protocol = self._make_protocol_of(self.suites[suite])
+        if not self.list_selected_tasks(suite):
+            return protocol
         # scores of some tasks have no averages, so they never count as those of a suite of these
         # tasks alone
-        part = (
-            {"data": digest("some tasks", protocol.data)} if self.list_selected_tasks(suite) else {}
-        )
-        return protocol.model_copy(update=part)
+        return protocol.model_copy(update={"data": digest("some tasks", protocol.data)})
 
-    def protocols(self, suite: str) -> list[EvaluationProtocol]:
-        """Protocols whose scores count for a suite: its own and, if only some tasks are chosen,
+    def list_protocols(self, suite: str) -> list[EvaluationProtocol]:
+        """Protocols whose scores count for a suite: its own and, if only some tasks are selected,
         that of all tasks; of a suite of another package, these with the hash of its bytes too.
         """
-        accepted = [self.protocol(suite)]
+        protocols = [self.find_protocol(suite)]
         if self.list_selected_tasks(suite):
-            whole = self._made(suite, self.profile.suites[suite].tasks)
-            accepted.append(self._protocol_of(whole))
+            whole = self._make_suite(suite, self.profile.suites[suite].tasks)
+            protocols.append(self._make_protocol_of(whole))
         if self.known_by == "syntax" and code_of("suite", suite):
-            accepted += self.by_bytes.protocols(suite)
-        return accepted
+            protocols += self.by_bytes.list_protocols(suite)
+        return protocols
 
     def is_scored(self, result: Result, suite: str) -> bool:
-        """Whether a result has the scores of a suite, or of all its tasks if only some are chosen."""
-        return any(result.has_evaluation(suite, protocol) for protocol in self.protocols(suite))
+        """Whether a result has the scores of a suite, or of all its tasks if only some are
+        selected.
+        """
+        return any(
+            result.has_evaluation(suite, protocol) for protocol in self.list_protocols(suite)
+        )
 
-    def _protocol_of(self, suite: Suite) -> EvaluationProtocol:
+    def _make_protocol_of(self, suite: Suite) -> EvaluationProtocol:
         data = read_by(suite.identity(self.root), code_of("suite", suite.name, self.known_by))
         return EvaluationProtocol(version=suite.version, data=data, metrics=suite.list_metrics())
 
-    def _hub_model(self, hub: str, revision: str, about: int | None = None) -> HubModel:
+    def _find_hub_model(self, hub: str, revision: str, about: int | None = None) -> HubModel:
         """A hub model; for 'main', at the commit that was recorded when it was fetched, if there is
         one.
         """
         recorded = read_commit(self.root, hub) if revision == MAIN else None
         return HubModel(hub, recorded or revision, about=about)
 
-    def _used(
+    def _make_used_corpus(
         self, name: str, read: Ingredient[CorpusSource], plain: Ingredient[CorpusSource]
     ) -> UsedCorpus:
-        pixels = self._ingredient(plain.source.pixels) if plain.source.pixels is not None else None
-        seen = pixels is not None and not pixels.missing
-        images = plain.source.stored
-        captions = plain.source.stored_captions
-        files: dict[tuple[FeatureKind, str], FeatureFile] = {
-            ("image", name): file for name, file in images.items()
-        }
-        files |= {("caption", name): file for name, file in captions.items()}
-        stored = {key: self._ingredient(file) for key, file in files.items()}
-        for (of, teacher), file in [*stored.items()]:
-            if file.missing and teacher in self.profile.teachers and (seen or of == "caption"):
-                del stored[of, teacher]
+        pixels = None
+        if plain.source.pixels is not None:
+            pixels = self._make_ingredient(plain.source.pixels)
+        has_pixels = pixels is not None and not pixels.missing
+
+        files: dict[tuple[FeatureKind, str], FeatureFile] = {}
+        for teacher, file in plain.source.stored.items():
+            files["image", teacher] = file
+        for teacher, file in plain.source.stored_captions.items():
+            files["caption", teacher] = file
+
+        stored = {}
+        for (of, teacher), file in files.items():
+            ingredient = self._make_ingredient(file)
+            can_be_computed = teacher in self.profile.teachers and (has_pixels or of == "caption")
+            if not (ingredient.missing and can_be_computed):
+                stored[of, teacher] = ingredient
         return UsedCorpus(name, read, plain, stored, pixels)
 
-    def _task(self, kind: str, name: str) -> Ingredient[Any]:
-        if (kind, name) not in self._found:
-            own = self.tasks.get(name)
-            source = (
-                own if own is not None and own.kind == kind else get_instance(kind, name, Checkable)
-            )
-            self._found[kind, name] = self._ingredient(source)
-        return self._found[kind, name]
+    def _find_task(self, kind: str, name: str) -> Ingredient[Any]:
+        if (kind, name) not in self._ingredients:
+            self._ingredients[kind, name] = self._make_ingredient(self._make_task(kind, name))
+        return self._ingredients[kind, name]
 
-    def _place(self, table: str) -> str:
-        return f"the profile {self.profile.name}, table [{table}]"
+    def _make_task(self, kind: str, name: str) -> Checkable:
+        """A task of the profile, else a registered one."""
+        own_task = self.tasks.get(name)
+        if own_task is not None and own_task.kind == kind:
+            return own_task
+        return get_instance(kind, name, Checkable)
+
+    def _name_section(self, section: str) -> str:
+        return f"the profile {self.profile.name}, table [{section}]"
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -453,51 +485,70 @@ class OwnImages(CaptionedFile):
         return super().computes(teacher, root)
 
 
-def check_name(name: str) -> None:
+def check_task_name(name: str) -> None:
     """Raise UserError for an invalid name, and for one under which scores could be taken for
     another task's.
     """
-    if not _NAME.fullmatch(name) or name == AVERAGE or any(name in names(kind) for kind in _KINDS):
-        what = (
-            "is a name that the harness reserves"
-            if _NAME.fullmatch(name)
-            else "is not made of letters, digits, '.', '_' and '-'"
-        )
-        raise UserError(f"the task [tasks.{name}] {what}; rename it in the profile")
+    fault = ""
+    if not _NAME.fullmatch(name):
+        fault = "is not made of letters, digits, '.', '_' and '-'"
+    elif name == AVERAGE or any(name in names(kind) for kind in _KINDS):
+        fault = "is a name that the harness reserves"
+    if fault:
+        raise UserError(f"the task [tasks.{name}] {fault}; rename it in the profile")
 
 
-def own_task(name: str, table: SimilarityTable | ClassificationTable | RetrievalTable) -> OwnTask:
-    """Make a task. Raises UserError as `check_name` does."""
-    check_name(name)
-    if isinstance(table, SimilarityTable):
-        pair = (table.sentence1, table.sentence2, table.score)
+def make_own_task(
+    name: str, section: SimilarityTable | ClassificationTable | RetrievalTable
+) -> OwnTask:
+    """Make a task. Raises UserError as `check_task_name` does."""
+    check_task_name(name)
+    if isinstance(section, SimilarityTable):
+        columns = (section.sentence1, section.sentence2, section.score)
         return OwnPairs(
-            name, table.file, pair, table.scale, table.subset, table.split, table.ignore
+            name,
+            section.file,
+            columns,
+            section.scale,
+            section.subset,
+            section.split,
+            section.ignore,
         )
-    if isinstance(table, ClassificationTable):
-        texts = (table.text, table.text2) if table.text2 else (table.text,)
-        files, parts = _files_of_classes(table)
-        return OwnClasses(name, files, texts, table.label, parts, table.no_label, table.ignore)
-    layout = CaptionsLayout((table.image, table.caption), None, table.image_list, table.ignore)
-    features = FeatureFile.of_tables(table.features)
+
+    if isinstance(section, ClassificationTable):
+        texts = (section.text, section.text2) if section.text2 else (section.text,)
+        files, parts = _find_files_of_classes(section)
+        return OwnClasses(
+            name, files, texts, section.label, parts, section.no_label, section.ignore
+        )
+
+    layout = CaptionsLayout(
+        (section.image, section.caption), None, section.image_list, section.ignore
+    )
     return OwnImages(
         name,
-        table.captions,
+        section.captions,
         OWN_FILE,
-        features,
-        table.split,
-        table.images,
+        FeatureFile.of_tables(section.features),
+        section.split,
+        section.images,
         layout,
-        table.missing_images,
+        section.missing_images,
     )
 
 
-def _files_of_classes(table: ClassificationTable) -> tuple[dict[str, str], dict[str, str]]:
+def _find_files_of_classes(section: ClassificationTable) -> tuple[dict[str, str], dict[str, str]]:
     """The file of each split of a task, and the part of it that is read, where it is not all."""
-    if table.file is not None and table.splits:
-        parts = {str(split): part for split, part in table.splits.items()}
-        return dict.fromkeys(parts, table.file), parts
+    if section.file is not None and section.splits:
+        parts = {str(split): part for split, part in section.splits.items()}
+        return dict.fromkeys(parts, section.file), parts
 
-    files = {"all": table.file, "train": table.train, "dev": table.dev, "test": table.test}
-    given = {split: file for split, file in files.items() if file}
-    return given, dict.fromkeys(given, table.split) if table.split else {}
+    file_of_split = {
+        "all": section.file,
+        "train": section.train,
+        "dev": section.dev,
+        "test": section.test,
+    }
+    files = {split: file for split, file in file_of_split.items() if file}
+    parts = dict.fromkeys(files, section.split) if section.split else {}
+    return files, parts

@@ -226,7 +226,7 @@ def _list_missing_of_run(
     """
     inventory = experiments.inventory
     for name in suites:
-        yield from inventory.once(inventory.suites[name]).missing
+        yield from inventory.find_ingredient(inventory.suites[name]).missing
 
     with suppress(UserError):
         experiment = experiments.find(resolve(inventory.profile, spec, {}))
@@ -394,7 +394,7 @@ def _name_users(corpus: str, profile: Profile) -> str:
 def list_needs(inventory: Inventory) -> Iterator[tuple[str, Checkable]]:
     """Encoders, and the data."""
     for name in inventory.profile.encoders:
-        yield f"encoder {name}", inventory.encoder(name).source
+        yield f"encoder {name}", inventory.find_encoder(name).source
     yield from list_data_needs(inventory)
 
 

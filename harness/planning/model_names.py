@@ -84,6 +84,6 @@ def _clean(part: str) -> str:
 def _is_taken(name: str, content: str, inventory: Inventory, store: Store) -> bool:
     """Whether a name is that of a model with another content."""
     if name in (*inventory.profile.encoders, *inventory.profile.released):
-        return inventory.encoder(name).fingerprint != content
+        return inventory.find_encoder(name).fingerprint != content
     of_name = store.frames().where(encoder=[name]).iterate_readable()
     return any(result.identity.get("encoder") != content for result in of_name)

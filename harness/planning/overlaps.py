@@ -154,13 +154,13 @@ class SettingData:
 
     def pair_overlaps(self, suite: str, task: str) -> Iterator[PairOverlap]:
         """The overlap of a similarity task and, if it has several subsets, of each."""
-        subsets = self.inventory.dev(task).source.load(self.inventory.root)
+        subsets = self.inventory.find_similarity_task(task).source.load(self.inventory.root)
         yield self._pairs(suite, task, "", pairs_of(subsets))
         if len(subsets) > 1:
             yield from (self._pairs(suite, task, name, pairs) for name, pairs in subsets.items())
 
     def image_overlap(self, suite: str, task: str) -> ImageOverlap:
-        data = self.inventory.retrieval_task(task).source.load(self.inventory.root)
+        data = self.inventory.find_retrieval_task(task).source.load(self.inventory.root)
         seen = seen_images(data, self.seen)
         return ImageOverlap(str(self.setting), suite, task, len(seen), int(seen.sum()))
 
@@ -210,7 +210,7 @@ def _suites(inventory: Inventory, asked: Sequence[str]) -> Mapping[str, Suite]:
             for name, suite in known.items()
             if isinstance(suite, kinds) and not tables[name].asked
         }
-    suites = {name: inventory.suite(name) for name in asked}
+    suites = {name: inventory.find_suite(name) for name in asked}
     for name, suite in suites.items():
         if not isinstance(suite, PairSuite | RetrievalSuite):
             raise UserError(

@@ -512,7 +512,7 @@ def find_suites_without_data(
     """Suites that cannot run, with their missing inputs. Raises UserError for an unknown suite."""
     without_data = {}
     for name in suites:
-        missing = tuple(inventory.suite(name).missing(inventory.root))
+        missing = tuple(inventory.find_suite(name).missing(inventory.root))
         if missing:
             without_data[name] = missing
     return without_data

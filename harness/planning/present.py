@@ -75,17 +75,20 @@ class Present:
             return []
         if task in inventory.suites[evaluation.suite].image_tasks:
             return [
-                (text,) for text in inventory.retrieval_task(task).source.load(inventory.root).texts
+                (text,)
+                for text in inventory.find_retrieval_task(task).source.load(inventory.root).texts
             ]
         return [
             (first, second)
-            for first, second, _ in pairs_of(inventory.dev(task).source.load(inventory.root))
+            for first, second, _ in pairs_of(
+                inventory.find_similarity_task(task).source.load(inventory.root)
+            )
         ]
 
     def _found(self, name: str) -> Inventory | None:
         noted = read_places(self._results, name)
         try:
-            return self._planned.get(name) or Inventory.noted(
+            return self._planned.get(name) or Inventory.from_places(
                 self._profiles.get(name) or load_profile(noted.profile or name), noted
             )
         except UserError:
@@ -129,7 +132,7 @@ class Present:
                 return UNKNOWN
             return (
                 PRESENT
-                if any(protocol.key == key for protocol in inventory.protocols(suite))
+                if any(protocol.key == key for protocol in inventory.list_protocols(suite))
                 else _PROTOCOL
             )
         except UserError:

@@ -567,7 +567,7 @@ def _request_models(
     sources = dict(own_encoders)
     wanted = dict[RunSpec, Sequence[str]]()
     for name, model in zip(encoders, models, strict=True):
-        source = request.inventory.encoder(name).source
+        source = request.inventory.find_encoder(name).source
         pooling_of_model = pooling or _find_pooling(source, request.profile)
         if pooling_of_model is None:
             raise UserError(

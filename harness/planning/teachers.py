@@ -55,8 +55,6 @@ BY_MODEL_ALONE = ("open-clip", "timm")
 LIBRARIES = ("open_clip_torch", "pillow", "timm", "tokenizers", "transformers")
 #: Rows between two reports, and the most that an interrupted computation loses.
 CHUNK = 512
-
-
 #: what has images or captions to compute features of
 FeatureOwner = UsedCorpus | Ingredient[RetrievalTask]
 #: n sentences -> (n, f) float32
@@ -110,13 +108,13 @@ class NamedTeacher:
         """What it was fitted on by the harness; empty for a teacher that others have trained."""
         return ""
 
-    def embedder(self, device: str, folders: Folders) -> EmbedTexts:
+    def make_embedder(self, device: str, folders: Folders) -> EmbedTexts:
         """A function from n sentences to the teacher's vectors of them, (n, f) float32."""
         raise UnavailableError(
             self.unable or f"the teacher {self.name} computes no vectors of text"
         )
 
-    def _needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
+    def _list_computed_needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
         """What computed features of a corpus depend on besides the corpus itself; None stands for
         test images.
         """
@@ -133,44 +131,54 @@ class NamedTeacher:
         """Whether its features depend on images alone."""
         return self.of == "image"
 
-    def needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
+    def list_needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
         """What its features of a corpus depend on besides the corpus itself; None for test images.
         Raises UserError.
         """
-        stored = corpus is not None and self.is_stored(corpus)
-        if corpus is not None and (stored or self._sees_images):
-            corpus.check_features(self.name, self.of)
-        if corpus is not None and stored:
-            return [corpus.stored[self.of, self.name]]
-        return self._needs(corpus)
+        if corpus is None:
+            return self._list_computed_needs(None)
 
-    def key(self, owner: FeatureOwner) -> str:
+        is_stored = self.is_stored(corpus)
+        if is_stored or self._sees_images:
+            corpus.check_features(self.name, self.of)
+        if is_stored:
+            return [corpus.stored[self.of, self.name]]
+        return self._list_computed_needs(corpus)
+
+    def make_key(self, owner: FeatureOwner) -> str:
         """Names everything that its features depend on, before any of it is loaded. Raises
         UserError.
         """
-        stored = self.is_stored(owner)
+        is_stored = self.is_stored(owner)
+        needs: list[Ingredient[Checkable]] = []
         if isinstance(owner, UsedCorpus):
             content = owner.images if self._sees_images else owner.read.fingerprint
-            needs = self.needs(owner)
+            needs = self.list_needs(owner)
         else:
             content = owner.fingerprint
-            needs = [] if stored else self.needs(None)
-        read = content, [need.fingerprint for need in needs]
-        if stored:
-            return digest("stored", self.of, self.name, *read, reading_code())
-        texts = () if self._sees_images else (reading_code(), self.max_length)
-        return digest("computed", self.of, *read, installed(*LIBRARIES), DECODING, *texts)
+            if not is_stored:
+                needs = self.list_needs(None)
+
+        fingerprints = [need.fingerprint for need in needs]
+        if is_stored:
+            return digest("stored", self.of, self.name, content, fingerprints, reading_code())
+
+        computed = ("computed", self.of, content, fingerprints, installed(*LIBRARIES), DECODING)
+        if self._sees_images:
+            return digest(*computed)
+        return digest(*computed, reading_code(), self.max_length)
 
     def is_stored(self, owner: FeatureOwner) -> bool:
         """Whether its features are read from a file beside the corpus or the task."""
         if isinstance(owner, UsedCorpus):
             return (self.of, self.name) in owner.stored
+
+        if self.of != "image":
+            return False
         task = owner.source
-        root = owner.root
-        computes = (
-            task.computes(self.name, root) if isinstance(task, HasImages) else not self.unable
-        )
-        return self.of == "image" and not computes
+        if isinstance(task, HasImages):
+            return not task.computes(self.name, owner.root)
+        return bool(self.unable)
 
     @property
     def runs(self) -> set[str]:
@@ -178,15 +186,13 @@ class NamedTeacher:
         sources = (model.source for model in self.models)
         return {source.training for source in sources if isinstance(source, RunModel)}
 
-    def source(self, corpus: UsedCorpus) -> str:
+    def find_source(self, corpus: UsedCorpus) -> str:
         """Where its features of a corpus come from: the path of a file, or 'computed'."""
-        return (
-            corpus.stored[self.of, self.name].source.files[0]
-            if self.is_stored(corpus)
-            else "computed"
-        )
+        if not self.is_stored(corpus):
+            return "computed"
+        return corpus.stored[self.of, self.name].source.files[0]
 
-    def features(
+    def load_features(
         self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders
     ) -> np.ndarray:
         """One feature per image, caption or list of tokens of `pairs`, the loaded ones, (n, ...),
@@ -194,41 +200,53 @@ class NamedTeacher:
 
         Models compute on the device; `folders` has at least those of the teacher's `runs`.
         """
-        of_task = isinstance(owner, Ingredient)
-        stored = (
-            self.of == "image" and self.name in pairs.features if of_task else self.is_stored(owner)
-        )
-        reads_pixels = self.of == "image" and not stored
-        if isinstance(owner, UsedCorpus) and owner.pixels is not None and reads_pixels:
+        if isinstance(owner, UsedCorpus):
+            is_stored = self.is_stored(owner)
+        else:
+            is_stored = self.of == "image" and self.name in pairs.features
+
+        reads_pixels = self.of == "image" and not is_stored
+        if reads_pixels and isinstance(owner, UsedCorpus) and owner.pixels is not None:
             owner.pixels.current()
+
+        key = self.make_key(owner)
+        compute_rows = (
+            self._read_stored(owner, pairs)
+            if is_stored
+            else self._compute(owner, pairs, device, folders)
+        )
         return cached_features(
-            self.key(owner),
+            key,
             pairs.image_count if self.of == "image" else len(pairs),
-            self._from_file(owner, pairs)
-            if stored
-            else self._compute(owner, pairs, device, folders),
+            compute_rows,
             dtype="float16" if self.of == "tokens" else "float32",
             chunk=CHUNK,
             subject=f"{self.name}: features of {self.of.removesuffix('s')}s",
         )
 
-    def stacked(
+    def stack_features(
         self, corpora: Sequence[UsedCorpus], loaded: Sequence[Pairs], device: str, folders: Folders
     ) -> Stacked:
         """One feature per caption, over several corpora in order."""
-        given = zip(corpora, loaded, strict=True)
-        parts = Stacked([self.features(corpus, pairs, device, folders) for corpus, pairs in given])
-        if self.of != "image":
-            return parts
-        return parts.in_order(_images_of(loaded))
+        features = [
+            self.load_features(corpus, pairs, device, folders)
+            for corpus, pairs in zip(corpora, loaded, strict=True)
+        ]
+        stacked = Stacked(features)
+        if self.of == "image":
+            return stacked.in_order(_number_images(loaded))
+        return stacked
 
-    def _from_file(self, owner: FeatureOwner, pairs: Pairs) -> ComputeRows:
+    def _read_stored(self, owner: FeatureOwner, pairs: Pairs) -> ComputeRows:
         if isinstance(owner, UsedCorpus):
             owner.stored[self.of, self.name].current()
-        values = cache(
-            lambda: (pairs.features if self.of == "image" else pairs.caption_features)[self.name]
-        )
-        return lambda start, stop: values()[start:stop]
+
+        @cache
+        def read_all() -> np.ndarray:
+            features = pairs.features if self.of == "image" else pairs.caption_features
+            return features[self.name]
+
+        return lambda start, stop: read_all()[start:stop]
 
 
 @dataclass(frozen=True)
@@ -242,11 +260,13 @@ class FrozenModel(Source):
     known_by: KnownBy = "syntax"
 
     def missing(self, root: Path | None) -> list[Missing]:
-        absent = self.model.missing(root)
-        return [
-            replace(item, reader=self.kind) if isinstance(item, MissingModel) else item
-            for item in absent
-        ]
+        missing = []
+        for item in self.model.missing(root):
+            # the kind of teacher decides which files of a model are needed
+            if isinstance(item, MissingModel):
+                item = replace(item, reader=self.kind)
+            missing.append(item)
+        return missing
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash the model, its kind, the pooling if the kind depends on it, their code, and a
@@ -256,11 +276,14 @@ class FrozenModel(Source):
         if self.precision != "fp32":
             fingerprint = digest(self.precision, fingerprint)
         fingerprint = read_by(fingerprint, code_of("teacher kind", self.kind, self.known_by))
-        _, pooled = declared_teacher(self.kind)
-        if pooled:
+
+        _, reads_pooling = declared_teacher(self.kind)
+        if reads_pooling:
             code = code_of("pooling", self.pooling, self.known_by)
             return digest(self.kind, self.pooling, read_by(fingerprint, code))
-        return fingerprint if self.kind in BY_MODEL_ALONE else digest(self.kind, fingerprint)
+        if self.kind in BY_MODEL_ALONE:
+            return fingerprint
+        return digest(self.kind, fingerprint)
 
     def folder(self, folders: Folders) -> Path:
         return self.model.path()
@@ -307,37 +330,35 @@ class ModelTeacher(NamedTeacher):
     def models(self) -> list[Ingredient[Checkable]]:
         return [self.model]
 
-    def _needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
-        pixels = corpus.pixels if corpus is not None and self.of == "image" else None
-        return [self.model] if pixels is None else [self.model, pixels]
+    def _list_computed_needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
+        if self.of == "image" and corpus is not None and corpus.pixels is not None:
+            return [self.model, corpus.pixels]
+        return [self.model]
 
     def _compute(
         self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders
     ) -> ComputeRows:
-        teacher = cache(lambda: self._opened(device, folders))
+        open_once = cache(lambda: self._open(device, folders))
         precision = self.model.source.precision
 
-        def computed(start: int, stop: int) -> np.ndarray:
-            if self.of == "caption":
-                return teacher().captions(pairs.texts[start:stop])
-            if self.of == "tokens":
-                return teacher().tokens(pairs.texts[start:stop], self.max_length)
-            if pairs.images is None:
-                raise UserError(
-                    "the corpus has no images; name a teacher whose features of it are stored"
-                )
-            return teacher().images(pairs.images[start:stop])
-
-        def rows(start: int, stop: int) -> np.ndarray:
+        def compute_rows(start: int, stop: int) -> np.ndarray:
             from harness.encoders.precision import autocast, float32_products  # imports torch
 
             with float32_products(precision, device), autocast(precision, device):
-                return computed(start, stop)
+                if self.of == "caption":
+                    return open_once().captions(pairs.texts[start:stop])
+                if self.of == "tokens":
+                    return open_once().tokens(pairs.texts[start:stop], self.max_length)
+                if pairs.images is None:
+                    raise UserError(
+                        "the corpus has no images; name a teacher whose features of it are stored"
+                    )
+                return open_once().images(pairs.images[start:stop])
 
-        return rows
+        return compute_rows
 
-    def embedder(self, device: str, folders: Folders) -> EmbedTexts:
-        teacher = self._opened(device, folders)
+    def make_embedder(self, device: str, folders: Folders) -> EmbedTexts:
+        teacher = self._open(device, folders)
         precision = self.model.source.precision
 
         def embed(sentences: Sequence[str]) -> np.ndarray:
@@ -348,7 +369,7 @@ class ModelTeacher(NamedTeacher):
 
         return embed
 
-    def _opened(self, device: str, folders: Folders) -> Teacher:
+    def _open(self, device: str, folders: Folders) -> Teacher:
         source = self.model.current()
         folder = source.folder(folders)
         if self.of == "tokens":
@@ -384,45 +405,57 @@ class LitTeacher(NamedTeacher, Generated):
     @property
     def fit_in_words(self) -> str:
         """`projections of squeezenet and NAME, fitted on flickr8k (6,000 captions)`."""
+        fit = f"projections of {self.images.name} and {self.captions.name}, fitted on {self.corpus.name}"
         rows = self.corpus.found.rows
-        size = f" ({rows:,} captions)" if rows else ""
-        return f"projections of {self.images.name} and {self.captions.name}, fitted on {self.corpus.name}{size}"
+        if not rows:
+            return fit
+        return f"{fit} ({rows:,} captions)"
 
-    def embedder(self, device: str, folders: Folders) -> EmbedTexts:
-        _, tower = self._fitted(device, folders)
-        embed_captions = self.captions.embedder(device, folders)
-        return lambda sentences: tower(np.asarray(embed_captions(sentences), dtype=np.float32))
+    def make_embedder(self, device: str, folders: Folders) -> EmbedTexts:
+        _, project_captions = self._fit(device, folders)
+        embed_captions = self.captions.make_embedder(device, folders)
+
+        def embed(sentences: Sequence[str]) -> np.ndarray:
+            return project_captions(np.asarray(embed_captions(sentences), dtype=np.float32))
+
+        return embed
 
     @property
     def _sees_images(self) -> bool:
         return False
 
-    def _needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
+    def _list_computed_needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
         """The fit, and both teachers' needs on the corpus and on the one of the fit."""
+        corpora = [self.corpus] if corpus is None else [corpus, self.corpus]
         needs: list[Ingredient[Checkable]] = [Ingredient(self, None)]
-        for used in filter(None, (corpus, self.corpus)):
-            needs += [used.plain, *self.images.needs(used), *self.captions.needs(used)]
+        for used in corpora:
+            needs.append(used.plain)
+            needs += self.images.list_needs(used)
+            needs += self.captions.list_needs(used)
         return needs
 
     def _compute(
         self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders
     ) -> ComputeRows:
-        side = self.images if self.of == "image" else self.captions
-        fitted = cache(lambda: self._fitted(device, folders))
-        features = cache(lambda: side.features(owner, pairs, device, folders))
+        teacher = self.images if self.of == "image" else self.captions
+        fit_once = cache(lambda: self._fit(device, folders))
+        load_once = cache(lambda: teacher.load_features(owner, pairs, device, folders))
 
-        def rows(start: int, stop: int) -> np.ndarray:
-            images, captions = fitted()
-            tower = images if self.of == "image" else captions
-            return tower(np.asarray(features()[start:stop], dtype=np.float32))
+        def compute_rows(start: int, stop: int) -> np.ndarray:
+            project_images, project_captions = fit_once()
+            project = project_images if self.of == "image" else project_captions
+            return project(np.asarray(load_once()[start:stop], dtype=np.float32))
 
-        return rows
+        return compute_rows
 
-    def _fitted(self, device: str, folders: Folders) -> tuple[Tower, Tower]:
+    def _fit(self, device: str, folders: Folders) -> tuple[Tower, Tower]:
         from harness.encoders.teacher_kinds import fit  # imports torch
 
-        given = [self.corpus], [load_pairs(self.corpus)], device, folders
-        return fit(self.images.stacked(*given), self.captions.stacked(*given))
+        corpora = [self.corpus]
+        loaded = [load_pairs(self.corpus)]
+        images = self.images.stack_features(corpora, loaded, device, folders)
+        captions = self.captions.stack_features(corpora, loaded, device, folders)
+        return fit(images, captions)
 
 
 @dataclass(frozen=True)
@@ -433,36 +466,44 @@ class RoleFeatures:
     Without corpora, they are features of test images only.
     """
 
-    asked: Feature
+    feature: Feature
     teacher: NamedTeacher
     corpora: tuple[UsedCorpus, ...]
 
     @cached_property
     def needs(self) -> tuple[Ingredient[Checkable], ...]:
         """What the features depend on besides the corpora themselves. Raises UserError."""
-        return tuple(
-            need for corpus in self.corpora or (None,) for need in self.teacher.needs(corpus)
-        )
+        needs: list[Ingredient[Checkable]] = []
+        for corpus in self.corpora or (None,):
+            needs += self.teacher.list_needs(corpus)
+        return tuple(needs)
+
+    @property
+    def fingerprints(self) -> list[str]:
+        return [need.fingerprint for need in self.needs]
 
     @property
     def source(self) -> str:
         """Where the features come from, each place once: the path of a file, or 'computed'; of a
         model, the hub's.
         """
-        if self.asked.of == "model":
+        if self.feature.of == "model":
             models = (getattr(model.source, "model", None) for model in self.teacher.models)
-            return ", ".join(
-                f"{each.hub}@{each.revision}" for each in models if isinstance(each, HubModel)
-            )
-        return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora)) or (
-            "test images" if self.asked.of == "image" else "computed"
-        )
+            of_hub = [model for model in models if isinstance(model, HubModel)]
+            return ", ".join(f"{model.hub}@{model.revision}" for model in of_hub)
+
+        if self.corpora:
+            sources = (self.teacher.find_source(corpus) for corpus in self.corpora)
+            return ", ".join(dict.fromkeys(sources))
+        return "test images" if self.feature.of == "image" else "computed"
 
     @property
     def identity(self) -> list[object]:
         """The part of a run's identity that describes the features."""
-        parts: list[object] = [self.asked.teacher, [need.fingerprint for need in self.needs]]
-        return parts if self.asked.of == "image" else [*parts, self.asked.of]
+        identity: list[object] = [self.feature.teacher, self.fingerprints]
+        if self.feature.of != "image":
+            identity.append(self.feature.of)
+        return identity
 
     def load(
         self, loaded: Sequence[Pairs], seed: int, device: str, folders: Folders
@@ -470,30 +511,36 @@ class RoleFeatures:
         """One feature per caption of the loaded corpora, (n, ...); controls are drawn with the
         run's seed.
         """
-        features = self.teacher.stacked(self.corpora, loaded, device, folders)
+        features = self.teacher.stack_features(self.corpora, loaded, device, folders)
         rows = len(features)
-        if self.asked.teacher == "shuffled":
-            return features.in_order(generator(axis="shuffled images", seed=seed).permutation(rows))
-        if self.asked.teacher == "random":
-            return features.in_order(
-                generator(axis="random images", seed=seed).integers(rows, size=rows)
+        control = self.feature.teacher
+        if control == "shuffled":
+            order = generator(axis="shuffled images", seed=seed).permutation(rows)
+            return features.in_order(order)
+
+        if control == "random":
+            drawn_rows = generator(axis="random images", seed=seed).integers(rows, size=rows)
+            return features.in_order(drawn_rows)
+
+        if control == "permuted":
+            _, first_rows, image_of = np.unique(
+                _number_images(loaded), return_index=True, return_inverse=True
             )
-        if self.asked.teacher == "permuted":
-            _, first, image_of = np.unique(
-                _images_of(loaded), return_index=True, return_inverse=True
-            )
-            return features.in_order(
-                generator(axis="permuted images", seed=seed).permutation(first)[image_of]
-            )
-        if self.asked.teacher == "noise":
-            return generator(axis="noise images", seed=seed).standard_normal(
-                features.shape, dtype=np.float32
-            )
+            row_of_image = generator(axis="permuted images", seed=seed).permutation(first_rows)
+            return features.in_order(row_of_image[image_of])
+
+        if control == "noise":
+            noise = generator(axis="noise images", seed=seed)
+            return noise.standard_normal(features.shape, dtype=np.float32)
         return features
 
 
-def _images_of(loaded: Sequence[Pairs]) -> np.ndarray:
+def _number_images(loaded: Sequence[Pairs]) -> np.ndarray:
     """The image of each caption of several corpora in order, (n,), numbered over all of them."""
-    starts = np.cumsum([0, *(each.image_count for each in loaded)])
-    numbers = [np.arange(len(each)) if each.image_of is None else each.image_of for each in loaded]
-    return np.concatenate([own + start for own, start in zip(numbers, starts, strict=False)])
+    numbers = []
+    first_number = 0
+    for pairs in loaded:
+        image_of = np.arange(len(pairs)) if pairs.image_of is None else pairs.image_of
+        numbers.append(image_of + first_number)
+        first_number += pairs.image_count
+    return np.concatenate(numbers)

@@ -44,7 +44,7 @@ def evaluate(
     evaluations = []
     for name in run.todo:
         suite = inventory.suites[name]
-        protocol = inventory.protocol(name)
+        protocol = inventory.find_protocol(name)
         evaluation = read_kept_evaluation(store, run.fingerprint, name, protocol)
         if evaluation is not None:
             evaluations.append(evaluation)

@@ -386,7 +386,7 @@ def _read_licence(run: FinishedRun) -> str | None:
         folder = run.given_encoder
         if folder is None:
             inventory = Inventory(run.profile, data_root(), {})
-            folder = inventory.encoder(run.result.spec.encoder).source.path()
+            folder = inventory.find_encoder(run.result.spec.encoder).source.path()
         licence = (metadata_load(folder / "README.md") or {}).get("license")
     except (UserError, OSError, ValueError, YAMLError):
         return None

@@ -77,8 +77,8 @@ class FinishedRun:
             raise UserError(f"{key} evaluated a model in a folder; give that folder with --encoder")
 
         places = self._places.model_copy(update={"encoders": encoders})
-        inventory = Inventory.noted(self.profile, places)
-        folder = inventory.encoder(name).source.path()
+        inventory = Inventory.from_places(self.profile, places)
+        folder = inventory.find_encoder(name).source.path()
         experiments = Experiments(inventory, self.result.overrides)
         experiment = experiments.find_for_result(self.resolved, self.result.fingerprint)
         if experiment.fingerprint != self.result.fingerprint:

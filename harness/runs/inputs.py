@@ -102,9 +102,9 @@ def load_inputs(run: PlannedRun, inventory: Inventory, seat: Seat, folders: Fold
     suites = [inventory.suites[name] for name in run.todo]
     tests = {}
     for name, teacher in run.experiment.test_features(suites):
-        task = inventory.retrieval_task(name)
+        task = inventory.find_retrieval_task(name)
         pairs = load_pairs(task, teacher.of)
-        tests[name, teacher.of] = teacher.features(task, pairs, seat.device, folders)
+        tests[name, teacher.of] = teacher.load_features(task, pairs, seat.device, folders)
     return replace(inputs, tests=tests)
 
 
@@ -135,7 +135,7 @@ def _load_untrained(experiment: Experiment, device: str, folders: Folders) -> In
     model = open_model(source.path(), run.pooling, trusted=source.trusted).to(torch.device(device))
     if run.features:
         teacher = experiment.features["caption"].teacher
-        return Inputs(TeacherVectors(model, teacher.embedder(device, folders)))
+        return Inputs(TeacherVectors(model, teacher.make_embedder(device, folders)))
     if not experiment.features:
         return Inputs(model)
 
@@ -149,7 +149,7 @@ def _load_models(
     """The frozen models that a method has beside its student, by role. Raises UserError."""
     models = {}
     for role, use in experiment.features.items():
-        if use.asked.of == "model" and isinstance(use.teacher, ModelTeacher):
+        if use.feature.of == "model" and isinstance(use.teacher, ModelTeacher):
             read = use.teacher.model
             folder = read.current().folder(folders)
             what = f"folder of the model {use.teacher.name}"
@@ -203,7 +203,7 @@ def load_training_data(
     pairs = [load_pairs(corpus) for corpus in corpora_by_stream.get("pairs", []) if run.features]
     features = {}
     for role, use in experiment.features.items():
-        if use.asked.of != "model":
+        if use.feature.of != "model":
             features[role] = use.load(pairs, run.spec.seed, device, folders)
 
     warnings = list(experiment.remarks)

@@ -76,8 +76,8 @@ def make_result(
     teachers = {}
     for role, use in run.experiment.features.items():
         teachers[role] = TeacherUse(
-            teacher=use.asked.teacher,
-            of=use.asked.of,
+            teacher=use.feature.teacher,
+            of=use.feature.of,
             source=use.source,
             fitted_on=use.teacher.fit_in_words,
         )

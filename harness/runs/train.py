@@ -93,7 +93,7 @@ def _measure_budget(experiment: Experiment, trainer: Trainer, record: TrainingRe
     """What a training has read, by the batches of its streams, and computed."""
     batches = trainer.batches
     # captions whose images have no feature are text alone
-    has_image_features = any(use.asked.of == "image" for use in experiment.features.values())
+    has_image_features = any(use.feature.of == "image" for use in experiment.features.values())
     text_rows = 0
     other_rows = 0
     for stream, order in batches.orders.items():

@@ -186,7 +186,7 @@ class RunJob(Job):
         if stored is None:
             return None
         for suite in self.run.todo:
-            if not stored.has_evaluation(suite, self.inventory.protocol(suite)):
+            if not stored.has_evaluation(suite, self.inventory.find_protocol(suite)):
                 return None
         return stored
 

@@ -125,7 +125,7 @@ def _prepare_inputs(
     for role in experiment.features.values():
         owners += [(role.teacher, corpus) for corpus in role.corpora]
     tests = experiment.test_features([inventory.suites[name] for name in run.todo])
-    owners += [(teacher, inventory.retrieval_task(task)) for task, teacher in tests]
+    owners += [(teacher, inventory.find_retrieval_task(task)) for task, teacher in tests]
     for teacher, owner in owners:
         # else the run says why it has no features
         if not teacher.unable or teacher.is_stored(owner):
@@ -152,7 +152,7 @@ def _prepare_features(
     name = owner.name if isinstance(owner, UsedCorpus) else owner.source.name
     ids.append(
         prepare(
-            teacher.key(owner),
+            teacher.make_key(owner),
             f"{teacher.name} features of the {teacher.of.removesuffix('s')}s of {name}",
             partial(_make_features, teacher, owner, experiment, store),
             needs,
@@ -224,4 +224,4 @@ def _make_features(
     from harness.runs.inputs import find_teacher_folders
 
     pairs = load_pairs(owner, teacher.of)
-    teacher.features(owner, pairs, seat.device, find_teacher_folders(experiment, store))
+    teacher.load_features(owner, pairs, seat.device, find_teacher_folders(experiment, store))

@@ -301,7 +301,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(
 
 
 def test_names_that_no_file_system_takes_are_refused_when_planning(tmp_path: Path) -> None:
-    named = f"{'n' * 300}={harness.plan('tiny').inventory.encoder('toy-bert').source.path()}"
+    named = f"{'n' * 300}={harness.plan('tiny').inventory.find_encoder('toy-bert').source.path()}"
     with pytest.raises(
         UserError, match=r"the encoder 'n+...' makes a file name of 300 bytes .* shorten it"
     ):

@@ -23,7 +23,7 @@ from harness.store import Store
 
 
 def test_own_tasks_corpora_and_model_are_used_from_one_profile(world: Path, tmp_path: Path) -> None:
-    source = Inventory(load_profile("tiny"), None, {}).encoder("toy-bert").source
+    source = Inventory(load_profile("tiny"), None, {}).find_encoder("toy-bert").source
     shutil.copytree(source.folder, world.parent / "model")
     words = ["run", "--profile", str(world), "--methods", "mcse", "--settings", "mine"]
     words += ["--encoders", "mine", "--seeds", "1", "--suites", "sts,transfer,retrieval"]

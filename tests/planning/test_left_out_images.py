@@ -71,12 +71,12 @@ def test_the_gallery_does_not_depend_on_the_runs_of_a_command(
 ) -> None:
     """And it is the whole task where no training reads of it, under the protocol of all its images."""
     protocols = {
-        make_inventory(replace(selection, settings=settings)).protocol("retrieval").key
+        make_inventory(replace(selection, settings=settings)).find_protocol("retrieval").key
         for settings in ("toy", "few", "most")
     }
     whole = make_inventory(replace(selection, profile="tiny"))
     assert len(protocols) == 1
-    assert whole.left_out("ToyRetrieval").rows == ()
-    assert whole.protocol("retrieval").key not in protocols
+    assert whole.find_left_out_images("ToyRetrieval").rows == ()
+    assert whole.find_protocol("retrieval").key not in protocols
     (tmp_path / "mine.toml").write_text(PROFILE + '[suites.retrieval]\nseen_images = "keep"\n')
     assert make_inventory(selection).list_gallery_remarks("retrieval") == []

@@ -172,7 +172,10 @@ def test_controls_need_the_true_teacher_and_keep_their_name() -> None:
     )
     first, second = (each.features["image"] for each in (plain, shuffled))
     assert [need.fingerprint for need in first.needs] == [need.fingerprint for need in second.needs]
-    assert (first.asked.teacher, second.asked.teacher) == (load_profile("tiny").images, "shuffled")
+    assert (first.feature.teacher, second.feature.teacher) == (
+        load_profile("tiny").images,
+        "shuffled",
+    )
 
 
 @pytest.mark.parametrize("setting", ["flickr", "flickr[captions=all]"])
@@ -201,7 +204,7 @@ def test_published_features_are_read_and_images_stand_in_for_missing_ones(
 
     def features(text: str) -> RoleFeatures:
         made = experiment(f"{text}/{setting}/bert-base-uncased/seed-0", profile, tmp_path)
-        return next(role for role in made.features.values() if role.asked.of == "image")
+        return next(role for role in made.features.values() if role.feature.of == "image")
 
     computed = features("mcse")
     assert computed.source == features("kdmcse").source == "computed"
@@ -241,7 +244,11 @@ def test_features_are_kept_apart_by_what_decodes_and_computes_them(
     changes = {"DECODING": 9, "installed": lambda *packages: ["9"], "reading_code": lambda: "9"}
 
     def keys() -> list[str]:
-        return [image.teacher.key(corpus), caption.teacher.key(corpus), image.teacher.key(in_file)]
+        return [
+            image.teacher.make_key(corpus),
+            caption.teacher.make_key(corpus),
+            image.teacher.make_key(in_file),
+        ]
 
     before = keys()
     assert len(set(before)) == 3

@@ -252,7 +252,7 @@ def test_corpora_and_suites_of_other_packages_count_with_their_code(
         plan = harness.plan(
             under, methods="simcse", settings="mine", seeds=1, suites="scores", results=tmp_path
         )
-        return plan.runs[0], plan.inventory.protocol("scores").key
+        return plan.runs[0], plan.inventory.find_protocol("scores").key
 
     (run, protocol), (again, same) = found(), found()
     assert (run.fingerprint, protocol) == (again.fingerprint, same)

@@ -153,10 +153,10 @@ def test_scores_of_tests_that_changed_since_the_run_was_planned_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     inventory = harness.plan("tiny", methods="simcse", seeds=1).inventory
-    before = inventory.protocol("sts")
+    before = inventory.find_protocol("sts")
     inventory.check_protocol("sts")
     monkeypatch.setattr(inventory.suites["sts"], "identity", lambda root: "other data")
-    assert inventory.protocol("sts") == before
+    assert inventory.find_protocol("sts") == before
     with pytest.raises(
         UserError, match="a test of the suite 'sts' has changed since the run was planned"
     ):

@@ -13,7 +13,7 @@ from trial import Trial, check_refused
 
 from harness.corpora.files import CaptionsFile
 from harness.corpora.images import FeatureFile
-from harness.planning.inventory import own_task
+from harness.planning.inventory import make_own_task
 from harness.profiles import load_profile
 
 WIDTH = 16
@@ -85,7 +85,7 @@ def write_own_test(folder: Path) -> None:
 
 def check_own_test(folder: Path) -> None:
     table = load_profile("own.toml").tasks["mine"]
-    task = own_task("mine", table)
+    task = make_own_task("mine", table)
     assert task.missing(None) == []
     assert task.examined(None).images == 3
     assert task.load(None).images.features["net"][:, 0].tolist() == [2, 0, 1]

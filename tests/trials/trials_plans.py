@@ -156,9 +156,9 @@ def check_one_gallery(folder: Path) -> None:
     protocols = set()
     for setting in ("others", "copies"):
         plan = plan_of("mcse", settings=setting, suites="retrieval")
-        assert plan.inventory.left_out("mine").rows == tuple(range(15))
+        assert plan.inventory.find_left_out_images("mine").rows == tuple(range(15))
         assert any("105 are ranked" in line for line in plan.warnings)
-        protocols.add(plan.inventory.protocol("retrieval").key)
+        protocols.add(plan.inventory.find_protocol("retrieval").key)
     assert len(protocols) == 1
 
 

@@ -120,7 +120,7 @@ def report_with_pairs(folder: Path) -> Path:
     """
     results, pairs = folder / "results", pairs_of(TOY_STS.load(None))
     gold = np.array([score for *_, score in pairs], dtype=np.float32)
-    protocol = Inventory(load_profile("tiny"), None, {}).protocol("figures")
+    protocol = Inventory(load_profile("tiny"), None, {}).find_protocol("figures")
     captions = len(TOY_RETRIEVAL.load(None).texts)
     wrong = {
         "simcse": (gold.argmax(), -1.0),
