@@ -234,7 +234,7 @@ def _all_captions(corpus: Ingredient[CorpusSource]) -> tuple[np.ndarray, np.ndar
     if loaded.image_of is None or len(loaded) == loaded.image_count:
         return None
     return cached_hashes(
-        source.fingerprint(root), lambda: corpus.current().texts(root)
+        source.fingerprint(root), lambda: corpus.current().with_captions("all").texts(root)
     ), loaded.image_of
 
 

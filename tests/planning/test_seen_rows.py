@@ -24,7 +24,7 @@ from harness.planning.inventory import Inventory
 from harness.planning.overlaps import PairOverlap, SettingData, overlaps_of
 from harness.planning.plan import make_plan
 from harness.planning.request import make_request
-from harness.planning.seen import SeenRows
+from harness.planning.seen import SeenRows, text_hashes
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
 from harness.registry import get
@@ -84,6 +84,16 @@ def test_rows_of_two_corpora_are_numbered_on_and_their_images_have_their_names(
     # the image 13 has the id of no row read; 'two' is the caption of an image with another id
     assert read.images(captions, image_of, ids).tolist() == [True, True, False, True, False]
     assert read.images(captions, image_of, None).tolist() == [False, False, True, True, False]
+
+
+def test_captions_that_a_corpus_does_not_draw_are_compared_by_their_image(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "a.parquet", {"image_id": IDS, "captions": CAPTIONS})
+    used = profile(a={"file": "a.parquet", "captions": "one"})
+    compared = SettingData(Inventory(used, tmp_path, {}), parse_setting("mine")).captions
+    assert compared is not None
+    hashes, image_of = compared
+    assert image_of.tolist() == [0, 0, 0, 1, 2, 2]
+    assert hashes.tolist() == text_hashes([text for texts in CAPTIONS for text in texts]).tolist()
 
 
 def test_images_of_a_text_file_are_known_by_the_file_that_it_is_matched_to(tmp_path: Path) -> None:
