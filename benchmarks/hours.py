@@ -13,7 +13,7 @@ import click
 
 import harness
 from harness.grid import resolve
-from harness.planning.estimate import H200, estimate, training_steps
+from harness.planning.estimate import H200, count_training_steps, estimate
 from harness.profiles import load_profile
 from harness.spec import RunSpec
 
@@ -40,9 +40,9 @@ def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
 
 def minutes(key: str) -> float:
     run = resolve(load_profile("paper"), RunSpec.parse(key), {})
-    steps = training_steps(run)
+    steps = count_training_steps(run)
     assert steps is not None
-    return H200.training(run, steps) / 60
+    return H200.find_training_seconds(run, steps) / 60
 
 
 def one_run() -> Iterator[list[str]]:

@@ -42,9 +42,9 @@ from harness.fetching import show_downloads
 from harness.fetching.downloads import FetchList
 from harness.files import expand
 from harness.formatting import count_of
-from harness.planning.encoders import with_tried_encoders
+from harness.planning.encoders import try_encoders
 from harness.planning.missing import explain_how_to_get, list_missing, make_fetch_list
-from harness.planning.overlaps import Overlaps, overlaps_of
+from harness.planning.overlaps import Overlaps, find_overlaps
 from harness.planning.plan import Plan, find_suites_without_data, make_plan
 from harness.planning.present import Present
 from harness.planning.request import (
@@ -201,7 +201,7 @@ def execute(how: PlanToExecute) -> Results:
     if how.run_timeout is not None:
         parse_time_limit(how.run_timeout)
     _check_inputs(plan)
-    plan = with_tried_encoders(plan)
+    plan = try_encoders(plan)
     if plan.request.tuning:
         save_tuning(plan.store, plan.request.tuning)
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
@@ -543,7 +543,7 @@ def overlaps(
     selection = Selection(profile, settings=settings, suites=suites, data_root=data_root)
     inventory = make_inventory(selection)
     asked = select_suites(selection, inventory.profile) if suites else ()
-    return overlaps_of(inventory, select_settings(selection, inventory.profile), asked)
+    return find_overlaps(inventory, select_settings(selection, inventory.profile), asked)
 
 
 @checked

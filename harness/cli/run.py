@@ -105,7 +105,7 @@ def run(
     """
     waiting("planning: methods, data, encoders and finished runs")
     from harness import api
-    from harness.planning.encoders import with_tried_encoders
+    from harness.planning.encoders import try_encoders
 
     places = describe_places(track, options["results"])  # before anything is fetched
     if options["run_timeout"]:
@@ -120,7 +120,7 @@ def run(
         from harness.cli.data import bring
 
         bring(api.to_fetch(api.plan(**options)), accept_licences, dry_run)
-    plan = with_tried_encoders(api.plan(**options))
+    plan = try_encoders(api.plan(**options))
     _describe(plan, places, all_inputs=all_inputs)
     if plan.todo and how["executor"] in (None, "local"):
         describe_cards(len(plan.todo), how["jobs"], how["device"])
@@ -169,10 +169,10 @@ def evaluate(
     """
     waiting("planning: models, suites and their data")
     from harness import api
-    from harness.planning.encoders import with_tried_encoders
+    from harness.planning.encoders import try_encoders
 
     places = describe_places(track, options["results"])
-    plan = with_tried_encoders(api.plan_model(model, **options))
+    plan = try_encoders(api.plan_model(model, **options))
     _describe(plan, places)
     _show_results(
         context, plan, api.execute(plan, device=device, track=list(places), progress=True)
@@ -365,7 +365,7 @@ def _estimate(plan: Plan) -> Iterator[str]:
     if not plan.todo:
         return
     from harness.fetching import format_size
-    from harness.planning.estimate import estimate, models_size
+    from harness.planning.estimate import estimate, estimate_model_bytes
     from harness.planning.missing import describe_disk_need, list_missing
 
     expected = estimate(plan)
@@ -380,7 +380,7 @@ def _estimate(plan: Plan) -> Iterator[str]:
             f"({page_of('reproduce.md')})"
         )
         inputs = describe_disk_need(list_missing(plan))
-        yield f"disk      {inputs} to bring, {format_size(models_size(plan))} of models that stay"
+        yield f"disk      {inputs} to bring, {format_size(estimate_model_bytes(plan))} of models that stay"
 
 
 def _hours(seconds: float) -> str:

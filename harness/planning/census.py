@@ -18,7 +18,7 @@ from harness.sources import Checkable, Findings
 MANY_UNKNOWN = 0.2
 
 
-def census_of_findings(
+def make_census(
     what: str, files: Sequence[str], findings: Findings, encoder: tuple[str, Path] | None
 ) -> InputCensus:
     """The census of an input that was examined; `encoder` is the name and folder of the model whose
@@ -32,7 +32,7 @@ def census_of_findings(
             shares[name] = share
     return InputCensus(
         what=what,
-        files=tuple(map(shown_name, files)),
+        files=tuple(map(name_file, files)),
         rows=findings.rows,
         images=findings.images,
         equal_rows=findings.equal_rows,
@@ -41,12 +41,12 @@ def census_of_findings(
     )
 
 
-def shown_name(file: str) -> str:
+def name_file(file: str) -> str:
     """A file as results name it: where it lies on this machine is left out."""
     return Path(file).name if Path(file).is_absolute() else file
 
 
-def census_of_need(
+def make_need_census(
     teacher: str, need: Ingredient[Checkable], unread_rows: int = 0
 ) -> list[InputCensus]:
     """The census of what a teacher's features depend on: their file, pictures, or a model.
@@ -56,44 +56,46 @@ def census_of_need(
     source = need.source
     if isinstance(source, FeatureFile | CaptionImages):
         kind = "features" if isinstance(source, FeatureFile) else "pictures"
-        what = f"{kind} of {teacher}: {shown_name(source.files[0])}"
-        census = census_of_findings(what, source.files, need.examined, None)
+        what = f"{kind} of {teacher}: {name_file(source.files[0])}"
+        census = make_census(what, source.files, need.examined, None)
         unread = account_for_number("rows", unread_rows, "of nothing that is captioned")
         return [census.model_copy(update={"accounts": (*census.accounts, *unread)})]
     model = getattr(source, "model", None)
     if isinstance(model, ModelSource):
-        return [census_of_model(f"teacher {teacher}", Ingredient(model, need.root))]
+        return [make_model_census(f"teacher {teacher}", Ingredient(model, need.root))]
     return []
 
 
-def census_of_corpus(corpus: UsedCorpus, encoder: tuple[str, Path] | None) -> InputCensus:
+def make_corpus_census(corpus: UsedCorpus, encoder: tuple[str, Path] | None) -> InputCensus:
     """The census of a corpus as a run reads it, made once for each encoder."""
     if encoder not in corpus.censuses:
         source = corpus.plain.source
         files = getattr(source, "files", None) or [getattr(source, "path", "made by the harness")]
         what = f"corpus {corpus.name}"
-        corpus.censuses[encoder] = census_of_findings(what, files, corpus.found, encoder)
+        corpus.censuses[encoder] = make_census(what, files, corpus.found, encoder)
     return corpus.censuses[encoder]
 
 
-def census_of_model(what: str, model: Ingredient[ModelSource]) -> InputCensus:
+def make_model_census(what: str, model: Ingredient[ModelSource]) -> InputCensus:
     """The census of a model's folder; others than the files that are read have no effect."""
-    return _census_of_folder(what, model.source.path(), model.fingerprint)
+    return _make_folder_census(what, model.source.path(), model.fingerprint)
 
 
 @cache
-def _census_of_folder(what: str, folder: Path, fingerprint: str) -> InputCensus:
+def _make_folder_census(what: str, folder: Path, fingerprint: str) -> InputCensus:
     """The same, once for a content."""
-    read = files_of_model(folder)
-    names = [path.relative_to(folder).as_posix() for path in read]
-    there = (path for path in folder.rglob("*") if path.is_file())
-    others = sorted({path.relative_to(folder).as_posix() for path in there} - {*names})
-    accounts = account_for("files", names, "read")
-    accounts += account_for("files", others, "left out", "not read by the harness")
+    names_read = [path.relative_to(folder).as_posix() for path in files_of_model(folder)]
+    names_of_files = {
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    }
+    names_left_out = sorted(names_of_files.difference(names_read))
+
+    accounts = account_for("files", names_read, "read")
+    accounts += account_for("files", names_left_out, "left out", "not read by the harness")
     return InputCensus(what=what, accounts=tuple(accounts))
 
 
-def census_of_tasks(
+def make_task_censuses(
     inventory: Inventory, suites: Iterable[str], encoder: tuple[str, Path] | None
 ) -> list[InputCensus]:
     """The census of the profile's own tasks of suites; the model of `encoder` reads their texts."""
@@ -107,7 +109,7 @@ def census_of_tasks(
         if task is not None and not task.missing(inventory.root):
             files = getattr(task, "files", ())
             findings = task.examined(inventory.root)
-            censuses.append(census_of_findings(f"task {name}", files, findings, encoder))
+            censuses.append(make_census(f"task {name}", files, findings, encoder))
     return censuses
 
 
@@ -124,10 +126,13 @@ def merge_censuses(censuses: Iterable[InputCensus]) -> list[InputCensus]:
 
 def warn_of_unknown(censuses: Iterable[InputCensus]) -> list[str]:
     """A line for each corpus of which an encoder's vocabulary lacks a large part."""
-    return [
-        f"{census.what.removeprefix('corpus ')}: {100 * share:.0f} % of the tokens are unknown to the "
-        f"encoder {name}, which reads them all as one"
-        for census in censuses
-        for name, share in census.unknown_tokens.items()
-        if share >= MANY_UNKNOWN
-    ]
+    lines = []
+    for census in censuses:
+        corpus = census.what.removeprefix("corpus ")
+        for name, share in census.unknown_tokens.items():
+            if share >= MANY_UNKNOWN:
+                lines.append(
+                    f"{corpus}: {100 * share:.0f} % of the tokens are unknown to the encoder {name}, which reads "
+                    "them all as one"
+                )
+    return lines

@@ -9,38 +9,41 @@ from harness.errors import UserError
 from harness.planning.plan import LEFT_ALONE, Plan, PlannedRun, check_left
 
 
-def with_tried_encoders(plan: Plan) -> Plan:
+def try_encoders(plan: Plan) -> Plan:
     """A plan without the runs to do whose encoder cannot be used: `refused` says why, and with
     what trials say of the others. Raises UserError if none is left.
 
     An encoder is tried as the runs read it; a missing one is not.
     """
     refused = dict(plan.refused)
-    kept = list[PlannedRun]()
     remarks = list(plan.remarks)
-    answers = dict[TrialKey, TrialFindings | UserError]()
+    usable = list[PlannedRun]()
     unusable = dict[str, UserError]()
+    answers = dict[TrialKey, TrialFindings | UserError]()
     for run in plan.runs:
         try:
-            if lost := next(
-                (unusable[each.key] for each in run.experiment.teachers if each.key in unusable),
-                None,
-            ):
-                raise lost
+            for teacher in run.experiment.teachers:
+                if teacher.key in unusable:
+                    raise unusable[teacher.key]
+
             if run.state not in LEFT_ALONE and not run.experiment.encoder.missing:
-                findings = _check(run, answers)
+                findings = _check_encoder(run, answers)
                 name = run.resolved.spec.encoder
                 remarks += [f"encoder {name}: {line}" for line in findings.remarks]
         except UserError as error:
             unusable[run.key] = error
-            refused[str(run.resolved.spec).rpartition("/")[0]] = str(error)
+            run_without_seed = str(run.resolved.spec).rpartition("/")[0]
+            refused[run_without_seed] = str(error)
         else:
-            kept.append(run)
-    check_left(kept, plan.skipped, refused)
-    return replace(plan, runs=tuple(kept), remarks=tuple(dict.fromkeys(remarks)), refused=refused)
+            usable.append(run)
+
+    check_left(usable, plan.skipped, refused)
+    return replace(plan, runs=tuple(usable), remarks=tuple(dict.fromkeys(remarks)), refused=refused)
 
 
-def _check(run: PlannedRun, answers: dict[TrialKey, TrialFindings | UserError]) -> TrialFindings:
+def _check_encoder(
+    run: PlannedRun, answers: dict[TrialKey, TrialFindings | UserError]
+) -> TrialFindings:
     """Look up or find what the trial of a run's encoder says. Raises UserError for one that cannot
     be used.
     """
@@ -57,26 +60,27 @@ def _check(run: PlannedRun, answers: dict[TrialKey, TrialFindings | UserError]) 
     )
     if key not in answers:
         try:
-            answers[key] = key.known() or _tried(key)
+            answers[key] = key.known() or _try_encoder(key)
         except UserError as error:
             answers[key] = error
-    found = answers[key]
-    if isinstance(found, UserError):
-        raise found
-    if trains and not found.views and max(key.rates) < 0:
+
+    answer = answers[key]
+    if isinstance(answer, UserError):
+        raise answer
+    if trains and not answer.views and max(key.rates) < 0:
         _check_views(run)
-    return found
+    return answer
 
 
-def _tried(key: TrialKey) -> TrialFindings:
+def _try_encoder(key: TrialKey) -> TrialFindings:
     from harness.encoders.student import Student, open_model
 
     if key.own_head:
         return open_model(key.folder, key.pooling, trusted=key.trusted).found
-    loaded = Student.load(
+    student = Student.load(
         key.folder, key.pooling, own_head=False, max_length=key.max_length, rates=key.rates
     )
-    return loaded.found
+    return student.found
 
 
 def _check_views(run: PlannedRun) -> None:
@@ -86,10 +90,9 @@ def _check_views(run: PlannedRun) -> None:
     from harness.method.samples import count_text_views
 
     resolved = run.resolved
-    spec = run.resolved.spec
-    if count_text_views(resolved.method, resolved.hyperparameters) < 2:
-        return
-    raise UserError(
-        f"{spec.variant} compares two dropout views of a sentence, and the encoder {spec.encoder} has no dropout, so "
-        "they are equal; give it one with --set dropout=0.1"
-    )
+    spec = resolved.spec
+    if count_text_views(resolved.method, resolved.hyperparameters) >= 2:
+        raise UserError(
+            f"{spec.variant} compares two dropout views of a sentence, and the encoder {spec.encoder} has no dropout, "
+            "so they are equal; give it one with --set dropout=0.1"
+        )

@@ -101,30 +101,36 @@ class Card:
     tf32: float
     single: float
 
-    def seconds(self, operations: float, precision: str) -> float:
+    def find_seconds(self, operations: float, precision: str) -> float:
         """Seconds that the card computes."""
-        rate = {"fp32": self.single, "tf32": self.tf32}.get(precision, self.half)
+        rates = {"fp32": self.single, "tf32": self.tf32}
+        rate = rates.get(precision, self.half)
         return operations / (UTILISATION[precision] * rate)
 
-    def embedding(self, shape: Shape, tokens: float) -> float:
+    def find_embedding_seconds(self, shape: Shape, tokens: float) -> float:
         """Seconds to embed sentences, in float32."""
-        return self.seconds(2 * shape.weights * tokens, "fp32")
+        return self.find_seconds(2 * shape.weights * tokens, "fp32")
 
-    def training(self, run: Resolved, steps: list[Steps]) -> float:
+    def find_training_seconds(self, run: Resolved, steps: list[Steps]) -> float:
         """Seconds that a training takes, with its dev scores and checkpoints."""
         if not steps:
             return 0.0
-        shape = shape_of(run)
-        host = HOST * shape_of(run).layers
-        precision = run.training.precision
-        operations = 6 * shape.weights
-        stepping = sum(
-            part.count * max(self.seconds(operations * part.tokens, precision), host)
-            for part in steps
-        )
-        of_text = sum(part.count for part in steps[: len(steps) - len(run.own_steps)])
-        scores = math.ceil(of_text / run.training.eval_every)
-        seconds = stepping + scores * self.embedding(shape, DEV)
+
+        shape = choose_shape(run)
+        host_seconds = HOST * shape.layers
+        operations_per_token = 6 * shape.weights
+        step_seconds = []
+        for part in steps:
+            operations = operations_per_token * part.tokens
+            card_seconds = self.find_seconds(operations, run.training.precision)
+            step_seconds.append(part.count * max(card_seconds, host_seconds))
+
+        # scores are taken between steps on text and pairs
+        scored_parts = steps[: len(steps) - len(run.own_steps)]
+        scored_steps = sum(part.count for part in scored_parts)
+        scores = math.ceil(scored_steps / run.training.eval_every)
+        seconds = sum(step_seconds) + scores * self.find_embedding_seconds(shape, DEV)
+
         # one per minute and per new best score: in random order, the nth score is the best with
         # probability 1/n
         checkpoints = seconds / 60 + math.log(scores) + 1
@@ -156,83 +162,109 @@ def estimate(plan: Plan) -> Estimate | None:
         for times in times_by_kind.values():
             for what, measured in times.items():
                 times_of_all.setdefault(what, []).extend(measured)
-        return Estimate(here=sum(_expected(run, times_by_kind, times_of_all) for run in plan.todo))
+
+        seconds_of_runs = [
+            _find_usual_seconds(run, times_by_kind, times_of_all) for run in plan.todo
+        ]
+        return Estimate(here=sum(seconds_of_runs))
+
     seconds = 0.0
     for run in plan.todo:
-        steps = [] if run.result else training_steps(run.resolved)
+        steps = [] if run.result else count_training_steps(run.resolved)
         if steps is None:
             return None
         tokens = sum(SENTENCES.get(suite, 0.0) for suite in run.todo)
-        seconds += H200.training(run.resolved, steps)
-        seconds += H200.embedding(shape_of(run.resolved), tokens)
+        seconds += H200.find_training_seconds(run.resolved, steps)
+        seconds += H200.find_embedding_seconds(choose_shape(run.resolved), tokens)
     return Estimate(h200=seconds)
 
 
-def models_size(plan: Plan) -> int:
+def estimate_model_bytes(plan: Plan) -> int:
     """Bytes of the models that the trainings still to do leave behind: one of each run."""
-    trained = [run.resolved for run in plan.todo if run.resolved.trains and not run.result]
-    shapes = map(shape_of, trained)
-    return sum(KEPT * (shape.weights + shape.vectors) for shape in shapes)
+    model_bytes = 0
+    for run in plan.todo:
+        if run.resolved.trains and not run.result:
+            shape = choose_shape(run.resolved)
+            model_bytes += KEPT * (shape.weights + shape.vectors)
+    return model_bytes
 
 
-def shape_of(run: Resolved) -> Shape:
+def choose_shape(run: Resolved) -> Shape:
     """The shape of a run's encoder: BERT-large's if its name contains 'large', else BERT-base's."""
     return LARGE if "large" in run.spec.encoder else BASE
 
 
-def training_steps(run: Resolved) -> list[Steps] | None:
+def count_training_steps(run: Resolved) -> list[Steps] | None:
     """A training's steps on text, on pairs and on other streams; None if a corpus is not one of the
     papers'.
     """
     if not run.trains:
         return []
+
     rows: dict[str, int] = {}
     for name, stream in run.streams.items():
-        if stream not in run.own_steps:
-            known = _rows(run, name, stream)
-            if known is None:
-                return None
-            rows[name] = known
+        if stream in run.own_steps:
+            continue
+        rows_of_corpus = _find_rows(run, name, stream)
+        if rows_of_corpus is None:
+            return None
+        rows[name] = rows_of_corpus
+
     training = run.training
     pairs = [name for name in rows if run.streams[name] == "pairs"]
     texts = [name for name in rows if name not in pairs]
-    sizes = [sum(rows[name] for name in names) for names in (texts, pairs)]
-    mixing = mixed(sizes[0], sizes[1], training.batch_size, run.mixing_rule)
+    text_rows = sum(rows[name] for name in texts)
+    pair_rows = sum(rows[name] for name in pairs)
+    mixing = mixed(text_rows, pair_rows, training.batch_size, run.mixing_rule)
     steps = training.steps or training.epochs * mixing.epoch
-    paired = mixing.paired_before_step(steps)
-    counts = []
-    for count, names in ((steps - paired, texts), (paired, pairs)):
+    paired_steps = mixing.paired_before_step(steps)
+
+    parts = []
+    for count, names in ((steps - paired_steps, texts), (paired_steps, pairs)):
         if count:
             views = 1 if run.streams[names[0]] == "triplets" else VIEWS
-            counts.append(Steps(count, views * training.batch_size * _length(run, names, rows)))
-    return counts + [
-        Steps(steps, VIEWS * own.batch_size * VECTORS[key]) for key, own in run.own_steps.items()
-    ]
+            tokens = views * training.batch_size * _find_mean_length(run, names, rows)
+            parts.append(Steps(count, tokens))
+    for stream, own_steps in run.own_steps.items():
+        parts.append(Steps(steps, VIEWS * own_steps.batch_size * VECTORS[stream]))
+    return parts
 
 
-def _length(run: Resolved, names: list[str], rows: Mapping[str, int]) -> float:
+def _find_mean_length(run: Resolved, names: list[str], rows: Mapping[str, int]) -> float:
     """The mean tokens of a row of corpora of one stream."""
     stream = run.streams[names[0]]
-    longest = run.training.max_length * (3 if stream == "triplets" else 1)
-    tokens = {name: TOKENS.get(name.partition("-")[0], TOKENS[_LIKE[stream]]) for name in names}
-    return min(
-        longest,
-        sum(tokens[name] * rows[name] for name in names) / sum(rows[name] for name in names),
-    )
+    tokens = 0.0
+    for name in names:
+        corpus, _, _ = name.partition("-")
+        tokens += TOKENS.get(corpus, TOKENS[_LIKE[stream]]) * rows[name]
+    mean_length = tokens / sum(rows[name] for name in names)
+
+    sentences = 3 if stream == "triplets" else 1
+    return min(run.training.max_length * sentences, mean_length)
 
 
-def _rows(run: Resolved, corpus: str, stream: Stream) -> int | None:
+def _find_rows(run: Resolved, corpus: str, stream: Stream) -> int | None:
     """The number of a corpus's rows that sets the number of steps; None if unknown."""
-    rows = ROWS.get(corpus, MILLION if corpus.startswith(("wiki", "cc12m")) else None)
-    if rows and any(
+    rows = ROWS.get(corpus)
+    if rows is None and corpus.startswith(("wiki", "cc12m")):
+        rows = MILLION
+    if rows is None:
+        return None
+
+    reads_all_captions = any(
         isinstance(option, Captions) and option.which == "all" for option in run.options
-    ):
-        rows *= CAPTIONS if stream == "pairs" else 1
+    )
+    if reads_all_captions and stream == "pairs":
+        rows *= CAPTIONS
     kept = kept_rows(run.options, stream)
-    return min(rows, kept.rows) if rows and kept and not kept.steps_of_all else rows
+    if kept is None or kept.steps_of_all:
+        return rows
+    return min(rows, kept.rows)
 
 
-def _expected(run: PlannedRun, same: Mapping[tuple[str, str], Times], every: Times) -> float:
+def _find_usual_seconds(
+    run: PlannedRun, times_by_kind: Mapping[tuple[str, str], Times], times_of_all: Times
+) -> float:
     """The median time of finished runs of the same method and encoder; without any, of all finished
     runs.
 
@@ -240,9 +272,16 @@ def _expected(run: PlannedRun, same: Mapping[tuple[str, str], Times], every: Tim
     that shared their cores with others.
     """
     spec = run.resolved.spec
+    times = times_by_kind.get((spec.variant.name, spec.encoder), times_of_all)
+    seconds = sum(_find_median(times, suite) for suite in dict.fromkeys(run.todo))
+    if not run.resolved.trains or run.result:
+        return seconds
+
     steps = run.resolved.training.steps
-    times = same.get((spec.variant.name, spec.encoder), every)
-    parts = dict.fromkeys(run.todo, 1)
-    if run.resolved.trains and not run.result:
-        parts |= {"step": steps} if steps and "step" in times else {"": 1}
-    return sum(count * median(times.get(what, [0.0])) for what, count in parts.items())
+    if steps and "step" in times:
+        return seconds + steps * _find_median(times, "step")
+    return seconds + _find_median(times, "")
+
+
+def _find_median(times: Times, what: str) -> float:
+    return median(times.get(what, [0.0]))

@@ -21,9 +21,9 @@ from harness.method.declared import declared_method
 from harness.method.inert import inert_note
 from harness.metrics import NEVER_READ
 from harness.planning.census import (
-    census_of_corpus,
-    census_of_model,
-    census_of_need,
+    make_corpus_census,
+    make_model_census,
+    make_need_census,
     merge_censuses,
     warn_of_unknown,
 )
@@ -223,17 +223,17 @@ class Experiment:
         encoder = self.named_encoder
         censuses = []
         if encoder is not None:
-            censuses.append(census_of_model(f"encoder {encoder[0]}", self.encoder))
+            censuses.append(make_model_census(f"encoder {encoder[0]}", self.encoder))
 
         corpora = [corpus for corpus in self.corpora if not corpus.read.missing]
-        censuses += [census_of_corpus(corpus, encoder) for corpus in corpora]
+        censuses += [make_corpus_census(corpus, encoder) for corpus in corpora]
 
         for features in self.features.values():
             for need in features.needs:
                 if need.missing:
                     continue
                 unread_rows = sum(corpus.count_unread_rows(need) for corpus in corpora)
-                censuses += census_of_need(features.teacher.name, need, unread_rows)
+                censuses += make_need_census(features.teacher.name, need, unread_rows)
         return tuple(merge_censuses(censuses))
 
     @property

@@ -54,7 +54,7 @@ class ImagesLeftOut:
             )
 
 
-def left_out_images(
+def find_left_out_images(
     task: Ingredient[RetrievalTask], settings: Mapping[str, Sequence[Ingredient[CorpusSource]]]
 ) -> ImagesLeftOut:
     """The images of a task that trainings in settings read; `settings` have their captioned images.

@@ -28,7 +28,7 @@ from harness.evaluation.transfer import TRANSFER, OwnClasses
 from harness.fetching import read_commit
 from harness.grid import Resolved, UnfitSettingError
 from harness.metrics import AVERAGE
-from harness.planning.galleries import ImagesLeftOut, left_out_images
+from harness.planning.galleries import ImagesLeftOut, find_left_out_images
 from harness.planning.ingredients import Ingredient, since_changed
 from harness.profiles import Profile
 from harness.profiles.schema import ClassificationTable, ModelTable, RetrievalTable, SimilarityTable
@@ -288,7 +288,7 @@ class Inventory:
         """
         if task not in self._left_out:
             corpora = self._find_captioned_corpora()
-            self._left_out[task] = left_out_images(self.find_retrieval_task(task), corpora)
+            self._left_out[task] = find_left_out_images(self.find_retrieval_task(task), corpora)
         return self._left_out[task]
 
     def list_gallery_remarks(self, suite: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from harness.evaluation.suites import PairSuite, SentencePair, Suite, pairs_of
 from harness.grid import check_setting
 from harness.planning.ingredients import Ingredient
 from harness.planning.inventory import Inventory
-from harness.planning.seen import EMPTY, SeenRows, cached_hashes, text_hashes
+from harness.planning.seen import EMPTY, SeenRows, hash_texts, load_hashes
 from harness.setting import kept_rows, read_with
 from harness.spec import Variant
 
@@ -68,7 +68,7 @@ class Overlaps:
     skipped: tuple[str, ...]
 
 
-def overlaps_of(
+def find_overlaps(
     inventory: Inventory, settings: Sequence[Variant], suites: Sequence[str]
 ) -> Overlaps:
     """Compare the tests of suites, and the task that selects checkpoints, with the training data of
@@ -77,22 +77,26 @@ def overlaps_of(
     `suites` default to the profile's STS and retrieval suites that are not opt-in. Raises UserError
     for an unknown name and for a suite of other tasks, and MissingData for a missing corpus.
     """
-    named = _suites(inventory, suites)
+    suites_by_name = _select_compared_suites(inventory, suites)
+    tests = []
+    for name, suite in suites_by_name.items():
+        tests += [(name, task) for task in suite.tasks]
+
     pairs: list[PairOverlap] = []
     images: list[ImageOverlap] = []
     skipped: list[str] = []
     for setting in settings:
         data = SettingData(inventory, setting)
-        dev = inventory.profile.dev_of(data.setting.name)
-        tasks = [(name, task) for name, suite in named.items() for task in suite.tasks]
-        for suite, task in [*tasks, (DEV, dev)]:
+        dev_task = inventory.profile.dev_of(data.setting.name)
+        for suite_name, task in [*tests, (DEV, dev_task)]:
             try:
-                if isinstance(named.get(suite), RetrievalSuite):
-                    images.append(data.image_overlap(suite, task))
+                if isinstance(suites_by_name.get(suite_name), RetrievalSuite):
+                    images.append(data.compare_images(suite_name, task))
                 else:
-                    pairs += data.pair_overlaps(suite, task)
+                    pairs += data.compare_pairs(suite_name, task)
             except MissingData as error:
-                skipped.append(f"{suite}: {task}: {error}")
+                skipped.append(f"{suite_name}: {task}: {error}")
+
     return Overlaps(tuple(pairs), tuple(images), tuple(dict.fromkeys(skipped)))
 
 
@@ -106,24 +110,23 @@ class SettingData:
         self.inventory = inventory
         self.setting = setting
         options = check_setting(inventory.profile, self.setting)
-        plain = [
-            inventory.corpora[name]
-            for name in inventory.profile.settings[self.setting.name].corpora
-        ]
-        texts = [
-            corpus.plain.source
-            for corpus in plain
-            if corpus.stream in ("sentences", "pairs", "triplets")
-        ]
-        if any(kept_rows(options, source.stream) for source in texts):
+        sources = []
+        for name in inventory.profile.settings[self.setting.name].corpora:
+            corpus = inventory.corpora[name]
+            if corpus.stream in ("sentences", "pairs", "triplets"):
+                sources.append(corpus.plain.source)
+        if any(kept_rows(options, source.stream) for source in sources):
             raise UserError(
                 f"each run of '{setting}' draws other rows; audit '{setting.name}', all of them"
             )
-        self.corpora = [Ingredient(read_with(options, source), inventory.root) for source in texts]
-        for corpus in self.corpora:
-            if corpus.missing:
-                raise MissingData("; ".join(map(str, corpus.missing)))
-            corpus.source.examined(inventory.root)
+
+        self.corpora = [
+            Ingredient(read_with(options, source), inventory.root) for source in sources
+        ]
+        for ingredient in self.corpora:
+            if ingredient.missing:
+                raise MissingData("; ".join(map(str, ingredient.missing)))
+            ingredient.source.examined(inventory.root)
 
     @cached_property
     def seen(self) -> SeenRows:
@@ -139,9 +142,10 @@ class SettingData:
         image_numbers = []
         first_number = 0
         for corpus in self.corpora:
-            captions = _all_captions(corpus)
+            captions = _hash_all_captions(corpus)
             if captions is None:
                 continue
+
             caption_hashes, image_of = captions
             hashes.append(caption_hashes)
             # images of two corpora never share a number
@@ -152,34 +156,55 @@ class SettingData:
             return None
         return np.concatenate(hashes), np.concatenate(image_numbers)
 
-    def pair_overlaps(self, suite: str, task: str) -> Iterator[PairOverlap]:
+    def compare_pairs(self, suite: str, task: str) -> Iterator[PairOverlap]:
         """The overlap of a similarity task and, if it has several subsets, of each."""
-        subsets = self.inventory.find_similarity_task(task).source.load(self.inventory.root)
-        yield self._pairs(suite, task, "", pairs_of(subsets))
+        source = self.inventory.find_similarity_task(task).source
+        subsets = source.load(self.inventory.root)
+        yield self._compare_subset(suite, task, "", pairs_of(subsets))
         if len(subsets) > 1:
-            yield from (self._pairs(suite, task, name, pairs) for name, pairs in subsets.items())
+            for name, pairs in subsets.items():
+                yield self._compare_subset(suite, task, name, pairs)
 
-    def image_overlap(self, suite: str, task: str) -> ImageOverlap:
-        data = self.inventory.find_retrieval_task(task).source.load(self.inventory.root)
-        seen = seen_images(data, self.seen)
+    def compare_images(self, suite: str, task: str) -> ImageOverlap:
+        """The overlap of a retrieval task."""
+        source = self.inventory.find_retrieval_task(task).source
+        seen = seen_images(source.load(self.inventory.root), self.seen)
         return ImageOverlap(str(self.setting), suite, task, len(seen), int(seen.sum()))
 
-    def _pairs(
+    def _compare_subset(
         self, suite: str, task: str, subset: str, pairs: Sequence[SentencePair]
     ) -> PairOverlap:
         first, second, gold = zip(*pairs, strict=True)
-        seen = self.seen.sentences(first), self.seen.sentences(second)
-        counts = (len(pairs), int((seen[0] | seen[1]).sum()), int((seen[0] & seen[1]).sum()))
-        names = (str(self.setting), suite, task, subset)
+        first_seen = self.seen.sentences(first)
+        second_seen = self.seen.sentences(second)
+        overlap = PairOverlap(
+            setting=str(self.setting),
+            suite=suite,
+            task=task,
+            subset=subset,
+            pairs=len(pairs),
+            seen=int((first_seen | second_seen).sum()),
+            both_seen=int((first_seen & second_seen).sum()),
+            one_image=None,
+            gold_one_image=None,
+            gold_other_images=None,
+        )
         if self.captions is None:
-            return PairOverlap(*names, *counts, None, None, None)
-        captions, one_image = _of_images(*self.captions, text_hashes(first), text_hashes(second))
+            return overlap
+
+        are_captions, share_an_image = _compare_with_captions(
+            *self.captions, hash_texts(first), hash_texts(second)
+        )
         scores = np.array(gold, dtype=np.float64)
-        means = (_mean(scores[one_image]), _mean(scores[captions & ~one_image]))
-        return PairOverlap(*names, *counts, int(one_image.sum()), *means)
+        return replace(
+            overlap,
+            one_image=int(share_an_image.sum()),
+            gold_one_image=_find_mean(scores[share_an_image]),
+            gold_other_images=_find_mean(scores[are_captions & ~share_an_image]),
+        )
 
 
-def _of_images(
+def _compare_with_captions(
     hashes: np.ndarray, image_of: np.ndarray, first: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Whether both texts of n pairs are captions, and whether both are of one image: (n,) bool
@@ -200,17 +225,18 @@ def _of_images(
     return np.array(are_captions, dtype=bool), np.array(share_an_image, dtype=bool)
 
 
-def _suites(inventory: Inventory, asked: Sequence[str]) -> Mapping[str, Suite]:
-    known = inventory.suites
-    tables = inventory.profile.suites
-    if not asked:
+def _select_compared_suites(
+    inventory: Inventory, suite_names: Sequence[str]
+) -> Mapping[str, Suite]:
+    if not suite_names:
         kinds = (STSSuite, RetrievalSuite)
         return {
             name: suite
-            for name, suite in known.items()
-            if isinstance(suite, kinds) and not tables[name].asked
+            for name, suite in inventory.suites.items()
+            if isinstance(suite, kinds) and not inventory.profile.suites[name].asked
         }
-    suites = {name: inventory.find_suite(name) for name in asked}
+
+    suites = {name: inventory.find_suite(name) for name in suite_names}
     for name, suite in suites.items():
         if not isinstance(suite, PairSuite | RetrievalSuite):
             raise UserError(
@@ -219,24 +245,27 @@ def _suites(inventory: Inventory, asked: Sequence[str]) -> Mapping[str, Suite]:
     return suites
 
 
-def _all_captions(corpus: Ingredient[CorpusSource]) -> tuple[np.ndarray, np.ndarray] | None:
+def _hash_all_captions(corpus: Ingredient[CorpusSource]) -> tuple[np.ndarray, np.ndarray] | None:
     """The hashes and images of all captions of a pair corpus; None unless images have several
     captions.
     """
     if corpus.source.stream != "pairs":
         return None
-    source = corpus.source.with_captions("all")
+
     root = corpus.root
+    source = corpus.source.with_captions("all")
     if source.missing(root):
         return None
-    loaded = source.load(root)
-    assert isinstance(loaded, Pairs)
-    if loaded.image_of is None or len(loaded) == loaded.image_count:
+
+    pairs = source.load(root)
+    assert isinstance(pairs, Pairs)
+    if pairs.image_of is None or len(pairs) == pairs.image_count:
         return None
-    return cached_hashes(
+    hashes = load_hashes(
         source.fingerprint(root), lambda: corpus.current().with_captions("all").texts(root)
-    ), loaded.image_of
+    )
+    return hashes, pairs.image_of
 
 
-def _mean(scores: np.ndarray) -> float | None:
+def _find_mean(scores: np.ndarray) -> float | None:
     return float(scores.mean()) if len(scores) else None

@@ -15,7 +15,7 @@ from harness.census import InputCensus
 from harness.errors import MissingData, NewerError, PlugInError, UnavailableError, UserError
 from harness.formatting import count_of, first_of, one_line
 from harness.grid import Resolved, Skipped, UnfitSettingError, resolve_all
-from harness.planning.census import census_of_tasks, merge_censuses
+from harness.planning.census import make_task_censuses, merge_censuses
 from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.present import list_changes
@@ -181,7 +181,7 @@ class Plan:
             censuses += run.experiment.census
             encoder = run.experiment.named_encoder
             if (encoder, run.todo) not in censuses_of_tests:
-                of_tests = census_of_tasks(self.inventory, run.todo, encoder)
+                of_tests = make_task_censuses(self.inventory, run.todo, encoder)
                 censuses_of_tests[encoder, run.todo] = of_tests
 
         for of_tests in censuses_of_tests.values():

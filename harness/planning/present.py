@@ -19,7 +19,7 @@ from harness.evaluation.suites import pairs_of
 from harness.grid import Resolved, resolve
 from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
-from harness.profiles import load_profile
+from harness.profiles import Profile, load_profile
 from harness.registry import plugin_modules
 from harness.spec import RunSpec
 from harness.store import PRESENT, UNKNOWN, Evaluation, Frames, Result, lines_of
@@ -36,113 +36,121 @@ class Present:
         self, results: Path, profile: str | None = None, inventory: Inventory | None = None
     ) -> None:
         """`profile` may be the file of one of the results' profiles, `inventory` that of a plan."""
-        self._results, given = results, load_profile(profile) if profile else None
-        self._profiles = {given.name: given} if given else {}
-        self._planned = {inventory.profile.name: inventory} if inventory else {}
-        self._inventory = cache(self._found)
-        self._experiments = cache(self._made)
+        self._results = results
+        self._profiles: dict[str, Profile] = {}
+        if profile:
+            loaded = load_profile(profile)
+            self._profiles[loaded.name] = loaded
+        self._inventories: dict[str, Inventory] = {}
+        if inventory:
+            self._inventories[inventory.profile.name] = inventory
+        self._find_inventory = cache(self._load_inventory)
+        self._find_experiments = cache(self._make_experiments)
         # a report judges the same runs in several selections
-        self._judged: dict[tuple[str, str, str, str], str] = {}
+        self._judgements: dict[tuple[str, str, str, str], str] = {}
 
     def __call__(self, frames: Frames) -> list[str]:
         """Judge each evaluation: PRESENT, UNKNOWN or what has changed since."""
         runs = frames.runs
-        evaluations = frames.evaluations
+        first_of_groups = lines_of(runs.drop_duplicates(_GROUP))
         trainings = {
-            n: self._judge_once(frames, run)
-            for n, run in enumerate(lines_of(runs.drop_duplicates(_GROUP)))
+            number: self._judge_training_once(frames, run)
+            for number, run in enumerate(first_of_groups)
         }
-        groups = runs.groupby(_GROUP, sort=False, observed=True).ngroup()
-        training, profile = (
-            evaluations["run"].map(column) for column in (groups.map(trainings), runs["profile"])
-        )
-        protocol = cache(self._protocol)
-        places = zip(profile, evaluations["suite"], evaluations["protocol"], strict=True)
-        return [
-            _joined(changed, protocol(*place))
-            for changed, place in zip(training, places, strict=True)
-        ]
+        # groups are numbered in the order of their first runs
+        group_numbers = runs.groupby(_GROUP, sort=False, observed=True).ngroup()
+        training_of_run = group_numbers.map(trainings)
+
+        judge_protocol = cache(self._judge_protocol)
+        evaluations = frames.evaluations
+        judgements = []
+        for training, profile, suite, protocol in zip(
+            evaluations["run"].map(training_of_run),
+            evaluations["run"].map(runs["profile"]),
+            evaluations["suite"],
+            evaluations["protocol"],
+            strict=True,
+        ):
+            judgements.append(_combine(training, judge_protocol(profile, suite, protocol)))
+        return judgements
 
     def sentences(self, profile: str, evaluation: Evaluation, task: str) -> list[tuple[str, ...]]:
         """Both sentences of the pairs, or each caption, that an evaluation read; none where these
         are not at hand.
         """
-        inventory = self._inventory(profile)
-        if (
-            inventory is None
-            or self._protocol(profile, evaluation.suite, evaluation.protocol.key) != PRESENT
-        ):
+        inventory = self._find_inventory(profile)
+        if inventory is None:
             return []
-        if task in inventory.suites[evaluation.suite].image_tasks:
-            return [
-                (text,)
-                for text in inventory.find_retrieval_task(task).source.load(inventory.root).texts
-            ]
-        return [
-            (first, second)
-            for first, second, _ in pairs_of(
-                inventory.find_similarity_task(task).source.load(inventory.root)
-            )
-        ]
+        if self._judge_protocol(profile, evaluation.suite, evaluation.protocol.key) != PRESENT:
+            return []
 
-    def _found(self, name: str) -> Inventory | None:
-        noted = read_places(self._results, name)
+        if task in inventory.suites[evaluation.suite].image_tasks:
+            data = inventory.find_retrieval_task(task).source.load(inventory.root)
+            return [(text,) for text in data.texts]
+        subsets = inventory.find_similarity_task(task).source.load(inventory.root)
+        return [(first, second) for first, second, _ in pairs_of(subsets)]
+
+    def _load_inventory(self, profile: str) -> Inventory | None:
+        """What runs of a profile would read now; None if the profile cannot be read."""
+        places = read_places(self._results, profile)
+        if profile in self._inventories:
+            return self._inventories[profile]
         try:
-            return self._planned.get(name) or Inventory.from_places(
-                self._profiles.get(name) or load_profile(noted.profile or name), noted
-            )
+            loaded = self._profiles.get(profile) or load_profile(places.profile or profile)
+            return Inventory.from_places(loaded, places)
         except UserError:
             return None
 
-    def _judge_once(self, frames: Frames, run: Any) -> str:
-        """As `_training`, computed once for each run."""
-        known_by = (run.profile, run.overrides_json, frames.keys[run.Index], run.fingerprint)
-        if known_by not in self._judged:
-            self._judged[known_by] = self._training(frames, run)
-        return self._judged[known_by]
+    def _judge_training_once(self, frames: Frames, run: Any) -> str:
+        """As `_judge_training`, computed once for each run."""
+        key = (run.profile, run.overrides_json, frames.keys[run.Index], run.fingerprint)
+        if key not in self._judgements:
+            self._judgements[key] = self._judge_training(frames, run)
+        return self._judgements[key]
 
-    def _training(self, frames: Frames, run: Any) -> str:
+    def _judge_training(self, frames: Frames, run: Any) -> str:
         """Judge the training of a group by one of its runs: PRESENT, UNKNOWN or what has changed
         since.
         """
-        inventory = self._inventory(run.profile)
+        inventory = self._find_inventory(run.profile)
         if inventory is None:
             return UNKNOWN
+
         try:
-            known = self._experiments(inventory, run.overrides_json)
+            experiments = self._find_experiments(inventory, run.overrides_json)
             spec = RunSpec.parse(frames.keys[run.Index])
-            planned = resolve(inventory.profile, spec, known.overrides)
-            if known.find_for_result(planned, run.fingerprint).fingerprint == run.fingerprint:
+            resolved = resolve(inventory.profile, spec, experiments.overrides)
+            experiment = experiments.find_for_result(resolved, run.fingerprint)
+            if experiment.fingerprint == run.fingerprint:
                 return PRESENT
-            return "; ".join(list_changes(frames.result(run.Index), planned, known))
+            return "; ".join(list_changes(frames.result(run.Index), resolved, experiments))
         except UserError:
             return UNKNOWN
 
-    def _made(self, inventory: Inventory, overrides: str) -> Experiments:
+    def _make_experiments(self, inventory: Inventory, overrides: str) -> Experiments:
         return Experiments(inventory, json.loads(overrides))
 
-    def _protocol(self, profile: str, suite: str, key: str) -> str:
-        inventory = self._inventory(profile)
+    def _judge_protocol(self, profile: str, suite: str, key: str) -> str:
+        """Judge the protocol of scores: PRESENT, UNKNOWN or what has changed since."""
+        inventory = self._find_inventory(profile)
         try:
-            if (
-                inventory is None
-                or suite not in inventory.suites
-                or inventory.suites[suite].missing(inventory.root)
-            ):
+            if inventory is None or suite not in inventory.suites:
                 return UNKNOWN
-            return (
-                PRESENT
-                if any(protocol.key == key for protocol in inventory.list_protocols(suite))
-                else _PROTOCOL
-            )
+            if inventory.suites[suite].missing(inventory.root):
+                return UNKNOWN
+            if any(protocol.key == key for protocol in inventory.list_protocols(suite)):
+                return PRESENT
+            return _PROTOCOL
         except UserError:
             return UNKNOWN
 
 
-def _joined(training: str, protocol: str) -> str:
+def _combine(training: str, protocol: str) -> str:
     """Combine the states of a training and of the protocol of its scores."""
     changed = [text for text in (training, protocol) if text not in (PRESENT, UNKNOWN)]
-    return "; ".join(changed) or (UNKNOWN if UNKNOWN in (training, protocol) else PRESENT)
+    if changed:
+        return "; ".join(changed)
+    return UNKNOWN if UNKNOWN in (training, protocol) else PRESENT
 
 
 #: values named in a line; the others are counted
@@ -156,29 +164,36 @@ def list_changes(result: Result, run: Resolved, experiments: Experiments) -> tup
     'data or code' stands for an unknown difference. If some data is missing, no data is compared,
     and the differences are empty if nothing else differs. Code is compared in the result's notation.
     """
-    lines = _changes(result, experiments.find(run))
+    lines = _compare(result, experiments.find(run))
     if plugin_modules():
-        by_bytes = _changes(result, experiments.by_bytes.find(run))
+        lines_by_bytes = _compare(result, experiments.by_bytes.find(run))
         # in the other notation, all code of other packages differs
-        lines = min(lines, by_bytes, key=lambda compared: len("; ".join(compared)))
+        lines = min(lines, lines_by_bytes, key=lambda compared: len("; ".join(compared)))
     return lines
 
 
-def _changes(result: Result, experiment: Experiment) -> tuple[str, ...]:
-    now = experiment.identity
+def _compare(result: Result, experiment: Experiment) -> tuple[str, ...]:
     then = result.identity
-    lines = [*_code(then, now)]
+    now = experiment.identity
+    lines = list(_compare_code(then, now))
     if then and not experiment.missing:
-        lines += _data(then, experiment)
-    if values := list(_values(then, now)):
+        changed_data = _compare_data(then, experiment)
+        if changed_data:
+            lines.append(f"data: {', '.join(changed_data)}")
+
+    values = list(_compare_values(then, now))
+    if values:
         more = f" and {len(values) - _NAMED} more" if len(values) > _NAMED else ""
         lines.append(f"settings: {', '.join(values[:_NAMED])}{more}")
+
     if "backend" in now and result.backend != now["backend"]:
         lines.append(f"backend {result.backend} -> {now['backend']}")
-    return tuple(lines or ([] if experiment.missing else ["data or code"]))
+    if not lines and not experiment.missing:
+        lines.append("data or code")
+    return tuple(lines)
 
 
-def _code(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+def _compare_code(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     before = then.get("code", {})
     after = now.get("code", {})
     for name in sorted({*before, *after}):
@@ -186,28 +201,32 @@ def _code(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
             yield "method code" if name.startswith("method ") else f"code of the {name}"
 
 
-def _data(then: Mapping[str, Any], experiment: Experiment) -> Iterator[str]:
+def _compare_data(then: Mapping[str, Any], experiment: Experiment) -> list[str]:
     """Changed inputs: encoder, corpora, teachers' features, patch embeddings and the dev task."""
     now = experiment.identity
-    changed = ["encoder"] if then["encoder"] != now["encoder"] else []
+    changed = []
+    if then["encoder"] != now["encoder"]:
+        changed.append("encoder")
+
     if "corpora" in now and "corpora" in then:
-        changed += _corpora(
-            then["corpora"], now["corpora"], [corpus.name for corpus in experiment.corpora]
-        )
-        features = {**then["features"], **now["features"]}
+        names = [corpus.name for corpus in experiment.corpora]
+        changed += _compare_corpora(then["corpora"], now["corpora"], names)
         changed += [
             f"features {role}"
-            for role in features
+            for role in {**then["features"], **now["features"]}
             if then["features"].get(role) != now["features"].get(role)
         ]
-        changed += ["patches"] if then.get("patches") != now.get("patches") else []
-        changed += ["dev task"] if then["dev"] != now["dev"] else []
-    changed += ["heads"] if then.get("heads") != now.get("heads") else []
-    if changed:
-        yield f"data: {', '.join(changed)}"
+        if then.get("patches") != now.get("patches"):
+            changed.append("patches")
+        if then["dev"] != now["dev"]:
+            changed.append("dev task")
+
+    if then.get("heads") != now.get("heads"):
+        changed.append("heads")
+    return changed
 
 
-def _corpora(then: Sequence[str], now: Sequence[str], names: Sequence[str]) -> list[str]:
+def _compare_corpora(then: Sequence[str], now: Sequence[str], names: Sequence[str]) -> list[str]:
     if len(then) != len(now):
         return ["corpora"]
     return [
@@ -217,14 +236,18 @@ def _corpora(then: Sequence[str], now: Sequence[str], names: Sequence[str]) -> l
     ]
 
 
-def _values(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+def _compare_values(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     """Differing values of the method and the training."""
     for part in ("hyperparameters", "training"):
-        before, after = (identity.get(part, {}) for identity in (then, now))
+        before = then.get(part, {})
+        after = now.get(part, {})
         for name in dict.fromkeys((*after, *before)):
             if before.get(name) != after.get(name):
-                yield f"{name} {_text(before.get(name))} -> {_text(after.get(name))}"
+                old_value = _format_value(before.get(name))
+                yield f"{name} {old_value} -> {_format_value(after.get(name))}"
 
 
-def _text(value: object) -> str:
-    return "default" if value is None else str(value) or "nothing"
+def _format_value(value: object) -> str:
+    if value is None:
+        return "default"
+    return str(value) or "nothing"

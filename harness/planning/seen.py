@@ -43,34 +43,34 @@ _EXTENSION = re.compile(r"\.(jpe?g|png)$", re.IGNORECASE)
 _FLICKR = re.compile(r"(\d+)_[0-9a-f]{10}")
 
 
-def text_hashes(texts: Iterable[str]) -> np.ndarray:
+def hash_texts(texts: Iterable[str]) -> np.ndarray:
     """Hash n texts by their words: (n,) uint64, `EMPTY` for a text without any."""
-    return np.fromiter(map(_hash, texts), np.uint64)
+    return np.fromiter(map(_hash_text, texts), np.uint64)
 
 
-def cached_hashes(content: str, texts: Callable[[], Iterable[str]]) -> np.ndarray:
+def load_hashes(content: str, texts: Callable[[], Iterable[str]]) -> np.ndarray:
     """The hashes of a corpus in the order of its texts, (n,) uint64, mapped from the cache.
 
     `content` is the fingerprint of the corpus; `texts` is called if they are not cached.
     """
     name = f"{digest('seen', VERSION, reading_code(), unidata_version, content)}.npy"
 
-    def found(folder: Path) -> np.ndarray:
+    def load_from(folder: Path) -> np.ndarray:
         path = folder / name
 
         def make() -> dict[str, str]:
             buffer = io.BytesIO()
-            np.save(buffer, text_hashes(texts()))
+            np.save(buffer, hash_texts(texts()))
             write_bytes(path, buffer.getvalue())
             return {}
 
         kept_files(path.with_suffix(".json"), {"sha256": path}, "it will be computed again", make)
         return np.asarray(np.load(path, mmap_mode="r"))
 
-    return in_cache("seen", found)
+    return in_cache("seen", load_from)
 
 
-def image_name(image_id: str) -> str:
+def name_image(image_id: str) -> str:
     """The id of an image without the extension of its file; of a file of Flickr, the photograph's
     number.
     """
@@ -92,11 +92,14 @@ class NamedImages:
 
     def has(self, image_id: str, content: str | None) -> bool:
         """Whether an image is among them."""
-        name = image_name(image_id)
+        name = name_image(image_id)
         if content is None or self.contents is None:
             return name in self.names
+        if content in self.contents:
+            return True
+        # a photograph of Flickr that was saved again has other bytes and the same number
         is_photograph = name in self.photographs or _is_of_flickr(image_id)
-        return content in self.contents or (is_photograph and name in self.names)
+        return is_photograph and name in self.names
 
 
 def _is_of_flickr(image_id: str) -> bool:
@@ -117,7 +120,7 @@ class SeenRows:
 
     def sentences(self, texts: Sequence[str]) -> np.ndarray:
         """Whether each of n texts was read: (n,) bool. Raises MissingData or UserError."""
-        return among(text_hashes(texts), self._texts)
+        return is_among(hash_texts(texts), self._texts)
 
     def images(
         self,
@@ -131,15 +134,17 @@ class SeenRows:
         `texts` are their n captions and `image_of` the image of each, (n,) below m; `ids`, and the
         hashes of their bytes, are None where unknown.
         """
+        hashes = hash_texts(texts)
         if ids is None:
-            return np.bincount(image_of, among(text_hashes(texts), self._captions)) > 0
+            return np.bincount(image_of, is_among(hashes, self._captions)) > 0
 
-        unnamed, named = self._images
-        read = np.bincount(image_of, among(text_hashes(texts), unnamed)) > 0
-        hashes: Sequence[str | None] = contents or [None] * len(ids)
+        unnamed_captions, named = self._images
+        read = np.bincount(image_of, is_among(hashes, unnamed_captions)) > 0
+        contents_or_none: Sequence[str | None] = contents or [None] * len(ids)
         for images in named:
             seen = [
-                images.has(image_id, content) for image_id, content in zip(ids, hashes, strict=True)
+                images.has(image_id, content)
+                for image_id, content in zip(ids, contents_or_none, strict=True)
             ]
             read |= np.array(seen, dtype=bool)
         return read
@@ -147,12 +152,14 @@ class SeenRows:
     @cached_property
     def _texts(self) -> np.ndarray:
         """Hashes of all texts, sorted, (n,)."""
-        return _distinct([_rows_of(_hashes(corpus), rows) for corpus, rows in self._parts()])
+        return _merge_hashes(
+            [_hash_rows(corpus, rows) for corpus, rows in self._list_read_corpora()]
+        )
 
     @cached_property
     def _captions(self) -> np.ndarray:
         """Hashes of the captions of all pairs, sorted, (n,)."""
-        return _distinct([_rows_of(_hashes(corpus), rows) for corpus, rows in self._pairs()])
+        return _merge_hashes([_hash_rows(corpus, rows) for corpus, rows in self._list_read_pairs()])
 
     @cached_property
     def _images(self) -> tuple[np.ndarray, list[NamedImages]]:
@@ -161,36 +168,39 @@ class SeenRows:
         """
         unnamed = []
         named = []
-        for corpus, rows in self._pairs():
-            images = _named_images(corpus.source, corpus.root, rows)
+        for corpus, rows in self._list_read_pairs():
+            images = _find_named_images(corpus.source, corpus.root, rows)
             if images is None:
-                unnamed.append(_rows_of(_hashes(corpus), rows))
+                unnamed.append(_hash_rows(corpus, rows))
             else:
                 named.append(images)
-        return _distinct(unnamed), named
+        return _merge_hashes(unnamed), named
 
-    def _pairs(self) -> Iterator[tuple[Ingredient[CorpusSource], np.ndarray | None]]:
-        """The corpora of captioned images among `_parts`."""
-        for corpus, rows in self._parts():
+    def _list_read_pairs(self) -> Iterator[tuple[Ingredient[CorpusSource], np.ndarray | None]]:
+        """The corpora of captioned images among `_list_read_corpora`."""
+        for corpus, rows in self._list_read_corpora():
             if corpus.source.stream == "pairs":
                 yield corpus, rows
 
-    def _parts(self) -> Iterator[tuple[Ingredient[CorpusSource], np.ndarray | None]]:
+    def _list_read_corpora(self) -> Iterator[tuple[Ingredient[CorpusSource], np.ndarray | None]]:
         """Each corpus with its rows that were read, numbered within it; None for all."""
-        start = Counter[Stream]()
+        first_row = Counter[Stream]()
         for corpus in self.corpora:
             stream = corpus.source.stream
             if self.rows is None:
                 yield corpus, None
-            elif stream in self.rows:
-                count = len(_hashes(corpus))
-                rows = self.rows[stream] - start[stream]
-                inside = rows[(rows >= 0) & (rows < count)]
-                yield corpus, None if len(inside) == count else inside
-                start[stream] += count
+                continue
+            if stream not in self.rows:
+                continue
+
+            row_count = len(_hash_corpus(corpus))
+            rows = self.rows[stream] - first_row[stream]
+            rows = rows[(rows >= 0) & (rows < row_count)]
+            yield corpus, None if len(rows) == row_count else rows
+            first_row[stream] += row_count
 
 
-def among(hashes: np.ndarray, known: np.ndarray) -> np.ndarray:
+def is_among(hashes: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Whether each of n hashes is in the sorted `known`; false for texts without words: (n,) bool."""
     if not len(known):
         return np.zeros(len(hashes), dtype=bool)
@@ -198,30 +208,27 @@ def among(hashes: np.ndarray, known: np.ndarray) -> np.ndarray:
     return np.asarray((known[places] == hashes) & (hashes != EMPTY))
 
 
-def _rows_of(hashes: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+def _hash_text(text: str) -> int:
+    words = normalised_text(text)
+    if not words:
+        return EMPTY
+    hashed = hashlib.blake2b(words.encode(), digest_size=8)
+    return int.from_bytes(hashed.digest(), "little")
+
+
+def _hash_corpus(corpus: Ingredient[CorpusSource]) -> np.ndarray:
+    """The hashes of a text corpus, (rows, texts per row) uint64."""
+    hashes = load_hashes(corpus.fingerprint, lambda: corpus.current().texts(corpus.root))
+    return hashes.reshape(-1, corpus.source.per_row)
+
+
+def _hash_rows(corpus: Ingredient[CorpusSource], rows: np.ndarray | None) -> np.ndarray:
     """The hashes of some rows of a corpus, or of all."""
+    hashes = _hash_corpus(corpus)
     return hashes if rows is None else hashes[rows]
 
 
-def _hash(text: str) -> int:
-    words = normalised_text(text)
-    return (
-        int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little")
-        if words
-        else EMPTY
-    )
-
-
-def _hashes(corpus: Ingredient[CorpusSource]) -> np.ndarray:
-    """The hashes of a text corpus, (rows, texts per row) uint64."""
-    source = corpus.source
-    root = corpus.root
-    return cached_hashes(corpus.fingerprint, lambda: corpus.current().texts(root)).reshape(
-        -1, source.per_row
-    )
-
-
-def _named_images(
+def _find_named_images(
     source: CorpusSource, root: Path | None, rows: np.ndarray | None
 ) -> NamedImages | None:
     """The images of some rows of pairs, or of all; None for a corpus that names no images."""
@@ -235,11 +242,18 @@ def _named_images(
         pairs = source.load(root)
         assert isinstance(pairs, Pairs)
         numbers = np.unique(rows if pairs.image_of is None else pairs.image_of[rows]).tolist()
-    read = [ids[number] for number in numbers]
-    hashes = None if contents is None else frozenset(contents[number] for number in numbers)
-    photographs = frozenset(image_name(image_id) for image_id in read if _is_of_flickr(image_id))
-    return NamedImages(frozenset(map(image_name, read)), hashes, photographs)
+
+    read_ids = [ids[number] for number in numbers]
+    read_contents = None
+    if contents is not None:
+        read_contents = frozenset(contents[number] for number in numbers)
+    photographs = frozenset(
+        name_image(image_id) for image_id in read_ids if _is_of_flickr(image_id)
+    )
+    return NamedImages(frozenset(map(name_image, read_ids)), read_contents, photographs)
 
 
-def _distinct(hashes: Sequence[np.ndarray]) -> np.ndarray:
-    return np.unique(np.concatenate([np.zeros(0, np.uint64), *(each.ravel() for each in hashes)]))
+def _merge_hashes(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """The distinct hashes of arrays of any shape, sorted, (n,)."""
+    empty = np.zeros(0, np.uint64)  # there may be no part
+    return np.unique(np.concatenate([empty, *(part.ravel() for part in parts)]))

@@ -6,7 +6,7 @@ import socket
 
 from harness.census import InputCensus
 from harness.events import Event, listening, tell
-from harness.planning.census import census_of_tasks, merge_censuses
+from harness.planning.census import make_task_censuses, merge_censuses
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.processors import peak_memory_mb
@@ -135,5 +135,5 @@ def make_result(
 def _collect_census(run: PlannedRun, inventory: Inventory) -> list[InputCensus]:
     """The census of the inputs of a run's training and of its tests."""
     experiment = run.experiment
-    tests = census_of_tasks(inventory, run.todo, experiment.named_encoder)
+    tests = make_task_censuses(inventory, run.todo, experiment.named_encoder)
     return merge_censuses([*experiment.census, *tests])

@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.tokens import cached_tokens
 from harness.evaluation.sts import OwnPairs
-from harness.planning.seen import cached_hashes
+from harness.planning.seen import load_hashes
 from harness.sources import file_hash, installed
 from harness.toy import student_folder
 
@@ -34,7 +34,7 @@ def tokens(root: Path) -> object:
 
 
 def seen(root: Path) -> object:
-    return cached_hashes("content", lambda: [(root / "text").read_text()]).tolist()
+    return load_hashes("content", lambda: [(root / "text").read_text()]).tolist()
 
 
 def readable(root: Path) -> object:

@@ -22,7 +22,7 @@ import harness
 from harness.encoders.student import SentenceModules, Student
 from harness.encoders.tokenizer import load_tokenizer
 from harness.errors import UserError
-from harness.planning.encoders import with_tried_encoders
+from harness.planning.encoders import try_encoders
 
 SENTENCES = ["the 12 dogs", "a Horse sleeps on 345 cats", "the red circle is 2 of 31", "dog"]
 
@@ -125,7 +125,7 @@ def test_a_student_and_its_modules_read_the_file_and_say_so(tmp_path: Path) -> N
 def test_a_plan_and_a_result_say_how_tokens_were_read(tmp_path: Path) -> None:
     encoder = other_digits(tmp_path / "encoder")
     options = {"methods": "simcse", "profile": "tiny", "encoders": f"mine={encoder}", "seeds": 1}
-    plan = with_tried_encoders(harness.plan(**options, results=tmp_path / "results"))
+    plan = try_encoders(harness.plan(**options, results=tmp_path / "results"))
     said = "encoder mine: its tokens are those of its tokenizer.json"
     assert [line for line in plan.warnings if line.startswith(said)]
 

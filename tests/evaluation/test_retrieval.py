@@ -18,7 +18,7 @@ from harness.corpora.retrieval import CaptionedImages
 from harness.errors import UserError
 from harness.evaluation.retrieval import TIE, RetrievalSuite, both_ways, ranks, recalls
 from harness.evaluation.suites import RETRIEVAL, Embedder, SuiteScores
-from harness.planning.seen import image_name
+from harness.planning.seen import name_image
 from harness.sources import Generated, digest
 
 
@@ -131,7 +131,7 @@ def model(
         ids: Sequence[str] | None,
         hashes: Sequence[str] | None = None,
     ) -> np.ndarray:
-        return np.isin([image_name(name) for name in ids or [""] * (max(image_of) + 1)], [*seen])
+        return np.isin([name_image(name) for name in ids or [""] * (max(image_of) + 1)], [*seen])
 
     read: Any = SimpleNamespace(images=images_read)
     return Embedder(
@@ -199,7 +199,7 @@ def trained(*ids: int) -> tuple[Given, Embedder]:
     task = Given("ring", texts, np.repeat(np.arange(120), 2).tolist(), 120)
     task.data = replace(task.data, ids=[f"{image}.jpg" for image in range(120)])
     return task, model(
-        lambda pairs: circle(pairs.texts), circle, [image_name(f"{image}.jpg") for image in ids]
+        lambda pairs: circle(pairs.texts), circle, [name_image(f"{image}.jpg") for image in ids]
     )
 
 

@@ -20,7 +20,7 @@ from harness.encoders.features import cached_features, cached_ragged
 from harness.events import Event
 from harness.files import write_note
 from harness.metrics import ArrayName
-from harness.planning.seen import cached_hashes
+from harness.planning.seen import load_hashes
 from harness.runs.log import RunLog
 from harness.store import Store
 from harness.store.files import NamedArrays
@@ -87,7 +87,7 @@ OF_RESULTS: dict[str, Callable[[Path], object]] = {
 OF_CACHES: dict[str, Callable[[Path], object]] = {
     "features": lambda _: cached_features("key", 64, _rows),
     "recordings": lambda _: cached_ragged("key", 64, 8, lambda number: np.ones((4, 8))),
-    "seen texts": lambda _: cached_hashes("c", lambda: ["x"]),
+    "seen texts": lambda _: load_hashes("c", lambda: ["x"]),
     "hash": lambda _: known_hash("hashes/key", lambda: "a" * 64),
     "declarations": _declare,
 }

@@ -28,7 +28,7 @@ from harness.errors import UserError
 from harness.evaluation.sts import OwnPairs
 from harness.evaluation.transfer import OwnClasses
 from harness.fetching.archives import write_parquet
-from harness.planning.census import census_of_model, merge_censuses
+from harness.planning.census import make_model_census, merge_censuses
 from harness.planning.ingredients import Ingredient
 
 PICTURE = image_bytes(np.zeros((8, 8, 3), np.uint8))
@@ -356,7 +356,9 @@ def make_model(folder: Path) -> Sequence[Account]:
     (folder / "model" / "config.json").write_text("{}")
     (folder / "model" / "model.safetensors").write_bytes(bytes(100))
     (folder / "model" / "onnx" / "spare.onnx").write_bytes(bytes(100))
-    return census_of_model("encoder mine", Ingredient(FolderModel(folder / "model"), None)).accounts
+    return make_model_census(
+        "encoder mine", Ingredient(FolderModel(folder / "model"), None)
+    ).accounts
 
 
 def make_webp_in_shards(folder: Path, ignore: Sequence[str] = ()) -> Sequence[Account]:

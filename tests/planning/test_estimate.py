@@ -22,9 +22,9 @@ from harness.planning.estimate import (
     Card,
     Estimate,
     Steps,
+    choose_shape,
+    count_training_steps,
     estimate,
-    shape_of,
-    training_steps,
 )
 from harness.planning.plan import make_plan
 from harness.planning.request import Request
@@ -44,7 +44,7 @@ def run(key: str, **overrides: object) -> Resolved:
 
 
 def steps(key: str, **overrides: object) -> list[Steps]:
-    counted = training_steps(run(key, **overrides))
+    counted = count_training_steps(run(key, **overrides))
     assert counted is not None
     return counted
 
@@ -55,8 +55,8 @@ def test_weights_are_those_of_the_layers() -> None:
     assert BASE.weights == 12 * matrices
     # BERT-large has 340 million weights (Devlin et al. 2019)
     assert LARGE.weights + LARGE.vectors == pytest.approx(340e6, rel=0.03)
-    assert shape_of(run("mcse/wiki+flickr/roberta-large/seed-0")) == LARGE
-    assert shape_of(run("mcse/wiki+flickr/roberta-base/seed-0")) == BASE
+    assert choose_shape(run("mcse/wiki+flickr/roberta-large/seed-0")) == LARGE
+    assert choose_shape(run("mcse/wiki+flickr/roberta-base/seed-0")) == BASE
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_options_of_a_setting_change_the_rows_and_images_have_a_step_beside_ever
 
 def test_corpora_of_no_paper_are_not_counted(tmp_path: Path) -> None:
     assert (
-        training_steps(
+        count_training_steps(
             resolve(load_profile("tiny"), RunSpec.parse("simcse/toy/toy-bert/seed-0"), {})
         )
         is None
@@ -117,20 +117,20 @@ def test_a_step_takes_as_long_as_the_card_or_the_host_and_scores_and_checkpoints
     saved = 12 * (BASE.weights + BASE.vectors) / 1e9
     stepping = 1000 * by_card
     assert by_card > 12 * HOST
-    assert slow.training(resolved, [Steps(1000, tokens)]) == pytest.approx(
+    assert slow.find_training_seconds(resolved, [Steps(1000, tokens)]) == pytest.approx(
         stepping + (stepping / 60 + 1) * saved
     )
     tf32 = run(SIMCSE, precision="tf32", eval_every=1000)
     in_tf32 = 2 * stepping * UTILISATION["bf16"] / UTILISATION["tf32"]
-    assert slow.training(tf32, [Steps(1000, tokens)]) == pytest.approx(
+    assert slow.find_training_seconds(tf32, [Steps(1000, tokens)]) == pytest.approx(
         in_tf32 + (in_tf32 / 60 + 1) * saved
     )
     by_host = 1000 * 12 * HOST
-    assert slow.training(resolved, [Steps(1000, 1e-3)]) == pytest.approx(
+    assert slow.find_training_seconds(resolved, [Steps(1000, 1e-3)]) == pytest.approx(
         by_host + (by_host / 60 + 1) * saved, rel=1e-4
     )
-    scored = replace(slow, single=1e12).training(resolved, [Steps(1000, tokens)])
-    assert scored > slow.training(resolved, [Steps(1000, tokens)])
+    scored = replace(slow, single=1e12).find_training_seconds(resolved, [Steps(1000, tokens)])
+    assert scored > slow.find_training_seconds(resolved, [Steps(1000, tokens)])
 
 
 def test_without_finished_runs_the_time_of_the_measured_card_is_estimated(tmp_path: Path) -> None:
@@ -140,7 +140,9 @@ def test_without_finished_runs_the_time_of_the_measured_card_is_estimated(tmp_pa
     }
     expected = estimate(make_plan(Request(PAPER, wanted), Store(tmp_path)))
     assert expected.here is None
-    assert expected.h200 == pytest.approx(2 * H200.training(run(SIMCSE), steps(SIMCSE)))
+    assert expected.h200 == pytest.approx(
+        2 * H200.find_training_seconds(run(SIMCSE), steps(SIMCSE))
+    )
 
 
 def test_runs_take_as_long_as_those_of_their_method_did(tmp_path: Path) -> None:

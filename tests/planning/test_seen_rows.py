@@ -21,10 +21,10 @@ from harness.fetching.archives import write_parquet
 from harness.fetching.published_captions import match
 from harness.metrics import is_by_training
 from harness.planning.inventory import Inventory
-from harness.planning.overlaps import PairOverlap, SettingData, overlaps_of
+from harness.planning.overlaps import PairOverlap, SettingData, find_overlaps
 from harness.planning.plan import make_plan
 from harness.planning.request import make_request
-from harness.planning.seen import SeenRows, text_hashes
+from harness.planning.seen import SeenRows, hash_texts
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
 from harness.registry import get
@@ -93,7 +93,7 @@ def test_captions_that_a_corpus_does_not_draw_are_compared_by_their_image(tmp_pa
     assert compared is not None
     hashes, image_of = compared
     assert image_of.tolist() == [0, 0, 0, 1, 2, 2]
-    assert hashes.tolist() == text_hashes([text for texts in CAPTIONS for text in texts]).tolist()
+    assert hashes.tolist() == hash_texts([text for texts in CAPTIONS for text in texts]).tolist()
 
 
 def test_images_of_a_text_file_are_known_by_the_file_that_it_is_matched_to(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_pairs_are_counted_by_their_sentences_and_by_the_image_of_both(
         load_profile("small"), two={"file": "two.parquet"}, lines={"file": "lines.txt"}
     )
     data = SettingData(Inventory(used, small, {}), parse_setting(setting))
-    (overlap,) = data.pair_overlaps("geometry", "STS-B")
+    (overlap,) = data.compare_pairs("geometry", "STS-B")
     assert overlap == PairOverlap(
         setting, "geometry", "STS-B", "", 5, seen, both, one_image, *means
     )
@@ -226,7 +226,7 @@ def test_a_task_without_data_is_skipped_and_a_wrong_selection_or_a_missing_corpu
     small: Path,
 ) -> None:
     profile = with_corpora(load_profile("small"), lines={"file": "lines.txt"})
-    overlaps = overlaps_of(Inventory(profile, small, {}), [parse_setting("lines")], ())
+    overlaps = find_overlaps(Inventory(profile, small, {}), [parse_setting("lines")], ())
     assert {(row.suite, row.task) for row in overlaps.pairs} == {
         ("sts", "STS-B"),
         ("dev", "STS-B-dev"),
@@ -243,7 +243,7 @@ def test_a_task_without_data_is_skipped_and_a_wrong_selection_or_a_missing_corpu
         ("wiki", [], r"enwiki_sentences\.txt\.gz"),
     ):
         with pytest.raises(UserError, match=words):
-            overlaps_of(Inventory(profile, small, {}), [parse_setting(setting)], suites)
+            find_overlaps(Inventory(profile, small, {}), [parse_setting(setting)], suites)
 
 
 @pytest.fixture(scope="module")
@@ -288,7 +288,7 @@ def test_pairs_that_hold_captions_of_flickr30k(
     pairs, of_flickr30k, of_mcse, both, one_image, means = COUNTED[task, subset]
 
     def overlap_of(setting: str) -> PairOverlap:
-        rows = SettingData(Inventory(*flickr, {}), parse_setting(setting)).pair_overlaps(
+        rows = SettingData(Inventory(*flickr, {}), parse_setting(setting)).compare_pairs(
             "sts", task
         )
         return next(row for row in rows if row.subset == subset)
@@ -313,7 +313,7 @@ def test_images_of_the_test_that_are_training_images_of_mcses_file(
     root = tmp_path / "root"
     shutil.copytree(shared, root, symlinks=True)  # with a file that the other tests must not see
     data = SettingData(Inventory(profile, root, {}), parse_setting("flickr"))
-    overlap = data.image_overlap("retrieval", "Flickr30k")
+    overlap = data.compare_images("retrieval", "Flickr30k")
     assert (overlap.images, overlap.seen) == (1000, 943)
     lines = list(lines_of(root / "flickr/captions.txt"))
     splits = (row.values for row in read_rows(data_root / SPLIT, "image_id", "split"))
@@ -330,4 +330,4 @@ def test_images_of_the_test_that_are_training_images_of_mcses_file(
     )
     (root / "flickr/captions.parquet").symlink_to(tmp_path / "matched.parquet")
     named = SettingData(Inventory(profile, root, {}), parse_setting("flickr"))
-    assert named.image_overlap("retrieval", "Flickr30k").seen == 944
+    assert named.compare_images("retrieval", "Flickr30k").seen == 944

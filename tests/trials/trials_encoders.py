@@ -26,7 +26,7 @@ from trial import Trial, check_refused
 
 import harness
 from harness.encoders.student import SentenceModules, Student
-from harness.planning.encoders import with_tried_encoders
+from harness.planning.encoders import try_encoders
 
 SENTENCES = ["the big red circle", "a dog", "", "the old cat sleeps and the horse runs on the left"]
 #: where a tokenizer puts its tokens
@@ -92,9 +92,9 @@ def save_without_dropout(folder: Path) -> None:
 def check_without_dropout(folder: Path) -> None:
     asked = {"encoders": f"x={folder / 'model'}", "settings": "toy-text", "suites": "sts"}
     plan = harness.plan("tiny", methods="simcse", seeds=1, **asked)
-    check_refused(lambda: with_tried_encoders(plan), "has no dropout", "--set dropout=0.1")
+    check_refused(lambda: try_encoders(plan), "has no dropout", "--set dropout=0.1")
     advised = harness.plan("tiny", methods="simcse", seeds=1, set="dropout=0.1", **asked)
-    assert with_tried_encoders(advised).errors == []
+    assert try_encoders(advised).errors == []
 
 
 def check_causal(folder: Path) -> None:
@@ -185,7 +185,7 @@ def save_damaged(folder: Path) -> None:
 def check_grid_of_damaged(folder: Path) -> None:
     encoders = f"toy-bert,x={folder / 'model'}"
     asked = {"settings": "toy-text", "seeds": 1, "suites": "sts"}
-    plan = with_tried_encoders(harness.plan("tiny", methods="simcse", encoders=encoders, **asked))
+    plan = try_encoders(harness.plan("tiny", methods="simcse", encoders=encoders, **asked))
     assert len(plan.runs) == 1
     (line,) = plan.errors
     assert "cannot be read" in line
