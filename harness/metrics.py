@@ -52,6 +52,17 @@ class Metric:
         return self.unit or self.name
 
 
+class MetricWords(NamedTuple):
+    """How tables name a metric: `alone` heads a table that has no other, such as 'accuracy in
+    percent'; beside others of its `group` it is called `heading`, such as 'R@1' of 'image to text'.
+    Without words it has its name.
+    """
+
+    alone: str = ""
+    group: str = ""
+    heading: str = ""
+
+
 class Column(NamedTuple):
     """One metric of one task, as a table of one suite has it."""
 

@@ -16,6 +16,7 @@ from harness.census import InputCensus
 from harness.spec import RunSpec
 from harness.store import FRAME_COLUMNS
 from harness.store.schema import (
+    MEASURES,
     SCHEMA_VERSION,
     BatchMixing,
     Budget,
@@ -88,7 +89,7 @@ _MEANINGS = {
     "dev": "dev scores during training, and the best one",
     "losses": "loss terms during training",
     "train_seconds": "wall time of the training",
-    "peak_memory_mb": "most memory in use, in MB: of the GPU, or of the process",
+    "peak_memory_mb": MEASURES["peak_memory_mb"].meaning,
     "hardware": "device, processor, cores and threads; in a result, those of the last session",
     "sessions": "the processes that made it, the first one first; empty in files of schema 5 and before",
     "packages": "versions of Python and of the packages that can change numbers; in a result, of the last session",

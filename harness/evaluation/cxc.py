@@ -53,6 +53,7 @@ class CxCSuite(STSSuite):
     """
 
     name = "cxc"
+    title = "Crisscrossed Captions"
     version = 1
     metrics = (
         Metric("sampled", unit="points of Spearman"),
@@ -87,6 +88,7 @@ class CxCImagesSuite(Suite):
     """
 
     name = "cxc-images"
+    title = "Crisscrossed Captions, images"
     version = 1
     metrics = (*CxCSuite.metrics[:2], Metric("spearman", shown=False))
     kind = RETRIEVAL

@@ -131,6 +131,7 @@ class GeometrySuite(PairSuite):
     """
 
     name = "geometry"
+    title = "Alignment and uniformity"
     # 2 adds readings by subsets, mean_cosine, top_variance and effective_rank; the other numbers
     # are as in 1
     version = 2

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from harness.evaluation.suites import (
     scored,
 )
 from harness.files import expand
-from harness.metrics import AVERAGE, NO_SCORE, Metric
+from harness.metrics import AVERAGE, NO_SCORE, Metric, MetricWords
 from harness.sources import Missing, Source, digest
 
 if TYPE_CHECKING:
@@ -64,9 +64,13 @@ class MTEBSuite(Suite):
     """
 
     name = "mteb"
+    title = "MTEB"
     hub_task = "feature-extraction"
     version = 1
     metrics = (Metric("main_score"),)
+    words: ClassVar[Mapping[str, MetricWords]] = {
+        "main_score": MetricWords("main score of each task")
+    }
     kind = "mteb task"
     remembers = False
 

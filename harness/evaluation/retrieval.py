@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from harness.evaluation.suites import (
     scored,
     units,
 )
-from harness.metrics import AVERAGE, NO_SCORE, Metric
+from harness.metrics import AVERAGE, NO_SCORE, Metric, MetricWords
 from harness.sources import Checkable, digest
 
 #: The minimum number of images in a task after images of training are left out.
@@ -49,6 +49,8 @@ GALLERY_DIGITS = 12
 TIE = 2.0**-22
 #: Ranks up to which a recall is counted.
 TOP = (1, 5, 10)
+#: The first part of a metric's name -> its direction in words.
+DIRECTIONS = {"i2t": "image to text", "t2i": "text to image"}
 #: Captions per image in the reading 'five'; further captions, as in COCO, are dropped as usual.
 FIVE = 5
 
@@ -95,15 +97,18 @@ class RetrievalSuite(Suite):
     """
 
     name = "retrieval"
+    title = "Image-text retrieval"
     # 2 leaves out images that training read; the scores of other images are as in 1
     version = 2
     metrics = (
-        *(Metric(f"{way}_R@{k}") for way in ("i2t", "t2i") for k in TOP),
-        *(
-            Metric(f"{way}_median_rank", larger_is_better=False, shown=False)
-            for way in ("i2t", "t2i")
-        ),
+        *(Metric(f"{way}_R@{k}") for way in DIRECTIONS for k in TOP),
+        *(Metric(f"{way}_median_rank", larger_is_better=False, shown=False) for way in DIRECTIONS),
     )
+    words: ClassVar[Mapping[str, MetricWords]] = {
+        f"{way}_{name}": MetricWords(group=direction, heading=name.replace("_", " "))
+        for way, direction in DIRECTIONS.items()
+        for name in (*(f"R@{k}" for k in TOP), "median_rank")
+    }
     kind = RETRIEVAL
     needs_images = True
 

@@ -46,7 +46,7 @@ from harness.evaluation.suites import (
     pairs_of,
     sentences_of,
 )
-from harness.metrics import AVERAGE, NO_SCORE, SEEN, UNSEEN, Metric
+from harness.metrics import AVERAGE, NO_SCORE, SEEN, UNSEEN, Metric, MetricWords
 from harness.sources import FileSource, Findings, digest
 
 _HOW = (
@@ -237,6 +237,7 @@ class STSSuite(PairSuite):
     """
 
     name = "sts"
+    title = "STS"
     hub_task = "sentence-similarity"
     # 2 adds the parts '[seen]' and '[unseen]'; the other numbers are as in 1
     version = 2
@@ -246,6 +247,10 @@ class STSSuite(PairSuite):
         Metric("spearman_mean", shown=False),
         Metric("spearman_wmean", shown=False),
     )
+    words: ClassVar[Mapping[str, MetricWords]] = {
+        "spearman": MetricWords("Spearman correlation x 100"),
+        "pearson": MetricWords("Pearson correlation x 100"),
+    }
 
     def __init__(self, tasks: Sequence[str | OwnTask], dims: Sequence[int] = ()) -> None:
         """`dims` are numbers of leading dimensions that are scored beside the whole vectors. Raises
@@ -320,6 +325,7 @@ class MultilingualSTSSuite(STSSuite):
     """The protocol of `sts`, averaged over languages."""
 
     name = "stsb-multi"
+    title = "Multilingual STS-B"
 
 
 def dev_scorer(task: SimilarityTask, root: Path | None) -> Callable[[EmbedFunction], float]:

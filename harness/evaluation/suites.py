@@ -17,7 +17,7 @@ import numpy as np
 from harness import registry
 from harness.caches import known_hash
 from harness.errors import UserError
-from harness.metrics import AVERAGE, NO_SCORE, ArrayName, Metric
+from harness.metrics import AVERAGE, NO_SCORE, ArrayName, Metric, MetricWords
 from harness.sources import Checkable, FileSource, Findings, Missing, digest, reading_code
 
 #: sentence, sentence, gold score
@@ -300,10 +300,14 @@ class Suite(registry.Registered, ABC):
 
     #: The name in profiles and result files.
     name: ClassVar[str]
+    #: The title in reports; the name where it is empty.
+    title: ClassVar[str] = ""
     #: Increased whenever a change of the code can change a score.
     version: ClassVar[int]
     #: The metrics that are averaged over the tasks into the row `Avg`; the first is the main one.
     metrics: ClassVar[tuple[Metric, ...]]
+    #: Metric -> its words in tables; one without words has its name.
+    words: ClassVar[Mapping[str, MetricWords]] = {}
     #: Whether the vectors of its sentences are kept for other suites.
     remembers: ClassVar[bool] = True
     #: Whether only a model with an image side has scores.

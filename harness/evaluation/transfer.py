@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -44,7 +45,7 @@ from harness.evaluation.suites import (
     TaskScores,
     scored,
 )
-from harness.metrics import Metric
+from harness.metrics import Metric, MetricWords
 from harness.sources import FileSource, Findings, digest
 
 _HOW = (
@@ -264,9 +265,11 @@ class TransferSuite(Suite):
     """
 
     name = "transfer"
+    title = "Transfer tasks"
     hub_task = "text-classification"
     version = 2
     metrics = (Metric("acc"), Metric("devacc", shown=False))
+    words: ClassVar[Mapping[str, MetricWords]] = {"acc": MetricWords("accuracy in percent")}
     kind = TRANSFER
 
     def __init__(self, tasks: Sequence[str], probe: str = "senteval", mode: str = "full") -> None:

@@ -19,7 +19,7 @@ from harness.reporting.seeds.cells import Cell, Label
 from harness.reporting.seeds.conclusion import Conclusion
 from harness.reporting.seeds.spent import BUDGET, SCORED
 from harness.reporting.seeds.summary import SummaryTable, shown_scores
-from harness.store import Frames, Result, frames_of, lines_of, metrics_of
+from harness.store import Frames, Result, frames_of, lines_of, metrics_of, scored_name
 
 if TYPE_CHECKING:
     import pandas
@@ -89,7 +89,7 @@ def summary_rows(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFiel
                 "group": row.group,
                 "seeds": " ".join(map(str, row.seeds)),
             }
-            shared |= {f"scored_{name}": value for name, value in row.spent.scored.items()}
+            shared |= {scored_name(name): value for name, value in row.spent.scored.items()}
             shared |= {**row.spent.budget, "minutes": median(row.spent.minutes)}
             for column, cell in (
                 (column, row.cells[column]) for column in table.columns if column in row.cells

@@ -4,7 +4,6 @@ of all scores.
 
 from harness.store.files import Store as Store
 from harness.store.files import find_results as find_results
-from harness.store.frames import COUNTED as COUNTED
 from harness.store.frames import FRAME_COLUMNS as FRAME_COLUMNS
 from harness.store.frames import PRESENT as PRESENT
 from harness.store.frames import UNKNOWN as UNKNOWN
@@ -18,7 +17,10 @@ from harness.store.frames import lines_of as lines_of
 from harness.store.frames import list_unjudged_metrics as list_unjudged_metrics
 from harness.store.frames import metrics_of as metrics_of
 from harness.store.frames import read_declared_metrics as read_declared_metrics
+from harness.store.frames import scored_name as scored_name
 from harness.store.schema import BACKEND_VERSION as BACKEND_VERSION
+from harness.store.schema import COUNTED as COUNTED
+from harness.store.schema import MEASURES as MEASURES
 from harness.store.schema import BatchMixing as BatchMixing
 from harness.store.schema import DevCurve as DevCurve
 from harness.store.schema import EncoderTrial as EncoderTrial

@@ -26,6 +26,8 @@ from harness.metrics import NO_SCORE, Metric, Metrics
 from harness.registry import get
 from harness.store.schema import (
     BACKEND_VERSION,
+    COUNTED,
+    MEASURES,
     Evaluation,
     Protocol,
     Result,
@@ -43,9 +45,11 @@ if TYPE_CHECKING:
 PRESENT = "present"
 UNKNOWN = ""
 
-#: what is counted of a training: columns of the frame, which has each of them up to the weights that
-#: are scored too, as `scored_NAME`
-COUNTED = ("steps", "text_rows", "other_rows", "flops")
+
+def scored_name(measure: str) -> str:
+    """The column of a counted measure up to the weights that are scored."""
+    return f"scored_{measure}"
+
 
 #: column of `Frames.flat` -> what it holds
 FRAME_COLUMNS: Mapping[str, str] = {
@@ -71,17 +75,11 @@ FRAME_COLUMNS: Mapping[str, str] = {
     "present": "'present', or what has changed since in code, data or values; empty where that is not known",
     "dev": "dev score of the weights that are scored; missing for an untrained encoder",
     "dev_task": "task that selected the run's weights; empty for an untrained encoder",
-    "last_dev": "dev score at the last step",
-    "steps": "steps of the training; missing for an untrained encoder",
-    "text_rows": "rows of text that the training read, repeated ones counted; missing in results of schema 4",
-    "other_rows": "images or recordings that it read, repeated ones counted; missing in results of schema 4",
-    "flops": "operations of the encoder in training, counted by formula; missing in results of schema 4",
-    "scored_steps": "steps up to the weights that are scored",
-    "scored_text_rows": "rows of text up to these, in proportion to the steps",
-    "scored_other_rows": "images or recordings up to these, in proportion to the steps",
-    "scored_flops": "operations up to these, in proportion to the steps",
-    "peak_memory_mb": "most memory in use, in MB: of the GPU, or of the process",
-    "minutes": "training time in minutes, of this machine and its load",
+    **{name: measure.meaning for name, measure in MEASURES.items()},
+    **{
+        scored_name(name): f"{MEASURES[name].title} up to the scored weights, by steps"
+        for name in COUNTED
+    },
 }
 #: columns of the frame that are those of evaluations; the others are of runs, or of scores
 _OF_EVALUATIONS = ("suite", "protocol", "finished", "present")
@@ -281,7 +279,7 @@ class Frames(Sequence[Result]):
         # what the training had read and computed when the weights that are scored were kept
         share = runs["kept_step"] / runs["steps"]
         for name in COUNTED:
-            runs[f"scored_{name}"] = runs[name] * share
+            runs[scored_name(name)] = runs[name] * share
         return runs
 
     @cached_property

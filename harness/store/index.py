@@ -37,7 +37,7 @@ from pyarrow import json as arrow_json
 from harness.errors import UserError
 from harness.files import ABANDONED_S, open_regular, remove_leftovers, replaced
 from harness.store.batches import batches_of
-from harness.store.schema import SCHEMA_VERSION, Evaluation, Result
+from harness.store.schema import SCHEMA_VERSION, Budget, Evaluation, Result
 
 #: Increased when the columns change; each schema of results has indexes of its own.
 INDEX_VERSION: Final = 6
@@ -71,6 +71,9 @@ _FIELDS = ("profile", "profile_origin", "fingerprint", "group", "started", "fini
 _NUMBERS = ("backend", "train_seconds", "peak_memory_mb")
 #: columns that tell whether a file has changed, as `_read_status` returns them
 _STATUS = ("size", "mtime", "ctime")
+#: columns that are fields of a result's budget: whole numbers, and others
+_COUNTS = [name for name, field in Budget.model_fields.items() if field.annotation is int]
+_AMOUNTS = [name for name in Budget.model_fields if name not in _COUNTS]
 #: `problem` is what is wrong with a file that cannot be used, `dev` the dev score at the
 #: `kept_step`, `shares` of terms in JSON, and `batches` as `batches_of` gives them
 SCHEMA = pa.schema(
@@ -82,13 +85,10 @@ SCHEMA = pa.schema(
         ),
         "batches": _SHARED,
         **dict.fromkeys(("dev_task", "dev_metric", *JSON), _SHARED),
-        **dict.fromkeys(
-            ("seed", "backend", "steps", "text_rows", "other_rows", "kept_step", *_STATUS),
-            pa.int64(),
-        ),
-        **dict.fromkeys(
-            ("dev", "last_dev", "flops", "train_seconds", "peak_memory_mb"), pa.float64()
-        ),
+        **dict.fromkeys(("seed", "backend"), pa.int64()),
+        **dict.fromkeys([*_COUNTS, "kept_step", *_STATUS], pa.int64()),
+        **dict.fromkeys(("dev", "last_dev"), pa.float64()),
+        **dict.fromkeys([*_AMOUNTS, "train_seconds", "peak_memory_mb"], pa.float64()),
         "evaluations": pa.list_(pa.struct(_EVALUATION)),
     }
 )
@@ -160,9 +160,9 @@ def make_row(result: Result) -> dict[str, object]:
 
     # a training ends with a dev score, so that older files have steps too
     last_step = next(reversed(result.dev.steps), None)
-    row["steps"] = getattr(result.budget, "steps", last_step)
-    for name in ("text_rows", "other_rows", "flops"):
-        row[name] = getattr(result.budget, name, None)
+    row["steps"] = last_step
+    if result.budget is not None:
+        row.update(result.budget.model_dump())
 
     is_trained = result.dev.best_step is not None
     row["kept_step"] = result.dev.best_step

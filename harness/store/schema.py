@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -115,17 +116,82 @@ class GradientPoint(Record):
     cosines: dict[str, Number | None]
 
 
+@dataclass(frozen=True)
+class Measure:
+    """A number that runs measure, as frames, tables, pages, CSV files and documents show it.
+
+    `title` heads it, with its unit; a row of several runs shows the median of what is `spent`. A
+    `counted` number grows with the steps, so that frames have its part up to the weights that are
+    scored too.
+    """
+
+    title: str
+    meaning: str
+    counted: bool = False
+    spent: bool = True
+
+
 class Budget(Record):
     """What a training has read, repeated rows counted, and computed (`harness.encoders.flops`).
 
     Rows of the other modality are recordings, images, and those of captions if the method reads
-    features of images. `flops` is None where an earlier version has begun the training.
+    features of images. `flops` is None where an earlier version has begun the training. Each field
+    is a measure of runs, which is shown wherever those are.
     """
 
-    steps: Whole
-    text_rows: Whole
-    other_rows: Whole
-    flops: Number | None
+    steps: Annotated[
+        Whole,
+        Measure("steps", "steps of the training; missing for an untrained encoder", counted=True),
+    ]
+    text_rows: Annotated[
+        Whole,
+        Measure(
+            "rows of text",
+            "rows of text that the training read, repeated ones counted; missing in results of schema 4",
+            counted=True,
+        ),
+    ]
+    other_rows: Annotated[
+        Whole,
+        Measure(
+            "rows of images or audio",
+            "images or recordings that it read, repeated ones counted; missing in results of schema 4",
+            counted=True,
+        ),
+    ]
+    flops: Annotated[
+        Number | None,
+        Measure(
+            "FLOPs",
+            "operations of the encoder in training, counted by formula; missing in results of schema 4",
+            counted=True,
+        ),
+    ]
+
+
+def _list_measures(record: type[Record]) -> dict[str, Measure]:
+    """The measures among the fields of a record, by name."""
+    measures = {}
+    for name, field in record.model_fields.items():
+        for note in field.metadata:
+            if isinstance(note, Measure):
+                measures[name] = note
+    return measures
+
+
+#: what runs measure: column of frames -> its words, in the order of tables
+MEASURES: Final[Mapping[str, Measure]] = {
+    "last_dev": Measure("last dev score", "dev score at the last step", spent=False),
+    **_list_measures(Budget),
+    "peak_memory_mb": Measure(
+        "peak MB", "most memory in use, in MB: of the GPU, or of the process"
+    ),
+    "minutes": Measure(
+        "minutes (this machine)", "training time in minutes, of this machine and its load"
+    ),
+}
+#: the measures that grow with the steps
+COUNTED: Final = tuple(name for name, measure in MEASURES.items() if measure.counted)
 
 
 class Protocol(Record):

@@ -9,6 +9,7 @@ import pytest
 from plugin_packages import Install
 
 import harness
+from harness.reporting.tables.grids import summary_grid
 
 CODE = '''\
     """A suite that measures the length of sentence vectors, and a method that makes them short."""
@@ -19,7 +20,7 @@ CODE = '''\
     from harness.encoders.heads import TanhHead
     from harness.evaluation.suites import Suite, SuiteScores
     from harness.method import hyper
-    from harness.metrics import AVERAGE, Metric
+    from harness.metrics import AVERAGE, Metric, MetricWords
     from harness_methods.simcse import SimCSE, SimCSEHyperparameters
 
 
@@ -27,8 +28,10 @@ CODE = '''\
         """Mean norm of the vectors; short ones are wanted."""
 
         name = "length"
+        title = "Lengths of vectors"
         version = 1
         metrics = (Metric("norm", larger_is_better=False, digits=1, unit="metres"),)
+        words = {"norm": MetricWords("mean norm in metres")}
 
         def evaluate(self, embed, root):
             scores = {}
@@ -77,3 +80,5 @@ def test_a_smaller_value_is_better_where_the_suite_says_so(
     )
     said = done.compare("short", "simcse", metric="length.Avg").conclusion()
     assert said.startswith("short (steps=2) is better than simcse (steps=2)")
+    [scores] = [table for table in done.tables if table.suite == "length"]
+    assert summary_grid(scores).title.startswith("Lengths of vectors: mean norm in metres")

@@ -17,7 +17,7 @@ from harness.reporting.seeds.caveats import weakness_notes
 from harness.reporting.seeds.cells import Row
 from harness.reporting.seeds.gains import has_trained_pooling
 from harness.reporting.seeds.summary import Block, SummaryTable
-from harness.reporting.seeds.wording import heading, suite_title
+from harness.reporting.seeds.wording import column_heading, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import (
     FEWEST_SEEDS,
@@ -99,7 +99,8 @@ class RankingTable:
 
     @property
     def title(self) -> str:
-        return ": ".join(filter(None, heading(self.column, several=True)))
+        heading = column_heading(self.source.suite, self.column, several=True)
+        return ": ".join(filter(None, heading))
 
     @property
     def names(self) -> list[str]:

@@ -31,7 +31,7 @@ from harness.reporting.pages import (
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.controls import teacher_fit
 from harness.reporting.seeds.spent import Spent, read_json
-from harness.reporting.seeds.wording import by_way
+from harness.reporting.seeds.wording import metric_heading
 from harness.reporting.tables.grids import ABSENT
 from harness.sources import digest
 from harness.store import (
@@ -238,7 +238,9 @@ def _write_index(pages: Pages, runs: pandas.DataFrame, averages: pandas.DataFram
 
     def write(page: str, some: pandas.DataFrame) -> None:
         lines, shown = run_lines(some, averages)
-        columns = {suite: f"{suite} {metric_title(metric)}" for suite, metric in shown.items()}
+        columns = {
+            suite: f"{suite} {metric_title(suite, metric)}" for suite, metric in shown.items()
+        }
         pages.write(
             "runs.html",
             f"runs/{page}.html",
@@ -362,7 +364,7 @@ def _table(
     folded: bool = False,
 ) -> dict[str, object]:
     texts = [(at, [_cell(scores, metric) for metric in columns]) for at, scores in rows.items()]
-    names = [metric_title(metric) for metric in columns]
+    names = [metric_title(suite, metric) for metric in columns]
     return {
         "title": title,
         "suite": suite,
@@ -373,9 +375,9 @@ def _table(
     }
 
 
-def metric_title(metric: Metric) -> str:
-    """The name of a metric, with the direction of retrieval in words."""
-    return " ".join(filter(None, by_way(metric.name)))
+def metric_title(suite: str, metric: Metric) -> str:
+    """A metric as the pages of runs head it, with its group: `image to text R@1`."""
+    return " ".join(filter(None, metric_heading(suite, metric.name)))
 
 
 def _cell(scores: Mapping[str, float], metric: Metric) -> str:

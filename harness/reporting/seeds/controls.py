@@ -39,6 +39,7 @@ from typing import NamedTuple
 from harness.command_line import parse_overrides
 from harness.commands import UNTRAINED_VARIANTS, Commands
 from harness.errors import UserError
+from harness.evaluation.declared import describe_suite
 from harness.formatting import fixed, p_value
 from harness.method.declared import DeclaredMethod, declared_method
 from harness.method.naming import name_of
@@ -53,7 +54,7 @@ from harness.reporting.seeds.cells import (
     difference,
     trained_apart,
 )
-from harness.reporting.seeds.evaluated import lacks_evaluation, needs_images
+from harness.reporting.seeds.evaluated import lacks_evaluation
 from harness.spec import (
     BASELINE,
     CONTROLS,
@@ -413,7 +414,7 @@ def missing_controls(
 def _can_be_added(control: Control, row: Row) -> bool:
     """Whether runs of a control that have not been evaluated would have a score in a row's suite."""
     has_images = control.what == UNMATCHED
-    if needs_images(row.suite) and not has_images:
+    if describe_suite(row.suite).needs_images and not has_images:
         return False
     seeds = (0,) if control.label.setting == UNTRAINED else row.seeds
     return row.frames is None or lacks_evaluation(row.frames, control.label, row.suite, seeds)

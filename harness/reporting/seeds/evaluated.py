@@ -7,9 +7,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
-from harness.errors import PlugInError
-from harness.evaluation.suites import Suite
-from harness.registry import get_class, names
 from harness.reporting.seeds.cells import Label
 from harness.store import PRESENT, UNKNOWN, Frames
 
@@ -43,13 +40,3 @@ def lacks_evaluation(frames: Frames, label: Label, suite: str, seeds: Sequence[i
 def has_runs(frames: Frames, label: Label) -> bool:
     """Whether a label has been evaluated on any suite."""
     return any(known == label for known, _ in evaluated_seeds(frames))
-
-
-def needs_images(suite: str) -> bool:
-    """Whether only models with an image side have scores in a suite; False for an unknown one."""
-    if suite not in names("suite"):
-        return False
-    try:
-        return get_class("suite", suite, Suite).needs_images
-    except PlugInError:
-        return False

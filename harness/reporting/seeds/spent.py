@@ -11,20 +11,17 @@ from math import nan
 from statistics import median
 from typing import NamedTuple
 
-from harness.store import COUNTED, Frames
+from harness.store import COUNTED, MEASURES, Frames, scored_name
 
+#: the measure whose values differ between seeds by the load of a machine: it is shown with its range
+_TIME = "minutes"
+MINUTES = MEASURES[_TIME].title
 #: numbers of a budget: column of the frame of runs -> its words
 BUDGET = {
-    "steps": "steps",
-    "text_rows": "rows of text",
-    "other_rows": "rows of images or audio",
-    "flops": "FLOPs",
-    "peak_memory_mb": "peak MB",
+    name: measure.title for name, measure in MEASURES.items() if measure.spent and name != _TIME
 }
-#: the columns of what is counted up to the weights that are scored
-SCORED = tuple(f"scored_{name}" for name in COUNTED)
-MINUTES = "minutes (this machine)"
-
+#: the columns of what is counted up to the weights that are scored -> the measure
+SCORED = {scored_name(name): name for name in COUNTED}
 
 #: JSON texts in columns of frames, of which many are equal; what it returns is not to be changed
 read_json = lru_cache(maxsize=4096)(json.loads)
@@ -47,11 +44,14 @@ class Spent(NamedTuple):
     def of(cls, frames: Frames, runs: Sequence[int]) -> Spent:
         """What runs have spent, which are rows of frames."""
         budget = _medians(frames, runs, {name: name for name in BUDGET})
-        scored = _medians(frames, runs, dict(zip(SCORED, COUNTED, strict=True)))
-        minutes = frames.numbers["minutes"][[*runs]].tolist()
+        scored = _medians(frames, runs, SCORED)
+        minutes = frames.numbers[_TIME][[*runs]].tolist()
         shares = [read_json(frames.table["shares"][row].as_py()) for row in runs]
-        most = {term: max(one.get(term, 0.0) for one in shares) for each in shares for term in each}
-        return cls(budget, tuple(minutes), most, scored)
+        largest: dict[str, float] = {}
+        for shares_of_run in shares:
+            for term, share in shares_of_run.items():
+                largest[term] = max(largest.get(term, 0.0), share)
+        return cls(budget, tuple(minutes), largest, scored)
 
     def compared(self, name: str) -> float:
         """A number of the budget that stands beside scores: up to the weights that are scored."""

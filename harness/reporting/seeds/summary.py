@@ -29,7 +29,7 @@ from harness.reporting.seeds.families import (
     family_tests,
 )
 from harness.reporting.seeds.galleries import gallery_notes
-from harness.reporting.seeds.wording import heading
+from harness.reporting.seeds.wording import column_heading
 from harness.spec import BASELINE, UNTRAINED
 from harness.stats import ALPHA, CORRECTION, FEWEST_SEEDS
 from harness.store import Frames, Result, frames_of
@@ -200,7 +200,8 @@ class SummaryTable:
 
     def heading(self, column: Column) -> tuple[str, str]:
         """Return the heading of a column's group, "" where it is in none, and its own."""
-        return heading(column, several=len({column.metric for column in self.columns}) > 1)
+        several = len({column.metric for column in self.columns}) > 1
+        return column_heading(self.suite, column, several=several)
 
     def title(self, column: Column) -> str:
         """Return a column's full heading; it names the metric where the table has several."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from harness.evaluation.declared import describe_suite
 from harness.formatting import at_most, p_value
 from harness.metrics import Column, Significance
 from harness.papers.published import PAPER_PROFILE, Paper
@@ -15,34 +16,19 @@ from harness.stats import ALPHA, Equivalence, TTest
 
 #: stands for a number that does not exist
 ABSENT = "–"
-_SUITES = {
-    "sts": "STS",
-    "stsb-multi": "Multilingual STS-B",
-    "transfer": "Transfer tasks",
-    "retrieval": "Image-text retrieval",
-    "geometry": "Alignment and uniformity",
-    "cxc": "Crisscrossed Captions",
-    "cxc-images": "Crisscrossed Captions, images",
-    "mteb": "MTEB",
-}
-_METRICS = {
-    "spearman": "Spearman correlation x 100",
-    "pearson": "Pearson correlation x 100",
-    "acc": "accuracy in percent",
-    "main_score": "main score of each task",
-}
-#: directions of retrieval, by the first part of a metric's name
-_WAYS = {"i2t": "image to text", "t2i": "text to image"}
 
 
 def suite_title(suite: str) -> str:
-    """A suite's title for readers; a suite of another package keeps its name."""
-    return _SUITES.get(suite, suite)
+    """A suite's title for readers; that of a suite that is not installed is its name."""
+    return describe_suite(suite).title
 
 
-def metric_words(metrics: Collection[str]) -> str:
+def metric_words(suite: str, metrics: Collection[str]) -> str:
     """The only metric of a table in words; empty where it has several, which its columns name."""
-    return _METRICS.get(next(iter(metrics)), next(iter(metrics))) if len(metrics) == 1 else ""
+    if len(metrics) != 1:
+        return ""
+    [metric] = metrics
+    return describe_suite(suite).metric_words(metric).alone or metric
 
 
 def judged(cell: Cell, digits: int) -> str:
@@ -113,24 +99,22 @@ def printed_name(paper: Paper, entry: str, title: str, profile: str) -> tuple[st
     )
 
 
-def by_way(metric: str) -> tuple[str, str]:
-    """The direction of retrieval in words and the rest of a name such as `i2t_R@1`; other metrics
-    have no direction.
-    """
-    way, _, rest = metric.partition("_")
-    return (_WAYS[way], rest) if way in _WAYS and rest else ("", metric)
+def metric_heading(suite: str, metric: str) -> tuple[str, str]:
+    """The group of a metric, such as a direction of retrieval, empty for none, and its heading."""
+    words = describe_suite(suite).metric_words(metric)
+    return words.group, words.heading or metric
 
 
-def heading(column: Column, *, several: bool) -> tuple[str, str]:
-    """The heading of a column and of the group above it, which is empty unless the table has
-    `several` metrics.
+def column_heading(suite: str, column: Column, *, several: bool) -> tuple[str, str]:
+    """The group above a column, which is empty unless the table has `several` metrics, and the
+    column's heading.
 
-    The metrics of one task, and of one direction of retrieval, are a group.
+    The metrics of one task, and of one group of its metrics, are a group.
     """
     if not several:
         return "", column.task
-    way, metric = by_way(column.metric)
-    return ", ".join(filter(None, (column.task, way))), metric
+    group, heading = metric_heading(suite, column.metric)
+    return ", ".join(filter(None, (column.task, group))), heading
 
 
 class Sentence(NamedTuple):

@@ -242,7 +242,8 @@ def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") ->
     """
     shown = [column for column in table.columns if whole or not _repeats(table, column)]
     headings = [table.heading(column) for column in shown]
-    title = ": ".join(filter(None, (suite_title(table.suite), metric_words(table.metrics))))
+    words = metric_words(table.suite, table.metrics)
+    title = ": ".join(filter(None, (suite_title(table.suite), words)))
     overrides = {row.label.overrides for row in table.rows if row.is_trained}
     common = overrides.pop() if len(overrides) == 1 else ""
     every = f"all rows: {common.replace('=', ' = ').replace(',', ', ')}" if common else ""

@@ -15,7 +15,7 @@ from harness.papers.published import PAPER_PROFILE
 from harness.papers.schema import PaperColumn
 from harness.reporting.seeds.caveats import weakness_notes
 from harness.reporting.seeds.controls import powerless
-from harness.reporting.seeds.wording import by_way, printed_name
+from harness.reporting.seeds.wording import printed_name
 from harness.reporting.tables.cells import (
     FilledLine,
     FilledRow,
@@ -44,8 +44,6 @@ LineText = tuple[str, LineKind, list[CellText]]
 
 def paper_grid(filled: FilledTable) -> Grid:
     """Format a filled table."""
-    headings = [by_way(column.name) for column in filled.columns]
-    ways = tuple(way for way, _ in headings)
     sections = []
     for encoder, rows in filled.blocks:
         lines = _block_lines(filled, rows)
@@ -53,14 +51,13 @@ def paper_grid(filled: FilledTable) -> Grid:
     return Grid(
         *printed_name(filled.paper, filled.name, filled.table.title, filled.profile),
         ("variant", "setting", "what"),
-        tuple(title for _, title in headings),
+        tuple(column.name for column in filled.columns),
         tuple(column.task.startswith(AVERAGE) for column in filled.columns),
         tuple(sections),
         tuple(_notes(filled)),
         filled.commands,
         "" if filled.is_measured else no_run_yet(filled.profile),
         filled.coverage if filled.is_paper else None,
-        groups=ways if any(ways) else (),
         legend=tuple(_legend(filled)),
         caption=_caption(filled),
     )

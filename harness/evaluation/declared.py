@@ -1,0 +1,53 @@
+"""What a suite declares for readers of its scores, usually without importing it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from harness.code import declarations
+from harness.errors import PlugInError
+from harness.evaluation.suites import Suite
+from harness.metrics import MetricWords
+from harness.registry import get_class, names
+
+
+@dataclass(frozen=True)
+class DeclaredSuite:
+    """A suite's title, the words of its metrics, and whether only models with an image side have
+    scores (see `harness.evaluation.suites.Suite`).
+    """
+
+    title: str
+    words: Mapping[str, MetricWords]
+    needs_images: bool
+
+    def metric_words(self, metric: str) -> MetricWords:
+        """The words of a metric, none for one that the suite does not name."""
+        return self.words.get(metric, MetricWords())
+
+
+@lru_cache(maxsize=256)
+def describe_suite(name: str) -> DeclaredSuite:
+    """Return what a suite declares; one that is not installed, or fails, has its name alone.
+
+    Results outlive the packages that made them, so that no table depends on the suite's code.
+    """
+    nothing = DeclaredSuite(name, {}, needs_images=False)
+    if name not in names("suite"):
+        return nothing
+
+    def answer() -> dict[str, Any]:
+        suite = get_class("suite", name, Suite)
+        words = {metric: list(texts) for metric, texts in suite.words.items()}
+        return {"title": suite.title, "words": words, "needs_images": suite.needs_images}
+
+    try:
+        declared = declarations().ask("suite", name, "for readers", answer)
+    except PlugInError:
+        return nothing
+
+    words = {metric: MetricWords(*texts) for metric, texts in declared["words"].items()}
+    return DeclaredSuite(declared["title"] or name, words, declared["needs_images"])
