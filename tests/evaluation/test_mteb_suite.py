@@ -320,11 +320,13 @@ def test_errors_of_the_embedder_are_not_taken_for_missing_data() -> None:
 @pytest.mark.parametrize(
     ("prompts", "default"),
     [
-        ({"query": "the big red ", "document": "a blue square "}, None),
         ({"query": "the big red ", "passage": "a blue square "}, "query"),
         ({"STS": "a ring of the ", "Retrieval-query": "the big ", "ToyMTEB-Retrieval": "a "}, None),
-        ({"STS": "", "any": "the big red "}, "any"),
-        ({"any": "the big red "}, "any"),
+        pytest.param(
+            {"query": "the big red ", "document": "a blue square "}, None, marks=pytest.mark.long
+        ),
+        pytest.param({"STS": "", "any": "the big red "}, "any", marks=pytest.mark.long),
+        pytest.param({"any": "the big red "}, "any", marks=pytest.mark.long),
     ],
 )
 def test_scores_of_a_model_with_prompts_are_those_of_mteb(

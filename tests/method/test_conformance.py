@@ -332,9 +332,16 @@ def check(what: str | Path) -> Result:
     return CliRunner().invoke(cli, ["check", str(what)])
 
 
-def test_this_projects_methods_pass() -> None:
+@pytest.mark.parametrize(
+    "checked_names",
+    [("simcse", "dalr", "audiocse"), pytest.param((), marks=pytest.mark.long, id="all")],
+)
+def test_this_projects_methods_pass(checked_names: tuple[str, ...]) -> None:
     methods = find_methods("harness_methods")
     assert len(methods) >= 8
+    if checked_names:
+        methods = [method for method in methods if method.name in checked_names]
+        assert len(methods) == len(checked_names)
     assert [
         checked for method in methods for checked in check_all(method) if checked.problems
     ] == []
