@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import names_option, options_of
-from harness.cli.output import echo, plain_table
+from harness.cli.output import echo, print_table
 from harness.command_line import Selection
 from harness.errors import UserError
 from harness.formatting import fixed
@@ -66,29 +66,40 @@ def show_overlaps(
 
     overlaps = api.overlaps(profile, settings=settings, suites=suites, data_root=data_root)
     if overlaps.pairs:
-        plain_table(
-            _PAIRS, [_pair_row(row) for row in overlaps.pairs if row.seen or not row.subset]
-        )
+        shown_pairs = [overlap for overlap in overlaps.pairs if overlap.seen or not overlap.subset]
+        print_table(_PAIRS, [_make_pair_row(overlap) for overlap in shown_pairs])
         echo(_LEGEND)
+
     if overlaps.images:
         rows = [
-            (row.setting, row.suite, row.task, f"{row.images:,}", f"{row.seen:,}")
-            for row in overlaps.images
+            (
+                overlap.setting,
+                overlap.suite,
+                overlap.task,
+                f"{overlap.images:,}",
+                f"{overlap.seen:,}",
+            )
+            for overlap in overlaps.images
         ]
-        plain_table((*_PLACE, "images", "seen in training"), rows)
+        print_table((*_PLACE, "images", "seen in training"), rows)
     for line in overlaps.skipped:
         echo(f"skipping {line}")
 
 
-def _pair_row(row: PairOverlap) -> tuple[str, ...]:
-    counts = (row.pairs, row.seen, row.both_seen, row.one_image)
-    means = (row.gold_one_image, row.gold_other_images)
-    texts = ("-" if count is None else f"{count:,}" for count in counts)
+def _make_pair_row(overlap: PairOverlap) -> tuple[str, ...]:
     return (
-        row.setting,
-        row.suite,
-        row.task,
-        row.subset,
-        *texts,
-        *("-" if m is None else fixed(m, 2) for m in means),
+        overlap.setting,
+        overlap.suite,
+        overlap.task,
+        overlap.subset,
+        f"{overlap.pairs:,}",
+        f"{overlap.seen:,}",
+        f"{overlap.both_seen:,}",
+        "-" if overlap.one_image is None else f"{overlap.one_image:,}",
+        _format_gold(overlap.gold_one_image),
+        _format_gold(overlap.gold_other_images),
     )
+
+
+def _format_gold(mean: float | None) -> str:
+    return "-" if mean is None else fixed(mean, 2)

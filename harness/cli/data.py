@@ -15,7 +15,7 @@ from harness.cli.options import (
     new_data_option,
     options_of,
 )
-from harness.cli.output import echo, plain_table
+from harness.cli.output import echo, print_table
 from harness.command_line import Selection
 from harness.errors import MissingData, UserError
 from harness.files import expand
@@ -47,7 +47,8 @@ def fetch(
     from harness import api
     from harness.planning.missing import find_costly_suites
 
-    if (root := grid["data_root"]) and not dry_run:
+    root = grid["data_root"]
+    if root and not dry_run:
         root.mkdir(parents=True, exist_ok=True)
     plan = api.plan(**grid)
     for line in find_costly_suites(plan):
@@ -56,54 +57,59 @@ def fetch(
         context.exit(1)
 
 
-def bring(listed: FetchList, accept_licences: list[str], dry_run: bool) -> bool:
+def bring(downloads: FetchList, accept_licences: list[str], dry_run: bool) -> bool:
     """Print what is to be fetched, fetch it, and print which downloads failed; False if any did."""
     from harness import api
 
-    _show(listed)
+    _show_downloads(downloads)
     if dry_run:
         return True
-    failed = api.fetch(listed, accept_licences=accept_licences, progress=True)
-    for name, why in failed.items():
-        echo(f"failed    {name}: {why}", err=True)
-    if failed:
+
+    failures = api.fetch(downloads, accept_licences=accept_licences, progress=True)
+    for name, reason in failures.items():
+        echo(f"failed    {name}: {reason}", err=True)
+    if failures:
         echo(
-            f"{len(failed)} of {len(listed.items)} failed; run the same command again to retry",
+            f"{len(failures)} of {len(downloads.items)} failed; run the same command again to retry",
             err=True,
         )
-    elif listed.items:
-        echo(f"fetched   {count_of(len(listed.items), 'item')}")
-    return not failed
+    elif downloads.items:
+        echo(f"fetched   {count_of(len(downloads.items), 'item')}")
+    return not failures
 
 
-def _show(listed: FetchList) -> None:
+def _show_downloads(downloads: FetchList) -> None:
     from harness.fetching import format_size
 
-    if listed.items:
-        echo(f"to fetch  {count_of(len(listed.items), 'item')}, {listed.size_text}")
-        rows = [(item.name, item.size_text, item.what) for item in listed.items]
-        plain_table(("name", "download", "what"), rows)
-        for folder, needed, free in listed.measure_room():
+    if downloads.items:
+        echo(f"to fetch  {count_of(len(downloads.items), 'item')}, {downloads.size_text}")
+        rows = [(item.name, item.size_text, item.what) for item in downloads.items]
+        print_table(("name", "download", "what"), rows)
+        for folder, needed, free in downloads.measure_room():
             echo(
                 f"disk      {folder}: about {format_size(needed)} needed, {format_size(free)} free"
             )
-    if lost := [item for item in listed.items if item.place is None]:
-        size = format_size(sum((item.size or 0) + item.copied + item.spare for item in lost))
+
+    without_place = [item for item in downloads.items if item.place is None]
+    if without_place:
+        room = sum((item.size or 0) + item.copied + item.spare for item in without_place)
         echo(
-            f"data root not set; give --data-root DIR or set HARNESS_DATA: about {size} needed there"
+            "data root not set; give --data-root DIR or set HARNESS_DATA: about "
+            f"{format_size(room)} needed there"
         )
-    restricted = [item for item in listed.items if item.terms]
+
+    restricted = [item for item in downloads.items if item.terms]
     for item in restricted:
         echo(f"licence   {item.name}: {item.terms}")
     if restricted:
         echo(f"consent   --accept-licences {','.join(item.name for item in restricted)}")
-    for manual in listed.by_hand:
+
+    for manual in downloads.by_hand:
         echo(f"by hand   {manual.what}: {manual.how}")
-    if not listed.items:
-        echo(
-            "nothing to download"
-            + ("; the rest has to be got by hand" if listed.by_hand else ": nothing is missing")
-        )
+    if not downloads.items and downloads.by_hand:
+        echo("nothing to download; the rest has to be got by hand")
+    elif not downloads.items:
+        echo("nothing to download: nothing is missing")
 
 
 @click.group("data", cls=CommandGroup)
@@ -128,17 +134,19 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
     root = find_root(data_root)
     if names:
         for name in names:
-            _details(fetching.find_entry(name), root)
+            _show_entry(fetching.find_entry(name), root)
         return
+
     loaded = load_profile(profile)
-    echo(
-        f"profile {loaded.name}, data root {root or 'not set; give --data-root DIR or set HARNESS_DATA'}"
-    )
+    place = root or "not set; give --data-root DIR or set HARNESS_DATA"
+    echo(f"profile {loaded.name}, data root {place}")
+
     inventory = Inventory(loaded, root, {})
-    plain_table(("for", "files", "state", "entry"), list_needed_files(inventory))
-    plain_table(("disk space for", "about"), describe_disk_needs(inventory))
-    head = ("entry", "state", "to fetch", "how", "what", "licence")
-    plain_table(head, [_row(entry, root) for entry in fetching.entries().values()])
+    print_table(("for", "files", "state", "entry"), list_needed_files(inventory))
+    print_table(("disk space for", "about"), describe_disk_needs(inventory))
+
+    heads = ("entry", "state", "to fetch", "how", "what", "licence")
+    print_table(heads, [_make_entry_row(entry, root) for entry in fetching.entries().values()])
     echo(
         "`harness data list NAME` shows an entry's sources, pinned revisions, checksums and counts"
     )
@@ -157,7 +165,7 @@ def fetch_data(
     """Download data sets; an interrupted download resumes."""
     from harness import fetching
 
-    root = _root(data_root)
+    root = _require_root(data_root)
     entries = [fetching.find_entry(name) for name in names]
     fetching.require_consent(fetching.find_terms(root, entries), accept_licences)
     with fetching.show_downloads() as (say, watch):
@@ -178,9 +186,8 @@ def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> 
     from harness import fetching
 
     with fetching.show_downloads() as (say, watch):
-        fetching.import_folder(
-            _root(data_root), fetching.find_entry(name), expand(folder), link, say, watch
-        )
+        root = _require_root(data_root)
+        fetching.import_folder(root, fetching.find_entry(name), expand(folder), link, say, watch)
 
 
 @data.command("verify")
@@ -194,24 +201,26 @@ def verify(context: click.Context, name: str | None, data_root: Path | None) -> 
     """
     from harness import fetching
 
-    root = _root(data_root)
-    asked = [fetching.find_entry(name)] if name else list(fetching.entries().values())
-    there = [
+    root = _require_root(data_root)
+    entries = [fetching.find_entry(name)] if name else list(fetching.entries().values())
+    present = [
         entry
-        for entry in asked
+        for entry in entries
         if fetching.find_state(root, entry).word in ("present", "unchecked", "part")
     ]
-    if not there:
+    if not present:
         raise MissingData(
             f"nothing to verify: {name or 'every entry'} is missing below {root}; "
             "`harness data list` shows how to get it"
         )
-    failed = False
-    for entry in there:
-        wrong = fetching.verify(root, entry)
-        failed = failed or bool(wrong)
-        echo(f"{entry.name}: {'; '.join(wrong) or 'OK'}")
-    context.exit(int(failed))
+
+    exit_code = 0
+    for entry in present:
+        faults = fetching.verify(root, entry)
+        if faults:
+            exit_code = 1
+        echo(f"{entry.name}: {'; '.join(faults) or 'OK'}")
+    context.exit(exit_code)
 
 
 @data.command("path")
@@ -221,7 +230,7 @@ def path(name: str, data_root: Path | None) -> None:
     """Print the paths of the files of NAME, one a line."""
     from harness import fetching
 
-    root = _root(data_root)
+    root = _require_root(data_root)
     entry = fetching.find_entry(name)
     if not entry.outputs:
         raise UserError(f"{name} has no files of its own: {entry.note}")
@@ -232,16 +241,17 @@ def path(name: str, data_root: Path | None) -> None:
         echo(root / output.path)
 
 
-def _root(given: Path | None) -> Path:
+def _require_root(data_root: Path | None) -> Path:
+    """The data root. Raises UserError where none is set."""
     from harness.sources import data_root as find_root
 
-    root = find_root(given)
+    root = find_root(data_root)
     if root is None:
         raise UserError("no data root is set; give --data-root DIR or set HARNESS_DATA")
     return root
 
 
-def _row(entry: Entry, root: Path | None) -> tuple[str, ...]:
+def _make_entry_row(entry: Entry, root: Path | None) -> tuple[str, ...]:
     from harness import fetching
 
     word = fetching.find_state(root, entry).word
@@ -249,19 +259,24 @@ def _row(entry: Entry, root: Path | None) -> tuple[str, ...]:
     return entry.name, _STATES.get(word, word), size, entry.how, entry.title, entry.licence
 
 
-def _details(entry: Entry, root: Path | None) -> None:
-    _, state, size, how, title, licence = _row(entry, root)
+def _show_entry(entry: Entry, root: Path | None) -> None:
+    _, state, size, how, title, licence = _make_entry_row(entry, root)
     echo(f"{entry.name}: {title}")
-    rows = {"licence": licence, "state": state, "to fetch": size, "how": how}
-    plain_table(("", ""), [row for row in rows.items() if row[1]])
+    facts = {"licence": licence, "state": state, "to fetch": size, "how": how}
+    print_table(("", ""), [(name, text) for name, text in facts.items() if text])
     if not entry.origins:
         return
+
     if entry.note:
         echo(entry.note)
-    origins = [
-        (o.file, o.hub or o.address or str(o.hand), o.revision or "", o.checksum or "unknown")
-        for o in entry.origins
+    origins = []
+    for origin in entry.origins:
+        source = origin.hub or origin.address or str(origin.hand)
+        checksum = origin.checksum or "unknown"
+        origins.append((origin.file, source, origin.revision or "", checksum))
+    print_table(("source file", "from", "revision", "checksum"), origins)
+
+    outputs = [
+        (output.path, str(output.rows or output.files or "unknown")) for output in entry.outputs
     ]
-    plain_table(("source file", "from", "revision", "checksum"), origins)
-    outputs = [(out.path, str(out.rows or out.files or "unknown")) for out in entry.outputs]
-    plain_table(("below the data root", "rows or files"), outputs)
+    print_table(("below the data root", "rows or files"), outputs)

@@ -44,9 +44,9 @@ def new() -> None:
 @click.argument("name")
 def profile(name: str) -> None:
     """Write NAME.toml, a profile that extends another."""
-    name = _checked(name.removesuffix(".toml"))
+    name = _check_profile_name(name.removesuffix(".toml"))
     file = Path(f"{name}.toml")
-    _write({file: "profile.toml"}, {"NAME": name})
+    _write_templates({file: "profile.toml"}, {"NAME": name})
     echo(f"wrote {file}; run it as it is, on toy data:")
     echo(f"  {harness_command('run', profile=str(file))}")
 
@@ -57,10 +57,10 @@ def task(name: str) -> None:
     """Write NAME.tsv, sentence pairs, and NAME.toml, a profile."""
     from harness.planning.inventory import check_task_name
 
-    check_task_name(_checked(name))
+    check_task_name(_check_profile_name(name))
     file = Path(f"{name}.toml")
     pairs = Path(f"{name}.tsv")
-    _write({file: "task.toml", pairs: "task.tsv"}, {"NAME": name})
+    _write_templates({file: "task.toml", pairs: "task.tsv"}, {"NAME": name})
     echo(f"wrote {file} and {pairs}; run them as they are:")
     echo(f"  {harness_command('run', profile=str(file), suites='sts')}")
 
@@ -72,26 +72,31 @@ def task(name: str) -> None:
 )
 def method(name: str, text_only: bool) -> None:
     """Write the folder NAME, a package with a method in one file and its tests."""
-    why = ""
+    fault = ""
     if not _MODULE.fullmatch(name) or keyword.iskeyword(name):
-        why = "is not a valid module name (at most 100 of a-z, 0-9 and '_')"
+        fault = "is not a valid module name (at most 100 of a-z, 0-9 and '_')"
     elif name in names("method") or importlib.util.find_spec(name) is not None:
-        why = "is already the name of a method or module"
-    if why:
-        raise UserError(f"'{name}' {why}; give another name, for example my_method")
-    title = "".join(part.capitalize() for part in name.split("_"))
-    starts = {file.replace("@NAME@", name): start for file, start in _PACKAGE.items()}
-    words = {"NAME": name, "CLASS": title, "TERM": "spread" if text_only else "image"}
-    kept = "TEXT" if text_only else "PICTURES"
-    _write({Path(name) / file: start for file, start in starts.items()}, words, kept)
+        fault = "is already the name of a method or module"
+    if fault:
+        raise UserError(f"'{name}' {fault}; give another name, for example my_method")
+
+    templates = {file.replace("@NAME@", name): start for file, start in _PACKAGE.items()}
+    words = {
+        "NAME": name,
+        "CLASS": "".join(part.capitalize() for part in name.split("_")),
+        "TERM": "spread" if text_only else "image",
+    }
+    paths = {Path(name) / file: start for file, start in templates.items()}
+    _write_templates(paths, words, "TEXT" if text_only else "PICTURES")
+
     echo(
-        f"wrote {name}/ with {', '.join(starts)}; install the folder once, then change the method and run it:"
+        f"wrote {name}/ with {', '.join(templates)}; install the folder once, then change the method and run it:"
     )
     echo(f"  {shlex.join(['pip', 'install', '-e', f'./{name}'])}")
     echo(f"  {harness_command('run', profile='tiny', methods=name)}")
 
 
-def _checked(name: str) -> str:
+def _check_profile_name(name: str) -> str:
     """Check the name of a new profile. Raises UserError for an invalid name or that of a shipped
     profile.
     """
@@ -108,18 +113,22 @@ def _checked(name: str) -> str:
     return name
 
 
-def _write(starts: Mapping[Path, str], words: Mapping[str, str], kept: str = "") -> None:
+def _write_templates(
+    templates: Mapping[Path, str], words: Mapping[str, str], marked: str = ""
+) -> None:
     """Write templates, with each @WORD@ replaced; of lines that begin with @TEXT@ or @PICTURES@,
-    only those `kept`.
+    only those `marked` so.
 
     Raises UserError, and writes nothing, if a file exists.
     """
-    for there in sorted({Path(path.parts[0]) for path in starts}):
-        if there.exists() or there.is_symlink():
-            raise UserError(f"{there} exists already; give another name, or move it away")
-    for path, start in starts.items():
-        text = files("harness.cli").joinpath("starts", start).read_text("utf-8")
-        text = re.sub(rf"^@(?!{kept}@)(TEXT|PICTURES)@.*\n|^@{kept}@", "", text, flags=re.MULTILINE)
+    for target in sorted({Path(path.parts[0]) for path in templates}):
+        if target.exists() or target.is_symlink():
+            raise UserError(f"{target} exists already; give another name, or move it away")
+
+    other_lines = rf"^@(?!{marked}@)(TEXT|PICTURES)@.*\n"
+    for path, template in templates.items():
+        text = files("harness.cli").joinpath("starts", template).read_text("utf-8")
+        text = re.sub(rf"{other_lines}|^@{marked}@", "", text, flags=re.MULTILINE)
         for word, value in words.items():
             text = text.replace(f"@{word}@", value)
         write_text(path, text)
@@ -142,15 +151,18 @@ def check(context: click.Context, what: tuple[str, ...]) -> None:
     from harness.method.inert import inert_weights
     from harness.method.lookup import find_variants
 
-    failed = 0
-    for method in dict.fromkeys(method for name in what for method in find_variants(name)):
+    methods = dict.fromkeys(method for name in what for method in find_variants(name))
+    failures = 0
+    for method in methods:
         for outcome in check_all(method):
-            failed += bool(outcome.problems)
+            if outcome.problems:
+                failures += 1
             echo(f"{'fails' if outcome.problems else 'ok':5} {outcome.method}: {outcome.check}")
             for problem in outcome.problems:
                 echo(f"      {problem}")
         for note in inert_weights(method):
             echo(f"note  {method.name}: {note}")
-    if failed:
-        echo(f"{count_of(failed, 'check')} failed", err=True)
+
+    if failures:
+        echo(f"{count_of(failures, 'check')} failed", err=True)
         context.exit(1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from harness.cli.options import options_of
-from harness.cli.output import echo, plain_table
+from harness.cli.output import echo, print_table
 from harness.command_line import DEFAULT_PROFILE, Selection, harness_command
 from harness.errors import PlugInError
 from harness.formatting import count_of
@@ -19,8 +19,9 @@ from harness.registry import names, target
 from harness.runs.execution import Device, describe_machine, pick_device, read_package_versions
 
 if TYPE_CHECKING:
-    from harness.fetching.downloads import FetchList
+    from harness.fetching.downloads import Fetchable, FetchList
     from harness.profiles import Profile
+    from harness.sources import Missing
 
 _HEADS = {
     "methods": ("method", "loss terms", "readings", "where", "paper"),
@@ -36,7 +37,7 @@ _HEADS = {
 }
 
 #: the most missing inputs that a line names
-SHOWN = 3
+MOST_NAMED = 3
 
 
 @click.command("list")
@@ -52,61 +53,75 @@ def list_command(kind: str, profile: str) -> None:
     from harness.profiles import load_profile
 
     loaded = load_profile(profile)
-    rows = _methods() if kind == "methods" else _of_papers(kind, loaded) or _named(kind, loaded)
-    plain_table(_HEADS[kind], rows)
+    if kind == "methods":
+        rows = _list_methods()
+    elif kind == "claims":
+        rows = _list_claims()
+    elif kind == "papers":
+        rows = _list_papers()
+    elif kind in ("tables", "figures"):
+        rows = _list_entries(kind, loaded)
+    else:
+        rows = _list_profile_section(kind, loaded)
+    print_table(_HEADS[kind], rows)
 
 
-def _of_papers(kind: str, profile: Profile) -> list[tuple[str, ...]]:
-    """Papers, tables, figures or claims; nothing for another kind."""
-    if kind == "claims":
-        from harness.papers.claims import list_claim_names
+def _list_claims() -> Iterator[tuple[str, ...]]:
+    from harness.papers.claims import list_claim_names
 
-        return [(name, claim.text, claim.better, claim.worse) for name, claim in list_claim_names()]
-    if kind not in ("papers", "tables", "figures"):
-        return []
+    for name, claim in list_claim_names():
+        yield name, claim.text, claim.better, claim.worse
+
+
+def _list_papers() -> Iterator[tuple[str, ...]]:
+    from harness.papers.published import read_papers
+
+    for paper in read_papers():
+        yield paper.name, paper.title, " ".join(paper.run_tables), " ".join(paper.figures)
+
+
+def _list_entries(kind: str, profile: Profile) -> Iterator[tuple[str, ...]]:
+    """Tables or figures of papers, with the numbers of their runs under a profile."""
     from harness.papers.needed import StandIns, entry_runs
     from harness.papers.published import read_papers
     from harness.papers.schema import PaperTable
 
-    papers = read_papers()
-    names = StandIns.of(profile)
-    if kind == "papers":
-        return [
-            (paper.name, paper.title, " ".join(paper.run_tables), " ".join(paper.figures))
-            for paper in papers
-        ]
-    rows: list[tuple[str, ...]] = []
-    for paper in papers:
-        for name, entry in (paper.run_tables if kind == "tables" else paper.figures).items():
-            runs = entry_runs(f"{paper.name}:{name}", entry, names)
+    stand_ins = StandIns.of(profile)
+    for paper in read_papers():
+        entries = paper.run_tables if kind == "tables" else paper.figures
+        for name, entry in entries.items():
+            full_name = f"{paper.name}:{name}"
+            runs = entry_runs(full_name, entry, stand_ins)
             suites = entry.suites if isinstance(entry, PaperTable) else (entry.suite,)
-            rows.append((f"{paper.name}:{name}", entry.title, ", ".join(suites), f"{len(runs):,}"))
-    return rows
+            yield full_name, entry.title, ", ".join(suites), f"{len(runs):,}"
 
 
-def _named(kind: str, profile: Profile) -> Iterator[tuple[str, ...]]:
+def _list_profile_section(kind: str, profile: Profile) -> Iterator[tuple[str, ...]]:
+    """Profiles, or what a profile has: settings, encoders, public weights or suites."""
     from harness.profiles import load_profile, shipped_profiles
 
     if kind == "profiles":
-        yield from ((name, load_profile(name).description) for name in shipped_profiles())
+        for name in shipped_profiles():
+            yield name, load_profile(name).description
     elif kind == "settings":
-        yield from (
-            (name, " + ".join(s.corpora), s.description) for name, s in profile.settings.items()
-        )
+        for name, setting in profile.settings.items():
+            yield name, " + ".join(setting.corpora), setting.description
     elif kind == "encoders":
-        yield from (
-            (name, str(e.hub or e.folder or e.registered), e.revision or "")
-            for name, e in profile.encoders.items()
-        )
+        for name, encoder in profile.encoders.items():
+            source = encoder.hub or encoder.folder or encoder.registered
+            yield name, str(source), encoder.revision or ""
     elif kind == "released":
         for name, weights in profile.released.items():
-            tables = (table for rows in weights.rows for table in rows.tables)
-            yield name, weights.revision or "", weights.pooling, ", ".join(dict.fromkeys(tables))
+            tables = dict[str, None]()
+            for row in weights.rows:
+                tables |= dict.fromkeys(row.tables)
+            yield name, weights.revision or "", weights.pooling, ", ".join(tables)
     else:
-        yield from ((name, ", ".join(suite.tasks)) for name, suite in profile.suites.items())
+        for name, suite in profile.suites.items():
+            yield name, ", ".join(suite.tasks)
 
 
-def _methods() -> Iterator[tuple[str, ...]]:
+def _list_methods() -> Iterator[tuple[str, ...]]:
     from harness.method.declared import declared_method
 
     for name in names("method"):
@@ -115,14 +130,10 @@ def _methods() -> Iterator[tuple[str, ...]]:
         except PlugInError as error:
             yield name, "cannot be loaded", "", "", str(error)
             continue
+
+        terms = ", ".join(method.terms) or "none"
         readings = " ".join(f"@{reading}" for reading in method.readings)
-        yield (
-            name,
-            ", ".join(method.terms) or "none",
-            readings,
-            target("method", name),
-            method.paper,
-        )
+        yield name, terms, readings, target("method", name), method.paper
 
 
 @click.command()
@@ -151,18 +162,21 @@ def doctor(data_root: Path | None, results: Path, device: Device | None) -> None
     root = find_root(data_root)
     if device:
         pick_device(device)
-    plain_table(("package", "version"), read_package_versions().items())
-    plain_table(("machine", ""), describe_machine().items())
+    print_table(("package", "version"), read_package_versions().items())
+    print_table(("machine", ""), describe_machine().items())
     if device:
-        _try(device)
+        _check_device(device)
         return
+
     folders = {
         "data": str(root or "not set; give --data-root DIR or set HARNESS_DATA"),
         "results": f"{results}: {len(Store(results).files())} files",
         "cache": str(cache_folder()),
     }
-    plain_table(("folder", ""), folders.items())
-    plain_table(("profile", "inputs"), [(name, _inputs(name, root)) for name in shipped_profiles()])
+    print_table(("folder", ""), folders.items())
+    inputs = [(name, _describe_inputs(name, root)) for name in shipped_profiles()]
+    print_table(("profile", "inputs"), inputs)
+
     papers: dict[str, dict[str, tuple[str, FetchList]]] = {}
     for option, name, needs in list_paper_needs(load_profile(DEFAULT_PROFILE), root):
         paper, _, entry = name.partition(":")
@@ -171,40 +185,36 @@ def doctor(data_root: Path | None, results: Path, device: Device | None) -> None
         _show_paper(paper, entries)
 
 
-def _try(device: Device) -> None:
+def _check_device(device: Device) -> None:
     """Print the checks of a device. Sets exit code 1 if one fails."""
     from harness.runs.device_check import DeviceCheck
 
-    failed = 0
-    for name, check in DeviceCheck(device).sections.items():
-        checks = list(check())
-        plain_table(
-            (name, ""),
-            [
-                (check.check, check.result if check.ok else f"FAILED: {check.result}")
-                for check in checks
-            ],
-        )
-        failed += sum(not each.ok for each in checks)
-    if failed:
-        echo(f"{count_of(failed, 'check')} failed; please open an issue with this page")
+    failures = 0
+    for name, check_section in DeviceCheck(device).sections.items():
+        rows = []
+        for check in check_section():
+            failures += not check.ok
+            rows.append((check.check, check.result if check.ok else f"FAILED: {check.result}"))
+        print_table((name, ""), rows)
+
+    if failures:
+        echo(f"{count_of(failures, 'check')} failed; please open an issue with this page")
         click.get_current_context().exit(1)
 
 
-def _inputs(profile: str, root: Path | None) -> str:
+def _describe_inputs(profile: str, root: Path | None) -> str:
     """How many inputs of a profile are found or missing, and the first missing ones."""
     from harness.planning.inventory import Inventory
     from harness.planning.missing import list_needs
     from harness.profiles import load_profile
 
-    listed = list(list_needs(Inventory(load_profile(profile), root, {})))
-    missing = [label.partition(" (")[0] for label, source in listed if source.missing(root)]
+    needs = list(list_needs(Inventory(load_profile(profile), root, {})))
+    missing = [label.partition(" (")[0] for label, source in needs if source.missing(root)]
     if not missing:
-        return f"all {len(listed)} found"
+        return f"all {len(needs)} found"
+
     command = harness_command("data", "list", profile=profile)
-    return (
-        f"{len(missing)} of {len(listed)} missing: {_first(missing)}; `{command}` lists the files"
-    )
+    return f"{len(missing)} of {len(needs)} missing: {_name_first(missing)}; `{command}` lists the files"
 
 
 def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> None:
@@ -214,46 +224,62 @@ def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> Non
     """
     from harness.fetching.downloads import FetchList
 
-    lists = {
-        name: listed for name, (_, listed) in entries.items() if listed.items or listed.by_hand
-    }
-    ready = [name for name in entries if name not in lists]
-    if not lists:
+    ready = []
+    needs_by_entry = {}
+    for name, (_, needs) in entries.items():
+        if needs.items or needs.by_hand:
+            needs_by_entry[name] = needs
+        else:
+            ready.append(name)
+    if not needs_by_entry:
         echo(f"{paper}: all {len(entries)} tables and figures can be run")
         return
-    items = {item.name: item for listed in lists.values() for item in listed.items}
-    by_hand = {hand.what: hand for listed in lists.values() for hand in listed.by_hand}
+
+    line = f"{paper}: {len(ready)} of {len(entries)} tables and figures can be run"
+    if ready:
+        line += f": {', '.join(ready)}"
+    echo(line)
+
+    items: dict[str, Fetchable] = {}
+    by_hand: dict[str, Missing] = {}
+    entries_by_needs: dict[tuple[str, ...], list[str]] = {}
+    for name, needs in needs_by_entry.items():
+        items |= {item.name: item for item in needs.items}
+        by_hand |= {item.what: item for item in needs.by_hand}
+        key = (*(item.name for item in needs.items), *(item.what for item in needs.by_hand))
+        entries_by_needs.setdefault(key, []).append(name)
+
+    rows = []
+    for missing, names_of_entries in entries_by_needs.items():
+        download = _describe_download(needs_by_entry[names_of_entries[0]])
+        rows.append((", ".join(names_of_entries), _name_first(missing), download))
+    print_table((paper, "missing", "download"), rows)
+
     whole = FetchList(tuple(items.values()), tuple(by_hand.values()))
-    head = f"{paper}: {len(ready)} of {len(entries)} tables and figures can be run{': ' if ready else ''}"
-    echo(head + ", ".join(ready))
-    same: dict[tuple[str, ...], list[str]] = {}
-    for name, needs in lists.items():
-        same.setdefault(
-            (*(item.name for item in needs.items), *(hand.what for hand in needs.by_hand)), []
-        ).append(name)
-    rows = [
-        (", ".join(group), _first(missing), _download(lists[group[0]]))
-        for missing, group in same.items()
-    ]
-    plain_table((paper, "missing", "download"), rows)
     if whole.items:
-        name = next(iter(lists))
-        command = harness_command("fetch", **{entries[name][0]: f"{paper}:{name}"})
-        echo(
-            f"  `{command}` downloads for one, `{harness_command('fetch', paper=paper)}` for all: {whole.size_text}"
-        )
+        name = next(iter(needs_by_entry))
+        option, _ = entries[name]
+        command = harness_command("fetch", **{option: f"{paper}:{name}"})
+        command_for_all = harness_command("fetch", paper=paper)
+        echo(f"  `{command}` downloads for one, `{command_for_all}` for all: {whole.size_text}")
     if by_hand:
-        steps = harness_command("fetch", "--dry-run", paper=paper)
-        echo(f"  by hand: {', '.join(by_hand)}; `{steps}` shows the steps")
+        command = harness_command("fetch", "--dry-run", paper=paper)
+        echo(f"  by hand: {', '.join(by_hand)}; `{command}` shows the steps")
 
 
-def _download(listed: FetchList) -> str:
+def _describe_download(needs: FetchList) -> str:
     """The size of a download, and what has to be downloaded by hand."""
-    left = ", ".join(f"{item.what} by hand" for item in listed.by_hand)
-    return "; ".join(filter(None, (listed.size_text if listed.items else "", left)))
+    parts = []
+    if needs.items:
+        parts.append(needs.size_text)
+    if needs.by_hand:
+        parts.append(", ".join(f"{item.what} by hand" for item in needs.by_hand))
+    return "; ".join(parts)
 
 
-def _first(names: Sequence[str]) -> str:
+def _name_first(names: Sequence[str]) -> str:
     """The first names of a list, and how many more there are."""
-    more = len(names) - SHOWN
-    return ", ".join(names) if more <= 1 else f"{', '.join(names[:SHOWN])} and {more} more"
+    more = len(names) - MOST_NAMED
+    if more <= 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:MOST_NAMED])} and {more} more"

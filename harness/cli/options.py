@@ -36,69 +36,64 @@ def completer(name: str) -> Completer:
         before, comma, last = typed.rpartition(",")
         try:
             offers = OFFERS[name](context.params.get("profile") or DEFAULT_PROFILE)
-            return [
-                CompletionItem(f"{before}{comma}{offer}")
-                for offer in offers
-                if offer.startswith(last)
-            ]
+            matching = [offer for offer in offers if offer.startswith(last)]
         except UserError:  # such as a profile that is only half typed
             return []
+        return [CompletionItem(f"{before}{comma}{offer}") for offer in matching]
 
     return complete
 
 
-def registered(kind: str) -> Offer:
+def from_registry(kind: str) -> Offer:
     """Registered names of a kind."""
-
     return lambda profile: names(kind)
 
 
-def tasks_of_profile(profile: str) -> Iterable[str]:
+def list_tasks(profile: str) -> Iterable[str]:
     """Tasks of the suites of a profile."""
     from harness.profiles import load_profile
 
-    return dict.fromkeys(
-        task for suite in load_profile(profile).suites.values() for task in suite.tasks
-    )
+    tasks = dict[str, None]()
+    for suite in load_profile(profile).suites.values():
+        tasks |= dict.fromkeys(suite.tasks)
+    return tasks
 
 
-def from_profile(table: Literal["settings", "encoders", "suites"]) -> Offer:
-    """Names in a table of the profile."""
+def from_profile(section: Literal["settings", "encoders", "suites"]) -> Offer:
+    """Names in a section of the profile."""
 
-    def offer(profile: str) -> Iterable[str]:
+    def list_names(profile: str) -> Iterable[str]:
         from harness.profiles import load_profile
 
-        return list(getattr(load_profile(profile), table))
+        return list(getattr(load_profile(profile), section))
 
-    return offer
+    return list_names
 
 
 def from_papers(*kinds: Literal["tables", "neighbours", "figures"]) -> Offer:
     """Tables or figures as PAPER:NAME; without a kind, the papers."""
 
-    def offer(_: str) -> Iterable[str]:
+    def list_names(_: str) -> Iterable[str]:
         from harness.papers.published import read_papers
 
-        papers = read_papers()
-        named = [
-            f"{paper.name}:{name}"
-            for paper in papers
-            for kind in kinds
-            for name in getattr(paper, kind)
-        ]
-        return named if kinds else [paper.name for paper in papers]
+        for paper in read_papers():
+            if not kinds:
+                yield paper.name
+            for kind in kinds:
+                for name in getattr(paper, kind):
+                    yield f"{paper.name}:{name}"
 
-    return offer
+    return list_names
 
 
-def claims_of_papers(_: str) -> Iterable[str]:
+def list_claims(_: str) -> Iterable[str]:
     """Claims as PAPER:TABLE:CLAIM."""
     from harness.papers.claims import list_claim_names
 
     return dict.fromkeys(name for name, _ in list_claim_names())
 
 
-def data_sets(_: str) -> Iterable[str]:
+def list_data_sets(_: str) -> Iterable[str]:
     """Data sets of the catalogue."""
     from harness.fetching import entries
 
@@ -112,9 +107,11 @@ def complete_groups(
     from harness.store import Store
 
     frames = Store(Path(context.params.get("results") or DEFAULT_RESULTS)).frames()
-    runs = zip(frames.keys, frames.texts("group"), strict=True)
-    named = dict.fromkeys(f"{key.rpartition('/')[0]}#{group[:8]}" for key, group in runs)
-    return [CompletionItem(name) for name in named if name.startswith(typed)]
+    groups = dict[str, None]()
+    for key, group in zip(frames.keys, frames.texts("group"), strict=True):
+        run_without_seed = key.rpartition("/")[0]
+        groups[f"{run_without_seed}#{group[:8]}"] = None
+    return [CompletionItem(name) for name in groups if name.startswith(typed)]
 
 
 def complete_profile(
@@ -131,32 +128,34 @@ def complete_profile(
 class _Folder(click.Path):
     """A folder as a Path; a name too long for a file system is refused before anything is written."""
 
-    def __init__(self, *, there: bool = False) -> None:
-        """`there` says that the folder must exist."""
+    def __init__(self, *, must_exist: bool = False) -> None:
         super().__init__(path_type=Path)
-        self.there = there
+        self.must_exist = must_exist
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         folder = Path(os.fsdecode(super().convert(value, param, ctx)))
         if any(len(os.fsencode(part)) > LONGEST_NAME for part in folder.parts):
-            self.fail(
-                f"{folder} contains a name longer than {LONGEST_NAME} bytes; give a shorter one",
-                param,
-                ctx,
+            message = (
+                f"{folder} contains a name longer than {LONGEST_NAME} bytes; give a shorter one"
             )
+            self.fail(message, param, ctx)
+
         path = expand(folder)
-        if not path.is_dir() and (self.there or path.exists()):
-            what = "one that exists" if self.there else "one, or a new name"
-            self.fail(f"{folder} is not a folder; give {what}", param, ctx)
+        if path.is_dir():
+            return folder
+        if self.must_exist:
+            self.fail(f"{folder} is not a folder; give one that exists", param, ctx)
+        if path.exists():
+            self.fail(f"{folder} is not a folder; give one, or a new name", param, ctx)
         return folder
 
 
 #: a folder on the command line, and one that must be there
 FOLDER = _Folder()
-FOLDER_THERE = _Folder(there=True)
+FOLDER_THERE = _Folder(must_exist=True)
 
 
-def suites_and_tables(profile: str) -> Iterable[str]:
+def list_suites_and_tables(profile: str) -> Iterable[str]:
     """Names that `harness table` accepts."""
     yield from from_profile("suites")(profile)
     yield from from_papers("tables")(profile)
@@ -164,20 +163,20 @@ def suites_and_tables(profile: str) -> Iterable[str]:
 
 #: option or argument -> the names that complete its value
 OFFERS: dict[str, Offer] = {
-    **dict.fromkeys(("method", "methods"), registered("method")),
+    **dict.fromkeys(("method", "methods"), from_registry("method")),
     **dict.fromkeys(("setting", "settings"), from_profile("settings")),
     **dict.fromkeys(("encoder", "encoders"), from_profile("encoders")),
     "suites": from_profile("suites"),
-    "tasks": tasks_of_profile,
-    "suite or table": suites_and_tables,
+    "tasks": list_tasks,
+    "suite or table": list_suites_and_tables,
     "table": from_papers("tables", "neighbours"),
     "figure": from_papers("figures"),
-    "claim": claims_of_papers,
+    "claim": list_claims,
     "paper": from_papers(),
-    "pooling": registered("pooling"),
-    "executor": registered("executor"),
-    "track": registered("tracker"),
-    "data set": data_sets,
+    "pooling": from_registry("pooling"),
+    "executor": from_registry("executor"),
+    "track": from_registry("tracker"),
+    "data set": list_data_sets,
 }
 
 
@@ -188,7 +187,7 @@ def names_option(flag: str, metavar: str, text: str) -> Callable[[Command], Comm
     )
 
 
-def _jobs(text: str) -> Jobs:
+def _parse_jobs(text: str) -> Jobs:
     """A positive number, or 'auto'."""
     return "auto" if text == "auto" else click.IntRange(min=1)(text)
 
@@ -199,38 +198,44 @@ _TYPES: dict[str, Any] = {
     "sampler": click.Choice(["tpe", "gp"]),
     "results": FOLDER,
     "data_root": FOLDER_THERE,
-    "jobs": _jobs,
+    "jobs": _parse_jobs,
     "device": click.Choice(get_args(DeviceChoice)),
     "chunk": click.IntRange(min=1),
 }
 
 
 def options_of(
-    kind: type, *chosen: str, without: Collection[str] = ()
+    kind: type, *selected: str, without: Collection[str] = ()
 ) -> Callable[[Command], Command]:
-    """Add fields of a class as options: the `chosen` ones, or all that have a help text."""
+    """Add fields of a class as options: the `selected` ones, or all that have a help text."""
 
-    def add(command: Command) -> Command:
-        for each in reversed(fields(kind)):
-            if each.metadata and each.name not in without and (not chosen or each.name in chosen):
-                command = _option_of(each)(command)
+    def add_options(command: Command) -> Command:
+        # click lists first what is added last
+        for option in reversed(fields(kind)):
+            is_selected = not selected or option.name in selected
+            if option.metadata and is_selected and option.name not in without:
+                command = _make_option(option)(command)
         return command
 
-    return add
+    return add_options
 
 
-def _option_of(each: Field[Any]) -> Callable[[Command], Command]:
-    settings: dict[str, Any] = {"help": each.metadata["help"], "default": each.default}
-    if each.default is False:
+def _make_option(option: Field[Any]) -> Callable[[Command], Command]:
+    name = option.name
+    settings: dict[str, Any] = {"help": option.metadata["help"], "default": option.default}
+    if option.default is False:
         settings["is_flag"] = True
     else:
-        settings |= {"metavar": each.metadata["metavar"] or None, "multiple": each.default == ()}
-        settings |= {"type": _TYPES.get(each.name), "show_default": bool(each.default)}
-    if each.name == "profile":
+        settings["metavar"] = option.metadata["metavar"] or None
+        settings["multiple"] = option.default == ()
+        settings["type"] = _TYPES.get(name)
+        settings["show_default"] = bool(option.default)
+
+    if name == "profile":
         settings["shell_complete"] = complete_profile
-    elif each.name in OFFERS:
-        settings["shell_complete"] = completer(each.name)
-    return click.option(f"--{each.name.replace('_', '-')}", each.name, **settings)
+    elif name in OFFERS:
+        settings["shell_complete"] = completer(name)
+    return click.option(f"--{name.replace('_', '-')}", name, **settings)
 
 
 any_profile_option = click.option(
@@ -248,21 +253,22 @@ new_data_option = click.option(
 )
 
 
-def _accepted(context: click.Context, param: click.Parameter, value: str) -> list[str]:
+def _parse_accepted(context: click.Context, param: click.Parameter, value: str) -> list[str]:
     """The names that were given. Raises UserError for an unknown one."""
-    given = [name.strip() for name in value.split(",")] if value else []
-    if given:
-        from harness.fetching.downloads import check_names
+    if not value:
+        return []
+    from harness.fetching.downloads import check_names
 
-        check_names(given)
-    return given
+    accepted = [name.strip() for name in value.split(",")]
+    check_names(accepted)
+    return accepted
 
 
 accept_option = click.option(
     "--accept-licences",
     metavar="NAME,...",
     default="",
-    callback=_accepted,
+    callback=_parse_accepted,
     help="Accept the licences of these data sets and models, which restrict their use.",
 )
 
@@ -300,15 +306,19 @@ class GroupedOptions(click.Command):
     """A command whose help lists its options by group."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        records = {each.name: each.get_help_record(ctx) for each in self.get_params(ctx)}
-        groups = {
-            title: [records.pop(name, None) for name in names]
-            for title, names in OPTION_GROUPS.items()
-        }
-        for title, rows in {**groups, "Others": list(records.values())}.items():
-            if shown := [row for row in rows if row]:
-                with formatter.section(title):
-                    formatter.write_dl(shown)
+        records = {option.name: option.get_help_record(ctx) for option in self.get_params(ctx)}
+        for title, names_of_options in OPTION_GROUPS.items():
+            group = [records.pop(name, None) for name in names_of_options]
+            self._write_group(title, group, formatter)
+        self._write_group("Others", list(records.values()), formatter)
+
+    def _write_group(
+        self, title: str, group: list[tuple[str, str] | None], formatter: click.HelpFormatter
+    ) -> None:
+        rows = [row for row in group if row]
+        if rows:
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
 
 class CommandGroup(click.Group):
@@ -327,11 +337,9 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the subcommand. Raises UserError with the nearest names for an unknown one."""
-        if (
-            not ctx.resilient_parsing
-            and not args[0].startswith("-")
-            and self.get_command(ctx, args[0]) is None
-        ):
-            hint = suggest(args[0], self.list_commands(ctx))
-            raise UserError(f"unknown command `{ctx.command_path} {args[0]}`; {hint}")
+        name = args[0]
+        is_name = not ctx.resilient_parsing and not name.startswith("-")
+        if is_name and self.get_command(ctx, name) is None:
+            hint = suggest(name, self.list_commands(ctx))
+            raise UserError(f"unknown command `{ctx.command_path} {name}`; {hint}")
         return super().resolve_command(ctx, args)

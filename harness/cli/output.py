@@ -73,8 +73,8 @@ def print_whatever_the_encoding() -> None:
 def _replace(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    lacking = error.object[error.start : error.end]
-    return "".join(_PLAIN.get(char, "?") for char in lacking), error.end
+    unencodable = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(char, "?") for char in unencodable), error.end
 
 
 class OneLine(logging.Formatter):
@@ -90,11 +90,16 @@ def check_typed(words: Sequence[str]) -> None:
     UTF-8 text.
     """
     for before, word in zip(("", *words), words, strict=False):
-        option, equals, value = (
-            word.partition("=") if word.startswith("--") else (before, "=", word)
-        )
+        if word.startswith("--"):
+            option, equals, value = word.partition("=")
+            has_value = bool(equals)
+        else:
+            option = before
+            value = word
+            has_value = True
+
         where = option if option.startswith("-") and option != "--" else "an argument"
-        if equals and not value.strip():
+        if has_value and not value.strip():
             raise UserError(
                 f"{where} is empty, perhaps an unset shell variable; give a value, or leave it out"
             )
@@ -109,7 +114,7 @@ def echo(text: object, *, err: bool = False, nl: bool = True) -> None:
     click.echo(visible(str(text)), err=err, nl=nl)
 
 
-def waiting(for_what: str) -> None:
+def tell_waiting(for_what: str) -> None:
     """Tell a terminal, before the first slow step of a command, what it waits for."""
     if sys.stderr.isatty():
         echo(f"{for_what} ...", err=True)
@@ -121,16 +126,14 @@ def complain(message: str) -> int:
     return 2
 
 
-def console() -> Console:
+def make_console() -> Console:
     """Return standard output, as wide as the terminal; without colour in a file."""
-    return (
-        Console()
-        if sys.stdout.isatty()
-        else Console(width=WIDTH, color_system=None, force_terminal=False)
-    )
+    if sys.stdout.isatty():
+        return Console()
+    return Console(width=WIDTH, color_system=None, force_terminal=False)
 
 
-def plain_table(
+def print_table(
     head: Sequence[str], rows: Iterable[Sequence[str]], *, whole_keys: bool = False
 ) -> None:
     """Print a table of texts, folded to the width of the terminal, between words where these fit;
@@ -139,7 +142,7 @@ def plain_table(
     lines = [[visible(str(cell)) for cell in row] for row in rows]
     columns = [[name, *(line[at] for line in lines)] for at, name in enumerate(head)]
     longest_words = [_measure_longest_word(texts) for texts in columns]
-    fits = sum(longest_words) + _GAP * len(columns) < console().width
+    fits = sum(longest_words) + _GAP * len(columns) < make_console().width
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for at, texts in enumerate(columns):
@@ -151,12 +154,12 @@ def plain_table(
             least = max(len(text) for text in texts)
 
         table.add_column(
-            _text(texts[0]), overflow="fold", no_wrap=has_keys or is_short, min_width=least
+            _make_text(texts[0]), overflow="fold", no_wrap=has_keys or is_short, min_width=least
         )
     for line in lines:
-        table.add_row(*map(_text, line))
+        table.add_row(*map(_make_text, line))
 
-    console().print(table)
+    make_console().print(table)
 
 
 def _measure_longest_word(texts: Iterable[str]) -> int:
@@ -164,24 +167,31 @@ def _measure_longest_word(texts: Iterable[str]) -> int:
     return max(map(len, words), default=0)
 
 
-def keyed_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_keyed_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table whose first column has keys to copy, which are never broken.
 
     Where they leave too little room for the other columns, each key stands in a line of its own,
     above the rest of its row.
     """
-    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
-    least = widths[0] + sum(min(width, _LEAST_TEXT) + _GAP for width in widths[1:])
-    if least < console().width:
-        plain_table(head, rows, whole_keys=True)
+    key_width, *other_widths = _measure_columns([head, *rows])
+    least_width = key_width
+    least_width += sum(min(width, _LEAST_TEXT) + _GAP for width in other_widths)
+    if least_width < make_console().width:
+        print_table(head, rows, whole_keys=True)
         return
+
     for key, *values in rows:
         echo(key)
-        named = zip(head[1:], values, strict=True)
-        echo(f"    {', '.join(f'{name} {value}' for name, value in named if value)}")
+        cells = zip(head[1:], values, strict=True)
+        echo(f"    {', '.join(f'{name} {value}' for name, value in cells if value)}")
 
 
-def wide_table(
+def _measure_columns(rows: Sequence[Sequence[str]]) -> list[int]:
+    """The width of the longest text in each column; no row is wider than the first."""
+    return [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+
+
+def print_wide_table(
     heads: Sequence[str],
     columns: Sequence[str],
     rows: Sequence[tuple[Sequence[str], Sequence[str]]],
@@ -194,49 +204,49 @@ def wide_table(
     `rows` are names and cells. Names are folded, numbers never cut. `groups` are headings and how
     many columns each has; each group is printed as a separate part.
     """
-    out = console()
-    widths = [
-        max(len(text) for text in (name, *(cells[at] for _, cells in rows)))
-        for at, name in enumerate(columns)
-    ]
-    names = [
-        max(len(text) for text in (head, *(some[at] for some, _ in rows)))
-        for at, head in enumerate(heads)
-    ]
-    room = out.width - sum(names) - _GAP * (len(heads) + 1)
-    if room < max(widths, default=0) + _GAP:
-        room = out.width - sum(min(width, _NARROW) for width in names) - _GAP * (len(heads) + 1)
-    for group, some in _parts(widths, room, groups):
+    console = make_console()
+    name_widths = _measure_columns([heads, *(names for names, _ in rows)])
+    cell_widths = _measure_columns([columns, *(cells for _, cells in rows)])
+
+    gaps = _GAP * (len(heads) + 1)
+    room = console.width - sum(name_widths) - gaps
+    if room < max(cell_widths, default=0) + _GAP:
+        # names are folded where they leave no room for a column
+        room = console.width - sum(min(width, _NARROW) for width in name_widths) - gaps
+
+    for group, numbers in _split_columns(cell_widths, room, groups):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        out.print(
-            _text(f"{title}; {group}" if group else title)
-        )  # rich folds a title to its table's width
+        # rich folds a title to its table's width
+        console.print(_make_text(f"{title}; {group}" if group else title))
         for head in heads:
-            table.add_column(_text(head), overflow="fold")
-        for at in some:
-            table.add_column(_text(columns[at]), justify="right", no_wrap=True)
-        for named, cells in rows:
-            table.add_row(*map(_text, (*named, *(cells[at] for at in some))))
-        out.print(table)
+            table.add_column(_make_text(head), overflow="fold")
+        for number in numbers:
+            table.add_column(_make_text(columns[number]), justify="right", no_wrap=True)
+        for names, cells in rows:
+            table.add_row(*map(_make_text, (*names, *(cells[number] for number in numbers))))
+        console.print(table)
 
 
-def _parts(
+def _split_columns(
     widths: Sequence[int], room: int, groups: Sequence[tuple[str, int]]
 ) -> Iterator[tuple[str, list[int]]]:
     """The parts of a table: a group and as many of its columns as fit into the room."""
     start = 0
     for group, span in groups or [("", len(widths))]:
-        some: list[int] = []
-        for at in range(start, start + span):
-            if some and sum(widths[column] + _GAP for column in (*some, at)) > room:
-                yield group, some
-                some = []
-            some.append(at)
+        numbers: list[int] = []
+        width = 0
+        for number in range(start, start + span):
+            width += widths[number] + _GAP
+            if numbers and width > room:
+                yield group, numbers
+                numbers = []
+                width = widths[number] + _GAP
+            numbers.append(number)
         start += span
-        yield group, some
+        yield group, numbers
 
 
-def _text(cell: object) -> Text:
+def _make_text(cell: object) -> Text:
     return Text(visible(str(cell)))
 
 
@@ -254,20 +264,23 @@ def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> 
     from harness.store import describe_unscored_runs, frames_of, metrics_of
 
     lines = describe_unscored_runs(results)
-    every = stored or results
-    runs = frames_of(results).runs
-    shown = {
-        Label(*label)
-        for label in runs[list(Label._fields)].drop_duplicates().itertuples(index=False)
-    }
-    tables = summary_tables(every, metrics_of(every), lines, shown)
+    labels = frames_of(results).runs[list(Label._fields)].drop_duplicates()
+    shown_labels = {Label(*label) for label in labels.itertuples(index=False)}
+    all_results = stored or results
+    tables = summary_tables(all_results, metrics_of(all_results), lines, shown_labels)
     for summary in tables:
         lines.pop((summary.profile, summary.suite), None)
         show_grid(summary_grid(summary))
-    for (_, suite), whys in lines.items():  # of suites without a table
-        for why in whys:
-            echo(f"{suite}  {why}")
-    return sorted({encoder for summary in tables for encoder in summary.lacking})
+
+    # those left are of suites without a table
+    for (_, suite), reasons in lines.items():
+        for reason in reasons:
+            echo(f"{suite}  {reason}")
+
+    encoders = set[str]()
+    for summary in tables:
+        encoders.update(summary.lacking)
+    return sorted(encoders)
 
 
 #: answers that the end of a run prints; the report has the others
@@ -284,22 +297,24 @@ def show_answers(results: Results, places: Collection[str]) -> str:
     from harness.reporting.seeds.next_run import next_run
     from harness.reporting.seeds.question import Question, first_forests, suite_order
 
-    every = [
-        forest
-        for table in results.tables
-        for column in table.averages
-        for forest in forests(table, column, 1)
-        if forest.place in places
-    ]
-    asked = list(map(Question, first_forests(sorted(every, key=suite_order)).values()))
-    for question in asked[:MOST_ANSWERS]:
+    shown_forests = []
+    for table in results.tables:
+        for column in table.averages:
+            shown_forests += [
+                forest for forest in forests(table, column, 1) if forest.place in places
+            ]
+    firsts = first_forests(sorted(shown_forests, key=suite_order))
+    questions = [Question(forest) for forest in firsts.values()]
+
+    for question in questions[:MOST_ANSWERS]:
         echo(f"{question.place}: {question.verdict}")
         for sentence in question.sentences:
             echo(f"  {sentence}")
-    if len(asked) > MOST_ANSWERS:
-        echo(f"and {len(asked) - MOST_ANSWERS} more answers in the report")
-    chosen = next_run(asked[0], results.commands) if asked else None
-    return chosen.command if chosen else ""
+    if len(questions) > MOST_ANSWERS:
+        echo(f"and {len(questions) - MOST_ANSWERS} more answers in the report")
+
+    advice = next_run(questions[0], results.commands) if questions else None
+    return advice.command if advice else ""
 
 
 def show_tuning(tuning: Tuning, results: Results) -> None:
@@ -332,30 +347,39 @@ def show_grid(grid: Grid, sections: str = "setting / encoder") -> None:
     from harness.reporting.seeds.summary import BOLD
     from harness.reporting.tables.grids import code_of
 
-    alone = len(grid.sections) == 1
-    title = f"{grid.title}; {grid.sections[0].title}" if alone else grid.title
-    heads = [*([] if alone else [sections]), *grid.heads]
+    title = grid.title
+    heads = [sections, *grid.heads]
+    has_one_section = len(grid.sections) == 1
+    if has_one_section:
+        title = f"{grid.title}; {grid.sections[0].title}"
+        heads = list(grid.heads)
+
     rows = []
     for section in grid.sections:
         for line in section.lines:
-            names = [section.title, *line.heads[:-1]] if line.span else [""] * len(line.heads)
-            named = [*map(code_of, names), code_of(line.heads[-1])]
-            rows.append((named[1:] if alone else named, [str(cell) for cell in line.cells]))
-    wide_table(heads, grid.columns, rows, title, grid.spans)
+            texts = [""] * len(line.heads)
+            if line.span:  # the first line of rows that share their names
+                texts = [section.title, *map(code_of, line.heads[:-1])]
+            texts.append(code_of(line.heads[-1]))
+            if has_one_section:
+                del texts[0]
+            rows.append((texts, [str(cell) for cell in line.cells]))
+
+    print_wide_table(heads, grid.columns, rows, title, grid.spans)
     for note in grid.remarks:
         if note != BOLD:
             echo(f"  {note}")
 
 
-def read_results(folder: Path, profile: str | None = None, named: Collection[str] = ()) -> Results:
-    """Read the results of a folder; print a warning for each that is left out, unless it was shown
-    before (`named`).
+def read_results(folder: Path, profile: str | None = None, shown: Collection[str] = ()) -> Results:
+    """Read the results of a folder; print a warning for each that is left out, unless it was
+    `shown` before.
     """
     from harness import api
 
-    loaded = api.read_folder(folder, profile)
-    warn(line for line in loaded.problems if line not in named)
-    return loaded
+    results = api.read_folder(folder, profile)
+    warn(line for line in results.problems if line not in shown)
+    return results
 
 
 def warn(lines: Iterable[str]) -> None:

@@ -22,7 +22,14 @@ from harness.cli.options import (
     names_option,
     results_option,
 )
-from harness.cli.output import echo, plain_table, read_results, show_grid, waiting, warn
+from harness.cli.output import (
+    echo,
+    print_table,
+    read_results,
+    show_grid,
+    tell_waiting,
+    warn,
+)
 from harness.command_line import (
     DEFAULT_MARGIN,
     DEFAULT_REPORT,
@@ -89,7 +96,7 @@ def report(
     follow: bool,
 ) -> None:
     """Write a report: Markdown, LaTeX, CSV and a static site."""
-    waiting("reading results, testing differences and drawing figures")
+    tell_waiting("reading results, testing differences and drawing figures")
     from harness import api
 
     written = api.report(results, out, profile, margin, one_file)
@@ -97,10 +104,11 @@ def report(
     page = written.page.resolve()
     echo(f"{written.results} results rendered; open {page}")
     if one_file:
-        sent = page.with_name("report.html")
-        echo(f"to send: {sent} ({sent.stat().st_size / 1e6:.1f} MB)")
+        whole_report = page.with_name("report.html")
+        echo(f"to send: {whole_report} ({whole_report.stat().st_size / 1e6:.1f} MB)")
     if open_it and not webbrowser.open(page.as_uri()):
         echo("cannot open a browser; open the file yourself", err=True)
+
     while follow and written.running:
         sleep(FOLLOW_S)
         written = api.report(results, out, profile, margin, one_file)
@@ -148,15 +156,18 @@ def table(
     has no escapes. LaTeX is one float of a document of two columns: it needs booktabs, and a table
     that a page cannot hold in text of 7 pt is refused with the option that helps.
     """
-    chosen: dict[str, Any] = {"digits": digits, "seeds": not no_seeds, "std": not no_std}
-    chosen |= {option: listed for option, listed in names.items() if listed}
-    found = read_results(results, profile).with_margin(margin)
+    shape: dict[str, Any] = {"digits": digits, "seeds": not no_seeds, "std": not no_std}
+    shape |= {option: text for option, text in names.items() if text}
+    loaded = read_results(results, profile).with_margin(margin)
     if text_format is None and is_terminal():
-        show_grid(found.shown_grid(name, profile, **chosen))
+        show_grid(loaded.shown_grid(name, profile, **shape))
         return
+
     text_format = text_format or "markdown"
-    text = found.text(name, text_format, profile, **chosen).removesuffix("\n")
-    click.echo(from_markdown(text) if text_format == "markdown" and is_terminal() else text)
+    text = loaded.text(name, text_format, profile, **shape).removesuffix("\n")
+    if text_format == "markdown" and is_terminal():
+        text = from_markdown(text)
+    click.echo(text)
 
 
 def is_terminal() -> bool:
@@ -194,14 +205,16 @@ def figure(
 
     NAME is its id on the page, as links to it have it; without NAME, all of them are listed.
     """
-    waiting("reading results and testing differences")
+    tell_waiting("reading results and testing differences")
     from harness import api
 
     if name is None:
-        for known, title in api.figure_names(results, profile):
-            echo(f"{known}  {title}")
+        for figure_id, title in api.figure_names(results, profile):
+            echo(f"{figure_id}  {title}")
         return
-    for path in api.figure(name, results=results, profile=profile, width=width).save(out):
+
+    drawn = api.figure(name, results=results, profile=profile, width=width)
+    for path in drawn.save(out):
         echo(path)
 
 
@@ -221,20 +234,28 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
     from harness.profiles import load_profile
     from harness.registry import names as registered
 
-    name = load_profile(profile).name if profile else None
-    asked = [text.strip() for text in methods.split(",")] if methods else []
+    profile_name = load_profile(profile).name if profile else None
+    named_methods = [text.strip() for text in methods.split(",")] if methods else []
+    wanted = {}
+    if profile_name:
+        wanted["profile"] = [profile_name]
+    if named_methods:
+        wanted["method"] = named_methods
+
     loaded = read_results(results)
-    wanted = ({"profile": [name]} if name else {}) | ({"method": asked} if asked else {})
-    chosen = loaded.frames.where(**wanted)
-    if not (chosen or asked):
-        raise UserError(f"{no_results(results, loaded.problems, name)}, or give --methods")
-    used = list(dict.fromkeys([*(Used("methods", method) for method in asked), *list_used(chosen)]))
-    declared = {method: method_named(method) for method in asked}
+    frames = loaded.frames.where(**wanted)
+    if not frames and not named_methods:
+        raise UserError(f"{no_results(results, loaded.problems, profile_name)}, or give --methods")
+
+    used = dict.fromkeys(Used("methods", method) for method in named_methods)
+    used |= dict.fromkeys(list_used(frames))
+    declared = {method: method_named(method) for method in named_methods}
     for kind, method in used:
+        # the class of a plug-in's method says what to cite
         if kind == "methods" and method in registered("method") and not find_works(method):
             with suppress(PlugInError):
                 declared[method] = method_named(method)
-    echo(bibtex(used, declared), nl=False)
+    echo(bibtex(list(used), declared), nl=False)
 
 
 @click.command()
@@ -272,14 +293,13 @@ def compare(
     from harness.reporting.seeds.lookup import of_group
 
     loaded = read_results(results, only["profile"]).with_margin(margin)
-    (a_name, a_group), (b_name, b_group) = map(of_group, (a, b))
-    first, second = (
-        stored_spelling(loaded.runs, text, only["profile"]) for text in (a_name, b_name)
-    )
-    first, second = (
-        f"{name}#{group}" if group else name
-        for name, group in ((first, a_group), (second, b_group))
-    )
+    spellings = []
+    for text in (a, b):
+        name, group = of_group(text)
+        spelling = stored_spelling(loaded.runs, name, only["profile"])
+        spellings.append(f"{spelling}#{group}" if group else spelling)
+
+    first, second = spellings
     if first == second:
         raise UserError(f"{a} and {b} are the same variant; name two")
     comparison = loaded.compare(first, second, metric, **only)
@@ -294,29 +314,35 @@ def _check_budgets(comparison: Comparison, name: str, commands: Commands) -> Non
     """
     from harness.reporting.seeds.spent import BUDGET
 
-    less, more = sorted((comparison.a, comparison.b), key=lambda row: row.spent.budget.get(name, 0))
-    numbers = [row.spent.budget.get(name, 0) for row in (less, more)]
-    if not numbers[0]:
+    rows = (comparison.a, comparison.b)
+    shorter, longer = sorted(rows, key=lambda row: row.spent.budget.get(name, 0))
+    least = shorter.spent.budget.get(name, 0)
+    if not least:
         raise UserError(
-            f"{less.name} has no count of {BUDGET[name]}: it trains nothing, or its results are older"
+            f"{shorter.name} has no count of {BUDGET[name]}: it trains nothing, or its results are older"
         )
-    ratio = numbers[1] / numbers[0]
+
+    ratio = longer.spent.budget.get(name, 0) / least
     if ratio <= SAME_BUDGET:
         _check_scored(comparison, name, commands)
         return
-    label = less.label
-    known = Variant.parse(less.label.variant)
-    steps = {**dict(known.options), "steps": round(less.spent.budget["steps"] * ratio)}
-    longer = str(Variant.make(known.name, steps, known.reading))
+
+    label = shorter.label
+    variant = Variant.parse(label.variant)
+    steps = round(shorter.spent.budget["steps"] * ratio)
+    options = {**dict(variant.options), "steps": steps}
+    lengthened = str(Variant.make(variant.name, options, variant.reading))
     command = commands.run(
         profile=label.profile,
-        methods=longer,
+        methods=lengthened,
         settings=label.setting,
         encoders=label.encoder,
         set=parse_overrides(split(label.overrides)) if label.overrides else {},
     )
-    said = f"{more.name} has {ratio:.2f} times as many {BUDGET[name]} as {less.name}"
-    raise UserError(f"{said}; `{command}` makes them equal, then compare {longer}")
+    raise UserError(
+        f"{longer.name} has {ratio:.2f} times as many {BUDGET[name]} as {shorter.name}; `{command}` makes them equal, "
+        f"then compare {lengthened}"
+    )
 
 
 def _check_scored(comparison: Comparison, name: str, commands: Commands) -> None:
@@ -324,12 +350,12 @@ def _check_scored(comparison: Comparison, name: str, commands: Commands) -> None
     from harness.reporting.seeds.spent import BUDGET
 
     rows = (comparison.a, comparison.b)
-    less, more = sorted(rows, key=lambda row: row.spent.compared(name))
-    ratio = more.spent.compared(name) / less.spent.compared(name)
+    shorter, longer = sorted(rows, key=lambda row: row.spent.compared(name))
+    ratio = longer.spent.compared(name) / shorter.spent.compared(name)
     if ratio <= SAME_BUDGET:
         return
-    label = less.label
-    steps = [row.spent.texts()["steps"] for row in (less, more)]
+
+    label = shorter.label
     command = commands.run(
         profile=label.profile,
         methods=[row.label.variant for row in rows],
@@ -337,10 +363,12 @@ def _check_scored(comparison: Comparison, name: str, commands: Commands) -> None
         encoders=label.encoder,
         set={"checkpoint": "last"},
     )
+    shorter_steps = shorter.spent.texts()["steps"]
+    longer_steps = longer.spent.texts()["steps"]
     raise UserError(
-        f"the trainings are equal, but the weights that are scored are not: those of {more.name} have seen "
-        f"{ratio:.2f} times as many {BUDGET[name]} as those of {less.name} ({steps[1]} steps against {steps[0]}); "
-        f"`{command}` scores the last weights, then compare with --set checkpoint=last"
+        f"the trainings are equal, but the weights that are scored are not: those of {longer.name} have seen "
+        f"{ratio:.2f} times as many {BUDGET[name]} as those of {shorter.name} ({longer_steps} steps against "
+        f"{shorter_steps}); `{command}` scores the last weights, then compare with --set checkpoint=last"
     )
 
 
@@ -350,18 +378,28 @@ def _show_comparison(comparison: Comparison, commands: Commands) -> None:
     places = " and ".join(dict.fromkeys(row.label.place for row in (a, b)))
     score = " ".join(comparison.score)
     echo(f"{a.name} against {b.name}: {score}, profile {a.label.profile}, {places}")
-    plain_table(("", "value", "95% interval", "p"), [*_numbers(comparison)])
-    mine, theirs = (row.spent.texts() for row in (a, b))
-    spent = [(what, mine.get(what, ""), theirs.get(what, "")) for what in mine | theirs]
-    plain_table(("median", a.name, b.name), spent)
-    if line := commands.untrained(comparison.a.label.profile, comparison.lacking):
-        echo(line)
+    print_table(("", "value", "95% interval", "p"), list(_list_numbers(comparison)))
+
+    spent_by_a = a.spent.texts()
+    spent_by_b = b.spent.texts()
+    budgets = [
+        (what, spent_by_a.get(what, ""), spent_by_b.get(what, ""))
+        for what in spent_by_a | spent_by_b
+    ]
+    print_table(("median", a.name, b.name), budgets)
+
+    untrained = commands.untrained(a.label.profile, comparison.lacking)
+    if untrained:
+        echo(untrained)
     for line in comparison.warnings():
         echo(f"warning: {line}")
     echo(comparison.conclusion())
 
 
-def _numbers(comparison: Comparison) -> Iterator[TextRow]:
+def _list_numbers(comparison: Comparison) -> Iterator[TextRow]:
+    """Name, value, interval and p-value of the two sides, of untrained encoders, and of what is
+    tested.
+    """
     from harness.reporting.seeds.comparison import between
     from harness.reporting.tables.grids import summary_text
     from harness.stats import mean_interval
@@ -369,12 +407,16 @@ def _numbers(comparison: Comparison) -> Iterator[TextRow]:
     digits = comparison.metric.digits
     for row in (comparison.a, comparison.b, *comparison.untrained):
         summary = comparison.cell(row).summary
-        counted = ", ".join(filter(None, (count_of(summary.n, "seed"), row.freshness.mark)))
-        text = str(summary_text(summary, digits, extra=counted))
-        yield row.name, text, between(mean_interval(summary), digits), ""
+        seeds = count_of(summary.n, "seed")
+        if row.freshness.mark:
+            seeds += f", {row.freshness.mark}"
+        value = str(summary_text(summary, digits, extra=seeds))
+        yield row.name, value, between(mean_interval(summary), digits), ""
+
     yield from comparison.rows()
-    if size := comparison.effect:
-        yield "Hedges' g", fixed(size.g, 2), between(size, 2), ""
+    effect = comparison.effect
+    if effect:
+        yield "Hedges' g", fixed(effect.g, 2), between(effect, 2), ""
 
 
 @click.command()
@@ -395,20 +437,27 @@ def power(effect: float, std: float, seeds: int | None) -> None:
     for name, value in (("effect", effect), ("std", std)):
         if not math.isfinite(value):
             raise UserError(f"--{name} {value}: not a finite number; give another value")
-    if (needed := seeds_to_decide(effect, std, None)) is None:
-        why = "no number of seeds can detect this difference"
+
+    needed = seeds_to_decide(effect, std, None)
+    if needed is None:
         raise UserError(
-            f"--effect {effect:g} is too small for --std {std:g} ({why}); give a larger one"
+            f"--effect {effect:g} is too small for --std {std:g} (no number of seeds can detect this difference); "
+            "give a larger one"
         )
     echo(
         f"a difference of {effect:g} with a deviation of {std:g} needs {needed} seeds of each variant "
         "(80% power, two-sided t-test at 0.05)"
     )
-    counts = sorted({3, 5, 10, 20, *([seeds] if seeds else [])})
-    powers = (f"{fixed(100 * power_of_verdict(effect, std, n, None), 0)}%" for n in counts)
-    least = (f"{detectable_difference(std, n):.3g}" for n in counts)
-    head = ("seeds each", "power", "minimum detectable difference (80% power)")
-    plain_table(head, [*zip(map(str, counts), powers, least, strict=True)])
+
+    counts = {3, 5, 10, 20}
+    if seeds:
+        counts.add(seeds)
+    rows = []
+    for count in sorted(counts):
+        power_in_percent = 100 * power_of_verdict(effect, std, count, None)
+        least_difference = detectable_difference(std, count)
+        rows.append((str(count), f"{fixed(power_in_percent, 0)}%", f"{least_difference:.3g}"))
+    print_table(("seeds each", "power", "minimum detectable difference (80% power)"), rows)
 
 
 @click.command("export")
@@ -462,39 +511,45 @@ def export_command(
             raise UserError(
                 "--mteb writes scores only; remove --to and --push, and export the model in a command of its own"
             )
-        _scores(run, mteb, results, named, profile)
+        _export_scores(run, mteb, results, named, profile)
         return
     if named is not None:
         raise UserError("--as works only with --mteb; add --mteb DIR, or remove --as")
+
     with TemporaryDirectory() as temporary:
         folder = to or Path(temporary) / "model"
-        loads = _model(run, folder, results, profile, encoder)
+        libraries = _export_model(run, folder, results, profile, encoder)
         if to is not None:
-            echo(f"{run} is in {to}; {loads}")
+            echo(f"{run} is in {to}; {libraries}")
         if push is not None:
             from harness.runs.export import push_model
 
-            echo(f"{run} is in {push} at commit {push_model(folder, push, run)}; {loads}")
+            commit = push_model(folder, push, run)
+            echo(f"{run} is in {push} at commit {commit}; {libraries}")
 
 
-def _model(run: str, folder: Path, results: Path, profile: str | None, encoder: Path | None) -> str:
+def _export_model(
+    run: str, folder: Path, results: Path, profile: str | None, encoder: Path | None
+) -> str:
     """Write the model's folder; return a text that says which libraries load it."""
     from harness.runs.export import export
 
-    done = export(run, folder, results, profile, encoder)
-    warn(done.problems)
-    if done.modules:
+    exported = export(run, folder, results, profile, encoder)
+    warn(exported.problems)
+    if exported.modules:
         return "transformers and sentence-transformers load it, README.md is its model card"
     echo("sentence-transformers has no module for its pooling; the model card shows how to pool")
     return "transformers loads it, README.md is its model card"
 
 
-def _scores(run: str, mteb: Path, results: Path, named: str | None, profile: str | None) -> None:
+def _export_scores(
+    run: str, mteb: Path, results: Path, hub_name: str | None, profile: str | None
+) -> None:
     from harness.runs.mteb_files import export_mteb, parse_hub_model
 
-    done = export_mteb(run, mteb, results, parse_hub_model(named) if named else None, profile)
-    for line in done.left_out:
+    model = parse_hub_model(hub_name) if hub_name else None
+    exported = export_mteb(run, mteb, results, model, profile)
+    for line in exported.left_out:
         echo(f"left out: {line}", err=True)
-    echo(
-        f"{count_of(len(done.tasks), 'task')} of {done.model.hub} at {done.model.revision} in {mteb}/results"
-    )
+    tasks = count_of(len(exported.tasks), "task")
+    echo(f"{tasks} of {exported.model.hub} at {exported.model.revision} in {mteb}/results")

@@ -15,7 +15,7 @@ from harness.cli.options import (
     complete_groups,
     results_option,
 )
-from harness.cli.output import echo, keyed_table, read_results, warn
+from harness.cli.output import echo, print_keyed_table, read_results, warn
 from harness.command_line import DEFAULT_RESULTS
 from harness.errors import UserError
 from harness.formatting import count_of
@@ -43,12 +43,15 @@ def list_command(profile: str | None, results: Path) -> None:
     from harness.reporting.seeds.lookup import listed_groups
     from harness.store import frames_of
 
-    listed = frames_of(read_results(results, profile).runs)
-    rows = listed_groups(listed.where(profile=[load_profile(profile).name]) if profile else listed)
+    frames = frames_of(read_results(results, profile).runs)
+    if profile:
+        frames = frames.where(profile=[load_profile(profile).name])
+    rows = listed_groups(frames)
     if not rows:
-        echo(f"no results in {results}{f' of profile {profile}' if profile else ''}")
+        of_profile = f" of profile {profile}" if profile else ""
+        echo(f"no results in {results}{of_profile}")
         return
-    keyed_table(("runs", "--set", "profile", "seeds", "finished", "state"), rows)
+    print_keyed_table(("runs", "--set", "profile", "seeds", "finished", "state"), rows)
 
 
 @results_command.command("drop")

@@ -20,7 +20,7 @@ from harness.cli.output import (
     show_paper_tables,
     show_summaries,
     show_tuning,
-    waiting,
+    tell_waiting,
     warn,
 )
 from harness.command_line import Selection, harness_command, parse_texts
@@ -103,43 +103,57 @@ def run(
     runs resume. With --redo, old results move to RESULTS/.superseded first; after a stop, the
     command without --redo goes on.
     """
-    waiting("planning: methods, data, encoders and finished runs")
+    tell_waiting("planning: methods, data, encoders and finished runs")
     from harness import api
     from harness.planning.encoders import try_encoders
 
     places = describe_places(track, options["results"])  # before anything is fetched
     if options["run_timeout"]:
         options["run_timeout"] = parse_time_limit(options["run_timeout"])
-    own = options["executor_options"] = _executor_options(options)
-    how = {each.name: options.pop(each.name) for each in fields(Execution) if each.name in options}
-    if how["executor"] or own:
+
+    executor_options = _collect_executor_options(options)
+    options["executor_options"] = executor_options
+    execution = {
+        field.name: options.pop(field.name) for field in fields(Execution) if field.name in options
+    }
+    if execution["executor"] or executor_options:
         from harness.work.base import check_executor
 
-        check_executor(Execution(**how))
+        check_executor(Execution(**execution))
+
     if fetch:
         from harness.cli.data import bring
 
         bring(api.to_fetch(api.plan(**options)), accept_licences, dry_run)
+
     plan = try_encoders(api.plan(**options))
-    _describe(plan, places, all_inputs=all_inputs)
-    if plan.todo and how["executor"] in (None, "local"):
-        describe_cards(len(plan.todo), how["jobs"], how["device"])
+    _describe_plan(plan, places, all_inputs=all_inputs)
+    if plan.todo and execution["executor"] in (None, "local"):
+        describe_cards(len(plan.todo), execution["jobs"], execution["device"])
+
     if dry_run:
-        _refuse(context, plan)
-    else:
-        _show_results(context, plan, api.execute(plan, track=list(places), progress=True, **how))
+        _refuse_wrong_inputs(context, plan)
+        return
+    results = api.execute(plan, track=list(places), progress=True, **execution)
+    _show_results(context, plan, results)
 
 
-def _executor_options(options: dict[str, Any]) -> dict[str, str]:
+def _collect_executor_options(options: dict[str, Any]) -> dict[str, str]:
     """The executor's own options, including those that are options of the command."""
-    own = parse_texts(options["executor_options"], "--executor-option", "partition=gpu")
-    named = {
-        "address": options.pop("address"),
-        "shared-folder": "no" if options.pop("no_shared_folder") else "",
-        "table": options.pop("slurm_table"),
-        "wait": "yes" if options.pop("wait") else "",
-    }
-    return own | {key: value for key, value in named.items() if value}
+    executor_options = parse_texts(
+        options["executor_options"], "--executor-option", "partition=gpu"
+    )
+    address = options.pop("address")
+    slurm_table = options.pop("slurm_table")
+    if address:
+        executor_options["address"] = address
+    if options.pop("no_shared_folder"):
+        executor_options["shared-folder"] = "no"
+    if slurm_table:
+        executor_options["table"] = slurm_table
+    if options.pop("wait"):
+        executor_options["wait"] = "yes"
+    return executor_options
 
 
 @click.command("eval")
@@ -167,16 +181,15 @@ def evaluate(
     model from outside is the run `none[pooling=...]`. --encoders names more models, or the folder
     of a run's encoder.
     """
-    waiting("planning: models, suites and their data")
+    tell_waiting("planning: models, suites and their data")
     from harness import api
     from harness.planning.encoders import try_encoders
 
     places = describe_places(track, options["results"])
     plan = try_encoders(api.plan_model(model, **options))
-    _describe(plan, places)
-    _show_results(
-        context, plan, api.execute(plan, device=device, track=list(places), progress=True)
-    )
+    _describe_plan(plan, places)
+    results = api.execute(plan, device=device, track=list(places), progress=True)
+    _show_results(context, plan, results)
 
 
 @click.command(
@@ -193,38 +206,44 @@ def status(context: click.Context, /, **grid: Any) -> None:
     from harness.work.base import run_states
 
     plan = api.plan(**grid)
-    _describe(plan)
+    _describe_plan(plan)
     for state, key, text in run_states(plan):
         echo(f"{state:8} {key}  {text}".rstrip())
+
     shown = {run.problem for run in plan.damaged}
-    warn(
-        line for line in (*plan.frames.problems, *read_tunings(plan.store)[1]) if line not in shown
-    )
-    if line := describe_earlier_backends(plan.frames):
-        echo(f"earlier  {line}")
-    _refuse(context, plan)
+    _, tuning_problems = read_tunings(plan.store)
+    problems = (*plan.frames.problems, *tuning_problems)
+    warn(line for line in problems if line not in shown)
+
+    earlier = describe_earlier_backends(plan.frames)
+    if earlier:
+        echo(f"earlier  {earlier}")
+    _refuse_wrong_inputs(context, plan)
 
 
-def _describe(
+def _describe_plan(
     plan: Plan, trackers: Mapping[str, str] = MappingProxyType({}), *, all_inputs: bool = False
 ) -> None:
     """Print the number of runs, how many are done, their inputs, what is skipped or missing, an
     estimate, and trackers.
     """
     echo(plan.counts)
-    inputs = _inputs(plan, all_inputs=all_inputs)
-    recorded = (f"tracker   {name}: {address}" for name, address in trackers.items())
-    for line in (*_axes(plan), *inputs, *_problems(plan), *_estimate(plan), *recorded):
+    lines = [*_list_axes(plan), *_list_inputs(plan, all_inputs=all_inputs)]
+    lines += _list_problems(plan)
+    lines += _list_estimates(plan)
+    lines += [f"tracker   {name}: {address}" for name, address in trackers.items()]
+    for line in lines:
         echo(f"  {line}")
 
 
-def _inputs(plan: Plan, *, all_inputs: bool) -> Iterator[str]:
+def _list_inputs(plan: Plan, *, all_inputs: bool) -> Iterator[str]:
     """A line for each input whose rows are counted; or for each input, and for all that lies in it."""
     for census in plan.inputs:
         if all_inputs or census.rows is not None or census.images is not None:
             yield f"input     {census.line}"
         if all_inputs:
-            yield from (f"            {line}" for line in census.details)
+            for line in census.details:
+                yield f"            {line}"
 
 
 def describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
@@ -236,13 +255,14 @@ def describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
     from harness.work.resources import count_runs_on_card, list_visible_cards
 
     cards = len(list_visible_cards())
-    runs_on_card = count_runs_on_card(cards, min(jobs, runs) if isinstance(jobs, int) else runs)
+    runs_at_once = min(jobs, runs) if isinstance(jobs, int) else runs
+    runs_on_card = count_runs_on_card(cards, runs_at_once)
     echo(
         f"  devices   {count_of(cards, 'GPU')}, {count_of(runs_on_card, 'run')} each where memory allows"
     )
 
 
-def _axes(plan: Plan) -> Iterator[str]:
+def _list_axes(plan: Plan) -> Iterator[str]:
     """Lines on the grid and on the progress of each table and figure; a run that two of them share
     counts in both.
     """
@@ -260,26 +280,64 @@ def _axes(plan: Plan) -> Iterator[str]:
     for name, values in axes.items():
         if values:
             yield f"{name:9} {', '.join(map(str, dict.fromkeys(values)))}"
-    if request.tuning:
-        spaces = " and of ".join(method.typed for method in request.tuning.methods)
-        chosen = f", chosen by {request.tuning.sampler}" if request.tuning.sampler else ""
-        yield f"{'tune':9} {count_of(request.tuning.trials, 'configuration')} each of {spaces}{chosen}"
+
+    tuning = request.tuning
+    if tuning:
+        spaces = " and of ".join(method.typed for method in tuning.methods)
+        sampler = f", chosen by {tuning.sampler}" if tuning.sampler else ""
+        configurations = count_of(tuning.trials, "configuration")
+        yield f"{'tune':9} {configurations} each of {spaces}{sampler}"
+
     done = {run.resolved.spec for run in plan.done}
     for name, specs in request.entries.items():
-        yield f"{name:12} {count_of(len(specs), 'run')}, {sum(spec in done for spec in specs)} done"
-    yield from _claims(plan)
+        done_of_entry = sum(spec in done for spec in specs)
+        yield f"{name:12} {count_of(len(specs), 'run')}, {done_of_entry} done"
+    yield from _list_claims(plan)
 
 
-def _claims(plan: Plan) -> Iterator[str]:
+def _list_claims(plan: Plan) -> Iterator[str]:
     """A line for each claim that the runs decide, with what they will be able to show."""
     from harness.reporting.seeds.claims import describe_weak_terms
 
     for claim in plan.request.claims:
-        weak = describe_weak_terms(claim, plan.frames, plan.request.profile)
-        yield f"claim     {claim.describe()}" + (f"; it {weak}" if weak else "")
+        line = f"claim     {claim.describe()}"
+        weak_terms = describe_weak_terms(claim, plan.frames, plan.request.profile)
+        if weak_terms:
+            line += f"; it {weak_terms}"
+        yield line
 
 
-def _problems(plan: Plan) -> Iterator[str]:
+def _list_problems(plan: Plan) -> Iterator[str]:
+    """Lines on what is wrong, skipped, unequal or missing, and on how to get what is missing."""
+    for line in plan.errors:
+        yield f"error     {line}"
+    yield from _list_skipped(plan)
+    for line in plan.warnings:
+        yield f"warning   {line}"
+    for run in plan.damaged:
+        yield f"{run.state:9} {run.problem}"
+
+    baseline = _suggest_baseline(plan)
+    if baseline:
+        yield baseline
+    if not plan.request.claims:  # each has the seeds that it needs
+        yield from list_unequal_seeds(plan)
+    yield from _list_notes(plan)
+    yield from _list_missing_inputs(plan)
+
+
+def _list_notes(plan: Plan) -> Iterator[str]:
+    """A line for each note on runs to do, with what has changed where it is the same for all."""
+    notes = dict.fromkeys((run.state, run.note) for run in plan.todo if run.note)
+    for state, note in notes:
+        runs = [run for run in plan.todo if run.note == note]
+        changes = {"; ".join(run.changed) for run in runs}
+        change = changes.pop() if len(changes) == 1 else ""
+        change = f" ({one_line(change)})" if change else ""
+        yield f"{state:9} {len(runs)}: {note}{change}"
+
+
+def _list_missing_inputs(plan: Plan) -> Iterator[str]:
     from harness.planning.missing import (
         find_costly_suites,
         list_missing,
@@ -288,46 +346,35 @@ def _problems(plan: Plan) -> Iterator[str]:
         make_fetch_list,
     )
 
-    yield from (f"error     {line}" for line in plan.errors)
-    yield from _skipped(plan)
-    yield from (f"warning   {line}" for line in plan.warnings)
-    for run in plan.damaged:
-        yield f"{run.state:9} {run.problem}"
-    if line := _without_baseline(plan):
-        yield line
-    if not plan.request.claims:  # each has the seeds that it needs
-        yield from unequal_seeds_lines(plan)
-    for state, note in dict.fromkeys((run.state, run.note) for run in plan.todo if run.note):
-        runs = [run for run in plan.todo if run.note == note]
-        changed = {"; ".join(run.changed) for run in runs}
-        what = f" ({one_line(*changed)})" if len(changed) == 1 and changed != {""} else ""
-        yield f"{state:9} {len(runs)}: {note}{what}"
     for item in plan.missing:
         # where a file of the user's own was looked for
         is_own = f"'./{item.what}'" in item.how
         yield f"missing   {f'{item.what}: {item.how}' if is_own else item.what}"
     for encoder in list_missing_encoders(plan):
         yield f"or        --encoders {encoder}=FOLDER, where the model is already on this machine"
-    listed = make_fetch_list(list_missing(plan), plan.inventory.root, ask=False)
-    if listed.items:
-        items = count_of(len(listed.items), "item")
-        yield f"fetch     `{make_fetch_command(plan)}` downloads {items}, {listed.size_text}"
-        yield from (f"download  {line}" for line in find_costly_suites(plan))
-    for manual in listed.by_hand:
+
+    downloads = make_fetch_list(list_missing(plan), plan.inventory.root, ask=False)
+    if downloads.items:
+        items = count_of(len(downloads.items), "item")
+        yield f"fetch     `{make_fetch_command(plan)}` downloads {items}, {downloads.size_text}"
+        for line in find_costly_suites(plan):
+            yield f"download  {line}"
+    for manual in downloads.by_hand:
         yield f"by hand   {manual.what}: {manual.how}"
 
 
-def _skipped(plan: Plan) -> Iterator[str]:
+def _list_skipped(plan: Plan) -> Iterator[str]:
     """Lines on runs that no method can use, and on suites without data."""
     for skip in plan.skipped:
         yield f"skipping  {skip.what}: {skip.why}"
     for name, missing in plan.without_data.items():
-        first = missing[0].what
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        yield f"skipping suite {name}: {count_of(len(missing), 'input')} missing ({first}{more})"
+        inputs = missing[0].what
+        if len(missing) > 1:
+            inputs += f" and {len(missing) - 1} more"
+        yield f"skipping suite {name}: {count_of(len(missing), 'input')} missing ({inputs})"
 
 
-def _refuse(context: click.Context, plan: Plan) -> None:
+def _refuse_wrong_inputs(context: click.Context, plan: Plan) -> None:
     """Print what is wrong with a plan's inputs. Sets exit code 2 if anything is."""
     for line in plan.errors:
         complain(line)
@@ -335,33 +382,31 @@ def _refuse(context: click.Context, plan: Plan) -> None:
         context.exit(2)
 
 
-def _without_baseline(plan: Plan) -> str:
+def _suggest_baseline(plan: Plan) -> str:
     """A hint to add the baseline, if neither the grid nor the folder of results has it; else empty."""
     request = plan.request
-    trained = [run for run in plan.todo if run.resolved.trains]
-    if (
-        not trained
-        or not request.strict
-        or any(method.name == BASELINE for method in request.methods)
-    ):
+    if not request.strict or not any(run.resolved.trains for run in plan.todo):
+        return ""
+    if any(method.name == BASELINE for method in request.methods):
         return ""
     if len(plan.frames.where(variant=[BASELINE], profile=[request.profile.name])):
         return ""
     return f"baseline  add {BASELINE} to the methods: without its runs in {plan.store.root} no gain is tested"
 
 
-def unequal_seeds_lines(plan: Plan) -> Iterator[str]:
+def list_unequal_seeds(plan: Plan) -> Iterator[str]:
     """A line for each place in which variants would have unequal numbers of seeds."""
-    for place, variants in plan.unequal_seeds.items():
-        counts = ", ".join(f"{variant} {len(seeds)}" for variant, seeds in variants.items())
-        every = sorted(set().union(*variants.values()))
-        seeds = ",".join(map(str, every))
-        if every == list(range(len(every))):
-            seeds = str(len(every))
-        yield f"seeds     unequal in {place}: {counts}; `--seeds {seeds}` makes them equal"
+    for place, seeds_by_variant in plan.unequal_seeds.items():
+        counts = ", ".join(f"{name} {len(seeds)}" for name, seeds in seeds_by_variant.items())
+        all_seeds = sorted(set().union(*seeds_by_variant.values()))
+        option = ",".join(map(str, all_seeds))
+        if all_seeds == list(range(len(all_seeds))):
+            option = str(len(all_seeds))
+        yield f"seeds     unequal in {place}: {counts}; `--seeds {option}` makes them equal"
 
 
-def _estimate(plan: Plan) -> Iterator[str]:
+def _list_estimates(plan: Plan) -> Iterator[str]:
+    """Lines on the time that a plan takes, and before any run is finished on the disk space."""
     if not plan.todo:
         return
     from harness.fetching import format_size
@@ -371,21 +416,27 @@ def _estimate(plan: Plan) -> Iterator[str]:
     expected = estimate(plan)
     if expected is None:
         return
+
     if expected.here is not None:
-        each = f" ({fixed(expected.here / 3600, 1)} device-hours)" if plan.request.entries else ""
-        yield f"estimate  about {duration(expected.here)}{each}, one run at a time; from finished runs of this profile"
+        time = duration(expected.here)
+        if plan.request.entries:
+            time += f" ({fixed(expected.here / 3600, 1)} device-hours)"
+        yield f"estimate  about {time}, one run at a time; from finished runs of this profile"
     elif expected.h200 is not None and any(run.resolved.trains for run in plan.todo):
         yield (
-            f"estimate  about {_hours(expected.h200)} on one H200, one run at a time; by arithmetic, not measured "
-            f"({page_of('reproduce.md')})"
+            f"estimate  about {_format_hours(expected.h200)} on one H200, one run at a time; by arithmetic, not "
+            f"measured ({page_of('reproduce.md')})"
         )
         inputs = describe_disk_need(list_missing(plan))
-        yield f"disk      {inputs} to bring, {format_size(estimate_model_bytes(plan))} of models that stay"
+        models = format_size(estimate_model_bytes(plan))
+        yield f"disk      {inputs} to bring, {models} of models that stay"
 
 
-def _hours(seconds: float) -> str:
+def _format_hours(seconds: float) -> str:
     hours = seconds / 3600
-    return f"{fixed(hours, 1) if hours < 10 else format(hours, ',.0f')} h"
+    if hours < 10:
+        return f"{fixed(hours, 1)} h"
+    return f"{hours:,.0f} h"
 
 
 def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
@@ -394,39 +445,20 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     Sets exit code 2 for a wrong input, and 1 where a run failed or its result is damaged.
     """
     if not plan.todo:
-        echo(
-            f"nothing to do: every {'other ' if plan.damaged or plan.errors else ''}run of this plan is finished"
-        )
-    if len(results):
-        from harness.planning.present import Present
-        from harness.store.tunings import resume_tuning
+        others = "other " if plan.damaged or plan.errors else ""
+        echo(f"nothing to do: every {others}run of this plan is finished")
 
-        in_folder = read_results(plan.store.root, named={run.problem for run in plan.damaged})
-        judged = in_folder.frames.judge_by(Present(plan.store.root, inventory=plan.inventory))
-        profile = plan.request.profile.name
-        stored = replace(in_folder, runs=judged).of_profile(profile)
-        lacking = show_summaries(results.runs, stored.runs)
-        if plan.request.tuning:
-            mine = {run.fingerprint for run in results.runs}
-            runs = stored.frames.runs
-            kept = (runs["setting"] == UNTRAINED) | runs["fingerprint"].isin(mine)
-            tried = replace(stored, runs=stored.frames.take_rows(runs.index[kept].tolist()))
-            show_tuning(resume_tuning(plan.store, plan.request.tuning), tried)
-        if plan.request.entries:
-            show_paper_tables(plan.request.entries, stored)
-        if line := stored.commands.untrained(profile, lacking):
-            echo(line)
-        specs = [run.resolved.spec for run in plan.done + plan.todo]
-        places = {f"{spec.setting} / {spec.encoder}" for spec in specs}
-        following = "" if plan.request.claims else show_answers(stored, places)
-        if following:
-            echo(f"next: {following}")
+    stored = None
+    if len(results):
+        stored = _read_stored_results(plan)
+        _show_scores(plan, results, stored)
     if plan.todo and not _show_submitted(plan, results):
         folder = results.folder
         echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")
-    for line in _skipped(plan):
+
+    for line in _list_skipped(plan):
         echo(line)
-    if len(results):
+    if stored is not None:
         _show_claims(plan, stored)
     if plan.damaged:
         echo(
@@ -437,12 +469,48 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         ended = len(results) + len(results.failures) - len(plan.done)
         echo(
             f"{len(results.failures)} of {ended} runs failed; `harness status` with the same options lists "
-            f"them, `harness show RUN` prints the traceback of one, running {_again(plan)} retries them",
+            f"them, `harness show RUN` prints the traceback of one, running {_name_next_command(plan)} retries them",
             err=True,
         )
-    _refuse(context, plan)
+    _refuse_wrong_inputs(context, plan)
     if results.failures or plan.damaged:
         context.exit(1)
+
+
+def _read_stored_results(plan: Plan) -> Results:
+    """All results of the plan's profile in its folder, each judged by what the plan would make."""
+    from harness.planning.present import Present
+
+    results = read_results(plan.store.root, shown={run.problem for run in plan.damaged})
+    judged = results.frames.judge_by(Present(plan.store.root, inventory=plan.inventory))
+    return replace(results, runs=judged).of_profile(plan.request.profile.name)
+
+
+def _show_scores(plan: Plan, results: Results, stored: Results) -> None:
+    """Print the tables of a plan's runs, answers, and what to run next."""
+    request = plan.request
+    without_untrained = show_summaries(results.runs, stored.runs)
+    if request.tuning:
+        from harness.store.tunings import resume_tuning
+
+        fingerprints = {run.fingerprint for run in results.runs}
+        runs = stored.frames.runs
+        is_kept = (runs["setting"] == UNTRAINED) | runs["fingerprint"].isin(fingerprints)
+        frames = stored.frames.take_rows(runs.index[is_kept].tolist())
+        show_tuning(resume_tuning(plan.store, request.tuning), replace(stored, runs=frames))
+    if request.entries:
+        show_paper_tables(request.entries, stored)
+
+    untrained = stored.commands.untrained(request.profile.name, without_untrained)
+    if untrained:
+        echo(untrained)
+    if request.claims:
+        return  # their verdicts follow
+
+    specs = [run.resolved.spec for run in plan.done + plan.todo]
+    next_command = show_answers(stored, {f"{spec.setting} / {spec.encoder}" for spec in specs})
+    if next_command:
+        echo(f"next: {next_command}")
 
 
 def _show_claims(plan: Plan, stored: Results) -> None:
@@ -458,7 +526,7 @@ def _show_claims(plan: Plan, stored: Results) -> None:
         echo(f"  {answer.words}")
 
 
-def _again(plan: Plan) -> str:
+def _name_next_command(plan: Plan) -> str:
     """What to type so that a plan goes on."""
     return "the same command without --redo" if plan.request.selection.redo else "the same command"
 
@@ -470,9 +538,11 @@ def _show_submitted(plan: Plan, results: Results) -> bool:
     jobs = find_submitted_jobs(plan, results.runs)
     if not jobs:
         return False
-    numbers = " ".join(sorted({job.id.partition("_")[0] for job in jobs}, key=int))
+
+    numbers = {job.id.partition("_")[0] for job in jobs}
     echo(
         f"{count_of(len(jobs), 'run')} in {jobs[0].system}: `harness status` with the same options shows where they "
-        f"are, running {_again(plan)} again follows them, `scancel {numbers}` cancels them"
+        f"are, running {_name_next_command(plan)} again follows them, `scancel {' '.join(sorted(numbers, key=int))}` "
+        "cancels them"
     )
     return True

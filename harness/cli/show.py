@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import complete_profile, completer, names_option, results_option
-from harness.cli.output import echo, plain_table
+from harness.cli.output import echo, print_table
 from harness.command_line import DEFAULT_PROFILE
 from harness.errors import UserError
 from harness.formatting import duration, one_line
@@ -21,7 +21,7 @@ from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_setting
 if TYPE_CHECKING:
     from harness.grid import Resolved
     from harness.profiles import Profile
-    from harness.store import Failure, Result, Store
+    from harness.store import EncoderTrial, Failure, Frames, Result, Store
 
 #: how many lines of a failed run's log are shown
 LAST_LINES = 10
@@ -52,18 +52,20 @@ def logs(run: str, follow: bool, results: Path) -> None:
         if "/seed-" not in run:
             raise
         log = stored_logs.find_log(store, find_run(store, run)[0].fingerprint)
-    if not follow and not log.path.is_file():
+
+    if follow:
+        try:
+            for text in stored_logs.follow(log, store):
+                echo(text, nl=False)
+        except KeyboardInterrupt:
+            echo("")
+        return
+
+    if not log.path.is_file():
         raise UserError(
             f"{log.key} has no log yet: its job is still queued; `harness status` shows where"
         )
-    if not follow:
-        echo(store.text(log.path), nl=False)
-        return
-    try:
-        for text in stored_logs.follow(log, store):
-            echo(text, nl=False)
-    except KeyboardInterrupt:
-        echo("")
+    echo(store.text(log.path), nl=False)
 
 
 @click.command()
@@ -93,32 +95,32 @@ def show(
     from harness.store import Store
 
     store = Store(results)
-    failures = [] if what.endswith(".json") else _failures(store, what, profile)
+    failures = [] if what.endswith(".json") else _find_failures(store, what, profile)
     for failure in failures:
         _show_failure(store, failure)
     try:
-        shown = find_run(store, what, profile)
+        found = find_run(store, what, profile)
     except UserError:
-        if not failures:
-            raise
-        shown = []
-    for result in shown:
+        if failures:
+            return
+        raise
+    for result in found:
         _show_run(result)
 
 
-def _failures(store: Store, key: str, profile: str | None) -> list[Failure]:
+def _find_failures(store: Store, key: str, profile: str | None) -> list[Failure]:
     from harness.profiles import load_profile
     from harness.store.files import is_named
 
-    name = None if profile is None else load_profile(profile).name
+    profile_name = None if profile is None else load_profile(profile).name
     with suppress(SpecError):
         key = str(RunSpec.parse(key))
-    named = (
+    return [
         failure
         for failure in store.failures()
         if is_named(key, failure.spec.key, failure.fingerprint)
-    )
-    return [failure for failure in named if name in (None, failure.profile)]
+        and profile_name in (None, failure.profile)
+    ]
 
 
 def _show_failure(store: Store, failure: Failure) -> None:
@@ -153,94 +155,109 @@ def _show_run(result: Result) -> None:
         f"code {result.revision or 'unknown'}"
     )
     if result.dev.best_step is not None:
-        last = (
-            f"; {result.dev.scores[-1]:.2f} at the last, {result.dev.steps[-1]}"
-            if result.dev.scores
-            else ""
-        )
-        checkpoint = result.training.get("checkpoint", "best")
-        echo(
-            f"{checkpoint} {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}{last}"
-        )
+        echo(_describe_dev_scores(result))
     spent = Spent.of(frames, [0]).texts()
     echo(f"budget: {', '.join(f'{value} {what}' for what, value in spent.items())}")
     for part, values in result.hyperparameters.items():
         echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
     if result.trial is not None:
-        found = result.trial.model_dump().items()
-        texts = (
-            f"{name}={f'{value:.1e}' if isinstance(value, float) else value}"
-            for name, value in found
-        )
-        echo(f"trial of the encoder: {', '.join(texts)}")
+        echo(f"trial of the encoder: {_format_trial(result.trial)}")
     for role, use in result.teachers.items():
         fit = teacher_fit(result.profile, use)
         echo(f"{role}: {use.teacher} ({use.of}{', ' if fit else ''}{fit})")
-    plain_table(
+
+    print_table(
         ("gradient in", "of the term", "share from", "to", "last", "cosine, last"),
-        _gradient_rows(result),
+        _list_gradients(result),
     )
-    for (suite, protocol), some in frames.flat().groupby(
-        ["suite", "protocol"], sort=False, observed=True
-    ):
-        echo(f"{suite}, protocol {protocol}")
-        texts = (f"{value:.4f}".rstrip("0").rstrip(".") for value in some["value"])
-        rows = zip(*(some[name] for name in ("task", "part", "metric")), texts, strict=True)
-        plain_table(("task", "part", "metric", "value"), rows)
-    plain_table(
-        ("machine", ""),
-        [*((k, str(v)) for k, v in result.hardware.items()), *result.packages.items()],
-    )
+    _show_scores(frames)
+
+    hardware = [(name, str(value)) for name, value in result.hardware.items()]
+    print_table(("machine", ""), [*hardware, *result.packages.items()])
     for census in result.inputs:
         echo(f"input: {census.line}")
-    for session in result.sessions if len(result.sessions) > 1 else ():
-        device = session.hardware.get("accelerator", session.hardware.get("processor", ""))
-        echo(f"session: {session.started} on {session.host}, {device}, {session.revision or ''}")
+    if len(result.sessions) > 1:
+        for session in result.sessions:
+            device = session.hardware.get("accelerator", session.hardware.get("processor", ""))
+            revision = session.revision or ""
+            echo(f"session: {session.started} on {session.host}, {device}, {revision}")
     for line in result.all_warnings:
         echo(f"warning: {line}")
 
 
-def _gradient_rows(result: Result) -> Iterator[tuple[str, ...]]:
+def _describe_dev_scores(result: Result) -> str:
+    """`best ToySTS-dev 81.23 at step 40; 80.12 at the last, 60`"""
+    dev = result.dev
+    checkpoint = result.training.get("checkpoint", "best")
+    text = f"{checkpoint} {dev.task} {dev.best_score:.2f} at step {dev.best_step}"
+    if dev.scores:
+        text += f"; {dev.scores[-1]:.2f} at the last, {dev.steps[-1]}"
+    return text
+
+
+def _format_trial(trial: EncoderTrial) -> str:
+    texts = []
+    for name, value in trial.model_dump().items():
+        text = f"{value:.1e}" if isinstance(value, float) else str(value)
+        texts.append(f"{name}={text}")
+    return ", ".join(texts)
+
+
+def _show_scores(frames: Frames) -> None:
+    """Print the scores of a run, suite by suite."""
+    by_protocol = frames.flat().groupby(["suite", "protocol"], sort=False, observed=True)
+    for (suite, protocol), scores in by_protocol:
+        echo(f"{suite}, protocol {protocol}")
+        values = (f"{value:.4f}".rstrip("0").rstrip(".") for value in scores["value"])
+        rows = zip(scores["task"], scores["part"], scores["metric"], values, strict=True)
+        print_table(("task", "part", "metric", "value"), rows)
+
+
+def _list_gradients(result: Result) -> Iterator[tuple[str, ...]]:
     """Each loss term's shares of the gradient in the batches of a stream, and its cosine with the
     whole.
     """
     for stream, points in result.gradients.items():
-        for term, cosine in (pair for point in points[-1:] for pair in point.cosines.items()):
+        if not points:
+            continue
+        for term, cosine in points[-1].cosines.items():
             shares = [point.shares.get(term) or 0.0 for point in points]
-            parts = (f"{share:.2g}" for share in (min(shares), max(shares), shares[-1]))
-            yield stream, term, *parts, "" if cosine is None else f"{cosine:.2f}"
+            texts = [f"{share:.2g}" for share in (min(shares), max(shares), shares[-1])]
+            yield stream, term, *texts, "" if cosine is None else f"{cosine:.2f}"
 
 
 def _show_method(name: str, profile: str, setting: str | None, encoder: str | None) -> None:
     from harness.profiles import load_profile
     from harness.reporting.methods import method_facts
 
-    used = _used_values(name, load_profile(profile), setting, encoder)
+    loaded = load_profile(profile)
+    used_values = _list_used_values(name, loaded, setting, encoder)
     facts = method_facts(name)
     echo(f"{name}: {facts.paper}")
     echo(f"trains on: {', '.join(facts.streams) or 'nothing'}")
     echo(f"loss terms: {', '.join(facts.terms) or 'none'} (remove one with {name}[without=TERM])")
     if facts.parts:
         echo(f"parts of terms that can also be removed: {', '.join(facts.parts)}")
-    plain_table(
-        ("reading", "what it follows"), [(f"@{key}", text) for key, text in facts.readings.items()]
-    )
-    plain_table(
-        (f"used under {load_profile(profile).name}", "value", "from", "where it differs"), used
-    )
+
+    readings = [(f"@{reading}", text) for reading, text in facts.readings.items()]
+    print_table(("reading", "what it follows"), readings)
+    print_table((f"used under {loaded.name}", "value", "from", "where it differs"), used_values)
+
     heads = (f"@{reading} by default" for reading in facts.readings)
-    rows = [
-        (v.name, *v.by_reading, "differs" if v.differs else "", v.origin, v.allowed, v.source)
-        for v in facts.values
-    ]
-    plain_table(("hyperparameter", *heads, "", "@paper from", "unit or values", "source"), rows)
+    rows = []
+    for value in facts.values:
+        differs = "differs" if value.differs else ""
+        rows.append(
+            (value.name, *value.by_reading, differs, value.origin, value.allowed, value.source)
+        )
+    print_table(("hyperparameter", *heads, "", "@paper from", "unit or values", "source"), rows)
     if facts.decisions:
-        plain_table(("also decided", "@paper from", "what is done"), facts.decisions)
+        print_table(("also decided", "@paper from", "what is done"), facts.decisions)
     if facts.notes:
         echo(f"differences between paper and public code, and what they change: {facts.notes}")
 
 
-def _used_values(
+def _list_used_values(
     method: str, profile: Profile, setting: str | None, encoder: str | None
 ) -> list[tuple[str, str, str, str]]:
     """The values of a method's options and of its training, in the profile's default settings
@@ -255,28 +272,31 @@ def _used_values(
     if encoder is not None and encoder not in profile.encoders:
         hint = suggest(encoder, sorted(profile.encoders))
         raise UserError(f"the profile '{profile.name}' has no encoder '{encoder}'; {hint}")
-    runs = dict(_runs(method, profile, setting, encoder))
+    runs = dict(_resolve_runs(method, profile, setting, encoder))
     if not runs:
         raise UserError(
             f"{method} cannot be trained in any default setting of {profile.name}; give --setting"
         )
+
     declared = declared_method(method)
-    by_name: dict[str, dict[tuple[str, str], list[str]]] = {}
-    for distinction, run in runs.items():
-        options = declared.option_values(run.spec.variant.reading, run.layers)
-        training = run.training.model_dump() if run.trains else {}
-        for name, value in {**options, **training}.items():
-            by_name.setdefault(name, {}).setdefault((str(value), _source(name, run)), []).append(
-                distinction
-            )
-    return [
-        (name, value, source, "" if len(places) == len(runs) else ", ".join(places))
-        for name, values in by_name.items()
-        for (value, source), places in values.items()
-    ]
+    places_by_value: dict[str, dict[tuple[str, str], list[str]]] = {}
+    for place, run in runs.items():
+        values = declared.option_values(run.spec.variant.reading, run.layers)
+        if run.trains:
+            values = {**values, **run.training.model_dump()}
+        for name, value in values.items():
+            places_of_name = places_by_value.setdefault(name, {})
+            places_of_name.setdefault((str(value), _find_source(name, run)), []).append(place)
+
+    rows = []
+    for name, places_of_name in places_by_value.items():
+        for (value, source), places in places_of_name.items():
+            differs = "" if len(places) == len(runs) else ", ".join(places)
+            rows.append((name, value, source, differs))
+    return rows
 
 
-def _runs(
+def _resolve_runs(
     method: str, profile: Profile, setting: str | None, encoder: str | None
 ) -> Iterator[tuple[str, Resolved]]:
     """A run of each reading, setting and encoder, by what distinguishes it from the others."""
@@ -285,25 +305,31 @@ def _runs(
 
     declared = declared_method(method)
     settings = [setting] if setting else list(profile.defaults.settings)
-    settings = settings if declared.trains else [UNTRAINED]
+    if not declared.trains:
+        settings = [UNTRAINED]
     encoders = [encoder] if encoder else list(profile.defaults.encoders)
     for reading, trained_in, student in itertools.product(declared.readings, settings, encoders):
         spec = RunSpec(Variant(method, reading=reading), parse_setting(trained_in), student, 0)
-        texts = [
-            f"@{reading}",
-            *([trained_in] if len(settings) > 1 else []),
-            *([student] if len(encoders) > 1 else []),
-        ]
+        place = f"@{reading}"
+        if len(settings) > 1:
+            place += f" {trained_in}"
+        if len(encoders) > 1:
+            place += f" {student}"
         try:
-            yield " ".join(texts), resolve(profile, spec, {})
+            yield place, resolve(profile, spec, {})
         except UnfitSettingError:
             if setting is not None:
                 raise
 
 
-def _source(name: str, run: Resolved) -> str:
+def _find_source(name: str, run: Resolved) -> str:
+    """Where a value comes from: what the run's profile or the user states, a reading, or the
+    default.
+    """
     from harness.method.declared import declared_method
 
+    if name in run.sources:
+        return run.sources[name]
     reading = run.spec.variant.reading
-    by_reading = declared_method(run.spec.variant.name).reading_values.get(reading, {})
-    return run.sources.get(name, f"@{reading}" if name in by_reading else "default")
+    declared = declared_method(run.spec.variant.name)
+    return f"@{reading}" if name in declared.reading_values.get(reading, {}) else "default"

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from harness.cli import output
-from harness.cli.output import keyed_table, print_whatever_the_encoding
+from harness.cli.output import print_keyed_table, print_whatever_the_encoding
 
 KEY = "rankcse[teachers=run:simcse/toy/toy-bert/seed-0]/toy/toy-bert#0123abcd"
 
@@ -19,7 +19,7 @@ def test_keys_are_never_broken(
 ) -> None:
     monkeypatch.setattr(output, "WIDTH", width)
     rows = [(KEY, "steps=20", "tiny", "0,1,2", "2026-01-02 03:04", "present")]
-    keyed_table(("runs", "--set", "profile", "seeds", "finished", "state"), rows)
+    print_keyed_table(("runs", "--set", "profile", "seeds", "finished", "state"), rows)
     out = capsys.readouterr().out
     assert KEY in out, "in one piece"
     assert "2026-01-02 03:04" in out

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import harness
 from harness.cli import output
 from harness.cli.main import cli
-from harness.cli.output import plain_table, show_summaries, wide_table
+from harness.cli.output import print_table, print_wide_table, show_summaries
 from harness.errors import UserError
 from harness.store import Store
 from harness.store.tunings import make_tuning, save_tuning
@@ -247,13 +247,13 @@ def test_wide_tables_are_split_and_numbers_stay_whole(
     assert {line for line in printed.splitlines() if "Flickr30k, text to image" in line}, (
         "the group is in the title"
     )
-    plain_table(("name", "value", "what"), [("a" * 90, "12345.678", "word " * 40)])
+    print_table(("name", "value", "what"), [("a" * 90, "12345.678", "word " * 40)])
     lines = capsys.readouterr().out.splitlines()
     assert any("12345.678" in line for line in lines), "a short column is not folded"
     assert all(len(line) <= WIDTH for line in lines)
     for over in (0, 1):
         columns = ["a" * 20, "b" * (WIDTH - 32 + over)]
-        wide_table(["name"], columns, [(["row"], ["1", "2"])], "title")
+        print_wide_table(["name"], columns, [(["row"], ["1", "2"])], "title")
         assert capsys.readouterr().out.count("row") == 1 + over, "what just fits is not split"
 
 

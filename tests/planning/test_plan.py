@@ -12,7 +12,7 @@ import pytest
 from builders import result
 
 import harness
-from harness.cli.run import unequal_seeds_lines
+from harness.cli.run import list_unequal_seeds
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
 from harness.grid import grid
@@ -62,7 +62,7 @@ def test_a_grid_that_would_leave_unequal_seeds_names_those_that_make_them_equal(
 
     after = plan(tmp_path, **methods)
     assert after.unequal_seeds == {"toy / toy-bert": {"simcse": {0, 1, 2}, "mcse": {0, 1}}}
-    (line,) = unequal_seeds_lines(after)
+    (line,) = list_unequal_seeds(after)
     words = "unequal in toy / toy-bert: simcse 3, mcse 2; `--seeds 3` makes them equal"
     assert line.endswith(words)
 
