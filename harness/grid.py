@@ -192,7 +192,7 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     options = dict(variant.options)
     sources |= dict.fromkeys(options, str(variant))
 
-    dev = str(values.pop("dev", profile.dev_of(spec.setting.name)))
+    dev = str(values.pop("dev", profile.find_dev_task(spec.setting.name)))
     layers = (values, options) if method.trains else (values,)
     training: dict[str, OptionValue | None] = {}
     if "epochs" in values and "steps" not in values:

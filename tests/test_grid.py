@@ -118,7 +118,7 @@ def test_a_run_knows_where_its_values_come_from_and_its_corpora_and_features_wit
         "image": "image",
         "caption": "caption",
     }
-    assert run.dev == TINY.dev_of("toy")
+    assert run.dev == TINY.find_dev_task("toy")
     other = resolve(TINY, run.spec, {"dev": "SICK-R-dev"})
     assert (other.dev, other.training) == ("SICK-R-dev", run.training)
 

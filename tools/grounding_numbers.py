@@ -37,7 +37,7 @@ from harness.evaluation.sts import spearman
 from harness.formatting import fixed, p_value, signed
 from harness.metrics import AVERAGE, ArrayName, Column, Metric, Significance
 from harness.papers.needed import StandIns
-from harness.papers.published import Paper, published_key, read_papers, read_published
+from harness.papers.published import Paper, make_published_key, read_papers, read_published
 from harness.profiles import load_profile
 from harness.reporting import look
 from harness.reporting.results import Results
@@ -822,10 +822,10 @@ def _printed_orders(paper: Paper) -> Iterator[tuple[Printed, Printed]]:
     published = read_published()
     average = next(column for column in paper.tables[name].columns if column.name == AVERAGE)
     rows = []
-    for _, row in paper.tables[name].rows_of(BERT):
+    for _, row in paper.tables[name].select_rows(BERT):
         place = names.place(row.variant, row.setting, BERT)
         if place and row.setting != UNTRAINED and not row.published_only:
-            value = published[published_key(paper.name, name, row, BERT, average)].value
+            value = published[make_published_key(paper.name, name, row, BERT, average)].value
             rows.append(Printed(row.variant, row.setting, value, Label(PROFILE, *place, "")))
     rows.sort(key=lambda row: -row.printed)
     return (

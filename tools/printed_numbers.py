@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from harness.formatting import fixed, p_value
 from harness.metrics import AVERAGE, AuditVerdict
-from harness.papers.audit import verdict_of
+from harness.papers.audit import find_verdict
 from harness.papers.published import OWN, Paper, Published, PublishedKey, PublishedNumbers
 from harness.stats import ALPHA, CORRECTION, Summary, t_test_from_summaries
 
@@ -102,7 +102,7 @@ class Finding:
 
     @property
     def verdict(self) -> AuditVerdict:
-        return verdict_of(self.failed, self.within)
+        return find_verdict(self.failed, self.within)
 
 
 class Contrast(NamedTuple):

@@ -82,7 +82,7 @@ def _list_papers() -> Iterator[tuple[str, ...]]:
 
 def _list_entries(kind: str, profile: Profile) -> Iterator[tuple[str, ...]]:
     """Tables or figures of papers, with the numbers of their runs under a profile."""
-    from harness.papers.needed import StandIns, entry_runs
+    from harness.papers.needed import StandIns, list_entry_runs
     from harness.papers.published import read_papers
     from harness.papers.schema import PaperTable
 
@@ -91,7 +91,7 @@ def _list_entries(kind: str, profile: Profile) -> Iterator[tuple[str, ...]]:
         entries = paper.run_tables if kind == "tables" else paper.figures
         for name, entry in entries.items():
             full_name = f"{paper.name}:{name}"
-            runs = entry_runs(full_name, entry, stand_ins)
+            runs = list_entry_runs(full_name, entry, stand_ins)
             suites = entry.suites if isinstance(entry, PaperTable) else (entry.suite,)
             yield full_name, entry.title, ", ".join(suites), f"{len(runs):,}"
 

@@ -230,7 +230,7 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
     """
     from harness.commands import no_results
     from harness.method import method_named
-    from harness.papers.citing import Used, bibtex, find_works, list_used
+    from harness.papers.citing import Used, find_works, list_used, make_bibtex
     from harness.profiles import load_profile
     from harness.registry import names as registered
 
@@ -255,7 +255,7 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
         if kind == "methods" and method in registered("method") and not find_works(method):
             with suppress(PlugInError):
                 declared[method] = method_named(method)
-    echo(bibtex(list(used), declared), nl=False)
+    echo(make_bibtex(list(used), declared), nl=False)
 
 
 @click.command()

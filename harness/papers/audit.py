@@ -53,14 +53,14 @@ class Finding:
 
     @property
     def verdict(self) -> AuditVerdict:
-        return verdict_of(self.failed, self.within)
+        return find_verdict(self.failed, self.within)
 
     @property
     def word(self) -> str:
         return str(self.verdict) if self.claimed else f"{NOT_CLAIMED}, {self.verdict}"
 
 
-def verdict_of(failed: int, within: int) -> AuditVerdict:
+def find_verdict(failed: int, within: int) -> AuditVerdict:
     """The verdict on a statement that some items contradict surely, or within rounding."""
     if failed:
         return AuditVerdict.FAILS
@@ -73,18 +73,18 @@ def read_findings(path: Path = REPORTS / "audit.csv") -> list[Finding]:
 
 
 def _read_finding(row: Sequence[str]) -> Finding:
-    paper, where, claim, claimed, check, checked, failed, within, exceptions = row
-    described = tuple(exceptions.split(SEPARATOR)) if exceptions else ()
+    values = dict(zip(COLUMNS, row, strict=True))
+    exceptions = values["exceptions"]
     return Finding(
-        paper,
-        where,
-        claim,
-        claimed == "yes",
-        check,
-        int(checked),
-        int(failed),
-        int(within),
-        described,
+        paper=values["paper"],
+        where=values["where"],
+        claim=values["claim"],
+        claimed=values["claimed"] == "yes",
+        check=values["check"],
+        checked=int(values["checked"]),
+        failed=int(values["failed"]),
+        within=int(values["within"]),
+        exceptions=tuple(exceptions.split(SEPARATOR)) if exceptions else (),
     )
 
 

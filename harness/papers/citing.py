@@ -42,7 +42,9 @@ class CitedWork(PaperPart):
 
     @property
     def kind(self) -> str:
-        return "inproceedings" if self.booktitle else "article" if self.journal else "misc"
+        if self.booktitle:
+            return "inproceedings"
+        return "article" if self.journal else "misc"
 
 
 class Citations(PaperPart):
@@ -56,7 +58,8 @@ class Citations(PaperPart):
     def _check_keys(self) -> Citations:
         for kind, named in self.uses.items():
             for name, keys in named.items():
-                if unknown := sorted(set(keys) - set(self.works)):
+                unknown = sorted(set(keys) - self.works.keys())
+                if unknown:
                     raise ValueError(
                         f"uses.{kind}.{name} names the work '{unknown[0]}', which is not there"
                     )
@@ -81,53 +84,57 @@ def list_used(results: Sequence[Result]) -> list[Used]:
     tasks.
     """
     frames = frames_of(results)
-    evaluations = frames.evaluations
     scores = frames.scores.drop_duplicates(["evaluation", "task"])
-    tasks: dict[int, list[str]] = {}
+    tasks_by_evaluation: dict[int, list[str]] = {}
     for evaluation, task in zip(scores["evaluation"], scores["task"], strict=True):
-        tasks.setdefault(evaluation, []).append(task)
-    evaluated: dict[int, list[tuple[str, list[str]]]] = {}
-    for at, (run, suite) in enumerate(zip(evaluations["run"], evaluations["suite"], strict=True)):
-        evaluated.setdefault(run, []).append((suite, tasks.get(at, [])))
-    runs = lines_of(frames.runs)
-    return list(
-        dict.fromkeys(
-            use for run in runs for use in _list_used_by_run(run, evaluated.get(run.Index, []))
-        )
-    )
+        tasks_by_evaluation.setdefault(evaluation, []).append(task)
+
+    evaluations = zip(frames.evaluations["run"], frames.evaluations["suite"], strict=True)
+    suites_by_run: dict[int, list[tuple[str, list[str]]]] = {}
+    for evaluation, (run, suite) in enumerate(evaluations):
+        tasks = tasks_by_evaluation.get(evaluation, [])
+        suites_by_run.setdefault(run, []).append((suite, tasks))
+
+    used = dict[Used, None]()
+    for run in lines_of(frames.runs):
+        used |= dict.fromkeys(_list_used_by_run(run, suites_by_run.get(run.Index, [])))
+    return list(used)
 
 
-def bibtex(used: Sequence[Used], methods: Mapping[str, type[Method]] = MappingProxyType({})) -> str:
+def make_bibtex(
+    used: Sequence[Used], methods: Mapping[str, type[Method]] = MappingProxyType({})
+) -> str:
     """The entries of this project and of what was used, and a comment for each thing without a
     work.
 
     A method without a work is cited by the `citation` that it declares; if that is empty, the
     comment has its `paper`.
     """
-    citations = read_citations()
-    own = []
+    uses = read_citations().uses
     keys = dict.fromkeys([HARNESS])
+    declared = []
     unknown = []
     for kind, name in used:
-        entries = citations.uses.get(kind, {}).get(name, ())
-        keys.update(dict.fromkeys(entries))
+        keys_of_works = uses.get(kind, {}).get(name, ())
+        if keys_of_works:
+            keys |= dict.fromkeys(keys_of_works)
+            continue
+
         method = methods.get(name) if kind == "methods" else None
-        if not entries and method and method.citation:
-            own.append(cleandoc(method.citation).strip())
-        elif not entries:
-            told = f": {method.paper}" if method and method.paper else ""
-            unknown.append(
-                f"% no known reference for {_SINGULAR[kind]} {' '.join(name.split())}{told}"
-            )
-    return (
-        "\n\n".join(
-            [*(entry(key) for key in keys), *own, *(["\n".join(unknown)] if unknown else [])]
-        )
-        + "\n"
-    )
+        if method and method.citation:
+            declared.append(cleandoc(method.citation).strip())
+        else:
+            paper = f": {method.paper}" if method and method.paper else ""
+            words = " ".join(name.split())
+            unknown.append(f"% no known reference for {_SINGULAR[kind]} {words}{paper}")
+
+    parts = [make_entry(key) for key in keys] + declared
+    if unknown:
+        parts.append("\n".join(unknown))
+    return "\n\n".join(parts) + "\n"
 
 
-def entry(key: str) -> str:
+def make_entry(key: str) -> str:
     """One entry of BibTeX."""
     work = read_citations().works[key]
     fields = {
@@ -139,8 +146,9 @@ def entry(key: str) -> str:
         "pages": work.pages,
         "note": f"version {__version__}" if key == HARNESS else "",
     }
-    lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
-    return "\n".join([f"@{work.kind}{{{key},", *lines, "}"])
+    lines = [f"@{work.kind}{{{key},"]
+    lines += [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
+    return "\n".join([*lines, "}"])
 
 
 def find_works(method: str) -> tuple[str, ...]:
@@ -164,12 +172,18 @@ def _list_used_by_run(run: Any, evaluated: Iterable[tuple[str, Sequence[str]]]) 
         yield Used("methods", run.method)
     yield Used("encoders", run.encoder)
     if run.setting != UNTRAINED:
-        yield from (Used("corpora", name) for name in run.setting.partition("[")[0].split("+"))
-    yield from (Used("teachers", use["teacher"]) for use in json.loads(run.teachers).values())
+        corpora, _, _ = run.setting.partition("[")
+        for name in corpora.split("+"):
+            yield Used("corpora", name)
+    for use in json.loads(run.teachers).values():
+        yield Used("teachers", use["teacher"])
+
     uses = read_citations().uses
     for suite, tasks in evaluated:
         if suite in uses["suites"]:
             yield Used("suites", suite)
-        # the work cited for mteb covers its tasks
-        if suite != "mteb":
-            yield from (Used("tasks", task) for task in tasks if task.partition("[")[0] != AVERAGE)
+        if suite == "mteb":
+            continue  # the work cited for it covers its tasks
+        for task in tasks:
+            if task.partition("[")[0] != AVERAGE:
+                yield Used("tasks", task)

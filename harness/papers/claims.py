@@ -18,12 +18,12 @@ from harness.papers.needed import (
     Runs,
     StandIns,
     check_part,
-    claim_rows,
     collect_runs,
     find_table,
-    lacks_stand_ins,
+    list_claim_rows,
+    make_stand_in_error,
     match_case,
-    merged,
+    merge_runs,
 )
 from harness.papers.published import (
     ABLATION_SCORE,
@@ -155,7 +155,7 @@ def find_claims(
     for text in texts:
         planned += _find_claim(text, names)
     if not planned:
-        raise lacks_stand_ins(profile, texts)
+        raise make_stand_in_error(profile, texts)
 
     runs = [needed for claim in planned for needed in claim.runs]
     check_part(part, runs, texts)
@@ -171,15 +171,15 @@ def find_claims(
         usual = max(profile.defaults.seeds, FEWEST_SEEDS)
         return [replace(claim, seeds=claim.seeds or tuple(range(usual))) for claim in wanted]
     published = read_published()
-    return [_with_power(claim, _count_tests(claim, wanted), published) for claim in wanted]
+    return [_choose_seeds(claim, _count_tests(claim, wanted), published) for claim in wanted]
 
 
-def claim_runs(claims: Sequence[PlannedClaim], names: StandIns) -> dict[str, Runs]:
+def list_claim_runs(claims: Sequence[PlannedClaim], names: StandIns) -> dict[str, Runs]:
     """Return the runs of claims by their names, each with the most seeds that a claim needs."""
     parts: dict[str, list[Runs]] = {}
     for claim in claims:
         parts.setdefault(claim.name, []).append(collect_runs(claim.runs, names, claim.seeds))
-    return {name: merged(runs) for name, runs in parts.items()}
+    return {name: merge_runs(runs) for name, runs in parts.items()}
 
 
 def list_claim_names() -> Iterator[tuple[str, Ablation]]:
@@ -187,10 +187,10 @@ def list_claim_names() -> Iterator[tuple[str, Ablation]]:
     for paper in read_papers():
         for table_name, table in paper.tables.items():
             name = f"{paper.name}:{table_name}"
-            column = next((column for column in table.columns if column.task == "Avg"), None)
-            if column is None:
-                continue
-            yield from ((f"{name}:avg", claim) for claim in list_claims(name))
+            if any(column.task == "Avg" for column in table.columns):
+                for claim in list_claims(name):
+                    yield f"{name}:avg", claim
+
     for interaction in read_interactions():
         for table_name in interaction.tables:
             yield f"{interaction.paper}:{table_name}:{interaction.name}", interaction
@@ -198,37 +198,38 @@ def list_claim_names() -> Iterator[tuple[str, Ablation]]:
 
 def _find_claim(text: str, names: StandIns) -> Iterator[PlannedClaim]:
     """Yield a claim in all places of its table. Raises UserError for an unknown name."""
-    papers = read_papers()
-    known = dict.fromkeys(name for name, _ in list_claim_names())
     paper_name, _, rest = text.strip().partition(":")
-    table_name, _, wanted = rest.partition(":")
-    tables = {name.rpartition(":")[0] for name in known}
+    table_name, _, column_or_claim = rest.partition(":")
+    claim_names = dict.fromkeys(name for name, _ in list_claim_names())
+    tables = {name.rpartition(":")[0] for name in claim_names}
     name = match_case(f"{paper_name}:{table_name}", tables)
     if name not in tables:
-        hint = suggest(text, known, "`harness list claims` lists them")
+        hint = suggest(text, claim_names, "`harness list claims` lists them")
         raise UserError(f"--claim {text}: no such claim; {hint}")
-    name, table = find_table(papers, name)
-    assert isinstance(table, PaperTable)
 
+    name, table = find_table(read_papers(), name)
+    assert isinstance(table, PaperTable)
     for interaction in read_interactions():
         names_of_claim = [
             f"{interaction.paper}:{table_name}:{interaction.name}"
             for table_name in interaction.tables
         ]
-        if f"{name}:{wanted.strip().casefold()}" in names_of_claim:
+        if f"{name}:{column_or_claim.strip().casefold()}" in names_of_claim:
             yield from _place_interaction(interaction, name, table, names)
             return
-    column = _find_column(table, wanted)
+
+    column = _find_column(table, column_or_claim)
     if column is None:
-        hint = suggest(wanted, [column.name for column in table.columns])
+        hint = suggest(column_or_claim, [column.name for column in table.columns])
         raise UserError(f"--claim {text}: {name} has no such column or claim; {hint}")
     for claim in list_claims(name):
-        for row, encoder in claim_rows(claim, table):
+        for row, encoder in list_claim_rows(claim, table):
             score = names.score(row, column, row.setting)
             sides = _make_sides(claim, row.setting, encoder, names)
             if score is not None and sides is not None:
-                usual = row.seeds or table.seeds
-                yield PlannedClaim(f"{name}:{column.name}", claim, column, score, sides, usual)
+                usual_seeds = row.seeds or table.seeds
+                full_name = f"{name}:{column.name}"
+                yield PlannedClaim(full_name, claim, column, score, sides, usual_seeds)
 
 
 def _find_column(table: PaperTable, wanted: str) -> PaperColumn | None:
@@ -257,18 +258,20 @@ def _place_interaction(
     claim: Interaction, name: str, table: PaperTable, names: StandIns
 ) -> Iterator[PlannedClaim]:
     """Yield an interaction wherever its table has the better variant with both of what varies."""
-    places = {(row.setting, encoder) for row, encoder in claim_rows(claim, table)}
-    varies_by_encoder = claim.varies == "encoder"
-    shared = sorted({setting if varies_by_encoder else encoder for setting, encoder in places})
+    places = {(row.setting, encoder) for row, encoder in list_claim_rows(claim, table)}
     column = next(
         column for column in table.columns if (column.suite, column.task) == ABLATION_SCORE[:2]
     )
-    for other in shared:
+    varies_by_encoder = claim.varies == "encoder"
+    shared_names = {setting if varies_by_encoder else encoder for setting, encoder in places}
+    for shared in sorted(shared_names):
         sides: list[Side] = []
         for varied in (claim.more, claim.less):
-            place = (other, varied) if varies_by_encoder else (varied, other)
-            corner = _make_sides(claim, *place, names) if place in places else None
-            sides += corner or ()
+            place = (shared, varied) if varies_by_encoder else (varied, shared)
+            if place in places:
+                sides += _make_sides(claim, *place, names) or ()
+
+        # two stand-ins that are the same leave nothing to compare
         if len({side.place for side in sides}) == 4:
             full_name = f"{name}:{claim.name}"
             yield PlannedClaim(full_name, claim, column, ABLATION_SCORE, tuple(sides), table.seeds)
@@ -278,14 +281,15 @@ def _count_tests(claim: PlannedClaim, wanted: Sequence[PlannedClaim]) -> int:
     """The claims that are tested together with one: those in its place and column."""
     if claim.is_interaction:
         return 1
-    return sum(
-        other.where == claim.where and other.score == claim.score
-        for other in wanted
-        if not other.is_interaction
-    )
+    tests = 0
+    for other_claim in wanted:
+        is_in_place = other_claim.where == claim.where and other_claim.score == claim.score
+        if is_in_place and not other_claim.is_interaction:
+            tests += 1
+    return tests
 
 
-def _with_power(claim: PlannedClaim, tests: int, published: PublishedNumbers) -> PlannedClaim:
+def _choose_seeds(claim: PlannedClaim, tests: int, published: PublishedNumbers) -> PlannedClaim:
     """A claim with what the paper prints of it and, unless it has seeds, those that would show this
     at the level of the strictest test of `tests`; the paper's number where none would.
     """
@@ -336,17 +340,20 @@ def _find_printed(side: Side, claim: PlannedClaim, published: PublishedNumbers) 
     """
     paper, table, _ = claim.name.split(":")
     method, _, variant = side.printed.partition(":")
-    numbers = {
-        key: number
-        for key, number in published.items()
-        if (key.paper, key.method, key.variant) == (paper, method, variant)
-        and (key.encoder, key.benchmark, key.task)
-        == (side.encoder, claim.column.benchmark, claim.column.printed)
-    }
-    for setting in (side.setting, side.setting.partition("+")[0]):
-        there = {key.table: number for key, number in numbers.items() if key.setting == setting}
-        if table in there:
-            stds = [number.std for number in there.values() if number.std is not None]
-            number = there[table]
-            return number if number.std or not stds else replace(number, std=stds[0])
+    wanted = (paper, method, variant, side.encoder, claim.column.benchmark, claim.column.printed)
+    text_of_setting, _, _ = side.setting.partition("+")
+    numbers_by_setting: dict[str, dict[str, Published]] = {side.setting: {}, text_of_setting: {}}
+    for key, number in published.items():
+        row = (key.paper, key.method, key.variant, key.encoder, key.benchmark, key.task)
+        if row == wanted and key.setting in numbers_by_setting:
+            numbers_by_setting[key.setting][key.table] = number
+
+    for numbers_by_table in numbers_by_setting.values():
+        if table not in numbers_by_table:
+            continue
+        number = numbers_by_table[table]
+        stds = [other.std for other in numbers_by_table.values() if other.std is not None]
+        if number.std or not stds:
+            return number
+        return replace(number, std=stds[0])
     return None

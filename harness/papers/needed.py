@@ -14,12 +14,13 @@ from harness.method.declared import declared_method
 from harness.metrics import Score
 from harness.papers.published import Ablation, Paper, list_claims, read_papers
 from harness.papers.schema import (
+    Configuration,
     FigureSpec,
     NeighbourTable,
     PaperColumn,
     PaperRow,
     PaperTable,
-    pairs_of,
+    list_pairs,
 )
 from harness.profiles.schema import Profile, ReleasedTable, StandsFor, Training
 from harness.registry import get, suggest
@@ -41,7 +42,7 @@ PaperEntry = PaperTable | FigureSpec | NeighbourTable
 Named = TypeVar("Named")
 
 
-def teacher_options(method: str) -> Collection[str]:
+def list_teacher_options(method: str) -> Collection[str]:
     """Return the options of a method that name teachers; none if it cannot be imported, since
     planning reports that.
     """
@@ -82,14 +83,15 @@ class StandIns:
         """Return the variant, setting and encoder to run in place of a paper's; None without a
         stand-in.
         """
-        names: tuple[str | None, ...] = variant, setting, encoder
-        if self.stands is not None:
-            names = (
-                self._translate_variant(variant),
-                self._translate_setting(setting, self.stands),
-                self.stands.encoders.get(encoder),
-            )
-        return Place(*map(str, names)) if all(names) else None
+        if self.stands is None:
+            return Place(variant, setting, encoder)
+
+        own_variant = self._translate_variant(variant)
+        own_setting = self._translate_setting(setting, self.stands)
+        own_encoder = self.stands.encoders.get(encoder)
+        if own_variant and own_setting and own_encoder:
+            return Place(own_variant, own_setting, own_encoder)
+        return None
 
     def score(self, row: PaperRow, column: PaperColumn, setting: str) -> Score | None:
         """Return the score that fills a cell for a model trained in `setting`; None if nothing is
@@ -100,11 +102,9 @@ class StandIns:
             task = self.stands.tasks.get(column.suite, {}).get(str(task))
         if task is None or column.published_only:
             return None
-        return Score(
-            column.suite,
-            self.tests.get(parse_setting(setting).name, {}).get(task, task),
-            column.metric,
-        )
+
+        tests_of_setting = self.tests.get(parse_setting(setting).name, {})
+        return Score(column.suite, tests_of_setting.get(task, task), column.metric)
 
     def has_suite(self, name: str) -> bool:
         return self.stands is None or bool(self.stands.tasks.get(name))
@@ -123,25 +123,27 @@ class StandIns:
         variant = Variant.parse(text)
         if not variant.options:
             return text
-        naming = teacher_options(variant.name)
-        # a batch size or a number of epochs is that of the paper's data: a profile has its own
-        options = {
-            key: self._translate_teachers(value) if key in naming else value
-            for key, value in variant.options
-            if key not in Training.model_fields
-        }
-        return (
-            None
-            if None in options.values()
-            else str(Variant.make(variant.name, options, variant.reading))
-        )
+
+        teacher_options = list_teacher_options(variant.name)
+        options = {}
+        for key, value in variant.options:
+            if key in Training.model_fields:
+                continue  # a batch size or a number of epochs is that of the paper's data
+            own_value = self._translate_teachers(value) if key in teacher_options else value
+            if own_value is None:
+                return None
+            options[key] = own_value
+        return str(Variant.make(variant.name, options, variant.reading))
 
     def _translate_teachers(self, value: str) -> str | None:
-        known = self.stands.teachers if self.stands else {}
-        names = [
-            name if name in NO_TEACHER else known.get(name, "") for name in split_teachers(value)
-        ]
-        return "+".join(names) if all(names) else None
+        stand_ins = self.stands.teachers if self.stands else {}
+        names = []
+        for name in split_teachers(value):
+            own_name = name if name in NO_TEACHER else stand_ins.get(name)
+            if not own_name:
+                return None
+            names.append(own_name)
+        return "+".join(names)
 
 
 class Narrowing(NamedTuple):
@@ -178,14 +180,13 @@ class NeededRuns(NamedTuple):
 
     def is_in(self, part: Narrowing) -> bool:
         """Whether it belongs to the wanted part of its table or figure."""
-        is_wanted_row = not self.quoted
-        if part.rows:
-            is_wanted_row = not set(part.rows).isdisjoint(self.rows)
-        return (
-            is_wanted_row
-            and _is_named(self.setting, self.place.setting, part.settings)
-            and is_named_encoder(self.encoder, self.place.encoder, part.encoders)
-        )
+        if part.rows and set(part.rows).isdisjoint(self.rows):
+            return False
+        if self.quoted and not part.rows:
+            return False
+        if not _is_named(self.setting, self.place.setting, part.settings):
+            return False
+        return is_named_encoder(self.encoder, self.place.encoder, part.encoders)
 
 
 def _is_named(printed: str, stand_in: str, words: Sequence[str]) -> bool:
@@ -215,29 +216,29 @@ def find_wanted_runs(
     for a reading that no method of the entries has, and when nothing that was asked for has a
     stand-in in the profile.
     """
-    known = read_papers()
-    names = StandIns.of(profile)
+    known_papers = read_papers()
+    stand_ins = StandIns.of(profile)
     entries: dict[str, PaperEntry] = {}
     for text in papers:
-        entries |= list_entries(find_paper(known, text))
+        entries |= list_entries(find_paper(known_papers, text))
     for text in tables:
-        name, table = find_table(known, text)
+        name, table = find_table(known_papers, text)
         entries[name] = table
     for text in figures:
-        name, figure = find_figure(known, text)
+        name, figure = find_figure(known_papers, text)
         entries[name] = figure
 
     needed = {
-        name: list(list_needed(name, entry, names, read_as)) for name, entry in entries.items()
+        name: list(list_needed(name, entry, stand_ins, read_as)) for name, entry in entries.items()
     }
     if not any(needed.values()):
-        raise lacks_stand_ins(profile, needed)
+        raise make_stand_in_error(profile, needed)
     check_part(part, list(chain.from_iterable(needed.values())), needed)
 
     wanted = {}
-    for name, of_entry in needed.items():
-        in_part = [runs for runs in of_entry if runs.is_in(part)]
-        wanted[name] = collect_runs(in_part, names, seeds)
+    for name, runs_of_entry in needed.items():
+        runs_in_part = [runs for runs in runs_of_entry if runs.is_in(part)]
+        wanted[name] = collect_runs(runs_in_part, stand_ins, seeds)
     if not any(wanted.values()):
         raise UserError(
             f"{', '.join(wanted)}: no run has these --rows, --settings and --encoders at once; "
@@ -247,7 +248,7 @@ def find_wanted_runs(
     return wanted
 
 
-def lacks_stand_ins(profile: Profile, entries: Iterable[str]) -> UserError:
+def make_stand_in_error(profile: Profile, entries: Iterable[str]) -> UserError:
     """The error for entries of papers of which a profile has nothing."""
     return UserError(
         f"the profile {profile.name} has no stand-ins for {', '.join(entries)}; add some to its table "
@@ -261,23 +262,23 @@ def check_part(part: Narrowing, needed: Sequence[NeededRuns], entries: Iterable[
     settings = set[str]()
     encoders = set[str]()
     for runs in needed:
-        rows |= {*runs.rows}
-        settings |= {runs.setting, runs.place.setting}
-        encoders |= {runs.encoder, runs.place.encoder}
+        rows.update(runs.rows)
+        settings.update((runs.setting, runs.place.setting))
+        encoders.update((runs.encoder, runs.place.encoder))
 
-    for option, words, known in (
+    for option, words, names in (
         ("rows", part.rows, rows),
         ("settings", part.settings, settings),
         ("encoders", part.encoders, encoders),
     ):
         for word in words:
-            is_short = option == "encoders" and any(name.startswith(word) for name in known)
-            if word not in known and not is_short:
-                hint = suggest(word, sorted(known))
+            is_short = option == "encoders" and any(name.startswith(word) for name in names)
+            if word not in names and not is_short:
+                hint = suggest(word, sorted(names))
                 raise UserError(f"--{option} {word}: {', '.join(entries)} has no such name; {hint}")
 
 
-def entry_runs(
+def list_entry_runs(
     name: str,
     entry: PaperEntry,
     names: StandIns,
@@ -310,16 +311,18 @@ def collect_runs(
 ) -> Runs:
     """Return the runs of all places, each once, with the seeds given or those of the places."""
     parts = []
-    for wanted in needed:
-        suites = tuple(name for name in wanted.suites if names.has_suite(name))
-        variant = Variant.parse(wanted.place.variant)
-        setting = parse_setting(wanted.place.setting)
-        own_seeds = range(wanted.seeds) if seeds is None else seeds
-        if wanted.place.setting == UNTRAINED:
-            own_seeds = (0,)
-        encoder = wanted.place.encoder
-        parts.append({RunSpec(variant, setting, encoder, seed): suites for seed in own_seeds})
-    return merged(parts)
+    for runs in needed:
+        place = runs.place
+        suites = tuple(name for name in runs.suites if names.has_suite(name))
+        variant = Variant.parse(place.variant)
+        setting = parse_setting(place.setting)
+        seeds_of_runs = range(runs.seeds) if seeds is None else seeds
+        if place.setting == UNTRAINED:
+            seeds_of_runs = (0,)
+        parts.append(
+            {RunSpec(variant, setting, place.encoder, seed): suites for seed in seeds_of_runs}
+        )
+    return merge_runs(parts)
 
 
 def list_entries(paper: Paper) -> dict[str, PaperEntry]:
@@ -328,12 +331,12 @@ def list_entries(paper: Paper) -> dict[str, PaperEntry]:
     return {f"{paper.name}:{name}": entry for name, entry in entries.items()}
 
 
-def paper_runs(
+def list_paper_runs(
     paper: Paper, names: StandIns, seeds: Sequence[int] | None = None, read_as: Sequence[str] = ()
 ) -> dict[str, Runs]:
     """Return the runs of all tables and figures of a paper, by entry: `dalr:T3`, `dalr:F4`."""
     return {
-        name: entry_runs(name, entry, names, seeds, read_as)
+        name: list_entry_runs(name, entry, names, seeds, read_as)
         for name, entry in list_entries(paper).items()
     }
 
@@ -344,24 +347,34 @@ def expand_readings(variant: str, read_as: Sequence[str]) -> list[str]:
     It is unchanged if it names a reading itself, if its method has none of these readings, or if
     none is given.
     """
+    if not read_as:
+        return [variant]
+
     parsed = Variant.parse(variant)
-    has = list_readings(parsed.name) if read_as else ()
-    return list(
-        dict.fromkeys(str(parsed.read_as(reading)) for reading in read_as if reading in has)
-    ) or [variant]
+    readings = list_readings(parsed.name)
+    variants = dict.fromkeys(
+        str(parsed.read_as(reading)) for reading in read_as if reading in readings
+    )
+    return list(variants) or [variant]
 
 
 def _check_readings(read_as: Sequence[str], entries: Mapping[str, Runs]) -> None:
-    methods = {spec.variant.name for runs in entries.values() for spec in runs} if read_as else ()
-    known = sorted({reading for method in methods for reading in list_readings(method)})
+    """Raise UserError for a reading that no method of the entries has."""
+    readings = set[str]()
+    if read_as:
+        for runs in entries.values():
+            for method in {spec.variant.name for spec in runs}:
+                readings.update(list_readings(method))
+
     for reading in read_as:
-        if reading not in known:
+        if reading not in readings:
+            hint = suggest(reading, sorted(readings))
             raise UserError(
-                f"--readings {reading}: no method of {', '.join(entries)} has this reading; {suggest(reading, known)}"
+                f"--readings {reading}: no method of {', '.join(entries)} has this reading; {hint}"
             )
 
 
-def merged(parts: Iterable[Runs]) -> Runs:
+def merge_runs(parts: Iterable[Runs]) -> Runs:
     """Return every run once, with the suites of all parts that need it."""
     runs: Runs = {}
     for part in parts:
@@ -375,21 +388,20 @@ def find_table(papers: Sequence[Paper], text: str) -> tuple[str, PaperTable | Ne
 
     Raises UserError with the nearest names, or for a table without runs.
     """
-    configuration = {
-        f"{paper.name}:{name}": table
-        for paper in papers
-        for name, table in paper.configuration.items()
-    }
-    if table := configuration.get(match_case(text, configuration)):
+    configuration: dict[str, Configuration] = {}
+    tables: dict[str, PaperTable | NeighbourTable] = {}
+    for paper in papers:
+        configuration |= {
+            f"{paper.name}:{name}": table for name, table in paper.configuration.items()
+        }
+        tables |= {f"{paper.name}:{name}": table for name, table in paper.run_tables.items()}
+
+    without_runs = configuration.get(match_case(text, configuration))
+    if without_runs:
         raise UserError(
-            f"--table {text}: this table needs no runs ({table.title}); choose another table"
+            f"--table {text}: this table needs no runs ({without_runs.title}); choose another table"
         )
-    known = {
-        f"{paper.name}:{name}": table
-        for paper in papers
-        for name, table in paper.run_tables.items()
-    }
-    return _look_up("table", known, text)
+    return _look_up("table", tables, text)
 
 
 def find_figure(papers: Sequence[Paper], text: str) -> tuple[str, FigureSpec]:
@@ -397,10 +409,10 @@ def find_figure(papers: Sequence[Paper], text: str) -> tuple[str, FigureSpec]:
 
     Raises UserError with the nearest names.
     """
-    known = {
-        f"{paper.name}:{name}": figure for paper in papers for name, figure in paper.figures.items()
-    }
-    return _look_up("figure", known, text)
+    figures: dict[str, FigureSpec] = {}
+    for paper in papers:
+        figures |= {f"{paper.name}:{name}": figure for name, figure in paper.figures.items()}
+    return _look_up("figure", figures, text)
 
 
 def find_paper(papers: Sequence[Paper], text: str) -> Paper:
@@ -412,7 +424,8 @@ def match_case(text: str, known: Iterable[str]) -> str:
     """Return the known name that equals a text up to case, such as mcse:T2 for MCSE:t2; else the
     text itself.
     """
-    return next((name for name in known if name.casefold() == text.strip().casefold()), text)
+    folded = text.strip().casefold()
+    return next((name for name in known if name.casefold() == folded), text)
 
 
 def _look_up(kind: str, known: Mapping[str, Named], text: str) -> tuple[str, Named]:
@@ -428,15 +441,17 @@ def _list_table_places(
 ) -> Iterator[NeededRuns]:
     """Yield each row that can be run, in each reading."""
     for encoder in table.encoders:
-        for _, row in table.rows_of(encoder):
+        for _, row in table.select_rows(encoder):
             if row.published_only or not _has_score(table, row, names):
                 continue
+
+            rows = (row.variant,)
+            seeds = row.seeds or table.seeds
             for variant in expand_readings(row.variant, read_as):
                 place = names.place(variant, row.setting, encoder)
                 if place:
-                    seeds = row.seeds or table.seeds
                     yield NeededRuns(
-                        (row.variant,), row.setting, encoder, place, seeds, table.suites, row.quoted
+                        rows, row.setting, encoder, place, seeds, table.suites, row.quoted
                     )
 
 
@@ -446,7 +461,7 @@ def _list_claim_sides(
     """Yield both sides of each claim of the table PAPER:NAME wherever it has the better one."""
     for claim in list_claims(name):
         sides = (claim.better, claim.worse)
-        for row, encoder in claim_rows(claim, table):
+        for row, encoder in list_claim_rows(claim, table):
             if not _has_score(table, row, names):
                 continue
             for side in sides:
@@ -457,10 +472,10 @@ def _list_claim_sides(
                         yield NeededRuns(sides, row.setting, encoder, place, seeds, table.suites)
 
 
-def claim_rows(claim: Ablation, table: PaperTable) -> Iterator[tuple[PaperRow, str]]:
+def list_claim_rows(claim: Ablation, table: PaperTable) -> Iterator[tuple[PaperRow, str]]:
     """Yield the rows of a claim's better side in a table, each with its encoder."""
     for encoder in table.encoders:
-        for _, row in table.rows_of(encoder):
+        for _, row in table.select_rows(encoder):
             if row.variant == claim.better and row.planned:
                 yield row, encoder
 
@@ -473,14 +488,16 @@ def _has_score(table: PaperTable, row: PaperRow, names: StandIns) -> bool:
 def _list_entry_places(
     entry: FigureSpec | NeighbourTable, names: StandIns, read_as: Sequence[str]
 ) -> Iterator[NeededRuns]:
-    extra = get("figure kind", entry.kind).suites if isinstance(entry, FigureSpec) else ()
+    suites = [entry.suite]
+    if isinstance(entry, FigureSpec):
+        suites += get("figure kind", entry.kind).suites
     for encoder in entry.encoders:
-        for named, setting in pairs_of(entry):
-            for variant in expand_readings(named, read_as):
+        for printed_variant, setting in list_pairs(entry):
+            for variant in expand_readings(printed_variant, read_as):
                 place = names.place(variant, setting, encoder)
                 if place:
-                    suites = (entry.suite, *extra)
-                    yield NeededRuns((named,), setting, encoder, place, entry.seeds, suites)
+                    rows = (printed_variant,)
+                    yield NeededRuns(rows, setting, encoder, place, entry.seeds, suites)
 
 
 class RowKey(NamedTuple):
@@ -505,30 +522,29 @@ def make_released_spec(name: str, weights: ReleasedTable) -> RunSpec:
 
 def find_released_places(profile: Profile) -> dict[RowKey, tuple[Place, ...]]:
     """Return the places of public weights by the rows that they should reproduce."""
-    released: dict[RowKey, tuple[Place, ...]] = {}
+    places: dict[RowKey, tuple[Place, ...]] = {}
     for key, spec in _list_released(profile):
-        released[key] = (
-            *released.get(key, ()),
-            Place(str(spec.variant), str(spec.setting), spec.encoder),
-        )
-    return released
+        place = Place(str(spec.variant), str(spec.setting), spec.encoder)
+        places[key] = (*places.get(key, ()), place)
+    return places
 
 
 def check_released(profile: Profile, papers: Sequence[Paper]) -> None:
     """Raise UserError for a row of public weights that the papers' tables do not have."""
-    known = {
-        RowKey.of(paper.name, name, row, encoder)
-        for paper in papers
-        for name, table in paper.tables.items()
-        for encoder in table.encoders
-        for _, row in table.rows_of(encoder)
-    }
+    printed_rows = set[RowKey]()
+    for paper in papers:
+        for name, table in paper.tables.items():
+            for encoder in table.encoders:
+                for _, row in table.select_rows(encoder):
+                    printed_rows.add(RowKey.of(paper.name, name, row, encoder))
+
     for key, spec in _list_released(profile):
-        if key not in known:
-            mine = sorted({other.published for other in known if other.table == key.table})
+        if key not in printed_rows:
+            names = {row.published for row in printed_rows if row.table == key.table}
+            hint = suggest(key.published, sorted(names))
             raise UserError(
                 f"the profile {profile.name}, table [released.{spec.encoder}]: {key.table} has no row {key.published} "
-                f"in {key.setting} for {key.encoder} with source {key.source}; {suggest(key.published, mine)}"
+                f"in {key.setting} for {key.encoder} with source {key.source}; {hint}"
             )
 
 
@@ -541,29 +557,37 @@ def find_released_runs(
     left out. Raises UserError for an unknown name, and when there are no weights for anything that
     was asked for.
     """
-    known = read_papers()
+    known_papers = read_papers()
+    check_released(profile, known_papers)
     released = list(_list_released(profile))
-    check_released(profile, known)
-    have = sorted({key.table for key, _ in released})
-    suites = {
-        f"{paper.name}:{name}": table.suites
-        for paper in known
-        for name, table in paper.tables.items()
-    }
-    asked = [find_table(known, text)[0] for text in tables]
-    for paper in (find_paper(known, text) for text in papers):
-        asked += [name for name in suites if name in have and name.partition(":")[0] == paper.name]
-    runs = {
-        name: {spec: suites[name] for key, spec in released if key.table == name} for name in asked
-    }
+    released_tables = sorted({key.table for key, _ in released})
+    suites_by_table: dict[str, Sequence[str]] = {}
+    for paper in known_papers:
+        for name, table in paper.tables.items():
+            suites_by_table[f"{paper.name}:{name}"] = table.suites
+
+    wanted_tables = [find_table(known_papers, text)[0] for text in tables]
+    for text in papers:
+        paper = find_paper(known_papers, text)
+        wanted_tables += [
+            table_name
+            for table_name in suites_by_table
+            if table_name in released_tables and table_name.partition(":")[0] == paper.name
+        ]
+
+    runs: dict[str, Runs] = {}
+    for table_name in wanted_tables:
+        runs[table_name] = {
+            spec: tuple(suites_by_table[table_name])
+            for key, spec in released
+            if key.table == table_name
+        }
     if not any(runs.values()):
+        instead = "add some to its table [released]"
+        if released_tables:
+            instead = f"there are some for {', '.join(released_tables)}"
         raise UserError(
-            f"the profile {profile.name} has no public weights for {', '.join([*tables, *papers])}; "
-            + (
-                f"there are some for {', '.join(have)}"
-                if have
-                else "add some to its table [released]"
-            )
+            f"the profile {profile.name} has no public weights for {', '.join([*tables, *papers])}; {instead}"
         )
     return runs
 

@@ -126,7 +126,7 @@ def read_published(path: Path = REPORTS / "published.csv") -> dict[PublishedKey,
     Lines that repeat a key (positions on an axis, grids) are dropped; the first is kept.
     """
     numbers: dict[PublishedKey, Published] = {}
-    for where, (value, std, seeds, star, *key) in read_rows(path, *_NUMBER, *PublishedKey._fields):
+    for place, (value, std, seeds, star, *key) in read_rows(path, *_NUMBER, *PublishedKey._fields):
         try:
             number = Published(
                 float(value),
@@ -136,13 +136,13 @@ def read_published(path: Path = REPORTS / "published.csv") -> dict[PublishedKey,
             )
         except ValueError as error:
             raise UserError(
-                f"{where}: {error}; value, std and seeds are numbers, the last two may be empty"
+                f"{place}: {error}; value, std and seeds are numbers, the last two may be empty"
             ) from error
         numbers.setdefault(PublishedKey(*key), number)
     return numbers
 
 
-def published_key(
+def make_published_key(
     paper: str, table: str, row: PaperRow, encoder: str, column: PaperColumn
 ) -> PublishedKey:
     """Return the key of a cell's printed number."""
@@ -215,27 +215,33 @@ class PrintedPlace(NamedTuple):
     setting: str
 
 
-def printed_differences(
+def find_printed_differences(
     ablation: Ablation, published: PublishedNumbers
 ) -> dict[PrintedPlace, float]:
     """Return better - worse in each encoder and setting, averaged over a paper's tables."""
-    better, worse = (_find_averages(ablation, row, published) for row in ablation.printed)
+    printed_better, printed_worse = ablation.printed
+    better = _find_averages(ablation, printed_better, published)
+    worse = _find_averages(ablation, printed_worse, published)
     differences: dict[PrintedPlace, list[float]] = {}
     for (table, encoder, setting), value in better.items():
         # a text-only method has no row in a setting with unpaired images: compare with its row on
         # the text alone
-        places = ((table, encoder, setting), (table, encoder, setting.partition("+")[0]))
-        other = next((worse[at] for at in places if at in worse), None)
-        if other is not None:
-            differences.setdefault(PrintedPlace(encoder, setting), []).append(value - other)
+        text_of_setting, _, _ = setting.partition("+")
+        for worse_setting in (setting, text_of_setting):
+            worse_value = worse.get((table, encoder, worse_setting))
+            if worse_value is not None:
+                place = PrintedPlace(encoder, setting)
+                differences.setdefault(place, []).append(value - worse_value)
+                break
+
     return {place: mean(values) for place, values in differences.items()}
 
 
-def printed_interaction(interaction: Interaction, published: PublishedNumbers) -> float | None:
+def find_printed_interaction(interaction: Interaction, published: PublishedNumbers) -> float | None:
     """Return how much larger better - worse is in `more` than in `less`, averaged over what does
     not vary; None where no two places match.
     """
-    differences = printed_differences(interaction, published)
+    differences = find_printed_differences(interaction, published)
     values = []
     for place, difference in differences.items():
         if getattr(place, interaction.varies) == interaction.more:
@@ -248,11 +254,12 @@ def printed_interaction(interaction: Interaction, published: PublishedNumbers) -
 def _find_averages(
     ablation: Ablation, row: str, published: PublishedNumbers
 ) -> dict[tuple[str, str, str], float]:
+    """The printed averages of a row METHOD:VARIANT, by table, encoder and setting."""
     method, _, variant = row.partition(":")
     wanted = (ablation.paper, method, variant, ABLATION_SCORE.suite, ABLATION_SCORE.task)
-    return {
-        (key.table, key.encoder, key.setting): number.value
-        for key, number in published.items()
-        if key.table in ablation.tables
-        and (key.paper, key.method, key.variant, key.benchmark, key.task) == wanted
-    }
+    averages = {}
+    for key, number in published.items():
+        row_key = (key.paper, key.method, key.variant, key.benchmark, key.task)
+        if row_key == wanted and key.table in ablation.tables:
+            averages[key.table, key.encoder, key.setting] = number.value
+    return averages

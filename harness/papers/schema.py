@@ -40,9 +40,9 @@ class PaperPart(BaseModel):
 def _check_spelling(parse: Callable[[str], Variant]) -> AfterValidator:
 
     def check(text: str) -> str:
-        right = str(parse(text))
-        if text != right:
-            raise ValueError(f"'{text}' is spelled '{right}' in results; use that")
+        spelling = str(parse(text))
+        if text != spelling:
+            raise ValueError(f"'{text}' is spelled '{spelling}' in results; use that")
         return text
 
     return AfterValidator(check)
@@ -183,14 +183,17 @@ class PaperTable(PaperPart):
     @model_validator(mode="before")
     @classmethod
     def _fill_columns(cls, data: object) -> object:
+        # pydantic says what is wrong with anything else
         if not isinstance(data, Mapping) or not isinstance(data.get("columns"), list | tuple):
             return data
+
         shared = {
             key: data[key]
             for key in ("suite", "metric", "decimals", "better", "points")
             if key in data
         }
-        return {**data, "columns": [_fill_column(column, shared) for column in data["columns"]]}
+        columns = [_fill_column(column, shared) for column in data["columns"]]
+        return {**data, "columns": columns}
 
     @model_validator(mode="after")
     def _check_rows(self) -> PaperTable:
@@ -200,18 +203,20 @@ class PaperTable(PaperPart):
                 raise ValueError(
                     f"the row {row.variant} has the encoder '{unknown[0]}', which the table does not list"
                 )
-            self.compared(row)
+            self.find_compared(row)
         return self
 
     @model_validator(mode="after")
     def _check_definitions(self) -> PaperTable:
         columns = {column.name for column in self.columns}
         labels = [definition.label for definition in self.definitions]
-        for each in self.definitions:
-            if unknown := sorted(set(each.metrics) - columns):
+        for definition in self.definitions:
+            unknown = sorted(set(definition.metrics) - columns)
+            if unknown:
                 raise ValueError(
-                    f"the definition '{each.label}' names the column '{unknown[0]}', which is not there"
+                    f"the definition '{definition.label}' names the column '{unknown[0]}', which is not there"
                 )
+
         for row in self.rows:
             if row.definition is not None and row.definition not in labels:
                 raise ValueError(
@@ -223,13 +228,16 @@ class PaperTable(PaperPart):
         """Return the table's definitions, first the one that made a row's printed numbers."""
         if not self.definitions:
             return (Definition(),)
-        own = next(
-            (definition for definition in self.definitions if definition.label == row.definition),
-            self.definitions[0],
-        )
-        return (own, *(definition for definition in self.definitions if definition is not own))
 
-    def compared(self, row: PaperRow) -> PaperRow | None:
+        of_print = self.definitions[0]
+        for definition in self.definitions:
+            if definition.label == row.definition:
+                of_print = definition
+                break
+        others = [definition for definition in self.definitions if definition is not of_print]
+        return (of_print, *others)
+
+    def find_compared(self, row: PaperRow) -> PaperRow | None:
         """Return the row that the paper's test compares with `row`: in its setting, else the only
         one of the variant.
 
@@ -239,14 +247,17 @@ class PaperTable(PaperPart):
             return None
         if self.test is None:
             raise ValueError(f"a row is compared with '{row.against}', but the table has no 'test'")
-        rows = [
+
+        candidates = [
             other
             for other in self.rows
             if other.variant == row.against and not other.published_only
         ]
-        here = [other for other in rows if other.setting == row.setting]
-        if here or len(rows) == 1:
-            return (here or rows)[0]
+        in_setting = [other for other in candidates if other.setting == row.setting]
+        if in_setting:
+            return in_setting[0]
+        if len(candidates) == 1:
+            return candidates[0]
         raise ValueError(
             f"a row is compared with '{row.against}', which has no row in {row.setting}"
         )
@@ -255,24 +266,25 @@ class PaperTable(PaperPart):
         """The table with rows of these variants too, in each of its settings; no number of theirs
         is printed.
         """
-        ours = {row.setting: row for row in self.rows if not row.published_only}
-        ours |= {row.setting: row for row in self.rows if row.against}
-        own = {"published": "", "quoted": True, "encoders": None, "seeds": None, "mark": ""}
-        new = {*variants} - {row.variant for row in self.rows}
-        settings = [row for row in ours.values() if row.setting != UNTRAINED]
-        rows = [
-            row.model_copy(update={**own, "variant": each})
-            for each in sorted(new)
-            for row in settings
-        ]
-        return self.model_copy(update={"rows": (*self.rows, *rows)})
+        # the row of each setting that the new ones are like: one that is compared, if there is one
+        models = {row.setting: row for row in self.rows if not row.published_only}
+        models |= {row.setting: row for row in self.rows if row.against}
+        unprinted = {"published": "", "quoted": True, "encoders": None, "seeds": None, "mark": ""}
 
-    def rows_of(self, encoder: str) -> Iterator[tuple[int, PaperRow]]:
-        return (
-            (at, row)
-            for at, row in enumerate(self.rows)
-            if row.encoders is None or encoder in row.encoders
-        )
+        rows = list(self.rows)
+        for variant in sorted(set(variants) - {row.variant for row in self.rows}):
+            rows += [
+                model.model_copy(update={**unprinted, "variant": variant})
+                for model in models.values()
+                if model.setting != UNTRAINED
+            ]
+        return self.model_copy(update={"rows": tuple(rows)})
+
+    def select_rows(self, encoder: str) -> Iterator[tuple[int, PaperRow]]:
+        """Yield the numbered rows that the table has for an encoder."""
+        for number, row in enumerate(self.rows):
+            if row.encoders is None or encoder in row.encoders:
+                yield number, row
 
     @property
     def alpha(self) -> float:
@@ -286,10 +298,12 @@ class PaperTable(PaperPart):
         Numbers that come with every run need no suite, but a run needs at least one to have a
         result: `sts`.
         """
-        suites = (column.suite for column in self.columns if not column.published_only)
-        return tuple(dict.fromkeys(name for name in suites if name not in WITH_EVERY_RUN)) or (
-            "sts",
+        suites = dict.fromkeys(
+            column.suite
+            for column in self.columns
+            if not column.published_only and column.suite not in WITH_EVERY_RUN
         )
+        return tuple(suites) or ("sts",)
 
 
 class Configuration(PaperPart):
@@ -315,7 +329,7 @@ class RunProduct(PaperPart):
 
     @model_validator(mode="after")
     def _check_pairs(self) -> RunProduct:
-        for variant, setting in pairs_of(self):
+        for variant, setting in list_pairs(self):
             if variant not in self.variants or setting not in self.settings:
                 pair = f"{variant}/{setting}"
                 raise ValueError(
@@ -352,12 +366,16 @@ class FigureSpec(RunProduct):
     ] = {}
 
 
-def pairs_of(entry: RunProduct) -> list[tuple[str, str]]:
+def list_pairs(entry: RunProduct) -> list[tuple[str, str]]:
     """Return variant and setting of each run of an entry, without its encoder and seed."""
     if not entry.pairs:
         return [(variant, setting) for setting in entry.settings for variant in entry.variants]
-    cut = (pair.rpartition("/") for pair in entry.pairs)
-    return [(variant, setting) for variant, _, setting in cut]
+
+    pairs = []
+    for pair in entry.pairs:
+        variant, _, setting = pair.rpartition("/")
+        pairs.append((variant, setting))
+    return pairs
 
 
 def _fill_column(column: object, shared: Mapping[str, object]) -> object:

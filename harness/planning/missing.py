@@ -22,7 +22,7 @@ from harness.evaluation.mteb_suite import MissingTask
 from harness.fetching import Entry, Say, Watch, find_providers, format_size
 from harness.fetching.downloads import Fetchable, FetchList
 from harness.grid import resolve
-from harness.papers.needed import StandIns, paper_runs
+from harness.papers.needed import StandIns, list_paper_runs
 from harness.papers.published import read_papers
 from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
@@ -210,7 +210,7 @@ def list_paper_needs(profile: Profile, root: Path | None) -> Iterator[tuple[str,
     inventory = Inventory(profile, root, {})
     experiments = Experiments(inventory, {})
     for paper in read_papers():
-        for name, runs in paper_runs(paper, StandIns.of(profile), seeds=(0,)).items():
+        for name, runs in list_paper_runs(paper, StandIns.of(profile), seeds=(0,)).items():
             missing: dict[Missing, None] = {}
             for spec, suites in runs.items():
                 missing |= dict.fromkeys(_list_missing_of_run(spec, suites, experiments))

@@ -87,7 +87,7 @@ def find_overlaps(
     skipped: list[str] = []
     for setting in settings:
         data = SettingData(inventory, setting)
-        dev_task = inventory.profile.dev_of(data.setting.name)
+        dev_task = inventory.profile.find_dev_task(data.setting.name)
         for suite_name, task in [*tests, (DEV, dev_task)]:
             try:
                 if isinstance(suites_by_name.get(suite_name), RetrievalSuite):

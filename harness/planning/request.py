@@ -16,7 +16,7 @@ from harness.evaluation.suites import Suite
 from harness.files import expand
 from harness.grid import Overrides, expand_variants, grid, require_single_values, split_set_values
 from harness.method.declared import declared_method
-from harness.papers.claims import PlannedClaim, claim_runs, find_claims
+from harness.papers.claims import PlannedClaim, find_claims, list_claim_runs
 from harness.papers.needed import (
     Narrowing,
     Runs,
@@ -24,7 +24,7 @@ from harness.papers.needed import (
     find_released_runs,
     find_wanted_runs,
     make_released_spec,
-    merged,
+    merge_runs,
 )
 from harness.planning.inventory import Inventory
 from harness.planning.model_names import name_model
@@ -372,7 +372,7 @@ def _select_paper_runs(request: Request) -> Request:
     claims: Sequence[PlannedClaim] = ()
     if selection.claim is not None:
         claims = find_claims(profile, _split_names(selection.claim), narrowing, seeds)
-        entries = claim_runs(claims, StandIns.of(profile))
+        entries = list_claim_runs(claims, StandIns.of(profile))
     else:
         entries = find_wanted_runs(
             profile,
@@ -390,7 +390,7 @@ def _select_paper_runs(request: Request) -> Request:
 def _request_entries(
     request: Request, entries: Mapping[str, Runs], own_encoders: Mapping[str, ModelSource]
 ) -> Request:
-    wanted = sorted(merged(entries.values()).items(), key=lambda run: run[0].seed)
+    wanted = sorted(merge_runs(entries.values()).items(), key=lambda run: run[0].seed)
     return replace(
         request, wanted=dict(wanted), strict=False, own_encoders=own_encoders, entries=entries
     )

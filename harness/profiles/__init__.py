@@ -47,12 +47,10 @@ class Layer(NamedTuple):
 
 
 @cache
-@cache
 def shipped_profiles() -> Sequence[str]:
     """Names of the profiles in this package, sorted."""
-    return sorted(
-        Path(item.name).stem for item in files(__package__).iterdir() if item.name.endswith(".toml")
-    )
+    names = (item.name for item in files(__package__).iterdir())
+    return sorted(Path(name).stem for name in names if name.endswith(".toml"))
 
 
 def load_profile(name: str) -> Profile:
@@ -71,29 +69,28 @@ def load_profile(name: str) -> Profile:
     if not name.endswith(".toml") and Path(f"{name}.toml").is_file():
         name = f"{name}.toml"
     if not name.endswith(".toml"):
-        own = (
-            "give a file that ends in .toml"
-            if "/" in name
-            else f"a file of your own: --profile ./{name}.toml"
-        )
-        raise UserError(f"unknown profile '{name}'; {suggest(name, shipped)} ({own})")
-    return _validate_layers(_layers_of(Path(name), own=True), origin="file")
+        advice = f"a file of your own: --profile ./{name}.toml"
+        if "/" in name:
+            advice = "give a file that ends in .toml"
+        raise UserError(f"unknown profile '{name}'; {suggest(name, shipped)} ({advice})")
+    return _validate_layers(_read_layers(Path(name), is_own=True), origin="file")
 
 
 @cache
 def _load_shipped(name: str) -> Profile:
-    return _validate_layers(_layers_of(_shipped(name), own=False), origin="package")
+    return _validate_layers(_read_layers(_find_shipped(name), is_own=False), origin="package")
 
 
 def _validate_layers(layers: list[Layer], origin: str) -> Profile:
     """The profile of a file and of those that it extends, which is the last of the layers."""
-    blame = partial(_blamed, layers)
+    find_place = partial(_find_place, layers)
     name = layers[-1].path.stem
-    return validate_content(_merged(layers), "profile", Profile, blame, name=name, origin=origin)
+    merged = _merge_layers(layers)
+    return validate_content(merged, "profile", Profile, find_place, name=name, origin=origin)
 
 
-def _layers_of(path: Path, *, own: bool) -> list[Layer]:
-    """A file, a user's `own` or a shipped one, and all files that it extends, the innermost base
+def _read_layers(path: Path, *, is_own: bool) -> list[Layer]:
+    """A file, a user's own or a shipped one, and all files that it extends, the innermost base
     first.
 
     Raises UserError for a file that cannot be read or extends itself, and a user's with the name of
@@ -101,26 +98,27 @@ def _layers_of(path: Path, *, own: bool) -> list[Layer]:
     """
     layers: list[Layer] = []
     while True:
-        if own:
+        if is_own:
             _check_name(path)
-        content = read_content(path, "profile", _GIVEN if own else ())
+        content = read_content(path, "profile", _GIVEN if is_own else ())
         training = content.get("training")
         if isinstance(training, dict) and {"steps", "epochs"} <= training.keys():
             raise UserError(
                 f"the profile {path}, table [training]: steps replace epochs; give one of them"
             )
-        known = [layer.path.resolve() for layer in layers]
-        if path.resolve() in known:
+        if path.resolve() in [layer.path.resolve() for layer in layers]:
             raise UserError(
                 f"the profile {layers[-1].path} extends itself, through {path}; remove one 'extends'"
             )
-        layers.insert(0, Layer(path, _located(content, path.parent) if own else content))
+
+        resolved = _resolve_paths(content, path.parent) if is_own else content
+        layers.insert(0, Layer(path, resolved))
         if "extends" not in content:
             return layers
-        path, own = _parent(path, content["extends"])
+        path, is_own = _find_parent(path, content["extends"])
 
 
-def _parent(path: Path, parent: Any) -> tuple[Path, bool]:
+def _find_parent(path: Path, parent: Any) -> tuple[Path, bool]:
     """The file that a profile extends, and whether it is a user's own. Raises UserError."""
     if not isinstance(parent, str) or not parent.isprintable():
         raise UserError(
@@ -134,28 +132,34 @@ def _parent(path: Path, parent: Any) -> tuple[Path, bool]:
             f"the profile {path}, key 'extends': no profile '{parent}' is shipped; {hint} (a file of your own: a path "
             "that ends in .toml)"
         )
-    return _shipped(parent), False
+    return _find_shipped(parent), False
 
 
-def _merged(layers: Sequence[Layer]) -> dict[str, Any]:
+def _merge_layers(layers: Sequence[Layer]) -> dict[str, Any]:
     """Merge the tables of all layers, as if they were in one file."""
-    tables: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for layer in layers:
-        tables = {**_over(tables, layer.content), _RULES: [*_rules(tables), *_rules(layer.content)]}
-    return tables
+        rules = [*_list_rules(merged), *_list_rules(layer.content)]
+        merged = {**_merge_sections(merged, layer.content), _RULES: rules}
+    return merged
 
 
-def _blamed(layers: Sequence[Layer], keys: Sequence[str | int]) -> tuple[Path, Sequence[str | int]]:
+def _find_place(
+    layers: Sequence[Layer], keys: Sequence[str | int]
+) -> tuple[Path, Sequence[str | int]]:
     """The last file that sets a place of the merged tables, and that place within the file."""
     if len(keys) > 1 and keys[0] == _RULES and isinstance(keys[1], int):
         number = keys[1]
         for layer in layers:
-            if number < len(_rules(layer.content)):
+            rules = _list_rules(layer.content)
+            if number < len(rules):
                 return layer.path, [_RULES, number, *keys[2:]]
-            number -= len(_rules(layer.content))
-    return next(
-        (layer.path for layer in reversed(layers) if _has(layer.content, keys)), layers[-1].path
-    ), keys
+            number -= len(rules)
+
+    for layer in reversed(layers):
+        if _has(layer.content, keys):
+            return layer.path, keys
+    return layers[-1].path, keys
 
 
 def _check_name(path: Path) -> None:
@@ -167,47 +171,55 @@ def _check_name(path: Path) -> None:
         )
 
 
-def _shipped(name: str) -> Path:
+def _find_shipped(name: str) -> Path:
     return Path(str(files(__package__) / f"{name}.toml"))
 
 
-def _rules(content: Mapping[str, Any]) -> list[Any]:
+def _list_rules(content: Mapping[str, Any]) -> list[Any]:
     """The rules of a file; anything but a list is kept as a rule, so that validation refuses it."""
     rules = content.get(_RULES, [])
     return rules if isinstance(rules, list) else [rules]
 
 
-def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_sections(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Merge tables by key; values, and tables of another kind, are replaced."""
-    instead = {key for name in above for key in _INSTEAD.get(name, ())} - {*above}
-    merged = {key: value for key, value in below.items() if key not in instead}
+    replaced = set[str]()
+    for name in above:
+        replaced.update(_INSTEAD.get(name, ()))
+    replaced -= above.keys()
+
+    merged = {key: value for key, value in below.items() if key not in replaced}
     for key, value in above.items():
-        old = merged.get(key)
-        merged[key] = (
-            _over(old, value) if isinstance(old, dict) and _same_kind(old, value) else value
-        )
+        old_value = merged.get(key)
+        if isinstance(old_value, dict) and _is_same_kind(old_value, value):
+            merged[key] = _merge_sections(old_value, value)
+        else:
+            merged[key] = value
     return merged
 
 
-def _same_kind(below: Mapping[str, Any], above: Any) -> bool:
+def _is_same_kind(below: Mapping[str, Any], above: Any) -> bool:
     return isinstance(above, dict) and above.get("kind", below.get("kind")) == below.get("kind")
 
 
-def _located(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def _resolve_paths(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The tables of a file with its relative paths made absolute."""
+    folder = expand(folder).resolve()
     return {
-        name: _with_paths(table, expand(folder).resolve()) if name in _WITH_PATHS else table
-        for name, table in content.items()
+        name: _resolve_value(value, folder) if name in _WITH_PATHS else value
+        for name, value in content.items()
     }
 
 
-def _with_paths(value: Any, folder: Path) -> Any:
+def _resolve_value(value: Any, folder: Path) -> Any:
     """A value with its relative paths made absolute."""
     if isinstance(value, dict):
         return {
-            key: item if key in _PROSE else _with_paths(item, folder) for key, item in value.items()
+            key: item if key in _PROSE else _resolve_value(item, folder)
+            for key, item in value.items()
         }
     if isinstance(value, list):
-        return [_with_paths(item, folder) for item in value]
+        return [_resolve_value(item, folder) for item in value]
     if isinstance(value, str) and value.startswith(("./", "../", "~/")):
         return str((folder / expand(value)).resolve())
     return value

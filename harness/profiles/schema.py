@@ -69,7 +69,7 @@ class Rule(OpenTable):
         return all(not listed or value in listed for listed, value in pairs)
 
     @model_validator(mode="after")
-    def _plain_values(self) -> Rule:
+    def _check_values(self) -> Rule:
         for key, value in self.options.items():
             if not isinstance(value, OptionValue):
                 raise ValueError(f"'{key}' must be a number, a string or true/false")
@@ -134,7 +134,7 @@ class Training(Table):
         return identifying(self.model_dump())
 
     @model_validator(mode="after")
-    def _warm_up_ends(self) -> Self:
+    def _check_warm_up(self) -> Self:
         if self.steps is not None and self.warmup_steps >= self.steps:
             raise ValueError(
                 f"warmup_steps = {self.warmup_steps} leave none of {self.steps} steps at the full rate"
@@ -194,7 +194,7 @@ class ModelTable(Table):
         return f"the folder {self.folder}" if self.folder else f"the package's {self.registered}"
 
     @model_validator(mode="after")
-    def _one_place(self) -> Self:
+    def _check_place(self) -> Self:
         if self._needs_place():
             if sum(origin is not None for origin in (self.hub, self.folder, self.registered)) != 1:
                 raise ValueError(
@@ -242,7 +242,7 @@ class TeacherTable(ModelTable):
         return self.kind != "lit"
 
     @model_validator(mode="after")
-    def _kind_fits(self) -> Self:
+    def _check_kind(self) -> Self:
         parts = (self.images, self.captions, self.corpus)
         if self.kind == "lit":
             if not all(parts) or any((self.hub, self.folder, self.registered)):
@@ -288,7 +288,7 @@ class ReleasedTable(ModelTable):
     source: Annotated[Name, Field(description="where name, pooling and commit are published")]
 
     @model_validator(mode="after")
-    def _is_read(self) -> Self:
+    def _check_rows(self) -> Self:
         if (self.heads is None) != (self.images is None):
             raise ValueError("set 'heads' and 'images' (a teacher of the profile) together")
         check_registered("pooling", self.pooling)
@@ -328,7 +328,7 @@ class SimilarityTable(Table):
     ] = ()
 
     @model_validator(mode="after")
-    def _rising(self) -> Self:
+    def _check_scale(self) -> Self:
         if self.scale[0] >= self.scale[1]:
             raise ValueError("scale is the lowest and the highest score, in this order")
         return self
@@ -374,7 +374,7 @@ class ClassificationTable(Table):
     ] = ()
 
     @model_validator(mode="after")
-    def _parts_of_one_file(self) -> Self:
+    def _check_files(self) -> Self:
         if self.splits and (self.split or not self.file):
             raise ValueError("splits are parts of 'file', without 'split'")
         if self.splits and not {"train", "test"} <= {*self.splits}:
@@ -382,7 +382,7 @@ class ClassificationTable(Table):
         return self
 
     @model_validator(mode="after")
-    def _one_protocol(self) -> Self:
+    def _check_protocol(self) -> Self:
         if (
             bool(self.file) == bool(self.train)
             or bool(self.train) != bool(self.test)
@@ -425,13 +425,13 @@ class RetrievalTable(Table):
     ] = ()
 
     @model_validator(mode="after")
-    def _has_images(self) -> Self:
+    def _check_images(self) -> Self:
         if self.images is None and not self.features:
             raise ValueError("set 'images', the folder of the image files, or 'features'")
         return self
 
 
-def _kind_of_task(table: Any) -> str:
+def _find_task_kind(table: Any) -> str:
     return str(table.get("kind") if isinstance(table, dict) else getattr(table, "kind", None))
 
 
@@ -440,7 +440,7 @@ TaskTable = Annotated[
     | Annotated[ClassificationTable, Tag("classification")]
     | Annotated[RetrievalTable, Tag("retrieval")],
     Discriminator(
-        _kind_of_task,
+        _find_task_kind,
         custom_error_type="kind",
         custom_error_message="its kind must be 'similarity', 'classification' or 'retrieval'",
     ),
@@ -539,13 +539,15 @@ class Profile(Table):
         StandsFor | None, Field(description="replacements for what the papers use")
     ] = None
 
-    def dev_of(self, setting: str) -> str:
+    def find_dev_task(self, setting: str) -> str:
         """The similarity task that selects checkpoints in a setting."""
-        table = self.settings.get(setting)
-        return (table.dev if table else None) or self.dev
+        section = self.settings.get(setting)
+        if section is not None and section.dev:
+            return section.dev
+        return self.dev
 
     @model_validator(mode="after")
-    def _names_exist(self) -> Profile:
+    def _check_names(self) -> Profile:
         """Refuse names of tables that the profile does not have."""
         for name in self.settings:
             if parse_setting(name) != Variant(name):
@@ -555,25 +557,29 @@ class Profile(Table):
         for name in (*self.encoders, *self.released):
             parse_encoder(name)
         for name, setting in self.settings.items():
-            _exist(f"settings.{name}.corpora", setting.corpora, "corpora", self.corpora)
+            _check_sections(f"settings.{name}.corpora", setting.corpora, "corpora", self.corpora)
+
         for kind in ("settings", "encoders"):
-            known = getattr(self, kind)
-            _exist(f"defaults.{kind}", getattr(self.defaults, kind), kind, known)
-            for name, mine in getattr(self.stands_for, kind, {}).items():
-                _exist(f"stands_for.{kind}.{name}", [mine], kind, known)
+            sections = getattr(self, kind)
+            _check_sections(f"defaults.{kind}", getattr(self.defaults, kind), kind, sections)
+            for name, stand_in in getattr(self.stands_for, kind, {}).items():
+                _check_sections(f"stands_for.{kind}.{name}", [stand_in], kind, sections)
+
         for name, weights in self.released.items():
             if weights.hub not in (None, name):
                 raise ValueError(
                     f"released.{name}: its results are those of {weights.hub}; name the table so"
                 )
-            _exist(
-                f"released.{name}.images", filter(None, [weights.images]), "teachers", self.teachers
-            )
+            if weights.images:
+                key = f"released.{name}.images"
+                _check_sections(key, [weights.images], "teachers", self.teachers)
         return self
 
 
-def _exist(key: str, used: Iterable[str], kind: str, known: Mapping[str, BaseModel]) -> None:
-    """Raise ValueError for the first name used without a table."""
-    for name in used:
-        if name not in known:
+def _check_sections(
+    key: str, names: Iterable[str], kind: str, sections: Mapping[str, BaseModel]
+) -> None:
+    """Raise ValueError for the first name without a table."""
+    for name in names:
+        if name not in sections:
             raise ValueError(f"{key}: there is no table [{kind}.{name}]")

@@ -35,7 +35,7 @@ from harness.files import (
 from harness.formatting import count_of, fixed, for_markdown
 from harness.method import Method, method_named
 from harness.metrics import AVERAGE, Metric, Score
-from harness.papers.citing import entry, find_works
+from harness.papers.citing import find_works, make_entry
 from harness.planning.inventory import Inventory
 from harness.planning.names import find_result
 from harness.registry import get_class
@@ -129,7 +129,7 @@ def make_model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) 
         overrides=[f"{name}={canonical(value)}" for name, value in result.overrides.items()],
         packages=[f"{name} {version}" for name, version in result.packages.items()],
         name=make_display_name(result),
-        bibtex=Markup("\n\n".join(map(entry, find_works(method.name)))),
+        bibtex=Markup("\n\n".join(map(make_entry, find_works(method.name)))),
         scores=scores,
         smaller=list(smaller_is_better),
         seeds=count_of(len({run.spec.seed for run in seeds}), "seed"),

@@ -14,7 +14,7 @@ from harness import __version__
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.method import Method
-from harness.papers.citing import Used, bibtex, entry, list_used, read_citations
+from harness.papers.citing import Used, list_used, make_bibtex, make_entry, read_citations
 from harness.registry import names
 from harness.store import Store
 
@@ -68,7 +68,7 @@ def test_this_projects_entry_is_that_of_its_citation_file() -> None:
         [author["name"] for author in told["authors"]],
     )
     assert told["version"] == __version__
-    assert f"note = {{version {__version__}}}" in entry("harness")
+    assert f"note = {{version {__version__}}}" in make_entry("harness")
 
 
 def test_a_run_cites_what_it_used_once() -> None:
@@ -80,7 +80,7 @@ def test_a_run_cites_what_it_used_once() -> None:
         result("mcse", seed, scores, setting="wiki+flickr", encoder="bert-base-uncased")
         for seed in range(2)
     ]
-    text = bibtex(list_used(runs))
+    text = make_bibtex(list_used(runs))
     assert keys(text) == [
         *(
             "harness",
@@ -99,7 +99,7 @@ def test_a_run_cites_what_it_used_once() -> None:
 
 def test_what_is_unknown_is_named_with_what_its_method_says() -> None:
     mine = type("Mine", (Method,), {"paper": "Me, My method, 2026"})
-    text = bibtex([Used("methods", "mine\nyours")], {"mine\nyours": mine})
+    text = make_bibtex([Used("methods", "mine\nyours")], {"mine\nyours": mine})
     assert text.endswith("% no known reference for the method mine yours: Me, My method, 2026\n")
     assert keys(text) == ["harness"]
     mine.citation = """
@@ -107,7 +107,7 @@ def test_what_is_unknown_is_named_with_what_its_method_says() -> None:
           title = {Mine},
         }
     """
-    text = bibtex([Used("methods", "mine")], {"mine": mine})
+    text = make_bibtex([Used("methods", "mine")], {"mine": mine})
     assert text.endswith("\n\n@misc{me-2026,\n  title = {Mine},\n}\n")
 
 

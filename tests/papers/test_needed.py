@@ -10,12 +10,12 @@ from harness.errors import UserError
 from harness.papers.needed import (
     Runs,
     StandIns,
-    entry_runs,
     find_figure,
     find_paper,
     find_table,
-    merged,
-    paper_runs,
+    list_entry_runs,
+    list_paper_runs,
+    merge_runs,
 )
 from harness.papers.published import read_papers
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
@@ -29,7 +29,7 @@ TINY = StandIns.of(load_profile("tiny"))
 
 
 def runs(text: str, names: StandIns = OWN, seeds: list[int] | None = None) -> Runs:
-    return entry_runs(*find_table(PAPERS, text), names, seeds)
+    return list_entry_runs(*find_table(PAPERS, text), names, seeds)
 
 
 #: trained runs by what the papers say, with both sides of their claims; seeds that are not stated
@@ -88,8 +88,8 @@ def test_every_table_and_figure_is_there_with_its_trained_runs() -> None:
         f"{paper.name}:{name}": figure for paper in PAPERS for name, figure in paper.figures.items()
     }
     assert set(figures) == {*FIGURES, *OTHERS}
-    assert {name: len(entry_runs(name, figures[name], OWN)) for name in FIGURES} == FIGURES
-    plot = entry_runs("nonling:F4", figures["nonling:F4"], OWN)
+    assert {name: len(list_entry_runs(name, figures[name], OWN)) for name in FIGURES} == FIGURES
+    plot = list_entry_runs("nonling:F4", figures["nonling:F4"], OWN)
     assert set(plot.values()) == {("geometry", "sts")}
     assert Counter(str(spec.setting) for spec in plot).most_common(1)[0][1] == 1
 
@@ -105,27 +105,31 @@ def test_untrained_rows_have_one_seed_whatever_is_asked_and_a_row_may_have_its_o
     assert isinstance(table, PaperTable)
     lone = table.rows[1].model_copy(update={"seeds": 2})
     changed = table.model_copy(update={"rows": (lone, table.rows[0])})
-    counts = Counter(str(spec.variant) for spec in entry_runs("kdmcse:T2", changed, OWN))
+    counts = Counter(str(spec.variant) for spec in list_entry_runs("kdmcse:T2", changed, OWN))
     assert counts == {str(lone.variant): 2, "dalr": 5}
 
 
 def test_readings_of_tables_and_figures() -> None:
     table = find_table(PAPERS, "MCSE:t1")
-    both = entry_runs(*table, OWN, read_as=["paper", "official"])
+    both = list_entry_runs(*table, OWN, read_as=["paper", "official"])
     assert len(both) == 2 * COUNTS["mcse:T1"] + 2, "an untrained encoder has one reading"
-    assert both.keys() > entry_runs(*table, OWN).keys()
-    official = entry_runs(*table, OWN, read_as=["official"])
+    assert both.keys() > list_entry_runs(*table, OWN).keys()
+    official = list_entry_runs(*table, OWN, read_as=["official"])
     variants = {str(spec.variant) for spec in official}
     assert variants == {"none[pooling=avg-first-last]", "simcse@official", "mcse@official"}
-    assert {spec.setting for spec in official} == {spec.setting for spec in entry_runs(*table, OWN)}
-    named = entry_runs(*find_table(PAPERS, "nonling:TD.1"), TINY, read_as=["paper", "official"])
+    assert {spec.setting for spec in official} == {
+        spec.setting for spec in list_entry_runs(*table, OWN)
+    }
+    named = list_entry_runs(
+        *find_table(PAPERS, "nonling:TD.1"), TINY, read_as=["paper", "official"]
+    )
     assert [str(spec.variant) for spec in named] == [
         "simcse@official",
         "visualcse",
         "visualcse@official",
     ]
     figure = find_figure(PAPERS, "kdmcse:F5")
-    assert [str(spec.variant) for spec in entry_runs(*figure, OWN, read_as=["official"])] == [
+    assert [str(spec.variant) for spec in list_entry_runs(*figure, OWN, read_as=["official"])] == [
         "kdmcse@official"
     ]
 
@@ -143,7 +147,7 @@ def test_rows_that_the_authors_of_dalr_ran_have_the_values_that_they_state() -> 
 
 def test_a_level_of_noise_is_three_kinds_at_once() -> None:
     figure = find_figure(PAPERS, "nonling:F3")
-    noisy = {spec.setting for spec in entry_runs(*figure, OWN) if spec.setting.options}
+    noisy = {spec.setting for spec in list_entry_runs(*figure, OWN) if spec.setting.options}
     assert {tuple(name for name, _ in setting.options) for setting in noisy} == {
         ("deletion", "insertion", "swap")
     }
@@ -151,18 +155,18 @@ def test_a_level_of_noise_is_three_kinds_at_once() -> None:
 
 
 def test_a_run_of_two_tables_is_counted_once_and_scored_for_both() -> None:
-    whole = merged(paper_runs(find_paper(PAPERS, "dalr"), OWN).values())
+    whole = merge_runs(list_paper_runs(find_paper(PAPERS, "dalr"), OWN).values())
     plain = RunSpec.parse("dalr/wiki+flickr/bert-base-uncased/seed-0")
     assert set(whole[plain]) == {"sts", "transfer", "retrieval", "mteb", "geometry", "figures"}
     assert whole[RunSpec.parse("dalr[without=rank]/wiki+coco/bert-base-uncased/seed-4")] == (
         "sts",
         "transfer",
     )
-    parts = paper_runs(find_paper(PAPERS, "mcse"), OWN)
+    parts = list_paper_runs(find_paper(PAPERS, "mcse"), OWN)
     # T1 52, T2 60, T4 40 that no other has, T5 20, T7 20 with CLIP, F3 100 with fewer pairs; T6,
     # T8, F2, F4 in T1, T2
-    assert len(merged(parts.values())) == 52 + 60 + 40 + 20 + 20 + 100
-    assert len(merged(parts.values())) < sum(map(len, parts.values()))
+    assert len(merge_runs(parts.values())) == 52 + 60 + 40 + 20 + 20 + 100
+    assert len(merge_runs(parts.values())) < sum(map(len, parts.values()))
 
 
 def test_suites_are_the_columns() -> None:
@@ -273,7 +277,9 @@ REPLACED |= {"eyes=shuffled": "eyes=shuffled"}
 def test_only_options_that_name_teachers_are_replaced(
     monkeypatch: pytest.MonkeyPatch, options: str, expected: str | None
 ) -> None:
-    monkeypatch.setattr("harness.papers.needed.teacher_options", {"mine": ["eyes"]}.__getitem__)
+    monkeypatch.setattr(
+        "harness.papers.needed.list_teacher_options", {"mine": ["eyes"]}.__getitem__
+    )
     stand_in = StandIns(STANDS).place(f"mine[{options}]", "flickr", "b")
     assert (stand_in and stand_in.variant) == (expected and f"mine[{expected}]")
     assert StandIns().place(f"mine[{options}]", "nli", "b") == (f"mine[{options}]", "nli", "b")

@@ -14,12 +14,12 @@ from harness.grid import resolve
 from harness.papers.published import (
     Paper,
     PublishedKey,
-    published_key,
+    make_published_key,
     read_paper,
     read_papers,
     read_published,
 )
-from harness.papers.schema import pairs_of
+from harness.papers.schema import list_pairs
 from harness.profiles import load_profile
 from harness.reporting.tables.filled import tables_of
 from harness.spec import RunSpec
@@ -36,10 +36,10 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def cells(paper: Paper) -> Counter[PublishedKey]:
     return Counter(
-        published_key(paper.name, name, row, encoder, column)
+        make_published_key(paper.name, name, row, encoder, column)
         for name, table in paper.tables.items()
         for encoder in table.encoders
-        for _, row in table.rows_of(encoder)
+        for _, row in table.select_rows(encoder)
         for column in table.columns
     )
 
@@ -49,10 +49,10 @@ def all_runs(paper: Paper) -> set[tuple[str, str, str]]:
         (row.variant, row.setting, encoder)
         for table in paper.tables.values()
         for encoder in table.encoders
-        for _, row in table.rows_of(encoder)
+        for _, row in table.select_rows(encoder)
     }
     for entry in (*paper.figures.values(), *paper.neighbours.values()):
-        runs |= {(*pair, encoder) for pair in pairs_of(entry) for encoder in entry.encoders}
+        runs |= {(*pair, encoder) for pair in list_pairs(entry) for encoder in entry.encoders}
     return runs
 
 
@@ -114,7 +114,7 @@ def test_runs_of_dalr_table_7_train_as_it_prints() -> None:
         spec = RunSpec.parse(f"{row.variant}/{row.setting}/bert-base-uncased/seed-0")
         training = resolve(profile, spec, {}).training
         keys = {
-            c.name: published_key("dalr", "T7", row, spec.encoder, c)
+            c.name: make_published_key("dalr", "T7", row, spec.encoder, c)
             for c in table.columns
             if c.published_only
         }

@@ -16,7 +16,7 @@ from harness.cli.main import cli
 from harness.errors import PlugInError
 from harness.method import Method
 from harness.method.conformance import check_method
-from harness.papers.needed import StandIns, teacher_options
+from harness.papers.needed import StandIns, list_teacher_options
 from harness.profiles import load_profile
 
 METHOD = '''\
@@ -98,7 +98,7 @@ def test_a_method_runs_with_its_teacher_its_term_and_its_rule(
     ]
     assert paired == [3, 6], "every third step, by the rule of the package"
     assert check_method(registry.get_class("method", "guided", Method)) == []
-    assert list(teacher_options("guided")) == ["guide"]
+    assert list(list_teacher_options("guided")) == ["guide"]
     stood = StandIns.of(load_profile("tiny")).place(
         "guided[close=true,guide=simcse]", "wiki", "bert-base-uncased"
     )

@@ -13,7 +13,7 @@ import pytest
 
 from harness.grid import Resolved, resolve
 from harness.method import method_named
-from harness.papers.needed import StandIns, paper_runs
+from harness.papers.needed import StandIns, list_paper_runs
 from harness.papers.published import Ablation, read_ablations, read_papers
 from harness.papers.schema import PaperTable
 from harness.profiles import load_profile
@@ -34,7 +34,7 @@ def runs(paper: str) -> list[Resolved]:
     """
     wanted = {
         spec
-        for entry in paper_runs(PAPERS[paper], StandIns.of(PROFILE), seeds=[0]).values()
+        for entry in list_paper_runs(PAPERS[paper], StandIns.of(PROFILE), seeds=[0]).values()
         for spec in entry
     }
     readings = {
@@ -157,7 +157,7 @@ def places(claim: Ablation) -> Iterator[tuple[str, PaperTable, str, str]]:
     for name in claim.tables:
         table = PAPERS[claim.paper].tables[name]
         for encoder in table.encoders:
-            for _, row in table.rows_of(encoder):
+            for _, row in table.select_rows(encoder):
                 if row.variant == claim.better:
                     yield f"{claim.paper}:{name}", table, row.setting, encoder
 
@@ -175,8 +175,8 @@ def comparisons() -> Iterator[tuple[str, str, str, str, set[str]]]:
     for paper in PAPERS.values():
         for name, table in paper.tables.items():
             for encoder in table.encoders:
-                for _, row in table.rows_of(encoder):
-                    if rival := table.compared(row):
+                for _, row in table.select_rows(encoder):
+                    if rival := table.find_compared(row):
                         sides = (
                             run(f"{side.variant}/{side.setting}/{encoder}") for side in (row, rival)
                         )

@@ -12,7 +12,7 @@ from harness.errors import PlugInError
 from harness.formatting import count_of
 from harness.metrics import AVERAGE
 from harness.papers.published import PAPER_PROFILE, Paper
-from harness.papers.schema import FigureSpec, pairs_of
+from harness.papers.schema import FigureSpec, list_pairs
 from harness.registry import errors_of, get_instance
 from harness.reporting.contents import Contents
 from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
@@ -142,7 +142,7 @@ class Material:
             return [
                 Label(self.profile, *pair, encoder, "")
                 for encoder in spec.encoders
-                for pair in pairs_of(spec)
+                for pair in list_pairs(spec)
             ]
         pairs = sorted(
             {(label.setting, label.encoder) for label in self._rows if label.setting != UNTRAINED}

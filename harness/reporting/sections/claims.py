@@ -17,8 +17,8 @@ from harness.papers.published import (
     Interaction,
     PrintedPlace,
     PublishedNumbers,
-    printed_differences,
-    printed_interaction,
+    find_printed_differences,
+    find_printed_interaction,
     read_ablations,
     read_interactions,
 )
@@ -114,7 +114,7 @@ def _stated(
     """The printed difference in the place that a measured row stands for; the mean over all where
     it stands for none of them.
     """
-    differences = printed_differences(claim, published)
+    differences = find_printed_differences(claim, published)
     if not differences:
         return CellText(ABSENT)
     alike = [place for place in differences if _stands_for(measured, claim, place)]
@@ -187,7 +187,7 @@ def _profile_of_papers(name: str) -> Profile | None:
 def _interaction_line(test: InteractionTest, metric: Metric, published: PublishedNumbers) -> Line:
     claim = test.interaction
     digits = metric.digits
-    printed = printed_interaction(claim, published)
+    printed = find_printed_interaction(claim, published)
     stated = CellText(ABSENT if printed is None else signed(printed, digits))
     where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})"
     if test.difference is None:

@@ -15,7 +15,7 @@ from harness.formatting import count_of, fixed
 from harness.metrics import ArrayName, Column, Score
 from harness.papers.needed import StandIns
 from harness.papers.published import PAPER_PROFILE, Paper, Published
-from harness.papers.schema import NeighbourTable, pairs_of
+from harness.papers.schema import NeighbourTable, list_pairs
 from harness.profiles import Profile, load_profile
 from harness.reporting.contents import Contents
 from harness.reporting.csvfiles import CsvFields, measured_fields
@@ -85,7 +85,7 @@ class _Finder:
         """
         names = StandIns.of(self.profile)
         places = (
-            names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry)
+            names.place(*pair, encoder) for encoder in entry.encoders for pair in list_pairs(entry)
         )
         labels = [Label(self.profile.name, *place, "") for place in places if place]
         every = {label: self.rows.get(label, {}).get(entry.suite) for label in labels}

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from harness.commands import Commands
 from harness.metrics import SEEN, UNSEEN
-from harness.papers.citing import Used, bibtex
+from harness.papers.citing import Used, make_bibtex
 from harness.papers.published import PAPER_PROFILE
 from harness.reporting import look
 from harness.reporting.charts.standings import standings_plot
@@ -89,7 +89,7 @@ class QuestionPage:
         table = self.question.forest.table
         methods = [Used("methods", gain.row.label.method) for gain in self.question.methods]
         corpora = block.setting.partition("[")[0].split("+")
-        return bibtex(
+        return make_bibtex(
             [
                 *methods,
                 Used("encoders", block.encoder),

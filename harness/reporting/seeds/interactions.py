@@ -14,7 +14,7 @@ from harness.papers.published import (
     ABLATION_SCORE,
     Interaction,
     PublishedNumbers,
-    printed_differences,
+    find_printed_differences,
 )
 from harness.profiles import Profile
 from harness.reporting.seeds.cells import Cell, Label, Row
@@ -67,7 +67,7 @@ def interaction_tests(
     rows = {row.label: row for row in table.rows}
     names = StandIns.of(profile)
     for interaction in interactions:
-        places = printed_differences(interaction, published)
+        places = find_printed_differences(interaction, published)
         if interaction.varies == "setting":
             others = sorted({place.encoder for place in places})
         else:

@@ -22,7 +22,7 @@ from harness.papers.published import (
     Paper,
     Published,
     PublishedNumbers,
-    published_key,
+    make_published_key,
     read_papers,
     read_published,
 )
@@ -178,7 +178,7 @@ class _Filler:
         blocks: list[EncoderRows] = []
         for encoder in table.encoders:
             rows: dict[object, FilledRow] = {}
-            for index, row in table.rows_of(encoder):
+            for index, row in table.select_rows(encoder):
                 filled = self._row(paper, name, index, encoder)
                 if filled and self.published is not None:
                     rows[index] = filled
@@ -232,7 +232,7 @@ class _Filler:
             else {}
         )
         label = self._label(row, encoder)
-        other = table.compared(row)
+        other = table.find_compared(row)
         if label is None or not any(
             self.names.score(row, column, label.setting) for column in table.columns
         ):
@@ -324,7 +324,7 @@ def _printed(
     for column in table.columns:
         if not table.rows[index].published:
             continue
-        key = published_key(paper.name, name, table.rows[index], encoder, column)
+        key = make_published_key(paper.name, name, table.rows[index], encoder, column)
         if key not in published:
             raise UserError(
                 f"the paper file {paper.name}.toml, table [tables.{name}.rows.{index}], key 'published': "

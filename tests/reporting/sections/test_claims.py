@@ -11,8 +11,8 @@ from builders import over_seeds, tables
 
 from harness.papers.published import (
     Ablation,
-    printed_differences,
-    printed_interaction,
+    find_printed_differences,
+    find_printed_interaction,
     read_ablations,
     read_interactions,
     read_published,
@@ -34,7 +34,7 @@ CLAIMS = read_ablations()
 
 def printed_difference(claim: Ablation) -> float:
     """The printed difference of a claim, over encoders and settings."""
-    return mean(printed_differences(claim, PUBLISHED).values())
+    return mean(find_printed_differences(claim, PUBLISHED).values())
 
 
 def verdicts(results: list) -> dict[tuple[str, str], str]:
@@ -60,7 +60,7 @@ def test_every_claim_names_variants_that_exist_and_numbers_that_are_printed_for_
 
 @pytest.mark.parametrize("interaction", read_interactions(), ids=lambda one: one.text)
 def test_every_interaction_is_printed_as_it_says(interaction) -> None:
-    size = printed_interaction(interaction, PUBLISHED)
+    size = find_printed_interaction(interaction, PUBLISHED)
     assert size is not None
     assert size > 0
 
