@@ -58,21 +58,21 @@ def read_places(results: Path, profile: str) -> LastPlaces:
     readable note.
     """
     with suppress(OSError, DamagedError, ValidationError, ValueError):
-        note = SignedPlaces.model_validate(
-            note_in(read_within(results, _places_file(results, profile)))
-        )
+        content = read_within(results, _find_places_file(results, profile))
+        note = SignedPlaces.model_validate(note_in(content))
         if not own_secret() or not hmac.compare_digest(note.signature, _sign(note.places)):
             return LastPlaces()
 
         noted = LastPlaces.model_validate_json(note.places)
+        encoders = {
+            name: folder
+            for name, folder in noted.encoders.items()
+            if Path(folder.removeprefix(RUN)).is_dir()
+        }
         return LastPlaces(
             profile=noted.profile if Path(noted.profile).is_file() else "",
             data_root=noted.data_root if Path(noted.data_root).is_dir() else "",
-            encoders={
-                name: at
-                for name, at in noted.encoders.items()
-                if Path(at.removeprefix(RUN)).is_dir()
-            },
+            encoders=encoders,
         )
     return LastPlaces()
 
@@ -83,14 +83,16 @@ def note_places(results: Path, profile: str, places: LastPlaces) -> None:
     """
     before = read_places(results, profile)
     after = places.model_copy(update={"encoders": before.encoders | places.encoders})
+
+    # without a secret, nothing that is noted could be read again
     if after != before and own_secret():
         text = after.model_dump_json()
         note = SignedPlaces(places=text, signature=_sign(text))
         with suppress(OSError):
-            write_note(_places_file(results, profile), note.model_dump(), results)
+            write_note(_find_places_file(results, profile), note.model_dump(), results)
 
 
-def _places_file(results: Path, profile: str) -> Path:
+def _find_places_file(results: Path, profile: str) -> Path:
     user = _sign("user")[:8]
     return results / ".last-places" / f"{file_name(profile)}.{user}.json"
 
@@ -103,14 +105,12 @@ def no_results(results: Path, problems: Sequence[str], profile: str | None = Non
     """The error for a folder without usable results, of a profile: what is wrong with its files, or
     how to get some.
     """
-    what = f"no results of the profile '{profile}'" if profile else "no results"
+    absent = f"no results of the profile '{profile}'" if profile else "no results"
     if problems:
-        return UserError(
-            f"{results} has {what} that can be used: {first_of(problems, NAMED, '; ')}"
-        )
-    return UserError(
-        f"{results} has {what}; run `{Commands(results).run(profile=profile or 'tiny')}` first"
-    )
+        listed = first_of(problems, NAMED, "; ")
+        return UserError(f"{results} has {absent} that can be used: {listed}")
+    command = Commands(results).run(profile=profile or "tiny")
+    return UserError(f"{results} has {absent}; run `{command}` first")
 
 
 class Commands:
@@ -118,23 +118,27 @@ class Commands:
 
     def __init__(self, results: Path = Path(DEFAULT_RESULTS)) -> None:
         self.results = results
-        self._of = cache(partial(read_places, results))
+        self._read_places = cache(partial(read_places, results))
         self._is_named = cache(_is_named)
 
     def run(self, *words: str, profile: str, **options: Option) -> str:
         """The `harness run` command for a profile, with these words and options."""
-        noted = self._of(profile)
-        chosen = dict[str, Any](options)
-        if chosen.get("settings") == UNTRAINED:
-            del chosen["settings"]
-        if chosen.keys() & {"table", "figure"} and not words:
-            chosen["encoders"] = list(noted.encoders)
-        if encoders := chosen.get("encoders"):
+        places = self._read_places(profile)
+        typed = dict[str, Any](options)
+        if typed.get("settings") == UNTRAINED:
+            del typed["settings"]
+
+        # a table names its own encoders: all that were given as folders are given again
+        if typed.keys() & {"table", "figure"} and not words:
+            typed["encoders"] = list(places.encoders)
+        encoders = typed.get("encoders")
+        if encoders:
             names = [encoders] if isinstance(encoders, str) else encoders
-            chosen["encoders"] = [self._encoder(name, profile) for name in names]
-        chosen.setdefault("results", shown(self.results))
-        chosen["data_root"] = shown(noted.data_root)
-        return harness_command("run", *words, profile=self.profile(profile), **chosen)
+            typed["encoders"] = [self._name_encoder(name, profile) for name in names]
+
+        typed.setdefault("results", shown(self.results))
+        typed["data_root"] = shown(places.data_root)
+        return harness_command("run", *words, profile=self.profile(profile), **typed)
 
     def again(self, result: Result, results: Path | None = None) -> str:
         """The command that trains and evaluates a run, here or elsewhere."""
@@ -153,11 +157,9 @@ class Commands:
         """The value of `--profile` for a result's profile; a file never noted is taken to be in the
         working folder.
         """
-        return (
-            name
-            if name in shipped_profiles()
-            else shown(self._of(name).profile) or f"./{name}.toml"
-        )
+        if name in shipped_profiles():
+            return name
+        return shown(self._read_places(name).profile) or f"./{name}.toml"
 
     def suites(self, profile: str, needed: Sequence[str]) -> list[str] | None:
         """Some suites as `--suites` has to name them; None if the profile evaluates them anyway.
@@ -178,13 +180,14 @@ class Commands:
         command = self.run(profile=profile, methods=UNTRAINED_VARIANTS, encoders=encoders)
         return f"Untrained {' and '.join(encoders)} not evaluated; `{command}` adds it."
 
-    def _encoder(self, name: str, profile: str) -> str:
+    def _name_encoder(self, name: str, profile: str) -> str:
         """An encoder as `--encoders` takes it: NAME=FOLDER, or only the name if that is enough."""
-        if name in self._of(profile).encoders:
-            return f"{name}={shown(self._of(profile).encoders[name])}"
-        return (
-            name if "/" in name or self._is_named(name, self.profile(profile)) else f"{name}=FOLDER"
-        )
+        folders = self._read_places(profile).encoders
+        if name in folders:
+            return f"{name}={shown(folders[name])}"
+        if "/" in name or self._is_named(name, self.profile(profile)):
+            return name
+        return f"{name}=FOLDER"
 
 
 def shown(location: str | Path) -> str:

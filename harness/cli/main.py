@@ -99,12 +99,13 @@ class _Commands(CommandGroup):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        longest_name = max(map(len, COMMANDS))
         for title, commands in SECTIONS.items():
+            rows = [(name, line) for name, (_, line) in commands.items()]
+            # the lines of all sections begin in one column
+            spacing = 2 + longest_name - max(map(len, commands))
             with formatter.section(title):
-                rows = [(name, line) for name, (_, line) in commands.items()]
-                formatter.write_dl(
-                    rows, col_spacing=2 + max(map(len, COMMANDS)) - max(map(len, commands))
-                )
+                formatter.write_dl(rows, col_spacing=spacing)
 
 
 @click.group(
@@ -139,18 +140,18 @@ def main() -> None:
     except UserError as error:
         code = complain(str(error))
     except click.UsageError as error:
-        code = complain(_with_help(error))
+        code = complain(_add_help(error))
     except click.ClickException as error:
         code = complain(error.format_message())
     except (KeyboardInterrupt, click.Abort) as error:
-        what = (
-            "the same command without --redo" if "--redo" in sys.argv else "the same command again"
-        )
-        echo(f"interrupted; run {what} to resume", err=True)
+        command = "the same command again"
+        if "--redo" in sys.argv:
+            command = "the same command without --redo"
+        echo(f"interrupted; run {command} to resume", err=True)
         first = error.__cause__ or error  # click aborts at an interrupt
         code = 128 + (first.number if isinstance(first, Interrupted) else signal.SIGINT)
     except OSError as error:
-        code = _no_output(error)
+        code = _explain_refusal_of_output(error)
     except MemoryError:
         code = complain(
             "there is not enough memory; end other programs, or raise the limit that `ulimit -v` shows"
@@ -158,7 +159,7 @@ def main() -> None:
     sys.exit(code)
 
 
-def _with_help(error: click.UsageError) -> str:
+def _add_help(error: click.UsageError) -> str:
     """The message of a usage error; if it does not say how to correct it, with the command that
     prints the help.
     """
@@ -183,7 +184,7 @@ def _set_up_logging() -> None:
     logging.getLogger("harness.sources").setLevel(logging.INFO)
 
 
-def _no_output(error: OSError) -> int:
+def _explain_refusal_of_output(error: OSError) -> int:
     """The exit code if the output cannot be written or the file system refuses a path. Raises any
     other error.
     """

@@ -289,14 +289,14 @@ def compare(
     code, data or values; a variant is found under any spelling of its options. Without --set, runs
     without overrides are preferred.
     """
-    from harness.planning.names import stored_spelling
+    from harness.planning.names import find_stored_spelling
     from harness.reporting.seeds.lookup import of_group
 
     loaded = read_results(results, only["profile"]).with_margin(margin)
     spellings = []
     for text in (a, b):
         name, group = of_group(text)
-        spelling = stored_spelling(loaded.runs, name, only["profile"])
+        spelling = find_stored_spelling(loaded.runs, name, only["profile"])
         spellings.append(f"{spelling}#{group}" if group else spelling)
 
     first, second = spellings

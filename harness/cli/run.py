@@ -267,7 +267,7 @@ def _list_axes(plan: Plan) -> Iterator[str]:
     counts in both.
     """
     request = plan.request
-    trained = [spec for spec in request.wanted if spec.setting.name != UNTRAINED]
+    trained = [spec for spec in request.suites_by_run if spec.setting.name != UNTRAINED]
     axes: dict[str, Sequence[object]] = {
         "methods": request.methods,
         "settings": [spec.setting for spec in trained],

@@ -94,7 +94,7 @@ class Paper(PaperPart):
     figures: dict[str, FigureSpec] = {}
 
     @model_validator(mode="after")
-    def _check_names(self) -> Paper:
+    def _check_table_names(self) -> Paper:
         names = [*self.tables, *self.configuration, *self.neighbours]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -240,12 +240,13 @@ class Experiment:
     def unread_text(self) -> str:
         """What is said where every step is paired."""
         run = self.resolved
-        names = [
+        corpora = [
             name for name, stream in run.streams.items() if stream in ("sentences", "triplets")
         ]
+        text = ", ".join(corpora)
         return (
-            f"{run.spec.variant} uses pairs in every step of {run.spec.setting}: the text "
-            f"({', '.join(names)}) {NEVER_READ}"
+            f"{run.spec.variant} uses pairs in every step of {run.spec.setting}: the text ({text}) "
+            f"{NEVER_READ}"
         )
 
     def _leaves_out_text(self) -> bool:

@@ -42,15 +42,16 @@ class ImagesLeftOut:
     def lines(self) -> Iterator[str]:
         """What a user should know before a run."""
         if self.rows:
+            readers = ", ".join(self.readers)
+            ranked = self.images - len(self.rows)
             yield (
-                f"{len(self.rows):,} of {self.images:,} images are training images of "
-                f"{', '.join(self.readers)} and are left out for every model; "
-                f"{self.images - len(self.rows):,} are ranked"
+                f"{len(self.rows):,} of {self.images:,} images are training images of {readers} and are left out for "
+                f"every model; {ranked:,} are ranked"
             )
         for setting, count in self.barred.items():
             yield (
-                f"{count:,} of {self.images:,} images are training images of {setting}; fewer than "
-                f"{FEWEST} are left, so models trained in it have no recalls"
+                f"{count:,} of {self.images:,} images are training images of {setting}; fewer than {FEWEST} are left, "
+                "so models trained in it have no recalls"
             )
 
 
@@ -65,17 +66,20 @@ def find_left_out_images(
     if not settings:
         return ImagesLeftOut(0, (), {}, {})
 
-    read = {name: [corpus.fingerprint for corpus in corpora] for name, corpora in settings.items()}
-    key = digest(
-        "left out", VERSION, reading_code(), unidata_version, FEWEST, task.fingerprint, read
+    fingerprints = {
+        name: [corpus.fingerprint for corpus in corpora] for name, corpora in settings.items()
+    }
+    code = (VERSION, reading_code(), unidata_version, FEWEST)
+    key = digest("left out", *code, task.fingerprint, fingerprints)
+    note = cached_note(
+        f"galleries/{key}.json",
+        "it will be computed again",
+        lambda: _compare_with_settings(task, settings),
     )
-    noted = cached_note(
-        f"galleries/{key}.json", "it will be computed again", lambda: _compare(task, settings)
-    )
-    return ImagesLeftOut(noted["images"], tuple(noted["rows"]), noted["readers"], noted["barred"])
+    return ImagesLeftOut(note["images"], tuple(note["rows"]), note["readers"], note["barred"])
 
 
-def _compare(
+def _compare_with_settings(
     task: Ingredient[RetrievalTask], settings: Mapping[str, Sequence[Ingredient[CorpusSource]]]
 ) -> dict[str, Any]:
     """The values of `ImagesLeftOut`."""

@@ -54,14 +54,16 @@ class Ingredient(Generic[S]):
         """The source, to be read now. Raises UserError if its content has changed since the run was
         planned.
         """
-        if Ingredient(self.source, self.root, self.known_by).fingerprint != self.fingerprint:
-            files = getattr(self.source, "files", ()) or [
-                getattr(self.source, "folder", type(self.source).__name__)
-            ]
-            raise UserError(since_changed(", ".join(map(str, files))))
-        return self.source
+        now = Ingredient(self.source, self.root, self.known_by)
+        if now.fingerprint == self.fingerprint:
+            return self.source
+
+        files = getattr(self.source, "files", ())
+        if not files:
+            files = [getattr(self.source, "folder", type(self.source).__name__)]
+        raise UserError(describe_change(", ".join(map(str, files))))
 
 
-def since_changed(what: str) -> str:
+def describe_change(what: str) -> str:
     """What is said of an input or of code that is not as it was planned."""
     return f"{what} has changed since the run was planned; run the same command again"

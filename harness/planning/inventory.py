@@ -29,7 +29,7 @@ from harness.fetching import read_commit
 from harness.grid import Resolved, UnfitSettingError
 from harness.metrics import AVERAGE
 from harness.planning.galleries import ImagesLeftOut, find_left_out_images
-from harness.planning.ingredients import Ingredient, since_changed
+from harness.planning.ingredients import Ingredient, describe_change
 from harness.profiles import Profile
 from harness.profiles.schema import ClassificationTable, ModelTable, RetrievalTable, SimilarityTable
 from harness.registry import errors_of, get, get_class, get_instance, names, suggest
@@ -386,7 +386,7 @@ class Inventory:
     def check_protocol(self, suite: str) -> None:
         """Raise UserError if the tests of a suite have changed since the run was planned."""
         if self._make_protocol(suite) != self.find_protocol(suite):
-            raise UserError(since_changed(f"the code or a test of the suite '{suite}'"))
+            raise UserError(describe_change(f"the code or a test of the suite '{suite}'"))
 
     def _make_protocol(self, suite: str) -> EvaluationProtocol:
         protocol = self._make_protocol_of(self.suites[suite])

@@ -27,18 +27,18 @@ def name_model(model: FolderModel, asked: str | None, inventory: Inventory, stor
         return _clean(folder.name)
 
     content = model.fingerprint(None)
-    known = _find_known_names(content, store)
+    known_names = _find_known_names(content, store)
     if asked is None:
-        given = _find_given_name(folder, inventory, store)
-        return given or _choose_free_name(folder, content, known, inventory, store)
+        noted_name = _find_noted_name(folder, inventory, store)
+        return noted_name or _choose_free_name(folder, content, known_names, inventory, store)
 
     if _is_taken(parse_encoder(asked), content, inventory, store):
         raise UserError(
             f"--name {asked}: the name is taken by another model in {store.root} or in the profile; give another"
         )
-    if known and asked not in known:
+    if known_names and asked not in known_names:
         raise UserError(
-            f"--name {asked}: {store.root} already has this model as {known[0]}; remove --name"
+            f"--name {asked}: {store.root} already has this model as {known_names[0]}; remove --name"
         )
     return asked
 
@@ -51,10 +51,10 @@ def _find_known_names(content: str, store: Store) -> list[str]:
     )
 
 
-def _find_given_name(folder: Path, inventory: Inventory, store: Store) -> str | None:
+def _find_noted_name(folder: Path, inventory: Inventory, store: Store) -> str | None:
     """The name that earlier commands gave a folder."""
-    given = read_places(store.root, inventory.profile.name).encoders
-    return next((name for name, path in given.items() if Path(path) == folder), None)
+    noted = read_places(store.root, inventory.profile.name).encoders
+    return next((name for name, path in noted.items() if Path(path) == folder), None)
 
 
 def _choose_free_name(

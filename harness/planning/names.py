@@ -67,7 +67,7 @@ def find_result(what: str, results: Path, profile: str | None = None) -> tuple[R
     return matching[0], store
 
 
-def best_model(result: Result, store: Store) -> Path:
+def find_best_model(result: Result, store: Store) -> Path:
     """The folder of a trained run's best model. Raises UserError where it is missing or damaged."""
     key = result.spec.key
     commands = Commands(store.root)
@@ -94,7 +94,7 @@ def run_model(text: str, results: Path) -> RunModelFolder:
     """The trained model that `run:` and the name of a run, its result file or the model's folder
     stand for.
 
-    Raises UserError for a run that trains nothing, and as `find_result` and `best_model` do.
+    Raises UserError for a run that trains nothing, and as `find_result` and `find_best_model` do.
     """
     what = text.removeprefix(RUN)
     folder = expand(what)
@@ -104,7 +104,7 @@ def run_model(text: str, results: Path) -> RunModelFolder:
             raise UserError(
                 f"{text} trained nothing; give its encoder: --encoders {result.spec.encoder}"
             )
-        folder = best_model(result, store)
+        folder = find_best_model(result, store)
     elif folder.resolve().parts[-3::2] != (".work", BEST):
         raise UserError(
             f"{text} is no model of a run in a folder of results; give NAME={what}, or the key of a run"
@@ -115,23 +115,22 @@ def run_model(text: str, results: Path) -> RunModelFolder:
 def _find_named(store: Store, text: str, profile: str | None) -> list[Result]:
     """The results of the only run that matches words of its key or digits of its fingerprint."""
     frames = store.frames()
-    fingerprints = frames.texts("fingerprint")
-    profiles = frames.texts("profile")
-    matching = {
-        fingerprint: key
-        for key, fingerprint, of in zip(frames.keys, fingerprints, profiles, strict=True)
-        if profile in (None, of) and is_named(text, key, fingerprint)
-    }
+    fingerprints = set[str]()
+    keys = dict[str, None]()
+    columns = zip(frames.keys, frames.texts("fingerprint"), frames.texts("profile"), strict=True)
+    for key, fingerprint, profile_of_run in columns:
+        if profile in (None, profile_of_run) and is_named(text, key, fingerprint):
+            fingerprints.add(fingerprint)
+            keys[key] = None
 
-    keys = list(dict.fromkeys(matching.values()))
     if len(keys) > 1:
-        raise make_ambiguity_error(text, keys)
+        raise make_ambiguity_error(text, list(keys))
     if not keys:
         lists = "`harness status` lists the runs of a grid, `harness list methods` the methods"
         hint = suggest(text, {*names("method"), *frames.keys}, lists)
         raise UserError(f"there is no result of '{text}' in {store.root}; {hint}")
-    results = find_results(store, keys[0], profile)
-    return [result for result in results if result.fingerprint in matching]
+    results = find_results(store, next(iter(keys)), profile)
+    return [result for result in results if result.fingerprint in fingerprints]
 
 
 def is_same(result: Result, asked: RunSpec, profile: str | None = None) -> bool:
@@ -149,7 +148,7 @@ def is_same(result: Result, asked: RunSpec, profile: str | None = None) -> bool:
     return _list_values(run) == _list_stored_values(result, run)
 
 
-def stored_spelling(results: Sequence[Result], text: str, profile: str | None = None) -> str:
+def find_stored_spelling(results: Sequence[Result], text: str, profile: str | None = None) -> str:
     """A VARIANT or VARIANT/SETTING/ENCODER as the results spell it; unchanged if they have no other
     spelling.
     """
@@ -177,7 +176,7 @@ def _find_respelled(store: Store, asked: RunSpec, profile: str | None) -> Iterat
             results = store.find_by_key(spelling)
         except UserError:
             # the damaged result may be the one that is asked for
-            if any(_mean_the_same(spelling, asked, of) for of in profiles):
+            if any(_is_same_run(spelling, asked, of) for of in profiles):
                 raise
             continue
 
@@ -186,7 +185,7 @@ def _find_respelled(store: Store, asked: RunSpec, profile: str | None) -> Iterat
                 yield result
 
 
-def _mean_the_same(one: RunSpec, other: RunSpec, profile: str) -> bool:
+def _is_same_run(one: RunSpec, other: RunSpec, profile: str) -> bool:
     """Whether two spellings have the same values under a profile."""
     try:
         loaded = load_profile(profile)
@@ -207,9 +206,7 @@ def _list_stored_values(result: Result, run: Resolved) -> list[Any]:
     """The same of a result, under the names that the run has now."""
     method: Mapping[str, OptionValue] = result.hyperparameters["method"]  # type: ignore[assignment]
     training_names = run.training.model_dump() if run.trains else ()
-    return [
-        result.spec.variant.reading,
-        {name: method.get(name) for name in run.identity},
-        {name: result.training.get(name) for name in training_names},
-        result.hyperparameters["encoder"]["pooling"],
-    ]
+    values = {name: method.get(name) for name in run.identity}
+    training = {name: result.training.get(name) for name in training_names}
+    pooling = result.hyperparameters["encoder"]["pooling"]
+    return [result.spec.variant.reading, values, training, pooling]

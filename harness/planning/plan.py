@@ -133,7 +133,7 @@ class Plan:
         newer harness.
         """
         runs = count_of(len(self.runs), "run")
-        teachers = sum(run.resolved.spec not in self.request.wanted for run in self.runs)
+        teachers = sum(run.resolved.spec not in self.request.suites_by_run for run in self.runs)
         if teachers:
             runs += f" ({count_of(teachers, 'teacher')} among them)"
 
@@ -207,11 +207,11 @@ class Plan:
         encoder, then by variant, those of finished runs among them.
         """
         finished_seeds = self.frames.runs.groupby("group", observed=True)["seed"].unique()
-        wanted = set(self.request.wanted)
+        specs = set(self.request.suites_by_run)
         places: dict[str, dict[str, set[int]]] = {}
         for run in self.runs:
             spec = run.resolved.spec
-            if not run.resolved.trains or spec not in wanted:
+            if not run.resolved.trains or spec not in specs:
                 continue
 
             seeds_by_variant = places.setdefault(f"{spec.setting} / {spec.encoder}", {})
@@ -247,7 +247,7 @@ def make_plan(request: Request, store: Store) -> Plan:
     without_data = find_suites_without_data(request.suites, inventory)
     remarks = _list_remarks_on_tests(request.suites, without_data, inventory)
     runs, skipped = resolve_all(
-        request.profile, request.wanted, request.overrides, strict=request.strict
+        request.profile, request.suites_by_run, request.overrides, strict=request.strict
     )
 
     experiments = Experiments(inventory, request.overrides)
@@ -265,13 +265,15 @@ def make_plan(request: Request, store: Store) -> Plan:
     planned = []
     for experiment in complete:
         spec = experiment.resolved.spec
-        wanted = request.wanted.get(spec, request.suites if request.strict else ())
-        suites = [name for name in wanted if name not in without_data]
+        # a teacher that nobody asked for is evaluated in a user's own grid only
+        default_suites = request.suites if request.strict else ()
+        wanted_suites = request.suites_by_run.get(spec, default_suites)
+        suites = [name for name in wanted_suites if name not in without_data]
         suites = _skip_unfit_suites(experiment, suites, inventory, skipped)
         redo = request.selection.redo and spec in specs  # not a teacher that nobody asked for
         planned.append(_plan_run(experiment, experiments, suites, store, failures, redo=redo))
 
-        for name in without_data.keys() & wanted:
+        for name in without_data.keys() & wanted_suites:
             missing_models = experiment.missing_for(inventory.suites[name], inventory.root)
             without_data[name] = tuple(dict.fromkeys((*without_data[name], *missing_models)))
 

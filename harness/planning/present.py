@@ -164,15 +164,15 @@ def list_changes(result: Result, run: Resolved, experiments: Experiments) -> tup
     'data or code' stands for an unknown difference. If some data is missing, no data is compared,
     and the differences are empty if nothing else differs. Code is compared in the result's notation.
     """
-    lines = _compare(result, experiments.find(run))
+    lines = _compare_identities(result, experiments.find(run))
     if plugin_modules():
-        lines_by_bytes = _compare(result, experiments.by_bytes.find(run))
+        lines_by_bytes = _compare_identities(result, experiments.by_bytes.find(run))
         # in the other notation, all code of other packages differs
         lines = min(lines, lines_by_bytes, key=lambda compared: len("; ".join(compared)))
     return lines
 
 
-def _compare(result: Result, experiment: Experiment) -> tuple[str, ...]:
+def _compare_identities(result: Result, experiment: Experiment) -> tuple[str, ...]:
     then = result.identity
     now = experiment.identity
     lines = list(_compare_code(then, now))

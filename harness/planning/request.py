@@ -71,14 +71,14 @@ class Request:
 
     A `strict` request is a user's own: what is wrong with a name is an error. Otherwise, as in a
     paper's table, it only costs the runs of the name, and a run that is only the teacher of a
-    wanted one is not evaluated. `own_encoders` are the user's own by name, `data` is the data root.
-    `entries` names the tables, figures and claims of papers that the runs belong to, and
+    requested one is not evaluated. `own_encoders` are the user's own by name, `data` is the data
+    root. `entries` names the tables, figures and claims of papers that the runs belong to, and
     `claims` are those that they decide. `selection` is what the user named, and `tuning` which of
     the methods are trials.
     """
 
     profile: Profile
-    wanted: Mapping[RunSpec, Sequence[str]]
+    suites_by_run: Mapping[RunSpec, Sequence[str]]
     overrides: Overrides = field(default_factory=dict)
     strict: bool = True
     own_encoders: Mapping[str, ModelSource] = field(default_factory=dict)
@@ -91,15 +91,17 @@ class Request:
 
     @property
     def methods(self) -> list[Variant]:
-        return list(dict.fromkeys(spec.variant for spec in self.wanted))
+        return list(dict.fromkeys(spec.variant for spec in self.suites_by_run))
 
     @property
     def encoders(self) -> list[str]:
-        return list(dict.fromkeys(spec.encoder for spec in self.wanted))
+        return list(dict.fromkeys(spec.encoder for spec in self.suites_by_run))
 
     @property
     def suites(self) -> list[str]:
-        return list(dict.fromkeys(name for suites in self.wanted.values() for name in suites))
+        return list(
+            dict.fromkeys(name for suites in self.suites_by_run.values() for name in suites)
+        )
 
     @property
     def inventory(self) -> Inventory:
@@ -231,10 +233,10 @@ def _restrict_to_tasks(request: Request) -> Request:
         if name not in tasks_by_suite or not set(tasks).isdisjoint(tasks_by_suite[name]):
             suites_with_tasks.add(name)
 
-    wanted = {}
-    for spec, suites_of_run in request.wanted.items():
-        wanted[spec] = [name for name in suites_of_run if name in suites_with_tasks]
-    return replace(request, wanted=wanted, tasks=tasks)
+    suites_by_run = {}
+    for spec, suites_of_run in request.suites_by_run.items():
+        suites_by_run[spec] = [name for name in suites_of_run if name in suites_with_tasks]
+    return replace(request, suites_by_run=suites_by_run, tasks=tasks)
 
 
 def _join_task_names(parts: Sequence[str], known_tasks: Collection[str]) -> list[str]:
@@ -277,10 +279,14 @@ def _select_grid(request: Request, tuning: Tuning | None) -> Request:
     variants = expand_variants(methods, overrides, lists)
     specs = grid(profile, variants, settings, encoders, seeds)
 
-    wanted = dict.fromkeys(specs, select_suites(selection, profile))
+    suites_by_run = dict.fromkeys(specs, select_suites(selection, profile))
     return _restrict_to_tasks(
         replace(
-            request, wanted=wanted, overrides=overrides, own_encoders=own_encoders, tuning=tuning
+            request,
+            suites_by_run=suites_by_run,
+            overrides=overrides,
+            own_encoders=own_encoders,
+            tuning=tuning,
         )
     )
 
@@ -390,9 +396,13 @@ def _select_paper_runs(request: Request) -> Request:
 def _request_entries(
     request: Request, entries: Mapping[str, Runs], own_encoders: Mapping[str, ModelSource]
 ) -> Request:
-    wanted = sorted(merge_runs(entries.values()).items(), key=lambda run: run[0].seed)
+    runs = sorted(merge_runs(entries.values()).items(), key=lambda run: run[0].seed)
     return replace(
-        request, wanted=dict(wanted), strict=False, own_encoders=own_encoders, entries=entries
+        request,
+        suites_by_run=dict(runs),
+        strict=False,
+        own_encoders=own_encoders,
+        entries=entries,
     )
 
 
@@ -436,12 +446,12 @@ def _select_released(request: Request) -> Request:
     if selection.suites is None:
         suites_of_text = [name for name in suites if name not in image_suites]
 
-    wanted = {}
+    suites_by_run = {}
     for name, weights in profile.released.items():
         spec = make_released_spec(name, weights)
-        wanted[spec] = suites if weights.heads else suites_of_text
+        suites_by_run[spec] = suites if weights.heads else suites_of_text
     return _restrict_to_tasks(
-        replace(request, wanted=wanted, strict=False, own_encoders=own_encoders)
+        replace(request, suites_by_run=suites_by_run, strict=False, own_encoders=own_encoders)
     )
 
 
@@ -495,9 +505,14 @@ def _request_run(request: Request, spec: RunSpec, store: Store) -> Request:
             "adds suites to it"
         )
 
-    wanted = {spec: select_suites(selection, request.profile)}
+    suites_by_run = {spec: select_suites(selection, request.profile)}
     return _restrict_to_tasks(
-        replace(request, wanted=wanted, overrides=first.overrides, own_encoders=own_encoders)
+        replace(
+            request,
+            suites_by_run=suites_by_run,
+            overrides=first.overrides,
+            own_encoders=own_encoders,
+        )
     )
 
 
@@ -565,7 +580,7 @@ def _request_models(
     )
     suites = select_suites(request.selection, request.profile)
     sources = dict(own_encoders)
-    wanted = dict[RunSpec, Sequence[str]]()
+    suites_by_run = dict[RunSpec, Sequence[str]]()
     for name, model in zip(encoders, models, strict=True):
         source = request.inventory.find_encoder(name).source
         pooling_of_model = pooling or _find_pooling(source, request.profile)
@@ -578,8 +593,8 @@ def _request_models(
         if trusted:
             sources[name] = replace(source, trusted=True)
         variant = Variant.make(UNTRAINED, {"pooling": pooling_of_model})
-        wanted[RunSpec(variant, Variant(UNTRAINED), name, 0)] = suites
-    return _restrict_to_tasks(replace(request, wanted=wanted, own_encoders=sources))
+        suites_by_run[RunSpec(variant, Variant(UNTRAINED), name, 0)] = suites
+    return _restrict_to_tasks(replace(request, suites_by_run=suites_by_run, own_encoders=sources))
 
 
 def _find_pooling(source: ModelSource, profile: Profile) -> str | None:

@@ -120,7 +120,7 @@ class SeenRows:
 
     def sentences(self, texts: Sequence[str]) -> np.ndarray:
         """Whether each of n texts was read: (n,) bool. Raises MissingData or UserError."""
-        return is_among(hash_texts(texts), self._texts)
+        return is_among(hash_texts(texts), self._text_hashes)
 
     def images(
         self,
@@ -136,7 +136,7 @@ class SeenRows:
         """
         hashes = hash_texts(texts)
         if ids is None:
-            return np.bincount(image_of, is_among(hashes, self._captions)) > 0
+            return np.bincount(image_of, is_among(hashes, self._caption_hashes)) > 0
 
         unnamed_captions, named = self._images
         read = np.bincount(image_of, is_among(hashes, unnamed_captions)) > 0
@@ -150,14 +150,14 @@ class SeenRows:
         return read
 
     @cached_property
-    def _texts(self) -> np.ndarray:
+    def _text_hashes(self) -> np.ndarray:
         """Hashes of all texts, sorted, (n,)."""
         return _merge_hashes(
             [_hash_rows(corpus, rows) for corpus, rows in self._list_read_corpora()]
         )
 
     @cached_property
-    def _captions(self) -> np.ndarray:
+    def _caption_hashes(self) -> np.ndarray:
         """Hashes of the captions of all pairs, sorted, (n,)."""
         return _merge_hashes([_hash_rows(corpus, rows) for corpus, rows in self._list_read_pairs()])
 

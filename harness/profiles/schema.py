@@ -547,7 +547,7 @@ class Profile(Table):
         return self.dev
 
     @model_validator(mode="after")
-    def _check_names(self) -> Profile:
+    def _check_sections_of_names(self) -> Profile:
         """Refuse names of tables that the profile does not have."""
         for name in self.settings:
             if parse_setting(name) != Variant(name):

@@ -12,7 +12,7 @@ from harness.files import expand
 from harness.grid import Resolved, resolve
 from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
-from harness.planning.names import best_model
+from harness.planning.names import find_best_model
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.spec import RunSpec
 from harness.store import Result, Store
@@ -53,7 +53,7 @@ class FinishedRun:
         are missing or damaged, and for the run of a teacher.
         """
         if self.resolved.trains:
-            folder = best_model(self.result, self.store)
+            folder = find_best_model(self.result, self.store)
         elif not self.resolved.features:
             folder = self._find_untrained()
         else:

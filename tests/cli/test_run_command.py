@@ -75,11 +75,11 @@ def test_the_tables_that_were_asked_for_are_printed(capsys: pytest.CaptureFixtur
 def test_tables_and_figures_add_up(tmp_path: Path) -> None:
     request = make_request(Selection("tiny", table="dalr:T3,nonling:T4", figure="kdmcse:F7"))
     assert list(request.entries) == ["dalr:T3", "nonling:T4", "kdmcse:F7"]
-    assert len(request.wanted) == 45 + 2 + 45
+    assert len(request.suites_by_run) == 45 + 2 + 45
     runs = make_plan(request, Store(tmp_path)).runs
-    seeds = [run.resolved.spec.seed for run in runs if run.resolved.spec in request.wanted]
+    seeds = [run.resolved.spec.seed for run in runs if run.resolved.spec in request.suites_by_run]
     assert seeds == sorted(seeds), "every row has its first seed early"
-    assert {run.key for run in runs} >= {str(spec) for spec in request.wanted}
+    assert {run.key for run in runs} >= {str(spec) for spec in request.suites_by_run}
     some = make_plan(
         make_request(Selection("tiny", table="dalr:T4,kdmcse:T2")), Store(tmp_path)
     ).runs

@@ -12,7 +12,7 @@ from builders import failure, result
 from cli_words import Typed
 
 from harness.grid import resolve
-from harness.planning.names import find_result, stored_spelling
+from harness.planning.names import find_result, find_stored_spelling
 from harness.profiles import load_profile
 from harness.spec import RunSpec
 from harness.store import Result, Store
@@ -75,8 +75,8 @@ def test_a_run_is_found_under_any_spelling_of_its_values(typed: Typed, tmp_path:
         assert f"{expected.spec.key}  profile tiny" in typed("show", key)[1]
         assert typed("logs", key)[1] == f"log of {expected.spec.variant}\n"
         assert find_result(key, store.root)[0] == expected
-        assert stored_spelling([plain, other], text) == str(expected.spec.variant)
-    assert stored_spelling([plain, other], "mcse[lambda=0.7]") == "mcse[lambda=0.7]"
+        assert find_stored_spelling([plain, other], text) == str(expected.spec.variant)
+    assert find_stored_spelling([plain, other], "mcse[lambda=0.7]") == "mcse[lambda=0.7]"
     assert typed("show", "mcse[lambda=0.7]/toy/toy-bert/seed-0")[0] == 2
     code, out, _ = typed(
         "compare", "mcse[lambda=1]", "mcse[lambda=0.5,temperature=0.05]", "--metric", "sts.Avg"

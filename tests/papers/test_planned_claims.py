@@ -34,7 +34,7 @@ def claims(name: str, part: Narrowing = BERT) -> list[PlannedClaim]:
 
 def counts(request: Request) -> dict[str, int]:
     """The runs of each variant, setting and encoder."""
-    return dict(Counter(str(spec).rpartition("/")[0] for spec in request.wanted))
+    return dict(Counter(str(spec).rpartition("/")[0] for spec in request.suites_by_run))
 
 
 @pytest.mark.parametrize("name", dict.fromkeys(name for name, _ in list_claim_names()))
@@ -69,7 +69,7 @@ def test_a_claim_runs_both_of_its_sides_and_nothing_else() -> None:
             number = seeds[f"{setting} / bert-base-uncased"]
             wanted[f"{method}/{setting}/bert-base-uncased"] = number
     assert counts(request) == wanted
-    assert set(map(tuple, request.wanted.values())) == {("sts",)}
+    assert set(map(tuple, request.suites_by_run.values())) == {("sts",)}
 
 
 def test_a_row_a_setting_and_seeds_narrow_a_claim() -> None:

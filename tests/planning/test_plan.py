@@ -36,7 +36,7 @@ def plan(tmp_path: Path, suites: Sequence[str] = ("sts", "geometry"), **changes:
     axes |= {name: changes.pop(name) for name in axes if name in changes}
     request = replace(Request(load_profile("tiny"), {}), **changes)
     wanted = dict.fromkeys(grid(request.profile, **axes), suites)
-    return make_plan(replace(request, wanted=wanted), Store(tmp_path))
+    return make_plan(replace(request, suites_by_run=wanted), Store(tmp_path))
 
 
 def fingerprint(tmp_path: Path, **changes: object) -> str:

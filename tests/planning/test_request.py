@@ -32,7 +32,7 @@ def test_texts_and_sequences_select_the_same() -> None:
     values = {"steps": 4, "learning_rate": 0.0001}
     passed = Selection("tiny", **lists, seeds=[0, 2], suites=["sts", "geometry"], set=values)
     assert make_request(typed) == make_request(passed)
-    seeds = [spec.seed for spec in make_request(typed).wanted]
+    seeds = [spec.seed for spec in make_request(typed).suites_by_run]
     assert (seeds, make_request(typed).overrides) == ([0, 0, 2, 2], values)
     assert make_request(Selection("tiny", seeds=2)) == make_request(Selection("tiny", seeds="0,1"))
 
@@ -67,21 +67,21 @@ def test_released_weights_are_runs_of_their_own_pooling_on_suites_that_fit_them_
     None
 ):
     request = make_request(Selection("paper", released=True))
-    assert {str(spec) for spec in request.wanted} == {
+    assert {str(spec) for spec in request.suites_by_run} == {
         f"none[pooling={weights.pooling}]/none/{name}/seed-0"
         for name, weights in request.profile.released.items()
     }
     assert list(request.suites) == ["sts", "geometry", "transfer", "retrieval"]
     assert request.entries == {}
     some = make_request(Selection("paper", released=True, suites="sts"))
-    assert {tuple(suites) for suites in some.wanted.values()} == {("sts",)}
+    assert {tuple(suites) for suites in some.suites_by_run.values()} == {("sts",)}
     request = make_request(Selection("paper", released=True, table="nonling:TE.1,mcse:T1"))
     assert {name: len(specs) for name, specs in request.entries.items()} == {
         "nonling:TE.1": 9,
         "mcse:T1": 6,
     }
     both = RunSpec.parse("none[pooling=cls]/none/princeton-nlp/unsup-simcse-roberta-base/seed-0")
-    assert request.wanted[both] == ("transfer", "sts")
+    assert request.suites_by_run[both] == ("transfer", "sts")
 
 
 def test_a_model_from_outside_is_an_untrained_run_with_its_pooling(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_model_from_outside_is_an_untrained_run_with_its_pooling(tmp_path: Pat
         request = make_model_request(
             model, pooling, Selection(profile, suites="sts"), Store(tmp_path), trusted=True
         )
-        (spec,) = request.wanted
+        (spec,) = request.suites_by_run
         assert (str(spec.variant), str(spec.setting), spec.seed) == (
             f"none[pooling={stated}]",
             "none",

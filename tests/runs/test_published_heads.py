@@ -168,7 +168,9 @@ def test_the_image_teacher_is_missing_where_images_are_scored(
 
 def test_by_default_weights_with_heads_are_scored_on_images_too(tmp_path: Path) -> None:
     request = make_request(Selection("paper", released=True))
-    scored = {spec.encoder for spec, suites in request.wanted.items() if "retrieval" in suites}
+    scored = {
+        spec.encoder for spec, suites in request.suites_by_run.items() if "retrieval" in suites
+    }
     assert scored == {
         name for name, weights in load_profile("paper").released.items() if weights.heads
     }
