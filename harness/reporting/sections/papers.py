@@ -15,7 +15,7 @@ from harness.formatting import count_of, fixed
 from harness.metrics import ArrayName, Column, Score
 from harness.papers.needed import StandIns
 from harness.papers.published import PAPER_PROFILE, Paper, Published
-from harness.papers.schema import NeighbourTable, list_pairs
+from harness.papers.schema import NeighbourTable, PaperColumn, list_pairs
 from harness.profiles import Profile, load_profile
 from harness.reporting.contents import Contents
 from harness.reporting.csvfiles import CsvFields, measured_fields
@@ -25,7 +25,7 @@ from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.cells import Label, Row
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
 from harness.reporting.seeds.wording import printed_name
-from harness.reporting.tables.cells import FilledTable, PaperCell
+from harness.reporting.tables.cells import FilledLine, FilledTable, PaperCell
 from harness.reporting.tables.filled import tables_of
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.reporting.tables.paper_grids import no_run_yet, paper_grid, verdict_note
@@ -51,15 +51,18 @@ def neighbour_grids(contents: Contents) -> Iterator[tuple[str, Grid]]:
     The paper profile's tables may be empty; those of other profiles with stand-ins are shown if all
     their models have answers. Runs with overrides are left out.
     """
-    profiles = load_profile(PAPER_PROFILE), *contents.stand_in_profiles
-    finders = [_Finder(contents, profile) for profile in profiles]
+    profiles = [load_profile(PAPER_PROFILE), *contents.stand_in_profiles]
+    finders = [_AnswerFinder(contents, profile) for profile in profiles]
     for paper in contents.papers:
-        made = (_grid(paper, name, finder) for name in paper.neighbours for finder in finders)
-        yield from ((paper.name, grid) for grid in made if grid)
+        for name in paper.neighbours:
+            for finder in finders:
+                grid = make_neighbour_grid(paper, name, finder)
+                if grid is not None:
+                    yield paper.name, grid
 
 
 @dataclass(frozen=True)
-class _Finder:
+class _AnswerFinder:
     """Looks up the answers of one profile's models."""
 
     contents: Contents
@@ -67,107 +70,134 @@ class _Finder:
 
     @cached_property
     def rows(self) -> Mapping[Label, Mapping[str, Row]]:
+        """The rows of the profile's runs in the suites of all such tables, by label and suite."""
+        suites = set()
+        for paper in self.contents.papers:
+            suites |= {entry.suite for entry in paper.neighbours.values()}
+
         frames = profile_runs(self.contents.frames, self.profile.name)
-        suites = {
-            entry.suite for paper in self.contents.papers for entry in paper.neighbours.values()
-        }
-        here = frames.evaluations["suite"].isin(suites).to_numpy()
-        return rows_by_label(frames, frames.scores[here[frames.scores["evaluation"].to_numpy()]])
+        in_suites = frames.evaluations["suite"].isin(suites).to_numpy()
+        evaluation_of_score = frames.scores["evaluation"].to_numpy()
+        return rows_by_label(frames, frames.scores[in_suites[evaluation_of_score]])
 
     @property
     def is_paper(self) -> bool:
         return self.profile.name == PAPER_PROFILE
 
-    def answers(self, entry: NeighbourTable) -> tuple[int | None, dict[Label, Answers | None]]:
+    def find_answers(self, entry: NeighbourTable) -> tuple[int | None, dict[Label, Answers | None]]:
         """The seed shown, and each model's answers to the same queries, None where there are none.
 
         The seed is the one that most models have been run with, in a tie the lowest.
         """
+        rows = self._find_rows(entry)
+        runs_by_seed: Counter[int] = Counter()
+        for row in rows.values():
+            if row is not None:
+                runs_by_seed.update(row.seeds)
+        seed = min(runs_by_seed, key=lambda number: (-runs_by_seed[number], number), default=None)
+
+        # columns stand side by side only if all answer the queries of the first model that has any
+        queries: tuple[str, ...] = ()
+        answers: dict[Label, Answers | None] = {}
+        for label, row in rows.items():
+            answer = None if row is None else self._read_answers(row, seed, entry)
+            if answer is not None and not queries:
+                queries = answer.queries
+            has_same_queries = answer is not None and answer.queries == queries
+            answers[label] = answer if has_same_queries else None
+        return seed if queries else None, answers
+
+    def _find_rows(self, entry: NeighbourTable) -> dict[Label, Row | None]:
+        """The row of each of the table's models, None for one without runs."""
         names = StandIns.of(self.profile)
-        places = (
-            names.place(*pair, encoder) for encoder in entry.encoders for pair in list_pairs(entry)
-        )
-        labels = [Label(self.profile.name, *place, "") for place in places if place]
-        every = {label: self.rows.get(label, {}).get(entry.suite) for label in labels}
-        counts = Counter(seed for row in every.values() if row for seed in row.seeds)
-        seed = min(counts, key=lambda number: (-counts[number], number), default=None)
-        mine = {
-            label: self._read(row, seed, entry) if row else None for label, row in every.items()
-        }
-        queries = next((answer.queries for answer in mine.values() if answer), ())
-        same = {
-            label: answer if answer and answer.queries == queries else None
-            for label, answer in mine.items()
-        }
-        return seed if queries else None, same
+        rows: dict[Label, Row | None] = {}
+        for encoder in entry.encoders:
+            for variant, setting in list_pairs(entry):
+                place = names.place(variant, setting, encoder)
+                if place:
+                    label = Label(self.profile.name, *place, "")
+                    rows[label] = self.rows.get(label, {}).get(entry.suite)
+        return rows
 
-    def pool(self, entry: NeighbourTable) -> str:
+    def describe_pool(self, entry: NeighbourTable) -> str:
         """The captions that runs searched, with their number where there are runs."""
-        rows = (suites[entry.suite] for suites in self.rows.values() if entry.suite in suites)
-        cells = [row.cell(Column(entry.task, "n_texts")) for row in rows]
-        size = max((int(value) for cell in cells if cell for value in cell.values), default=None)
-        return (
-            f"the {'' if size is None else f'{size:,} '}captions of the test images of {entry.task}"
-        )
+        sizes: list[float] = []
+        for rows_by_suite in self.rows.values():
+            row = rows_by_suite.get(entry.suite)
+            cell = row.cell(Column(entry.task, "n_texts")) if row else None
+            if cell is not None:
+                sizes += cell.values
 
-    def _read(self, row: Row, seed: int | None, entry: NeighbourTable) -> Answers | None:
+        number = f"{int(max(sizes)):,} " if sizes else ""
+        return f"the {number}captions of the test images of {entry.task}"
+
+    def _read_answers(self, row: Row, seed: int | None, entry: NeighbourTable) -> Answers | None:
         """A run's answers on the table's task; under other profiles on the first task that has any."""
         result = self.contents.result_of(row, seed)
         arrays = self.contents.arrays(result) if result else {}
         tasks = [name.task for name in arrays if name.what == "neighbours"]
-        task = next(
-            (candidate for candidate in tasks if candidate == entry.task or not self.is_paper), None
-        )
-        if task is None:
+        if self.is_paper:
+            tasks = [task for task in tasks if task == entry.task]
+        if not tasks:
             return None
-        parts = (
-            arrays[ArrayName(task, what)] for what in ("queries", "neighbours", "neighbour_cosines")
-        )
-        queries, sentences, cosines = (part[: entry.queries] for part in parts)
-        return Answers(tuple(map(str, queries)), sentences[:, : entry.top], cosines[:, : entry.top])
+
+        queries = arrays[ArrayName(tasks[0], "queries")][: entry.queries]
+        sentences = arrays[ArrayName(tasks[0], "neighbours")][: entry.queries, : entry.top]
+        cosines = arrays[ArrayName(tasks[0], "neighbour_cosines")][: entry.queries, : entry.top]
+        return Answers(tuple(map(str, queries)), sentences, cosines)
 
 
-def _grid(paper: Paper, name: str, finder: _Finder) -> Grid | None:
+def make_neighbour_grid(paper: Paper, name: str, finder: _AnswerFinder) -> Grid | None:
     """A table; None for a profile with stand-ins unless all models, two or more, have answers."""
     entry = paper.neighbours[name]
-    seed, answers = finder.answers(entry)
-    full = bool(answers) and all(answers.values())
-    if not finder.is_paper and not (full and len(answers) > 1):
+    seed, answers = finder.find_answers(entry)
+    is_complete = bool(answers) and all(answers.values())
+    if not finder.is_paper and not (is_complete and len(answers) > 1):
         return None
+
     models = [f"{label.name} / {label.setting}" for label in answers]
     columns = list(answers.values())
     profile = finder.profile.name
     queries = next((answer.queries for answer in columns if answer), ())
+    sections = []
+    for index, query in enumerate(queries):
+        lines = [format_neighbours(columns, index, rank) for rank in range(entry.top)]
+        sections.append(Section(query, tuple(lines)))
+
+    commands: tuple[str, ...] = ()
+    if not is_complete:
+        runs_table = finder.contents.commands.run(profile=profile, table=f"{paper.name}:{name}")
+        commands = (runs_table,)
     return Grid(
         *printed_name(paper, name, entry.title, profile),
         ("rank", *models),
         tuple(f"cosine, {model}" for model in models),
         (False,) * len(models),
-        tuple(
-            Section(query, tuple(_line(columns, at, rank) for rank in range(entry.top)))
-            for at, query in enumerate(queries)
-        ),
-        tuple(_notes(paper, name, entry, finder, seed)),
-        ()
-        if full
-        else (finder.contents.commands.run(profile=profile, table=f"{paper.name}:{name}"),),
+        tuple(sections),
+        tuple(list_notes(paper, name, entry, finder, seed)),
+        commands,
         "" if seed is not None else no_run_yet(profile),
     )
 
 
-def _line(answers: Sequence[Answers | None], at: int, rank: int) -> Line:
-    there = [answer if answer and rank < answer.sentences.shape[1] else None for answer in answers]
-    heads = [str(answer.sentences[at, rank]) if answer else ABSENT for answer in there]
-    cells = [
-        CellText(fixed(float(answer.cosines[at, rank]), DIGITS) if answer else ABSENT)
-        for answer in there
-    ]
-    return Line((str(rank + 1), *heads), tuple(cells), "sentences")
+def format_neighbours(answers: Sequence[Answers | None], query: int, rank: int) -> Line:
+    """The sentence at a rank that each model finds for a query, with its cosine."""
+    heads = [str(rank + 1)]
+    cells = []
+    for answer in answers:
+        if answer is None or rank >= answer.sentences.shape[1]:
+            heads.append(ABSENT)
+            cells.append(CellText(ABSENT))
+        else:
+            heads.append(str(answer.sentences[query, rank]))
+            cells.append(CellText(fixed(float(answer.cosines[query, rank]), DIGITS)))
+    return Line(tuple(heads), tuple(cells), "sentences")
 
 
-def _notes(
-    paper: Paper, name: str, entry: NeighbourTable, finder: _Finder, seed: int | None
+def list_notes(
+    paper: Paper, name: str, entry: NeighbourTable, finder: _AnswerFinder, seed: int | None
 ) -> list[str]:
+    """What was searched, in the paper and here, and how the queries were drawn."""
     runs = f"Runs of profile {finder.profile.name}, seed {seed}."
     queries = "Queries are drawn at random, the same for every run, since the paper's are not known"
     if not finder.is_paper:
@@ -178,12 +208,17 @@ def _notes(
     searched = (
         f"Searched in the paper ({paper.title}, Table {name.removeprefix('T')}): {entry.pool}."
     )
-    mine = [
-        f"{queries}. A query is not its own neighbour.",
-        f"Searched here: {finder.pool(entry)}.",
-        runs,
-    ]
-    return [*(mine if seed is not None else ()), searched, *filter(None, [entry.note])]
+    notes = []
+    if seed is not None:
+        notes += [
+            f"{queries}. A query is not its own neighbour.",
+            f"Searched here: {finder.describe_pool(entry)}.",
+            runs,
+        ]
+    notes.append(searched)
+    if entry.note:
+        notes.append(entry.note)
+    return notes
 
 
 class PapersSection(ReportSection):
@@ -198,59 +233,60 @@ class PapersSection(ReportSection):
     @cached_property
     def tables(self) -> Sequence[FilledTable]:
         contents = self.contents
-        given = (self.contents.papers, self.contents.frames, self.contents.commands)
-        stand_ins = (tables_of(profile, *given) for profile in contents.stand_in_profiles)
-        return [*contents.filled, *chain.from_iterable(stand_ins)]
+        tables = list(contents.filled)
+        for profile in contents.stand_in_profiles:
+            tables += tables_of(profile, contents.papers, contents.frames, contents.commands)
+        return tables
 
     @cached_property
     def by_paper(self) -> Mapping[str, Sequence[Grid]]:
         grids: dict[str, list[Grid]] = {}
-        filled = ((table.paper.name, paper_grid(table)) for table in self.tables)
-        for paper, grid in chain(filled, neighbour_grids(self.contents)):
+        for table in self.tables:
+            grids.setdefault(table.paper.name, []).append(paper_grid(table))
+        for paper, grid in neighbour_grids(self.contents):
             grids.setdefault(paper, []).append(grid)
         return grids
 
     @cached_property
     def grids(self) -> Sequence[Grid]:
-        return [grid for some in self.by_paper.values() for grid in some]
+        return list(chain.from_iterable(self.by_paper.values()))
 
     @cached_property
     def figures(self) -> Sequence[ReportFigure]:
         figures: list[ReportFigure] = []
         for profile in dict.fromkeys([PAPER_PROFILE, *self.contents.profiles]):
             material = Material(profile, self.contents)
-            drawn = (
-                material.figure(paper, name)
-                for paper in self.contents.papers
-                for name in paper.figures
-            )
-            figures += [figure for figure in drawn if figure.svg or material.is_paper]
+            for paper in self.contents.papers:
+                for name in paper.figures:
+                    figure = material.figure(paper, name)
+                    if figure.svg or material.is_paper:
+                        figures.append(figure)
         return figures
 
     @cached_property
     def measured(self) -> Sequence[tuple[str, Grid]]:
         """The tables with runs, as pairs of a paper's name and a table."""
-        grids = ((paper, grid) for paper, some in self.by_paper.items() for grid in some)
-        return [
-            (paper, grid) for paper, grid in grids if not grid.coverage or grid.coverage.measured
-        ]
+        measured = []
+        for paper, grids in self.by_paper.items():
+            with_runs = [grid for grid in grids if not grid.coverage or grid.coverage.measured]
+            measured += [(paper, grid) for grid in with_runs]
+        return measured
 
     @cached_property
     def without_runs(self) -> Sequence[tuple[str, str]]:
         """One line for each of the papers' tables without a run, with the command that starts its
         runs.
         """
-        return [
-            (
-                f"{count_of(len(table.planned_rows), 'row')} of {paper_grid(table).title}",
-                table.command,
-            )
-            for table in self.contents.filled
-            if table.command and not table.coverage.measured
-        ]
+        lines = []
+        for table in self.contents.filled:
+            if table.command and not table.coverage.measured:
+                rows = count_of(len(table.planned_rows), "row")
+                lines.append((f"{rows} of {paper_grid(table).title}", table.command))
+        return lines
 
     def rows(self) -> Iterable[CsvFields]:
-        return (fields for table in self.tables for fields in paper_rows(table))
+        for table in self.tables:
+            yield from list_paper_fields(table)
 
     @property
     def legend(self) -> str:
@@ -264,35 +300,40 @@ class PapersSection(ReportSection):
             pages.write("paper.html", path, paper=paper, grids=grids, figures=figures)
 
 
-def paper_rows(filled: FilledTable) -> Iterator[CsvFields]:
-    """The rows of a paper's table."""
-    table = f"{filled.paper.name} {filled.name}"
-    lines = [(row.row, line) for row in filled.rows for line in (*row.released, *row.lines)]
-    for row, line in lines:
-        for column in filled.columns:
-            cell = line.cells[column.name]
-            score = cell.score or Score(column.suite, column.task, column.metric)
-            yield {
-                **{
-                    "table": table,
-                    "command": filled.command if line.due else None,
-                    "part": line.part,
-                },
-                **score._asdict(),
-                **line.label._asdict(),
-                **(
-                    measured_fields(cell.measured, line.against and line.against.variant)
-                    if cell.measured
-                    else {}
-                ),
-                "weakened_by": "; ".join(
-                    dict.fromkeys(filter(None, map(str, line.weaknesses([column.name]))))
-                ),
-                **(_published(cell, cell.published, row.source) if cell.published else {}),
-            }
+def list_paper_fields(filled: FilledTable) -> Iterator[CsvFields]:
+    """The lines of tables.csv of a paper's table."""
+    for row in filled.rows:
+        for line in (*row.released, *row.lines):
+            for column in filled.columns:
+                yield make_paper_fields(filled, line, column, row.row.source)
 
 
-def _published(cell: PaperCell, number: Published, source: str) -> CsvFields:
+def make_paper_fields(
+    filled: FilledTable, line: FilledLine, column: PaperColumn, source: str
+) -> CsvFields:
+    """One measured cell of a paper's table, beside the printed number of a `source`."""
+    cell = line.cells[column.name]
+    score = cell.score or Score(column.suite, column.task, column.metric)
+    fields: CsvFields = {
+        "table": f"{filled.paper.name} {filled.name}",
+        "command": filled.command if line.due else None,
+        "part": line.part,
+        **score._asdict(),
+        **line.label._asdict(),
+    }
+    if cell.measured:
+        baseline = line.against.variant if line.against else None
+        fields |= measured_fields(cell.measured, baseline)
+
+    weaknesses = [str(weakness) for weakness in line.weaknesses([column.name])]
+    fields["weakened_by"] = "; ".join(dict.fromkeys(filter(None, weaknesses)))
+    if cell.published:
+        fields |= make_published_fields(cell, cell.published, source)
+    return fields
+
+
+def make_published_fields(cell: PaperCell, number: Published, source: str) -> CsvFields:
+    """What is printed, and what the measured scores say of it."""
     judgement = cell.judgement
     return {
         "published": number.value,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -44,7 +44,8 @@ class RankingSection(ReportSection):
         return list(map(ranking_grid, self.tables))
 
     def rows(self) -> Iterable[CsvFields]:
-        return (fields for table in self.tables for fields in ranking_rows(table))
+        for table in self.tables:
+            yield from list_ranking_fields(table)
 
     @property
     def is_shown(self) -> bool:
@@ -59,16 +60,27 @@ class RankingSection(ReportSection):
         ]
 
 
-def ranking_rows(table: RankingTable) -> Iterator[CsvFields]:
-    """Mean ranks, from best to worst, each with the next variant."""
-    profile = table.source.profile
-    suite = table.source.suite
-    shared = {"table": "ranking", "profile": profile, "suite": suite, **table.column._asdict()}
-    columns = table.rows, table.names, [*table.names[1:], None], table.ranks, table.flips
-    for rows, name, after, (mean, low, high), flip in zip(*columns, strict=True):
-        rank = {"mean": mean, "low": low, "high": high, "against": after, "flip": flip}
-        weak = {"weakened_by": table.marks(rows).strip()}
-        yield {**shared, "variant": name, "n": table.seeds(rows), **rank, **weak}
+def list_ranking_fields(table: RankingTable) -> Iterator[CsvFields]:
+    """The lines of tables.csv of a ranking: mean ranks from best to worst, each with the next
+    variant.
+    """
+    next_names = [*table.names[1:], None]
+    for index, rows in enumerate(table.rows):
+        mean, low, high = table.ranks[index]
+        yield {
+            "table": "ranking",
+            "profile": table.source.profile,
+            "suite": table.source.suite,
+            **table.column._asdict(),
+            "variant": table.names[index],
+            "n": table.seeds(rows),
+            "mean": mean,
+            "low": low,
+            "high": high,
+            "against": next_names[index],
+            "flip": table.flips[index],
+            "weakened_by": table.marks(rows).strip(),
+        }
 
 
 #: a ranking of fewer trained variants says less than their table
@@ -111,10 +123,10 @@ class RankingTable:
     def ranks(self) -> list[tuple[float, float, float]]:
         """The mean rank of each variant and the ends of its interval."""
         ranking = self.ranking
-        numbers = (
-            some[ranking.order].tolist() for some in (ranking.mean_rank, ranking.low, ranking.high)
-        )
-        return list(zip(*numbers, strict=True))
+        means = ranking.mean_rank[ranking.order].tolist()
+        lows = ranking.low[ranking.order].tolist()
+        highs = ranking.high[ranking.order].tolist()
+        return list(zip(means, lows, highs, strict=True))
 
     @property
     def flips(self) -> list[float | None]:
@@ -134,91 +146,109 @@ def ranking_tables(tables: Sequence[SummaryTable]) -> list[RankingTable]:
     """A ranking for each judged average of each summary table with FEWEST_RANKED trained variants
     in two settings.
     """
-    return [
-        ranking for table in tables for column in table.averages for ranking in _of(table, column)
-    ]
+    rankings = []
+    for table in tables:
+        for column in table.averages:
+            ranking = rank_variants(table, column)
+            if ranking is not None:
+                rankings.append(ranking)
+    return rankings
 
 
-def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
+def rank_variants(table: SummaryTable, column: Column) -> RankingTable | None:
+    """Rank the variants that two or more places have; None where too few trained ones are left."""
     blocks = {block.place: block for block in table.blocks if block.trained}
-    by_place = {place: rows for place, block in blocks.items() if (rows := _rows(block, column))}
-    places, names = _common(by_place)
-    every = [[by_place[place][name] for place in places] for name in names]
-    if sum(rows[0].is_trained for rows in every) < FEWEST_RANKED:
-        return
-    ranking = _ranking(every, column, table.metric(column).larger_is_better)
-    ranked = tuple(tuple(every[at]) for at in ranking.order.tolist())
-    made = RankingTable(table, column, tuple(places), ranked, ranking)
-    yield replace(made, notes=tuple(filter(None, _notes(made, blocks, by_place, names))))
+    by_place: dict[str, ByPlace] = {}
+    for place, block in blocks.items():
+        rows = {row.label.name: row for row in block.rows if column in row.cells}
+        if rows:
+            by_place[place] = rows
+
+    places, names = find_common_variants(by_place)
+    rows_of_variants = [[by_place[place][name] for place in places] for name in names]
+    if sum(rows[0].is_trained for rows in rows_of_variants) < FEWEST_RANKED:
+        return None
+
+    ranking = draw_ranking(rows_of_variants, column, table.metric(column).larger_is_better)
+    ranked = tuple(tuple(rows_of_variants[index]) for index in ranking.order.tolist())
+    unnoted = RankingTable(table, column, tuple(places), ranked, ranking)
+    notes = filter(None, list_notes(unnoted, blocks, by_place, names))
+    return replace(unnoted, notes=tuple(notes))
 
 
-def _notes(
+def list_notes(
     table: RankingTable,
     blocks: Mapping[str, Block],
     by_place: Mapping[str, ByPlace],
     names: Sequence[VariantName],
 ) -> Iterator[str]:
     """What is not ranked, and what weakens the scores of ranked variants; some notes are empty."""
-    few = [(rows[0], table.seeds(rows)) for rows in table.rows if table.seeds(rows) < FEWEST_SEEDS]
-    yield _note(
+    trained = [(rows[0].label.name, table.seeds(rows)) for rows in table.rows if rows[0].is_trained]
+    yield make_note(
         f"Unreliable intervals, fewer than {FEWEST_SEEDS} seeds",
-        [f"{row.label.name} ({seeds})" for row, seeds in few if row.is_trained],
+        [f"{name} ({seeds})" for name, seeds in trained if seeds < FEWEST_SEEDS],
     )
-    untrained = ((block, row) for block in blocks.values() for row in block.untrained)
-    pooled = {row.label.name for block, row in untrained if not has_trained_pooling(block, row)}
-    yield _note(
+
+    otherwise_pooled = set()
+    for block in blocks.values():
+        for row in block.untrained:
+            if not has_trained_pooling(block, row):
+                otherwise_pooled.add(row.label.name)
+    yield make_note(
         "Read by another pooling than most trained variants",
-        [name for name in names if name in pooled],
+        [name for name in names if name in otherwise_pooled],
     )
-    every = dict.fromkeys(name for rows in by_place.values() for name in rows)
-    yield _note(
-        "Not ranked, not run in every pair of setting and encoder",
-        [name for name in every if name not in names],
-    )
-    kept = [rows for place, rows in by_place.items() if place in table.places]
+
+    unranked: dict[VariantName, None] = {}
+    for variants in by_place.values():
+        unranked |= dict.fromkeys(name for name in variants if name not in names)
+    yield make_note("Not ranked, not run in every pair of setting and encoder", [*unranked])
+
+    used = [rows for place, rows in by_place.items() if place in table.places]
     yield from weakness_notes(
-        rows[name].weakness([table.column]) for name in names for rows in kept
+        rows[name].weakness([table.column]) for name in names for rows in used
     )
-    unused = [place for place in by_place if place not in table.places]
-    yield _note("Pairs not used, without some of these variants", unused, "; ")
+
+    unused_places = [place for place in by_place if place not in table.places]
+    yield make_note("Pairs not used, without some of these variants", unused_places, "; ")
 
 
-def _note(text: str, listed: Sequence[object], separator: str = ", ") -> str:
+def make_note(text: str, listed: Sequence[object], separator: str = ", ") -> str:
     """`TEXT: A, B.`; empty if there is nothing to list."""
     return f"{text}: {separator.join(map(str, listed))}." if listed else ""
 
 
-def _rows(block: Block, column: Column) -> ByPlace:
-    return {row.label.name: row for row in block.rows if column in row.cells}
-
-
-def _common(by_place: Mapping[str, ByPlace]) -> tuple[list[str], list[VariantName]]:
+def find_common_variants(by_place: Mapping[str, ByPlace]) -> tuple[list[str], list[VariantName]]:
     """Two or more places and the variants that all of them have, with the largest product of the
     two numbers.
 
     Places are added in order of their number of variants, largest first.
     """
-    best: tuple[int, list[str], list[VariantName]] = 0, [], []
+    most_cells = 0
+    best_places: list[str] = []
+    best_names: list[VariantName] = []
     places = sorted(by_place, key=lambda place: -len(by_place[place]))
+    names = list(by_place[places[0]]) if places else []
     for count in range(2, len(places) + 1):
-        names = [
-            name
-            for name in by_place[places[0]]
-            if all(name in by_place[place] for place in places[:count])
-        ]
-        if len(names) > 1 and len(names) * count > best[0]:
-            best = len(names) * count, places[:count], names
-    return sorted(best[1]), best[2]
+        names = [name for name in names if name in by_place[places[count - 1]]]
+        if len(names) > 1 and len(names) * count > most_cells:
+            most_cells = len(names) * count
+            best_places = places[:count]
+            best_names = names
+    return sorted(best_places), best_names
 
 
-def _ranking(variants: Sequence[Sequence[Row]], column: Column, larger_is_better: bool) -> Ranking:
-    """The ranking of variants by their rows, one for each place."""
-    scores = [[row.cells[column].values for row in rows] for rows in variants]
-    seeds = max(len(some) for rows in scores for some in rows)
-    values = np.full((len(variants), len(variants[0]), seeds), np.nan)
-    for variant, rows in enumerate(scores):
-        for place, some in enumerate(rows):
-            values[variant, place, : len(some)] = some
+def draw_ranking(
+    variants: Sequence[Sequence[Row]], column: Column, larger_is_better: bool
+) -> Ranking:
+    """The ranking of variants by their rows, one for each place, with bootstrap draws of seeds."""
+    most_seeds = max(len(row.cells[column].values) for rows in variants for row in rows)
+    # missing seeds are NaN, which draws leave out
+    values = np.full((len(variants), len(variants[0]), most_seeds), np.nan)
+    for variant, rows in enumerate(variants):
+        for place, row in enumerate(rows):
+            scores = row.cells[column].values
+            values[variant, place, : len(scores)] = scores
     return bootstrap_ranking(values if larger_is_better else -values)
 
 
@@ -245,60 +275,62 @@ def ranking_grid(table: RankingTable) -> Grid:
     columns = ("mean rank", f"{table.ranking.level:.0%} interval", SWAP, IQM, NEXT, *table.places)
     places = f"{len(table.places)} pairs of setting and encoder"
     title = f"Ranking by {suite_title(table.source.suite)} {table.title} over {places}"
+    lines = [format_rank(table, index) for index in range(len(table.rows))]
     return Grid(
         f"ranking-{table.source.profile}-{table.source.suite}-{table.column.metric}",
         f"{title}, profile {table.source.profile}",
         ("variant", "seeds"),
         columns,
         (False,) * len(columns),
-        (
-            Section(
-                "settings and encoders", tuple(map(partial(_line, table), range(len(table.rows))))
-            ),
-        ),
+        (Section("settings and encoders", tuple(lines)),),
         table.notes,
         legend=LEGEND,
         paper_title=title,
     )
 
 
-def _line(table: RankingTable, at: int) -> Line:
-    rows = table.rows[at]
-    mean, low, high = table.ranks[at]
-    flip = table.flips[at]
+def format_rank(table: RankingTable, index: int) -> Line:
+    """The line of a variant, the first one being the best."""
+    rows = table.rows[index]
+    mean, low, high = table.ranks[index]
+    flip = table.flips[index]
     digits = table.metric.digits
-    means = (CellText(fixed(row.cells[table.column].summary.mean, digits)) for row in rows)
-    mine, *after = (
-        [np.array(row.cells[table.column].values) for row in some]
-        for some in table.rows[at : at + 2]
-    )
-    ends = stratified_interval(interquartile_mean, mine)
-    middle = (
-        fixed(float(interquartile_mean(mine)), digits),
-        interval_text(ends.low, ends.high, digits),
-    )
-    shown = (
-        fixed(mean, DIGITS),
-        interval_text(low, high, DIGITS),
-        ABSENT if flip is None else f"{flip:.0%}",
-    )
-    more = (
-        CellText(middle[0], extra=middle[1]),
-        _improvement(mine, *after, upward=table.metric.larger_is_better),
-    )
+    scores = collect_scores(table, index)
+    middle = float(interquartile_mean(scores))
+    middle_ends = stratified_interval(interquartile_mean, scores)
+
+    improvement = CellText(ABSENT)
+    if index + 1 < len(table.rows):
+        next_scores = collect_scores(table, index + 1)
+        is_upward = table.metric.larger_is_better
+        improvement = format_improvement(scores, next_scores, larger_is_better=is_upward)
+
+    cells = [
+        CellText(fixed(mean, DIGITS)),
+        CellText(interval_text(low, high, DIGITS)),
+        CellText(ABSENT if flip is None else f"{flip:.0%}"),
+        CellText(
+            fixed(middle, digits), extra=interval_text(middle_ends.low, middle_ends.high, digits)
+        ),
+        improvement,
+    ]
+    cells += [CellText(fixed(row.cells[table.column].summary.mean, digits)) for row in rows]
     heads = (rows[0].label.name, f"{table.seeds(rows)}{table.marks(rows)}")
-    return Line(heads, (*map(CellText, shown), *more, *means), "plain")
+    return Line(heads, tuple(cells), "plain")
 
 
-def _improvement(
-    mine: Sequence[np.ndarray], *next_one: Sequence[np.ndarray], upward: bool
+def collect_scores(table: RankingTable, index: int) -> list[np.ndarray]:
+    """A variant's scores over seeds in each place."""
+    return [np.array(row.cells[table.column].values) for row in table.rows[index]]
+
+
+def format_improvement(
+    scores: Sequence[np.ndarray], next_scores: Sequence[np.ndarray], *, larger_is_better: bool
 ) -> CellText:
     """The probability that a seed is ahead of one of the next variant, with its interval."""
-    if not next_one:
-        return CellText(ABSENT)
-    both = (mine, *next_one) if upward else (*next_one, mine)
-    ends = stratified_interval(probability_of_improvement, *both)
+    sides = (scores, next_scores) if larger_is_better else (next_scores, scores)
+    ends = stratified_interval(probability_of_improvement, *sides)
     return CellText(
-        f"{float(probability_of_improvement(*both)):.0%}",
+        f"{float(probability_of_improvement(*sides)):.0%}",
         extra=f"{ends.low:.0%} to {ends.high:.0%}",
     )

@@ -59,40 +59,42 @@ class TuningSection(ReportSection):
 
     @cached_property
     def parts(self) -> Sequence[Part]:
-        return [
-            Part(
-                f"tuned-{report.tuning.key}",
-                report.title,
-                tuned_grids(report, self.contents.commands),
-                tuned_figures(report),
-            )
-            for report in self.contents.tuned
-        ]
+        parts = []
+        for report in self.contents.tuned:
+            tables = tuned_grids(report, self.contents.commands)
+            figures = tuned_figures(report)
+            parts.append(Part(f"tuned-{report.tuning.key}", report.title, tables, figures))
+        return parts
 
     def rows(self) -> Iterable[CsvFields]:
-        return (fields for report in self.contents.tuned for fields in _csv(report))
+        for report in self.contents.tuned:
+            yield from list_tuning_fields(report)
 
 
-def _csv(report: TunedReport) -> Iterator[CsvFields]:
+def list_tuning_fields(report: TunedReport) -> Iterator[CsvFields]:
+    """The lines of tables.csv of a tuning: scores of the picked trials, then expected dev scores."""
     for table in report.tables:
         yield from summary_rows(table, f"tuned {report.tuning.key}")
-    shared = {
-        "table": f"budget {report.tuning.key}",
-        "profile": report.tuning.profile,
-        "metric": "expected best dev",
-    }
+
     for line in report.lines:
-        where = {"setting": line.setting, "encoder": line.encoder}
-        seeds = {"variant": line.name, "seeds": " ".join(map(str, line.picks))}
-        seeds["weakened_by"] = str(line.freshness)
+        shared: CsvFields = {
+            "table": f"budget {report.tuning.key}",
+            "profile": report.tuning.profile,
+            "metric": "expected best dev",
+            "setting": line.setting,
+            "encoder": line.encoder,
+            "variant": line.name,
+            "seeds": " ".join(map(str, line.picks)),
+            "weakened_by": str(line.freshness),
+        }
         for trials, summary in enumerate(line.expected, start=1):
-            number = {
+            yield {
+                **shared,
                 "task": f"best of {trials}",
                 "n": summary.n,
                 "mean": summary.mean,
                 "std": summary.std,
             }
-            yield {**shared, **where, **seeds, **number}
 
 
 #: decimals of dev scores
@@ -112,21 +114,11 @@ def expected_grid(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) ->
     seeds.
     """
     counts = shown_counts(report.tuning.trials)
-    sections = (
-        Section(
-            f"{place[0].place}, {place[0].dev}", tuple(_expected(line, counts) for line in place)
-        )
-        for place in report.places
-    )
-    incomplete = (
-        (place[0], sorted({seed for line in place for seed in line.lacking}))
-        for place in report.places
-    )
-    missing = (
-        tune_command(report.tuning, first.setting, first.encoder, seeds, commands)
-        for first, seeds in incomplete
-        if seeds
-    )
+    sections = []
+    for place in report.places:
+        lines = [format_expected(line, counts) for line in place]
+        sections.append(Section(f"{place[0].place}, {place[0].dev}", tuple(lines)))
+
     return Grid(
         f"expected-{report.tuning.key}",
         f"Expected best dev score, {report.title}",
@@ -134,9 +126,21 @@ def expected_grid(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) ->
         tuple(count_of(n, "trial") for n in counts),
         (False,) * len(counts),
         tuple(sections),
-        tuple(_notes(report)),
-        tuple(missing),
+        tuple(list_notes(report)),
+        tuple(list_missing_trials(report, commands)),
     )
+
+
+def list_missing_trials(report: TunedReport, commands: Commands) -> Iterator[str]:
+    """The command of each place where some seeds lack trials."""
+    for place in report.places:
+        incomplete_seeds: set[int] = set()
+        for line in place:
+            incomplete_seeds.update(line.lacking)
+        if incomplete_seeds:
+            setting = place[0].setting
+            encoder = place[0].encoder
+            yield tune_command(report.tuning, setting, encoder, sorted(incomplete_seeds), commands)
 
 
 def tune_command(
@@ -147,10 +151,13 @@ def tune_command(
     commands: Commands = DEFAULT_COMMANDS,
 ) -> str:
     """The command that runs all trials of some seeds in one place."""
-    tune = [word for method in tuning.methods for word in ("--tune", method.typed)]
+    tunings: list[str] = []
+    for method in tuning.methods:
+        tunings += ["--tune", method.typed]
+    # a single number would be read as a count of seeds
     listed = f"{seeds[0]}," if len(seeds) == 1 else seeds
     return commands.run(
-        *tune,
+        *tunings,
         profile=tuning.profile,
         trials=tuning.trials,
         sampler=tuning.sampler,
@@ -165,22 +172,26 @@ def shown_counts(trials: int) -> list[int]:
     """The numbers of trials shown: every one, or 1, 2, 4, ... and the largest if there are many."""
     if trials <= MOST_COLUMNS:
         return list(range(1, trials + 1))
-    return [*(2**power for power in range(trials.bit_length()) if 2**power < trials), trials]
+
+    counts = []
+    count = 1
+    while count < trials:
+        counts.append(count)
+        count *= 2
+    return [*counts, trials]
 
 
-def _expected(line: TunedLine, counts: Sequence[int]) -> Line:
-    cells = (
-        summary_text(line.expected[n - 1], DIGITS) if line.expected else CellText(ABSENT)
-        for n in counts
-    )
-    return Line(
-        (name_of(line.method.base), seeds_text(len(line.picks), line.freshness.mark)),
-        tuple(cells),
-        "plain",
-    )
+def format_expected(line: TunedLine, counts: Sequence[int]) -> Line:
+    """A method's expected best dev scores at the numbers of trials that are shown."""
+    cells = [CellText(ABSENT)] * len(counts)
+    if line.expected:
+        cells = [summary_text(line.expected[n - 1], DIGITS) for n in counts]
+    heads = (name_of(line.method.base), seeds_text(len(line.picks), line.freshness.mark))
+    return Line(heads, tuple(cells), "plain")
 
 
-def _notes(report: TunedReport) -> Iterator[str]:
+def list_notes(report: TunedReport) -> Iterator[str]:
+    """How the trials were drawn, what is expected of them, and which are missing."""
     tuning = report.tuning
     spaces = "; ".join(method.typed for method in tuning.methods)
     yield (
@@ -196,7 +207,9 @@ def _notes(report: TunedReport) -> Iterator[str]:
         "The expected best of n trials is that of n draws with replacement from the dev scores of all trials of a seed "
         "(Dodge et al., 2019), mean ± sample standard deviation over seeds."
     )
-    for line in (line for line in report.lines if line.lacking):
+    for line in report.lines:
+        if not line.lacking:
+            continue
         lacks = ", ".join(f"{count} of seed {seed}" for seed, count in line.lacking.items())
         where = f"{name_of(line.method.base)} in {line.place}"
         yield f"Trials missing: {where} ({lacks}). These seeds have no pick."
@@ -205,23 +218,26 @@ def _notes(report: TunedReport) -> Iterator[str]:
 
 def picks_grid(report: TunedReport) -> Grid:
     """Tabulate the trial that each seed picked: its dev score and its test scores."""
-    averages = [
-        (table, column)
-        for table in report.tables
-        for column in table.columns
-        if column.task == AVERAGE
-    ]
-    scores = (f"{suite_title(table.suite)} {table.title(column)}" for table, column in averages)
-    columns = ("seed", "dev", "mean dev of trials", *scores)
-    sections = (
-        Section(place[0].place, tuple(line for tuned in place for line in _picks(tuned, averages)))
-        for place in report.places
-    )
+    averages = []
+    columns = ["seed", "dev", "mean dev of trials"]
+    for table in report.tables:
+        for column in table.columns:
+            if column.task == AVERAGE:
+                averages.append((table, column))
+                columns.append(f"{suite_title(table.suite)} {table.title(column)}")
+
+    sections = []
+    for place in report.places:
+        lines: list[Line] = []
+        for line in place:
+            lines += format_picks(line, averages)
+        sections.append(Section(place[0].place, tuple(lines)))
+
     return Grid(
         f"picks-{report.tuning.key}",
         f"Picked trial of each seed, {report.title}",
         ("method", "picked"),
-        columns,
+        tuple(columns),
         (False,) * len(columns),
         tuple(sections),
         (
@@ -232,23 +248,27 @@ def picks_grid(report: TunedReport) -> Grid:
     )
 
 
-def _picks(line: TunedLine, averages: Sequence[tuple[SummaryTable, Column]]) -> Iterator[Line]:
+def format_picks(
+    line: TunedLine, averages: Sequence[tuple[SummaryTable, Column]]
+) -> Iterator[Line]:
+    """A line for each seed of a method, with its picked trial."""
     for index, (seed, trial) in enumerate(line.picks.items()):
-        dev = line.scores[seed]
-        numbers = (
-            CellText(fixed(number, DIGITS))
-            for number in (dev[trial], summarise([*dev.values()]).mean)
-        )
-        cells = (
-            (table, column, line.rows[table.suite].cells.get(column)) for table, column in averages
-        )
-        scores = (
-            cell_text(cell.of_seed(seed) if cell else None, table.metric(column).digits, seeds=1)
-            for table, column, cell in cells
-        )
+        dev_by_trial = line.scores[seed]
+        mean_dev = summarise([*dev_by_trial.values()]).mean
+        texts = [
+            CellText(seeds_text(seed, line.freshness.mark)),
+            CellText(fixed(dev_by_trial[trial], DIGITS)),
+            CellText(fixed(mean_dev, DIGITS)),
+        ]
+        for table, column in averages:
+            cell = line.rows[table.suite].cells.get(column)
+            score = cell.of_seed(seed) if cell else None
+            texts.append(cell_text(score, table.metric(column).digits, seeds=1))
+
+        # the method's name spans the lines of its seeds
+        spanned_lines = len(line.picks) if index == 0 else 0
         heads = (name_of(line.method.base), name_of(trial))
-        texts = (CellText(seeds_text(seed, line.freshness.mark)), *numbers, *scores)
-        yield Line(heads, texts, "plain", 0 if index else len(line.picks), line.method.base)
+        yield Line(heads, tuple(texts), "plain", spanned_lines, line.method.base)
 
 
 def tuned_figures(report: TunedReport) -> list[ReportFigure]:
@@ -262,13 +282,14 @@ def tuned_figures(report: TunedReport) -> list[ReportFigure]:
         "Expected best of n trials, drawn from all trials of a seed: mean over seeds, and bars of one standard "
         "deviation. Methods are compared fairly at equal numbers of trials only."
     )
-    entries = _entries([line for place in places for line in place if line.expected])
-    panels = [_panel(place, entries, report.tuning.profile) for place in places]
+    lines = [line for place in places for line in place if line.expected]
+    entries = assign_looks(lines)
+    panels = [draw_panel(place, entries, report.tuning.profile) for place in places]
     picture = drawn(title, grid(panels))
     return [ReportFigure(key, "", report.tuning.profile, title, text, picture)]
 
 
-def _entries(lines: Sequence[TunedLine]) -> Mapping[str, Look]:
+def assign_looks(lines: Sequence[TunedLine]) -> Mapping[str, Look]:
     """The look of each tuned method, by the name of its rows, with the seeds of all its points."""
     points: dict[str, list[Summary]] = {}
     bases: dict[str, str] = {}
@@ -284,7 +305,8 @@ def _entries(lines: Sequence[TunedLine]) -> Mapping[str, Look]:
     return entries
 
 
-def _panel(place: Sequence[TunedLine], entries: Mapping[str, Look], profile: str) -> ChartSpec:
+def draw_panel(place: Sequence[TunedLine], entries: Mapping[str, Look], profile: str) -> ChartSpec:
+    """Expected best dev scores of one setting and encoder against the number of trials."""
     values = []
     for line in place:
         source = {

@@ -12,7 +12,7 @@ from builders import result, tables, tidy
 from harness.metrics import SEEN, UNSEEN, Column
 from harness.reporting.charts.glance import forest_plot, heat_plots
 from harness.reporting.csvfiles import summary_rows
-from harness.reporting.sections.ranking import ranking_grid, ranking_rows, ranking_tables
+from harness.reporting.sections.ranking import list_ranking_fields, ranking_grid, ranking_tables
 from harness.reporting.sections.seen import seen_grid, seen_tables
 from harness.reporting.sections.tuning import tuned_grids
 from harness.reporting.seeds.caveats import has_collapsed
@@ -110,7 +110,9 @@ def test_tasks_that_selected_the_weights_and_stale_runs_are_marked_in_maps_ranki
     grid = ranking_grid(ranking)
     assert [str(line.heads[1]) for line in grid.sections[0].lines] == ["3§ (stale)", "3§", "3§"]
     assert any("selected on ToySTS-dev" in note for note in grid.notes)
-    rows = list(csv.DictReader(io.StringIO(tidy([*summary_rows(table), *ranking_rows(ranking)]))))
+    rows = list(
+        csv.DictReader(io.StringIO(tidy([*summary_rows(table), *list_ranking_fields(ranking)])))
+    )
     weak = {(row["table"], row["variant"], row["task"]): row["weakened_by"] for row in rows}
     assert weak["summary", "simcse", "Other"] == ""
     assert "selected on ToySTS-dev" in weak["summary", "simcse", "Avg"]
