@@ -111,7 +111,7 @@ class UnfitSettingError(UserError):
     """A method that cannot be trained in a setting."""
 
 
-def grid(
+def make_grid(
     profile: Profile,
     methods: Sequence[Variant],
     settings: Sequence[Variant],
@@ -292,13 +292,13 @@ def check_overrides(methods: Iterable[Variant], overrides: Overrides) -> None:
     the methods.
     """
     _refuse_both("--set", overrides)
-    known = set(Training.model_fields)
+    options = set(Training.model_fields)
     for variant in methods:
         with suppress(PlugInError):
-            known |= _list_changeable(declared_method(variant.name))
+            options |= _list_changeable(declared_method(variant.name))
     for key in overrides:
-        if key not in known:
-            raise UserError(f"--set {key}: no such hyperparameter; {suggest(key, sorted(known))}")
+        if key not in options:
+            raise UserError(f"--set {key}: no such hyperparameter; {suggest(key, sorted(options))}")
 
 
 def _refuse_both(source: str, values: Mapping[str, OptionValue]) -> None:
@@ -351,10 +351,10 @@ def _select_corpora(
             f"{method.name} needs {' and '.join(absent)}, the setting {setting} has none"
         )
 
-    wanted = set(method.streams)
-    if "sentences" in wanted:
-        wanted.add("pairs")
-    return {name: stream for name, stream in streams.items() if stream in wanted}
+    read_streams = set(method.streams)
+    if "sentences" in read_streams:
+        read_streams.add("pairs")
+    return {name: stream for name, stream in streams.items() if stream in read_streams}
 
 
 #: the most variants that lists of values may make; more are a mistake

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.events import Event, Stage, tell
-from harness.grid import grid, resolve
+from harness.grid import make_grid, resolve
 from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan, make_plan
@@ -49,7 +49,7 @@ def plan(
     profile = profile or load_profile("tiny")
     variants = [Variant.parse(method) for method in methods]
     wanted = dict.fromkeys(
-        grid(profile, variants, [parse_setting(setting)], ["toy-bert"], seeds), suites
+        make_grid(profile, variants, [parse_setting(setting)], ["toy-bert"], seeds), suites
     )
     values = {"steps": 3, "eval_every": 3, "batch_size": 8, **overrides} if trains else {}
     return make_plan(Request(profile, wanted, values), Store(results))

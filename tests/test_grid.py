@@ -16,7 +16,7 @@ from harness.errors import UserError
 from harness.grid import (
     UnfitSettingError,
     expand_variants,
-    grid,
+    make_grid,
     resolve,
     resolve_all,
     split_set_values,
@@ -34,19 +34,21 @@ def variants(*texts: str) -> list[Variant]:
 
 
 def test_seeds_are_outermost_and_an_untrained_encoder_is_one_run_that_reads_nothing() -> None:
-    specs = grid(TINY, variants("simcse", "mcse"), [parse_setting("toy")], ["toy-bert"], (0, 1))
+    specs = make_grid(
+        TINY, variants("simcse", "mcse"), [parse_setting("toy")], ["toy-bert"], (0, 1)
+    )
     assert [str(spec) for spec in specs] == [
         f"{method}/toy/toy-bert/seed-{seed}" for seed in (0, 1) for method in ("simcse", "mcse")
     ]
     settings = [parse_setting("toy"), parse_setting("toy-text")]
-    specs = grid(TINY, variants("none"), settings, ["toy-bert"], (0, 1))
+    specs = make_grid(TINY, variants("none"), settings, ["toy-bert"], (0, 1))
     assert [str(spec) for spec in specs] == ["none/none/toy-bert/seed-0"]
     run = resolve(TINY, specs[0], {})
     assert (run.streams, run.features, run.options) == ({}, {}, ())
 
 
 def test_a_method_without_its_stream_is_skipped_with_the_reason() -> None:
-    specs = grid(TINY, variants("mcse"), [parse_setting("toy-text")], ["toy-bert"], (0, 1))
+    specs = make_grid(TINY, variants("mcse"), [parse_setting("toy-text")], ["toy-bert"], (0, 1))
     runs, skipped = resolve_all(TINY, specs, {})
     assert runs == []
     assert [str(skip.why) for skip in skipped] == [

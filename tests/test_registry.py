@@ -11,7 +11,7 @@ from plugin_packages import Install
 from harness import registry
 from harness.errors import PlugInError, UserError
 from harness.evaluation.suites import PairSuite
-from harness.grid import grid, resolve_all
+from harness.grid import make_grid, resolve_all
 from harness.method.declared import declared_method
 from harness.profiles import load_profile
 from harness.spec import Variant
@@ -108,7 +108,7 @@ def test_a_bad_method_costs_only_the_grids_that_name_it_and_no_other_imports_it(
     def runs(*named: str) -> set[str]:
         methods = [Variant.parse(text) for text in named]
         profile = load_profile("tiny")
-        specs = grid(profile, methods, [Variant("toy")], ["toy-bert"], [0, 1])
+        specs = make_grid(profile, methods, [Variant("toy")], ["toy-bert"], [0, 1])
         return {run.spec.variant.name for run in resolve_all(profile, specs, {"steps": 3})[0]}
 
     assert runs("mcse") == {"mcse"}

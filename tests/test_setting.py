@@ -11,7 +11,7 @@ import pytest
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.fetching.archives import write_parquet
-from harness.grid import grid
+from harness.grid import make_grid
 from harness.method import by_batches
 from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
@@ -37,7 +37,7 @@ def plan(
     )
     asked = [parse_setting(text) for text in split(settings)]
     variants = [Variant.parse(text) for text in split(methods)]
-    wanted = dict.fromkeys(grid(profile, variants, asked, ["toy-bert"], (seed,)), ("sts",))
+    wanted = dict.fromkeys(make_grid(profile, variants, asked, ["toy-bert"], (seed,)), ("sts",))
     return make_plan(Request(profile, wanted, EPOCHS, data=tmp_path), Store(tmp_path))
 
 

@@ -159,19 +159,22 @@ def find_claims(
 
     runs = [needed for claim in planned for needed in claim.runs]
     check_part(part, runs, texts)
-    wanted = [claim for claim in planned if claim.is_in(part)]
-    if not wanted:
+    in_part = [claim for claim in planned if claim.is_in(part)]
+    if not in_part:
         raise UserError(
             f"--claim {','.join(texts)}: --rows, --settings and --encoders leave no claim with all "
             "of its sides; name fewer of them"
         )
+
     if seeds is not None:
-        wanted = [replace(claim, seeds=tuple(seeds)) for claim in wanted]
+        in_part = [replace(claim, seeds=tuple(seeds)) for claim in in_part]
+    # what is printed says nothing of the data of another profile
     if profile.name != PAPER_PROFILE:
-        usual = max(profile.defaults.seeds, FEWEST_SEEDS)
-        return [replace(claim, seeds=claim.seeds or tuple(range(usual))) for claim in wanted]
+        usual_seeds = max(profile.defaults.seeds, FEWEST_SEEDS)
+        return [replace(claim, seeds=claim.seeds or tuple(range(usual_seeds))) for claim in in_part]
+
     published = read_published()
-    return [_choose_seeds(claim, _count_tests(claim, wanted), published) for claim in wanted]
+    return [_choose_seeds(claim, _count_tests(claim, in_part), published) for claim in in_part]
 
 
 def list_claim_runs(claims: Sequence[PlannedClaim], names: StandIns) -> dict[str, Runs]:
@@ -340,12 +343,19 @@ def _find_printed(side: Side, claim: PlannedClaim, published: PublishedNumbers) 
     """
     paper, table, _ = claim.name.split(":")
     method, _, variant = side.printed.partition(":")
-    wanted = (paper, method, variant, side.encoder, claim.column.benchmark, claim.column.printed)
+    wanted_row = (
+        paper,
+        method,
+        variant,
+        side.encoder,
+        claim.column.benchmark,
+        claim.column.printed,
+    )
     text_of_setting, _, _ = side.setting.partition("+")
     numbers_by_setting: dict[str, dict[str, Published]] = {side.setting: {}, text_of_setting: {}}
     for key, number in published.items():
         row = (key.paper, key.method, key.variant, key.encoder, key.benchmark, key.task)
-        if row == wanted and key.setting in numbers_by_setting:
+        if row == wanted_row and key.setting in numbers_by_setting:
             numbers_by_setting[key.setting][key.table] = number
 
     for numbers_by_table in numbers_by_setting.values():

@@ -256,10 +256,10 @@ def _find_averages(
 ) -> dict[tuple[str, str, str], float]:
     """The printed averages of a row METHOD:VARIANT, by table, encoder and setting."""
     method, _, variant = row.partition(":")
-    wanted = (ablation.paper, method, variant, ABLATION_SCORE.suite, ABLATION_SCORE.task)
+    wanted_row = (ablation.paper, method, variant, ABLATION_SCORE.suite, ABLATION_SCORE.task)
     averages = {}
     for key, number in published.items():
         row_key = (key.paper, key.method, key.variant, key.benchmark, key.task)
-        if row_key == wanted and key.table in ablation.tables:
+        if row_key == wanted_row and key.table in ablation.tables:
             averages[key.table, key.encoder, key.setting] = number.value
     return averages

@@ -76,7 +76,7 @@ class Experiment:
     teachers: tuple[Experiment, ...] = ()
     code: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
-    def _ingredients(self) -> Iterator[Ingredient[Checkable]]:
+    def _list_ingredients(self) -> Iterator[Ingredient[Checkable]]:
         """All inputs of the training; some are repeated."""
         yield self.encoder
         yield from (corpus.read for corpus in self.corpora)
@@ -117,11 +117,11 @@ class Experiment:
     def missing(self) -> tuple[Missing, ...]:
         """All missing inputs of the training, each once."""
         missing = dict[Missing, None]()
-        for ingredient in self._ingredients():
+        for ingredient in self._list_ingredients():
             missing |= dict.fromkeys(ingredient.missing)
         return tuple(missing)
 
-    def missing_for(self, suite: Suite, root: Path | None) -> tuple[Missing, ...]:
+    def list_missing_models(self, suite: Suite, root: Path | None) -> tuple[Missing, ...]:
         """Missing inputs of a suite besides its data: the image teacher's models, if they have to
         compute features.
 
@@ -137,7 +137,7 @@ class Experiment:
             missing |= dict.fromkeys(model.missing)
         return tuple(missing)
 
-    def unfit_for(self, suite: Suite, root: Path | None) -> str:
+    def explain_unfit(self, suite: Suite, root: Path | None) -> str:
         """Why a suite cannot be evaluated, if no file has features of its images and nothing can
         compute them; else empty.
         """
@@ -164,7 +164,7 @@ class Experiment:
         for corpus in self.corpora:
             lines += [f"{corpus.name}: {line}" for line in corpus.found.remarks]
         lines += warn_of_unknown(self.census)
-        if self._leaves_out_text():
+        if self._has_unread_text():
             lines.append(self.unread_text)
         lines += self._list_small_streams()
         lines += self._list_inert_values()
@@ -249,7 +249,7 @@ class Experiment:
             f"{NEVER_READ}"
         )
 
-    def _leaves_out_text(self) -> bool:
+    def _has_unread_text(self) -> bool:
         """Whether the mixing of the steps never reads the setting's text, as far as rows are
         counted.
         """

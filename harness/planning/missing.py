@@ -233,7 +233,7 @@ def _list_missing_of_run(
         yield from experiment.missing
         models: list[Missing] = []
         for name in suites:
-            models += experiment.missing_for(inventory.suites[name], inventory.root)
+            models += experiment.list_missing_models(inventory.suites[name], inventory.root)
         yield from models
 
 

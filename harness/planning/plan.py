@@ -274,7 +274,7 @@ def make_plan(request: Request, store: Store) -> Plan:
         planned.append(_plan_run(experiment, experiments, suites, store, failures, redo=redo))
 
         for name in without_data.keys() & wanted_suites:
-            missing_models = experiment.missing_for(inventory.suites[name], inventory.root)
+            missing_models = experiment.list_missing_models(inventory.suites[name], inventory.root)
             without_data[name] = tuple(dict.fromkeys((*without_data[name], *missing_models)))
 
     return Plan(
@@ -361,7 +361,7 @@ def _skip_unfit_suites(
     spec = experiment.resolved.spec
     fit = []
     for name in suites:
-        reason = experiment.unfit_for(inventory.suites[name], inventory.root)
+        reason = experiment.explain_unfit(inventory.suites[name], inventory.root)
         if reason:
             skipped.append(Skipped(f"{spec.variant}/{spec.setting}, suite {name}", reason))
         else:
@@ -445,7 +445,7 @@ def _plan_run(
         if result is not None and inventory.is_scored(result, name):
             continue
         todo.append(name)
-        absent = experiment.missing_for(inventory.suites[name], inventory.root)
+        absent = experiment.list_missing_models(inventory.suites[name], inventory.root)
         missing_models |= dict.fromkeys(absent)
 
     planned = PlannedRun(

@@ -14,7 +14,13 @@ from harness.encoders.modules import declared_pooling
 from harness.errors import UserError
 from harness.evaluation.suites import Suite
 from harness.files import expand
-from harness.grid import Overrides, expand_variants, grid, require_single_values, split_set_values
+from harness.grid import (
+    Overrides,
+    expand_variants,
+    make_grid,
+    require_single_values,
+    split_set_values,
+)
 from harness.method.declared import declared_method
 from harness.papers.claims import PlannedClaim, find_claims, list_claim_runs
 from harness.papers.needed import (
@@ -277,7 +283,7 @@ def _select_grid(request: Request, tuning: Tuning | None) -> Request:
     elif not methods:
         methods = list(profile.defaults.methods)
     variants = expand_variants(methods, overrides, lists)
-    specs = grid(profile, variants, settings, encoders, seeds)
+    specs = make_grid(profile, variants, settings, encoders, seeds)
 
     suites_by_run = dict.fromkeys(specs, select_suites(selection, profile))
     return _restrict_to_tasks(

@@ -288,7 +288,7 @@ class ReleasedTable(ModelTable):
     source: Annotated[Name, Field(description="where name, pooling and commit are published")]
 
     @model_validator(mode="after")
-    def _check_rows(self) -> Self:
+    def _check_heads(self) -> Self:
         if (self.heads is None) != (self.images is None):
             raise ValueError("set 'heads' and 'images' (a teacher of the profile) together")
         check_registered("pooling", self.pooling)
@@ -297,9 +297,9 @@ class ReleasedTable(ModelTable):
 
 def check_registered(kind: str, name: str) -> str:
     """Return a registered name. Raises ValueError, as pydantic's validators do, for an unknown one."""
-    known = registry.names(kind)
-    if name not in known:
-        raise ValueError(f"unknown {kind} '{name}'; {registry.suggest(name, known)}")
+    registered = registry.names(kind)
+    if name not in registered:
+        raise ValueError(f"unknown {kind} '{name}'; {registry.suggest(name, registered)}")
     return name
 
 
@@ -383,11 +383,9 @@ class ClassificationTable(Table):
 
     @model_validator(mode="after")
     def _check_protocol(self) -> Self:
-        if (
-            bool(self.file) == bool(self.train)
-            or bool(self.train) != bool(self.test)
-            or (self.dev and not self.train)
-        ):
+        has_parts = bool(self.train)
+        has_one_place = bool(self.file) != has_parts
+        if not has_one_place or bool(self.test) != has_parts or (self.dev and not has_parts):
             raise ValueError("set 'file' alone, or 'train' and 'test', or these and 'dev'")
         return self
 

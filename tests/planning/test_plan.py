@@ -15,7 +15,7 @@ import harness
 from harness.cli.run import list_unequal_seeds
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
-from harness.grid import grid
+from harness.grid import make_grid
 from harness.planning.plan import MOST_LISTED, Plan, make_plan
 from harness.planning.request import Request
 from harness.profiles import Training, load_profile
@@ -35,7 +35,7 @@ def plan(tmp_path: Path, suites: Sequence[str] = ("sts", "geometry"), **changes:
     }
     axes |= {name: changes.pop(name) for name in axes if name in changes}
     request = replace(Request(load_profile("tiny"), {}), **changes)
-    wanted = dict.fromkeys(grid(request.profile, **axes), suites)
+    wanted = dict.fromkeys(make_grid(request.profile, **axes), suites)
     return make_plan(replace(request, suites_by_run=wanted), Store(tmp_path))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.commands import DEFAULT_COMMANDS
 from harness.errors import UserError
-from harness.grid import Resolved, UnfitSettingError, grid, resolve, resolve_all
+from harness.grid import Resolved, UnfitSettingError, make_grid, resolve, resolve_all
 from harness.method import Feature, method_named
 from harness.profiles import Training, load_profile, shipped_profiles
 from harness.registry import get, names
@@ -48,7 +48,7 @@ def test_every_shipped_profile_resolves_every_method_setting_and_encoder(name: s
     profile = load_profile(name)
     settings = [Variant(setting) for setting in profile.settings]
     runs, skipped = resolve_all(
-        profile, grid(profile, variants(), settings, list(profile.encoders), [0]), {}
+        profile, make_grid(profile, variants(), settings, list(profile.encoders), [0]), {}
     )
     reached = {
         (run.spec.variant, run.spec.setting.name, run.spec.encoder)
@@ -73,7 +73,7 @@ def test_defaults_name_runs_and_tasks_that_exist(name: str) -> None:
     profile = load_profile(name)
     methods = [Variant.parse(text) for text in profile.defaults.methods]
     settings = [Variant(setting) for setting in profile.defaults.settings]
-    specs = grid(
+    specs = make_grid(
         profile, methods, settings, profile.defaults.encoders, range(profile.defaults.seeds)
     )
     runs, skipped = resolve_all(profile, specs, {})

@@ -161,7 +161,7 @@ def test_the_image_teacher_is_missing_where_images_are_scored(
     assert not any(item.what.startswith(images) for item in plans["mcse:T1"].missing)
     inventory = plans["mcse:T6"].inventory
     (run,) = (run for run in plans["mcse:T6"].runs if run.resolved.spec.encoder == name)
-    needed = run.experiment.missing_for(inventory.suites["retrieval"], inventory.root)
+    needed = run.experiment.list_missing_models(inventory.suites["retrieval"], inventory.root)
     assert [item.what.partition(" at ")[0] for item in needed] == [images]
     assert any(item.what.startswith(images) for item in plans["mcse:T6"].without_data["retrieval"])
 
