@@ -16,7 +16,7 @@ from harness.code import declarations
 from harness.command_line import parse_overrides, parse_set
 from harness.corpora.base import CorpusSource
 from harness.errors import PlugInError, UnavailableError, UserError, worded
-from harness.method import CaptionRows, Feature, OwnSteps
+from harness.method import CaptionRows, Feature, Neighbours, OwnSteps
 from harness.method.declared import DeclaredMethod, Layers, declared_method
 from harness.method.interface import MixingRule
 from harness.profiles import Profile, Rule, Training
@@ -41,7 +41,8 @@ class Resolved:
     similarity task that selects the best checkpoint. `options` are the setting's, and any that the
     method requires of the corpora. `own_steps` are the streams that the method trains in steps of
     their own; `pooling` names the pooling of its sentence vectors, `dropout` are the rates of the
-    encoder's, of states and of attention, -1 for its own. `sources` has the origin of each value
+    encoder's, of states and of attention, -1 for its own. `neighbours` are the rows that it searches
+    for, by name. `sources` has the origin of each value
     that is not a default of the method or of `Training`: the `source` of a rule, '[training]' of
     the profile, '--set', or the variant with the option.
     """
@@ -60,6 +61,7 @@ class Resolved:
     own_steps: Mapping[Stream, OwnSteps]
     pooling: str
     dropout: tuple[float, float]
+    neighbours: Mapping[str, Neighbours]
     sources: Mapping[str, str]
 
     @property

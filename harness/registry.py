@@ -74,6 +74,7 @@ def suggest(word: str, known: Collection[str], otherwise: str = "") -> str:
     folded = {name.casefold(): name for name in reversed(known)}
     parts = [name for name in folded if word.casefold() in re.split(r"[.:/]", name)]
     abbreviated = [name for name in folded if _initials_of(name) == word.casefold()]
+    abbreviated.reverse()  # into the order of `known`
     near = [*parts, *abbreviated]
     if not abbreviated:
         near += _near(word, folded, 0.75) or _near(word, folded, 0.5)

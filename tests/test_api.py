@@ -97,8 +97,8 @@ WRONG = {
     "none has no results; run `harness run --profile tiny --results none` first": lambda: (
         harness.results("none")
     ),
-    "--set lr: no such hyperparameter; did you mean learning_rate?": lambda: harness.plan(
-        "tiny", set={"lr": 1e-4}
+    "--set lr: no such hyperparameter; did you mean learning_rate or lora_rank?": lambda: (
+        harness.plan("tiny", set={"lr": 1e-4})
     ),
     "seeds '0,0,' name a seed twice; name each once": lambda: harness.plan("tiny", seeds=[0, 0]),
     "load_model(), argument 'model': it must be a text or a Path, not None": lambda: (

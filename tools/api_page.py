@@ -61,6 +61,7 @@ SECTIONS: dict[str, tuple[str, Any, Sequence[str]]] = {
                 "hyper",
                 "Dimensions",
                 "Feature",
+                "Neighbours",
                 "Encode",
                 "Packed",
                 "Vocabulary",
@@ -112,6 +113,7 @@ _SAME_ARGUMENTS = {"run": ("plan", "execute")}
 SHORTENED = (
     *("results", "compare", "table", "figure", "report", "plan_model"),
     *("to_fetch", "fetch", "overlaps", "UserError", "Packed", "Feature", "Vocabulary"),
+    "Neighbours",
     *("Dimensions", "SentenceBatch", "PairBatch", "TripletBatch", "MediaBatch", "OwnSteps"),
     *("Patches", "by_batches", "check_method", "TanhHead", "by_view", "info_nce"),
     *("info_nce_hard", "cosine_matrix", "list_net", "list_mle"),

@@ -80,7 +80,7 @@ _MEANINGS = {
     "clusters": "clusters of captions",
     "views": "encodings of each caption under dropout",
     "queries": "captions whose neighbours are listed",
-    "dims": "numbers of leading dimensions that are scored too, as spearman@D",
+    "dims": "leading dimensions scored too, as METRIC@D",
     "seen_images": "'refuse' leaves out the images that training read, 'keep' ranks them",
     "probe": "'senteval': the published algorithm; 'lbfgs': the optimum that it approximates",
     "mode": "'full' or 'fast', as SentEval",

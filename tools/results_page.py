@@ -103,6 +103,7 @@ _MEANINGS = {
     "parts": "the same for subsets of a task: task, then part, then metric",
     "seconds": "wall time of the evaluation",
     "gradients": "by stream, of the last batch up to each dev score: the loss terms' parts of its gradient",
+    "parameters": "how many numbers were trained",
     "budget": "what the training read and computed; null in files of schema 4 and for an untrained encoder",
     "mixing": "which steps read pairs; null in older files and without training",
     "inputs": "the census of what the run read, one table for each input; empty in files of schema 5 and before",

@@ -406,30 +406,41 @@ def list_unequal_seeds(plan: Plan) -> Iterator[str]:
 
 
 def _list_estimates(plan: Plan) -> Iterator[str]:
-    """Lines on the time that a plan takes, and before any run is finished on the disk space."""
+    """Lines on the time that a plan takes, and on the disk space for claims and tables, and for an
+    estimate without finished runs.
+    """
     if not plan.todo:
         return
-    from harness.fetching import format_size
-    from harness.planning.estimate import estimate, estimate_model_bytes
-    from harness.planning.missing import describe_disk_need, list_missing
+    from harness.planning.estimate import estimate
 
     expected = estimate(plan)
-    if expected is None:
-        return
-
-    if expected.here is not None:
+    is_on_h200 = False
+    if expected is not None and expected.here is not None:
         time = duration(expected.here)
         if plan.request.entries:
             time += f" ({fixed(expected.here / 3600, 1)} device-hours)"
         yield f"estimate  about {time}, one run at a time; from finished runs of this profile"
-    elif expected.h200 is not None and any(run.resolved.trains for run in plan.todo):
-        yield (
-            f"estimate  about {_format_hours(expected.h200)} on one H200, one run at a time; by arithmetic, not "
-            f"measured ({page_of('reproduce.md')})"
-        )
-        inputs = describe_disk_need(list_missing(plan))
-        models = format_size(estimate_model_bytes(plan))
-        yield f"disk      {inputs} to bring, {models} of models that stay"
+    elif expected is not None and expected.h200 is not None:
+        is_on_h200 = any(run.resolved.trains for run in plan.todo)
+        if is_on_h200:
+            yield (
+                f"estimate  about {_format_hours(expected.h200)} on one H200, one run at a time; by arithmetic, not "
+                f"measured ({page_of('reproduce.md')})"
+            )
+
+    if plan.request.entries or is_on_h200:
+        yield _describe_disk(plan)
+
+
+def _describe_disk(plan: Plan) -> str:
+    """The disk that inputs, pictures among them, and models need."""
+    from harness.fetching import format_size
+    from harness.planning.estimate import estimate_model_bytes
+    from harness.planning.missing import describe_disk_need, list_missing
+
+    inputs = describe_disk_need(list_missing(plan))
+    models = format_size(estimate_model_bytes(plan))
+    return f"disk      {inputs} to bring, {models} of models that stay"
 
 
 def _format_hours(seconds: float) -> str:

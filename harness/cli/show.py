@@ -158,6 +158,8 @@ def _show_run(result: Result) -> None:
         echo(_describe_dev_scores(result))
     spent = Spent.of(frames, [0]).texts()
     echo(f"budget: {', '.join(f'{value} {what}' for what, value in spent.items())}")
+    if result.parameters is not None:
+        echo(f"trained: {result.parameters:,} parameters")
     for part, values in result.hyperparameters.items():
         echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
     if result.trial is not None:

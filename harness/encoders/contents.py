@@ -10,13 +10,15 @@ from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
-from harness.encoders.modules import read_settings
+from harness.encoders.modules import read_settings, transformer_folder
 from harness.errors import RESTORE, UserError
 from harness.files import open_regular
 
 _ADAPTER = (
     "an adapter, which is not applied; merge it into the weights (`merge_and_unload` of peft)"
 )
+#: names of the width of states in configurations
+_WIDTHS = ("hidden_size", "dim", "d_model", "n_embd")
 FULL = "give the model's original weights, in float32, float16 or bfloat16"
 #: what changes vectors and is not read: what it is, and the remedy
 _REFUSED = {
@@ -124,6 +126,15 @@ def account_for(folder: Path, read: Collection[str] = ()) -> None:
             f"{folder} has a layer in 2_Dense and no modules.json that says how it is used; {RESTORE}"
         )
     _refuse_settings(folder)
+
+
+def read_width(folder: Path) -> int:
+    """The width of an encoder's vectors by its config.json; 0 if that does not say."""
+    settings: Mapping[str, object] = {}
+    with suppress(UserError):  # the trial of the model names a damaged file
+        settings = read_settings(transformer_folder(folder) / "config.json")
+    widths = [settings[name] for name in _WIDTHS if isinstance(settings.get(name), int)]
+    return int(str(widths[0])) if widths else 0
 
 
 def remarks_on(folder: Path) -> list[str]:

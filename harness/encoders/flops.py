@@ -15,25 +15,33 @@ from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student
 
 
-def layer_weights(student: Student) -> int:
-    """Count the weights of the matrices of all layers, those of ALBERT's layers as often as they
-    are used.
+def token_flops(student: Student) -> int:
+    """Count the operations of both passes of a token in the matrices of all layers, those of
+    ALBERT's layers as often as they are used.
+
+    A weight costs 2 in the forward pass and 4 in the backward pass, or 2 there if it is not trained
+    (Kaplan et al. 2020, Table 1).
     """
     config: Any = student.model.config
     uses = config.num_hidden_layers // getattr(
         config, "num_hidden_groups", config.num_hidden_layers
     )
     layers = [part for part in student.model.modules() if isinstance(part, nn.Linear)]
-    return int(uses) * sum(layer.weight.numel() for layer in layers)
+    operations = 0
+    for layer in layers:
+        operations += layer.weight.numel() * (6 if layer.weight.requires_grad else 4)
+    return int(uses) * operations
 
 
-def training_flops(student: Student, weights: int, inputs: Mapping[str, Tensor], views: int) -> int:
+def training_flops(
+    student: Student, per_token: int, inputs: Mapping[str, Tensor], views: int
+) -> int:
     """Count the operations of both passes of a batch, `inputs` and `views` as for `Student.encode`.
 
-    `weights` are those of `layer_weights`. A token costs 2 for each of them and 4 d L for attention
-    in each layer, in a row of L tokens (Kaplan et al. 2020, Table 1), and twice that in the
-    backward pass. Padding, a second encoding in pieces and what the last layer leaves out are of
-    this program and not counted, nor are heads, losses and a method's other models.
+    A token costs `per_token`, which is `token_flops`, and 4 d L for attention in each layer, in a
+    row of L tokens, and twice that in the backward pass. Padding, a second encoding in pieces and
+    what the last layer leaves out are of this program and not counted, nor are heads, losses,
+    searches for neighbours and a method's other models.
     """
     config: Any = student.model.config
     embedding = 0
@@ -52,4 +60,4 @@ def training_flops(student: Student, weights: int, inputs: Mapping[str, Tensor],
     tokens = int(lengths.sum())
     squares = int((lengths.astype(np.int64) ** 2).sum())
     attention = 12 * config.num_hidden_layers * config.hidden_size * squares
-    return int(views * (6 * weights * tokens + attention + embedding))
+    return int(views * (per_token * tokens + attention + embedding))

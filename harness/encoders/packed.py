@@ -29,16 +29,18 @@ Attend = Callable[[Tensor, Tensor, Tensor, float, float], Tensor]
 
 @dataclass(frozen=True)
 class EncoderLayer:
-    """The modules of a layer in the order of their use, and the dropout of its three places."""
+    """The modules of a layer in the order of their use, and the dropout of its three places; linear
+    ones may have low-rank matrices beside their weights.
+    """
 
-    query: nn.Linear
-    key: nn.Linear
-    value: nn.Linear
-    mixed: nn.Linear
+    query: nn.Module
+    key: nn.Module
+    value: nn.Module
+    mixed: nn.Module
     mixed_norm: nn.LayerNorm
-    wide: nn.Linear
+    wide: nn.Module
     activation: Callable[[Tensor], Tensor]
-    narrow: nn.Linear
+    narrow: nn.Module
     norm: nn.LayerNorm
     chances: tuple[float, float, float]
     heads: int
@@ -101,8 +103,12 @@ def through(
     return [*hidden, layers[-1](hidden[-1], attend, training=training, kept=kept)]
 
 
-def _linear(module: nn.Linear, states: Tensor) -> Tensor:
-    return functional.linear(states, module.weight, module.bias)
+def _linear(module: nn.Module, states: Tensor) -> Tensor:
+    if type(module) is nn.Linear:
+        return functional.linear(states, module.weight, module.bias)
+    # a linear layer with low-rank matrices beside it (`harness.encoders.adapters`)
+    adapted: Tensor = module(states)
+    return adapted
 
 
 def _normed(module: nn.LayerNorm, states: Tensor) -> Tensor:

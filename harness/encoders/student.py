@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from harness.encoders.adapters import add_adapters, merge_weights, remove_adapters
 from harness.encoders.changes import Hooks
 from harness.encoders.embedded import (
     ChangeEmbedded,
@@ -113,6 +114,8 @@ class Student(nn.Module):
         # in a tuple, which hides its parameters from the student: the head belongs to the method
         self._heads: tuple[nn.Module, ...] = ()
         self.folder: Path | None = None
+        #: the rank of the matrices that are trained in place of the encoder's weights; 0 for none
+        self.lora_rank = 0
         #: how sentences are packed; None for an encoder that computes on padding
         self.packing: Packing | None = None
         self._hooks = Hooks(model)
@@ -214,6 +217,28 @@ class Student(nn.Module):
         one.
         """
         self._heads = () if head is None else (head,)
+
+    def adapt(self, rank: int) -> None:
+        """Train matrices of a rank beside the encoder's linear layers, and none of its weights. Raises
+        UserError.
+        """
+        add_adapters(self.model, rank)
+        self.lora_rank = rank
+        self.look_again()
+
+    def load_whole(self, weights: dict[str, Tensor]) -> None:
+        """Load the weights of a saved model, which has no low-rank matrices: those of this one are
+        removed.
+        """
+        if self.lora_rank:
+            remove_adapters(self.model)
+            self.lora_rank = 0
+            self.look_again()
+        self.model.load_state_dict(weights)
+
+    def whole_weights(self) -> dict[str, Tensor]:
+        """The encoder's weights as a saved model has them, with low-rank matrices merged into them."""
+        return merge_weights(self.model) if self.lora_rank else self.model.state_dict()
 
     def forward(self, inputs: Mapping[str, Tensor], views: int, **changes: Any) -> Tensor:
         return self.encode(inputs, views, **changes)
@@ -528,16 +553,17 @@ class Student(nn.Module):
         """Write the encoder and its tokenizer as a folder that AutoModel and sentence-transformers
         load.
 
-        Its bytes do not depend on what was encoded before. The head becomes the model's pooler: the
-        same layer and tanh. Only AutoModel loads a folder with a pooling that sentence-transformers
-        does not have. Raises UserError for a pooling that needs a head where there is none.
+        Its bytes do not depend on what was encoded before; low-rank matrices are merged. The head
+        becomes the model's pooler: the same layer and tanh. Only AutoModel loads a folder with a
+        pooling that sentence-transformers does not have. Raises UserError for a pooling that needs
+        a head where there is none.
         """
         head = {
             name.rpartition(".")[2]: value
             for head in self._heads
             for name, value in head.state_dict().items()
         }
-        state = self.model.state_dict() | {
+        state = self.whole_weights() | {
             f"pooler.dense.{name}": value for name, value in head.items()
         }
         # transformers 5 would write the weight names of the original file, such as `gamma` of the

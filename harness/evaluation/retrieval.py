@@ -33,6 +33,8 @@ from harness.evaluation.suites import (
     TaskScores,
     TrainedOn,
     Values,
+    leading,
+    nested_name,
     row_blocks,
     scored,
     units,
@@ -93,7 +95,8 @@ class RetrievalSuite(Suite):
     Images that training read, that of the model (`Embedder.trained_on`) or those that it is compared
     with (`left_out`), are left out of texts and images, with a warning, and counted by `n_seen`;
     `gallery` is then a number that only runs with the same other images share. If fewer than
-    `FEWEST` remain, the task has no recalls. With `seen_images = "keep"` they are ranked too.
+    `FEWEST` remain, the task has no recalls. With `seen_images = "keep"` they are ranked too. With
+    `dims`, there are recalls such as `t2i_R@1@64` of the first dimensions in the shared space.
     """
 
     name = "retrieval"
@@ -111,9 +114,13 @@ class RetrievalSuite(Suite):
     }
     kind = RETRIEVAL
     needs_images = True
+    nested = tuple(f"{way}_R@{k}" for way in ("i2t", "t2i") for k in TOP)
 
-    def __init__(self, tasks: Sequence[str], seen_images: str = "refuse") -> None:
+    def __init__(
+        self, tasks: Sequence[str], seen_images: str = "refuse", dims: Sequence[int] = ()
+    ) -> None:
         super().__init__(tasks)
+        self.nest(dims)
         if seen_images not in ("refuse", "keep"):
             raise UserError(
                 f"the suite 'retrieval' has seen_images = '{seen_images}'; write 'refuse' or 'keep'"
@@ -135,7 +142,8 @@ class RetrievalSuite(Suite):
         def score(name: str, task: RetrievalTask) -> TaskScores:
             data = task.load(root)
             check_captions(name, data)
-            return _ranked(name, data, shared, self._seen(name, data, embed.trained_on))
+            seen = self._seen(name, data, embed.trained_on)
+            return self._rank(name, data, shared, seen)
 
         return self.collect(scored(embed, self._tasks, score))
 
@@ -151,6 +159,42 @@ class RetrievalSuite(Suite):
         if trained_on is not None and self.seen_images == "refuse":
             seen |= seen_images(data, trained_on)
         return seen
+
+    def _rank(
+        self, name: str, data: ImagesWithCaptions, shared: ImageTextSpace, seen: np.ndarray
+    ) -> TaskScores:
+        count = len(data.images)
+        ranked = int(count - seen.sum())
+        counts: Values = {"n_seen": int(seen.sum()), "n_images": ranked}
+        warnings = []
+        if seen.any():
+            counts["gallery"] = int(digest(np.flatnonzero(~seen).tolist())[:GALLERY_DIGITS], 16)
+            why = f"{seen.sum():,} of {count:,} images are training images and are left out"
+            if ranked < FEWEST:
+                why = f"{why}; the other {ranked} are too few"
+                return TaskScores(counts, warnings=[f"{NO_SCORE}: {why}"])
+            chances = ", ".join(f"R@{k} {100 * k / ranked:.2f}" for k in TOP)
+            warnings.append(f"{why}; by chance, text to image, the other {ranked} give {chances}")
+        images = shared.images(data.images, name)
+        if images.ndim != 2 or len(images) != count:
+            raise ValueError(f"the shared space returned shape {images.shape} for {count} images")
+        kept = ~seen[data.image_of]
+        captions = [text for text, keep in zip(data.texts, kept, strict=True) if keep]
+        texts = Embedded(shared.texts, captions)
+        images = images[~seen]
+        image_of = (np.cumsum(~seen) - 1)[data.image_of[kept]]
+        scores, parts = both_ways(texts.rows(captions), images, image_of)
+        for number in self.dims:
+            shorter_texts = texts.leading(number).rows(captions)
+            nested_scores, nested_parts = both_ways(
+                shorter_texts, leading(images, number), image_of
+            )
+            for metric in self.nested:
+                own_name = nested_name(metric, number)
+                scores[own_name] = nested_scores[metric]
+                for part, values in nested_parts.items():
+                    parts[part][own_name] = values[metric]
+        return TaskScores(scores | counts, parts, warnings)
 
     def collect(self, scores: Mapping[str, TaskScores]) -> SuiteScores:
         joined = super().collect(scores)
@@ -183,34 +227,6 @@ def seen_images(data: ImagesWithCaptions, trained_on: TrainedOn) -> np.ndarray:
     ids = getattr(data, "ids", None)
     contents = getattr(data, "contents", None)
     return trained_on.images(data.texts, data.image_of, ids, contents)
-
-
-def _ranked(
-    name: str, data: ImagesWithCaptions, shared: ImageTextSpace, seen: np.ndarray
-) -> TaskScores:
-    count = len(data.images)
-    ranked = int(count - seen.sum())
-    counts: Values = {"n_seen": int(seen.sum()), "n_images": ranked}
-    warnings = []
-    if seen.any():
-        counts["gallery"] = int(digest(np.flatnonzero(~seen).tolist())[:GALLERY_DIGITS], 16)
-        why = f"{seen.sum():,} of {count:,} images are training images and are left out"
-        if ranked < FEWEST:
-            why = f"{why}; the other {ranked} are too few"
-            return TaskScores(counts, warnings=[f"{NO_SCORE}: {why}"])
-        chances = ", ".join(f"R@{k} {100 * k / ranked:.2f}" for k in TOP)
-        warnings.append(f"{why}; by chance, text to image, the other {ranked} give {chances}")
-    images = shared.images(data.images, name)
-    if images.ndim != 2 or len(images) != count:
-        raise ValueError(f"the shared space returned shape {images.shape} for {count} images")
-    kept = ~seen[data.image_of]
-    captions = [text for text, keep in zip(data.texts, kept, strict=True) if keep]
-    texts = Embedded(shared.texts, captions)
-    images = images[~seen]
-    scores, parts = both_ways(
-        texts.rows(captions), images, (np.cumsum(~seen) - 1)[data.image_of[kept]]
-    )
-    return TaskScores(scores | counts, parts, warnings)
 
 
 def ranks(

@@ -43,6 +43,7 @@ from harness.evaluation.suites import (
     TaskScores,
     TrainedOn,
     Values,
+    nested_name,
     pairs_of,
     sentences_of,
 )
@@ -232,8 +233,7 @@ class STSSuite(PairSuite):
     out. In the parts of 'Avg', correlations are means over the tasks, if all of them have a value,
     and `n` is the sum.
 
-    With `dims`, each task has `spearman@D` as well, of the first D dimensions of the vectors alone:
-    nested ones, as a Matryoshka loss trains them.
+    With `dims`, each task has `spearman@D` as well, of the first D dimensions of the vectors alone.
     """
 
     name = "sts"
@@ -252,24 +252,11 @@ class STSSuite(PairSuite):
         "pearson": MetricWords("Pearson correlation x 100"),
     }
 
+    nested = ("spearman",)
+
     def __init__(self, tasks: Sequence[str | OwnTask], dims: Sequence[int] = ()) -> None:
-        """`dims` are numbers of leading dimensions that are scored beside the whole vectors. Raises
-        UserError for a number that is not positive, or stands twice.
-        """
         super().__init__(tasks)
-        if len(set(dims)) < len(dims) or any(number < 1 for number in dims):
-            raise UserError(
-                f"the suite '{self.name}' has dims = {list(dims)}; give positive numbers, each once"
-            )
-        self._dims = tuple(dims)
-
-    def list_metrics(self) -> tuple[Metric, ...]:
-        nested = (Metric(_nested(number), unit="points of Spearman") for number in self._dims)
-        return (*self.metrics, *nested)
-
-    def fingerprint(self, root: Path | None) -> str:
-        plain = super().fingerprint(root)
-        return digest(plain, self._dims) if self._dims else plain
+        self.nest(dims)
 
     def score(
         self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None
@@ -283,9 +270,9 @@ class STSSuite(PairSuite):
             "spearman_wmean": _mean(ranks, sizes),
         }
         whole = _correlations(*np.hstack(list(sides.values()))) | means
-        for number in self._dims:
+        for number in self.dims:
             nested = cosines_and_gold(pairs_of(subsets), vectors.leading(number))
-            whole[_nested(number)] = spearman(*nested)
+            whole[nested_name("spearman", number)] = spearman(*nested)
         parts = each if len(subsets) > 1 else {}
         undefined = [metric for metric, value in whole.items() if value is None]
         undefined += [
@@ -314,11 +301,6 @@ class STSSuite(PairSuite):
             if rows:
                 averages[part] = self.average(rows) | {"n": sum(row["n"] for row in rows.values())}
         return replace(joined, parts=joined.parts | {AVERAGE: averages}) if averages else joined
-
-
-def _nested(dimensions: int) -> str:
-    """The metric of the first dimensions of vectors."""
-    return f"spearman@{dimensions}"
 
 
 class MultilingualSTSSuite(STSSuite):

@@ -184,15 +184,27 @@ class Embedded:
         """The same sentences with the first numbers of their vectors alone. Raises UserError where
         the vectors have fewer.
         """
-        width = self._vectors.shape[1]
-        if dimensions > width:
-            raise UserError(
-                f"the model's vectors have {width} dimensions, of which no {dimensions} can be scored; "
-                "name fewer in dims of the suite"
-            )
-        leading = copy(self)
-        leading._vectors = self._vectors[:, :dimensions]
-        return leading
+        shorter = copy(self)
+        shorter._vectors = leading(self._vectors, dimensions)
+        return shorter
+
+
+def leading(vectors: np.ndarray, dimensions: int) -> np.ndarray:
+    """The first numbers of vectors, (n, d) -> (n, `dimensions`). Raises UserError where they have
+    fewer.
+    """
+    width = vectors.shape[1]
+    if dimensions > width:
+        raise UserError(
+            f"the model's vectors have {width} dimensions, of which no {dimensions} can be scored; "
+            "name fewer in dims of the suite"
+        )
+    return vectors[:, :dimensions]
+
+
+def nested_name(metric: str, dimensions: int) -> str:
+    """The name of a metric of the first dimensions of vectors alone."""
+    return f"{metric}@{dimensions}"
 
 
 class SimilarityTask(Checkable, Protocol):
@@ -319,6 +331,11 @@ class Suite(registry.Registered, ABC):
     hub_task: ClassVar[str] = ""
     #: The registry kind of its tasks.
     kind: ClassVar[str] = SIMILARITY
+    #: The metrics that are also scored of leading dimensions of vectors, where `dims` are given.
+    nested: ClassVar[tuple[str, ...]] = ()
+    #: Numbers of leading dimensions that are scored beside whole vectors: nested ones, as a
+    #: Matryoshka loss trains them.
+    dims: tuple[int, ...] = ()
 
     def __init__(self, tasks: Sequence[str | OwnTask]) -> None:
         """`tasks` are registered names and tasks of a profile. Raises UserError for tasks the suite
@@ -354,9 +371,23 @@ class Suite(registry.Registered, ABC):
     def tasks(self) -> list[str]:
         return list(self._tasks)
 
+    def nest(self, dims: Sequence[int]) -> None:
+        """Score numbers of leading dimensions too, each metric as `METRIC@D`. Raises UserError for a
+        number that is not positive, or stands twice.
+        """
+        if len(set(dims)) < len(dims) or any(number < 1 for number in dims):
+            raise UserError(
+                f"the suite '{self.name}' has dims = {list(dims)}; give positive numbers, each once"
+            )
+        self.dims = tuple(dims)
+
     def list_metrics(self) -> tuple[Metric, ...]:
-        """The metrics that it averages, with those that its options add."""
-        return self.metrics
+        """The metrics that it averages, with those of leading dimensions."""
+        nested = [metric for metric in self.metrics if metric.name in self.nested]
+        metrics = list(self.metrics)
+        for number in self.dims:
+            metrics += (replace(each, name=nested_name(each.name, number)) for each in nested)
+        return tuple(metrics)
 
     @property
     def image_tasks(self) -> list[str]:
@@ -384,7 +415,8 @@ class Suite(registry.Registered, ABC):
 
     def fingerprint(self, root: Path | None) -> str:
         contents = [[name, task.fingerprint(root)] for name, task in self._tasks.items()]
-        return digest(self.name, self.version, contents)
+        whole = digest(self.name, self.version, contents)
+        return digest(whole, self.dims) if self.dims else whole
 
     def identity(self, root: Path | None) -> str:
         """Return the fingerprint, or the first missing item; computed for every plan, so it must be

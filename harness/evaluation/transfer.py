@@ -43,6 +43,7 @@ from harness.evaluation.suites import (
     Suite,
     SuiteScores,
     TaskScores,
+    nested_name,
     scored,
 )
 from harness.metrics import Metric, MetricWords
@@ -261,7 +262,8 @@ class TransferSuite(Suite):
 
     Metrics of a task: `acc` on its test rows (with nested folds the mean over the outer ones);
     `devacc`, the mean dev accuracy of the selected l2 weight; `f1` of class 1 where samples are
-    pairs; `n_train` and `n_test` samples, both the whole task where it is one set.
+    pairs; `n_train` and `n_test` samples, both the whole task where it is one set. With `dims`,
+    `acc@D` is that of a probe of the first D dimensions of the vectors alone.
     """
 
     name = "transfer"
@@ -271,8 +273,15 @@ class TransferSuite(Suite):
     metrics = (Metric("acc"), Metric("devacc", shown=False))
     words: ClassVar[Mapping[str, MetricWords]] = {"acc": MetricWords("accuracy in percent")}
     kind = TRANSFER
+    nested = ("acc",)
 
-    def __init__(self, tasks: Sequence[str], probe: str = "senteval", mode: str = "full") -> None:
+    def __init__(
+        self,
+        tasks: Sequence[str],
+        probe: str = "senteval",
+        mode: str = "full",
+        dims: Sequence[int] = (),
+    ) -> None:
         """`probe` is 'senteval', the published algorithm, or 'lbfgs', the optimum that it
         approximates.
 
@@ -280,6 +289,7 @@ class TransferSuite(Suite):
         it.
         """
         super().__init__(tasks)
+        self.nest(dims)
         for option, given, known in (("probe", probe, PROBES), ("mode", mode, tuple(MODES))):
             if given not in known:
                 raise UserError(
@@ -303,7 +313,7 @@ class TransferSuite(Suite):
         vectors = Embedded(embed, (sentence for side in sides for sentence in side))
         probe = make_probe(self._probe, self._mode, embed.device)
         return self.collect(
-            scored(embed, loaded, lambda name, splits: score(splits, vectors, probe))
+            scored(embed, loaded, lambda name, splits: score(splits, vectors, probe, self.dims))
         )
 
     def _check(self, name: str, splits: Mapping[str, Labelled]) -> None:
@@ -330,20 +340,29 @@ def make_probe(name: str, mode: Mode, device: str) -> Probe:
     return SentEvalProbe(mode, on) if name == "senteval" else LBFGSProbe(mode.folds, on)
 
 
-def score(splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe) -> TaskScores:
+def score(
+    splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe, dims: Sequence[int] = ()
+) -> TaskScores:
     """Score one task (see `TransferSuite`)."""
     from sklearn.metrics import f1_score
 
     train = splits["all" if "all" in splits else "train"]
     test = splits["all" if "all" in splits else "test"]
-    inputs = {name: (features(split, vectors), split.labels) for name, split in splits.items()}
-    accuracies = classify(inputs, probe)
+    accuracies = _classify_splits(splits, vectors, probe)
 
     values = {"acc": 100 * accuracies.test, "devacc": 100 * accuracies.dev}
     if len(test.sides) == 2:
         f1 = f1_score(test.labels == 1, accuracies.predicted == 1, zero_division=0.0)
         values["f1"] = 100 * float(f1)
+    for number in dims:
+        accuracy = _classify_splits(splits, vectors.leading(number), probe).test
+        values[nested_name("acc", number)] = 100 * accuracy
     return TaskScores(values | {"n_train": len(train.labels), "n_test": len(test.labels)})
+
+
+def _classify_splits(splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe) -> Accuracies:
+    inputs = {name: (features(split, vectors), split.labels) for name, split in splits.items()}
+    return classify(inputs, probe)
 
 
 def features(split: Labelled, vectors: Embedded) -> np.ndarray:

@@ -12,6 +12,7 @@ from harness.method.interface import Feature as Feature
 from harness.method.interface import Hyperparameters as Hyperparameters
 from harness.method.interface import MediaBatch as MediaBatch
 from harness.method.interface import MixingRule as MixingRule
+from harness.method.interface import Neighbours as Neighbours
 from harness.method.interface import OwnSteps as OwnSteps
 from harness.method.interface import PairBatch as PairBatch
 from harness.method.interface import Patches as Patches
@@ -21,6 +22,7 @@ from harness.method.interface import TripletBatch as TripletBatch
 from harness.method.interface import ValueOrigin as ValueOrigin
 from harness.method.interface import Vocabulary as Vocabulary
 from harness.method.interface import by_batches as by_batches
+from harness.method.interface import find_search as find_search
 from harness.method.interface import hyper as hyper
 from harness.spec import CONTROLS as CONTROLS
 from harness.spec import FeatureKind as FeatureKind

@@ -21,6 +21,7 @@ from harness.method.interface import (
     Hyperparameters,
     MediaBatch,
     MixingRule,
+    Neighbours,
     OwnSteps,
     ValueOrigin,
     Vocabulary,
@@ -157,9 +158,19 @@ class Method(nn.Module, Registered, ABC):
         return {}
 
     @classmethod
+    def neighbours(cls, hyperparameters: Any) -> dict[str, Neighbours]:
+        """Rows for `batch.changed`, by name, that are near those of the batch, such as hard
+        negatives: of B rows, the j-th one of row i at j B + i.
+        """
+        return {}
+
+    @classmethod
     def uses_texts(cls) -> bool:
         """Whether batches are read as texts too."""
-        return cls.reads_texts or cls.change_texts is not Method.change_texts
+        changes_texts = cls.change_texts is not Method.change_texts
+        # a model that searches for neighbours reads texts
+        searches = any("neighbours" in vars(kind) for kind in cls.__mro__ if kind is not Method)
+        return cls.reads_texts or changes_texts or searches
 
     def scheduled(self, share: float) -> dict[str, float]:
         """Values that change over training, for `self.now` and the curves; `share`, from 0 to below

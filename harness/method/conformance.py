@@ -185,7 +185,13 @@ def _check_answers(method: type[Method], reading: str) -> Iterator[str]:
         yield "pooling() is never called; give the value 'pooling' of its Hyperparameters another default"
     if values.pooling not in names("pooling"):
         yield f"the pooling '{values.pooling}' is not registered"
-    method.features(values)
+    models = [role for role, asked in method.features(values).items() if asked.of == "model"]
+    for name, wanted in method.neighbours(values).items():
+        if wanted.by not in ("student", *models):
+            yield (
+                f"the neighbours '{name}' are found by '{wanted.by}', which is neither 'student' nor "
+                "the role of a 'model' in features()"
+            )
     method.own_steps(values)
     if method.captions(values) not in ("setting", "all"):
         yield "captions() is neither 'setting' nor 'all'"
@@ -322,7 +328,9 @@ def _list_choices(method: type[Method]) -> Iterator[Any]:
     for reading in method.readings:
         values = method.configure(reading)
         yield values
-        for option in method.Hyperparameters.options().values():
+        for name, option in method.Hyperparameters.options().items():
+            if name in Hyperparameters.options():  # which the harness reads
+                continue
             for other in _other_values(getattr(values, option.name), option.metadata["choices"]):
                 try:
                     changed = replace(values, **{option.name: other})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from harness.code import declarations
 from harness.errors import UserError
 from harness.method.inert import inert_options, weight_factors
-from harness.method.interface import Feature, MixingRule, OwnSteps, Patches
+from harness.method.interface import Feature, MixingRule, Neighbours, OwnSteps, Patches
 from harness.registry import get_class
 from harness.spec import OptionValue, Stream
 
@@ -43,7 +43,7 @@ class DeclaredMethod:
         layer.
 
         These are values of `harness.grid.Resolved` under their names there: identity, pooling,
-        captions, own_steps and features. Raises UserError.
+        dropout, captions, own_steps, features and neighbours. Raises UserError.
         """
 
         def answer() -> dict[str, Any]:
@@ -64,6 +64,9 @@ class DeclaredMethod:
                     stream: asdict(steps) for stream, steps in method.own_steps(values).items()
                 },
                 "features": features,
+                "neighbours": {
+                    name: asdict(wanted) for name, wanted in method.neighbours(values).items()
+                },
             }
 
         configured = declarations().ask(
@@ -74,8 +77,16 @@ class DeclaredMethod:
             for stream, values in configured["own_steps"].items()
         }
         features = {role: Feature(**values) for role, values in configured["features"].items()}
-        dropout = tuple(configured["dropout"])
-        return {**configured, "dropout": dropout, "own_steps": own_steps, "features": features}
+        neighbours = {
+            name: Neighbours(**values) for name, values in configured["neighbours"].items()
+        }
+        return {
+            **configured,
+            "dropout": tuple(configured["dropout"]),
+            "own_steps": own_steps,
+            "features": features,
+            "neighbours": neighbours,
+        }
 
     def option_values(self, reading: str, layers: Layers) -> dict[str, OptionValue]:
         """The value of each option: defaults, then those of the reading, then each layer."""

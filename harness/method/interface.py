@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from harness.errors import UserError
@@ -209,6 +210,51 @@ class Feature:
 
 
 @dataclass(frozen=True)
+class Neighbours:
+    """Rows near those of a batch, from the whole corpus that the batch is of: sentences, or captions.
+
+    `by` says whose vectors are compared, by cosine: 'student', the encoder as it is when it
+    searches, or the role of a frozen 'model' of `Method.features`. It searches before the first
+    step, and again every `every` steps, 0 for once. Each step draws `count` of the `among` nearest
+    rows of each row, without those of the same text and captions of the same image.
+    """
+
+    by: str = "student"
+    count: int = 1
+    among: int = 1
+    every: int = 0
+
+    def __post_init__(self) -> None:
+        if self.every and self.by != "student":
+            raise UserError(
+                f"a frozen model finds the same neighbours again; give every=0, not {self.every}"
+            )
+        if not 0 < self.count <= self.among or self.every < 0:
+            raise UserError(
+                f"count={self.count} neighbours are drawn among {self.among} every {self.every} steps; "
+                "give a count of at least 1, no more than `among`, and steps of 0 or more"
+            )
+
+
+#: rows up to which a corpus is searched exactly
+EXACT_ROWS = 100_000
+
+
+def find_search(rows: int) -> Literal["exact", "index"]:
+    """How the neighbours in a corpus of so many rows are found. Raises UserError where that needs
+    FAISS, which is not installed.
+    """
+    if rows <= EXACT_ROWS:
+        return "exact"
+    if find_spec("faiss") is None:
+        raise UserError(
+            f"neighbours among {rows:,} rows need FAISS, as all above {EXACT_ROWS:,}; install it with "
+            "`pip install 'sentence-harness[faiss]'`, or train on fewer rows"
+        )
+    return "index"
+
+
+@dataclass(frozen=True)
 class Dimensions:
     """Input widths of a method's heads: the encoder's d, and f of the teacher features or model of
     each role.
@@ -324,6 +370,14 @@ class Hyperparameters:
         source="the encoder's config.json",
         origin="code",
         unit="rate of attention; -1: its own",
+        later=True,
+    )
+    lora_rank: int = hyper(
+        0,
+        source="the papers' public code trains every weight",
+        origin="code",
+        unit="rank of matrices that are trained in place of the encoder's weights; 0: none",
+        at_least=0,
         later=True,
     )
 

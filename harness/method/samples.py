@@ -130,10 +130,14 @@ def random_batches(method: Method) -> list[Batch | MediaBatch]:
 
 
 def _change_batch(method: Method, rows: list[list[int]]) -> RecordedNames:
-    """What the method makes of a batch's rows and texts, by name."""
+    """What the method makes of a batch's rows and texts, and rows near them, by name."""
     changed = {}
     for name, changed_rows in method.change_rows(rows, np.random.default_rng(LOSS)).items():
         changed[name] = dict(TokenRows.listed(changed_rows, 0))
+
+    for name, wanted in method.neighbours(method.hyperparameters).items():
+        others = [rows[(row + 1) % ROWS] for row in range(ROWS)]
+        changed[name] = dict(TokenRows.listed(others * wanted.count, 0))
 
     changed_texts = method.change_texts(list(TEXTS), np.random.default_rng(LOSS))
     if changed_texts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from harness.encoders.adapters import check_peft
 from harness.encoders.trial import TrialFindings, TrialKey
 from harness.errors import UserError
 from harness.planning.plan import LEFT_ALONE, Plan, PlannedRun, check_left
@@ -50,6 +51,8 @@ def _check_encoder(
     resolved = run.resolved
     source = run.experiment.encoder.source
     trains = resolved.trains
+    if trains and resolved.identity.get("lora_rank"):
+        check_peft()
     key = TrialKey(
         source.path(),
         resolved.pooling,

@@ -180,12 +180,20 @@ def estimate(plan: Plan) -> Estimate | None:
 
 
 def estimate_model_bytes(plan: Plan) -> int:
-    """Bytes of the models that the trainings still to do leave behind: one of each run."""
+    """Bytes of the models that the trainings still to do leave behind: one of each run, as large as
+    its encoder's weights.
+    """
     model_bytes = 0
     for run in plan.todo:
-        if run.resolved.trains and not run.result:
-            shape = choose_shape(run.resolved)
-            model_bytes += KEPT * (shape.weights + shape.vectors)
+        if not run.resolved.trains or run.result:
+            continue
+        encoder = run.experiment.encoder
+        weights = 0
+        if not encoder.missing:
+            files = encoder.source.path().glob("*.safetensors")
+            weights = sum(file.stat().st_size for file in files)
+        shape = choose_shape(run.resolved)
+        model_bytes += weights or KEPT * (shape.weights + shape.vectors)
     return model_bytes
 
 

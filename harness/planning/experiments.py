@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.census import InputCensus
 from harness.code import code_of
-from harness.encoders.contents import remarks_on
+from harness.encoders.contents import read_width, remarks_on
 from harness.encoders.locate import ModelSource
 from harness.encoders.teachers import declared_teacher
 from harness.errors import UnavailableError, UserError
@@ -19,6 +19,7 @@ from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
 from harness.method import Feature
 from harness.method.declared import declared_method
 from harness.method.inert import inert_note
+from harness.method.interface import find_search
 from harness.metrics import NEVER_READ
 from harness.planning.census import (
     make_corpus_census,
@@ -42,6 +43,7 @@ from harness.setting import kept_rows
 from harness.sources import Checkable, Missing, digest
 from harness.spec import (
     CONTROLS,
+    MEDIA,
     RUN,
     UNTRAINED_IMAGES,
     FeatureKind,
@@ -286,6 +288,59 @@ class Experiment:
         """Raise UserError if there are more batches of pairs than of text."""
         text_rows, pair_rows = self._count_rows_for_steps()
         batch_counts(text_rows, pair_rows, self.resolved.training.batch_size)
+
+    @property
+    def _searched_rows(self) -> dict[Stream, int]:
+        """The rows of each stream in which a method's neighbours are searched, as far as they are
+        counted; empty for a method that has none.
+        """
+        if not self.resolved.neighbours:
+            return {}
+        searched = {}
+        for stream, all_rows in self._rows_by_stream.items():
+            if stream not in MEDIA:
+                kept = kept_rows(self.resolved.options, stream)
+                searched[stream] = all_rows if kept is None else kept.rows
+        return searched
+
+    def describe_searches(self) -> Iterator[str]:
+        """A line on the memory of each search for neighbours."""
+        run = self.resolved
+        for name, wanted in run.neighbours.items():
+            width = self._find_width(wanted.by)
+            for stream, rows in self._searched_rows.items():
+                by_index = find_search(rows) == "index"
+                # an index has a copy of the vectors
+                megabytes = rows * width * 4 * (2 if by_index else 1) / 1e6
+                way = "in an index of FAISS" if by_index else "exactly"
+                yield (
+                    f"{run.spec.variant}: the neighbours '{name}' are searched {way} among {rows:,} "
+                    f"rows of {stream}, whose vectors take {megabytes:,.1f} MB"
+                )
+
+    def _find_width(self, by: str) -> int:
+        """The width of the vectors of the student, or of the model of a role: a run's encoder is
+        like the student. 0 if it is not known.
+        """
+        if by in self.features:
+            teacher = self.features[by].teacher
+            if isinstance(teacher, ModelTeacher) and isinstance(teacher.model.source, FrozenModel):
+                frozen = teacher.model.source.model
+                return 0 if teacher.model.missing else read_width(frozen.path())
+        return 0 if self.encoder.missing else read_width(self.encoder.source.path())
+
+    def check_neighbours(self) -> None:
+        """Raise UnfitSettingError for neighbours of triplets, and UserError for a corpus that is too
+        large to be searched without FAISS.
+        """
+        run = self.resolved
+        for rows in self._searched_rows.values():
+            find_search(rows)
+        if run.neighbours and "triplets" in run.streams.values():
+            raise UnfitSettingError(
+                f"{run.spec.variant} searches for neighbours of sentences or captions, and the setting "
+                f"{run.spec.setting} has triplets"
+            )
 
     @cached_property
     def identity(self) -> dict[str, Any]:

@@ -167,6 +167,7 @@ class Plan:
         lines = dict[str, None]()
         for run in runs_to_do:
             lines |= dict.fromkeys(run.experiment.remarks)
+            lines |= dict.fromkeys(run.experiment.describe_searches())
         if runs_to_do:
             lines |= dict.fromkeys(self.remarks)
         return list(lines)
@@ -337,6 +338,7 @@ def _complete_runs(
             _ = experiment.fingerprint
             for trained in (*experiment.teachers, experiment):
                 trained.check_mixing()
+                trained.check_neighbours()
                 _ = trained.census
         except (UnfitSettingError, UnavailableError, PlugInError, MissingData) as error:
             if request.strict and not isinstance(error, UnfitSettingError):

@@ -200,7 +200,8 @@ def load_training_data(
         if run.method.uses_texts():
             texts[stream] = _load_tokens(run, corpora, Utf8())
 
-    pairs = [load_pairs(corpus) for corpus in corpora_by_stream.get("pairs", []) if run.features]
+    reads_pairs = run.features or run.neighbours
+    pairs = [load_pairs(corpus) for corpus in corpora_by_stream.get("pairs", []) if reads_pairs]
     features = {}
     for role, use in experiment.features.items():
         if use.feature.of != "model":
@@ -211,7 +212,19 @@ def load_training_data(
     for content in loaded:
         warnings += content.warnings
     subsets = _draw_subsets(run, tokens)
-    return TrainingData(tokens, features, media, subsets, texts, tuple(warnings))
+    image_of = number_images(pairs) if pairs and run.neighbours else None
+    return TrainingData(tokens, features, media, subsets, texts, tuple(warnings), image_of)
+
+
+def number_images(pairs: Sequence[Pairs]) -> np.ndarray:
+    """The image of each row of several corpora of pairs, numbered over all of them: (n,) int64."""
+    numbers = []
+    images_before = 0
+    for corpus in pairs:
+        own_numbers = np.arange(len(corpus)) if corpus.image_of is None else corpus.image_of
+        numbers.append(own_numbers + images_before)
+        images_before += corpus.image_count
+    return np.concatenate(numbers)
 
 
 def _load_tokens(

@@ -125,6 +125,7 @@ def make_result(
         identity=run.experiment.identity,
         gradients=gradients,
         budget=trained.budget,
+        parameters=trained.parameters,
         mixing=trained.mixing,
         inputs=_collect_census(run, inventory),
         sessions=sessions,

@@ -38,7 +38,8 @@ class Trained:
 
     `heads` project captions and image features into one space, None if the method has none.
     `warnings` concern the encoder and the training data, `rows` are the rows of each text stream
-    that the training has read; `budget` and `mixing` are None without training.
+    that the training has read; `budget`, `mixing` and the number of trained
+    `parameters` are None without training.
     """
 
     student: Student | SentenceModules | TeacherVectors
@@ -48,6 +49,7 @@ class Trained:
     rows: Mapping[Stream, np.ndarray] = field(default_factory=dict)
     budget: Budget | None = None
     mixing: BatchMixing | None = None
+    parameters: int | None = None
 
 
 def train(
@@ -86,6 +88,7 @@ def train(
         batches.rows_read(),
         _measure_budget(experiment, trainer, record),
         describe_mixing(batches.mixing),
+        count_parameters(trainer),
     )
 
 
@@ -104,8 +107,21 @@ def _measure_budget(experiment: Experiment, trainer: Trainer, record: TrainingRe
             other_rows += rows
 
     return Budget(
-        steps=trainer.steps, text_rows=text_rows, other_rows=other_rows, flops=record.flops
+        steps=trainer.steps,
+        text_rows=text_rows,
+        other_rows=other_rows,
+        flops=record.flops,
     )
+
+
+def count_parameters(trainer: Trainer) -> int:
+    """The numbers that the optimizers of a training may change: weights of encoder, heads and
+    patches, or low-rank matrices in place of the encoder's weights.
+    """
+    parameters = {
+        id(value): value for stepper in trainer.state.steppers for value in stepper.parameters
+    }
+    return sum(value.numel() for value in parameters.values())
 
 
 def describe_mixing(mixing: Mixing) -> BatchMixing:
@@ -146,6 +162,7 @@ def make_trainer(
         dev=inputs.dev,
         folder=folder,
         chunk=chunk,
+        models=inputs.models,
     )
 
 

@@ -23,10 +23,10 @@ from harness.metrics import NO_SCORE, Metric
 from harness.sources import digest
 from harness.spec import LATER_VALUES, NAMES, FeatureKind, OptionValue, RunSpec
 
-SCHEMA_VERSION: Final = 6
-#: the schema of a record; those of 3 to 5 are read as they are, since later fields have defaults
+SCHEMA_VERSION: Final = 7
+#: the schema of a record; those of 3 to 6 are read as they are, since later fields have defaults
 SchemaVersion = Annotated[
-    Literal[6], BeforeValidator(lambda version: 6 if version in (3, 4, 5) else version)
+    Literal[7], BeforeValidator(lambda version: 7 if version in (3, 4, 5, 6) else version)
 ]
 #: Increased when the same configuration would give other numbers: the loop, the batching, the
 #: seeds, the optimizer.
@@ -318,8 +318,8 @@ class Result(Record):
     fingerprint is a hash of (empty in older files): a comparison shows why two runs have different
     fingerprints. `gradients` are by stream: of the last batch up to each dev score. `sessions` are
     the processes that made it, the first one first; `hardware`, `packages` and `revision` are of
-    the last. `trial`, `gradients`, `budget`, `mixing` and `sessions` are missing in older
-    files.
+    the last. `parameters` is how many numbers were trained. It, `trial`, `gradients`, `budget`,
+    `mixing` and `sessions` are missing in older files.
     """
 
     schema_version: SchemaVersion = SCHEMA_VERSION
@@ -347,6 +347,7 @@ class Result(Record):
     trial: EncoderTrial | None = None
     gradients: dict[str, list[GradientPoint]] = {}
     budget: Budget | None = None
+    parameters: Whole | None = None
     mixing: BatchMixing | None = None
     inputs: list[InputCensus] = []
     sessions: list[Session] = []

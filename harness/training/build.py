@@ -32,8 +32,8 @@ def build_method(
     models: Mapping[str, Student] = MappingProxyType({}),
     limit: int = 0,
 ) -> Method:
-    """Build a method with its heads, after adding the student's patch embeddings; both depend only
-    on seed and names.
+    """Build a method with its heads, after adding the student's patch embeddings and low-rank
+    matrices; all depend only on seed and names.
 
     `pretrained` has the files of patch embeddings by stream, `models` the frozen models beside the
     student by role, `limit` is the most tokens of a row. Raises ValueError for options that no head
@@ -41,6 +41,11 @@ def build_method(
     """
     widths = {role: int(values.shape[-1]) for role, values in data.features.items()}
     widths |= {role: model.width for role, model in models.items()}
+
+    if hyperparameters.lora_rank:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive_seed(axis="lora", seed=seed))
+            student.adapt(hyperparameters.lora_rank)
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(axis="heads", seed=seed, method=kind.name))

@@ -14,6 +14,7 @@ from harness.files import DamagedError, put_aside, remove
 from harness.method import Method
 from harness.spec import Stream
 from harness.training.folder import TrainingFolder, load_checkpoint
+from harness.training.neighbours import NearRows
 from harness.training.record import LossWindow, TrainingRecord
 from harness.training.stepper import Stepper
 
@@ -23,7 +24,7 @@ class TrainingState:
     """The weights of a training, its optimizers and what it has recorded.
 
     `main` updates by the losses of text and pairs, `own` by those of the streams that have steps of
-    their own.
+    their own. `near` has what the latest searches of the corpus have found.
     """
 
     student: Student
@@ -32,6 +33,7 @@ class TrainingState:
     own: Mapping[Stream, Stepper]
     record: TrainingRecord
     window: LossWindow = field(default_factory=LossWindow)
+    near: Mapping[str, NearRows] = field(default_factory=dict)
 
     @property
     def steppers(self) -> tuple[Stepper, ...]:
@@ -47,6 +49,7 @@ class TrainingState:
             "own": {stream: stepper.state_dict() for stream, stepper in self.own.items()},
             "record": asdict(self.record),
             "window": self.window.state_dict(),
+            "near": {name: near.state_dict() for name, near in self.near.items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> int:
@@ -62,6 +65,8 @@ class TrainingState:
                 stepper.load_state_dict(state["own"][stream])
             self.record = TrainingRecord(**state["record"])
             self.window.load_state_dict(state["window"])
+            for name, near in self.near.items():
+                near.load_state_dict(state["near"][name])
             return int(state["step"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise DamagedError(f"it does not fit this run: {first_line(error)}") from error

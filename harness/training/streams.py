@@ -42,6 +42,7 @@ from harness.profiles import Training
 from harness.seeds import generator
 from harness.spec import Stream
 from harness.training.batching import Order, mixed
+from harness.training.neighbours import NearRows
 
 #: The largest useful number of workers on the machines we measured.
 MOST = 8
@@ -190,8 +191,9 @@ class TrainingData:
 
     `tokens` holds the text streams, `media` images and recordings, `features` the teacher features
     of the pairs by role, `subsets` the rows of streams that are not used whole. `texts` has the
-    bytes of the text streams for a method that reads them. `warnings` report unreadable images and
-    the like.
+    bytes of the text streams for a method that reads them, and `image_of` the image of each row of
+    pairs, (n,), for one that searches for neighbours. `warnings` report unreadable images and the
+    like.
     """
 
     tokens: Mapping[Stream, Tokens]
@@ -200,6 +202,7 @@ class TrainingData:
     subsets: Mapping[Stream, Subset] = field(default_factory=dict)
     texts: Mapping[Stream, Tokens] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    image_of: np.ndarray | None = None
 
     @property
     def rows(self) -> dict[Stream, int]:
@@ -243,6 +246,8 @@ class Batches:
         self.seed = seed
         self.change = change
         self.change_texts = change_texts
+        #: rows near those of a batch, by the name of their place in it
+        self.near: Mapping[str, NearRows] = {}
 
         rows = data.rows
         text = rows.get("sentences", 0) + rows.get("triplets", 0)
@@ -328,6 +333,31 @@ class Batches:
         rows = self.orders[stream].batch(number)
         return stream, self.data.subsets[stream].rows[rows] if stream in self.data.subsets else rows
 
+    def texts_of(self, stream: Stream, rows: np.ndarray) -> tuple[str, ...]:
+        """The texts of rows of a stream."""
+        return decoded(self.data.texts[stream].batch(rows))
+
+    def rows_used(self, stream: Stream) -> np.ndarray:
+        """The rows of a stream that the run uses."""
+        if stream in self.data.subsets:
+            return self.data.subsets[stream].rows
+        return np.arange(self.data.used(stream))
+
+    def images_of(self, stream: Stream, rows: np.ndarray) -> np.ndarray | None:
+        """The numbers of the images of rows; None for a stream without images."""
+        image_of = self.data.image_of
+        return None if stream != "pairs" or image_of is None else image_of[rows]
+
+    def rows_between(self, stream: Stream, first: int, end: int | None) -> np.ndarray:
+        """The rows of a stream that steps read, from `first` up to `end`, or to the last one."""
+        steps = range(first, self.steps if end is None else min(end, self.steps))
+        batches = []
+        for step in steps:
+            stream_of_step, rows = self.text_rows(step)
+            if stream_of_step == stream:
+                batches.append(rows)
+        return np.concatenate(batches)
+
     def _text(self, step: int) -> Batch:
         stream, rows = self.text_rows(step)
         device = self.student.device
@@ -335,9 +365,12 @@ class Batches:
         self._check_negatives(tokens, stream, step)
 
         changed = self._changed(tokens, step) if self.change else {}
-        texts = decoded(self.data.texts[stream].batch(rows)) if self.data.texts else ()
+        texts = self.texts_of(stream, rows) if self.data.texts else ()
         if self.change_texts is not None:
             changed |= self._changed_texts(texts, step)
+        for name, near in self.near.items():
+            near_rows = near.draw(stream, rows, step)
+            changed[name] = self.data.tokens[stream].batch(near_rows).to(device)
 
         tokens = tokens.to(device)
         if stream == "triplets":

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from harness.encoders.changes import layout_of
-from harness.encoders.flops import layer_weights, training_flops
+from harness.encoders.flops import token_flops, training_flops
 from harness.encoders.kernels import seed_dropout
 from harness.encoders.precision import autocast, check_precision, float32_products
 from harness.encoders.student import Student
@@ -43,6 +45,7 @@ from harness.training.checks import (
 )
 from harness.training.folder import TrainingFolder
 from harness.training.gradients import gradient_parts
+from harness.training.neighbours import NearRows
 from harness.training.record import TrainingError, TrainingRecord
 from harness.training.state import TrainingState
 from harness.training.stepper import Chunked, Stepper
@@ -71,8 +74,10 @@ class Trainer:
         dev: Callable[[EmbedFunction], float],
         folder: Path,
         chunk: int | None = None,
+        models: Mapping[str, Student] = MappingProxyType({}),
     ) -> None:
         """`dev` scores an embedding function; `folder` holds the checkpoint and the best model.
+        `models` are the frozen models beside the student, by role.
 
         `chunk` is the number of rows that are encoded at a time where a batch does not fit; None
         encodes it whole.
@@ -100,6 +105,7 @@ class Trainer:
             change_texts=method.change_texts if changes_texts else None,
         )
         self.steps = self.batches.steps
+        self.batches.near = self._make_near_rows(models)
 
         modules = (student, method)
         self.main = Stepper(modules, training, self.steps, self.device, None)
@@ -108,7 +114,9 @@ class Trainer:
             for stream, table in own_steps.items()
         }
         record = TrainingRecord(flops=0, checkpoint=training.checkpoint)
-        self.state = TrainingState(student, method, self.main, self.own, record)
+        self.state = TrainingState(
+            student, method, self.main, self.own, record, near=self.batches.near
+        )
         #: the steps that were done when `run` began
         self.first = 0
 
@@ -120,13 +128,26 @@ class Trainer:
         # as built, to compare with what training makes of them
         self._built = method.state_dict()
         self._layout = layout_of(student.model)
-        self._layer_weights = layer_weights(student)
+        self._token_flops = token_flops(student)
         # those that a run has put into training mode
         self._modules: dict[str, nn.Module] = {}
         # of the batch whose gradient is to be measured
         self._vectors: list[Tensor] = []
         self._started_at = 0.0
         self._saved_at = 0.0
+
+    def _make_near_rows(self, models: Mapping[str, Student]) -> dict[str, NearRows]:
+        """The searches of the corpus that the method asks for, by name."""
+        searches = {}
+        for name, wanted in self.method.neighbours(self.method.hyperparameters).items():
+            model = self.student if wanted.by == "student" else models[wanted.by]
+            embed = partial(self._embed_for_search, model)
+            searches[name] = NearRows(name, wanted, self.batches, embed, self.device, self.seed)
+        return searches
+
+    def _embed_for_search(self, model: Student, texts: Sequence[str]) -> np.ndarray:
+        with autocast(self.training.precision, self.device.type):
+            return model.embed(texts, longest=self.training.max_length)
 
     @property
     def record(self) -> TrainingRecord:
@@ -304,7 +325,7 @@ class Trainer:
         if is_measured and vectors.requires_grad:
             self._vectors.append(vectors)
         if self.record.flops is not None:
-            self.record.flops += training_flops(self.student, self._layer_weights, inputs, views)
+            self.record.flops += training_flops(self.student, self._token_flops, inputs, views)
 
     def _measure_gradient(
         self, stream: Stream | None, step: int, terms: Mapping[str, Tensor], stepper: Stepper

@@ -186,6 +186,31 @@ def test_scores_of_tasks_and_their_average() -> None:
     assert both["Avg"] == both["half"]
 
 
+def test_leading_dimensions_of_the_shared_space_have_recalls_of_their_own() -> None:
+    half = Given("half", ["a", "ccb", "bba", "b", "c", "cca"], [0, 1, 1, 1, 2, 2], 3)
+    suite = RetrievalSuite([half], dims=[2, 6])
+    evaluation = suite.evaluate(model(), None)
+    whole = model().shared
+    assert whole is not None
+    texts = whole.texts(half.data.texts)[:, :2]
+    images = whole.images(half.data.images, "half")[:, :2]
+    expected, parts = both_ways(texts, images, half.data.image_of)
+    for metric in RetrievalSuite.nested:
+        scores = evaluation.scores["half"]
+        assert scores[f"{metric}@2"] == evaluation.scores["Avg"][f"{metric}@2"] == expected[metric]
+        assert scores[f"{metric}@6"] == scores[metric]
+        assert evaluation.parts["half"]["one"][f"{metric}@2"] == parts["one"][metric]
+    assert any(scores[f"{metric}@2"] != scores[metric] for metric in RetrievalSuite.nested)
+    shown = [metric.name for metric in suite.list_metrics() if metric.shown]
+    assert len(shown) == 3 * len(RetrievalSuite.nested)
+    assert suite.fingerprint(None) != RetrievalSuite([half]).fingerprint(None)
+    assert RetrievalSuite([half], dims=[]).fingerprint(None) == RetrievalSuite([half]).fingerprint(
+        None
+    )
+    with pytest.raises(UserError, match="have 6 dimensions, of which no 7 can be scored"):
+        RetrievalSuite([half], dims=[7]).evaluate(model(), None)
+
+
 def circle(places: Sequence[str]) -> np.ndarray:
     angles = 2 * np.pi * np.array([float(point) for point in places]) / 120
     return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)

@@ -155,6 +155,23 @@ def test_every_kind_of_task_is_scored_and_averaged() -> None:
     assert "f1" not in average
 
 
+def test_leading_dimensions_have_probes_of_their_own() -> None:
+    tasks = [WHOLE, TESTED, PAIRS]
+    nested = TransferSuite(tasks, mode="fast", dims=[1, 2])
+    scores = nested.evaluate(Embedder(embed), None).scores
+    cut = TransferSuite(tasks, mode="fast").evaluate(
+        Embedder(lambda texts: embed(texts)[:, :1]), None
+    )
+    for name in ("whole", "tested", "pairs", "Avg"):
+        assert scores[name]["acc@1"] == cut.scores[name]["acc"]
+        assert scores[name]["acc@2"] == scores[name]["acc"]
+        assert scores[name]["acc@1"] < scores[name]["acc"]
+    assert [metric.name for metric in nested.list_metrics()] == ["acc", "devacc", "acc@1", "acc@2"]
+    assert nested.fingerprint(None) != TransferSuite(tasks, mode="fast").fingerprint(None)
+    with pytest.raises(UserError, match="have 2 dimensions, of which no 3 can be scored"):
+        TransferSuite(tasks, mode="fast", dims=[3]).evaluate(Embedder(embed), None)
+
+
 def test_pairs_are_seen_as_absolute_difference_and_product() -> None:
     """The sign of a difference is lost: the two orders of each pair give the same features."""
     probe = Recording(np.zeros((5, 4)))

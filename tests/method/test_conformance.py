@@ -215,6 +215,29 @@ MISTAKES = {
         "the same",
         "change_texts() gives other texts for the same random numbers",
     ),
+    "unread neighbours": (
+        (
+            "    def loss_terms",
+            "    @classmethod\n    def neighbours(cls, hyperparameters):\n"
+            "        from harness.method import Neighbours\n"
+            "        return {'near': Neighbours()}\n\n    def loss_terms",
+        ),
+        "values",
+        "the changed rows 'near' is declared and never read",
+    ),
+    "neighbours of nobody": (
+        (
+            *(
+                "    def loss_terms",
+                "    @classmethod\n    def neighbours(cls, hyperparameters):\n"
+                "        from harness.method import Neighbours\n"
+                "        return {'near': Neighbours(by='guide')}\n\n    def loss_terms",
+            ),
+            *("encode(batch.tokens, 2)", "encode(batch.changed['near'], 2)"),
+        ),
+        "answers to a plan",
+        "the neighbours 'near' are found by 'guide', which is neither 'student' nor",
+    ),
     "raises": (
         ("vectors = ", "{}['foo']\n        vectors = "),
         "gradients",
@@ -315,6 +338,14 @@ RIGHT = {
         "        self.norm = torch.nn.BatchNorm1d(dimensions.encoder)\n        self.head =",
         ENCODED,
         f"self.norm({ENCODED}.flatten(0, 1)).view(-1, 2, 8)",
+    ),
+    "neighbours": (
+        BEFORE_LOSS,
+        "    @classmethod\n    def neighbours(cls, hyperparameters):\n"
+        "        from harness.method import Neighbours\n"
+        "        return {'near': Neighbours(count=2, among=9, every=4)}\n\n" + BEFORE_LOSS,
+        ENCODED,
+        f"{ENCODED} + encode(batch.changed['near'], 1).view(2, 6, 8).transpose(0, 1)",
     ),
     "random numbers of torch": (ENCODED, f"{ENCODED} * torch.rand((), device='cpu').item()"),
 }

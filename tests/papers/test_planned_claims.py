@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -13,6 +14,7 @@ from cli_words import Typed
 from harness.command_line import Selection
 from harness.commands import Commands
 from harness.errors import UserError
+from harness.fetching import format_size
 from harness.metrics import ClaimVerdict
 from harness.papers.claims import PlannedClaim, find_claims, list_claim_names
 from harness.papers.needed import Narrowing
@@ -20,8 +22,9 @@ from harness.planning.request import Request, make_request
 from harness.profiles import load_profile
 from harness.reporting.seeds.claims import answer_claim, describe_weak_terms
 from harness.stats import power_of_verdict
-from harness.store import frames_of
+from harness.store import Store, frames_of
 from harness.store.schema import GradientPoint
+from harness.toy import student_folder
 
 PAPER = load_profile("paper")
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
@@ -148,6 +151,19 @@ def test_a_claim_of_each_paper_is_planned_with_what_it_costs(typed: Typed, name:
     assert " on one H200" in printed
     assert "`harness fetch --claim " in printed
     assert "of models that stay" in printed
+
+
+def test_the_disk_is_said_where_runs_of_the_profile_are_finished_too(typed: Typed) -> None:
+    words = ("run", "--profile", "tiny", "--claim", "mcse:T1:avg", "--dry-run")
+    assert "  disk      none to bring, " in typed(*words)[1]
+    Store(Path("results")).save(result("mcse", train_seconds=60.0))
+    printed = typed(*words)[1]
+    assert "; from finished runs of this profile" in printed
+    runs = int(re.findall(r"profile tiny: (\d+) runs", printed)[0])
+    weights = sum(file.stat().st_size for file in student_folder().glob("*.safetensors"))
+    assert (
+        f"  disk      none to bring, {format_size(runs * weights)} of models that stay" in printed
+    )
 
 
 def toy_claim(row: str) -> PlannedClaim:

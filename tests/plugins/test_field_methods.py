@@ -61,6 +61,7 @@ TRAINED = [
     DIFFCSE,
     "rankcse[teachers=toy-bert+run:simcse/toy/toy-bert/seed-0]",
     *CHANGED_PASSES,
+    "cards[every=2,among=4,negatives=2]",
 ]
 CPU = torch.device("cpu")
 
@@ -148,6 +149,7 @@ VARIANTS = (
     f"{DIFFCSE}@official",
     "rankcse[ranking=listmle,teachers=clip]",
     "consert[first=token-cutoff,second=dropout]",
+    "cards[negatives=0]",
 )
 
 
@@ -580,6 +582,52 @@ def test_cards_switches_first_letters_by_a_chance() -> None:
     assert {words.lower() for words in drawn} == {text.lower()}
 
 
+def test_the_loss_of_cards_has_the_retrieved_sentences_as_negatives_of_every_row() -> None:
+    kind: Any = method_named("cards")
+    method = kind(kind.configure("paper", {"negatives": 2, "among": 3}), Dimensions(7)).double()
+    vectors = torch.randn(16, 1, 7, generator=torch.Generator().manual_seed(0)).double()
+    places = {"tokens": slice(4), "switched": slice(4, 8), "retrieved": slice(8, 16)}
+    batch = SentenceBatch({}, changed={"switched": {}, "retrieved": {}})
+    given = {id(batch.tokens): places["tokens"]}
+    given |= {id(rows): places[name] for name, rows in batch.changed.items()}
+    encode: Any = lambda tokens, views: vectors[given[id(tokens)]]  # noqa: E731
+    rows, positives, negatives = (
+        method.text_head(vectors[places[name], 0]).tolist() for name in places
+    )
+    expected = 0.0
+    for row, own in zip(rows, positives, strict=True):
+        scores = [exp(cosine(row, other) / 0.05) for other in (*positives, *negatives)]
+        expected -= log(exp(cosine(row, own) / 0.05) / sum(scores)) / 4
+    assert float(method.loss_terms(batch, encode)["text"].detach()) == pytest.approx(
+        expected, rel=1e-9
+    )
+
+
+def test_a_plan_says_the_memory_of_a_search_and_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.txt").write_text("".join(f"a {word} circle\n" for word in range(300)))
+    (tmp_path / "mine.toml").write_text(
+        'extends = "tiny"\n[corpora.mine]\nkind = "sentences-file"\nfile = "./mine.txt"\n'
+        '[settings.mine]\ncorpora = ["mine"]\ndescription = "a test"\n'
+    )
+
+    def plan() -> Any:
+        profile = str(tmp_path / "mine.toml")
+        return harness.plan(profile, methods="cards", settings="mine", seeds=1, suites="sts")
+
+    says = "the neighbours 'retrieved' are searched"
+    (line,) = [line for line in plan().warnings if says in line]
+    assert line.endswith(f"{says} exactly among 300 rows of sentences, whose vectors take 0.1 MB")
+
+    monkeypatch.setattr("harness.method.interface.EXACT_ROWS", 10)
+    (line,) = [line for line in plan().warnings if says in line]
+    assert "in an index of FAISS among 300 rows" in line
+    monkeypatch.setattr("harness.method.interface.find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"need FAISS.*pip install 'sentence-harness\[faiss\]'"):
+        plan()
+
+
 def made_trainer(variant: str, folder: Path) -> Trainer:
     asked, *_ = loaded(variant)
     inputs = load_training_inputs(asked, "cpu", find_teacher_folders(asked, Store(Path())))
@@ -607,7 +655,7 @@ def test_a_stopped_training_ends_the_same_bit_for_bit(variant: str, tmp_path: Pa
     heads = set() if variant == "consert" else {"text_head"}
     with safe_open(tmp_path / "whole" / "best" / "heads.safetensors", "np") as kept:
         assert {key.partition(".")[0] for key in kept.keys()} == heads, "the rest is aside"  # noqa: SIM118
-    if variant in CHANGED_PASSES:
+    if variant.partition("[")[0] in CHANGED_PASSES:
         parts.student.save(tmp_path / "saved")
         again = Student.load(tmp_path / "saved", parts.student.pooling.name)
         assert np.array_equal(again.embed(SENTENCES), parts.student.embed(SENTENCES))

@@ -40,6 +40,10 @@ SCHEMAS = {
         "Result": "387fbff2e33230e57527f3dac6169ef448f58666a04d129aa168c5ea31a88ca1",
         "Failure": "872d3d1765a61f9cbad98bd731e2f1ec18dcc253e846d60a486bc787672379bd",
     },
+    7: {
+        "Result": "2b19bbfed30b1e0a119edc17b566b337ae37d3e9fd680e1c86f6854c9229cf39",
+        "Failure": "6e1edc5ad305655409ae116f63725212faf20bd2353ca222bcd10c941da51df6",
+    },
 }
 #: version of the index -> digest of its columns
 INDEXES = {
