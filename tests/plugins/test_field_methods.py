@@ -621,6 +621,7 @@ def test_a_plan_says_the_memory_of_a_search_and_what_it_needs(
     assert line.endswith(f"{says} exactly among 300 rows of sentences, whose vectors take 0.1 MB")
 
     monkeypatch.setattr("harness.method.interface.EXACT_ROWS", 10)
+    monkeypatch.setattr("harness.method.interface.find_spec", lambda name: name)
     (line,) = [line for line in plan().warnings if says in line]
     assert "in an index of FAISS among 300 rows" in line
     monkeypatch.setattr("harness.method.interface.find_spec", lambda name: None)
