@@ -13,7 +13,7 @@ from table_samples import PAPERS, runs
 
 from harness.profiles import load_profile
 from harness.reporting.csvfiles import COLUMNS, summary_rows, write_runs
-from harness.reporting.sections.papers import paper_rows
+from harness.reporting.sections.papers import list_paper_fields
 from harness.reporting.tables.filled import tables_of
 
 
@@ -22,7 +22,7 @@ def test_csv_has_one_row_for_each_cell_unrounded() -> None:
     results += over_seeds("mcse", [70.0, 71.0, 72.0]) + over_seeds("simcse", [20.0, 21.5, 23.0])
     filled = tables_of(load_profile("paper"), PAPERS, results)
     ours = [row for table in tables(results) for row in summary_rows(table)]
-    text = tidy([*ours, *(row for table in filled for row in paper_rows(table))])
+    text = tidy([*ours, *(row for table in filled for row in list_paper_fields(table))])
     rows = list(csv.DictReader(io.StringIO(text)))
     assert tuple(rows[0]) == COLUMNS
     assert "nan" not in text.lower()

@@ -13,7 +13,7 @@ from table_samples import PLACE, TASKS, lines, row, runs, stand_ins, table, weig
 
 from harness.metrics import Significance
 from harness.profiles import load_profile
-from harness.reporting.sections.papers import paper_rows
+from harness.reporting.sections.papers import list_paper_fields
 from harness.reporting.tables.paper_grids import paper_grid
 from harness.stats import holm
 
@@ -223,7 +223,7 @@ def test_a_table_says_the_command_until_every_model_has_its_scores() -> None:
 def test_public_weights_are_in_the_csv_with_their_hub_name() -> None:
     rows = [
         record
-        for record in paper_rows(table([weights(MCSE_MODEL, 77.7)]))
+        for record in list_paper_fields(table([weights(MCSE_MODEL, 77.7)]))
         if record["encoder"] == MCSE_MODEL
     ]
     assert len(rows) == 8

@@ -13,7 +13,7 @@ from builders import result, sts, tidy
 from table_samples import PLACE
 
 from harness.metrics import AVERAGE
-from harness.reporting.sections.papers import paper_rows
+from harness.reporting.sections.papers import list_paper_fields
 from harness.reporting.tables.cells import FilledLine, FilledTable
 from harness.reporting.tables.grids import Line
 from harness.reporting.tables.paper_grids import paper_grid
@@ -285,7 +285,7 @@ def test_recall_with_one_caption_an_image_stands_beside_that_with_five(
     assert {f"difference, {FIVE}", f"difference, {ONE}"} <= set(texts), (
         "the paper does not say which of them it prints"
     )
-    csv = [text.split(",") for text in tidy(paper_rows(filled)).splitlines()]
+    csv = [text.split(",") for text in tidy(list_paper_fields(filled)).splitlines()]
     part = csv[0].index("part")
     assert {line[part] for line in csv[1:]} == {"", "one"}
     for without in (retrieval(variant, parts=False), []):
