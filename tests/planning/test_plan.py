@@ -74,7 +74,7 @@ OTHER = {
     "compile": True, "checkpoint": "last",
     "temperature": 0.1, "temperature_multimodal": 0.1, "lambda": 0.5, "projection_dim": 128,
     "view_reduction": "mean", "images": "shuffled", "without": "info", "text_teacher": "toy-clip",
-    "pooling": "mean", "dropout": 0.2, "attention_dropout": 0.0,
+    "pooling": "mean", "dropout": 0.2, "attention_dropout": 0.0, "lora_rank": 4,
 }  # fmt: skip
 
 
