@@ -7,6 +7,7 @@ from __future__ import annotations
 import codecs
 import io
 import logging
+import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -201,10 +202,11 @@ def print_wide_table(
     """Print a table of names and numbers; one wider than the terminal is split, and each part
     repeats the names.
 
-    `rows` are names and cells. Names are folded, numbers never cut. `groups` are headings and how
-    many columns each has; each group is printed as a separate part.
+    `rows` are names and cells. Names are folded between their parts, numbers never. `groups` are
+    headings and how many columns each has; each group is printed as a separate part.
     """
     console = make_console()
+    name_columns = [[head, *(names[at] for names, _ in rows)] for at, head in enumerate(heads)]
     name_widths = _measure_columns([heads, *(names for names, _ in rows)])
     cell_widths = _measure_columns([columns, *(cells for _, cells in rows)])
 
@@ -212,19 +214,46 @@ def print_wide_table(
     room = console.width - sum(name_widths) - gaps
     if room < max(cell_widths, default=0) + _GAP:
         # names are folded where they leave no room for a column
-        room = console.width - sum(min(width, _NARROW) for width in name_widths) - gaps
+        name_widths = [_measure_folded(names) for names in name_columns]
+        room = console.width - sum(name_widths) - gaps
 
     for group, numbers in _split_columns(cell_widths, room, groups):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         # rich folds a title to its table's width
         console.print(_make_text(f"{title}; {group}" if group else title))
-        for head in heads:
-            table.add_column(_make_text(head), overflow="fold")
+        for head, width in zip(heads, name_widths, strict=True):
+            table.add_column(_fold_name(head, width), overflow="fold")
         for number in numbers:
             table.add_column(_make_text(columns[number]), justify="right", no_wrap=True)
         for names, cells in rows:
-            table.add_row(*map(_make_text, (*names, *(cells[number] for number in numbers))))
+            folded_names = map(_fold_name, names, name_widths)
+            table.add_row(*folded_names, *(_make_text(cells[number]) for number in numbers))
         console.print(table)
+
+
+def _measure_folded(names: Sequence[str]) -> int:
+    """The least width of a column of names that are folded between their parts."""
+    parts = [part for name in names for part in _split_name(name)]
+    longest_part = max(map(len, parts), default=0)
+    longest_name = max(map(len, names))
+    return min(max(longest_part, _NARROW), longest_name)
+
+
+def _split_name(name: str) -> list[str]:
+    """The parts of a name, such as `dalr`, `[text=`, `clip,` and `lambda=`, which a line keeps whole."""
+    return re.split(r"(?=\[)|(?<=[,=/+ ])", visible(name))
+
+
+def _fold_name(name: str, width: int) -> Text:
+    """A name in lines of at most a width, as far as its parts allow."""
+    lines = [""]
+    for part in _split_name(name):
+        longer = lines[-1] + part
+        if lines[-1] and len(longer.rstrip()) > width:
+            lines.append(part)
+        else:
+            lines[-1] = longer
+    return Text("\n".join(line.rstrip() for line in lines))
 
 
 def _split_columns(

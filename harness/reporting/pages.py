@@ -38,6 +38,10 @@ from harness.store import format_overrides
 TEMPLATES = Path(str(files("harness_reports") / "templates"))
 #: Longest stem of a file name, in characters.
 LONGEST = 90
+#: most characters of tables and curves, and most charts, that stand on a page: a browser shows it in
+#: a second; what is beyond is loaded when it is opened
+MOST_ON_PAGE = 450_000
+MOST_CHARTS_ON_PAGE = 100
 
 
 class Pages:
@@ -56,6 +60,8 @@ class Pages:
         """Compile templates on first use; all of them see the stems and the `shared` values."""
         self.folder, self.written = folder, list[str]()
         self.profiles, self.methods, self.papers = slugs(profiles), slugs(methods), slugs(papers)
+        self._characters_on_page = 0
+        self._charts_on_page = 0
         self._environment = environment(autoescape=True, finalize=_cleaned)
         own = (about_minutes, anchor, breaks, duration, minus, named, slug, spec_json, tone)
         filters = (*own, verbatim)
@@ -71,6 +77,8 @@ class Pages:
 
     def write(self, template: str, path: str, **content: object) -> None:
         """Write a page at a path below the folder, piece by piece to save memory."""
+        self._characters_on_page = 0
+        self._charts_on_page = 0
         stream = self._environment.get_template(template).stream(
             root="../" * path.count("/"), here=path, **content
         )
@@ -82,8 +90,28 @@ class Pages:
         """Write a part of a page as a script that calls `showFragment` with its HTML, which the page
         loads when it is asked for.
         """
-        text = self._environment.get_template(template).render(root="", here="", **content)
-        self.put(path, f"{_FRAGMENT}{json.dumps(text)}{_SCRIPT_END}".encode())
+        html = self._environment.get_template(template).render(root="", here="", **content)
+        self._put_fragment(path, html)
+
+    def _put_fragment(self, path: str, html: str) -> None:
+        self.put(path, f"{_FRAGMENT}{json.dumps(html)}{_SCRIPT_END}".encode())
+
+    def put_part(self, key: str, html: str) -> str:
+        """Write a part of the page that is being written as a fragment, if the page has no room for
+        it; the fragment's path below the folder, or an empty text where the part is to stand on the
+        page.
+        """
+        characters = self._characters_on_page + len(html)
+        charts = self._charts_on_page + html.count(_CHART_ATTRIBUTE)
+        if characters <= MOST_ON_PAGE and charts <= MOST_CHARTS_ON_PAGE:
+            self._characters_on_page = characters
+            self._charts_on_page = charts
+            return ""
+
+        path = f"parts/{anchor(key)}-{digest(html)[:8]}.js"
+        if not self.has(path):
+            self._put_fragment(path, html)
+        return path
 
     def put_chart(self, key: str, spec: Mapping[str, object]) -> str:
         """Write a chart's specification as a script that calls `showChart` with it, which a page
@@ -290,11 +318,13 @@ _SCRIPT_END = ");\n"
 
 def _fragments(folder: Path, page: str) -> dict[str, str]:
     """The HTML of the parts that a page loads, by the paths of their files."""
-    return {
-        path: json.loads(_read_script(folder / path, _FRAGMENT))
-        for path in _FRAGMENT_FILE.findall(page)
-        if (folder / path).is_file()
-    }
+    paths = [*_CHOSEN_FILE.findall(page), *_OPENED_FILE.findall(page)]
+    return {path: _read_fragment(folder / path) for path in paths if (folder / path).is_file()}
+
+
+def _read_fragment(path: Path) -> str:
+    html: str = json.loads(_read_script(path, _FRAGMENT))
+    return html
 
 
 def _read_script(path: Path, call: str) -> str:
@@ -302,9 +332,12 @@ def _read_script(path: Path, call: str) -> str:
     return path.read_text("utf-8").removeprefix(call).removesuffix(_SCRIPT_END)
 
 
-#: a file that a page loads a part of itself from, as its choices name it, and one of a chart
-_FRAGMENT_FILE = re.compile(r'"file":"([^"]+\.js)"')
-_CHART_FILE = re.compile(r' data-chart="([^"]+\.js)"')
+#: files that a page loads parts of itself from: those that are chosen, those that are opened, and
+#: those of charts
+_CHOSEN_FILE = re.compile(r'"file":"([^"]+\.js)"')
+_OPENED_FILE = re.compile(r' data-part="([^"]+\.js)"')
+_CHART_ATTRIBUTE = ' data-chart="'
+_CHART_FILE = re.compile(rf'{_CHART_ATTRIBUTE}([^"]+\.js)"')
 
 
 NAME = "report.html"
@@ -331,8 +364,7 @@ def search_index(folder: Path, names: Iterable[str]) -> str:
     """
     found = []
     for name in names:
-        text = (folder / name).read_text("utf-8")
-        text += "".join(_fragments(folder, text).values())
+        text = _read_with_parts(folder, folder / name)
         heads = list(_HEADING.finditer(text))
         title = _plain(heads[0][2]) if heads else ""
         for head, after in zip(heads, [*heads[1:], None], strict=True):
@@ -341,6 +373,23 @@ def search_index(folder: Path, names: Iterable[str]) -> str:
             place = f"{name}#{head[3]}" if head[3] else name
             found.append((_plain(head[2]), place, title, " ".join(rows)[:MOST_ROWS]))
     return f"takeSearch({plain_json(found)});\n"
+
+
+def _read_with_parts(folder: Path, page: Path) -> str:
+    """The HTML of a page with all that it loads: what is opened below its own heading, what is
+    chosen at the end.
+    """
+    text = page.read_text("utf-8")
+    chosen = [
+        _read_fragment(folder / path)
+        for path in _CHOSEN_FILE.findall(text)
+        if (folder / path).is_file()
+    ]
+
+    def with_part(attribute: re.Match[str]) -> str:
+        return attribute[0] + _read_fragment(folder / attribute[1])
+
+    return _OPENED_FILE.sub(with_part, text) + "".join(chosen)
 
 
 def _plain(html: str) -> str:
@@ -359,40 +408,56 @@ def write_one_file(
     """
     pages = _pages(folder, names)
     figures = _figures(folder)
-    within = {
-        path: "" if path == "index.html" else f"page-{anchor(path.removesuffix('.html'))}"
-        for path in pages
-    }
+    ids = {}
+    for path in pages:
+        stem = path.removesuffix(".html")
+        ids[path] = "" if stem == "index" else f"page-{anchor(stem)}"
+
+    shown_pages = []
+    for path, text in pages.items():
+        kind = re.split("[/.]", path)[0]
+        shown_pages.append((ids[path], kind, Markup(_moved(text, path, ids, figures))))
+
+    entries = []
+    for title, kind, target in menu:
+        path, _, place = target.partition("#")
+        if path in ids:
+            entries.append((title, kind, _id(ids[path], place)))
+
     scripts = [folder.joinpath(name).read_text("utf-8") for name in _SCRIPTS]
-    hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
-    left_out = {
-        "page": len(names) - len(pages),
-        "figure": len(list(folder.glob("figures/*.svg"))) - len(figures),
-        "leaderboard": _count_left_out(folder, "boards", pages.values()),
-        "chart": _count_left_out(folder, "charts", pages.values()),
-    }
+    styles = [folder.joinpath(name).read_text("utf-8") for name in _STYLES]
     template = environment(autoescape=True).get_template("one_file.html")
     html = template.render(
-        policy=" ".join(f"'sha256-{digest_of}'" for digest_of in hashes),
-        styles=[Markup(folder.joinpath(name).read_text("utf-8")) for name in _STYLES],
+        policy=" ".join(map(_script_source, scripts)),
+        styles=list(map(Markup, styles)),
         scripts=list(map(Markup, scripts)),
-        pages=[
-            (within[path], re.split("[/.]", path)[0], Markup(_moved(text, path, within, figures)))
-            for path, text in pages.items()
-        ],
-        menu=[
-            (title, kind, _id(within[path], place))
-            for title, kind, (path, _, place) in (
-                (*entry, target.partition("#")) for *entry, target in menu
-            )
-            if path in within
-        ],
-        lacking=[
-            f"{count_of(number, what)} (too large)" for what, number in left_out.items() if number
-        ],
+        pages=shown_pages,
+        menu=entries,
+        lacking=_list_left_out(folder, len(names), pages, len(figures)),
         footer=footer,
     )
     (folder / NAME).write_text(html, encoding="utf-8")
+
+
+def _script_source(script: str) -> str:
+    """What a policy of content calls a script that stands in the page: its digest."""
+    digest_of = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"'sha256-{digest_of}'"
+
+
+def _list_left_out(
+    folder: Path, all_pages: int, pages: Mapping[str, str], shown_figures: int
+) -> list[str]:
+    """What one file has no room for, in words."""
+    all_figures = len(list(folder.glob("figures/*.svg")))
+    left_out = {
+        "page": all_pages - len(pages),
+        "figure": all_figures - shown_figures,
+        "leaderboard": _count_left_out(folder, "boards", pages.values()),
+        "folded part": _count_left_out(folder, "parts", pages.values()),
+        "chart": _count_left_out(folder, "charts", pages.values()),
+    }
+    return [f"{count_of(number, what)} (too large)" for what, number in left_out.items() if number]
 
 
 def _pages(folder: Path, names: Iterable[str]) -> dict[str, str]:

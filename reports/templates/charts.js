@@ -124,6 +124,7 @@
 
   // A click on a name hides or shows its variant in all charts of the group; a double click shows it alone.
   function addToggles(list) {
+    if (list.querySelector("button")) return;
     const hidden = new Set([...list.querySelectorAll("li[data-hidden]")].map((item) => Number(item.dataset.v)));
     const entries = [...list.querySelectorAll("li")].map((item) => {
       const button = document.createElement("button");
@@ -160,9 +161,14 @@
     }
   }
 
+  // Charts that a reader sees at once are drawn first, those that are folded last.
   async function drawCharts(figures) {
+    if (!figures.length) return;
+    for (const figure of figures) figure.closest("[data-group]")?.querySelectorAll("ul.legend").forEach(addToggles);
     await loaded();
-    for (const figure of figures) {
+    const isFolded = (figure) => figure.closest("details:not([open])") !== null;
+    const inOrder = [...figures.filter((figure) => !isFolded(figure)), ...figures.filter(isFolded)];
+    for (const figure of inOrder) {
       await draw(figure);
       await new Promise((resolve) => { setTimeout(resolve); });  // the page answers between charts
     }
@@ -171,10 +177,7 @@
   window.drawCharts = drawCharts;
 
   async function drawAll() {
-    const figures = [...document.querySelectorAll("figure.plot")];
-    if (!figures.length) return;
-    document.querySelectorAll("ul.legend").forEach(addToggles);
-    await drawCharts(figures);
+    await drawCharts([...document.querySelectorAll("figure.plot")]);
     document.documentElement.dataset.charts = "drawn";
     let waiting;
     const later = () => { clearTimeout(waiting); waiting = setTimeout(fit, 120); };
@@ -183,10 +186,10 @@
     fit();
   }
 
-  // Print has what is folded.
+  // Print has what is folded; what is to be loaded first says that it is not printed.
   let opened = [];
   addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("details:not([open])")];
+    opened = [...document.querySelectorAll("details:not([open], [data-part], :has([data-part]))")];
     for (const one of opened) one.open = true;
   });
   addEventListener("afterprint", () => { for (const one of opened) one.open = false; });

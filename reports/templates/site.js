@@ -80,20 +80,20 @@ function copyButton(label, text) {
   });
 }
 
-function addCopies() {
-  for (const place of document.querySelectorAll(":is(.commands, .key) .copy")) {
+function addCopies(within = document) {
+  for (const place of within.querySelectorAll(":is(.commands, .key) .copy")) {
     place.after(copyButton("Copy", () => place.textContent));
   }
-  for (const list of document.querySelectorAll("ul.commands")) {
+  for (const list of within.querySelectorAll("ul.commands")) {
     const all = [...list.querySelectorAll(".copy")];
     if (all.length > 1) {
       list.before(make("div", { className: "tools" }, copyButton("Copy all", () => all.map((one) => one.textContent).join("\n") + "\n")));
     }
   }
-  for (const place of document.querySelectorAll("blockquote.copied")) {
+  for (const place of within.querySelectorAll("blockquote.copied")) {
     place.after(make("div", { className: "tools" }, copyButton("Copy sentence", () => place.textContent)));
   }
-  for (const place of document.querySelectorAll("pre.copy")) {
+  for (const place of within.querySelectorAll("pre.copy")) {
     place.before(make("div", { className: "tools" }, copyButton(`Copy ${place.dataset.what}`, () => place.textContent)));
   }
 }
@@ -260,6 +260,10 @@ function addFilter(table, tools, choices, changed) {
     return { body, groups: groupsOf(body).map((group) => [textOf(title, group), group]) };
   });
   const total = bodies.reduce((sum, { groups }) => sum + groups.length, 0);
+  const given = table.matches(".runs") ? new URLSearchParams(location.search).get("filter") ?? "" : "";
+  // a list of pages of runs hands its filter on
+  const handOn = (text) => { for (const link of table.querySelectorAll('a[href^="index-"]')) link.search = text && `?filter=${encodeURIComponent(text)}`; };
+  handOn(given);
   if (total < 6) return;
   const count = make("span", { ariaLive: "polite" });
   const input = make("input", { type: "search", placeholder: "Filter rows", ariaLabel: `Filter rows of ${table.parentElement.getAttribute("aria-label")}`, value: choices.get("filter") ?? "" });
@@ -277,11 +281,12 @@ function addFilter(table, tools, choices, changed) {
       body.hidden = here === 0;
       shown += here;
     }
+    handOn(input.value);
     table.classList.toggle("filtered", shown < total);  // bold print is of the best of all rows
     count.textContent = words.length ? `${shown} of ${total} rows${bold && shown < total ? ", none in bold" : ""}` : `${total} rows`;
   };
   input.addEventListener("input", () => { apply(); changed({ filter: input.value ? [input.value] : [] }); });
-  if (table.classList.contains("runs")) input.value ||= new URLSearchParams(location.search).get("filter") ?? "";
+  input.value ||= given;
   apply();
   tools.append(input, count);
 }
@@ -486,13 +491,57 @@ function curvesOf(names, rows, section) {
   return [make("h5", {}, "Curves"), legend, place];
 }
 
-// A leaderboard that is not on the page: in one file it is in a template, in a folder in a script of its own. Undefined
-// where the script is missing. What is parsed so executes nothing.
-async function boardOf(file) {
+// What is not on the page: in one file it is in a template, in a folder in a script of its own. Undefined where the script
+// is missing. What is parsed so executes nothing.
+async function fragmentOf(file) {
   const kept = document.querySelector(`template.fragment[data-file="${CSS.escape(file)}"]`);
-  if (kept) return kept.content.querySelector(".board");
-  const html = await load(file, "showFragment");
-  return html === undefined ? undefined : new DOMParser().parseFromString(html, "text/html").querySelector(".board");
+  if (kept) return kept.content;
+  const html = await load(`${root.dataset.root ?? ""}${file}`, "showFragment");
+  return html === undefined ? undefined : new DOMParser().parseFromString(html, "text/html").body;
+}
+
+// A part of a page that is loaded when it is opened: it is then as if it had stood there.
+async function fillPart(part) {
+  const file = part.dataset.part;
+  const content = await fragmentOf(file);
+  if (part.dataset.part !== file) return;  // filled meanwhile
+  if (content === undefined) {
+    const problem = make("p", { className: "about", textContent: `${file}, which has this part, is not beside this page.` });
+    part.replaceChildren(part.querySelector("summary"), problem);
+    return;
+  }
+  delete part.dataset.part;
+  const place = make("div", {}, ...content.children);
+  part.append(place);
+  addCopies(place);
+  place.querySelectorAll("table:is(.filterable, .sortable)").forEach(addTools);
+  await window.drawCharts([...place.querySelectorAll("figure.plot")]);
+}
+
+const foldOf = (element) => element.parentElement.closest("details");
+
+function addParts() {
+  const parts = [...document.querySelectorAll("details[data-part]")];
+  for (const part of parts) {
+    part.addEventListener("toggle", () => { if (part.open && part.dataset.part) fillPart(part); });
+    const fold = foldOf(part);
+    fold?.addEventListener("toggle", () => { part.open = fold.open; });
+  }
+  // The address names a part, or what stands in the same section.
+  const openNamed = () => {
+    const id = location.hash.slice(1).split("?")[0];
+    for (const part of parts) if (part.closest("section[id]").id === id) part.open = true;
+  };
+  addEventListener("hashchange", openNamed);
+  openNamed();
+  for (const main of document.querySelectorAll("section.page, main:not(:has(section.page))")) {
+    const own = parts.filter((part) => main.contains(part));
+    const openAll = button(`Load all ${own.length} folded parts, to print them or to search in them`, () => {
+      for (const part of own) part.open = true;
+      openAll.remove();
+    });
+    if (own.length) main.querySelector("header").append(make("div", { className: "tools" }, openAll));
+  }
 }
 
 class Board {
@@ -510,10 +559,10 @@ class Board {
   // Boards but the first are loaded when they are chosen; false where that fails.
   async open(place) {
     if (this.section) return true;
-    const section = await boardOf(this.choice.file);
-    if (section === undefined) return false;
+    const fragment = await fragmentOf(this.choice.file);
+    if (fragment === undefined) return false;
     if (this.section) return true;
-    this.attach(section);
+    this.attach(fragment.querySelector(".board"));
     place.after(this.section);
     window.drawCharts([...this.section.querySelectorAll("figure.plot")]);
     return true;
@@ -739,6 +788,7 @@ document.addEventListener("DOMContentLoaded", () => {
   addLeaderboard();
   addContents();
   document.querySelectorAll("table:is(.filterable, .sortable)").forEach(addTools);
+  addParts();
   addPages();
   if (location.hash.includes("?")) document.getElementById(location.hash.slice(1).split("?")[0])?.scrollIntoView();
 });

@@ -255,6 +255,11 @@ def test_wide_tables_are_split_and_numbers_stay_whole(
         columns = ["a" * 20, "b" * (WIDTH - 32 + over)]
         print_wide_table(["name"], columns, [(["row"], ["1", "2"])], "title")
         assert capsys.readouterr().out.count("row") == 1 + over, "what just fits is not split"
+    code = "dalr[text=all-minilm-l6-v2,lambda=0.5]"
+    print_wide_table(["variant"], ["n" * (WIDTH - 30)], [([code], ["1"])], "title")
+    lines = capsys.readouterr().out.splitlines()
+    parts = [line.split()[0] for line in lines if line.split() and line.split()[0] in code]
+    assert parts == ["dalr[text=", "all-minilm-l6-v2,", "lambda=0.5]"], "no part is broken"
 
 
 def test_decimals_seeds_and_deviations_are_left_out_where_that_is_asked_for(results: Path) -> None:

@@ -149,29 +149,25 @@ def _forest_text(forest: Forest) -> str:
     more = " ".join((more, *forest.notes)).rstrip()
     if forest.base is None:
         return f"Means over seeds with 95 % intervals (t). {_no_baseline_text(forest)}{more}"
-    alone = [gain for gain in forest.gains if gain.kind == "not tested"]
-    few = (
-        " Points without a bar have too few seeds to test."
-        if any(row.low == row.high for row in alone)
-        else ""
-    )
-    other = (
-        f" Not tested: {forest.baseline} with other values."
-        if any(row.low < row.high for row in alone)
-        else ""
-    )
+    not_tested = [gain for gain in forest.gains if gain.kind == "not tested"]
+    has_no_interval = any(gain.low == gain.high for gain in not_tested)
+    has_other_values = any(gain.low < gain.high for gain in not_tested)
     kinds = {gain.kind for gain in forest.gains}
-    untrained = " Pink: untrained." if "untrained" in kinds else ""
-    untrained += (
-        " Hollow pink: untrained, at another pooling than the trained."
-        if "other pooling" in kinds
-        else ""
-    )
-    return (
-        f"Mean difference to {forest.baseline} with its 95 % interval (t-test). Green: better, red: worse, grey: no "
-        f"difference shown. Filled: also after {CORRECTION.name}, or equal; hollow: alone or open."
-        f"{untrained}{few}{other}{more}"
-    )
+
+    sentences = [
+        f"Mean difference to {forest.baseline} with its 95 % interval (t-test).",
+        "Green: better, red: worse, grey: no difference shown.",
+        f"A filled point stands after {CORRECTION.name} too, or is equal; an open one does not.",
+    ]
+    if "untrained" in kinds:
+        sentences.append("Pink: an untrained encoder.")
+    if "other pooling" in kinds:
+        sentences.append("Pink and open: one that is pooled otherwise than the trained rows.")
+    if has_no_interval:
+        sentences.append("Points without a bar have too few seeds to test.")
+    if has_other_values:
+        sentences.append(f"Not tested: {forest.baseline} with other values.")
+    return " ".join(sentences) + more
 
 
 def _no_baseline_text(forest: Forest) -> str:

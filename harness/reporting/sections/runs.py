@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, groupby
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from harness.reporting.seeds.wording import metric_heading
 from harness.reporting.tables.grids import ABSENT
 from harness.sources import digest
 from harness.store import (
+    Evaluation,
     Frames,
     Result,
     TeacherUse,
@@ -48,8 +49,8 @@ if TYPE_CHECKING:
 
 #: Most lines of a log on a page, half from its start and half from its end.
 LOG_LINES = 300
-#: The index of more runs than this is split into several pages: one of 5,000 lines has 5 MB.
-MOST_LINES = 5000
+#: The index of more runs than this is split into several pages: one of 800 lines has half a MB.
+MOST_LINES = 800
 #: In evaluations with more metrics than this, all but the main ones are folded away.
 MOST_COLUMNS = 8
 #: Follows the title of a table with parts by training.
@@ -108,19 +109,17 @@ class RunsSection(ReportSection):
         has no texts. What are no such arrays is left out.
         """
         contents = self.contents
-        arrays = self.contents.arrays(result)
+        arrays = contents.arrays(result)
         shown = list[Mapping[str, object]]()
-        for name in (name for name in arrays if (name.what, name.space) in _JUDGED):
+        for name in arrays:
+            if (name.what, name.space) not in _JUDGED:
+                continue
             gold = _numbers(arrays.get(ArrayName(name.task, "gold")))
             values = _numbers(arrays[name])
-            files = (
-                (each, contents.store.arrays_path(result, each))
-                for each in reversed(result.evaluations)
-            )
-            read = next(
-                (each for each, path in files if name.task in each.scores and path.is_file()), None
-            )
-            if read is None or not values or len(gold) != len(values) * (name.what == "cosine"):
+            read = self._find_evaluation(result, name.task)
+            # pairs have gold scores, captions have none
+            gold_scores = len(values) if name.what == "cosine" else 0
+            if read is None or not values or len(gold) != gold_scores:
                 continue
             file = f"judged-{digest(result.profile, read.protocol.key, name.task)[:12]}"
             if not pages.has(f"runs/{file}.js"):
@@ -129,6 +128,14 @@ class RunsSection(ReportSection):
                 pages.put(f"runs/{file}.js", f"showJudged({plain_json(data)});\n".encode())
             shown.append({"task": name.task, "file": file, _JUDGED[name.what, name.space]: values})
         return shown
+
+    def _find_evaluation(self, result: Result, task: str) -> Evaluation | None:
+        """The newest evaluation of a task whose arrays are kept."""
+        for evaluation in reversed(result.evaluations):
+            path = self.contents.store.arrays_path(result, evaluation)
+            if task in evaluation.scores and path.is_file():
+                return evaluation
+        return None
 
 
 #: arrays of what a run says of each pair or caption of a task: content and space -> their name on a
@@ -212,16 +219,20 @@ def what_ran(runs: pandas.DataFrame) -> list[Mapping[str, object]]:
     """The variants, seeds, suites and number of runs of each profile, setting and encoder, of runs
     in order.
     """
-    return [
-        {
-            **dict(zip(_PLACE, place, strict=True)),
-            "variants": sorted(some["variant"].unique()),
-            "seeds": spans(some["seed"]),
-            "suites": list(dict.fromkeys(chain.from_iterable(some["suites"]))),
-            "runs": len(some),
+    lines: list[Mapping[str, object]] = []
+    for (profile, setting, encoder), runs_of_place in _by_place(runs).items():
+        suites = dict.fromkeys(chain.from_iterable(runs_of_place["suites"]))
+        line = {
+            "profile": profile,
+            "setting": setting,
+            "encoder": encoder,
+            "variants": sorted(runs_of_place["variant"].unique()),
+            "seeds": spans(runs_of_place["seed"]),
+            "suites": list(suites),
+            "runs": len(runs_of_place),
         }
-        for place, some in _by_place(runs).items()
-    ]
+        lines.append(line)
+    return lines
 
 
 def spans(seeds: Iterable[int]) -> str:
@@ -233,34 +244,56 @@ def spans(seeds: Iterable[int]) -> str:
     return ", ".join(texts)
 
 
+class _IndexPage(NamedTuple):
+    """A page of the index: the runs that it lists, all of one profile, setting and encoder.
+
+    `part` is its number among the pages of this place, empty where it is the only one.
+    """
+
+    setting: str
+    encoder: str
+    profile: str
+    part: str
+    runs: pandas.DataFrame
+
+    @property
+    def variants(self) -> str:
+        return " ".join(sorted(self.runs["variant"].unique()))
+
+
 def _write_index(pages: Pages, runs: pandas.DataFrame, averages: pandas.DataFrame) -> None:
-    """The index of runs: one page, or one for each profile, setting and encoder."""
-
-    def write(page: str, some: pandas.DataFrame) -> None:
-        lines, shown = run_lines(some, averages)
-        columns = {
-            suite: f"{suite} {metric_title(suite, metric)}" for suite, metric in shown.items()
-        }
-        pages.write(
-            "runs.html",
-            f"runs/{page}.html",
-            lines=lines,
-            columns=columns,
-            places={},
-            runs=len(some),
-        )
-
+    """The index of runs: one page, or where it is long a page for each profile, setting and
+    encoder, and more than one for a place with many runs.
+    """
     if len(runs) <= MOST_LINES:
-        write("index", runs)
+        _write_index_page(pages, "index", runs, averages)
         return
-    by_place = _by_place(runs)
-    stems = slugs("/".join(place) for place in by_place)
-    places = {
-        f"index-{stems['/'.join(place)]}": (*place, len(some)) for place, some in by_place.items()
-    }
-    pages.write("runs.html", "runs/index.html", lines=[], columns={}, places=places, runs=len(runs))
-    for page, some in zip(places, by_place.values(), strict=True):
-        write(page, some)
+
+    listed = list(_split_index(runs))
+    names = [f"{page.profile}/{page.setting}/{page.encoder} {page.part}" for page in listed]
+    stems = slugs(names)
+    linked = {f"index-{stems[name]}": page for name, page in zip(names, listed, strict=True)}
+    pages.write("runs.html", "runs/index.html", lines=[], columns={}, linked=linked, runs=len(runs))
+    for stem, page in linked.items():
+        _write_index_page(pages, stem, page.runs, averages)
+
+
+def _split_index(runs: pandas.DataFrame) -> Iterator[_IndexPage]:
+    for (profile, setting, encoder), runs_of_place in _by_place(runs).items():
+        starts = range(0, len(runs_of_place), MOST_LINES)
+        for number, start in enumerate(starts, 1):
+            part = f"{number} of {len(starts)}" if len(starts) > 1 else ""
+            shown = runs_of_place.iloc[start : start + MOST_LINES]
+            yield _IndexPage(setting, encoder, profile, part, shown)
+
+
+def _write_index_page(
+    pages: Pages, stem: str, runs: pandas.DataFrame, averages: pandas.DataFrame
+) -> None:
+    lines, metrics = run_lines(runs, averages)
+    columns = {suite: f"{suite} {metric_title(suite, metric)}" for suite, metric in metrics.items()}
+    path = f"runs/{stem}.html"
+    pages.write("runs.html", path, lines=lines, columns=columns, linked={}, runs=len(runs))
 
 
 def run_lines(
@@ -392,14 +425,26 @@ def _teacher_text(profile: str, use: TeacherUse) -> str:
 
 
 def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str, object]:
-    best = result.dev.best_score
     spec = result.spec
-    last = f"; {fixed(result.dev.scores[-1], 2)} at the last" if result.dev.scores else ""
-    checkpoint = str(result.training.get("checkpoint", "best"))
     teachers = {role: _teacher_text(result.profile, use) for role, use in result.teachers.items()}
-    values: dict[str, Mapping[str, object]] = {
-        **result.hyperparameters,
-        **({"teachers": teachers} if teachers else {}),
+    values: dict[str, Mapping[str, object]] = {**result.hyperparameters}
+    if teachers:
+        values["teachers"] = teachers
+    backend = f"{result.backend}, an earlier one" if run.is_earlier else result.backend
+    facts: dict[str, object] = {
+        "profile": result.profile,
+        "profile read from": result.profile_origin,
+        "variant": spec.variant,
+        "setting": spec.setting,
+        "encoder": spec.encoder,
+        "seed": spec.seed,
+        "changed with --set": format_overrides(result.overrides) or "nothing",
+        "fingerprint of the training": result.fingerprint,
+        "group, equal for all seeds": result.group,
+        "code": result.revision or "unknown",
+        "backend": backend,
+        "started": result.started,
+        "finished": result.finished,
     }
     return {
         "name": name_of(str(spec.variant), format_overrides(result.overrides)).text,
@@ -410,46 +455,35 @@ def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str
         "inputs": [census.line for census in result.inputs],
         "scores": [*score_tables(result)],
         "curves": [_curve(*curve) for curve in run_curves(result)],
-        "best": ""
-        if best is None
-        else f"{checkpoint.capitalize()} {fixed(best, 2)} at step {result.dev.best_step}{last}.",
-        "values": {part: _texts(scores) for part, scores in values.items()},
+        "best": _best_text(result),
+        "values": {part: _texts(of_part) for part, of_part in values.items()},
         "command": commands.again(result),
-        "facts": _texts(
-            {
-                "profile": result.profile,
-                "profile read from": result.profile_origin,
-                "variant": spec.variant,
-                "setting": spec.setting,
-                "encoder": spec.encoder,
-                "seed": spec.seed,
-                "changed with --set": format_overrides(result.overrides) or "nothing",
-                "fingerprint of the training": result.fingerprint,
-                "group, equal for all seeds": result.group,
-                "code": result.revision or "unknown",
-                "backend": f"{result.backend}, an earlier one"
-                if run.is_earlier
-                else result.backend,
-                "started": result.started,
-                "finished": result.finished,
-            }
-        ),
+        "facts": _texts(facts),
         "log": _shortened(log),
     }
 
 
+def _best_text(result: Result) -> str:
+    """The best dev score, its step and the last score; empty without dev scores."""
+    dev = result.dev
+    if dev.best_score is None:
+        return ""
+    checkpoint = str(result.training.get("checkpoint", "best"))
+    last = f"; {fixed(dev.scores[-1], 2)} at the last" if dev.scores else ""
+    return f"{checkpoint.capitalize()} {fixed(dev.best_score, 2)} at step {dev.best_step}{last}."
+
+
 def _machine(result: Result, spent: Spent) -> dict[str, Mapping[str, str]]:
+    times = {"training": duration(result.train_seconds)}
+    for evaluation in result.current:
+        times[f"evaluation, {evaluation.suite}"] = duration(evaluation.seconds)
+    times["total"] = duration(result.seconds)
+
+    hardware = {**result.hardware, "peak memory": f"{result.peak_memory_mb:.0f} MB"}
     return {
-        "Time": {
-            "training": duration(result.train_seconds),
-            **{
-                f"evaluation, {evaluation.suite}": duration(evaluation.seconds)
-                for evaluation in result.current
-            },
-            "total": duration(result.seconds),
-        },
+        "Time": times,
         "Budget": spent.texts(),
-        "Machine": _texts({**result.hardware, "peak memory": f"{result.peak_memory_mb:.0f} MB"}),
+        "Machine": _texts(hardware),
         "Packages": dict(sorted(result.packages.items())),
     }
 

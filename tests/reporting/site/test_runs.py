@@ -180,7 +180,7 @@ def test_a_log_is_shown_as_text_and_the_middle_of_a_long_one_is_omitted(tmp_path
 
 
 def test_a_long_index_is_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "MOST_LINES", 5)
+    monkeypatch.setattr(runs, "MOST_LINES", 4)
     results = [
         *over_seeds("mcse", [1.0, 2.0, 3.0]),
         *over_seeds("simcse", [1.0, 2.0, 3.0]),
@@ -188,9 +188,11 @@ def test_a_long_index_is_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ]
     folder = rendered(tmp_path / "out", results).parent / "runs"
     index = (folder / "index.html").read_text()
-    assert 'href="index-tiny-toy-toy-bert.html"' in index
+    assert 'href="index-tiny-toy-toy-bert-1-of-2.html"' in index
     assert 'href="index-tiny-wiki-toy-bert.html"' in index
     assert "7 runs" in index
-    part = (folder / "index-tiny-toy-toy-bert.html").read_text()
-    assert part.count('<tr><th scope="row">') == 6
-    assert "6 runs" in part
+    assert 'title="mcse simcse">4<' in index, "a filter finds variants"
+    for part, count in ((1, 4), (2, 2)):
+        page = (folder / f"index-tiny-toy-toy-bert-{part}-of-2.html").read_text()
+        assert page.count('<tr><th scope="row">') == count
+        assert f"{count} runs" in page

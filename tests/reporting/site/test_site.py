@@ -4,6 +4,7 @@ a phone.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -11,10 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import result, sts
+from builders import over_seeds, result, sts
 from site_samples import EVIL, rendered
 
 from harness.evaluation.suites import pairs_of
+from harness.reporting import pages
+from harness.reporting.build import render
+from harness.reporting.contents import Contents
+from harness.reporting.sections import runs
+from harness.store import Store
 from harness.toy.tasks import TOY_RETRIEVAL, TOY_STS
 
 playwright = pytest.importorskip(
@@ -324,6 +330,85 @@ def test_the_leaderboard_unfolds_and_its_choices_are_kept_in_the_address(
     assert page.evaluate("document.documentElement.scrollWidth") <= 390, "long codes break"
     tests = pair.locator(".scroll").first
     assert tests.evaluate("(one) => one.scrollWidth <= one.clientWidth"), "results are in their box"
+
+
+@pytest.fixture(scope="module")
+def full_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report whose pages have no room for tables, curves and a list of nine runs."""
+    out = tmp_path_factory.mktemp("full") / "out"
+    store = Store(out.parent / "nowhere")
+    results = []
+    for name in ("simcse", "mcse", "dalr"):
+        results += over_seeds(name, [70.0, 71.0, 72.0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "MOST_ON_PAGE", 0)
+        patch.setattr(runs, "MOST_LINES", 8)
+        return render(Contents(store, results), out, one_file=True).parent
+
+
+def test_a_part_without_room_on_its_page_is_loaded_when_it_is_opened(
+    watched: Watched, full_site: Path
+) -> None:
+    watched.site = full_site
+    for name in ("profiles/tiny.html", "report.html#page-profiles-tiny"):
+        path, mark, place = name.partition("#")
+        page = watched.open(path, mark + place)
+        tables = page.locator("table.data:visible")
+        charts = page.locator("#curves figure.plot, [id$=--curves] figure.plot")
+        summaries = page.locator("[data-part]:visible > summary")
+        assert tables.count() == 0
+        assert charts.count() == 0
+        parts = summaries.count()
+        assert parts > 1
+        summaries.filter(has_text="Table with 3 rows").first.click()
+        playwright.expect(tables).to_have_count(1)
+        assert tables.locator("thead button").first.is_visible(), "columns can be sorted"
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert summaries.count() == parts - 1, "printing loads nothing"
+        page.emulate_media(media="print")
+        note = "(one) => getComputedStyle(one, '::after').content"
+        assert "not printed" in summaries.first.evaluate(note)
+        page.emulate_media(media="screen")
+        page.get_by_role("button", name="Load all").click()
+        playwright.expect(summaries).to_have_count(0)
+        playwright.expect(charts.locator("svg.marks").first).to_be_visible()
+        assert page.locator(".legend button:visible").count() > 1
+
+    page = watched.open("profiles/tiny.html", "#tiny-sts?sort=ToySTS&order=ascending")
+    head = page.locator("#tiny-sts th[aria-sort=ascending]")
+    playwright.expect(head).to_contain_text("ToySTS")
+
+    page = watched.open("runs/index.html", "?filter=dalr+toy")
+    page.locator("tbody a").first.click()
+    find = page.get_by_role("searchbox", name="Filter")
+    playwright.expect(find).to_have_value("dalr toy")
+    assert page.locator("tbody tr:visible").count() == 3
+
+    index = (full_site / "search.js").read_text("utf-8")
+    entries = json.loads(index.removeprefix("takeSearch(").removesuffix(");\n"))
+    rows_by_place = {place: rows for _, place, _, rows in entries}
+    assert "MCSE" in rows_by_place["profiles/tiny.html#tiny-sts"], "what is loaded is found"
+
+
+def test_a_part_whose_file_is_missing_says_so_and_one_without_a_script_where_its_numbers_are(
+    browser: Any, full_site: Path, tmp_path: Path
+) -> None:
+    alone = tmp_path / "profiles"
+    shutil.copytree(full_site / "profiles", alone)
+    for script in ("site.js", "charts.js"):
+        shutil.copy(full_site / script, tmp_path)
+    page = browser.new_page()
+    page.goto((alone / "tiny.html").as_uri())
+    page.locator("[data-part] > summary").first.click()
+    problem = page.locator("details p.about", has_text="is not beside this page")
+    playwright.expect(problem).to_be_visible()
+    page.close()
+
+    page = browser.new_context(java_script_enabled=False).new_page()
+    page.goto((alone / "tiny.html").as_uri())
+    page.locator("[data-part] > summary").first.click()
+    assert "tables.csv" in page.locator("[data-part]").first.inner_text()
+    page.context.close()
 
 
 def test_a_runs_worst_pairs_and_captions_and_those_that_two_rows_judge_most_differently_are_shown(
