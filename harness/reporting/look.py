@@ -301,6 +301,10 @@ def by_name(
     return nominal(field, legend=legend, scale={"domain": list(names), "range": list(values)})
 
 
+#: the ends of an upright line across a panel, whatever places the panel has
+UPRIGHT: ChartSpec = {"y": {"value": 0}, "y2": {"value": "height"}}
+
+
 def line_at(encoding: ChartSpec, **shown: object) -> ChartSpec:
     """The layer of a straight line across a panel."""
     return {**rows_of([{}]), **layer("rule", encoding, **{"color": INK, **shown})}

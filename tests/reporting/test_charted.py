@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,12 +34,25 @@ def test_every_kind_of_chart_is_a_figure_without_colours_of_a_page(contents: Con
     assert kinds >= {"answer", "forest", "heat", "sweep"}
     for kind in sorted(kinds & {"answer", "forest", "heat", "sweep"}):
         name = next(name for name in names if name.startswith(kind))
-        spec = json.dumps(chart_figure(contents, name).spec)
-        assert "var(--" not in spec, name
+        spec = chart_figure(contents, name).spec
+        assert "var(--" not in json.dumps(spec), name
+        assert list(_find_empty_channels(spec)) == [], "Altair refuses a channel that is null"
     sweep = next(name for name in names if name.startswith("sweep"))
     assert "labelExpr" in json.dumps(chart_figure(contents, sweep).spec), "variants are named"
     with pytest.raises(UserError, match="no figure 'forst'"):
         chart_figure(contents, "forst")
+
+
+def _find_empty_channels(spec: object) -> Iterator[str]:
+    if isinstance(spec, list):
+        for inner in spec:
+            yield from _find_empty_channels(inner)
+    if isinstance(spec, dict):
+        for channel, value in spec.get("encoding", {}).items():
+            if value is None:
+                yield channel
+        for inner in spec.values():
+            yield from _find_empty_channels(inner)
 
 
 def test_a_figure_is_written_as_four_files_with_its_data(

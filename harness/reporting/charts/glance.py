@@ -57,7 +57,7 @@ def forest_plot(forest: Forest) -> look.Plot:
     row, height, params = look.named_axis(
         [f"{gain.name}{gain.row.weakness([forest.column]).marks}" for gain in shown]
     )
-    zero: look.ChartSpec = {"x": {"datum": 0, "type": "quantitative", "axis": None}, "y": None}
+    zero: look.ChartSpec = {"x": {"datum": 0, "type": "quantitative", "axis": None}, **look.UPRIGHT}
     spec: look.ChartSpec = {
         **look.rows_of(
             [_gain_row(forest, index, gain) for index, gain in enumerate(shown)], look.DIGITS

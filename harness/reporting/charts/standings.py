@@ -36,7 +36,7 @@ def standings_plot(question: Question, standings: Standings, key: str) -> look.P
     bound = question.strongest
     layers = [_interval_layer(len(rows)), *_seed_layers(question, rows), _mean_layer(question)]
     if bound:
-        at = {"x": {"datum": bound.cell.summary.mean, "type": "quantitative"}, "y": None}
+        at = {"x": {"datum": bound.cell.summary.mean, "type": "quantitative"}, **look.UPRIGHT}
         layers.insert(0, look.line_at(at, color=BOUND, strokeDash=[5, 4], strokeWidth=1.5))
     base = question.forest.base
     columns = [_column("narrow means", "mean", 0), _column("wide scores", "mean ± deviation", 0)]
