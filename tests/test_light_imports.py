@@ -28,6 +28,14 @@ LIGHT: dict[str, set[str]] = {
         "open_clip",
         "scipy",
     },
+    # what `harness status` and a plan read of results
+    "from pathlib import Path; from harness.store import Store\n"
+    "frames = Store(Path('results/reference')).frames()\n"
+    "assert frames.seeds_by_group() and frames.collect_times()": {"pandas", "torch"},
+    # an effect size, and the least difference that seeds show
+    "from harness.stats import Summary, detectable_difference, hedges_g\n"
+    "assert hedges_g(Summary(2.0, 1.0, 5), Summary(1.0, 1.0, 5)).low < 0.0\n"
+    "assert detectable_difference(1.0, 5) > 0.0": {"scipy.stats", "scipy.optimize"},
     "import harness.reporting.seeds.summary": {"pandas", "scipy", "torch", "jinja2"},
     "import harness.papers.needed, harness.papers.audit": {"torch"},
     # what a report asks a figure for

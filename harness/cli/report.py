@@ -290,9 +290,13 @@ def compare(
     without overrides are preferred.
     """
     from harness.planning.names import find_stored_spelling
+    from harness.profiles import load_profile
     from harness.reporting.seeds.lookup import of_group
 
     loaded = read_results(results, only["profile"]).with_margin(margin)
+    if only["profile"] is not None:
+        # what other profiles have need not be judged
+        loaded = loaded.of_profile(load_profile(only["profile"]).name)
     spellings = []
     for text in (a, b):
         name, group = of_group(text)

@@ -151,17 +151,19 @@ class HubModel(Source):
         return snapshot
 
     def _snapshot(self) -> Path | None:
-        from huggingface_hub import try_to_load_from_cache
+        """The folder of the model in the hub's cache; None if it is not there, or not whole."""
+        from huggingface_hub import constants
 
-        for name in _CONFIGURATIONS:
-            cached = try_to_load_from_cache(self.hub, name, revision=self.revision)
-            if isinstance(cached, str):
-                folder = Path(cached).parent
-                there = (
-                    _has_weights(folder) and (folder / self.beside).exists() and _is_whole(folder)
-                )
-                return folder if there else None
-        return None
+        # in the layout of the cache, since the hub's function for it takes long to import
+        stored = Path(constants.HF_HUB_CACHE, f"models--{self.hub.replace('/', '--')}")
+        named_commit = stored / "refs" / self.revision
+        commit = named_commit.read_text("utf-8") if named_commit.is_file() else self.revision
+        folder = stored / "snapshots" / commit
+        if not any((folder / name).exists() for name in _CONFIGURATIONS):
+            return None
+
+        has_files = _has_weights(folder) and (folder / self.beside).exists()
+        return folder if has_files and _is_whole(folder) else None
 
     @property
     def has_beside(self) -> bool:

@@ -34,7 +34,7 @@ WITH_EVERY_RUN = {
 class PaperPart(BaseModel):
     """A table of a paper file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def _check_spelling(parse: Callable[[str], Variant]) -> AfterValidator:

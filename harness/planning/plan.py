@@ -207,7 +207,7 @@ class Plan:
         """The seeds that each variant will have where these are unequally many: by setting and
         encoder, then by variant, those of finished runs among them.
         """
-        finished_seeds = self.frames.runs.groupby("group", observed=True)["seed"].unique()
+        finished_seeds = self.frames.seeds_by_group()
         specs = set(self.request.suites_by_run)
         places: dict[str, dict[str, set[int]]] = {}
         for run in self.runs:
@@ -218,7 +218,7 @@ class Plan:
             seeds_by_variant = places.setdefault(f"{spec.setting} / {spec.encoder}", {})
             seeds = seeds_by_variant.setdefault(str(spec.variant), set())
             seeds.add(spec.seed)
-            seeds.update(map(int, finished_seeds.get(run.group, ())))
+            seeds.update(finished_seeds.get(run.group, ()))
 
         return {
             place: seeds_by_variant

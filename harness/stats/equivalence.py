@@ -19,6 +19,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.stats.roots import find_root
 from harness.stats.t_tests import (
     ALPHA,
     Design,
@@ -213,15 +214,13 @@ def detectable_difference(
     if std == 0 or power <= alpha:
         return 0.0
 
-    from scipy import optimize
-
     def compute_excess(effect: float) -> float:
         return power_of_verdict(effect, std, n, None, alpha=alpha) - power
 
     high = std
     while compute_excess(high) < 0:
         high *= 2
-    return float(optimize.brentq(compute_excess, 0.0, high, xtol=1e-12))
+    return find_root(compute_excess, 0.0, high, tolerance=1e-12)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
+from harness.stats.roots import find_root
+
 #: Spreads below this share of the mean are rounding noise of equal numbers.
 _NOISE = 1e-12
 
@@ -330,14 +332,14 @@ def _find_noncentrality(statistic: float, df: int, quantile: float) -> float:
     if statistic < 0:
         return -_find_noncentrality(-statistic, df, 1 - quantile)
 
-    from scipy import optimize, stats
+    from scipy.special import chdtri, nctdtr
 
     if statistic > _FAR:
-        variance = float(stats.chi2.ppf(1 - quantile, df)) / df
+        variance = float(chdtri(df, quantile)) / df
         return statistic * math.sqrt(variance)
 
     def compute_excess(noncentrality: float) -> float:
-        return float(stats.nct.cdf(statistic, df, noncentrality)) - quantile
+        return float(nctdtr(df, noncentrality, statistic)) - quantile
 
     # a bracket around the root, wide enough on either side
     low = statistic
@@ -349,4 +351,4 @@ def _find_noncentrality(statistic: float, df: int, quantile: float) -> float:
         high += step
     if high <= low:
         return low
-    return float(optimize.brentq(compute_excess, low, high, xtol=1e-10))
+    return find_root(compute_excess, low, high, tolerance=1e-10)

@@ -259,6 +259,13 @@ class Frames(Sequence[Result]):
             earlier.append(text in with_training and backend < BACKEND_VERSION)
         return earlier
 
+    def seeds_by_group(self) -> dict[str, set[int]]:
+        """The seeds of the runs that are the same training but for the seed, by their `group`."""
+        seeds: dict[str, set[int]] = {}
+        for group, seed in zip(self.texts("group"), self.table["seed"].to_pylist(), strict=True):
+            seeds.setdefault(group, set()).add(seed)
+        return seeds
+
     @cached_property
     def runs(self) -> pandas.DataFrame:
         """One row per run: the columns of the index but `evaluations`, and those of `flat` that are
@@ -408,17 +415,27 @@ def list_texts(column: pyarrow.ChunkedArray) -> list[str]:
         return [text or "" for text in array.to_pylist()]
 
     names = array.dictionary.to_pylist()
-    return [names[number] for number in array.indices.to_numpy().tolist()]
+    return [names[number] for number in _read_int32(array.indices).tolist()]
 
 
 def _flatten_lists(column: pyarrow.ChunkedArray) -> tuple[pyarrow.Table, np.ndarray[Any, Any]]:
     """The members of lists, and for each the number of its list."""
     import pyarrow
-    from pyarrow import compute
 
     array = column.combine_chunks()
-    owners = compute.list_parent_indices(array).to_numpy().astype(np.int32)
-    return pyarrow.Table.from_struct_array(compute.list_flatten(array)), owners
+    lengths = np.diff(_read_int32(array.offsets))
+    owners = np.arange(len(array), dtype=np.int32).repeat(lengths)
+    return pyarrow.Table.from_struct_array(array.flatten()), owners
+
+
+def _read_int32(array: pyarrow.Int32Array) -> np.ndarray[Any, Any]:
+    """The numbers of an array without missing ones, read from its buffer: pyarrow's conversion
+    imports pandas.
+    """
+    if not len(array):
+        return np.empty(0, np.int32)
+    _, numbers = array.buffers()
+    return np.frombuffer(numbers, np.int32, len(array), array.offset * np.int32().itemsize)
 
 
 def _rename_categories(column: pandas.Series, rename: Callable[[str], str]) -> pandas.Series:

@@ -43,7 +43,7 @@ from harness.store.schema import SCHEMA_VERSION, Budget, Evaluation, Result
 INDEX_VERSION: Final = 6
 #: Folders with fewer files than this have no index: reading the files takes a few hundredths of a
 #: second.
-WORTH_FILES: Final = 200
+WORTH_FILES: Final = 20
 #: Age in ns from which a file's time is trusted when it is read; file systems keep times to two
 #: seconds or better.
 _SETTLED_NS: Final = 2_500_000_000
