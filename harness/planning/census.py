@@ -62,7 +62,8 @@ def make_need_census(
         return [census.model_copy(update={"accounts": (*census.accounts, *unread)})]
     model = getattr(source, "model", None)
     if isinstance(model, ModelSource):
-        return [make_model_census(f"teacher {teacher}", Ingredient(model, need.root))]
+        # the fingerprint of what reads the model is at hand, and differs where the model's does
+        return [_make_folder_census(f"teacher {teacher}", model.path(), need.fingerprint)]
     return []
 
 

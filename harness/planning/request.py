@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from harness.command_line import Names, Selection
@@ -103,11 +104,13 @@ class Request:
     def encoders(self) -> list[str]:
         return list(dict.fromkeys(spec.encoder for spec in self.suites_by_run))
 
-    @property
+    @cached_property
     def suites(self) -> list[str]:
-        return list(
-            dict.fromkeys(name for suites in self.suites_by_run.values() for name in suites)
-        )
+        """Each suite that some run is evaluated on."""
+        suites = dict[str, None]()
+        for suites_of_run in self.suites_by_run.values():
+            suites |= dict.fromkeys(suites_of_run)
+        return list(suites)
 
     @property
     def inventory(self) -> Inventory:
