@@ -3,7 +3,7 @@ PYTHON ?= python3
 SECOND ?= python3.13
 BIN := .venv/bin
 
-.PHONY: smoke test docs encoders steady floors wheel long faults mutants cluster trackers setup lint report bench rehearsal clean
+.PHONY: smoke test docs encoders steady floors wheel long faults mutants cluster trackers setup lint report bench card rehearsal clean
 
 smoke: setup           ## every method with three seeds on the toy profile, and a report
 	$(BIN)/harness run --profile tiny --jobs 2
@@ -88,6 +88,9 @@ report: setup          ## a report of every result in results/
 
 bench: .venv/dev       ## the benchmarks
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+card: .venv/dev        ## what the card of this machine can do, in five minutes: a table, and card.json
+	$(BIN)/python benchmarks/card.py
 
 rehearsal: .venv/dev   ## fetch, runs and report with data of full size, from stand-ins on loopback; prints a table
 	$(BIN)/python tests/rehearsal/full.py

@@ -1,4 +1,6 @@
-"""Training steps of SimCSE with BERT-base on a card, alone and beside other processes on it.
+"""What a card can do, in five minutes: training steps of SimCSE with BERT-base in each precision,
+with compiled layers and beside other processes, and the checks of `harness doctor`. Prints a table
+and writes a JSON file.
 
 Tokens are random, in rows as long as sentences of Wikipedia. On the CPU a small encoder stands in,
 to try the program.
@@ -6,15 +8,19 @@ to try the program.
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
+import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Barrier
 from types import SimpleNamespace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import click
 import numpy as np
@@ -28,12 +34,18 @@ from harness.encoders.trial import TrialFindings
 from harness.method import Dimensions, method_named
 from harness.processors import safe_path
 from harness.profiles import Training
+from harness.runs.execution import describe_machine, read_package_versions
 from harness.stopping import SIGNALS
 from harness.training.streams import TrainingData
 from harness.training.trainer import Trainer
 
 #: range from which a row's number of tokens is drawn: a mean of 22, like Wikipedia's sentences
 LENGTHS = (12, 33)
+#: steps before those that count
+FIRST = 5
+PRECISIONS: tuple[Literal["fp32", "tf32", "bf16", "fp16"], ...] = ("bf16", "tf32", "fp32", "fp16")
+#: seconds that are kept for the checks of the device
+DOCTOR_S = 120.0
 #: seconds that a process waits for the others before the timed steps
 PATIENCE_S = 120
 SMALL = {
@@ -90,9 +102,13 @@ class Load:
 
 
 class StepTime(NamedTuple):
-    """Seconds of a step, and the peak of the card's memory in GiB."""
+    """Seconds of a step, of the processor in it, and of the first steps, which compile where layers
+    are compiled; and the peak of the card's memory in GiB.
+    """
 
     seconds: float
+    host: float
+    first: float
     memory: float
 
 
@@ -137,36 +153,140 @@ def _time_steps(load: Load, barrier: Barrier) -> StepTime:
             if on_card:
                 torch.cuda.synchronize()
 
-        take_steps(0, 5)
+        clock = time.perf_counter()
+        take_steps(0, FIRST)
+        first = time.perf_counter() - clock
+
         barrier.wait(PATIENCE_S)
         clock = time.perf_counter()
-        take_steps(5, load.steps)
+        host_clock = time.process_time()
+        take_steps(FIRST, load.steps)
+        host = (time.process_time() - host_clock) / load.steps
         seconds = (time.perf_counter() - clock) / load.steps
 
     memory = torch.cuda.max_memory_allocated() / 2**30 if on_card else 0.0
-    return StepTime(seconds, memory)
+    return StepTime(seconds, host, first, memory)
+
+
+def list_loads(device: str, steps: int) -> list[tuple[Load, int]]:
+    """What is timed, the most important first, each with its number of processes."""
+    if device == "cpu":
+        return [(Load(device, "fp32", 8, steps, False), processes) for processes in (1, 2)]
+
+    plain = [(Load(device, precision, 64, steps, False), 1) for precision in PRECISIONS]
+    # TF32 gains nothing by it
+    compiled = [(replace(load, compile=True), 1) for load, _ in plain if load.precision != "tf32"]
+    shared = [(load, processes) for load, _ in plain[:2] for processes in (2, 4)]
+    wider = [(replace(load, rows=128), 1) for load, _ in plain[:2]]
+    return [*plain, *compiled, *shared, *wider]
+
+
+def measure_loads(loads: Sequence[tuple[Load, int]], until: float) -> list[dict[str, Any]]:
+    """The measures of loads, printed as lines of a table; those whose turn comes after `until`, a
+    time of `time.monotonic`, are left out.
+    """
+    print(
+        "| precision | compiled | rows | processes | ms a step | host ms | first s | tokens/s | GiB |"
+    )
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    measures = []
+    for load, processes in loads:
+        if time.monotonic() > until:
+            break
+        times = StepTime(*np.mean(time_together(load, processes), axis=0).tolist())
+        tokens = 2 * load.rows * (LENGTHS[0] + LENGTHS[1] - 1) / 2
+        measure = {
+            "precision": load.precision,
+            "compiled": load.compile,
+            "rows": load.rows,
+            "processes": processes,
+            "step_ms": 1000 * times.seconds,
+            "host_ms": 1000 * times.host,
+            "first_s": times.first,
+            "tokens_per_s": processes * tokens / times.seconds,
+            "memory_gib": times.memory,
+        }
+        measures.append(measure)
+        compiled = "yes" if load.compile else "no"
+        print(
+            f"| {load.precision} | {compiled} | {load.rows} | {processes} | "
+            f"{measure['step_ms']:.1f} | {measure['host_ms']:.1f} | {times.first:.1f} | "
+            f"{measure['tokens_per_s']:,.0f} | {times.memory:.1f} |",
+            flush=True,
+        )
+    return measures
+
+
+def find_gains(measures: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """What bf16 gains over TF32, and compiled layers in each precision, as ratios of the time of a
+    step of one process with 64 rows.
+    """
+    step_ms = {}
+    for measure in measures:
+        if (measure["rows"], measure["processes"]) == (64, 1):
+            step_ms[measure["precision"], measure["compiled"]] = measure["step_ms"]
+
+    gains = {}
+    if ("tf32", False) in step_ms and ("bf16", False) in step_ms:
+        gains["bf16 over tf32"] = step_ms["tf32", False] / step_ms["bf16", False]
+    for precision in PRECISIONS:
+        if (precision, False) in step_ms and (precision, True) in step_ms:
+            gain = step_ms[precision, False] / step_ms[precision, True]
+            gains[f"compiled in {precision}"] = gain
+    return gains
+
+
+def check_device(device: str, seconds: float) -> str:
+    """What `harness doctor` prints of a device within a number of seconds; says where it did not
+    end.
+    """
+    command = [str(Path(sys.executable).with_name("harness")), "doctor", "--device", device]
+    try:
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=max(1.0, seconds),
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"`harness doctor --device {device}` did not end in {seconds:.0f} s"
+    return done.stdout
 
 
 @click.command(help=__doc__)
 @click.option("--device", type=click.Choice(["cuda", "cpu"]), default=None)
-@click.option("--compile", "compiled", is_flag=True, help="With compiled layers.")
 @click.option("--steps", default=60, show_default=True, help="Steps that count.")
-def main(device: str | None, compiled: bool, steps: int) -> None:
+@click.option("--seconds", default=300.0, show_default=True, help="What begins later is left out.")
+@click.option("--doctor/--no-doctor", default=True, help="With the checks of `harness doctor`.")
+@click.option("--out", default="card.json", show_default=True, type=click.Path(path_type=Path))
+def main(device: str | None, steps: int, seconds: float, doctor: bool, out: Path) -> None:
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    print("| precision | rows | processes | ms a step | tokens/s of all | GiB each |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for precision in ("tf32", "bf16") if device == "cuda" else ("fp32",):
-        for rows in (64, 128) if device == "cuda" else (8,):
-            for processes in (1, 2, 4):
-                times = time_together(Load(device, precision, rows, steps, compiled), processes)
-                seconds, memory = np.mean(times, axis=0)
-                tokens = 2 * rows * (LENGTHS[0] + LENGTHS[1] - 1) / 2
-                rate = processes * tokens / seconds
-                cells = (
-                    f"{precision} | {rows} | {processes} | {1000 * seconds:.1f} | {rate:,.0f} | "
-                    f"{memory:.1f}"
-                )
-                print(f"| {cells} |", flush=True)
+    start = time.monotonic()
+    loads = list_loads(device, steps)
+    # the checks of a card take one to three minutes
+    reserved = DOCTOR_S if doctor else 0.0
+    measures = measure_loads(loads, start + seconds - reserved)
+    if len(measures) < len(loads):
+        print(f"{len(loads) - len(measures)} measures left out: the time is over")
+
+    gains = find_gains(measures)
+    for name, gain in gains.items():
+        print(f"{name}: {gain:.2f} times as fast")
+
+    page = {
+        "machine": describe_machine(),
+        "packages": read_package_versions(),
+        "measures": measures,
+        "left_out": len(loads) - len(measures),
+        "gains": gains,
+    }
+    if doctor:
+        page["doctor"] = check_device(device, start + seconds - time.monotonic())
+        print(page["doctor"])
+    out.write_text(json.dumps(page, indent=1), "utf-8")
+    print(f"wrote {out}")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ The notebook and the packages of examples/ are carried out in tests/docs.
 from __future__ import annotations
 
 import io
+import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -57,7 +59,7 @@ LARGER = [
     ("reference_numbers", "", ""),
     ("results_page", "", "# What a results folder holds"),
     ("audit_papers", "", "^paper,where,claim,"),
-    ("card", "--device cpu --steps 1", r"^\| fp32 \| 8 \| 4 \| "),
+    ("card", "--device cpu --steps 1 --no-doctor --out OUT", r"^\| fp32 \| no \| 8 \| 2 \| "),
     ("allocator", "kept --rounds 1 --steps 2 --profile tiny", "kept"),
     (
         "full_size",
@@ -133,6 +135,36 @@ def test_the_harness_side_of_a_comparison_with_others_is_a_command(
     assert Path(program).name == "harness"
     planned = CliRunner().invoke(cli, [*map(str, words), "--dry-run"])
     assert (planned.exit_code, "missing" in planned.output) == (0, True), planned.output
+
+
+def test_the_program_for_cards_measures_what_there_is_time_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a card whose compiled steps take half as long, and steps in bf16 a tenth longer."""
+    card = script(ROOT / "benchmarks" / "card.py")
+
+    def time_together(load: Any, processes: int) -> list[Any]:
+        step_ms = 22.0 if load.precision == "bf16" else 20.0
+        if load.compile:
+            step_ms /= 2
+        return [card.StepTime(step_ms / 1000, 0.004, 46.0, 3.5)] * processes
+
+    monkeypatch.setattr(card, "time_together", time_together)
+    monkeypatch.setattr(card, "check_device", lambda device, seconds: f"{device}: equal")
+    file = tmp_path / "card.json"
+    words = ["--device", "cuda", "--out", str(file)]
+    done = CliRunner().invoke(card.main, words, catch_exceptions=False)
+    page = json.loads(file.read_text("utf-8"))
+    assert "| bf16 | yes | 64 | 1 | 11.0 | 4.0 | 46.0 |" in done.output
+    assert page["doctor"] == "cuda: equal"
+    assert page["gains"]["bf16 over tf32"] == pytest.approx(20 / 22)
+    assert page["gains"]["compiled in bf16"] == pytest.approx(2)
+    measured = {(each["precision"], each["processes"]) for each in page["measures"]}
+    assert {("tf32", 4), ("bf16", 4), ("fp16", 1)} <= measured
+    assert page["left_out"] == 0
+
+    CliRunner().invoke(card.main, [*words, "--seconds", "0"], catch_exceptions=False)
+    assert json.loads(file.read_text("utf-8"))["left_out"] == len(page["measures"])
 
 
 def recipes() -> dict[str, str]:
