@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 from harness.formatting import count_of
@@ -71,29 +72,30 @@ class GroupState:
         """A word shown beside the number of seeds; empty if there is nothing to report."""
         if self.is_stale:
             return "stale"
-        return (
-            "incomplete" if self.seeds < max((seeds for seeds, _ in self.hidden), default=0) else ""
-        )
+        most_hidden = max((seeds for seeds, _ in self.hidden), default=0)
+        return "incomplete" if self.seeds < most_hidden else ""
 
     def __str__(self) -> str:
         """The warning to show wherever the numbers are shown; empty if there is none."""
-        parts = [f"stale, changed since: {self.state}"] if self.is_stale else []
+        parts = []
+        if self.is_stale:
+            parts.append(f"stale, changed since: {self.state}")
         if self.hidden and self.state == UNKNOWN:
             parts.append(
                 "the newest of several groups of runs; which of them is the present one is not known"
             )
         elif self.mark == "incomplete":
-            parts.append(
-                f"incomplete, {count_of(self.seeds, 'seed')} with the present code, data and values"
-            )
+            seeds = count_of(self.seeds, "seed")
+            parts.append(f"incomplete, {seeds} with the present code, data and values")
         if self.hidden:
-            parts.append(f"not shown: {' and '.join(_hidden(*group) for group in self.hidden)}")
+            hidden = [_describe_hidden_group(seeds, state) for seeds, state in self.hidden]
+            parts.append(f"not shown: {' and '.join(hidden)}")
         return "; ".join(parts)
 
 
-def _hidden(seeds: int, state: str) -> str:
-    known = "" if state in (PRESENT, UNKNOWN) else f" (changed since: {state})"
-    return f"{count_of(seeds, 'seed')} of another group{known}"
+def _describe_hidden_group(seeds: int, state: str) -> str:
+    change = "" if state in (PRESENT, UNKNOWN) else f" (changed since: {state})"
+    return f"{count_of(seeds, 'seed')} of another group{change}"
 
 
 def has_collapsed(alignment: float | None, uniformity: float) -> bool:
@@ -103,9 +105,9 @@ def has_collapsed(alignment: float | None, uniformity: float) -> bool:
     -uniformity / 2 is at most the mean squared distance of two sentences, by Jensen's inequality.
     """
     spread = -uniformity / 2
-    return spread < SMALLEST_SPREAD or (
-        alignment is not None and alignment < CLOSEST_POSITIVES * spread
-    )
+    if spread < SMALLEST_SPREAD:
+        return True
+    return alignment is not None and alignment < CLOSEST_POSITIVES * spread
 
 
 def collapsed_runs(frames: Frames, groups: Collection[str]) -> Mapping[str, Collection[int]]:
@@ -113,19 +115,20 @@ def collapsed_runs(frames: Frames, groups: Collection[str]) -> Mapping[str, Coll
     uniformity.
     """
     scores = frames.scores
-    evaluations = frames.evaluations
-    runs = frames.runs
-    lines = scores[scores["metric"].isin(["alignment", "uniformity"]) & (scores["task"] != AVERAGE)]
-    lines = lines.join(evaluations[["run", "suite"]], on="evaluation")
-    lines = lines.join(runs[["group", "seed", "setting"]], on="run")
+    is_distance = scores["metric"].isin(["alignment", "uniformity"])
+    lines = scores[is_distance & (scores["task"] != AVERAGE)]
+    lines = lines.join(frames.evaluations[["run", "suite"]], on="evaluation")
+    lines = lines.join(frames.runs[["group", "seed", "setting"]], on="run")
     lines = lines[(lines["setting"] != UNTRAINED) & lines["group"].isin(groups)]
+
     measured: dict[tuple[str, int, str, str], dict[str, float]] = {}
-    columns = ("group", "seed", "suite", "task", "metric", "value")
-    for *run, metric, value in zip(*(lines[name].tolist() for name in columns), strict=True):
-        group, seed, suite, task = run
+    names = ("group", "seed", "suite", "task", "metric", "value")
+    columns = [lines[name].tolist() for name in names]
+    for group, seed, suite, task, metric, value in zip(*columns, strict=True):
         measured.setdefault((group, seed, suite, task), {})[metric] = value
+
     collapsed: dict[str, set[int]] = {}
-    for (group, seed, *_), values in measured.items():
+    for (group, seed, _, _), values in measured.items():
         if "uniformity" in values and has_collapsed(values.get("alignment"), values["uniformity"]):
             collapsed.setdefault(group, set()).add(seed)
     return collapsed
@@ -152,17 +155,24 @@ def caveats(
     """The caveats of a score in a task of a suite with these `tasks`, whose weights were selected
     on `dev`; collapsed runs, and those that read no text, are given by their seeds.
     """
-    known = [Caveat(COLLAPSED, tuple(sorted(collapsed)))] if collapsed else []
+    known = []
+    if collapsed:
+        known.append(Caveat(COLLAPSED, tuple(sorted(collapsed))))
     if unread:
         known.append(Caveat(UNREAD, tuple(sorted(unread))))
-    selected = sorted(set(dev) & (set(tasks) if task == AVERAGE else {task}))
-    return (*known, *([Caveat(SELECTED, tuple(selected))] if selected else []))
+
+    # an average has the scores of all tasks
+    scored_tasks = set(tasks) if task == AVERAGE else {task}
+    selected_on = sorted(set(dev) & scored_tasks)
+    if selected_on:
+        known.append(Caveat(SELECTED, tuple(selected_on)))
+    return tuple(known)
 
 
 def joined_caveats(cells: Iterable[Iterable[Caveat]]) -> tuple[Caveat, ...]:
     """The caveats of several scores as those of their mean: one per mark."""
     joined: dict[str, set[Any]] = {}
-    for caveat in (caveat for some in cells for caveat in some):
+    for caveat in chain.from_iterable(cells):
         joined.setdefault(caveat.mark, set()).update(caveat.about)
     return tuple(Caveat(mark, tuple(sorted(about))) for mark, about in joined.items())
 
@@ -180,41 +190,50 @@ class Weakness(NamedTuple):
         """The marks to show beside the row's name if there are no cells and no number of seeds to
         carry them.
         """
-        count = f" ({self.freshness.mark})" if self.freshness.mark else ""
-        return "".join(dict.fromkeys(caveat.mark for caveat in self.caveats)) + count
+        marks = "".join(dict.fromkeys(caveat.mark for caveat in self.caveats))
+        if self.freshness.mark:
+            marks += f" ({self.freshness.mark})"
+        return marks
 
     def __str__(self) -> str:
         """The same in words; empty for none."""
-        return "; ".join(filter(None, (*map(str, self.caveats), str(self.freshness))))
+        texts = [*map(str, self.caveats), str(self.freshness)]
+        return "; ".join(text for text in texts if text)
 
 
 def weakness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
     """A note for each caveat and each freshness, with the rows that have it."""
-    weak = list(rows)
-    marked: dict[Caveat, dict[str, None]] = {}
-    for row in weak:
-        for caveat in row.caveats:
-            marked.setdefault(caveat, {})[row.name] = None
-    for caveat, names in sorted(marked.items(), key=lambda item: (item[0].mark, str(item[0]))):
-        yield f"{caveat.mark} {'; '.join(names)}: {caveat}."
-    yield from freshness_notes(weak)
+    weaknesses = list(rows)
+    names_by_caveat: dict[Caveat, dict[str, None]] = {}
+    for weakness in weaknesses:
+        for caveat in weakness.caveats:
+            names_by_caveat.setdefault(caveat, {})[weakness.name] = None
+
+    for caveat in sorted(names_by_caveat, key=lambda caveat: (caveat.mark, str(caveat))):
+        yield f"{caveat.mark} {'; '.join(names_by_caveat[caveat])}: {caveat}."
+    yield from freshness_notes(weaknesses)
 
 
 def freshness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
     """One note for each different warning about the freshness of rows."""
-    said = ((str(row.freshness), row) for row in rows)
-    return notes_by_place(
-        (f"{text[0].upper()}{text[1:]}", row.where, row.name) for text, row in said if text
-    )
+    lines = []
+    for weakness in rows:
+        text = str(weakness.freshness)
+        if text:
+            lines.append((f"{text[0].upper()}{text[1:]}", weakness.where, weakness.name))
+    return notes_by_place(lines)
 
 
 def notes_by_place(lines: Iterable[tuple[str, str, str]]) -> Iterator[str]:
     """One note for each text, with the places and the names of the rows that it applies to. Names
     may have commas.
     """
+    # of each text, the names in each place, each once
     notes: dict[str, dict[str, dict[str, None]]] = {}
     for text, where, name in lines:
-        notes.setdefault(text, {}).setdefault(where, {})[name] = None
-    for text, places in notes.items():
-        listed = (f"In {where}: {'; '.join(names)}." for where, names in places.items())
-        yield " ".join((f"{text}.", *listed))
+        names_by_place = notes.setdefault(text, {})
+        names_by_place.setdefault(where, {})[name] = None
+
+    for text, names_by_place in notes.items():
+        sentences = [f"In {where}: {'; '.join(names)}." for where, names in names_by_place.items()]
+        yield " ".join((f"{text}.", *sentences))

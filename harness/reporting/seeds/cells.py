@@ -54,7 +54,7 @@ class Label(NamedTuple):
     @property
     def parsed(self) -> Variant | None:
         """Its variant; None if the text is not a valid variant."""
-        return _parsed(self.variant)
+        return _parse_variant(self.variant)
 
     @property
     def method(self) -> str:
@@ -70,9 +70,9 @@ class Label(NamedTuple):
     def is_teacher(self) -> bool:
         """Whether its vectors are those of a teacher in an encoder's place."""
         variant = self.parsed
-        return (
-            variant is not None and variant.name == UNTRAINED and "teacher" in dict(variant.options)
-        )
+        if variant is None or variant.name != UNTRAINED:
+            return False
+        return "teacher" in dict(variant.options)
 
     @property
     def is_method(self) -> bool:
@@ -80,18 +80,16 @@ class Label(NamedTuple):
         `--set`.
         """
         variant = self.parsed
-        return (
-            variant is not None
-            and not (variant.options or self.overrides)
-            and variant.reading == DEFAULT_READING
-        )
+        if variant is None or variant.options or self.overrides:
+            return False
+        return variant.reading == DEFAULT_READING
 
     def __str__(self) -> str:
         return self.name.code
 
 
 @cache
-def _parsed(variant: str) -> Variant | None:
+def _parse_variant(variant: str) -> Variant | None:
     try:
         return Variant.parse(variant)
     except SpecError:
@@ -185,9 +183,11 @@ class Cell:
         """The cell of the other side of its test, tested against this one: the same test, read from
         there.
         """
-        test = self.test and self.test.reversed()
-        equivalence = self.equivalence and self.equivalence.reversed()
-        verdict = self.verdict and _REVERSED.get(self.verdict, self.verdict)
+        test = self.test.reversed() if self.test else None
+        equivalence = self.equivalence.reversed() if self.equivalence else None
+        verdict = None
+        if self.verdict:
+            verdict = _REVERSED.get(self.verdict, self.verdict)
         seeds = self.summary.n if self.other_seeds else 0
         return other.tested(test, verdict, self.corrected, equivalence, self.equal, seeds)
 
@@ -197,21 +197,20 @@ class Cell:
 
     def pairs(self, other: Cell) -> tuple[list[float], list[float]]:
         """Its values and those of another cell at their common seeds."""
-        mine = self.by_seed
-        theirs = other.by_seed
-        common = sorted(mine.keys() & theirs.keys())
-        return [mine[seed] for seed in common], [theirs[seed] for seed in common]
+        values = self.by_seed
+        other_values = other.by_seed
+        common = sorted(values.keys() & other_values.keys())
+        return [values[seed] for seed in common], [other_values[seed] for seed in common]
 
     def of_seed(self, seed: int) -> Cell:
         """The cell of one of its seeds, with the caveats that are about it."""
-        about = (
-            caveat for caveat in self.caveats if caveat.mark not in OF_SEEDS or seed in caveat.about
-        )
-        mine = (
-            caveat._replace(about=(seed,)) if caveat.mark in OF_SEEDS else caveat
-            for caveat in about
-        )
-        return Cell.of({seed: self.by_seed[seed]}, tuple(mine))
+        caveats = []
+        for caveat in self.caveats:
+            if caveat.mark not in OF_SEEDS:
+                caveats.append(caveat)
+            elif seed in caveat.about:
+                caveats.append(caveat._replace(about=(seed,)))
+        return Cell.of({seed: self.by_seed[seed]}, tuple(caveats))
 
     @property
     def holds(self) -> bool:
@@ -233,7 +232,9 @@ class Cell:
     @property
     def p(self) -> float | None:
         """The p-value of its test, after the correction where there is one; None without a test."""
-        return self.corrected.p if self.corrected else self.test.p if self.test else None
+        if self.corrected:
+            return self.corrected.p
+        return self.test.p if self.test else None
 
 
 _REVERSED = {
@@ -300,10 +301,9 @@ class Row:
         trainings.
         """
         cells = sorted(self.cells.items())
+        places = [(*column, len(cell.values)) for column, cell in cells]
         values = array("d", chain.from_iterable(cell.values for _, cell in cells))
-        return repr(
-            (self.seeds, [(*column, len(cell.values)) for column, cell in cells])
-        ), values.tobytes()
+        return repr((self.seeds, places)), values.tobytes()
 
     def cell(self, column: Column, part: str = "") -> Cell | None:
         """The cell of a whole task, or of a part of one; None if no seed has it."""
@@ -311,8 +311,9 @@ class Row:
 
     def weakness(self, columns: Iterable[Column] | None = None) -> Weakness:
         """What weakens its scores in some columns, by default in all."""
-        cells = map(self.cells.get, self.cells if columns is None else columns)
-        return self.weakness_in(cell for cell in cells if cell)
+        if columns is None:
+            return self.weakness_in(self.cells.values())
+        return self.weakness_in(self.cells[column] for column in columns if column in self.cells)
 
     def weakness_in(self, cells: Iterable[Cell]) -> Weakness:
         """What weakens the numbers in some cells made from its scores."""
@@ -354,11 +355,12 @@ def compare(
         test = stats.t_test_from_summaries(
             cell.summary, other.summary, equal_variance=equal_variance
         )
+
     seeds = min(cell.summary.n, other.summary.n)
-    return _judged(cell, test, seeds, metric, alpha, margin, other.summary.n)
+    return _judge(cell, test, seeds, metric, alpha, margin, other.summary.n)
 
 
-def _judged(
+def _judge(
     cell: Cell,
     test: TTest | None,
     seeds: int,
@@ -367,12 +369,20 @@ def _judged(
     margin: float | None = None,
     other_seeds: int = 0,
 ) -> Cell:
+    """A cell with its test and verdict; without both if a side has too few `seeds` or the metric is
+    not judged.
+    """
     if test is None or seeds < FEWEST_SEEDS or not metric.judged:
         return cell.tested()
+
     equivalence = None if margin is None else stats.equivalence_test(test, margin)
-    verdict = Significance.BETTER if ahead(test.difference, 0, metric) else Significance.WORSE
-    if test.p >= alpha:
-        verdict = Significance.EQUAL if equivalence and equivalence.p < alpha else Significance.NONE
+    if test.p < alpha:
+        is_better = ahead(test.difference, 0, metric)
+        verdict = Significance.BETTER if is_better else Significance.WORSE
+    elif equivalence and equivalence.p < alpha:
+        verdict = Significance.EQUAL
+    else:
+        verdict = Significance.NONE
     return cell.tested(test, verdict, None, equivalence, None, other_seeds)
 
 
@@ -421,8 +431,10 @@ def contrast(
     if row.is_trained:
         test = stats.one_sample_t_test(cell.values, against.summary.mean)
     else:
+        # the sample is the other side, so that both of its signs are turned
         test = stats.one_sample_t_test([-value for value in against.values], -cell.summary.mean)
-    return _judged(cell, test, max(cell.summary.n, against.summary.n), metric, margin=margin)
+    seeds = max(cell.summary.n, against.summary.n)
+    return _judge(cell, test, seeds, metric, margin=margin)
 
 
 def contrast_any(
@@ -446,11 +458,11 @@ def trained_apart(training: Mapping[str, str], other: Mapping[str, str]) -> str:
     `epochs 1 against 3, precision fp16 against fp32`. A value that one side does not have is not
     compared.
     """
-    return ", ".join(
-        f"{name} {training[name]} against {other[name]}"
-        for name in training
-        if training[name] != other.get(name, training[name])
-    )
+    differences = []
+    for name, value in training.items():
+        if name in other and value != other[name]:
+            differences.append(f"{name} {value} against {other[name]}")
+    return ", ".join(differences)
 
 
 def corrected(
@@ -473,24 +485,28 @@ def corrected(
     differs = dict[tuple[str, Hashable], Corrected]()
     equal = dict[tuple[str, Hashable], Corrected]()
     for name, family in families.items():
-        tests = {key: cell.test.p for key, cell in family.items() if cell.test}
-        for key, correction in zip(
-            tests, correct_family(name, [*tests.values()], alpha), strict=True
-        ):
-            differs[name, key] = correction
-        tests = {key: cell.equivalence.p for key, cell in family.items() if cell.equivalence}
-        for key, correction in zip(
-            tests, correct_family(name, [*tests.values()], alpha), strict=True
-        ):
-            equal[name, key] = correction
+        p_values = {key: cell.test.p for key, cell in family.items() if cell.test}
+        differs |= _correct_p_values(name, p_values, alpha)
+        p_values = {key: cell.equivalence.p for key, cell in family.items() if cell.equivalence}
+        equal |= _correct_p_values(name, p_values, alpha)
 
-    return [
-        _in_family(cell, differs[name, key], equal.get((name, key))) if cell.test else cell
-        for cell, key, name in zip(cells, data, names, strict=True)
-    ]
+    in_families = []
+    for cell, key, name in zip(cells, data, names, strict=True):
+        if cell.test:
+            cell = _put_in_family(cell, differs[name, key], equal.get((name, key)))
+        in_families.append(cell)
+    return in_families
 
 
-def _in_family(cell: Cell, differs: Corrected, equal: Corrected | None) -> Cell:
+def _correct_p_values(
+    family: str, p_values: Mapping[Hashable, float], alpha: float
+) -> dict[tuple[str, Hashable], Corrected]:
+    """The corrections of the tests of a family, by its name and their keys."""
+    corrections = correct_family(family, list(p_values.values()), alpha)
+    return {(family, key): test for key, test in zip(p_values, corrections, strict=True)}
+
+
+def _put_in_family(cell: Cell, differs: Corrected, equal: Corrected | None) -> Cell:
     """A tested cell with the verdict after the correction of its tests."""
     verdict = cell.verdict
     if verdict in _ALONE and not differs.is_significant:
@@ -518,12 +534,14 @@ def compared(
     cells = [contrast(row, other, column, metric, points) for row, other in pairs]
     data = [(row.data, other.data) for row, other in pairs]
 
-    # a variant with the scores of a method is the same test, which counts among the methods
-    methods = {key for key, (row, _) in zip(data, pairs, strict=True) if row.is_method}
     if family:
         names = [family] * len(pairs)
     else:
+        # a variant with the scores of a method is the same test, which counts among the methods
+        methods = {key for key, (row, _) in zip(data, pairs, strict=True) if row.is_method}
         kinds = ["methods" if key in methods else "variants" for key in data]
         names = [f"{kind} against {against}" for kind in kinds]
-    for (row, other), cell in zip(pairs, corrected(cells, data, names), strict=True):
+
+    in_families = corrected(cells, data, names)
+    for (row, other), cell in zip(pairs, in_families, strict=True):
         yield row, other, cell

@@ -57,18 +57,21 @@ def checks_of(question: Question) -> Sequence[TrustCheck]:
 
 
 def _check_seeds(question: Question, leader: Gain, reference: Gain | None) -> TrustCheck:
+    about = "Seeds"
     summaries = [gain.cell.summary for gain in (leader, reference) if gain]
     counts = sorted({summary.n for summary in summaries})
     seeds = " and ".join(map(str, counts))
     if counts[0] < FEWEST_SEEDS:
-        return TrustCheck(Mark.NO, "Seeds", f"{seeds}; a test needs {FEWEST_SEEDS} of each", "runs")
+        return TrustCheck(Mark.NO, about, f"{seeds}; a test needs {FEWEST_SEEDS} of each", "runs")
+
     text = f"{seeds} of each" if reference else seeds
     varied = [summary for summary in summaries if summary.std is not None]
     spread = stats.pooled_deviation(varied[0], varied[-1])
     least = stats.detectable_difference(spread, counts[0])
     if least is not None:
         text += f"; smallest difference they show: {fixed(least, question.digits)}"
-    return TrustCheck(Mark.YES if len(counts) == 1 else Mark.OPEN, "Seeds", text, "runs")
+    mark = Mark.YES if len(counts) == 1 else Mark.OPEN
+    return TrustCheck(mark, about, text, "runs")
 
 
 def _check_test(question: Question, leader: Gain, reference: Gain | None) -> TrustCheck:
@@ -78,11 +81,14 @@ def _check_test(question: Question, leader: Gain, reference: Gain | None) -> Tru
     cell = question.tested(leader, reference)
     if cell.test is None:
         return TrustCheck(Mark.OPEN, about, "too few seeds to test", "tables")
+
     name = question.short_name(reference.row)
     if cell.verdict is Significance.EQUAL:
         return TrustCheck(Mark.NO, about, f"equal to {name} within the margin", "tables")
-    mark, shown = (Mark.YES, "better") if cell.holds else (Mark.NO, "not shown to be better")
-    return TrustCheck(mark, about, f"{shown} than {name}, {certainty(cell)}", "tables")
+    if not cell.holds:
+        text = f"not shown to be better than {name}, {certainty(cell)}"
+        return TrustCheck(Mark.NO, about, text, "tables")
+    return TrustCheck(Mark.YES, about, f"better than {name}, {certainty(cell)}", "tables")
 
 
 def _check_controls(question: Question, leader: Gain) -> TrustCheck:
@@ -90,6 +96,7 @@ def _check_controls(question: Question, leader: Gain) -> TrustCheck:
     rival = question.strongest
     if rival is None:
         return TrustCheck(Mark.OPEN, about, "no control was run", "next")
+
     mean = fixed(rival.cell.summary.mean, question.digits)
     place = question.place_beside(rival, title_of(leader.row.label.method))
     text = f"{control_words(rival)} scores {mean}, {place}"
@@ -97,6 +104,8 @@ def _check_controls(question: Question, leader: Gain) -> TrustCheck:
         return TrustCheck(Mark.NO, about, text, "tables")
     if rival.tested.test is None:
         return TrustCheck(Mark.OPEN, about, text, "tables")
+
+    # other pictures have a check of their own
     missing = [kind for kind in question.missing if kind != UNMATCHED]
     if missing:
         lack = missing_words(missing[0], medium_of(leader.row))
@@ -108,13 +117,15 @@ def _check_media(question: Question, leader: Gain) -> TrustCheck:
     medium = medium_of(leader.row)
     if not medium:
         return TrustCheck(Mark.YES, "Needs no pictures", "trained on text alone", "methods")
+
     about = f"Needs its {medium}"
-    if question.blind is None:
+    blind = question.blind
+    if blind is None:
         return TrustCheck(Mark.OPEN, about, f"no run with other {medium}, or without any", "next")
-    mark = Mark.NO if question.blind.confounds else Mark.YES
-    if question.blind.tested.test is None:
+    mark = Mark.NO if blind.confounds else Mark.YES
+    if blind.tested.test is None:
         mark = Mark.OPEN
-    return TrustCheck(mark, about, question.blind_text(question.blind), "tables")
+    return TrustCheck(mark, about, question.blind_text(blind), "tables")
 
 
 def _check_seen_pairs(question: Question, leader: Gain, reference: Gain | None) -> TrustCheck:
@@ -123,6 +134,7 @@ def _check_seen_pairs(question: Question, leader: Gain, reference: Gain | None) 
     rows = [row for row in sides if row]
     if len(rows) < 2:
         return TrustCheck(Mark.OPEN, about, "not recorded for these runs", "seen")
+
     counts = [_count_seen(row) for row in rows]
     most = max(counts)
     least = min(counts)
@@ -132,8 +144,10 @@ def _check_seen_pairs(question: Question, leader: Gain, reference: Gain | None) 
         name = title_of(reference.row.label.method) if reference else ""
         text = f"{counts[0]:.0f}, against {counts[1]:.0f} of {name}: not comparable"
         return TrustCheck(Mark.OPEN, about, text, "seen")
+
     column = Column(AVERAGE, question.forest.column.metric)
-    unseen = [cell for row in rows if (cell := row.cell(column, UNSEEN))]
+    cells = [row.cell(column, UNSEEN) for row in rows]
+    unseen = [cell for cell in cells if cell]
     if len(unseen) < 2:
         return TrustCheck(Mark.OPEN, about, f"{most:.0f}; no score without them", "seen")
     test = stats.t_test(unseen[0].values, unseen[1].values, equal_variance=False)
@@ -146,25 +160,31 @@ def _check_seen_pairs(question: Question, leader: Gain, reference: Gain | None) 
 
 def _count_seen(row: Row) -> float:
     """The pairs of all tasks of which training read a sentence, as a mean over seeds."""
-    counts = [
-        cell.summary.mean
-        for (part, column), cell in row.parts.items()
-        if part == SEEN and column.metric == PAIRS and column.task != AVERAGE
-    ]
-    return sum(counts)
+    pairs = 0.0
+    for (part, column), cell in row.parts.items():
+        if part == SEEN and column.metric == PAIRS and column.task != AVERAGE:
+            pairs += cell.summary.mean
+    return pairs
 
 
 def _check_budget(leader: Gain, reference: Gain | None) -> TrustCheck:
     about = "Equal budget and teachers"
     if reference is None:
         return TrustCheck(Mark.OPEN, about, "nothing to compare with", "runs")
+
     apart = trained_apart(leader.row.training, reference.row.training).replace("_", " ")
-    own = {of for of, _ in leader.row.teachers} - {of for of, _ in reference.row.teachers}
-    text_teachers = own - {"image"}
     steps = leader.row.training.get("steps", "")
-    text = apart or (f"{steps} steps each, equal values" if steps else "equal values")
-    if text_teachers:
+    text = f"{steps} steps each, equal values" if steps else "equal values"
+    if apart:
+        text = apart
+
+    described = {describes for describes, _ in leader.row.teachers}
+    described_to_reference = {describes for describes, _ in reference.row.teachers}
+    has_own_text_teacher = bool(described - described_to_reference - {"image"})
+    if has_own_text_teacher:
         text += f"; {title_of(leader.row.label.method)} alone has a text teacher"
+
     if apart:
         return TrustCheck(Mark.NO, about, text, "runs")
-    return TrustCheck(Mark.OPEN if text_teachers else Mark.YES, about, text, "runs")
+    mark = Mark.OPEN if has_own_text_teacher else Mark.YES
+    return TrustCheck(mark, about, text, "runs")

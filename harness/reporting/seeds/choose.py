@@ -53,67 +53,67 @@ def chosen(frames: Frames, *scores: pandas.DataFrame) -> pandas.DataFrame:
     """
     import pandas
 
-    with_scores = np.zeros(len(frames.evaluations), bool)
-    for some in scores:
-        with_scores[some["evaluation"].to_numpy()] = True
-    every = frames.evaluations[["run", "suite", "protocol", "finished"]].assign(
-        state=frames.present
-    )[with_scores]
-    every = every.rename_axis("evaluation").reset_index()
-    every = every.join(frames.runs[[*_LABEL, "group", "seed"]], on="run")
-    every["time"] = pandas.factorize(every["finished"], sort=True)[0]
-    every["row"] = every.groupby([*_LABEL, "suite"], observed=True, sort=False).ngroup()
-    grouped = every.groupby(["row", "group", "protocol"], observed=True, sort=False)
-    groups = grouped.agg(
+    has_scores = np.zeros(len(frames.evaluations), bool)
+    for scores_of_kind in scores:
+        has_scores[scores_of_kind["evaluation"].to_numpy()] = True
+
+    evaluations = frames.evaluations[["run", "suite", "protocol", "finished"]]
+    evaluations = evaluations.assign(state=frames.present)[has_scores]
+    evaluations = evaluations.rename_axis("evaluation").reset_index()
+    evaluations = evaluations.join(frames.runs[[*_LABEL, "group", "seed"]], on="run")
+    evaluations["time"] = pandas.factorize(evaluations["finished"], sort=True)[0]
+    by_row = evaluations.groupby([*_LABEL, "suite"], observed=True, sort=False)
+    evaluations["row"] = by_row.ngroup()
+
+    by_group = evaluations.groupby(["row", "group", "protocol"], observed=True, sort=False)
+    groups = by_group.agg(
         seeds=("seed", "nunique"), time=("time", "max"), state=("state", "first")
     ).reset_index()
     # texts, since categories would be sorted by first appearance
     groups = groups.astype({"group": str, "protocol": str, "state": object})
     groups["rank"] = groups["state"].map(_RANKS).fillna(0)
     groups["most"] = groups["seeds"].where(groups["state"] == PRESENT, 0)
-    groups = groups.sort_values(
-        ["row", "rank", "most", "time", "group", "protocol"], ascending=False
-    )
+    order = ["row", "rank", "most", "time", "group", "protocol"]
+    groups = groups.sort_values(order, ascending=False)
+
     best = groups.drop_duplicates("row").index
-    kept = every[grouped.ngroup().isin(best)].sort_values(["row", "seed"])
-    return kept.assign(freshness=kept["row"].map(_states(groups)))
+    kept = evaluations[by_group.ngroup().isin(best)].sort_values(["row", "seed"])
+    return kept.assign(freshness=kept["row"].map(_find_states(groups)))
 
 
 def groups_of(kept: pandas.DataFrame) -> dict[Label, str]:
     """The chosen group of each label, in the first of its suites."""
-    first = kept.drop_duplicates(_LABEL)
-    return {
-        Label(*label): group
-        for *label, group in first[[*_LABEL, "group"]].itertuples(index=False, name=None)
-    }
+    firsts = kept.drop_duplicates(_LABEL)
+    lines = firsts[[*_LABEL, "group"]].itertuples(index=False, name=None)
+    return {Label(*label): group for *label, group in lines}
 
 
-def _states(groups: pandas.DataFrame) -> dict[int, GroupState]:
+def _find_states(groups: pandas.DataFrame) -> dict[int, GroupState]:
     """The freshness of each row's first group; the others are hidden."""
-    found: dict[int, list[tuple[int, str]]] = {}
-    for row, seeds, state in zip(
-        *(groups[name].tolist() for name in ("row", "seeds", "state")), strict=True
-    ):
-        found.setdefault(row, []).append((seeds, state))
-    return {row: GroupState(*best, tuple(hidden)) for row, (best, *hidden) in found.items()}
+    states_by_row: dict[int, list[tuple[int, str]]] = {}
+    lines = groups[["row", "seeds", "state"]].itertuples(index=False, name=None)
+    for row, seeds, state in lines:
+        states_by_row.setdefault(row, []).append((seeds, state))
+
+    freshness = {}
+    for row, (shown, *hidden) in states_by_row.items():
+        freshness[row] = GroupState(*shown, tuple(hidden))
+    return freshness
 
 
 def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -> list[Row]:
     """The rows of chosen evaluations, with the cells of all their `scores`, of whole tasks and of
     parts.
     """
-    numbers = _by_row(kept, scores)
+    scores_by_row = _group_scores(kept, scores)
     groups = kept["group"].unique()
     weak_seeds = WeakSeeds(collapsed_runs(frames, groups), unread_runs(frames, groups))
-    runs = frames.runs[["dev_task", "training", "pooling", "batches", "teachers"]]
-    lines = kept[kept["row"].isin(numbers.keys())].join(runs, on="run")
-    members: dict[int, list[tuple[Any, ...]]] = {}
-    columns = (
-        lines[name].tolist() for name in ("row", "seed", "run", "group", "dev_task", "batches")
-    )
-    for row, *member in zip(*columns, strict=True):
-        members.setdefault(row, []).append(tuple(member))
+
+    of_runs = frames.runs[["dev_task", "training", "pooling", "batches", "teachers"]]
+    lines = kept[kept["row"].isin(scores_by_row.keys())].join(of_runs, on="run")
+    members = _group_members(lines)
     firsts = list(lines_of(lines.drop_duplicates("row")))
+
     galleries = galleries_of(frames, kept)
     tables: dict[tuple[str, str], list[RowGalleries]] = {}
     for first in firsts:
@@ -122,11 +122,11 @@ def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -
 
     rows = []
     for first in firsts:
-        row = _row(
+        row = _make_row(
             frames,
             first,
             members[first.row],
-            numbers[first.row],
+            scores_by_row[first.row],
             weak_seeds,
             galleries.get(first.row, {}),
             unlike[first.profile, first.suite],
@@ -135,40 +135,64 @@ def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -
     return rows
 
 
+class Member(NamedTuple):
+    """An evaluation of a row: the seed, row in the frames and group of its run, and two of its
+    fields.
+    """
+
+    seed: int
+    run: int
+    group: str
+    dev_task: str
+    batches: str
+
+
+def _group_members(lines: pandas.DataFrame) -> dict[int, list[Member]]:
+    """The evaluations of each row."""
+    members: dict[int, list[Member]] = {}
+    columns = [lines[name].tolist() for name in Member._fields]
+    for row, *fields in zip(lines["row"].tolist(), *columns, strict=True):
+        members.setdefault(row, []).append(Member(*fields))
+    return members
+
+
 #: the scores of a row: seeds and values, by part and column
 RowScores = Mapping[PartColumn, tuple[tuple[int, ...], tuple[float, ...]]]
 
 
-def _by_row(kept: pandas.DataFrame, scores: Sequence[pandas.DataFrame]) -> Mapping[int, RowScores]:
+def _group_scores(
+    kept: pandas.DataFrame, scores: Sequence[pandas.DataFrame]
+) -> Mapping[int, RowScores]:
     """The scores of chosen evaluations by row; of two of a seed, the first counts."""
     import pandas
 
-    of = ["row", "part", "task", "metric"]
-    lines = pandas.concat([some.astype(dict.fromkeys(of[1:], object)) for some in scores])
-    lines = lines.merge(kept[["evaluation", "row", "seed"]], on="evaluation").sort_values(
-        ["row", "seed"]
-    )
-    lines["cell"] = pandas.factorize(lines.groupby(of, sort=False).ngroup())[
-        0
-    ]  # in order of first appearance
+    place = ["row", "part", "task", "metric"]
+    texts = dict.fromkeys(place[1:], object)
+    lines = pandas.concat([scores_of_kind.astype(texts) for scores_of_kind in scores])
+    lines = lines.merge(kept[["evaluation", "row", "seed"]], on="evaluation")
+    lines = lines.sort_values(["row", "seed"])
+
+    # cells are numbered in order of first appearance
+    cells = lines.groupby(place, sort=False).ngroup()
+    lines["cell"] = pandas.factorize(cells)[0]
     lines = lines.drop_duplicates(["cell", "seed"]).sort_values("cell", kind="stable")
     starts = np.flatnonzero(np.diff(lines["cell"], prepend=-1))
     seeds = lines["seed"].tolist()
     values = lines["value"].tolist()
-    column_of = cache(Column)
-    shared = cache(
-        lambda *seeds: seeds
-    )  # one tuple for the many cells of equal seeds, to save memory
-    places = pairwise([*starts.tolist(), len(lines)])
-    found: dict[int, dict[PartColumn, tuple[tuple[int, ...], tuple[float, ...]]]] = {}
-    for (row, part, *column), (start, end) in zip(
-        lines[of].iloc[starts].to_numpy(), places, strict=True
-    ):
-        found.setdefault(row, {})[part, column_of(*column)] = (
-            shared(*seeds[start:end]),
+
+    make_column = cache(Column)
+    # one tuple for the many cells of equal seeds, to save memory
+    share_seeds = cache(lambda *seeds: seeds)
+    scores_by_row: dict[int, dict[PartColumn, tuple[tuple[int, ...], tuple[float, ...]]]] = {}
+    places = lines[place].iloc[starts].to_numpy()
+    ends = [*starts.tolist(), len(lines)]
+    for (row, part, *column), (start, end) in zip(places, pairwise(ends), strict=True):
+        scores_of_row = scores_by_row.setdefault(row, {})
+        scores_of_row[part, make_column(*column)] = (
+            share_seeds(*seeds[start:end]),
             tuple(values[start:end]),
         )
-    return found
+    return scores_by_row
 
 
 class WeakSeeds(NamedTuple):
@@ -177,12 +201,23 @@ class WeakSeeds(NamedTuple):
     collapsed: Mapping[str, Collection[int]]
     unread: Mapping[str, Collection[int]]
 
+    def among(self, members: Sequence[Member]) -> tuple[set[int], set[int]]:
+        """The seeds of a row that have collapsed, and those that read no text."""
+        collapsed = set()
+        unread = set()
+        for member in members:
+            if member.seed in self.collapsed.get(member.group, ()):
+                collapsed.add(member.seed)
+            if member.seed in self.unread.get(member.group, ()):
+                unread.add(member.seed)
+        return collapsed, unread
 
-def _row(
+
+def _make_row(
     frames: Frames,
     first: Any,
-    members: Sequence[tuple[Any, ...]],
-    numbers: RowScores,
+    members: Sequence[Member],
+    scores: RowScores,
     weak_seeds: WeakSeeds,
     galleries: RowGalleries,
     unlike: Collection[str],
@@ -190,57 +225,66 @@ def _row(
     """The row of evaluations in order of seeds, of one group or, where each seed picks its trial,
     of several.
 
-    `first` is the line of the first one; each of the `members` has seed, run, group, dev task and
-    batches. `galleries` are those of the row, `unlike` the tasks whose rows have several.
+    `first` is the line of the first one. `galleries` are those of the row, `unlike` the tasks whose
+    rows have several.
     """
-    seeds, rows, groups, dev_tasks, batches = zip(*members, strict=True)
-    runs = dict[int, int]()
-    for seed, run in zip(seeds, rows, strict=True):
-        runs.setdefault(seed, run)
-    members_of = list(zip(seeds, groups, strict=True))
-    collapsed = {seed for seed, group in members_of if seed in weak_seeds.collapsed.get(group, ())}
-    unread = {seed for seed, group in members_of if seed in weak_seeds.unread.get(group, ())}
-    dev = {*dev_tasks}
-    tasks = {column.task for _, column in numbers}
-    free = list_unjudged_metrics(first.suite)
+    run_by_seed = dict[int, int]()
+    for member in members:
+        run_by_seed.setdefault(member.seed, member.run)
+    collapsed, unread = weak_seeds.among(members)
+    dev_tasks = {member.dev_task for member in members}
+    tasks = {column.task for _, column in scores}
+    unjudged = list_unjudged_metrics(first.suite)
 
     @cache
-    def weak(task: str, judged: bool) -> tuple[Caveat, ...]:
+    def list_caveats(task: str, is_judged: bool) -> tuple[Caveat, ...]:
         # selection on a test is no caveat for a metric that is not judged
-        known = caveats(collapsed, unread, dev if judged else (), task, tasks)
-        return (*known, *gallery_caveat(task, unlike, galleries))
+        selected_on = dev_tasks if is_judged else ()
+        of_weights = caveats(collapsed, unread, selected_on, task, tasks)
+        return (*of_weights, *gallery_caveat(task, unlike, galleries))
 
-    cells = {
-        at: Cell(*some, summarise(some[1]), weak(at[1].task, at[1].metric not in free))
-        for at, some in numbers.items()
-    }
+    cells = {}
+    parts = {}
+    for (part, column), (seeds, values) in scores.items():
+        weak = list_caveats(column.task, column.metric not in unjudged)
+        cell = Cell(seeds, values, summarise(values), weak)
+        if part:
+            parts[part, column] = cell
+        else:
+            cells[column] = cell
+
     label = Label(*(getattr(first, name) for name in _LABEL))
+    teachers = read_json(first.teachers).values()
+    has_same_batches = len({member.batches for member in members}) == 1
     return Row(
         label=label,
-        seeds=tuple(runs),
-        cells={column: cell for (part, column), cell in cells.items() if not part},
-        parts={at: cell for at, cell in cells.items() if at[0]},
+        seeds=tuple(run_by_seed),
+        cells=cells,
+        parts=parts,
         galleries=galleries,
         suite=first.suite,
         group=first.group,
         protocol=first.protocol,
         freshness=first.freshness,
-        training=_training(first.training),
+        training=_parse_training(first.training),
         pooling=first.pooling,
-        teachers=[(use["of"], use["teacher"]) for use in read_json(first.teachers).values()],
-        batches=first.batches if len({*batches}) == 1 else "",
-        runs=tuple(runs.values()),
+        teachers=[(use["of"], use["teacher"]) for use in teachers],
+        batches=first.batches if has_same_batches else "",
+        runs=tuple(run_by_seed.values()),
         is_method=label.is_method,
         frames=frames,
     )
 
 
 @cache
-def _training(text: str) -> Mapping[str, str]:
+def _parse_training(text: str) -> Mapping[str, str]:
     """The values of a training by name."""
-    return {
-        name: value for name, _, value in (pair.partition("=") for pair in text.split(",")) if name
-    }
+    values = {}
+    for pair in text.split(","):
+        name, _, value = pair.partition("=")
+        if name:
+            values[name] = value
+    return values
 
 
 def profile_runs(frames: Frames, profile: str, variants: Collection[str] | None = None) -> Frames:
@@ -250,13 +294,16 @@ def profile_runs(frames: Frames, profile: str, variants: Collection[str] | None 
     this package count, not those of a user's profile of the same name.
     """
     wanted: dict[str, Collection[str]] = {"profile": [profile], "overrides": ["{}"]}
-    wanted |= {"profile_origin": ["package"]} if profile == PAPER_PROFILE else {}
-    return frames.where(**wanted, **({} if variants is None else {"variant": variants}))
+    if profile == PAPER_PROFILE:
+        wanted["profile_origin"] = ["package"]
+    if variants is not None:
+        wanted["variant"] = variants
+    return frames.where(**wanted)
 
 
 def rows_by_label(frames: Frames, *scores: pandas.DataFrame) -> dict[Label, dict[str, Row]]:
     """The rows with some of the `scores`, by label and suite."""
-    found: dict[Label, dict[str, Row]] = {}
+    rows_by_suite: dict[Label, dict[str, Row]] = {}
     for row in rows_of(frames, chosen(frames, *scores), *scores):
-        found.setdefault(row.label, {})[row.suite] = row
-    return found
+        rows_by_suite.setdefault(row.label, {})[row.suite] = row
+    return rows_by_suite

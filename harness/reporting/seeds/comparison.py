@@ -112,8 +112,9 @@ class Comparison:
         """The permutation test of the deciding test's design: of the sides of pairs, else of
         values.
         """
-        by_seed = self.paired_by_design
-        return stats.permutation_test(*(self.pairs if by_seed else self.values), paired=by_seed)
+        if self.paired_by_design:
+            return stats.permutation_test(*self.pairs, paired=True)
+        return stats.permutation_test(*self.values, paired=False)
 
     @cached_property
     def bootstrap(self) -> Interval | None:
@@ -121,7 +122,8 @@ class Comparison:
 
     @property
     def effect(self) -> Effect | None:
-        return stats.hedges_g(*(cell.summary for cell in self.cells))
+        first, second = self.cells
+        return stats.hedges_g(first.summary, second.summary)
 
     @property
     def ahead(self) -> Row:
@@ -132,9 +134,10 @@ class Comparison:
     def dominance(self) -> float | None:
         """The almost-stochastic-order bound of 'the row ahead is better than the other'."""
         a, b = self.values
-        return stats.almost_stochastic_order(
-            *((a, b) if (self.ahead is self.a) == self.metric.larger_is_better else (b, a))
-        )
+        has_a_larger_scores = (self.ahead is self.a) == self.metric.larger_is_better
+        if has_a_larger_scores:
+            return stats.almost_stochastic_order(a, b)
+        return stats.almost_stochastic_order(b, a)
 
     def decisions(self) -> dict[str, int]:
         """The decision of each test, by its name: 1 if a has the larger mean, -1 if b has, 0 if it
@@ -145,23 +148,26 @@ class Comparison:
         """
         if self.one_sample:
             return {}
-        named = {PAIRED: self.paired} if len(self.pairs[0]) >= FEWEST_SEEDS else {}
+
+        decisions: dict[str, int] = {}
+        tests: dict[str, TTest | None] = {}
         if not self.paired_by_design:
-            named = {WELCH: self.welch, POOLED: self.pooled, **named}
-        decisions = {
-            name: (test.difference, test.p < ALPHA) for name, test in named.items() if test
-        }
+            tests = {WELCH: self.welch, POOLED: self.pooled}
+        if len(self.pairs[0]) >= FEWEST_SEEDS:
+            tests[PAIRED] = self.paired
+        for name, test in tests.items():
+            if test:
+                decisions[name] = _decide(test.difference, test.p < ALPHA)
+
         size = self.permutation.difference
         if self.permutation.smallest < ALPHA:
-            decisions["the permutation test"] = size, self.permutation.p < ALPHA
+            decisions["the permutation test"] = _decide(size, self.permutation.p < ALPHA)
         if self.bootstrap and not self.paired_by_design:
-            decisions["the bootstrap"] = size, not self.bootstrap.low <= 0 <= self.bootstrap.high
+            has_zero = self.bootstrap.low <= 0 <= self.bootstrap.high
+            decisions["the bootstrap"] = _decide(size, not has_zero)
         if self.dominance is not None and not self.paired_by_design:
-            decisions["almost stochastic order"] = size, self.dominance < ORDERED
-        return {
-            name: (1 if size > 0 else -1) if shown else 0
-            for name, (size, shown) in decisions.items()
-        }
+            decisions["almost stochastic order"] = _decide(size, self.dominance < ORDERED)
+        return decisions
 
     def _is_better(self, first: Row, second: Row) -> bool:
         return ahead(self.cell(first).summary.mean, self.cell(second).summary.mean, self.metric)
@@ -172,73 +178,84 @@ class Comparison:
         encoder's.
         """
         rows = (self.a, self.b, *self.untrained)
-        return (
-            sorted({row.label.encoder for row in rows})
-            if all(row.is_trained for row in rows)
-            else []
-        )
+        if not all(row.is_trained for row in rows):
+            return []
+        return sorted({row.label.encoder for row in rows})
 
     def warnings(self) -> Iterator[str]:
         """Yield what weakens the comparison."""
         for row in (self.a, self.b):
             summary = self.cell(row).summary
+            # rounding alone leaves such a deviation
             if summary.std is not None and summary.std <= abs(summary.mean) * 1e-12:
                 yield f"{row.name} has a deviation of zero: its tests mean nothing; check that its seeds differ"
-            if weak := str(row.weakness([self.score.column])):
+            weak = str(row.weakness([self.score.column]))
+            if weak:
                 yield f"{row.name}: {weak}"
-        seeds = [",".join(map(str, cell.seeds)) for cell in self.cells]
-        if seeds[0] != seeds[1] and not self.one_sample:
+
+        first, second = (",".join(map(str, cell.seeds)) for cell in self.cells)
+        if first != second and not self.one_sample:
             common = count_of(len(self.pairs[0]), "common seed")
-            yield f"the seeds differ: {seeds[0]} and {seeds[1]}; paired tests use {common}"
-        if shown := powerless(self.a, self.b):
-            yield shown
+            yield f"the seeds differ: {first} and {second}; paired tests use {common}"
+
+        carried = powerless(self.a, self.b)
+        if carried:
+            yield carried
+
         for row in self.untrained:
             behind = [other for other in (self.a, self.b) if self._is_better(row, other)]
-            if behind:
-                name = row.name + ", at another pooling" * any(
-                    other.pooling != row.pooling for other in behind
-                )
-                yield f"the untrained encoder, {name}, is ahead of {' and '.join(other.name for other in behind)}"
+            if not behind:
+                continue
+            name = row.name
+            if any(other.pooling != row.pooling for other in behind):
+                name += ", at another pooling"
+            names_behind = " and ".join(other.name for other in behind)
+            yield f"the untrained encoder, {name}, is ahead of {names_behind}"
 
     def conclusion(self) -> str:
         """Return one sentence, by the deciding test; if other tests disagree, it says so."""
         decisions = self.decisions()
         if len(set(decisions.values())) > 1:
-            return self.outcome.say(f"the tests disagree: {_disagreement(decisions)}")
+            return self.outcome.say(f"the tests disagree: {_describe_disagreement(decisions)}")
         return self.outcome.sentence
 
     def rows(self) -> Iterator[tuple[str, str, str, str]]:
         """Each test, the deciding one first: its name, value, interval and p-value."""
         digits = self.metric.digits
-        permuted = self.permutation
-        equal = self.outcome.equality
-        independent = {"t-test (Welch)": self.welch, "t-test (pooled)": self.pooled}
-        by_seed = {f"t-test, paired by {count_of(len(self.pairs[0]), 'seed')}": self.paired}
-        tests = by_seed | independent if self.paired_by_design else independent | by_seed
-        for name, test in (
-            {"t-test (one sample)": self.deciding} if self.one_sample else tests
-        ).items():
+        for name, test in self._list_t_tests().items():
             size = signed(test.difference, digits) if test else ABSENT
-            yield (
-                f"difference, {name}",
-                size,
-                between(test, digits),
-                p_value(test.p) if test else "too few seeds",
-            )
-        if equal:
-            within = f"within {at_most(equal.bound, digits)}, margin {equal.margin:.2g}"
-            yield "equivalence (90% interval)", within, between(equal, digits), p_value(equal.p)
+            p = p_value(test.p) if test else "too few seeds"
+            yield f"difference, {name}", size, between(test, digits), p
+
+        equality = self.outcome.equality
+        if equality:
+            within = f"within {at_most(equality.bound, digits)}, margin {equality.margin:.2g}"
+            interval = between(equality, digits)
+            yield "equivalence (90% interval)", within, interval, p_value(equality.p)
         if self.one_sample:
             return
-        how = (
-            f"{'exact' if permuted.exact else '20,000 draws'}{', by seed' * self.paired_by_design}"
-        )
-        least = f"{p_value(permuted.p)} (smallest possible {permuted.smallest:.2g})"
-        yield f"permutation test ({how})", signed(permuted.difference, digits), "", least
+
+        permutation = self.permutation
+        how = "exact" if permutation.exact else "20,000 draws"
+        if self.paired_by_design:
+            how += ", by seed"
+        p = f"{p_value(permutation.p)} (smallest possible {permutation.smallest:.2g})"
+        yield f"permutation test ({how})", signed(permutation.difference, digits), "", p
         yield "difference, bootstrap", "", between(self.bootstrap, digits), ""
-        ahead = f"{self.ahead.name} {'better' if self.metric.judged else 'ahead'}"
-        below = f"at most {fixed(self.dominance or 0.0, 2)} (below {ORDERED}: {ahead})"
-        yield "almost stochastic order", ABSENT if self.dominance is None else below, "", ""
+
+        order = ABSENT
+        if self.dominance is not None:
+            side = f"{self.ahead.name} {'better' if self.metric.judged else 'ahead'}"
+            order = f"at most {fixed(self.dominance, 2)} (below {ORDERED}: {side})"
+        yield "almost stochastic order", order, "", ""
+
+    def _list_t_tests(self) -> dict[str, TTest | None]:
+        """The t-tests by name, the deciding one first."""
+        if self.one_sample:
+            return {"t-test (one sample)": self.deciding}
+        independent = {"t-test (Welch)": self.welch, "t-test (pooled)": self.pooled}
+        by_seed = {f"t-test, paired by {count_of(len(self.pairs[0]), 'seed')}": self.paired}
+        return by_seed | independent if self.paired_by_design else independent | by_seed
 
 
 def between(test: TTest | Equivalence | Interval | Effect | None, digits: int) -> str:
@@ -246,12 +263,23 @@ def between(test: TTest | Equivalence | Interval | Effect | None, digits: int) -
     return ABSENT if test is None else interval_text(test.low, test.high, digits)
 
 
-def _disagreement(decisions: Mapping[str, int]) -> str:
-    said = {1: "a difference up by", -1: "a difference down by", 0: "none by"}
-    if {1, -1} - set(decisions.values()):
-        said |= dict.fromkeys((1, -1), "a difference by")
-    names = {
-        value: [name for name, decision in decisions.items() if decision == value]
-        for value in (1, -1, 0)
-    }
-    return "; ".join(f"{said[value]} {', '.join(some)}" for value, some in names.items() if some)
+def _decide(difference: float, is_shown: bool) -> int:
+    """The decision of a test: the sign of the difference if it is shown, else 0."""
+    if not is_shown:
+        return 0
+    return 1 if difference > 0 else -1
+
+
+def _describe_disagreement(decisions: Mapping[str, int]) -> str:
+    """Which tests show a difference and which do not."""
+    words = {1: "a difference up by", -1: "a difference down by", 0: "none by"}
+    has_both_directions = {1, -1} <= set(decisions.values())
+    if not has_both_directions:
+        words[1] = words[-1] = "a difference by"
+
+    parts = []
+    for decision, said in words.items():
+        tests = [name for name, of_test in decisions.items() if of_test == decision]
+        if tests:
+            parts.append(f"{said} {', '.join(tests)}")
+    return "; ".join(parts)

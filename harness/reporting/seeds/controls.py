@@ -36,7 +36,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-from harness.command_line import parse_overrides
+from harness.command_line import list_of_seeds, parse_overrides
 from harness.commands import UNTRAINED_VARIANTS, Commands
 from harness.errors import UserError
 from harness.evaluation.declared import describe_suite
@@ -118,8 +118,12 @@ def controls_of(row: Row) -> tuple[Control, ...]:
     """The controls of a row, whether they were run or not; an untrained encoder has none."""
     if not row.is_trained or row.label.parsed is None:
         return ()
-    lengths = [name for name in ("steps", "epochs") if row.training.get(name, "").isdecimal()]
-    length = lengths[0] if lengths else ""
+
+    length = ""
+    for name in ("steps", "epochs"):
+        if row.training.get(name, "").isdecimal():
+            length = name
+            break
     return _list_controls(row.label, tuple(row.teachers), length, row.training.get(length, ""))
 
 
@@ -131,28 +135,28 @@ def _list_controls(
     steps, says.
     """
     return (
-        *_untrained_controls(label),
-        *_teacher_controls(label, teachers),
-        *_method_controls(label, teachers, length, number),
+        *_list_untrained_controls(label),
+        *_list_teacher_controls(label, teachers),
+        *_list_method_controls(label, teachers, length, number),
     )
 
 
-def _untrained_controls(label: Label) -> Iterator[Control]:
+def _list_untrained_controls(label: Label) -> Iterator[Control]:
     for variant in (*UNTRAINED_VARIANTS, "none[pooling=avg-first-last]"):
         untrained = label._replace(variant=variant, setting=UNTRAINED, overrides="")
         yield Control(UNTRAINED_ENCODER, untrained, needed=variant in UNTRAINED_VARIANTS)
 
 
-def _teacher_controls(label: Label, teachers: Iterable[tuple[str, str]]) -> Iterator[Control]:
+def _list_teacher_controls(label: Label, teachers: Iterable[tuple[str, str]]) -> Iterator[Control]:
     """The text teachers alone."""
-    profile = _profile(label.profile)
+    profile = _load_own_profile(label.profile)
     names = [name for describes, name in teachers if describes != "image"]
     for name in dict.fromkeys(names):
         with suppress(SpecError):  # a record may name anything
-            yield from _alone(label, profile, name)
+            yield from _list_lone_teachers(label, profile, name)
 
 
-def _method_controls(
+def _list_method_controls(
     label: Label, teachers: Iterable[tuple[str, str]], length: str, number: str
 ) -> Iterator[Control]:
     """The controls that follow from what a method says of itself."""
@@ -166,20 +170,20 @@ def _method_controls(
     if image_teachers and not image_teachers & {*CONTROLS}:
         for option in declared.teacher_options:
             if option.startswith("image"):
-                yield from _image_controls(label, image_teachers, option)
+                yield from _list_image_controls(label, image_teachers, option)
 
     if {"pairs", *MEDIA} & {*declared.streams}:
-        yield from _text_controls(label, declared, length, number)
+        yield from _list_text_controls(label, declared, length, number)
 
 
-def _image_controls(label: Label, teachers: set[str], option: str) -> Iterator[Control]:
+def _list_image_controls(label: Label, teachers: set[str], option: str) -> Iterator[Control]:
     """A method with images that do not match, or that an untrained network has seen."""
     assert label.parsed
-    profile = _profile(label.profile)
+    profile = _load_own_profile(label.profile)
     # only the profile's own image teacher can be shuffled or replaced by an untrained network
     is_own = profile is not None and teachers == {profile.images}
     for value in CONTROLS:
-        control = label._replace(variant=_with(label.parsed, {option: value}))
+        control = label._replace(variant=_change_options(label.parsed, {option: value}))
         if value == UNTRAINED_IMAGES:
             is_at_hand = profile is not None and profile.untrained_images is not None
             yield Control(UNTRAINED_NETWORK, control, needed=is_own and is_at_hand)
@@ -191,7 +195,7 @@ def _image_controls(label: Label, teachers: set[str], option: str) -> Iterator[C
         yield Control(UNMATCHED, control, needed=is_telling and is_own)
 
 
-def _text_controls(
+def _list_text_controls(
     label: Label, declared: DeclaredMethod, length: str, number: str
 ) -> Iterator[Control]:
     """The same text alone, and twice as much of it."""
@@ -199,7 +203,7 @@ def _text_controls(
     methods = [TEXT_ONLY[stream] for stream in declared.streams if stream in TEXT_ONLY]
     variants = list(methods)
     if declared.text_only:
-        variants.append(_with(label.parsed, declared.text_only))
+        variants.append(_change_options(label.parsed, declared.text_only))
     for variant in variants:
         yield Control(SAME_TEXT, label._replace(variant=variant))
 
@@ -210,23 +214,30 @@ def _text_controls(
         yield Control(TWICE_THE_TEXT, longer, needed=False)
 
 
-def _alone(row: Label, profile: Profile | None, teacher: str) -> Iterator[Control]:
+def _list_lone_teachers(row: Label, profile: Profile | None, teacher: str) -> Iterator[Control]:
     """The run of a text teacher of a row's profile: of another run, of an encoder, or of a teacher
     whose vectors are evaluated in an encoder's place, such as those that were fitted.
     """
-    table = profile.teachers.get(teacher) if profile else None
     if teacher.startswith(RUN):
         spec = RunSpec.parse(teacher.removeprefix(RUN))
         label = Label(row.profile, str(spec.variant), str(spec.setting), spec.encoder, "")
         seed = None if label.setting == UNTRAINED else spec.seed
         yield Control(TEACHER_ALONE, label, seed, needed=seed is None)
-    elif profile and table and table.kind == "text" and table.hub:
-        encoder = next(
-            (own for own, model in profile.encoders.items() if model.hub == table.hub), table.hub
-        )
-        variant = f"{UNTRAINED}[pooling={table.pooling}]"
+        return
+
+    profile_section = profile.teachers.get(teacher) if profile else None
+    if profile is None or profile_section is None:
+        return
+
+    if profile_section.kind == "text" and profile_section.hub:
+        encoder = profile_section.hub
+        for name, model in profile.encoders.items():
+            if model.hub == profile_section.hub:
+                encoder = name
+                break
+        variant = f"{UNTRAINED}[pooling={profile_section.pooling}]"
         yield Control(TEACHER_ALONE, Label(row.profile, variant, UNTRAINED, encoder, ""))
-    elif table:
+    else:
         variant = str(Variant.make(UNTRAINED, {"teacher": teacher, "pooling": "mean"}))
         label = row._replace(variant=variant, setting=UNTRAINED, overrides="")
         yield Control(TEACHER_ALONE, label)
@@ -238,18 +249,23 @@ def teacher_fit(profile: str, use: TeacherUse) -> str:
     """
     if use.fitted_on:
         return use.fitted_on
-    known = _profile(profile)
-    table = known.teachers.get(use.teacher) if known else None
-    return table.origin if table and table.kind == "lit" else ""
+
+    own_profile = _load_own_profile(profile)
+    profile_section = own_profile.teachers.get(use.teacher) if own_profile else None
+    if profile_section and profile_section.kind == "lit":
+        return profile_section.origin
+    return ""
 
 
-def _profile(name: str) -> Profile | None:
+def _load_own_profile(name: str) -> Profile | None:
     """A profile of this package; a user's own one is a file of unknown place."""
     return load_profile(name) if name in shipped_profiles() else None
 
 
-def _with(variant: Variant, values: Mapping[str, object]) -> str:
-    return str(Variant.make(variant.name, {**dict(variant.options), **values}, variant.reading))
+def _change_options(variant: Variant, values: Mapping[str, object]) -> str:
+    """A variant with other values of some options."""
+    options = {**dict(variant.options), **values}
+    return str(Variant.make(variant.name, options, variant.reading))
 
 
 def rivals(
@@ -262,32 +278,49 @@ def rivals(
     """The controls of a row among `rows`, without `shared` ones: those that confound it first, the
     best mean first.
     """
-    found = dict[tuple[Label, int | None], Rival]()
-    for control in (*controls_of(row), *_otherwise_trained(row, rows)):
+    rivals_by_run = dict[tuple[Label, int | None], Rival]()
+    for control in (*controls_of(row), *_find_otherwise_trained(row, rows)):
         other = rows.get(control.label)
-        at = (control.label, control.seed)
-        cell = other.cells.get(column) if other else None
-        if (
-            not other
-            or not cell
-            or other.label == row.label
-            or control in shared
-            or control.seed not in (None, *cell.seeds)
-        ):
+        if other is None or other.label == row.label or control in shared:
             continue
-        cell = cell if control.seed is None else cell.of_seed(control.seed)
-        tested = contrast(row, other, column, metric, seed=control.seed)
-        better = ahead(tested.summary.mean, cell.summary.mean, metric)
-        beaten = tested.verdict is Significance.BETTER if tested.test else better
-        what = f"{found[at].control.what}, also {control.what}" if at in found else control.what
-        found[at] = Rival(control._replace(what=what), other, cell, tested, not beaten)
+        rival = _test_control(row, control, other, column, metric)
+        if rival is None:
+            continue
+
+        # one run may be a control for several reasons
+        run = (control.label, control.seed)
+        earlier = rivals_by_run.get(run)
+        if earlier:
+            what = f"{earlier.control.what}, also {control.what}"
+            rival = rival._replace(control=control._replace(what=what))
+        rivals_by_run[run] = rival
+
     sign = 1 if metric.larger_is_better else -1
     return sorted(
-        found.values(), key=lambda rival: (not rival.confounds, -sign * rival.cell.summary.mean)
+        rivals_by_run.values(),
+        key=lambda rival: (not rival.confounds, -sign * rival.cell.summary.mean),
     )
 
 
-def _otherwise_trained(row: Row, rows: Iterable[Label]) -> Iterator[Control]:
+def _test_control(
+    row: Row, control: Control, other: Row, column: Column, metric: Metric
+) -> Rival | None:
+    """A row tested against a control with its own row; None where that has no score."""
+    cell = other.cells.get(column)
+    if cell is None or control.seed not in (None, *cell.seeds):
+        return None
+    if control.seed is not None:
+        cell = cell.of_seed(control.seed)
+
+    tested = contrast(row, other, column, metric, seed=control.seed)
+    if tested.test:
+        is_beaten = tested.verdict is Significance.BETTER
+    else:
+        is_beaten = ahead(tested.summary.mean, cell.summary.mean, metric)
+    return Rival(control, other, cell, tested, not is_beaten)
+
+
+def _find_otherwise_trained(row: Row, rows: Iterable[Label]) -> Iterator[Control]:
     """The same text alone with other values of the training, of a row that learns from more than
     text, such as SimCSE with values that a tuning has chosen.
 
@@ -295,22 +328,23 @@ def _otherwise_trained(row: Row, rows: Iterable[Label]) -> Iterator[Control]:
     """
     label = row.label
     variant = row.label.parsed
-    texts = _text_alone(variant) if row.is_trained and variant else []
-    if not texts:
+    text_methods = _list_text_methods(variant) if row.is_trained and variant else []
+    if not text_methods:
         return
+
     known = {control.label for control in controls_of(row)}
     for other in rows:
         # step by step, since a report asks this of all rows for each comparison
         if other.setting != label.setting or other.encoder != label.encoder:
             continue
-        if other.profile != label.profile or other.method not in texts:
+        if other.profile != label.profile or other.method not in text_methods:
             continue
         options = {name for name, _ in other.parsed.options} if other.parsed else set()
         if other not in known and options <= Training.model_fields.keys():
             yield Control(TEXT_OTHERWISE, other, needed=False)
 
 
-def _text_alone(variant: Variant) -> list[str]:
+def _list_text_methods(variant: Variant) -> list[str]:
     """The methods that are trained on the text of a method's streams alone; none for a method that
     learns from text alone itself.
     """
@@ -325,18 +359,22 @@ def _text_alone(variant: Variant) -> list[str]:
 
 def rival_text(rival: Rival, row: Row, metric: Metric) -> str:
     """`the text teacher alone (untrained, mean) scores 78.87, 1.67 above DALR (p < 0.0001)`."""
-    mean = rival.cell.summary.mean
-    test = rival.tested.test
+    mean = fixed(rival.cell.summary.mean, metric.digits)
     size = fixed(abs(rival.difference), metric.digits)
     side = "below" if rival.difference > 0 else "above"
+    test = rival.tested.test
     seeds = " on the same seeds" if test and test.design == "paired" else ""
-    sure = p_value(test.p) if test else "too few seeds to test"
+
+    remarks = [p_value(test.p) if test else "too few seeds to test"]
     apart = trained_apart(row.training, rival.row.training)
-    sure += f", trained with {apart}" if apart else ""
-    if short := short_of_budget(rival.row, row):
-        sure += f", {short}"
-    what = f"{rival.control.what} ({rival.row.label.name}) scores {fixed(mean, metric.digits)}"
-    return f"{what}, {size} {side} {row.label.name}{seeds} ({sure})"
+    if apart:
+        remarks.append(f"trained with {apart}")
+    short = short_of_budget(rival.row, row)
+    if short:
+        remarks.append(short)
+
+    what = f"{rival.control.what} ({rival.row.label.name}) scores {mean}"
+    return f"{what}, {size} {side} {row.label.name}{seeds} ({', '.join(remarks)})"
 
 
 def short_of_budget(control: Row, row: Row) -> str:
@@ -381,34 +419,36 @@ def missing_controls(
     A control that the suite cannot score is not missing.
     """
     suites = commands.suites(row.label.profile, [row.suite])
-    absent = [
-        one
-        for one in controls_of(row)
-        if one.needed
-        and column not in getattr(rows.get(one.label), "cells", ())
-        and _can_be_added(one, row)
-    ]
-    for (what, label), some in groupby(
-        absent, lambda one: (one.what, one.label._replace(variant=""))
-    ):
-        variants = dict.fromkeys(one.label.variant for one in some)
-        seeds = (
-            None
-            if label.setting == UNTRAINED
-            else ",".join(map(str, row.seeds)) + "," * (len(row.seeds) == 1)
-        )
+    missing = []
+    for control in controls_of(row):
+        other = rows.get(control.label)
+        has_score = other is not None and column in other.cells
+        if control.needed and not has_score and _can_be_added(control, row):
+            missing.append(control)
+
+    for (what, place), controls in groupby(missing, _name_kind_and_place):
+        variants = list(dict.fromkeys(control.label.variant for control in controls))
         try:
-            values = parse_overrides(split(label.overrides)) if label.overrides else {}
+            values = parse_overrides(split(place.overrides)) if place.overrides else {}
         except UserError:  # values that no command can name
             continue
-        place = {
-            "methods": [*variants],
-            "settings": label.setting,
-            "encoders": label.encoder,
-            "seeds": seeds,
-        }
-        command = commands.run(profile=label.profile, **place, suites=suites, set=values)
-        yield f"{what} ({'; '.join(str(name_of(each)) for each in variants)})", command
+
+        command = commands.run(
+            profile=place.profile,
+            methods=variants,
+            settings=place.setting,
+            encoders=place.encoder,
+            seeds=None if place.setting == UNTRAINED else list_of_seeds(row.seeds),
+            suites=suites,
+            set=values,
+        )
+        names = "; ".join(str(name_of(variant)) for variant in variants)
+        yield f"{what} ({names})", command
+
+
+def _name_kind_and_place(control: Control) -> tuple[str, Label]:
+    """What the controls that one command runs have in common."""
+    return control.what, control.label._replace(variant="")
 
 
 def _can_be_added(control: Control, row: Row) -> bool:
@@ -445,7 +485,7 @@ def removed_terms(full: Row, other: Row) -> dict[str, float]:
     is_same_place = full.label._replace(variant=other.label.variant) == other.label
     if variant is None or ablation is None or not is_same_place:
         return {}
-    if not _lacks_terms_only(variant, ablation):
+    if not _has_terms_removed_only(variant, ablation):
         return {}
 
     named = lacking_terms(variant, ablation)
@@ -463,13 +503,13 @@ def lacking_terms(full: Variant, ablation: Variant) -> list[str]:
     """The terms that a variant is `without`, if nothing else but weights of 0 sets it apart from
     the full one; empty for any other two.
     """
-    if not _lacks_terms_only(full, ablation):
+    if not _has_terms_removed_only(full, ablation):
         return []
     named = dict(ablation.options).get("without", "")
     return named.split("+") if named else []
 
 
-def _lacks_terms_only(full: Variant, ablation: Variant) -> bool:
+def _has_terms_removed_only(full: Variant, ablation: Variant) -> bool:
     """Whether a variant differs from a whole one in `without` and in weights of 0 alone."""
     if (full.name, full.reading) != (ablation.name, ablation.reading):
         return False

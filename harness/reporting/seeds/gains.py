@@ -27,6 +27,7 @@ from harness.reporting.seeds.cells import (
 from harness.reporting.seeds.conclusion import Conclusion
 from harness.reporting.seeds.controls import (
     UNMATCHED,
+    Rival,
     control_text,
     missing_controls,
     rival_text,
@@ -56,7 +57,10 @@ def has_trained_pooling(block: Block, row: Row) -> bool:
     first row counts.
     """
     counts = Counter(row.pooling for row in block.trained)
-    return not counts or row.pooling == counts.most_common(1)[0][0]
+    if not counts:
+        return True
+    [(most_common, _)] = counts.most_common(1)
+    return row.pooling == most_common
 
 
 def untrained_texts(forest: Forest) -> Iterator[str]:
@@ -65,54 +69,72 @@ def untrained_texts(forest: Forest) -> Iterator[str]:
     The encoder is read at its best pooling. Yields nothing if the suite has several averages, or if
     smaller is better.
     """
-    block = forest.block
     column = forest.column
     if forest.table.averages != [column] or not forest.metric.larger_is_better:
         return
-    trained, untrained = (
-        [row for row in rows if column in row.cells] for rows in (block.trained, block.untrained)
-    )
-    if not trained or not untrained:
-        return
-    yield _untrained_text(
-        forest, max(untrained, key=lambda row: row.cells[column].summary.mean), trained
-    )
+
+    trained = [row for row in forest.block.trained if column in row.cells]
+    untrained = [row for row in forest.block.untrained if column in row.cells]
+    if trained and untrained:
+        best_untrained = max(untrained, key=lambda row: row.cells[column].summary.mean)
+        yield _compare_untrained(forest, best_untrained, trained)
 
 
-def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row]) -> str:
-    block = forest.block
+def _compare_untrained(forest: Forest, untrained: Row, trained: Sequence[Row]) -> str:
+    """The sentence on an untrained encoder beside the trained rows."""
     column = forest.column
-    metric = forest.metric
+    digits = forest.metric.digits
 
     def mean(row: Row) -> float:
         return row.cells[column].summary.mean
 
-    def scored(row: Row) -> str:
-        return f"{summary_text(row.cells[column].summary, metric.digits)} ({row.label.name})"
+    def name_with_score(row: Row) -> str:
+        return f"{summary_text(row.cells[column].summary, digits)} ({row.label.name})"
 
-    behind = [row for row in trained if mean(row) < mean(untrained)]
-    top = max(trained, key=mean)
-    pooling = (
-        "" if has_trained_pooling(block, untrained) else ", at another pooling than the trained"
+    pooling = ""
+    if not has_trained_pooling(forest.block, untrained):
+        pooling = ", at another pooling than the trained"
+    best_trained = max(trained, key=mean)
+    scores = (
+        f"untrained {name_with_score(untrained)}{pooling}, "
+        f"best trained {name_with_score(best_trained)}, "
+        f"{forest.metric.title}, {suite_title(forest.table.suite)} average"
     )
-    where = f"{metric.title}, {suite_title(forest.table.suite)} average"
-    scores = f"untrained {scored(untrained)}{pooling}, best trained {scored(top)}, {where}"
+    behind = [row for row in trained if mean(row) < mean(untrained)]
     if not behind:
         return f"Every trained variant beats the untrained encoder: {scores}."
-    tests = [block.tested(row, untrained, column, metric) for row in trained]
+
+    many = _count_behind(len(behind), len(trained))
+    names = ""
+    if len(behind) <= MOST_NAMES:
+        names = f": {'; '.join(str(row.label.name) for row in behind)}"
+    tests = _describe_untrained_tests(forest, untrained, trained)
+    return f"The untrained encoder beats {many}{names} ({tests}): {scores}."
+
+
+def _count_behind(behind: int, trained: int) -> str:
+    """`3 of 5 trained variants`, or all of them."""
+    if behind < trained:
+        return f"{behind} of {count_of(trained, 'trained variant')}"
+    if trained == 1:
+        return "the one trained variant"
+    return f"all {count_of(trained, 'trained variant')}"
+
+
+def _describe_untrained_tests(forest: Forest, untrained: Row, trained: Sequence[Row]) -> str:
+    """How many trained rows are significantly worse than an untrained one, and how many have too
+    few seeds to tell.
+    """
+    tests = [forest.block.tested(row, untrained, forest.column, forest.metric) for row in trained]
+    worse = [cell for cell in tests if cell.holds and cell.verdict is Significance.WORSE]
     few = sum(cell.test is None for cell in tests)
-    certain = sum(cell.holds and cell.verdict is Significance.WORSE for cell in tests)
-    count = count_of(len(trained), "trained variant")
-    every = f"all {count}" if len(trained) > 1 else "the one trained variant"
-    many = every if len(behind) == len(trained) else f"{len(behind)} of {count}"
-    names = (
-        f": {'; '.join(str(row.label.name) for row in behind)}" if len(behind) <= MOST_NAMES else ""
-    )
-    said = [f"{certain or 'none'} significantly, one-sample t-tests with {CORRECTION.name}"] * (
-        few < len(trained)
-    )
-    said += [f"{few} with too few seeds to test"] * (few > 0)
-    return f"The untrained encoder beats {many}{names} ({'; '.join(said)}): {scores}."
+    parts = []
+    if few < len(trained):
+        count = len(worse) or "none"
+        parts.append(f"{count} significantly, one-sample t-tests with {CORRECTION.name}")
+    if few > 0:
+        parts.append(f"{few} with too few seeds to test")
+    return "; ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -189,13 +211,20 @@ def forests(table: SummaryTable, column: Column | None = None, fewest: int = 2) 
 
     The column is by default the first average that is judged.
     """
-    column = column or next(iter(table.averages), None)
+    if column is None and table.averages:
+        column = table.averages[0]
     if column is None:
         return []
-    every = (
-        _forest(table, block, column) for block in table.blocks if block.trained or fewest == 1
-    )
-    return [forest for forest in every if len(forest.gains) >= fewest]
+
+    forests_of_table = []
+    for block in table.blocks:
+        # a block of untrained encoders alone answers no question
+        if not block.trained and fewest != 1:
+            continue
+        forest = _make_forest(table, block, column)
+        if len(forest.gains) >= fewest:
+            forests_of_table.append(forest)
+    return forests_of_table
 
 
 def importance(forest: Forest) -> tuple[int, ...]:
@@ -223,15 +252,17 @@ def methods(forest: Forest) -> list[Gain]:
 
 def against(forest: Forest, variant: str) -> Forest:
     """The same rows against another variant, each by the conclusion on the two."""
-    return _forest(forest.table, forest.block, forest.column, variant)
+    return _make_forest(forest.table, forest.block, forest.column, variant)
 
 
-def _forest(table: SummaryTable, block: Block, column: Column, variant: str = "") -> Forest:
+def _make_forest(table: SummaryTable, block: Block, column: Column, variant: str = "") -> Forest:
     """The rows of a block against a variant, by default its baseline."""
     variant = variant or block.base
+    metric = table.metric(column)
     rows = [row for row in block.rows if column in row.cells]
-    several = sum(row.is_trained for row in rows) > 1
-    base = main_baseline(block, column, variant) if several else None
+    has_several_trained = sum(row.is_trained for row in rows) > 1
+    base = main_baseline(block, column, variant) if has_several_trained else None
+
     gains = []
     for row in rows:
         # rows of the baseline itself and of the untrained encoder are compared with the main
@@ -239,9 +270,13 @@ def _forest(table: SummaryTable, block: Block, column: Column, variant: str = ""
         other = base
         if row.is_trained and row.label.variant != variant:
             other = block.by_label.get(row.label._replace(variant=variant))
-        if base is None or (other and column in other.cells):
-            gains.append(_gain(block, row, other if base else None, column, table.metric(column)))
-    return Forest(table, block, column, base, tuple(sorted(gains, key=lambda gain: -gain.size)))
+
+        if base is None:
+            gains.append(_measure_gain(block, row, None, column, metric))
+        elif other and column in other.cells:
+            gains.append(_measure_gain(block, row, other, column, metric))
+    gains.sort(key=lambda gain: -gain.size)
+    return Forest(table, block, column, base, tuple(gains))
 
 
 def main_baseline(block: Block, column: Column, variant: str = "") -> Row | None:
@@ -253,14 +288,17 @@ def main_baseline(block: Block, column: Column, variant: str = "") -> Row | None
     return min(baselines, key=lambda row: bool(row.label.overrides), default=None)
 
 
-def _gain(block: Block, row: Row, base: Row | None, column: Column, metric: Metric) -> Gain:
+def _measure_gain(block: Block, row: Row, base: Row | None, column: Column, metric: Metric) -> Gain:
     """The gain of a row over a baseline; without one, its score."""
     cell = row.cells[column]
     sign = 1 if metric.larger_is_better else -1
     ends: TTest | Interval | None = None
-    kind = "untrained" if has_trained_pooling(block, row) else "other pooling"
     if row.is_trained:
         kind = "not tested"
+    elif has_trained_pooling(block, row):
+        kind = "untrained"
+    else:
+        kind = "other pooling"
 
     if base is None:
         size = cell.summary.mean
@@ -277,7 +315,10 @@ def _gain(block: Block, row: Row, base: Row | None, column: Column, metric: Metr
         if row.is_trained and tested.test and is_judged:
             cell = tested
             kind = _KINDS.get(cell.verdict, str(Significance.NONE))
-    low, high = sorted((sign * ends.low, sign * ends.high)) if ends else (sign * size, sign * size)
+
+    low = high = sign * size
+    if ends:
+        low, high = sorted((sign * ends.low, sign * ends.high))
     return Gain(row, cell, sign * size, low, high, kind, base)
 
 
@@ -291,19 +332,15 @@ def headline(forest: Forest, commands: Commands = DEFAULT_COMMANDS) -> list[Sent
     """The sentences of a leaderboard: on the leader, the untrained encoder, controls, and stale or
     incomplete runs.
     """
-    stale = freshness_notes(row.weakness() for row in forest.block.rows)
-    missing = [
-        f"Control missing: {what}; run `{command}`." for what, command in lacking(forest, commands)
-    ]
-    texts = (
-        lead_text(forest),
-        *otherwise_trained(forest),
-        *missing,
-        *untrained_texts(forest),
-        *_unmatched(forest),
-        *stale,
-    )
-    return [Sentence(f"{forest.place}, profile {forest.table.profile}", text) for text in texts]
+    texts = [lead_text(forest), *otherwise_trained(forest)]
+    for what, command in lacking(forest, commands):
+        texts.append(f"Control missing: {what}; run `{command}`.")
+    texts += untrained_texts(forest)
+    texts += _describe_unmatched(forest)
+    texts += freshness_notes(row.weakness() for row in forest.block.rows)
+
+    place = f"{forest.place}, profile {forest.table.profile}"
+    return [Sentence(place, text) for text in texts]
 
 
 def is_trained_otherwise(row: Row) -> bool:
@@ -318,16 +355,18 @@ def otherwise_trained(forest: Forest) -> Iterator[str]:
     what differs.
     """
     leaders = methods(forest)[:1]
-    others = [gain for gain in forest.gains if gain.row.is_trained]
-    if not leaders or not others or others[0].size <= leaders[0].size:
+    trained = [gain for gain in forest.gains if gain.row.is_trained]
+    if not leaders or not trained:
         return
-    best = others[0]
+
     leader = leaders[0]
-    if not is_trained_otherwise(best.row):
+    best = trained[0]
+    if best.size <= leader.size or not is_trained_otherwise(best.row):
         return
     apart = trained_apart(best.row.training, leader.row.training)
     differs = f", trained with {apart}" if apart else ""
-    yield f"{best.name} has a better mean than {leader.name}, {_scored(forest, best)}{differs}: they are no equals."
+    score = _format_score(forest, best)
+    yield f"{best.name} has a better mean than {leader.name}, {score}{differs}: they are no equals."
 
 
 def lead_text(forest: Forest) -> str:
@@ -335,25 +374,28 @@ def lead_text(forest: Forest) -> str:
 
     Methods with fewer than three seeds are named and not compared.
     """
-    where = f"on {forest.place}, profile {forest.table.profile} ({suite_title(forest.table.suite)} average)"
+    suite = suite_title(forest.table.suite)
+    where = f"on {forest.place}, profile {forest.table.profile} ({suite} average)"
     ranked = methods(forest)
     if not ranked:
         return f"No method has been trained {where}."
 
     enough = [gain for gain in ranked if gain.cell.summary.n >= FEWEST_SEEDS]
     if len(ranked) > 1 and len(enough) < 2:
-        return _few_seeds_text(forest, ranked, where)
+        return _lead_with_few_seeds(forest, ranked, where)
+
     best, *others = enough or ranked
-    score = _scored(forest, best)
-    weak = str(best.row.weakness([forest.column]))
-    tail = f" {best.name.text}: {weak}." if weak else ""
-    few = "; ".join(f"{gain.name} {_scored(forest, gain)}" for gain in ranked if gain not in enough)
-    if few and others:
-        tail = f" Too few seeds to compare: {few}.{tail}"
+    score = _format_score(forest, best)
     controls = rivals(best.row, forest.rows, forest.column, forest.metric)
     explained = control_text(controls, best.row, forest.metric)
+    tail = _describe_weakness(forest, best)
     if not others:
-        return f"{best.name} scores {score} {where}; no other method has been run there.{explained}{tail}"
+        alone = "no other method has been run there"
+        return f"{best.name} scores {score} {where}; {alone}.{explained}{tail}"
+
+    few = [f"{gain.name} {_format_score(forest, gain)}" for gain in ranked if gain not in enough]
+    if few:
+        tail = f" Too few seeds to compare: {'; '.join(few)}.{tail}"
     following = others[0]
     if best.row.data == following.row.data:
         return f"{best.name} and {following.name} have the same scores {where}: {score}.{tail}"
@@ -361,66 +403,84 @@ def lead_text(forest: Forest) -> str:
     baseline = forest.block.baseline(best.row.label)
     compared = [following, *(gain for gain in others[1:] if gain.row == baseline)]
     conclusions = [forest.conclude(best.row, gain.row) for gain in compared]
-    said = "; ".join(
-        _against(conclusion, gain) for conclusion, gain in zip(conclusions, compared, strict=True)
-    )
-    confounded = any(rival.confounds for rival in controls)
-    said_already = [gain.row for gain in compared]
-    said_already += [rival.row for one in conclusions if (rival := one.confounded_by)]
-    if controls and controls[0].row in said_already:
+    comparisons = [
+        _compare_with(conclusion, gain)
+        for conclusion, gain in zip(conclusions, compared, strict=True)
+    ]
+
+    # a control that a comparison has named is not explained again
+    named_rows = [gain.row for gain in compared]
+    confounding = [conclusion.confounded_by for conclusion in conclusions]
+    named_rows += [rival.row for rival in confounding if rival]
+    if controls and controls[0].row in named_rows:
         explained = ""
-    claim = "leads" if conclusions[0].cell.holds and not confounded else "has the best mean"
-    return f"{best.name} {claim} {where} with {score}: {said}.{explained}{tail}"
+
+    is_confounded = any(rival.confounds for rival in controls)
+    leads = conclusions[0].cell.holds and not is_confounded
+    claim = "leads" if leads else "has the best mean"
+    return f"{best.name} {claim} {where} with {score}: {'; '.join(comparisons)}.{explained}{tail}"
 
 
-def _few_seeds_text(forest: Forest, ranked: Sequence[Gain], where: str) -> str:
+def _describe_weakness(forest: Forest, gain: Gain) -> str:
+    """What weakens a score, as a sentence; empty for nothing."""
+    weak = str(gain.row.weakness([forest.column]))
+    return f" {gain.name.text}: {weak}." if weak else ""
+
+
+def _lead_with_few_seeds(forest: Forest, ranked: Sequence[Gain], where: str) -> str:
     """The two best methods, of which fewer than two have the seeds for a test."""
     best, following = ranked[:2]
     seeds = f"{best.cell.summary.n} and {count_of(following.cell.summary.n, 'seed')}"
     few = f"{seeds}, too few to compare ({FEWEST_SEEDS} each are the fewest)"
-    weak = str(best.row.weakness([forest.column]))
-    tail = f" {best.name.text}: {weak}." if weak else ""
-    scores = f"{_scored(forest, best)} {where}, {following.name} {_scored(forest, following)}"
-    return f"{best.name} scores {scores}: {few}.{tail}"
+    score = _format_score(forest, best)
+    next_score = _format_score(forest, following)
+    scores = f"{score} {where}, {following.name} {next_score}"
+    return f"{best.name} scores {scores}: {few}.{_describe_weakness(forest, best)}"
 
 
-def _scored(forest: Forest, gain: Gain) -> str:
+def _format_score(forest: Forest, gain: Gain) -> str:
+    """`77.20 ± 0.24 points of Spearman (5 seeds)`."""
     summary = gain.cell.summary
     text = summary_text(summary, forest.metric.digits)
     return f"{text} {forest.metric.title} ({count_of(summary.n, 'seed')})"
 
 
-def _against(conclusion: Conclusion, other: Gain) -> str:
+def _compare_with(conclusion: Conclusion, other: Gain) -> str:
     """`0.29 better than DALR, the next method (95 % interval ...; not significant, p = ...)`."""
     digits = conclusion.metric.digits
     size = fixed(abs(conclusion.difference), digits)
     role = "the baseline" if other.kind == "baseline" else "the next method"
-    said = f"{size} better than {other.name}, {role}"
+    comparison = f"{size} better than {other.name}, {role}"
     if conclusion.interval is None:
-        return said
+        return comparison
+
     low, high = conclusion.interval
     if conclusion.difference < 0:
         low, high = -high, -low
+    details = [f"95 % interval {interval_text(low, high, digits)}", conclusion.words]
     apart = trained_apart(conclusion.a.training, conclusion.b.training)
-    parts = [f"95 % interval {interval_text(low, high, digits)}", conclusion.words]
-    parts += [f"trained with {apart}"] if apart else []
-    return f"{said} ({'; '.join(parts)})"
+    if apart:
+        details.append(f"trained with {apart}")
+    return f"{comparison} ({'; '.join(details)})"
 
 
-def _unmatched(forest: Forest) -> Iterator[str]:
+def _describe_unmatched(forest: Forest) -> Iterator[str]:
     """Each variant against itself with images that do not match."""
     for gain in forest.gains:
         for rival in rivals(gain.row, forest.rows, forest.column, forest.metric):
-            if rival.control.what != UNMATCHED:
-                continue
-            meaning = "; no evidence that matching features matter" if rival.tested.test else ""
-            if rival.tested.verdict is Significance.BETTER:
-                gained = gain.cell.verdict is Significance.BETTER
-                meaning = (
-                    "; the gain depends on matching features"
-                    if gained
-                    else "; matching features matter"
-                )
-            elif rival.tested.verdict is Significance.WORSE:
-                meaning = "; scrambled features do better than matching ones"
-            yield f"Control: {rival_text(rival, gain.row, forest.metric)}{meaning}."
+            if rival.control.what == UNMATCHED:
+                comparison = rival_text(rival, gain.row, forest.metric)
+                yield f"Control: {comparison}{_interpret_unmatched(gain, rival)}."
+
+
+def _interpret_unmatched(gain: Gain, rival: Rival) -> str:
+    """What a comparison with images that do not match means; empty without a test."""
+    if rival.tested.test is None:
+        return ""
+    if rival.tested.verdict is Significance.WORSE:
+        return "; scrambled features do better than matching ones"
+    if rival.tested.verdict is not Significance.BETTER:
+        return "; no evidence that matching features matter"
+    if gain.cell.verdict is Significance.BETTER:
+        return "; the gain depends on matching features"
+    return "; matching features matter"

@@ -69,21 +69,23 @@ def interaction_tests(
     for interaction in interactions:
         places = find_printed_differences(interaction, published)
         if interaction.varies == "setting":
-            others = sorted({place.encoder for place in places})
+            others = {place.encoder for place in places}
         else:
-            others = sorted({place.setting for place in places})
-        seen: set[tuple[Corner, Corner]] = set()
-        for other in others:
-            more = _corner(interaction, interaction.more, other, profile, names)
-            less = _corner(interaction, interaction.less, other, profile, names)
-            if more is None or less is None or more == less or (more, less) in seen:
+            others = {place.setting for place in places}
+
+        # several printed places may have one stand-in
+        tested: set[tuple[Corner, Corner]] = set()
+        for other in sorted(others):
+            more = _find_corner(interaction, interaction.more, other, profile, names)
+            less = _find_corner(interaction, interaction.less, other, profile, names)
+            if more is None or less is None or more == less or (more, less) in tested:
                 continue
-            seen.add((more, less))
+            tested.add((more, less))
             if _is_run(more, rows) or _is_run(less, rows):
-                yield _tested(interaction, more, less, rows, commands)
+                yield _test_interaction(interaction, more, less, rows, commands)
 
 
-def _corner(
+def _find_corner(
     interaction: Interaction, varied: str, other: str, profile: Profile, names: StandIns
 ) -> Corner | None:
     """The labels of an interaction in one place; None where the profile has no stand-in for it."""
@@ -102,34 +104,40 @@ def _is_run(corner: Corner, rows: Mapping[Label, Row]) -> bool:
     return all(label in rows and column in rows[label].cells for label in corner)
 
 
-def _tested(
+def _test_interaction(
     interaction: Interaction,
     more: Corner,
     less: Corner,
     rows: Mapping[Label, Row],
     commands: Commands,
 ) -> InteractionTest:
+    """An interaction between two places, of which at least one has runs."""
     shared = more.better.setting if interaction.varies == "encoder" else more.better.encoder
-    missing = [corner for corner in (more, less) if not _is_run(corner, rows)]
-    if missing:
-        (corner,) = missing
-        command = commands.run(
-            profile=corner.better.profile,
-            methods=[corner.worse.variant, corner.better.variant],
-            settings=corner.better.setting,
-            encoders=corner.better.encoder,
-            seeds=str(FEWEST_SEEDS),
-            suites=commands.suites(corner.better.profile, [ABLATION_SCORE.suite]),
-        )
-        return InteractionTest(interaction, shared, None, None, None, 0, command)
+    for corner in (more, less):
+        if not _is_run(corner, rows):
+            command = _make_command(corner, commands)
+            return InteractionTest(interaction, shared, None, None, None, 0, command)
 
-    larger = _gain(rows[more.better], rows[more.worse])
-    smaller = _gain(rows[less.better], rows[less.worse])
+    larger = _measure_gain(rows[more.better], rows[more.worse])
+    smaller = _measure_gain(rows[less.better], rows[less.worse])
     summaries = [*larger.summaries, *smaller.summaries]
     weights = [*larger.weights, *(-weight for weight in smaller.weights)]
     fewest = min(summary.n for summary in summaries)
     test = contrast_test(weights, summaries) if fewest >= FEWEST_SEEDS else None
     return InteractionTest(interaction, shared, larger.gain, smaller.gain, test, fewest)
+
+
+def _make_command(corner: Corner, commands: Commands) -> str:
+    """The command that runs both variants in a place."""
+    place = corner.better
+    return commands.run(
+        profile=place.profile,
+        methods=[corner.worse.variant, corner.better.variant],
+        settings=place.setting,
+        encoders=place.encoder,
+        seeds=str(FEWEST_SEEDS),
+        suites=commands.suites(place.profile, [ABLATION_SCORE.suite]),
+    )
 
 
 class GainSide(NamedTuple):
@@ -146,16 +154,18 @@ class GainSide(NamedTuple):
         return [1, -1][: len(self.summaries)]
 
 
-def _gain(better: Row, worse: Row) -> GainSide:
+def _measure_gain(better: Row, worse: Row) -> GainSide:
     """The gain of a row over another one: by seed where their runs read the same batches."""
     column = ABLATION_SCORE.column
     first: Cell = better.cells[column]
     second: Cell = worse.cells[column]
-    pairs = first.pairs(second)
+    values, other_values = first.pairs(second)
     is_paired = bool(better.batches) and better.batches == worse.batches
-    if is_paired and len(pairs[0]) >= FEWEST_SEEDS:
-        gains = summarise([ours - theirs for ours, theirs in zip(*pairs, strict=True)])
-        return GainSide(gains, [gains])
+    if is_paired and len(values) >= FEWEST_SEEDS:
+        differences = [a - b for a, b in zip(values, other_values, strict=True)]
+        gain = summarise(differences)
+        return GainSide(gain, [gain])
+
     size = first.summary.mean - second.summary.mean
     fewest = min(first.summary.n, second.summary.n)
     return GainSide(Summary(size, None, fewest), [first.summary, second.summary])

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, product
 from string import hexdigits
 from typing import TYPE_CHECKING
 
@@ -68,33 +69,46 @@ def compare_variants(
         "overrides": format_overrides(overrides or {}),
     }
     fields = {name: text for name, text in shared.items() if text}
-    (a, first_group), (b, second_group) = map(of_group, (a, b))
-    wanted = described(a, fields), described(b, fields)
-    kept = _chosen(frames, score)
-    asked = (first_group, second_group)
-    sides = [_chosen(frames, score, group) if group else kept for group in asked]
-    groups_of_each_side = [*map(groups_of, sides)]
-    labels = _choose(groups_of_each_side, *wanted)
-    found = (_rows(frames, side, [label]) for side, label in zip(sides, labels, strict=True))
-    first, second = (replace(row, asked=group) for (row,), group in zip(found, asked, strict=True))
-    encoders = {(label.profile, label.encoder) for label in labels}
-    others = (
-        label for label in groups_of(kept) if label.setting == UNTRAINED and label not in labels
-    )
-    untrained = _rows(
-        frames, kept, [label for label in others if (label.profile, label.encoder) in encoders]
-    )
-    mine = frames.where(profile={label.profile for label in labels})
-    tables = summary_tables(mine, metrics, only=score.suite, points=points)
+
+    name, group = of_group(a)
+    other_name, other_group = of_group(b)
+    descriptions = (described(name, fields), described(other_name, fields))
+    kept = _choose_evaluations(frames, score)
+    groups = (group, other_group)
+    evaluations = [_choose_evaluations(frames, score, group) if group else kept for group in groups]
+
+    labels = _choose_pair(list(map(groups_of, evaluations)), *descriptions)
+    sides = []
+    for label, asked, evaluations_of_side in zip(labels, groups, evaluations, strict=True):
+        [row] = _make_rows(frames, evaluations_of_side, [label])
+        sides.append(replace(row, asked=asked))
+    first, second = sides
+
+    own_frames = frames.where(profile={label.profile for label in labels})
+    tables = summary_tables(own_frames, metrics, only=score.suite, points=points)
     # runs of a named group are not those of the tables, so that no family has their test
     outcome = None
-    if not (first_group or second_group):
+    if not any(groups):
         outcome = _conclude(tables, first, second, score, declared)
     if outcome is None:
         cell = contrast_any(first, second, score.column, declared, points)
         rows = {row.label: row for table in tables for row in table.rows}
         outcome = Conclusion(first, second, score.column, declared, cell, rows)
+    untrained = _find_untrained_rows(frames, kept, labels)
     return Comparison(outcome, score, tuple(untrained))
+
+
+def _find_untrained_rows(
+    frames: Frames, kept: pandas.DataFrame, labels: Collection[Label]
+) -> list[Row]:
+    """The rows of the untrained encoders of some labels, without these labels themselves."""
+    encoders = {(label.profile, label.encoder) for label in labels}
+    untrained = []
+    for label in groups_of(kept):
+        is_theirs = (label.profile, label.encoder) in encoders
+        if label.setting == UNTRAINED and is_theirs and label not in labels:
+            untrained.append(label)
+    return _make_rows(frames, kept, untrained)
 
 
 def _conclude(
@@ -125,38 +139,42 @@ def of_group(text: str) -> tuple[str, str]:
     not given.
     """
     name, mark, group = text.rpartition("#")
-    return (
-        (name, group) if mark and group and not set(group) - set(hexdigits.lower()) else (text, "")
-    )
+    is_hexadecimal = set(group) <= set(hexdigits.lower())
+    if mark and group and is_hexadecimal:
+        return name, group
+    return text, ""
 
 
-def _chosen(frames: Frames, score: Score, asked: str = "") -> pandas.DataFrame:
+def _choose_evaluations(frames: Frames, score: Score, group: str = "") -> pandas.DataFrame:
     """The evaluations with a score, of the group that stands for each label among all or those
-    found by `asked`.
+    found by the start of a `group`.
 
-    `asked` begins a group's name or a fingerprint in it. Raises UserError if none fits.
+    It begins a group's name or a fingerprint in it. Raises UserError if none fits.
     """
     runs = frames.runs
     evaluations = frames.evaluations
     scores = frames.scores
-    wanted = evaluations["suite"] == score.suite
-    if asked:
-        begins = [runs[name].astype(str).str.startswith(asked) for name in ("group", "fingerprint")]
-        mine = runs["group"].isin(set(runs["group"][begins[0] | begins[1]]))
-        wanted &= mine.to_numpy()[evaluations["run"].to_numpy()]
-    here = scores["evaluation"].isin(evaluations.index[wanted])
-    here &= (scores["task"] == score.task) & (scores["metric"] == score.metric)
-    if asked and not here.any():
+    is_wanted = evaluations["suite"] == score.suite
+    if group:
+        begins = runs["group"].astype(str).str.startswith(group)
+        begins |= runs["fingerprint"].astype(str).str.startswith(group)
+        is_in_group = runs["group"].isin(set(runs["group"][begins])).to_numpy()
+        is_wanted &= is_in_group[evaluations["run"].to_numpy()]
+
+    is_score = (scores["task"] == score.task) & (scores["metric"] == score.metric)
+    is_score &= scores["evaluation"].isin(evaluations.index[is_wanted])
+    if group and not is_score.any():
         raise UserError(
-            f"no run with this score has a group or fingerprint that begins with {asked}"
+            f"no run with this score has a group or fingerprint that begins with {group}"
         )
-    return chosen(frames, scores[here])
+    return chosen(frames, scores[is_score])
 
 
-def _rows(frames: Frames, kept: pandas.DataFrame, wanted: Collection[Label]) -> list[Row]:
+def _make_rows(frames: Frames, kept: pandas.DataFrame, wanted: Collection[Label]) -> list[Row]:
     """The rows of some labels, in order of these."""
-    labels = map(Label._make, kept[[*Label._fields]].itertuples(index=False, name=None))
-    rows = rows_of(frames, kept[[label in wanted for label in labels]], frames.scores)
+    fields = kept[[*Label._fields]].itertuples(index=False, name=None)
+    is_wanted = [Label._make(label) in wanted for label in fields]
+    rows = rows_of(frames, kept[is_wanted], frames.scores)
     return sorted(rows, key=lambda row: row.label)
 
 
@@ -168,20 +186,20 @@ def described(text: str, shared: LabelFields) -> dict[str, str]:
     """
     parts = split(text, "/")
     variant = Variant.parse(parts[0])
+    fields = dict(shared)
     if len(parts) == 1:
         # an untrained encoder has no setting
-        fixed = {
-            name: value
-            for name, value in shared.items()
-            if name != "setting" or variant.name != UNTRAINED
-        }
-        return {**fixed, "variant": str(variant)}
+        if variant.name == UNTRAINED:
+            fields.pop("setting", None)
+        return {**fields, "variant": str(variant)}
+
     if len(parts) == 2 or parts[-1].startswith("seed-"):
         raise UserError(
             f"'{text}' is neither a variant nor VARIANT/SETTING/ENCODER; write one of them, without a seed"
         )
-    given = {"setting": str(parse_setting(parts[1])), "encoder": parse_encoder("/".join(parts[2:]))}
-    return {**shared, **given, "variant": str(variant)}
+    fields["setting"] = str(parse_setting(parts[1]))
+    fields["encoder"] = parse_encoder("/".join(parts[2:]))
+    return {**fields, "variant": str(variant)}
 
 
 def find_score(text: str, frames: Frames, metrics: Metrics) -> Score:
@@ -192,83 +210,109 @@ def find_score(text: str, frames: Frames, metrics: Metrics) -> Score:
     """
     scores = frames.scores.join(frames.evaluations["suite"], on="evaluation")
     distinct = scores[["suite", "task", "metric"]].drop_duplicates()
-    there = sorted(Score(*map(str, at)) for at in distinct.itertuples(index=False))
-    matching = [at for at in there if text in (".".join(at), ".".join(at[:2]), at.suite)]
+    known = sorted(Score(*map(str, place)) for place in distinct.itertuples(index=False))
+    matching = [score for score in known if text in _list_score_names(score)]
     if not matching:
-        known = sorted({f"{at.suite}.{at.task}" for at in there})
-        raise UserError(f"no result has the metric '{text}'; {suggest(text, known)}")
-    tasks = sorted({f"{at.suite}.{at.task}" for at in matching})
-    shown = [
-        at
-        for at in matching
-        if at.metric in metrics.get(at.suite, {}) and metrics[at.suite][at.metric].shown
-    ]
-    if len(tasks) > 1 or (len(matching) > 1 and len(shown) != 1):
-        options = tasks if len(tasks) > 1 else [".".join(at) for at in matching]
-        raise UserError(f"'{text}' may be {', '.join(options)}; choose with --metric")
-    return matching[0] if len(matching) == 1 else shown[0]
+        names = sorted({f"{score.suite}.{score.task}" for score in known})
+        raise UserError(f"no result has the metric '{text}'; {suggest(text, names)}")
+
+    tasks = sorted({f"{score.suite}.{score.task}" for score in matching})
+    if len(tasks) > 1:
+        raise UserError(f"'{text}' may be {', '.join(tasks)}; choose with --metric")
+    if len(matching) == 1:
+        return matching[0]
+
+    shown = []
+    for score in matching:
+        declared = metrics.get(score.suite, {}).get(score.metric)
+        if declared and declared.shown:
+            shown.append(score)
+    if len(shown) != 1:
+        names = [".".join(score) for score in matching]
+        raise UserError(f"'{text}' may be {', '.join(names)}; choose with --metric")
+    return shown[0]
 
 
-def _choose(
+def _list_score_names(score: Score) -> tuple[str, str, str]:
+    """What a user may call a score: with its metric, without it, or by its suite alone."""
+    return ".".join(score), f"{score.suite}.{score.task}", score.suite
+
+
+def _choose_pair(
     groups_of_each_side: Sequence[Mapping[Label, str]], first: LabelFields, second: LabelFields
 ) -> tuple[Label, Label]:
     """The only pair of labels that match; fields that neither description gives must be equal in
     both.
     """
-    described = list(zip(groups_of_each_side, (first, second), strict=True))
-    sides = [[label for label in groups if _fits(label, fields)] for groups, fields in described]
-    for (groups, fields), labels in zip(described, sides, strict=True):
+    labels_of_each_side = []
+    for groups, fields in zip(groups_of_each_side, (first, second), strict=True):
+        labels = [label for label in groups if _has_fields(label, fields)]
         if not labels:
-            raise UserError(_unknown(fields, groups))
-    here, there = groups_of_each_side
+            raise UserError(_explain_no_label(fields, groups))
+        labels_of_each_side.append(labels)
+
+    groups, other_groups = groups_of_each_side
     free = {name for name in ("setting", "encoder") if name in first and name in second}
-    pairs = [(a, b) for a in sides[0] for b in sides[1] if _comparable(a, b, free)]
-    pairs = [(a, b) for a, b in pairs if a != b or here[a] != there[b]]
-    pairs = [pair for pair in pairs if not any(label.overrides for label in pair)] or pairs
+    pairs = []
+    for a, b in product(*labels_of_each_side):
+        is_same_run = a == b and groups[a] == other_groups[b]
+        if not is_same_run and _is_comparable(a, b, free):
+            pairs.append((a, b))
+
+    without_overrides = [(a, b) for a, b in pairs if not a.overrides and not b.overrides]
+    if without_overrides:
+        pairs = without_overrides
     if not pairs:
         raise UserError(
             f"'{first['variant']}' and '{second['variant']}' have no runs with the same profile, setting, encoder and "
             "overrides; write each as VARIANT/SETTING/ENCODER"
         )
     if len(pairs) > 1:
-        raise UserError(_several(pairs))
+        raise UserError(_explain_several_pairs(pairs))
     return pairs[0]
 
 
-def _fits(label: Label, fields: LabelFields) -> bool:
+def _has_fields(label: Label, fields: LabelFields) -> bool:
     return all(getattr(label, name) == text for name, text in fields.items())
 
 
-def _comparable(a: Label, b: Label, free: set[str]) -> bool:
+def _is_comparable(a: Label, b: Label, free: set[str]) -> bool:
     """Whether two labels agree in all fields but the variant and `free`; an untrained encoder
     matches any setting.
     """
-    ignored = {"variant", *free, *({"setting"} if UNTRAINED in (a.setting, b.setting) else ())}
-    return all(
-        getattr(a, name) == getattr(b, name) for name in Label._fields if name not in ignored
-    )
+    ignored = {"variant", *free}
+    if UNTRAINED in (a.setting, b.setting):
+        ignored.add("setting")
+    fields = [name for name in Label._fields if name not in ignored]
+    return all(getattr(a, name) == getattr(b, name) for name in fields)
 
 
-def _unknown(fields: LabelFields, groups: Mapping[Label, object]) -> str:
-    there = sorted(
-        {label.variant for label in groups if _fits(label, {**fields, "variant": label.variant})}
-    )
-    if there:
-        return f"no runs of '{fields['variant']}' have this metric; {suggest(fields['variant'], there)}"
-    for name in (name for name in _OPTIONS if name in fields):
-        values = sorted({getattr(label, name) for label in groups})
-        if fields[name] not in values:
-            return f"no runs with the {name} {fields[name]} have this metric; {suggest(fields[name], values)}"
-    where = ", ".join(
-        sorted({f"{label.setting}/{label.encoder} ({label.profile})" for label in groups})
-    )
-    given = ", ".join(f"{name} {text}" for name, text in fields.items() if name != "variant")
-    return f"no runs with {given} have this metric; known: {where}"
+def _explain_no_label(fields: LabelFields, groups: Mapping[Label, object]) -> str:
+    """Why no label has these fields: the first of them that none has."""
+    variant = fields["variant"]
+    others = {name: text for name, text in fields.items() if name != "variant"}
+    variants = sorted({label.variant for label in groups if _has_fields(label, others)})
+    if variants:
+        return f"no runs of '{variant}' have this metric; {suggest(variant, variants)}"
 
-
-def _several(pairs: Sequence[tuple[Label, Label]]) -> str:
     for name in _OPTIONS:
-        values = sorted({getattr(label, name) for pair in pairs for label in pair} - {UNTRAINED})
+        if name not in fields:
+            continue
+        text = fields[name]
+        values = sorted({getattr(label, name) for label in groups})
+        if text not in values:
+            return f"no runs with the {name} {text} have this metric; {suggest(text, values)}"
+
+    places = {f"{label.setting}/{label.encoder} ({label.profile})" for label in groups}
+    given = ", ".join(f"{name} {text}" for name, text in others.items())
+    return f"no runs with {given} have this metric; known: {', '.join(sorted(places))}"
+
+
+def _explain_several_pairs(pairs: Sequence[tuple[Label, Label]]) -> str:
+    """What tells several pairs of labels apart, and the option that chooses one."""
+    labels = list(chain.from_iterable(pairs))
+    for name in _OPTIONS:
+        values = sorted({getattr(label, name) for label in labels} - {UNTRAINED})
         if len(values) > 1:
             return (
                 f"both have runs with several {name}s ({', '.join(values)}); choose with --{name}"
@@ -291,34 +335,33 @@ def listed_groups(frames: Frames) -> list[tuple[str, ...]]:
     evaluations = frames.evaluations.assign(state=frames.present)
     evaluations = evaluations[evaluations.index.isin(frames.scores["evaluation"])]
     evaluations = evaluations.join(frames.runs[[*Label._fields, "group", "seed"]], on="run")
-    grouped = evaluations.groupby([*Label._fields, "group"], sort=False, observed=True)
-    groups = grouped.agg(
+    by_group = evaluations.groupby([*Label._fields, "group"], sort=False, observed=True)
+    groups = by_group.agg(
         seeds=("seed", "unique"), finished=("finished", "max"), states=("state", "unique")
     )
-    newest = groups.reset_index().sort_values("finished", ascending=False, kind="stable")
-    return [
-        (
-            f"{group.variant}/{group.setting}/{group.encoder}#{group.group[:_DIGITS]}",
+    newest_first = groups.reset_index().sort_values("finished", ascending=False, kind="stable")
+
+    lines = []
+    for group in sorted(lines_of(newest_first), key=lambda group: group[1:6]):
+        place = f"{group.variant}/{group.setting}/{group.encoder}"
+        line = (
+            f"{place}#{group.group[:_DIGITS]}",
             group.overrides,
             group.profile,
             ",".join(map(str, sorted(group.seeds))),
             group.finished[:_MINUTES],
-            _said(group.states),
+            _describe_states(group.states),
         )
-        for group in sorted(lines_of(newest), key=lambda group: group[1:6])
-    ]
+        lines.append(line)
+    return lines
 
 
-def _said(states: Sequence[str]) -> str:
+def _describe_states(states: Sequence[str]) -> str:
     """Whether a group with these states is present, or what has changed since; unknown otherwise."""
     changed = [state for state in states if state not in (PRESENT, UNKNOWN)]
-    return (
-        f"changed since: {' and '.join(changed)}"
-        if changed
-        else "unknown"
-        if UNKNOWN in states
-        else PRESENT
-    )
+    if changed:
+        return f"changed since: {' and '.join(changed)}"
+    return "unknown" if UNKNOWN in states else PRESENT
 
 
 def named_runs(results: Sequence[Result], text: str) -> list[Result]:
@@ -326,19 +369,21 @@ def named_runs(results: Sequence[Result], text: str) -> list[Result]:
     name, group = of_group(text)
     frames = frames_of(results)
     rows = list[int]()
-    groups = dict[tuple[str, str], str]()
+    names_of_groups = dict[tuple[str, str], str]()
     columns = map(frames.texts, ("variant", "profile", "group", "fingerprint"))
-    for row, (key, variant, profile, *ids) in enumerate(zip(frames.keys, *columns, strict=True)):
+    runs = zip(frames.keys, *columns, strict=True)
+    for row, (key, variant, profile, group_of_run, fingerprint) in enumerate(runs):
         place = key.rpartition("/")[0]
-        if name in ("", key, variant, place) and any(each.startswith(group) for each in ids):
+        is_in_group = group_of_run.startswith(group) or fingerprint.startswith(group)
+        if is_in_group and name in ("", key, variant, place):
             rows.append(row)
-            groups[profile, ids[0]] = f"{place}#{ids[0][:_DIGITS]}"
+            names_of_groups[profile, group_of_run] = f"{place}#{group_of_run[:_DIGITS]}"
+
     if not rows:
         known = {*frames.keys, *frames.texts("variant")}
         hint = suggest(text, known, "`harness results list` shows the groups of runs")
         raise UserError(f"no result is named {text}; {hint}")
-    if len(groups) > 1:
-        raise UserError(
-            f"{text} names several groups of runs: {', '.join(groups.values())}; choose one of them"
-        )
+    if len(names_of_groups) > 1:
+        groups = ", ".join(names_of_groups.values())
+        raise UserError(f"{text} names several groups of runs: {groups}; choose one of them")
     return [*frames.take_rows(rows)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from statistics import median
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ _DECISIONS = {
     SAME_TEXT: "Is {name} better than the same text alone?",
 }
 _DECISION = "Is {name} better than {what}?"
+#: values of a training that say how long and how fast it learns
+_BUDGET_OPTIONS = ("steps", "epochs", "learning_rate")
 
 
 class NextRun(NamedTuple):
@@ -62,35 +65,36 @@ def next_run(question: Question, commands: Commands) -> NextRun | None:
     leader = question.leader
     if leader is None:
         return None
-    for idea in _ideas(question, leader):
-        missing = _missing_runs(question, idea)
-        if missing:
-            command = _command(question, idea, missing, commands)
-            if command:
-                return NextRun(idea.decides, command, missing, _minutes(question, missing))
+
+    for idea in _list_ideas(question, leader):
+        missing = _find_missing_runs(question, idea)
+        command = _make_command(idea, missing, commands) if missing else ""
+        if command:
+            minutes = _estimate_minutes(question, missing)
+            return NextRun(idea.decides, command, missing, minutes)
     return None
 
 
-def _ideas(question: Question, leader: Gain) -> Iterator[_Idea]:
+def _list_ideas(question: Question, leader: Gain) -> Iterator[_Idea]:
     """What could be run, in the order of what it decides."""
     name = title_of(leader.row.label.method)
-    yield from _seeds_of_sides(question, leader)
+    yield from _suggest_seeds(question, leader)
     if question.answer is Answer.ALONE and leader is not question.baseline:
         label = leader.row.label._replace(variant=BASELINE)
         yield _Idea(f"Is {name} better than {name_of(BASELINE)}?", [label], leader.row.seeds)
     if UNMATCHED in question.missing:
-        yield from _other_media(leader, name)
-    yield from _best_pooling(question, leader)
-    yield from _needed_controls(leader, name)
-    yield from _more_seeds(question, leader)
-    yield from _equal_training(question, leader)
+        yield from _suggest_other_media(leader, name)
+    yield from _suggest_best_pooling(question)
+    yield from _suggest_needed_controls(leader, name)
+    yield from _suggest_more_seeds(question, leader)
+    yield from _suggest_equal_training(question, leader)
     for gain in question.methods[1:]:
         other = title_of(gain.row.label.method)
-        yield from _other_media(gain, other)
-        yield from _needed_controls(gain, other)
+        yield from _suggest_other_media(gain, other)
+        yield from _suggest_needed_controls(gain, other)
 
 
-def _seeds_of_sides(question: Question, leader: Gain) -> Iterator[_Idea]:
+def _suggest_seeds(question: Question, leader: Gain) -> Iterator[_Idea]:
     """The seeds that a test of the leader beside its reference still needs."""
     for gain in (leader, question.reference):
         if gain and len(gain.row.seeds) < FEWEST_SEEDS:
@@ -99,80 +103,85 @@ def _seeds_of_sides(question: Question, leader: Gain) -> Iterator[_Idea]:
             yield _Idea(decides, [gain.row.label], range(FEWEST_SEEDS))
 
 
-def _other_media(gain: Gain, name: str) -> Iterator[_Idea]:
+def _suggest_other_media(gain: Gain, name: str) -> Iterator[_Idea]:
     """The method with pictures that do not match: those that it needs, or else the first ones."""
     unmatched = [control for control in controls_of(gain.row) if control.what == UNMATCHED]
     needed = [control for control in unmatched if control.needed]
+    decides = f"Does {name} need its {medium_of(gain.row)}, or do others do as well?"
     for control in needed or unmatched[:1]:
-        decides = f"Does {name} need its {medium_of(gain.row)}, or do others do as well?"
         yield _Idea(decides, [control.label], gain.row.seeds)
 
 
-def _needed_controls(gain: Gain, name: str) -> Iterator[_Idea]:
+def _suggest_needed_controls(gain: Gain, name: str) -> Iterator[_Idea]:
     """The other controls that a method needs."""
     for control in controls_of(gain.row):
-        if control.needed and control.what != UNMATCHED:
-            decides = _DECISIONS.get(control.what, _DECISION).format(name=name, what=control.what)
-            seeds = [0] if control.label.setting == UNTRAINED else gain.row.seeds
-            yield _Idea(decides, [control.label], seeds)
+        if not control.needed or control.what == UNMATCHED:
+            continue
+        wording = _DECISIONS.get(control.what, _DECISION)
+        decides = wording.format(name=name, what=control.what)
+        seeds = [0] if control.label.setting == UNTRAINED else gain.row.seeds
+        yield _Idea(decides, [control.label], seeds)
 
 
-def _more_seeds(question: Question, leader: Gain) -> Iterator[_Idea]:
+def _suggest_more_seeds(question: Question, leader: Gain) -> Iterator[_Idea]:
     """The seeds that would tell the leader from the method that is level with it."""
     level = [gain for gain in question.top if gain is not leader]
     if not level:
         return
     other = level[0]
-    conclusion = question.conclude(leader, other)
-    needed = conclusion.seeds_to_decide
+    needed = question.conclude(leader, other).seeds_to_decide
     if needed is None or needed > MOST_WORTHWHILE_SEEDS:
         return
-    seeds = range(needed)
+
     names = " and ".join(title_of(gain.row.label.method) for gain in (leader, other))
-    decides = f"Do {names} differ? {len(seeds)} seeds of each would show such a difference."
-    yield _Idea(decides, [leader.row.label, other.row.label], seeds)
+    decides = f"Do {names} differ? {needed} seeds of each would show such a difference."
+    yield _Idea(decides, [leader.row.label, other.row.label], range(needed))
 
 
-def _equal_training(question: Question, leader: Gain) -> Iterator[_Idea]:
+def _suggest_equal_training(question: Question, leader: Gain) -> Iterator[_Idea]:
     """The baseline at the training values of the leader."""
     baseline = question.baseline
     if baseline is None or baseline is leader:
         return
+
     training = leader.row.training
-    base = baseline.row.training
-    options = {
-        name: training[name]
-        for name in training
-        if name in ("steps", "epochs", "learning_rate") and training[name] != base.get(name)
-    }
+    budget = {name: training[name] for name in training if name in _BUDGET_OPTIONS}
+    own = baseline.row.training
+    options = {name: value for name, value in budget.items() if value != own.get(name)}
     variant = baseline.row.label.parsed
     if options and variant:
-        changed = Variant.make(variant.name, {**dict(variant.options), **options}, variant.reading)
         title = title_of(variant.name)
         decides = f"Does {title} close the gap with the training values of the leader?"
-        label = baseline.row.label._replace(variant=str(changed))
+        label = _change_label(baseline.row.label, variant, options)
         yield _Idea(decides, [label], baseline.row.seeds)
 
 
-def _best_pooling(question: Question, leader: Gain) -> Iterator[_Idea]:
+def _suggest_best_pooling(question: Question) -> Iterator[_Idea]:
     """The baseline at the pooling at which the untrained encoder is ahead of the leader."""
-    base = question.baseline
+    baseline = question.baseline
+    variant = baseline.row.label.parsed if baseline else None
+    if baseline is None or variant is None:
+        return
+
     for rival in question.rivals:
-        variant = base and base.row.label.parsed
-        pooled = rival.row.label.parsed
-        if not (base and variant and pooled) or rival.row.is_trained or not rival.confounds:
+        untrained = rival.row.label.parsed
+        if untrained is None or rival.row.is_trained or not rival.confounds:
             continue
-        pooling = dict(pooled.options).get("pooling", "")
-        if pooling and pooling != base.row.pooling:
-            options = {**dict(variant.options), "pooling": pooling}
-            changed = Variant.make(variant.name, options, variant.reading)
-            title = title_of(variant.name)
-            decides = f"Does {title} with {pooling} pooling close the gap?"
-            label = base.row.label._replace(variant=str(changed))
-            yield _Idea(decides, [label], base.row.seeds)
+        pooling = dict(untrained.options).get("pooling", "")
+        if pooling and pooling != baseline.row.pooling:
+            decides = f"Does {title_of(variant.name)} with {pooling} pooling close the gap?"
+            label = _change_label(baseline.row.label, variant, {"pooling": pooling})
+            yield _Idea(decides, [label], baseline.row.seeds)
 
 
-def _missing_runs(question: Question, idea: _Idea) -> Mapping[Label, Sequence[int]]:
+def _change_label(label: Label, variant: Variant, options: Mapping[str, str]) -> Label:
+    """The label of a variant with other values of some options."""
+    changed_options = {**dict(variant.options), **options}
+    changed = Variant.make(variant.name, changed_options, variant.reading)
+    return label._replace(variant=str(changed))
+
+
+def _find_missing_runs(question: Question, idea: _Idea) -> Mapping[Label, Sequence[int]]:
     """The runs of an idea that have no score yet, by label."""
     missing = {}
     for label in idea.labels:
@@ -185,41 +194,38 @@ def _missing_runs(question: Question, idea: _Idea) -> Mapping[Label, Sequence[in
     return missing
 
 
-def _command(
-    question: Question, idea: _Idea, missing: Mapping[Label, Sequence[int]], commands: Commands
-) -> str:
+def _make_command(idea: _Idea, missing: Mapping[Label, Sequence[int]], commands: Commands) -> str:
     """The command for missing runs; empty for values that no command can name."""
     label = next(iter(missing))
     try:
         values = parse_overrides(split(label.overrides)) if label.overrides else {}
     except UserError:
         return ""
-    seeds = None if label.setting == UNTRAINED else list_of_seeds(idea.seeds)
+
     return commands.run(
         profile=label.profile,
         methods=[label.variant for label in missing],
         settings=label.setting,
         encoders=label.encoder,
-        seeds=seeds,
+        seeds=None if label.setting == UNTRAINED else list_of_seeds(idea.seeds),
         set=values,
     )
 
 
-def _minutes(question: Question, missing: Mapping[Label, Sequence[int]]) -> float | None:
+def _estimate_minutes(question: Question, missing: Mapping[Label, Sequence[int]]) -> float | None:
     """The minutes of missing runs, as those of their methods took, or else of all trained ones."""
-    every = [minutes for gain in question.methods for minutes in gain.row.spent.minutes]
+    minutes_of_methods = chain.from_iterable(gain.row.spent.minutes for gain in question.methods)
+    minutes_of_any = list(minutes_of_methods)
     total = 0.0
     for label, seeds in missing.items():
         if label.setting == UNTRAINED:
             continue
-        of_method = [
-            minutes
-            for gain in question.forest.gains
-            if gain.row.label.method == label.method
-            for minutes in gain.row.spent.minutes
-        ]
-        like = of_method or every
-        if not like:
+        minutes: list[float] = []
+        for gain in question.forest.gains:
+            if gain.row.label.method == label.method:
+                minutes += gain.row.spent.minutes
+        minutes = minutes or minutes_of_any
+        if not minutes:
             return None
-        total += len(seeds) * median(like)
+        total += len(seeds) * median(minutes)
     return total

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from harness.method.naming import name_of
@@ -52,19 +52,22 @@ class TunedLine:
     @property
     def picks(self) -> dict[int, str]:
         """The trial with the best dev score of each seed; of equal ones, the first drawn."""
-        return {seed: max(dev, key=dev.__getitem__) for seed, dev in self.scores.items()}
+        picks = {}
+        for seed, score_by_trial in self.scores.items():
+            picks[seed] = max(score_by_trial, key=score_by_trial.__getitem__)
+        return picks
 
     @cached_property
     def expected(self) -> tuple[Summary, ...]:
         """The expected best dev score of 1, 2, ... trials over seeds."""
-        curves = [expected_best([*dev.values()]) for dev in self.scores.values()]
+        curves = [expected_best(list(dev.values())) for dev in self.scores.values()]
         return tuple(summarise(values) for values in zip(*curves, strict=True))
 
     @property
     def weakness(self) -> Weakness:
-        caveats = joined_caveats(
-            cell.caveats for row in self.rows.values() for cell in row.cells.values()
-        )
+        """What weakens the test scores of its picks."""
+        cells = chain.from_iterable(row.cells.values() for row in self.rows.values())
+        caveats = joined_caveats(cell.caveats for cell in cells)
         return Weakness(self.place, name_of(self.method.base).text, caveats, self.freshness)
 
 
@@ -81,7 +84,8 @@ class TunedReport:
     @property
     def places(self) -> list[list[TunedLine]]:
         """The lines of each setting and encoder."""
-        return [list(some) for _, some in groupby(self.lines, key=lambda line: line.place)]
+        by_place = groupby(self.lines, key=lambda line: line.place)
+        return [list(lines) for _, lines in by_place]
 
     @property
     def title(self) -> str:
@@ -93,19 +97,18 @@ class TunedReport:
 
 def with_tuned(table: SummaryTable, reports: Sequence[TunedReport]) -> SummaryTable:
     """A suite's table with the rows of tunings, in blocks of their own with their own tests."""
-    same = table.profile, table.suite
-    mine = [own for report in reports for own in report.tables if (own.profile, own.suite) == same]
-    blocks = (
-        replace(block, rows=tuple(block.trained), about=f", {own.about}")
-        for own in mine
-        for block in own.blocks
-    )
     words = "tested among themselves, by seed where marked 'paired', against"
-    legend = (f"Rows {own.about}: {words} {name_of(own.blocks[0].base)}." for own in mine)
-    notes = dict.fromkeys([*table.notes, *(note for own in mine for note in own.notes)])
-    return replace(
-        table, blocks=(*table.blocks, *blocks), legend=(*table.legend, *legend), notes=tuple(notes)
-    )
+    blocks = list(table.blocks)
+    legend = list(table.legend)
+    notes = dict.fromkeys(table.notes)
+    for tuned in chain.from_iterable(report.tables for report in reports):
+        if (tuned.profile, tuned.suite) != (table.profile, table.suite):
+            continue
+        about = f", {tuned.about}"
+        blocks += [replace(block, rows=tuple(block.trained), about=about) for block in tuned.blocks]
+        legend.append(f"Rows {tuned.about}: {words} {name_of(tuned.blocks[0].base)}.")
+        notes |= dict.fromkeys(tuned.notes)
+    return replace(table, blocks=tuple(blocks), legend=tuple(legend), notes=tuple(notes))
 
 
 def tuned_reports(
@@ -117,15 +120,21 @@ def tuned_reports(
     A tuning is left out of the places where only trials were run that another one has as well,
     which was run there with more methods. A search is reported in its place alone.
     """
-    methods = (
-        (tuning.profile, tuning.sampler, method) for tuning in tunings for method in tuning.methods
-    )
-    names = [f"{profile}: {method.format_code()}" for profile, _, method in dict.fromkeys(methods)]
-    frames = [_trials(tuning, results) for tuning in tunings]
-    ran = [_ran(mine) for mine in frames]
-    places = [_places(tuning, mine, ran) for tuning, mine in zip(tunings, ran, strict=True)]
-    reports = [_report(*each, tables, names) for each in zip(tunings, frames, places, strict=True)]
-    return [report for report in reports if report.lines]
+    methods = dict[tuple[str, str | None, TunedMethod], None]()
+    for tuning in tunings:
+        for method in tuning.methods:
+            methods[tuning.profile, tuning.sampler, method] = None
+    names = [f"{profile}: {method.format_code()}" for profile, _, method in methods]
+
+    frames_of_tunings = [_find_trials(tuning, results) for tuning in tunings]
+    variants_run = [_list_variants_run(frames) for frames in frames_of_tunings]
+    reports = []
+    for tuning, frames, variants in zip(tunings, frames_of_tunings, variants_run, strict=True):
+        places = _find_places(tuning, variants, variants_run)
+        report = _make_report(tuning, frames, places, tables, names)
+        if report.lines:
+            reports.append(report)
+    return reports
 
 
 #: columns of runs: where the trials of a tuning are compared
@@ -134,120 +143,157 @@ _PLACE = ["profile", "overrides", "setting", "encoder"]
 VariantsRun = Mapping[tuple[str, ...], set[str]]
 
 
-def _trials(tuning: Tuning, results: Sequence[Result]) -> Frames:
+def _find_trials(tuning: Tuning, results: Sequence[Result]) -> Frames:
     """The runs of a tuning; of each trial those of one group, the same in all suites."""
     frames = frames_of(results).where(profile=[tuning.profile], variant=tuning.variants)
-    fits = (frames.runs["overrides"] == format_overrides(tuning.overrides)) & frames.runs[
-        "dev"
-    ].notna()
-    frames = frames.take_rows(frames.runs.index[fits].tolist())
-    return frames.where(
-        group={*chosen(frames, frames.scores).drop_duplicates([*Label._fields])["group"]}
-    )
+    is_trial = frames.runs["overrides"] == format_overrides(tuning.overrides)
+    is_trial &= frames.runs["dev"].notna()
+    frames = frames.take_rows(frames.runs.index[is_trial].tolist())
+
+    firsts = chosen(frames, frames.scores).drop_duplicates([*Label._fields])
+    return frames.where(group=set(firsts["group"]))
 
 
-def _ran(frames: Frames) -> VariantsRun:
-    runs = frames.runs[[*_PLACE, "variant"]].astype(str).groupby(_PLACE)["variant"]
-    return {tuple(map(str, at)): {*some} for at, some in runs}
+def _list_variants_run(frames: Frames) -> VariantsRun:
+    """The variants that were run in each place."""
+    by_place = frames.runs[[*_PLACE, "variant"]].astype(str).groupby(_PLACE)["variant"]
+    return {tuple(map(str, place)): set(variants) for place, variants in by_place}
 
 
-def _places(
-    tuning: Tuning, mine: VariantsRun, every: Sequence[VariantsRun]
+def _find_places(
+    tuning: Tuning, own: VariantsRun, of_all_tunings: Sequence[VariantsRun]
 ) -> list[tuple[str, ...]]:
-    """Where a tuning is reported, from what was run of it and of `every` tuning."""
+    """Where a tuning is reported, from what was run of it and of all tunings."""
     if tuning.place:
-        return [at for at in mine if "/".join(at[2:]) == tuning.place]
-    return [at for at in mine if not any(mine[at] < other.get(at, set()) for other in every)]
+        return [place for place in own if "/".join(place[2:]) == tuning.place]
+
+    places = []
+    for place, variants in own.items():
+        is_part_of_another = any(variants < other.get(place, set()) for other in of_all_tunings)
+        if not is_part_of_another:
+            places.append(place)
+    return places
 
 
-def _report(
+def _make_report(
     tuning: Tuning,
     frames: Frames,
     places: Collection[object],
     tables: Sequence[SummaryTable],
-    names: list[str],
+    names: Sequence[str],
 ) -> TunedReport:
+    """A tuning in its places; `names` are those of the methods of all tunings."""
     kept = chosen(frames, frames.scores)
+    by_place = frames.runs.astype(dict.fromkeys(_PLACE, str)).groupby(_PLACE)
     lines = list[TunedLine]()
-    for at, runs in frames.runs.astype(dict.fromkeys(_PLACE, str)).groupby(_PLACE):
-        if at in places:
-            here = kept[kept["run"].isin(runs.index)]
-            lines += [
-                _tuned(tuning, method, names, frames, runs, here) for method in tuning.methods
-            ]
-    shown = (table for table in tables if table.profile == tuning.profile)
-    return TunedReport(
-        tuning,
-        tuple(lines),
-        tuple(filter(None, (_table(tuning, lines, metric) for metric in shown))),
-    )
+    for place, runs in by_place:
+        if place not in places:
+            continue
+        kept_here = kept[kept["run"].isin(runs.index)]
+        lines += [
+            _make_line(tuning, method, names, frames, runs, kept_here) for method in tuning.methods
+        ]
+
+    tuned_tables = []
+    for table in tables:
+        if table.profile == tuning.profile:
+            tuned = _make_table(tuning, lines, table)
+            if tuned:
+                tuned_tables.append(tuned)
+    return TunedReport(tuning, tuple(lines), tuple(tuned_tables))
 
 
-def _tuned(
+def _make_line(
     tuning: Tuning,
     method: TunedMethod,
-    rows: list[str],
+    names: Sequence[str],
     frames: Frames,
     runs: pandas.DataFrame,
     kept: pandas.DataFrame,
 ) -> TunedLine:
-    """A method in one place, from the runs there and their chosen evaluations; `rows` are the names
-    in all tunings.
+    """A method in one place, from the runs there and their chosen evaluations; `names` are those of
+    the methods of all tunings.
     """
-    # where another tuning has the same short name, the values that were tried follow
-    values = f"{method.space},sampler={tuning.sampler}" if tuning.sampler else method.space
-    name = method.format_code(
-        f"[{values}]" if rows.count(f"{tuning.profile}: {method.format_code()}") > 1 else ""
-    )
     devs = {(run.variant, run.seed): run.dev for run in lines_of(runs)}
+    scores = {}
+    lacking = {}
+    for seed in sorted({seed for _, seed in devs}):
+        trials = [trial for trial in method.trials if (trial, seed) in devs]
+        if len(trials) < tuning.trials:
+            lacking[seed] = tuning.trials - len(trials)
+        else:
+            scores[seed] = {trial: devs[trial, seed] for trial in trials}
+
+    stale = dict[str, None]()
+    for trial in method.trials:
+        for freshness in kept["freshness"][kept["variant"] == trial]:
+            if freshness.is_stale:
+                stale[freshness.state] = None
+
     first = runs.iloc[0]
-    seeds = sorted({seed for _, seed in devs})
-    done = {
-        seed: {trial: devs[trial, seed] for trial in method.trials if (trial, seed) in devs}
-        for seed in seeds
-    }
-    lacking = {
-        seed: tuning.trials - len(some) for seed, some in done.items() if len(some) < tuning.trials
-    }
-    full = {seed: some for seed, some in done.items() if seed not in lacking}
-    every = (
-        state for trial in method.trials for state in kept["freshness"][kept["variant"] == trial]
-    )
-    stale = dict.fromkeys(freshness.state for freshness in every if freshness.is_stale)
-    dev = f"{first['dev_metric']} on {first['dev_task']}"
-    freshness = GroupState(len(full), " and ".join(stale))
     line = TunedLine(
-        method, name, first["setting"], first["encoder"], dev, full, lacking, freshness, {}
+        method=method,
+        name=_name_line(tuning, method, names),
+        setting=first["setting"],
+        encoder=first["encoder"],
+        dev=f"{first['dev_metric']} on {first['dev_task']}",
+        scores=scores,
+        lacking=lacking,
+        freshness=GroupState(len(scores), " and ".join(stale)),
+        rows={},
     )
-    return replace(line, rows=_picked(line, frames, kept))
+    return replace(line, rows=_make_picked_rows(line, frames, kept))
 
 
-def _picked(line: TunedLine, frames: Frames, kept: pandas.DataFrame) -> Mapping[str, Row]:
+def _name_line(tuning: Tuning, method: TunedMethod, names: Sequence[str]) -> str:
+    """The name of a tuned method; the values that were tried follow where another tuning has the
+    same short name.
+    """
+    short_name = method.format_code()
+    if names.count(f"{tuning.profile}: {short_name}") < 2:
+        return short_name
+    values = method.space
+    if tuning.sampler:
+        values += f",sampler={tuning.sampler}"
+    return method.format_code(f"[{values}]")
+
+
+def _make_picked_rows(line: TunedLine, frames: Frames, kept: pandas.DataFrame) -> Mapping[str, Row]:
     """The row of the picked trials in each suite, under the name of the tuned method."""
-    mine = kept[
-        [trial in line.picks.items() for trial in zip(kept["seed"], kept["variant"], strict=True)]
-    ]
-    mine = mine.assign(variant=line.name, row=mine.groupby("suite", observed=True).ngroup())
-    rows = rows_of(frames, mine.sort_values(["row", "seed"]), frames.scores)
-    return {
-        row.suite: replace(
+    picks = line.picks.items()
+    trials = zip(kept["seed"], kept["variant"], strict=True)
+    picked = kept[[trial in picks for trial in trials]]
+    row_numbers = picked.groupby("suite", observed=True).ngroup()
+    picked = picked.assign(variant=line.name, row=row_numbers).sort_values(["row", "seed"])
+
+    rows = {}
+    for row in rows_of(frames, picked, frames.scores):
+        # the picks of seeds share neither a group nor their values
+        rows[row.suite] = replace(
             row, group="", freshness=line.freshness, training={}, pooling="", is_method=True
         )
-        for row in rows
-    }
+    return rows
 
 
-def _table(tuning: Tuning, lines: Sequence[TunedLine], table: SummaryTable) -> SummaryTable | None:
+def _make_table(
+    tuning: Tuning, lines: Sequence[TunedLine], table: SummaryTable
+) -> SummaryTable | None:
     """The picked trials' test scores in the columns of a suite's table; None if there are none."""
-    some = (row for line in lines if (row := line.rows.get(table.suite)))
-    shown = ((row, {at: row.cells[at] for at in table.columns if at in row.cells}) for row in some)
-    rows = [replace(row, cells=cells) for row, cells in shown if cells]
+    rows = []
+    for line in lines:
+        row = line.rows.get(table.suite)
+        if row is None:
+            continue
+        cells = {column: row.cells[column] for column in table.columns if column in row.cells}
+        if cells:
+            rows.append(replace(row, cells=cells))
     if not rows:
         return None
+
     encoders = {row.label.encoder for row in rows}
     untrained = [row for row in table.rows if not row.is_trained and row.label.encoder in encoders]
     names = {line.method.base: line.name for line in lines}
     base = names.get(BASELINE, lines[0].name)
     blocks = blocks_of([*rows, *untrained], table.metrics, base)
-    made = table_of_blocks(table.profile, table.suite, table.columns, table.metrics, blocks)
-    return replace(made, about=f"tuned, {tuning.trials} trials each ({tuning.key})")
+    tuned = table_of_blocks(table.profile, table.suite, table.columns, table.metrics, blocks)
+    return replace(tuned, about=f"tuned, {tuning.trials} trials each ({tuning.key})")
