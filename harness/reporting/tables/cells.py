@@ -199,9 +199,8 @@ class FilledLine:
     @property
     def data(self) -> Hashable:
         """All its scores; lines with equal data come from equal trainings."""
-        return tuple(
-            (name, cell.measured.values) for name, cell in self.cells.items() if cell.measured
-        )
+        cells = self.cells.items()
+        return tuple((name, cell.measured.values) for name, cell in cells if cell.measured)
 
     @property
     def seeds(self) -> int:
@@ -213,13 +212,11 @@ class FilledLine:
         """Weaknesses of its measured numbers, by default in all columns. Each suite's runs have
         their own freshness.
         """
-        cells = [
-            cell.measured
-            for name, cell in self.cells.items()
-            if cell.measured and (columns is None or name in columns)
-        ]
+        names = self.cells.keys() if columns is None else columns
+        shown = [cell for name, cell in self.cells.items() if name in names]
+        measured = [cell.measured for cell in shown if cell.measured]
         for row in self.rows.values():
-            yield row.weakness_in(cells)
+            yield row.weakness_in(measured)
 
 
 @dataclass(frozen=True)
@@ -313,20 +310,25 @@ class FilledTable:
     @property
     def margin(self) -> float | None:
         """The margin of its verdicts, in points; None if no column is in points."""
-        cells = (cell for line in self.lines for cell in line.cells.values())
-        return next((cell.margin for cell in cells if cell.margin is not None), None)
+        for line in self.lines:
+            for cell in line.cells.values():
+                if cell.margin is not None:
+                    return cell.margin
+        return None
 
     @property
     def coverage(self) -> Coverage:
         """The table's counts of rows and verdicts, each row by its own line."""
-        cells = [cell for row in self.rows for cell in row.own.cells.values()]
-        verdicts = Counter(cell.judgement.verdict for cell in cells if cell.judgement)
-        rows = sum(row.row.planned or row.own.seeds > 0 for row in self.rows)
-        measured = sum(row.own.seeds > 0 for row in self.rows)
-        to_run = sum(row.own.due for row in self.rows)
-        return Coverage(
-            rows, measured, to_run, {verdict: verdicts[verdict] for verdict in Agreement}
-        )
+        wanted = [row for row in self.rows if row.row.planned or row.own.seeds > 0]
+        measured = [row for row in self.rows if row.own.seeds > 0]
+        to_run = [row for row in self.rows if row.own.due]
+
+        counts = dict.fromkeys(Agreement, 0)
+        for row in self.rows:
+            for cell in row.own.cells.values():
+                if cell.judgement:
+                    counts[cell.judgement.verdict] += 1
+        return Coverage(len(wanted), len(measured), len(to_run), counts)
 
     def of(self, variants: Sequence[str]) -> FilledTable:
         """Only the rows of these variants, within a setting in their order; tests remain those of
@@ -347,7 +349,7 @@ class FilledTable:
     @property
     def commands(self) -> tuple[str, ...]:
         """The commands that fill it; none if it is full."""
-        return tuple(filter(None, (self.command, self.released)))
+        return tuple(command for command in (self.command, self.released) if command)
 
 
 def row_verdict(judgements: Sequence[Judgement], margin: float | None) -> str:
@@ -373,7 +375,9 @@ def row_verdict(judgements: Sequence[Judgement], margin: float | None) -> str:
 def _count_verdicts(reached: Sequence[Judgement], cells: int, margin: float | None) -> str:
     """How often each verdict was reached in a row of so many cells."""
     counts = Counter(judgement.verdict for judgement in reached)
-    words = {verdict: _word(verdict, margin) for verdict in Agreement if counts[verdict]}
+    words = {
+        verdict: _describe_verdict(verdict, margin) for verdict in Agreement if counts[verdict]
+    }
     first, *others = words
     if others:
         text = f"{words[first]} in {counts[first]} of {count_of(len(reached), 'cell')}"
@@ -392,7 +396,7 @@ def _say_seeds(needed: Sequence[int | None]) -> str:
     return f"{at_most}{numbers[-1]} seeds"
 
 
-def _word(verdict: Agreement, margin: float | None) -> str:
+def _describe_verdict(verdict: Agreement, margin: float | None) -> str:
     """A verdict; if it is REPRODUCED, with the margin."""
     if margin and verdict is Agreement.REPRODUCED:
         return f"{verdict} (±{points(margin)})"
@@ -424,17 +428,22 @@ def correct_tests(lines: Sequence[FilledLine], alpha: float) -> None:
     """Correct the paper's own tests, in place: those of a column, encoder and setting against one
     row are a family.
     """
-    families: dict[tuple[str, Hashable], list[FilledLine]] = {}
+    families: dict[tuple[str, Hashable], list[tuple[FilledLine, Cell]]] = {}
     for line in lines:
+        place = (line.origin, line.label.setting, line.label.encoder, line.against)
         for name, cell in line.cells.items():
             if cell.measured and cell.measured.test:
-                key = line.origin, line.label.setting, line.label.encoder, line.against
-                families.setdefault((name, key), []).append(line)
+                families.setdefault((name, place), []).append((line, cell.measured))
+
     for (name, _), family in families.items():
-        tested = [measured for line in family if (measured := line.cells[name].measured)]
-        data = [line.data for line in family]
-        names = [
-            f"rows against {line.against.name.text}" if line.against else "rows" for line in family
-        ]
-        for line, correct in zip(family, corrected(tested, data, names, alpha), strict=True):
-            line.cells[name] = replace(line.cells[name], measured=correct)
+        tested = [measured for _, measured in family]
+        data = [line.data for line, _ in family]
+        names = [_name_family(line) for line, _ in family]
+        in_family = corrected(tested, data, names, alpha)
+        for (line, _), measured in zip(family, in_family, strict=True):
+            line.cells[name] = replace(line.cells[name], measured=measured)
+
+
+def _name_family(line: FilledLine) -> str:
+    """The family of a line's own tests: the row that they are against."""
+    return f"rows against {line.against.name.text}" if line.against else "rows"

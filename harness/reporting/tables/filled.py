@@ -7,7 +7,7 @@ printed numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import isnan
@@ -26,7 +26,13 @@ from harness.papers.published import (
     read_papers,
     read_published,
 )
-from harness.papers.schema import WITH_EVERY_RUN, PaperRow, PaperTable
+from harness.papers.schema import (
+    WITH_EVERY_RUN,
+    Definition,
+    PaperColumn,
+    PaperRow,
+    PaperTable,
+)
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.seeds.cells import Cell, Label, Row, compare, trained_apart
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
@@ -69,17 +75,28 @@ def tables_of(
     is_paper = profile.name == PAPER_PROFILE
     if not (is_paper or profile.stands_for):
         return []
-    beside = (read_published(), margin or DEFAULT_MARGIN) if is_paper else (None, None)
+
     filler = _Filler(
-        profile, StandIns.of(profile), _rows(papers, results, profile), commands, *beside
+        profile=profile,
+        names=StandIns.of(profile),
+        rows=_make_rows(papers, results, profile),
+        commands=commands,
+        published=read_published() if is_paper else None,
+        margin=(margin or DEFAULT_MARGIN) if is_paper else None,
     )
-    tables = [filler.table(paper, name) for paper in papers for name in paper.tables]
+    tables = [filler.fill(paper, name) for paper in papers for name in paper.tables]
     if is_paper:
         return tables
-    tables = [table for table in tables if len(table.rows) > 1 and table.is_measured]
-    return [
-        table for table in tables if partly or all(row.is_measured for row in table.planned_rows)
-    ]
+    return [table for table in tables if _has_enough_rows(table, partly=partly)]
+
+
+def _has_enough_rows(table: FilledTable, *, partly: bool) -> bool:
+    """Whether a table of stand-ins has rows to compare, each planned one with a run unless
+    `partly`.
+    """
+    if len(table.rows) < 2 or not table.is_measured:
+        return False
+    return partly or all(row.is_measured for row in table.planned_rows)
 
 
 def filled_tables(
@@ -94,52 +111,55 @@ def filled_tables(
     """
     if profile not in shipped_profiles():
         return []
-    papers = [
-        paper.model_copy(
-            update={
-                "tables": {name: each.add_rows(variants) for name, each in paper.tables.items()}
-            }
-        )
-        for paper in read_papers()
-    ]
-    return tables_of(
-        load_profile(profile), papers, results, commands, margin=margin, partly=bool(variants)
-    )
+
+    papers = []
+    for paper in read_papers():
+        tables = {name: table.add_rows(variants) for name, table in paper.tables.items()}
+        papers.append(paper.model_copy(update={"tables": tables}))
+    own_profile = load_profile(profile)
+    return tables_of(own_profile, papers, results, commands, margin=margin, partly=bool(variants))
 
 
-def _rows(
+def _make_rows(
     papers: Sequence[Paper], results: Sequence[Result], profile: Profile
 ) -> Mapping[Label, SuiteRows]:
     """The rows of a profile's runs, with the parts of tasks that papers define and the numbers of
     every run.
     """
     frames = profile_runs(frames_of(results), profile.name)
-    tables = (table for paper in papers for table in paper.tables.values())
-    wanted = {definition.part for table in tables for definition in table.definitions}
-    rows = rows_by_label(frames, frames.scores, frames.parts[frames.parts["part"].isin(wanted)])
+    parts = set()
+    for paper in papers:
+        for table in paper.tables.values():
+            parts |= {definition.part for definition in table.definitions}
+
+    scores_of_parts = frames.parts[frames.parts["part"].isin(parts)]
     values = {suite: frames.runs[name].tolist() for suite, name in _COLUMNS.items()}
-    return {label: {**some, **_of_every_run(some, values)} for label, some in rows.items()}
+    rows: dict[Label, SuiteRows] = {}
+    for label, rows_by_suite in rows_by_label(frames, frames.scores, scores_of_parts).items():
+        rows[label] = {**rows_by_suite, **_make_rows_of_every_run(rows_by_suite, values)}
+    return rows
 
 
-def _of_every_run(rows: SuiteRows, values: Mapping[str, Sequence[float]]) -> SuiteRows:
+def _make_rows_of_every_run(rows: SuiteRows, values: Mapping[str, Sequence[float]]) -> SuiteRows:
     """Rows for the dev score and the minutes of the runs in the suite with the most seeds."""
     row = max(rows.values(), key=lambda row: len(row.seeds))
-    found = {}
-    for suite, of_run in values.items():
-        by_seed = {
-            seed: of_run[run]
-            for seed, run in zip(row.seeds, row.runs, strict=True)
-            if not isnan(of_run[run])
-        }
+    rows_of_every_run = {}
+    for suite, value_by_run in values.items():
+        by_seed = {}
+        for seed, run in zip(row.seeds, row.runs, strict=True):
+            if not isnan(value_by_run[run]):
+                by_seed[seed] = value_by_run[run]
         if by_seed:
-            found[suite] = replace(
-                row, suite=suite, cells={WITH_EVERY_RUN[suite][0]: Cell.of(by_seed)}, parts={}
-            )
-    return found
+            column = WITH_EVERY_RUN[suite][0]
+            cells = {column: Cell.of(by_seed)}
+            rows_of_every_run[suite] = replace(row, suite=suite, cells=cells, parts={})
+    return rows_of_every_run
 
 
-def _cell(rows: SuiteRows, score: Score | None, part: str) -> Cell | None:
-    return rows[score.suite].cell(score.column, part) if score and score.suite in rows else None
+def _find_cell(rows: SuiteRows, score: Score | None, part: str) -> Cell | None:
+    if score is None or score.suite not in rows:
+        return None
+    return rows[score.suite].cell(score.column, part)
 
 
 @dataclass(frozen=True)
@@ -165,98 +185,122 @@ class _Filler:
     @cached_property
     def released(self) -> Mapping[RowKey, Sequence[Label]]:
         """The labels of public weights by the rows that they should reproduce."""
-        places = find_released_places(self.profile).items()
-        return {
-            key: [Label(self.profile.name, *place, "") for place in some] for key, some in places
-        }
+        labels_by_row = {}
+        for key, places in find_released_places(self.profile).items():
+            labels_by_row[key] = [Label(self.profile.name, *place, "") for place in places]
+        return labels_by_row
 
-    def table(self, paper: Paper, name: str) -> FilledTable:
+    def fill(self, paper: Paper, name: str) -> FilledTable:
         """Fill a table. Without print, rows of one label are one row, and quoted ones are kept if
         they were run.
         """
         table = paper.tables[name]
         blocks: list[EncoderRows] = []
         for encoder in table.encoders:
-            rows: dict[object, FilledRow] = {}
-            for index, row in table.select_rows(encoder):
-                filled = self._row(paper, name, index, encoder)
-                if filled and self.published is not None:
-                    rows[index] = filled
-                elif filled and (row.planned or (filled.is_measured and not row.published_only)):
-                    rows.setdefault(filled.own.label, filled)
+            rows = self._fill_rows(paper, name, encoder)
             if rows:
-                blocks.append((next(iter(rows.values())).own.label.encoder, tuple(rows.values())))
-        every = [row for _, rows in blocks for row in rows]
-        lines = [line for row in every for line in row.lines]
+                blocks.append((rows[0].own.label.encoder, tuple(rows)))
+        rows = [row for _, rows_of_block in blocks for row in rows_of_block]
+
+        lines = [line for row in rows for line in row.lines]
         correct_tests(lines, table.alpha)
         correct_verdicts(lines)
-        correct_verdicts([line for row in every for line in row.released])
-        own = [(column, cell) for row in every for column, cell in row.own.cells.items()]
-        used = {column for column, cell in own if cell.published or cell.score}
-        columns = tuple(column for column in table.columns if column.name in used)
-        commands = self._missing(f"{paper.name}:{name}", lines), self._released(paper, name)
-        return FilledTable(paper, name, table, tuple(blocks), columns, self.profile.name, *commands)
+        correct_verdicts([line for row in rows for line in row.released])
 
-    def _missing(self, table: str, lines: Sequence[FilledLine]) -> str | None:
+        used = set()
+        for row in rows:
+            for column_name, cell in row.own.cells.items():
+                if cell.published or cell.score:
+                    used.add(column_name)
+        return FilledTable(
+            paper=paper,
+            name=name,
+            table=table,
+            blocks=tuple(blocks),
+            columns=tuple(column for column in table.columns if column.name in used),
+            profile=self.profile.name,
+            command=self._make_command(f"{paper.name}:{name}", lines),
+            released=self._make_released_command(paper, name),
+        )
+
+    def _fill_rows(self, paper: Paper, name: str, encoder: str) -> list[FilledRow]:
+        """The rows of a table with an encoder."""
+        rows: dict[object, FilledRow] = {}
+        for index, row in paper.tables[name].select_rows(encoder):
+            filled = self._fill_row(paper, name, index, encoder)
+            if filled is None:
+                continue
+            is_run = filled.is_measured and not row.published_only
+            if self.published is not None:
+                rows[index] = filled
+            elif row.planned or is_run:
+                rows.setdefault(filled.own.label, filled)
+        return list(rows.values())
+
+    def _make_command(self, table: str, lines: Sequence[FilledLine]) -> str | None:
         """The command that runs what is due in a table's rows, in their own reading or in others
         that were run.
         """
         due = {line.origin.reading for line in lines if line.due}
-        readings = [DEFAULT_READING, *sorted(filter(None, due))] if any(due) else None
-        return (
-            self.commands.run(profile=self.profile.name, table=table, readings=readings)
-            if due
-            else None
-        )
+        if not due:
+            return None
+        others = sorted(reading for reading in due if reading)
+        readings = [DEFAULT_READING, *others] if others else None
+        return self.commands.run(profile=self.profile.name, table=table, readings=readings)
 
-    def _released(self, paper: Paper, name: str) -> str | None:
+    def _make_released_command(self, paper: Paper, name: str) -> str | None:
         """The command that evaluates the table's public weights; None if all have every score, or
         there are none.
         """
         table = f"{paper.name}:{name}"
-        mine = set(filter(self.names.has_suite, paper.tables[name].suites))
-        labels = [
-            label for key, some in self.released.items() if key.table == table for label in some
-        ]
-        if all(mine <= self.rows.get(label, {}).keys() for label in labels):
-            return None
-        return self.commands.run("--released", profile=self.profile.name, table=table)
+        suites = {suite for suite in paper.tables[name].suites if self.names.has_suite(suite)}
+        for key, labels in self.released.items():
+            if key.table != table:
+                continue
+            if not all(suites <= self.rows.get(label, {}).keys() for label in labels):
+                return self.commands.run("--released", profile=self.profile.name, table=table)
+        return None
 
-    def _row(self, paper: Paper, name: str, index: int, encoder: str) -> FilledRow | None:
+    def _fill_row(self, paper: Paper, name: str, index: int, encoder: str) -> FilledRow | None:
         """A filled row of the table `name`; None if it has no stand-in."""
         table = paper.tables[name]
-        row = paper.tables[name].rows[index]
-        printed = (
-            _printed(paper, name, index, encoder, self.published)
-            if self.published is not None
-            else {}
-        )
-        label = self._label(row, encoder)
-        other = table.find_compared(row)
-        if label is None or not any(
-            self.names.score(row, column, label.setting) for column in table.columns
-        ):
-            return None
-        fill = partial(self._lines, table, row, printed)
-        lines = fill(label, self._label(other, encoder))
-        for reading in () if row.published_only else self.readings:
-            there = self._label(row, encoder, reading)
-            if there and there != label and there in self.rows:
-                lines += fill(there, self._label(other, encoder, reading), reading)
-        public = self.released.get(RowKey.of(paper.name, name, row, encoder), ())
-        weights = (line for weights in public for line in fill(weights, trained_in=label.setting))
-        return FilledRow(row, tuple(lines), tuple(line for line in weights if line.seeds))
+        row = table.rows[index]
+        printed: dict[str, Published] = {}
+        if self.published is not None:
+            printed = _find_printed(paper, name, index, encoder, self.published)
 
-    def _label(
+        label = self._name_runs(row, encoder)
+        other = table.find_compared(row)
+        if label is None:
+            return None
+        scores = [self.names.score(row, column, label.setting) for column in table.columns]
+        if not any(scores):
+            return None
+
+        fill = partial(self._fill_lines, table, row, printed)
+        lines = fill(label, self._name_runs(other, encoder))
+        for reading in () if row.published_only else self.readings:
+            label_in_reading = self._name_runs(row, encoder, reading)
+            if label_in_reading and label_in_reading != label and label_in_reading in self.rows:
+                lines += fill(label_in_reading, self._name_runs(other, encoder, reading), reading)
+
+        released = []
+        for weights in self.released.get(RowKey.of(paper.name, name, row, encoder), ()):
+            filled_lines = fill(weights, trained_in=label.setting)
+            released += [line for line in filled_lines if line.seeds]
+        return FilledRow(row, tuple(lines), tuple(released))
+
+    def _name_runs(
         self, row: PaperRow | None, encoder: str, reading: str = DEFAULT_READING
     ) -> Label | None:
         """What a row's runs are called in a reading; None without a row or a stand-in."""
-        place = row and self.names.place(
-            str(Variant.parse(row.variant).read_as(reading)), row.setting, encoder
-        )
+        if row is None:
+            return None
+        variant = Variant.parse(row.variant).read_as(reading)
+        place = self.names.place(str(variant), row.setting, encoder)
         return Label(self.profile.name, *place, "") if place else None
 
-    def _lines(
+    def _fill_lines(
         self,
         table: PaperTable,
         row: PaperRow,
@@ -272,59 +316,97 @@ class _Filler:
         Public weights were `trained_in` a setting, which decides the tasks that fit; they lack no
         seeds.
         """
-        rows = self.rows.get(label, {})
-        mine = {} if row.published_only and not trained_in else rows
-        theirs = self.rows.get(against, {}) if against else {}
-        apart = trained_apart(*map(_training, (mine, theirs)))
+        all_rows = self.rows.get(label, {})
+        # a row that the paper quotes is not run; its public weights may be
+        is_quoted = row.published_only and not trained_in
+        rows = {} if is_quoted else all_rows
+        other_rows = self.rows.get(against, {}) if against else {}
+        apart = trained_apart(_get_training(rows), _get_training(other_rows))
+
         lines = list[FilledLine]()
         for definition in table.list_definitions(row):
-            own = not lines
+            is_first = not lines
             cells = {}
             for column in table.columns:
                 score = self.names.score(row, column, trained_in or label.setting)
-                named = own or not definition.metrics or column.name in definition.metrics
-                if score:
-                    metric = definition.metrics.get(column.name, score.metric)
-                    score = score._replace(metric=metric) if named else None
-                measured, other = (_cell(some, score, definition.part) for some in (mine, theirs))
-                if measured and other:
-                    # a paper's own test is independent; all that name one mean the pooled one
-                    measured = compare(
-                        measured, other, column.measure, table.alpha, equal_variance=True
-                    )
-                shown = printed.get(column.name) if own or definition.compared else None
+                score = _score_by(definition, column, score, is_first=is_first)
+                is_compared = is_first or definition.compared
                 cells[column.name] = PaperCell(
-                    shown, measured, self.margin if column.points else None, score
+                    printed.get(column.name) if is_compared else None,
+                    _compare_cells(rows, other_rows, score, definition.part, column, table.alpha),
+                    self.margin if column.points else None,
+                    score,
                 )
-            counts = [
-                cell.measured.summary.n if cell.measured else 0
-                for cell in cells.values()
-                if cell.score
-            ]
-            due = (
-                own and row.planned and not trained_in and min(counts) < (row.seeds or table.seeds)
-            )
+
+            is_due = is_first and row.planned and not trained_in
+            if is_due:
+                is_due = _count_fewest_seeds(cells.values()) < (row.seeds or table.seeds)
             origin = LineOrigin(reading, definition.label)
-            lines.append(
-                FilledLine(label, origin, rows, cells, definition.part, against, apart, due)
+            line = FilledLine(
+                label, origin, all_rows, cells, definition.part, against, apart, is_due
             )
-        return [line for line in lines if line is lines[0] or line.seeds]
+            if is_first or line.seeds:
+                lines.append(line)
+        return lines
 
 
-def _training(rows: SuiteRows) -> Mapping[str, str]:
+def _score_by(
+    definition: Definition, column: PaperColumn, score: Score | None, *, is_first: bool
+) -> Score | None:
+    """The score of a column by a definition; None where it says nothing of the column."""
+    if score is None:
+        return None
+    has_column = not definition.metrics or column.name in definition.metrics
+    if not is_first and not has_column:
+        return None
+    return score._replace(metric=definition.metrics.get(column.name, score.metric))
+
+
+def _compare_cells(
+    rows: SuiteRows,
+    other_rows: SuiteRows,
+    score: Score | None,
+    part: str,
+    column: PaperColumn,
+    alpha: float,
+) -> Cell | None:
+    """The measured cell of a score, tested as the paper does against that of other rows, if they
+    have one.
+    """
+    cell = _find_cell(rows, score, part)
+    other = _find_cell(other_rows, score, part)
+    if cell is None or other is None:
+        return cell
+    # a paper's own test is independent; all that name one mean the pooled one
+    return compare(cell, other, column.measure, alpha, equal_variance=True)
+
+
+def _count_fewest_seeds(cells: Iterable[PaperCell]) -> int:
+    """The fewest seeds of the cells that runs can fill."""
+    scored = [cell for cell in cells if cell.score]
+    return min(cell.measured.summary.n if cell.measured else 0 for cell in scored)
+
+
+def _get_training(rows: SuiteRows) -> Mapping[str, str]:
     """The values of the training of a label's runs; none without runs."""
-    return next((row.training for row in rows.values()), {})
+    for row in rows.values():
+        return row.training
+    return {}
 
 
-def _printed(
+def _find_printed(
     paper: Paper, name: str, index: int, encoder: str, published: PublishedNumbers
 ) -> dict[str, Published]:
-    table = paper.tables[name]
+    """The printed numbers of a row, by column. Raises UserError for one that is not in
+    published.csv.
+    """
+    row = paper.tables[name].rows[index]
+    if not row.published:
+        return {}
+
     numbers = {}
-    for column in table.columns:
-        if not table.rows[index].published:
-            continue
-        key = make_published_key(paper.name, name, table.rows[index], encoder, column)
+    for column in paper.tables[name].columns:
+        key = make_published_key(paper.name, name, row, encoder, column)
         if key not in published:
             raise UserError(
                 f"the paper file {paper.name}.toml, table [tables.{name}.rows.{index}], key 'published': "

@@ -76,8 +76,9 @@ class CellText:
     @property
     def after(self) -> str:
         """What follows the value."""
-        middle = f" ± {self.spread}" if self.spread else ""
-        return middle + self.mark + self.caveats + (f" ({self.extra})" if self.extra else "")
+        text = f" ± {self.spread}" if self.spread else ""
+        text += self.mark + self.caveats
+        return f"{text} ({self.extra})" if self.extra else text
 
     def __str__(self) -> str:
         return self.value + self.after
@@ -147,29 +148,37 @@ class Grid:
         """The columns with the headings of their groups, for places without a second row of
         headings.
         """
-        pairs = zip(self.groups or [""] * len(self.columns), self.columns, strict=True)
-        return [": ".join(filter(None, pair)) for pair in pairs]
+        groups = self.groups or [""] * len(self.columns)
+        return [
+            f"{group}: {column}" if group else column
+            for group, column in zip(groups, self.columns, strict=True)
+        ]
 
     @property
     def spans(self) -> list[tuple[str, int]]:
         """The headings above columns from left to right, and how many columns each has; none
         without groups.
         """
-        return [(group, len(list(some))) for group, some in groupby(self.groups)]
+        return [(group, len(list(columns))) for group, columns in groupby(self.groups)]
 
     @property
     def parts(self) -> list[list[str]]:
         """What any cell of each column has beside its value: of PARTS."""
-        cells = [line.cells for section in self.sections for line in section.lines]
-        columns = ([line[at] for line in cells] for at in range(len(self.columns)))
-        return [
-            [part for part in PARTS if any(getattr(cell, part) for cell in column)]
-            for column in columns
-        ]
+        lines = [line for section in self.sections for line in section.lines]
+        parts_of_columns = []
+        for number in range(len(self.columns)):
+            cells = [line.cells[number] for line in lines]
+            parts_of_columns.append([part for part in PARTS if _has_part(cells, part)])
+        return parts_of_columns
 
     @property
     def remarks(self) -> tuple[str, ...]:
         return (*self.legend, *self.notes)
+
+
+def _has_part(cells: Sequence[CellText], part: str) -> bool:
+    """Whether any cell has something in a part."""
+    return any(getattr(cell, part) for cell in cells)
 
 
 def picked(grid: Grid, names: Sequence[str]) -> Grid:
@@ -177,25 +186,32 @@ def picked(grid: Grid, names: Sequence[str]) -> Grid:
     unknown name.
     """
     tasks = [group.partition(",")[0] for group in grid.groups] or grid.columns
-    named = [{*texts} for texts in zip(grid.columns, grid.titles, tasks, strict=True)]
-    known = {name.casefold(): name for texts in named for name in texts}
-    for name in (name for name in names if name.casefold() not in known):
-        raise UserError(
-            f"no column '{name}' in the table {grid.key}; {suggest(name, sorted(known.values()))}"
-        )
-    places = [
-        at for name in names for at, texts in enumerate(named) if known[name.casefold()] in texts
-    ]
-    columns, average = zip(*((grid.columns[at], grid.average[at]) for at in places), strict=True)
-    lines = (
-        [replace(line, cells=tuple(line.cells[at] for at in places)) for line in one.lines]
-        for one in grid.sections
+    names_of_columns = [set(texts) for texts in zip(grid.columns, grid.titles, tasks, strict=True)]
+    known = {text.casefold(): text for texts in names_of_columns for text in texts}
+
+    numbers = []
+    for name in names:
+        if name.casefold() not in known:
+            hint = suggest(name, sorted(known.values()))
+            raise UserError(f"no column '{name}' in the table {grid.key}; {hint}")
+        for number, texts in enumerate(names_of_columns):
+            if known[name.casefold()] in texts:
+                numbers.append(number)
+
+    sections = []
+    for section in grid.sections:
+        lines = []
+        for line in section.lines:
+            cells = [line.cells[number] for number in numbers]
+            lines.append(replace(line, cells=tuple(cells)))
+        sections.append(replace(section, lines=tuple(lines)))
+    return replace(
+        grid,
+        columns=tuple(grid.columns[number] for number in numbers),
+        average=tuple(grid.average[number] for number in numbers),
+        groups=tuple(grid.groups[number] for number in numbers) if grid.groups else (),
+        sections=tuple(sections),
     )
-    sections = tuple(
-        replace(one, lines=tuple(some)) for one, some in zip(grid.sections, lines, strict=True)
-    )
-    groups = tuple(grid.groups[at] for at in places) if grid.groups else ()
-    return replace(grid, columns=columns, average=average, groups=groups, sections=sections)
 
 
 def without_seeds(grid: Grid) -> Grid:
@@ -225,12 +241,12 @@ def without_spread(grid: Grid) -> Grid:
     return replace(
         grid,
         sections=tuple(sections),
-        legend=tuple(map(_without_spread_words, grid.legend)),
-        caption=tuple(map(_without_spread_words, grid.caption)),
+        legend=tuple(map(_remove_spread_words, grid.legend)),
+        caption=tuple(map(_remove_spread_words, grid.caption)),
     )
 
 
-def _without_spread_words(text: str) -> str:
+def _remove_spread_words(text: str) -> str:
     for words in _SPREAD_WORDS:
         text = text.replace(words, "")
     return text
@@ -240,43 +256,59 @@ def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") ->
     """Format a summary table, with a `note`; an average that repeats the only task is left out
     unless `whole`.
     """
-    shown = [column for column in table.columns if whole or not _repeats(table, column)]
-    headings = [table.heading(column) for column in shown]
-    words = metric_words(table.suite, table.metrics)
-    title = ": ".join(filter(None, (suite_title(table.suite), words)))
+    columns = [column for column in table.columns if whole or not _repeats_task(table, column)]
+    headings = [table.heading(column) for column in columns]
+    groups = tuple(group for group, _ in headings)
+
+    # values of --set that all rows share stand in the title, not in each row
     overrides = {row.label.overrides for row in table.rows if row.is_trained}
     common = overrides.pop() if len(overrides) == 1 else ""
-    every = f"all rows: {common.replace('=', ' = ').replace(',', ', ')}" if common else ""
-    profile = f"profile {table.profile}"
+    spaced = common.replace("=", " = ").replace(",", ", ")
+    all_rows = f"all rows: {spaced}" if common else ""
+    title = suite_title(table.suite)
+    words = metric_words(table.suite, table.metrics)
+    if words:
+        title = f"{title}: {words}"
+
+    sections = []
+    for block in table.blocks:
+        lines = _make_block_lines(table, block, columns, common)
+        sections.append(Section(block.place + block.about, tuple(lines)))
     return Grid(
-        "-".join(filter(None, (table.profile, table.suite, table.about))),
-        ", ".join(filter(None, (title, table.about, profile, every))),
-        ("variant", SEEDS),
-        tuple(title for _, title in headings),
-        tuple(column.task == AVERAGE for column in shown),
-        tuple(
-            Section(block.place + block.about, (*_lines(table, block, shown, common),))
-            for block in table.blocks
-        ),
-        (*table.notes, *filter(None, [note])),
-        groups=tuple(group for group, _ in headings) if any(group for group, _ in headings) else (),
+        key=_join("-", table.profile, table.suite, table.about),
+        title=_join(", ", title, table.about, f"profile {table.profile}", all_rows),
+        heads=("variant", SEEDS),
+        columns=tuple(heading for _, heading in headings),
+        average=tuple(column.task == AVERAGE for column in columns),
+        sections=tuple(sections),
+        notes=(*table.notes, note) if note else tuple(table.notes),
+        groups=groups if any(groups) else (),
         legend=table.legend,
-        caption=_caption(table),
-        paper_title=", ".join(filter(None, (title, table.about, every))),
+        caption=_make_caption(table),
+        paper_title=_join(", ", title, table.about, all_rows),
     )
 
 
-def _caption(table: SummaryTable) -> tuple[str, ...]:
+def _join(mark: str, *texts: str) -> str:
+    """The texts that are not empty, with a mark between them."""
+    return mark.join(text for text in texts if text)
+
+
+def _make_caption(table: SummaryTable) -> tuple[str, ...]:
     """The number of seeds and the test of a table in brief, and what bold print means."""
     counts = sorted({len(row.seeds) for row in table.rows if row.is_trained}) or [1]
-    seeds = f"{counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else count_of(counts[0], "seed")
-    base = table.blocks[0].base
-    cells = [cell for row in table.rows for cell in row.cells.values()]
+    seeds = count_of(counts[0], "seed")
+    if len(counts) > 1:
+        seeds = f"{counts[0]} to {counts[-1]} seeds"
     sentences = [f"Mean ± SD over {seeds}."]
+
+    cells = [cell for row in table.rows for cell in row.cells.values()]
     if any(cell.test for cell in cells):
+        base = name_of(table.blocks[0].base)
         how = f"t-test, {CORRECTION.short}, p < {ALPHA}"
-        alone = "; in brackets: without it" if any(_is_alone(cell) for cell in cells) else ""
-        sentences.append(f"* better, † worse than {name_of(base)} ({how}{alone}).")
+        if any(cell.is_alone for cell in cells):
+            how += "; in brackets: without it"
+        sentences.append(f"* better, † worse than {base} ({how}).")
     if any(cell.verdict is Significance.EQUAL for cell in cells):
         sentences.append("≈ equal within the margin.")
     if any(metric.judged for metric in table.metrics.values()):
@@ -284,52 +316,43 @@ def _caption(table: SummaryTable) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _is_alone(cell: Cell) -> bool:
-    """Whether a cell is significant only before the correction."""
-    return cell.verdict in (Significance.BETTER_ALONE, Significance.WORSE_ALONE)
-
-
-def _repeats(table: SummaryTable, column: Column) -> bool:
+def _repeats_task(table: SummaryTable, column: Column) -> bool:
     """Whether an average has the same numbers as the only task, in every row."""
     if not column.task.startswith(AVERAGE):
         return False
-    tasks = [
-        other
-        for other in table.columns
-        if other.metric == column.metric and not other.task.startswith(AVERAGE)
-    ]
-    return len(tasks) == 1 and all(
-        _values(row, tasks[0]) == _values(row, column) for row in table.rows
-    )
+
+    same_metric = [other for other in table.columns if other.metric == column.metric]
+    tasks = [other for other in same_metric if not other.task.startswith(AVERAGE)]
+    if len(tasks) != 1:
+        return False
+    return all(_get_values(row, tasks[0]) == _get_values(row, column) for row in table.rows)
 
 
-def _values(row: Row, column: Column) -> tuple[float, ...]:
+def _get_values(row: Row, column: Column) -> tuple[float, ...]:
     return row.cells[column].values if column in row.cells else ()
 
 
-def _lines(
+def _make_block_lines(
     table: SummaryTable, block: Block, columns: Sequence[Column], common: str
 ) -> Iterator[Line]:
     """The lines of a block; names do not repeat overrides that are `common` to all rows."""
-    best = {column: _best(table, block, column) for column in columns}
+    best = {column: _find_best(table, block, column) for column in columns}
     for row in block.rows:
         seeds = len(row.seeds)
-        digits = {column: table.metric(column).digits for column in columns}
-        cells = tuple(
-            cell_text(row.cells.get(column), digits[column], seeds, best[column])
-            for column in columns
-        )
+        cells = []
+        for column in columns:
+            digits = table.metric(column).digits
+            cells.append(cell_text(row.cells.get(column), digits, seeds, best[column]))
+
         name = row.label.name
-        short = (
-            VariantName(name_of(row.label.variant).text, name.code)
-            if row.label.overrides == common
-            else name
-        )
-        count = seeds_text(seeds, row.freshness.mark, "paired" * is_paired(row))
-        yield Line((short, count), cells, "baseline" if block.is_baseline(row) else "plain")
+        if row.label.overrides == common:
+            name = VariantName(name_of(row.label.variant).text, name.code)
+        count = seeds_text(seeds, row.freshness.mark, "paired" if is_paired(row) else "")
+        kind: LineKind = "baseline" if block.is_baseline(row) else "plain"
+        yield Line((name, count), tuple(cells), kind)
 
 
-def _best(table: SummaryTable, block: Block, column: Column) -> str | None:
+def _find_best(table: SummaryTable, block: Block, column: Column) -> str | None:
     """The best mean of a column in a block, as printed; None if all print the same or the metric is
     not judged.
     """
@@ -356,16 +379,22 @@ def cell_text(cell: Cell | None, digits: int, seeds: int, best: str | None = Non
     """
     if cell is None:
         return CellText(ABSENT)
-    text = summary_text(cell.summary, digits)
-    extra = "" if cell.summary.n == seeds else f"n = {cell.summary.n}"
+
+    summary = summary_text(cell.summary, digits)
     return CellText(
-        text.value, text.spread, star(cell), extra, text.value == best, caveats=marks(cell)
+        value=summary.value,
+        spread=summary.spread,
+        mark=star(cell),
+        extra="" if cell.summary.n == seeds else f"n = {cell.summary.n}",
+        bold=summary.value == best,
+        caveats=marks(cell),
     )
 
 
 def seeds_text(seeds: int, *words: str) -> str:
     """A number of seeds, or a seed, with words such as that its runs are stale or its tests paired."""
-    return f"{seeds} ({', '.join(filter(None, words))})" if any(words) else str(seeds)
+    known = [word for word in words if word]
+    return f"{seeds} ({', '.join(known)})" if known else str(seeds)
 
 
 def marks(cell: Cell) -> str:

@@ -30,20 +30,21 @@ def markdown_table(grid: Grid) -> str:
     """A table with its title, notes and the commands for missing runs."""
     header = [for_markdown(name) for name in ("where", *grid.heads, *grid.titles)]
     ruler = ["---"] * (1 + len(grid.heads)) + ["---:"] * len(grid.columns)
-    lines = [_markdown_line(header), _markdown_line(ruler)]
+    lines = [_format_markdown_line(header), _format_markdown_line(ruler)]
     for section in grid.sections:
         for line in section.lines:
             heads = [for_markdown(str(text)) for text in (section.title, *line.heads)]
-            lines.append(_markdown_line([*heads, *map(_markdown_cell, line.cells)]))
+            lines.append(_format_markdown_line([*heads, *map(_format_markdown_cell, line.cells)]))
+
     notes = "\n".join(f"- {for_markdown(note)}" for note in grid.remarks)
     parts = [f"## {for_markdown(grid.title)}", "\n".join(lines), notes]
     if grid.commands:
-        commands = (" ".join(visible(command).splitlines()) for command in grid.commands)
+        commands = [" ".join(visible(command).splitlines()) for command in grid.commands]
         parts.append("Still to run:\n\n" + "\n".join(f"    {command}" for command in commands))
     return "\n\n".join(part for part in parts if part)
 
 
-def _markdown_cell(cell: CellText) -> str:
+def _format_markdown_cell(cell: CellText) -> str:
     """A cell; bold print covers the number and its spread, not its mark."""
     whole = str(cell)
     number = str(replace(cell, mark="", caveats="", extra=""))
@@ -52,7 +53,7 @@ def _markdown_cell(cell: CellText) -> str:
     return f"**{for_markdown(number)}**{for_markdown(whole.removeprefix(number))}"
 
 
-def _markdown_line(texts: Sequence[str]) -> str:
+def _format_markdown_line(texts: Sequence[str]) -> str:
     return "| " + " | ".join(texts) + " |"
 
 
@@ -60,25 +61,22 @@ def csv_table(grid: Grid) -> str:
     """The table with a column for each number, and for the deviations, marks and remarks that any
     cell has.
     """
-    parts = grid.parts
-    names = [
-        name
-        for title, some in zip(grid.titles, parts, strict=True)
-        for name in (title, *(f"{title} {PARTS[part]}" for part in some))
-    ]
+    parts_of_columns = grid.parts
+    names = ["where", "code", *grid.heads]
+    for title, parts in zip(grid.titles, parts_of_columns, strict=True):
+        names.append(title)
+        names += [f"{title} {PARTS[part]}" for part in parts]
+
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(map(for_csv, ("where", "code", *grid.heads, *names)))
-    for title, line in (
-        (section.title, line) for section in grid.sections for line in section.lines
-    ):
-        fields = [title, code_of(line.heads[0]), *map(str, line.heads)]
-        for cell, some in zip(line.cells, parts, strict=True):
-            fields += [
-                "" if cell.value == ABSENT else cell.value,
-                *(getattr(cell, part) for part in some),
-            ]
-        writer.writerow(map(for_csv, fields))
+    writer.writerow(map(for_csv, names))
+    for section in grid.sections:
+        for line in section.lines:
+            fields = [section.title, code_of(line.heads[0]), *map(str, line.heads)]
+            for cell, parts in zip(line.cells, parts_of_columns, strict=True):
+                fields.append("" if cell.value == ABSENT else cell.value)
+                fields += [getattr(cell, part) for part in parts]
+            writer.writerow(map(for_csv, fields))
     return stream.getvalue()
 
 
