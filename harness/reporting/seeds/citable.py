@@ -25,26 +25,26 @@ def results_sentence(question: Question) -> str:
     if reference is None:
         return f"{start}."
     text = f"{start}, {_compare(question, leader, reference)}."
-    return f"{text}{_explain(question)}"
+    return f"{text}{_explain_score(question)}"
 
 
-def _explain(question: Question) -> str:
+def _explain_score(question: Question) -> str:
     """The control that explains the score of the leader, as a sentence; empty without one."""
-    rival = question.strongest
-    if question.blind and question.blind.confounds:
-        rival = question.blind
+    blind = question.blind
+    rival = blind if blind and blind.confounds else question.strongest
     if question.is_believed or rival is None or not rival.confounds:
         return ""
     # the comparison with the reference has said it
     if question.reference and rival.row is question.reference.row:
         return ""
-    is_blind = rival is question.blind
-    said = f"{control_words(rival)} is {question.place_beside(rival, 'it')}"
-    if is_blind:
-        said = question.blind_text(rival)
+
+    if rival is blind:
+        text = question.blind_text(rival)
+    else:
+        text = f"{control_words(rival)} is {question.place_beside(rival, 'it')}"
     if question.answer is Answer.CONFOUNDED:
-        return f" The gain is not its own: {said}."
-    return f" {start_sentence(said)}."
+        return f" The gain is not its own: {text}."
+    return f" {start_sentence(text)}."
 
 
 def _compare(question: Question, leader: Gain, reference: Gain) -> str:
@@ -53,39 +53,48 @@ def _compare(question: Question, leader: Gain, reference: Gain) -> str:
     name = title_of(reference.row.label.method)
     if cell.test is None:
         return f"with too few seeds for a test against {name}"
+
     sign = 1 if question.forest.metric.larger_is_better else -1
     ends = sorted((sign * cell.test.low, sign * cell.test.high))
     low, high = (fixed(end, question.digits) for end in ends)
     size = signed(sign * cell.test.difference, question.digits).removeprefix("+")
+
+    test = f"two-sided {cell.test.name.removeprefix('the ')}"
     p = certainty(cell).removeprefix("paired ")
     if cell.verdict is Significance.EQUAL:
         p += ", equivalent within the margin"
-    test = f"two-sided {cell.test.name.removeprefix('the ')}"
     return f"{size} above {name} (95 % CI [{low}, {high}], {test}, {p})"
 
 
 def results_grid(question: Question, standings: Standings, key: str) -> Grid:
     """The methods and controls with their scores and differences, for one column of a paper."""
-    base = question.forest.base
     columns = [question.forest.table.title(question.forest.column)]
+    base = question.forest.base
     if base is not None:
         columns.append(f"to {base.label.name}")
+
     methods = [row for row in standings.rows if not row.is_control]
     controls = [row for row in standings.rows if row.is_control]
-    groups = {"methods": methods, "controls": controls}
-    sections = tuple(
-        Section(name, tuple(_line(question, row, len(columns)) for row in rows))
-        for name, rows in groups.items()
-        if rows
-    )
+    sections = []
+    for name, rows in {"methods": methods, "controls": controls}.items():
+        if rows:
+            lines = [_make_line(question, row, len(columns)) for row in rows]
+            sections.append(Section(name, tuple(lines)))
+
     block = question.forest.block
-    title = f"{question.score_title}: {block.setting}, {block.encoder}"
-    averages = (True,) + (False,) * (len(columns) - 1)
-    legend = ("Mean ± sample standard deviation over seeds.",)
-    return Grid(key, title, ("",), tuple(columns), averages, sections, (), legend=legend)
+    return Grid(
+        key=key,
+        title=f"{question.score_title}: {block.setting}, {block.encoder}",
+        heads=("",),
+        columns=tuple(columns),
+        average=(True,) + (False,) * (len(columns) - 1),
+        sections=tuple(sections),
+        notes=(),
+        legend=("Mean ± sample standard deviation over seeds.",),
+    )
 
 
-def _line(question: Question, row: RankedRow, columns: int) -> Line:
+def _make_line(question: Question, row: RankedRow, columns: int) -> Line:
     score, _, spread = question.score_text(row.cell).partition(" ± ")
     cells = [CellText(score, spread)]
     if columns > 1:

@@ -61,18 +61,15 @@ def own_method_tests(
 
 def claim_pairs(rows: Sequence[Row], column: Column) -> Iterator[tuple[Ablation, Row, Row]]:
     """The papers' claims of which both sides have a score among some rows: the better one first."""
-    by_variant = {
-        row.label.variant: row
-        for row in rows
-        if not row.label.overrides and column in row.cells and _is_claimed(row, column)
-    }
+    by_variant = {}
+    for row in rows:
+        is_claimed = Score(row.suite, *column) == ABLATION_SCORE
+        if is_claimed and column in row.cells and not row.label.overrides:
+            by_variant[row.label.variant] = row
+
     for claim in read_ablations():
         if claim.better in by_variant and claim.worse in by_variant:
             yield claim, by_variant[claim.better], by_variant[claim.worse]
-
-
-def _is_claimed(row: Row, column: Column) -> bool:
-    return Score(row.suite, *column) == ABLATION_SCORE
 
 
 def family_tests(
@@ -87,6 +84,7 @@ def family_tests(
 
     def add(pairs: Iterable[PairTest]) -> None:
         for row, other, cell in pairs:
+            # the first rule that fits two rows counts
             if (other.label, row.label) not in tests:
                 tests.setdefault((row.label, other.label), cell)
 
@@ -95,6 +93,7 @@ def family_tests(
         cell = row.cells.get(column)
         if baseline and cell and cell.test:
             tests[row.label, baseline.label] = cell
+
     for row in rows:
         if not row.is_trained and column in row.cells:
             add(untrained_tests(rows, row, column, metric, points))
@@ -102,8 +101,11 @@ def family_tests(
 
     claimed: dict[tuple[Label, Label], tuple[Row, Row]] = {}
     for _, better, worse in claim_pairs(rows, column):
-        pair = better.label, worse.label
-        if not {pair, pair[::-1]} & {*tests, *claimed}:
+        pair = (better.label, worse.label)
+        reversed_pair = (worse.label, better.label)
+        # several papers may claim the same
+        known = tests.keys() | claimed.keys()
+        if pair not in known and reversed_pair not in known:
             claimed[pair] = better, worse
     add(compared(list(claimed.values()), column, metric, points, family=OF_CLAIMS))
     return tests

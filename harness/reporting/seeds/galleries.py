@@ -49,16 +49,16 @@ def galleries_of(frames: Frames, kept: pandas.DataFrame) -> dict[int, RowGalleri
     counts = counts.merge(kept[["evaluation", "row"]], on="evaluation")
 
     values: dict[tuple[int, int, str], dict[str, float]] = {}
-    columns = ("row", "evaluation", "task", "metric", "value")
-    for row, evaluation, task, metric, value in zip(
-        *(counts[name].tolist() for name in columns), strict=True
-    ):
+    names = ("row", "evaluation", "task", "metric", "value")
+    columns = [counts[name].tolist() for name in names]
+    for row, evaluation, task, metric, value in zip(*columns, strict=True):
         values.setdefault((row, evaluation, task), {})[metric] = value
 
     galleries: dict[int, dict[str, set[Gallery]]] = {}
     for (row, _, task), counted in values.items():
         if not counted.keys() >= {"n_seen", "n_images", "t2i_R@1"}:
             continue
+        # without seen images, all are ranked
         number = int(counted.get("gallery", -1)) if counted["n_seen"] else 0
         gallery = Gallery(int(counted["n_images"]), number)
         galleries.setdefault(row, {}).setdefault(task, set()).add(gallery)
@@ -67,29 +67,33 @@ def galleries_of(frames: Frames, kept: pandas.DataFrame) -> dict[int, RowGalleri
 
 def unlike_tasks(rows: Iterable[RowGalleries]) -> set[str]:
     """The tasks in which rows of one table rank among unlike galleries, and then their average."""
-    by_task = _galleries_by_task(rows)
+    by_task = _group_galleries(rows)
     unlike = {task for task, galleries in by_task.items() if len(galleries) > 1}
-    return unlike | {AVERAGE} if unlike else unlike
+    if unlike:
+        unlike.add(AVERAGE)
+    return unlike
 
 
 def gallery_caveat(task: str, unlike: Collection[str], galleries: RowGalleries) -> list[Caveat]:
     """The caveat of a row's score in a task, or in the average, whose column has unlike galleries."""
     if task not in unlike:
         return []
-    own = galleries.get(task, ())
+    own = list(galleries.get(task, ()))
     if task == AVERAGE:
         own = [gallery for name in unlike for gallery in galleries.get(name, ())]
-    return [Caveat(GALLERY, tuple(sorted(map(str, own))))] if own else []
+    if not own:
+        return []
+    return [Caveat(GALLERY, tuple(sorted(map(str, own))))]
 
 
 def gallery_notes(rows: Iterable[RowGalleries]) -> Iterator[str]:
     """A line for each task whose rows all rank among one gallery."""
-    for task, galleries in _galleries_by_task(rows).items():
+    for task, galleries in _group_galleries(rows).items():
         if len(galleries) == 1:
             yield f"{task}: {next(iter(galleries))}."
 
 
-def _galleries_by_task(rows: Iterable[RowGalleries]) -> dict[str, set[Gallery]]:
+def _group_galleries(rows: Iterable[RowGalleries]) -> dict[str, set[Gallery]]:
     by_task: dict[str, set[Gallery]] = {}
     for row in rows:
         for task, galleries in row.items():

@@ -43,13 +43,14 @@ class Spent(NamedTuple):
     @classmethod
     def of(cls, frames: Frames, runs: Sequence[int]) -> Spent:
         """What runs have spent, which are rows of frames."""
-        budget = _medians(frames, runs, {name: name for name in BUDGET})
-        scored = _medians(frames, runs, SCORED)
+        budget = _find_medians(frames, runs, {name: name for name in BUDGET})
+        scored = _find_medians(frames, runs, SCORED)
         minutes = frames.numbers[_TIME][[*runs]].tolist()
-        shares = [read_json(frames.table["shares"][row].as_py()) for row in runs]
+
         largest: dict[str, float] = {}
-        for shares_of_run in shares:
-            for term, share in shares_of_run.items():
+        for run in runs:
+            shares = read_json(frames.table["shares"][run].as_py())
+            for term, share in shares.items():
                 largest[term] = max(largest.get(term, 0.0), share)
         return cls(budget, tuple(minutes), largest, scored)
 
@@ -59,8 +60,10 @@ class Spent(NamedTuple):
 
     def numbers(self) -> dict[str, float]:
         """The budget up to the weights that are scored and the median of minutes, by their words."""
-        minutes = {MINUTES: median(self.minutes)} if self.minutes else {}
-        return {BUDGET[name]: self.compared(name) for name in self.budget} | minutes
+        numbers = {BUDGET[name]: self.compared(name) for name in self.budget}
+        if self.minutes:
+            numbers[MINUTES] = median(self.minutes)
+        return numbers
 
     def texts(self) -> dict[str, str]:
         """The budget in words, `50 of 300` where the weights that are scored had less than all, and
@@ -68,14 +71,21 @@ class Spent(NamedTuple):
         """
         texts = {}
         for name, spent in self.budget.items():
-            scored = _amount(self.compared(name))
-            whole = _amount(spent)
+            scored = _format_amount(self.compared(name))
+            whole = _format_amount(spent)
             texts[BUDGET[name]] = whole if scored == whole else f"{scored} of {whole}"
-        middle, low, high = (f"{of(self.minutes or [nan]):.2g}" for of in (median, min, max))
-        return {**texts, MINUTES: middle if low == high else f"{middle} ({low} to {high})"}
+
+        minutes = self.minutes or [nan]
+        middle = f"{median(minutes):.2g}"
+        low = f"{min(minutes):.2g}"
+        high = f"{max(minutes):.2g}"
+        texts[MINUTES] = middle if low == high else f"{middle} ({low} to {high})"
+        return texts
 
 
-def _medians(frames: Frames, runs: Sequence[int], columns: Mapping[str, str]) -> dict[str, float]:
+def _find_medians(
+    frames: Frames, runs: Sequence[int], columns: Mapping[str, str]
+) -> dict[str, float]:
     """The medians over runs of columns of frames, by a name for each, without numbers that are
     missing in all of them.
     """
@@ -87,5 +97,5 @@ def _medians(frames: Frames, runs: Sequence[int], columns: Mapping[str, str]) ->
     return medians
 
 
-def _amount(number: float) -> str:
+def _format_amount(number: float) -> str:
     return f"{number:,.0f}" if number < 1e9 else f"{number:.3g}"

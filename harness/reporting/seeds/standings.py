@@ -46,19 +46,22 @@ def standings_of(question: Question) -> Standings:
     """The methods and their controls, best first: at most MOST_ROWS, the leader's controls and the
     baseline among them.
     """
-    controls = _name_controls(question)
+    names = _name_controls(question)
     room = max(MOST_ROWS - len(question.methods), FEWEST_CONTROLS)
-    kept_controls = dict(list(controls.items())[:room])
-    methods = list(question.methods[: MOST_ROWS - len(kept_controls)])
+    controls = list(names)[:room]
+    methods = list(question.methods[: MOST_ROWS - len(controls)])
     if question.baseline and question.baseline not in methods:
         methods[-1] = question.baseline
 
-    rows = [_method_standing(question, gain) for gain in methods]
-    rows += [_control_standing(question, label, name) for label, name in kept_controls.items()]
+    rows = [_rank_method(question, gain) for gain in methods]
+    rows += [_rank_control(question, label, names[label]) for label in controls]
     sign = 1 if question.forest.metric.larger_is_better else -1
     rows.sort(key=lambda row: (-sign * row.cell.summary.mean, row.is_control))
-    more_methods = len(question.methods) - len(methods)
-    return Standings(rows, more_methods, len(controls) - len(kept_controls))
+    return Standings(
+        rows,
+        more_methods=len(question.methods) - len(methods),
+        more_controls=len(names) - len(controls),
+    )
 
 
 def _name_controls(question: Question) -> Mapping[Label, str]:
@@ -69,11 +72,11 @@ def _name_controls(question: Question) -> Mapping[Label, str]:
         for rival in question.rivals_of(gain):
             label = rival.row.label
             if label not in methods:
-                names.setdefault(label, _control_name(question, gain, rival))
+                names.setdefault(label, _name_control(question, gain, rival))
     return names
 
 
-def _control_name(question: Question, gain: Gain, rival: Rival) -> str:
+def _name_control(question: Question, gain: Gain, rival: Rival) -> str:
     if TEACHER_ALONE in rival.control.what and not rival.row.is_trained:
         return f"{title_of(gain.row.label.method)}'s text teacher alone"
     if rival.control.what.startswith(SAME_TEXT):
@@ -81,20 +84,20 @@ def _control_name(question: Question, gain: Gain, rival: Rival) -> str:
     return question.short_name(rival.row).text
 
 
-def _method_standing(question: Question, gain: Gain) -> RankedRow:
+def _rank_method(question: Question, gain: Gain) -> RankedRow:
     name = question.short_name(gain.row)
     if gain is question.baseline:
         name = VariantName(f"{name} (baseline)", name.code)
     rank = question.rank_text(gain.row.label)
-    return _standing(question, gain.row, name, rank, is_control=False)
+    return _rank_row(question, gain.row, name, rank, is_control=False)
 
 
-def _control_standing(question: Question, label: Label, text: str) -> RankedRow:
+def _rank_control(question: Question, label: Label, text: str) -> RankedRow:
     row = question.forest.rows[label]
-    return _standing(question, row, VariantName(text, label.name.code), "", is_control=True)
+    return _rank_row(question, row, VariantName(text, label.name.code), "", is_control=True)
 
 
-def _standing(
+def _rank_row(
     question: Question, row: Row, name: VariantName, rank: str, *, is_control: bool
 ) -> RankedRow:
     column = question.forest.column

@@ -35,6 +35,7 @@ def judged(cell: Cell, digits: int) -> str:
     """What the test of a cell says, alone and in its family; empty without a test."""
     if cell.test is None or cell.verdict is None:
         return ""
+
     is_equal = cell.verdict is Significance.EQUAL
     within = bound(cell.equivalence, digits, equal=is_equal)
     if is_equal:
@@ -42,13 +43,17 @@ def judged(cell: Cell, digits: int) -> str:
     elif cell.verdict is Significance.NONE:
         parts = [str(cell.verdict), p_text(cell.test), within]
     elif cell.holds:
-        is_small = cell.equivalence is not None and cell.equivalence.p < ALPHA
-        parts = [str(cell.verdict), certainty(cell), f"but {within}" if is_small else ""]
+        parts = [str(cell.verdict), certainty(cell)]
+        # a difference may be certain, and too small to matter
+        if cell.equivalence and cell.equivalence.p < ALPHA:
+            parts.append(f"but {within}")
     else:
-        alone = f"{cell.verdict} ({p_text(cell.test)})"
-        parts = [alone, f"not {_after_correction(cell)}"]
-    alone = "" if cell.corrected else "tested alone"
-    return ", ".join(filter(None, (*parts, alone, cell.unequal_seeds)))
+        parts = [f"{cell.verdict} ({p_text(cell.test)})", f"not {_describe_correction(cell)}"]
+
+    if cell.corrected is None:
+        parts.append("tested alone")
+    parts.append(cell.unequal_seeds)
+    return ", ".join(part for part in parts if part)
 
 
 def bound(test: Equivalence | None, digits: int, *, equal: bool) -> str:
@@ -64,7 +69,8 @@ def bound(test: Equivalence | None, digits: int, *, equal: bool) -> str:
 
 def p_text(test: TTest, p: float | None = None) -> str:
     """The p-value of a test, or another one after its correction, and whether the test is paired."""
-    return ("paired " if test.design == "paired" else "") + p_value(test.p if p is None else p)
+    text = p_value(test.p if p is None else p)
+    return f"paired {text}" if test.design == "paired" else text
 
 
 def certainty(cell: Cell) -> str:
@@ -79,7 +85,7 @@ def certainty(cell: Cell) -> str:
     return f"{text} after {cell.corrected.family}"
 
 
-def _after_correction(cell: Cell) -> str:
+def _describe_correction(cell: Cell) -> str:
     """`after Holm's correction over 16 tests (variants against SimCSE): p = 0.0886`."""
     assert cell.corrected
     return f"after {cell.corrected.family}: {p_value(cell.corrected.p)}"
@@ -89,14 +95,13 @@ def printed_name(paper: Paper, entry: str, title: str, profile: str) -> tuple[st
     """The key and the title of a paper's table or figure (`T1`, `F2`), or of the same one on the
     data of a profile.
     """
+    key = f"{paper.name}-{entry}"
     kind = "Figure" if entry in paper.figures else "Table"
     name = f"{paper.heading} {kind} {entry.removeprefix(kind[0])}"
     if profile == PAPER_PROFILE:
-        return f"{paper.name}-{entry}", f"{name}: {title}"
-    return (
-        f"{paper.name}-{entry}-{profile}",
-        f"{name} on {'toy data' if profile == 'tiny' else f'profile {profile}'}",
-    )
+        return key, f"{name}: {title}"
+    data = "toy data" if profile == "tiny" else f"profile {profile}"
+    return f"{key}-{profile}", f"{name} on {data}"
 
 
 def metric_heading(suite: str, metric: str) -> tuple[str, str]:
@@ -114,7 +119,7 @@ def column_heading(suite: str, column: Column, *, several: bool) -> tuple[str, s
     if not several:
         return "", column.task
     group, heading = metric_heading(suite, column.metric)
-    return ", ".join(filter(None, (column.task, group))), heading
+    return f"{column.task}, {group}" if group else column.task, heading
 
 
 class Sentence(NamedTuple):
