@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -72,11 +73,9 @@ class Block:
         """Return the base variant's row with a label's overrides; None for that row itself or if
         there is none.
         """
-        return (
-            None
-            if label.variant == self.base
-            else self.by_label.get(label._replace(variant=self.base))
-        )
+        if label.variant == self.base:
+            return None
+        return self.by_label.get(label._replace(variant=self.base))
 
     @property
     def trained(self) -> list[Row]:
@@ -149,18 +148,22 @@ class SummaryTable:
 
     def where(self, keep: Callable[[Row], bool]) -> SummaryTable:
         """Only some rows; tests remain those of the whole table."""
-        blocks = (replace(block, rows=tuple(filter(keep, block.rows))) for block in self.blocks)
-        return replace(self, blocks=tuple(block for block in blocks if block.rows))
+        blocks = []
+        for block in self.blocks:
+            rows = tuple(row for row in block.rows if keep(row))
+            if rows:
+                blocks.append(replace(block, rows=rows))
+        return replace(self, blocks=tuple(blocks))
 
     def of(self, variants: Sequence[str]) -> SummaryTable:
         """Only the rows of these variants, in their order."""
-        at = {variant: place for place, variant in enumerate(variants)}
-        kept = self.where(lambda row: row.label.variant in at)
-        mine = (
-            (block, sorted(block.rows, key=lambda row: at[row.label.variant]))
-            for block in kept.blocks
-        )
-        return replace(kept, blocks=tuple(replace(block, rows=tuple(rows)) for block, rows in mine))
+        order = {variant: place for place, variant in enumerate(variants)}
+        table = self.where(lambda row: row.label.variant in order)
+        blocks = []
+        for block in table.blocks:
+            rows = sorted(block.rows, key=lambda row: order[row.label.variant])
+            blocks.append(replace(block, rows=tuple(rows)))
+        return replace(table, blocks=tuple(blocks))
 
     def metric(self, column: Column) -> Metric:
         return self.metrics[column.metric]
@@ -176,11 +179,8 @@ class SummaryTable:
     @property
     def averages(self) -> list[Column]:
         """The averages of metrics that are judged."""
-        return [
-            column
-            for column in self.columns
-            if column.task == AVERAGE and self.metric(column).judged
-        ]
+        averages = [column for column in self.columns if column.task == AVERAGE]
+        return [column for column in averages if self.metric(column).judged]
 
     def conclude(self, row: Row, other: Row, column: Column) -> Conclusion:
         """What the data say of one of its rows against another one, in the family of the two.
@@ -193,10 +193,10 @@ class SummaryTable:
         for block in self.blocks:
             if {row.label, other.label} <= {member.label for member in block.every}:
                 return block.conclude(row, other, column, metric)
-        points = self.blocks[0].points
-        controls = self.blocks[0].controls
-        cell = contrast_any(row, other, column, metric, points)
-        return Conclusion(row, other, column, metric, cell, controls)
+
+        block = self.blocks[0]
+        cell = contrast_any(row, other, column, metric, block.points)
+        return Conclusion(row, other, column, metric, cell, block.controls)
 
     def heading(self, column: Column) -> tuple[str, str]:
         """Return the heading of a column's group, "" where it is in none, and its own."""
@@ -205,7 +205,8 @@ class SummaryTable:
 
     def title(self, column: Column) -> str:
         """Return a column's full heading; it names the metric where the table has several."""
-        return ": ".join(filter(None, self.heading(column)))
+        group, heading = self.heading(column)
+        return f"{group}: {heading}" if group else heading
 
 
 def summary_tables(
@@ -226,20 +227,22 @@ def summary_tables(
     """
     frames = frames_of(results)
     scores = shown_scores(frames, metrics, only)
-    kept: dict[tuple[str, str], list[Row]] = {}
-    labels: dict[str, set[Label]] = {}
+    rows_by_table: dict[tuple[str, str], list[Row]] = {}
+    labels_by_profile: dict[str, set[Label]] = {}
     for row in rows_of(frames, chosen(frames, scores), scores):
-        kept.setdefault((row.label.profile, row.suite), []).append(row)
-        labels.setdefault(row.label.profile, set()).add(row.label)
-    tables = [
-        _table(*place, rows, metrics.get(place[1], {}), labels[place[0]], shown, points)
-        for place, rows in kept.items()
-    ]
-    return [
-        replace(table, notes=(*table.notes, *unscored.get((table.profile, table.suite), ())))
-        for table in tables
-        if table.columns and table.blocks
-    ]
+        profile = row.label.profile
+        rows_by_table.setdefault((profile, row.suite), []).append(row)
+        labels_by_profile.setdefault(profile, set()).add(row.label)
+
+    tables = []
+    for (profile, suite), rows in rows_by_table.items():
+        declared = metrics.get(suite, {})
+        labels = labels_by_profile[profile]
+        table = _make_table(profile, suite, rows, declared, labels, shown, points)
+        if table.columns and table.blocks:
+            lacks = unscored.get((profile, suite), ())
+            tables.append(replace(table, notes=(*table.notes, *lacks)))
+    return tables
 
 
 def shown_scores(frames: Frames, metrics: Metrics, only: str | None = None) -> pandas.DataFrame:
@@ -248,14 +251,17 @@ def shown_scores(frames: Frames, metrics: Metrics, only: str | None = None) -> p
     """
     scores = frames.scores
     suites = frames.evaluations["suite"].array.take(scores["evaluation"].to_numpy())
-    kept = np.ones(len(scores), bool) if only is None else suites == only
+    is_shown = np.ones(len(scores), bool)
+    if only is not None:
+        is_shown = suites == only
     for suite, declared in metrics.items():
-        if shown := [name for name, metric in declared.items() if metric.shown]:
-            kept &= (suites != suite) | scores["metric"].isin(shown).to_numpy()
-    return scores if kept.all() else scores[kept]
+        names = [name for name, metric in declared.items() if metric.shown]
+        if names:
+            is_shown &= (suites != suite) | scores["metric"].isin(names).to_numpy()
+    return scores if is_shown.all() else scores[is_shown]
 
 
-def _table(
+def _make_table(
     profile: str,
     suite: str,
     rows: Sequence[Row],
@@ -264,25 +270,24 @@ def _table(
     shown: Collection[Label] | None,
     points: float | None,
 ) -> SummaryTable:
-    columns = _columns(rows, declared)
+    """The table of a profile and suite; `labels` are those of the profile with runs in any suite."""
+    columns = _list_columns(rows, declared)
     metrics = {
         column.metric: declared.get(column.metric, Metric(column.metric)) for column in columns
     }
-    in_order = (
-        {column: row.cells[column] for column in columns if column in row.cells} for row in rows
-    )
-    rows = [replace(row, cells=cells) for row, cells in zip(rows, in_order, strict=True)]
-    blocks = blocks_of(rows, metrics, points=points)
+    rows_in_order = []
+    for row in rows:
+        cells = {column: row.cells[column] for column in columns if column in row.cells}
+        rows_in_order.append(replace(row, cells=cells))
+
+    blocks = blocks_of(rows_in_order, metrics, points=points)
     if shown is not None:
-        blocks = tuple(
-            _of_labels(block, shown)
-            for block in blocks
-            if any(row.label in shown for row in block.rows)
-        )
+        blocks = tuple(_select_rows(block, shown) for block in blocks if _has_any(block, shown))
+
     untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
     lacking = {block.encoder for block in blocks if block.trained} - untrained
-    made = table_of_blocks(profile, suite, columns, metrics, blocks, labels)
-    return replace(made, lacking=tuple(sorted(lacking)))
+    table = table_of_blocks(profile, suite, columns, metrics, blocks, labels)
+    return replace(table, lacking=tuple(sorted(lacking)))
 
 
 def table_of_blocks(
@@ -298,29 +303,30 @@ def table_of_blocks(
 
     `labels` are those with runs in any suite.
     """
-    untested = (
-        _untested(blocks, suite, labels)
-        if any(metric.judged for metric in metrics.values())
-        else ()
-    )
-    weak = weakness_notes(row.weakness() for block in blocks for row in block.rows)
-    ranked = gallery_notes(row.galleries for block in blocks for row in block.rows)
-    legend = _legend(columns, metrics, blocks)
-    found = _findings(columns, metrics, blocks)
-    return SummaryTable(
-        profile, suite, columns, metrics, blocks, legend, (*found, *untested, *weak, *ranked)
-    )
+    rows = [row for block in blocks for row in block.rows]
+    notes = list(_describe_findings(columns, metrics, blocks))
+    if any(metric.judged for metric in metrics.values()):
+        notes += _explain_untested_rows(blocks, suite, labels)
+    notes += weakness_notes(row.weakness() for row in rows)
+    notes += gallery_notes(row.galleries for row in rows)
+
+    legend = _make_legend(columns, metrics, blocks)
+    return SummaryTable(profile, suite, columns, metrics, blocks, legend, tuple(notes))
 
 
-def _of_labels(block: Block, shown: Collection[Label]) -> Block:
+def _has_any(block: Block, labels: Collection[Label]) -> bool:
+    """Whether any of its rows has one of the labels."""
+    return any(row.label in labels for row in block.rows)
+
+
+def _select_rows(block: Block, shown: Collection[Label]) -> Block:
     """A block with the rows of some labels, their baselines and the untrained encoders."""
-    bases = {row.label._replace(variant=block.base) for row in block.rows if row.label in shown}
-    return replace(
-        block,
-        rows=tuple(
-            row for row in block.rows if row.label in {*shown, *bases} or not row.is_trained
-        ),
-    )
+    kept = set(shown)
+    for row in block.rows:
+        if row.label in shown:
+            kept.add(row.label._replace(variant=block.base))
+    rows = [row for row in block.rows if row.label in kept or not row.is_trained]
+    return replace(block, rows=tuple(rows))
 
 
 def blocks_of(
@@ -334,37 +340,47 @@ def blocks_of(
     Rows of an untrained encoder stand in each of its blocks.
     """
     untrained: dict[str, list[Row]] = {}
-    places: dict[tuple[str, str], list[Row]] = {}
+    trained: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row.is_trained:
-            places.setdefault((row.label.setting, row.label.encoder), []).append(row)
+            trained.setdefault((row.label.setting, row.label.encoder), []).append(row)
         else:
             untrained.setdefault(row.label.encoder, []).append(row)
-    trained = {encoder for _, encoder in places}
-    places |= {(UNTRAINED, encoder): [] for encoder in untrained if encoder not in trained}
-    order = sorted(places, key=lambda at: (at[0] != UNTRAINED, *at))
-    blocks = (
-        Block(*at, _in_order([*places[at], *untrained.get(at[1], ())], base), base, points)
-        for at in order
-    )
-    tested = [_tested(block, metrics) for block in blocks]
-    controls = {row.label: row for block in tested for row in block.rows}
-    return tuple(replace(block, controls=controls) for block in tested)
+
+    # an encoder without trained rows has a block of its own
+    places = list(trained)
+    trained_encoders = {encoder for _, encoder in trained}
+    places += [(UNTRAINED, encoder) for encoder in untrained if encoder not in trained_encoders]
+    places.sort(key=lambda place: (place[0] != UNTRAINED, *place))
+
+    blocks = []
+    for setting, encoder in places:
+        members = [*trained.get((setting, encoder), ()), *untrained.get(encoder, ())]
+        block = Block(setting, encoder, _sort_rows(members, base), base, points)
+        blocks.append(_test_block(block, metrics))
+    controls = {row.label: row for block in blocks for row in block.rows}
+    return tuple(replace(block, controls=controls) for block in blocks)
 
 
-def _columns(rows: Iterable[Row], declared: Mapping[str, Metric]) -> tuple[Column, ...]:
+def _list_columns(rows: Iterable[Row], declared: Mapping[str, Metric]) -> tuple[Column, ...]:
     """Tasks in order, the average last; a suite that declares no shown metrics has all metrics of
     its average.
     """
-    there = dict.fromkeys(column for row in rows for column in row.cells)
+    scored = dict.fromkeys(column for row in rows for column in row.cells)
     metrics = [name for name, metric in declared.items() if metric.shown]
-    metrics = metrics or [column.metric for column in there if column.task == AVERAGE]
-    tasks = dict.fromkeys(column.task for column in there if column.task != AVERAGE)
-    wanted = (Column(task, metric) for task in (*tasks, AVERAGE) for metric in metrics)
-    return tuple(column for column in wanted if column in there)
+    if not metrics:
+        metrics = [column.metric for column in scored if column.task == AVERAGE]
+    tasks = dict.fromkeys(column.task for column in scored if column.task != AVERAGE)
+
+    columns = []
+    for task, metric in product((*tasks, AVERAGE), metrics):
+        column = Column(task, metric)
+        if column in scored:
+            columns.append(column)
+    return tuple(columns)
 
 
-def _in_order(rows: Iterable[Row], base: str) -> tuple[Row, ...]:
+def _sort_rows(rows: Iterable[Row], base: str) -> tuple[Row, ...]:
     """The untrained encoder, then the base variant, then the others."""
 
     def place(row: Row) -> tuple[object, ...]:
@@ -373,25 +389,26 @@ def _in_order(rows: Iterable[Row], base: str) -> tuple[Row, ...]:
     return tuple(sorted(rows, key=place))
 
 
-def _tested(block: Block, metrics: Mapping[str, Metric]) -> Block:
+def _test_block(block: Block, metrics: Mapping[str, Metric]) -> Block:
     """A block whose rows are tested against the base variant's, unless their scores are the same."""
-    pairs = [
-        (row, base)
-        for row in block.rows
-        if (base := block.baseline(row.label)) and row.data != base.data
-    ]
+    pairs = []
+    for row in block.rows:
+        base = block.baseline(row.label)
+        if base and row.data != base.data:
+            pairs.append((row, base))
+
     cells = {row.label: dict(row.cells) for row in block.rows}
+    against = name_of(block.base).text
     for column in dict.fromkeys(column for row in block.rows for column in row.cells):
-        both = [(row, base) for row, base in pairs if column in row.cells and column in base.cells]
+        scored = [(a, b) for a, b in pairs if column in a.cells and column in b.cells]
         metric = metrics[column.metric]
-        against = name_of(block.base).text
-        for row, _, cell in compared(both, column, metric, block.points, against=against):
+        for row, _, cell in compared(scored, column, metric, block.points, against=against):
             cells[row.label][column] = cell
     rows = tuple(replace(row, cells=cells[row.label]) for row in block.rows)
     return replace(block, rows=rows, every=rows)
 
 
-def _legend(
+def _make_legend(
     columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Sequence[Block]
 ) -> tuple[str, ...]:
     """Say how the numbers of blocks are made, and what their marks mean."""
@@ -399,42 +416,53 @@ def _legend(
     counts = {len(row.seeds) for row in rows if row.is_trained}
     seeds = count_of(counts.pop(), "seed") if len(counts) == 1 else "seeds"
     lines = [f"Mean ± sample standard deviation over {seeds}."]
-    lines += [BOLD] * any(metric.judged for metric in metrics.values())
-    alone = [name for name, metric in metrics.items() if not metric.judged]
-    if alone:
-        lines.append(
-            f"Read {' and '.join(alone)} together: alone, none of them says which row is better."
-        )
+
+    unjudged = [name for name, metric in metrics.items() if not metric.judged]
+    if len(unjudged) < len(metrics):
+        lines.append(BOLD)
+    if unjudged:
+        names = " and ".join(unjudged)
+        lines.append(f"Read {names} together: alone, none of them says which row is better.")
+
     lower = [name for name, metric in metrics.items() if not metric.larger_is_better]
     if lower:
-        lines.append(
-            "Lower is better."
-            if len(lower) == len(metrics)
-            else f"Lower is better for {', '.join(lower)}."
-        )
-    families = [_sizes(rows, is_method=True), _sizes(rows, is_method=False)]
-    if any(families):
-        methods, variants = families
-        base = name_of(blocks[0].base)
-        lines.append(
-            f"* significantly better and † significantly worse than {base} in the same setting and encoder: "
-            f"p < {ALPHA} after {CORRECTION.name}, {_design(rows)}; (*) and (†): alone, not after the correction; "
-            f"≈ equal: the 90 % interval is within {margin_words(blocks[0].points)}, after the correction."
-        )
-        over = [f"methods against {base} ({methods})"] if methods else []
-        over += [f"variants against {base} ({variants})"] if variants else []
-        lines.append(
-            f"Tests corrected together: in each column, {' and apart '.join(over)}.{_secondary(columns)}"
-        )
+        which = "" if len(lower) == len(metrics) else f" for {', '.join(lower)}"
+        lines.append(f"Lower is better{which}.")
+    if blocks:
+        lines += _explain_tests(columns, rows, blocks[0])
     return tuple(lines)
 
 
-def _design(rows: Sequence[Row]) -> str:
-    """The designs of the t-tests of a table, in words."""
-    by_seed = "paired by seed for rows marked 'paired', which share its batches, else " * any(
-        map(is_paired, rows)
+def _explain_tests(columns: Sequence[Column], rows: Sequence[Row], block: Block) -> Iterator[str]:
+    """What the marks of tested rows mean, and which tests are corrected together; nothing without
+    tests.
+    """
+    methods = _count_tests(rows, is_method=True)
+    variants = _count_tests(rows, is_method=False)
+    if not methods and not variants:
+        return
+
+    base = name_of(block.base)
+    yield (
+        f"* significantly better and † significantly worse than {base} in the same setting and encoder: "
+        f"p < {ALPHA} after {CORRECTION.name}, {_describe_design(rows)}; (*) and (†): alone, not after the correction; "
+        f"≈ equal: the 90 % interval is within {margin_words(block.points)}, after the correction."
     )
-    return f"two-sided t-test, {by_seed}Welch's"
+    families = []
+    if methods:
+        families.append(f"methods against {base} ({methods})")
+    if variants:
+        families.append(f"variants against {base} ({variants})")
+    together = " and apart ".join(families)
+    yield f"Tests corrected together: in each column, {together}.{_name_primary(columns)}"
+
+
+def _describe_design(rows: Sequence[Row]) -> str:
+    """The designs of the t-tests of a table, in words."""
+    if any(is_paired(row) for row in rows):
+        by_seed = "paired by seed for rows marked 'paired', which share its batches"
+        return f"two-sided t-test, {by_seed}, else Welch's"
+    return "two-sided t-test, Welch's"
 
 
 def is_paired(row: Row) -> bool:
@@ -444,55 +472,63 @@ def is_paired(row: Row) -> bool:
 
 def margin_words(points: float | None) -> str:
     """The margin of "equal" in words."""
-    default = f"±{EQUAL_POINTS:g} points, or a tenth of the smaller deviation over seeds if larger"
-    return default if points is None else f"±{_points(points)}"
+    if points is not None:
+        return f"±{_points(points)}"
+    return f"±{EQUAL_POINTS:g} points, or a tenth of the smaller deviation over seeds if larger"
 
 
 #: names in a note on one setting and encoder; tables.csv has all
 MOST_NOTED = 20
 
 
-def _findings(
+def _describe_findings(
     columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Sequence[Block]
 ) -> Iterator[str]:
     """What tests on the primary column show of rows without a difference from the baseline, and of
     variants.
     """
-    primary = _primary(columns)
+    primary = _find_primary(columns)
     if len(primary) != 1 or not blocks or not metrics[primary[0].metric].judged:
         return
+
     column = primary[0]
-    metric = metrics[primary[0].metric]
-    for text, tests in (
-        (f"No difference from {name_of(blocks[0].base)} on {column.task}", _without_difference),
-        (f"Confounded on {column.task}", _confounded),
-        (f"Variants against their methods on {column.task}, tested together", against_methods),
-    ):
+    metric = metrics[column.metric]
+    findings = {
+        f"No difference from {name_of(blocks[0].base)} on {column.task}": _find_undecided,
+        f"Confounded on {column.task}": _find_confounded,
+        f"Variants against their methods on {column.task}, tested together": against_methods,
+    }
+    for text, find_tests in findings.items():
         lines = list[tuple[str, str, str]]()
         for block in blocks:
-            found = [
-                (row.label.name.text, block.conclude(row, other, column, metric).words)
-                for row, other, _ in tests(block, column, metric)
-            ]
-            said = [f"{name}, {words}" for name, words in found[:MOST_NOTED]]
-            said += [f"and {len(found) - MOST_NOTED} more"] * (len(found) > MOST_NOTED)
-            lines += [(text, block.place, one) for one in said]
+            names = []
+            for row, other, _ in find_tests(block, column, metric):
+                words = block.conclude(row, other, column, metric).words
+                names.append(f"{row.label.name.text}, {words}")
+            if len(names) > MOST_NOTED:
+                names[MOST_NOTED:] = [f"and {len(names) - MOST_NOTED} more"]
+            lines += [(text, block.place, name) for name in names]
         yield from notes_by_place(lines)
 
 
-def _without_difference(
+def _find_undecided(
     block: Block, column: Column, metric: Metric
 ) -> Iterator[tuple[Row, Row, Cell]]:
-    for row in (row for row in block.trained if column in row.cells):
+    """The rows without a difference from their baseline."""
+    for row in block.trained:
         base = block.baseline(row.label)
-        open_ones = (Significance.EQUAL, Significance.NONE)
-        if base and row.cells[column].verdict in open_ones:
-            yield row, base, row.cells[column]
+        cell = row.cells.get(column)
+        if base and cell and cell.verdict in (Significance.EQUAL, Significance.NONE):
+            yield row, base, cell
 
 
-def _confounded(block: Block, column: Column, metric: Metric) -> Iterator[tuple[Row, Row, Cell]]:
+def _find_confounded(
+    block: Block, column: Column, metric: Metric
+) -> Iterator[tuple[Row, Row, Cell]]:
     """The rows that differ from their baseline, where a control explains the better side."""
-    for row in (row for row in block.trained if column in row.cells):
+    for row in block.trained:
+        if column not in row.cells:
+            continue
         conclusion = block.against_baseline(row, column, metric)
         if conclusion and conclusion.confounded_by:
             yield row, conclusion.b, conclusion.cell
@@ -524,43 +560,55 @@ def claim_tests(block: Block, metric: Metric) -> Iterator[ClaimTest]:
         yield ClaimTest(claim, better, worse, block.conclude(better, worse, column, metric))
 
 
-def _sizes(rows: Sequence[Row], *, is_method: bool) -> str:
+def _count_tests(rows: Sequence[Row], *, is_method: bool) -> str:
     """The number of tests in a family, in words, for the largest one; empty without tests."""
-    kept = [
-        cell.corrected for row in rows if row.is_method == is_method for cell in row.cells.values()
-    ]
-    sizes = {test.family.tests for test in kept if test}
-    return ("up to " if len(sizes) > 1 else "") + count_of(max(sizes), "test") if sizes else ""
+    sizes = set()
+    for row in rows:
+        if row.is_method != is_method:
+            continue
+        for cell in row.cells.values():
+            if cell.corrected:
+                sizes.add(cell.corrected.family.tests)
+    if not sizes:
+        return ""
+    largest = count_of(max(sizes), "test")
+    return f"up to {largest}" if len(sizes) > 1 else largest
 
 
-def _secondary(columns: Sequence[Column]) -> str:
+def _name_primary(columns: Sequence[Column]) -> str:
     """Which column is primary, the only average or else the only task; empty where there is only
     one number.
     """
-    primary = _primary(columns)
+    primary = _find_primary(columns)
     if len(primary) != 1:
         return " No column is primary." if len(columns) > 1 else ""
-    several = len({column.task for column in columns} - {AVERAGE}) > 1
-    return f" {primary[0].task} is primary, the other columns are secondary." if several else ""
+    tasks = {column.task for column in columns} - {AVERAGE}
+    if len(tasks) < 2:
+        return ""
+    return f" {primary[0].task} is primary, the other columns are secondary."
 
 
-def _primary(columns: Sequence[Column]) -> Sequence[Column]:
+def _find_primary(columns: Sequence[Column]) -> Sequence[Column]:
     """The averages, or else all columns; the only one of them is primary."""
-    return [column for column in columns if column.task == AVERAGE] or columns
+    averages = [column for column in columns if column.task == AVERAGE]
+    return averages or columns
 
 
-def _untested(blocks: Sequence[Block], suite: str, labels: Collection[Label]) -> Iterator[str]:
+def _explain_untested_rows(
+    blocks: Sequence[Block], suite: str, labels: Collection[Label]
+) -> Iterator[str]:
     """One note for each reason why rows are not tested."""
-    rows = ((block, row) for block in blocks for row in block.trained)
-    reasons = ((block, row, *_reason(block, row, suite, labels)) for block, row in rows)
-    return notes_by_place(
-        (f"Not tested, {reason}", block.place, row.label.name.text + count)
-        for block, row, reason, count in reasons
-        if reason
-    )
+    lines = []
+    for block in blocks:
+        for row in block.trained:
+            reason, seeds = _find_reason(block, row, suite, labels)
+            if reason:
+                name = row.label.name.text + seeds
+                lines.append((f"Not tested, {reason}", block.place, name))
+    return notes_by_place(lines)
 
 
-def _reason(block: Block, row: Row, suite: str, labels: Collection[Label]) -> tuple[str, str]:
+def _find_reason(block: Block, row: Row, suite: str, labels: Collection[Label]) -> tuple[str, str]:
     """Why a row is not tested, and its seeds if these are too few; empty if it is, or is the
     baseline itself.
     """
@@ -569,17 +617,13 @@ def _reason(block: Block, row: Row, suite: str, labels: Collection[Label]) -> tu
     if base is None and not block.is_baseline(row):
         if row.label._replace(variant=block.base) in labels:
             return f"{name} has no {suite} score", ""
-        same = (
-            " with the same --set values"
-            if any(block.is_baseline(trained) for trained in block.trained)
-            else ""
-        )
-        return f"no run of {name}{same}", ""
+        has_other_baseline = any(block.is_baseline(trained) for trained in block.trained)
+        values = " with the same --set values" if has_other_baseline else ""
+        return f"no run of {name}{values}", ""
+
     if base and row.data == base.data:
         return f"the same scores as {name}", ""
-    counts = [len(each.seeds) for each in (row, base) if each]
-    return (
-        (f"fewer than {FEWEST_SEEDS} seeds", f" ({len(row.seeds)})")
-        if min(counts) < FEWEST_SEEDS
-        else ("", "")
-    )
+    fewest = min(len(side.seeds) for side in (row, base) if side)
+    if fewest < FEWEST_SEEDS:
+        return f"fewer than {FEWEST_SEEDS} seeds", f" ({len(row.seeds)})"
+    return "", ""
