@@ -78,26 +78,29 @@ def answer_claim(
     `overrides` are the `--set` values of its runs, as labels have them.
     """
     for table in tables:
-        if (table.profile, table.suite) != (profile.name, claim.score.suite):
-            continue
-        if isinstance(claim.claim, Interaction):
-            return _answer_interaction(claim, claim.claim, table, profile, commands)
-        return _answer_difference(claim, table, overrides)
+        if (table.profile, table.suite) == (profile.name, claim.score.suite):
+            if isinstance(claim.claim, Interaction):
+                return _answer_interaction(claim, claim.claim, table, profile, commands)
+            return _answer_difference(claim, table, overrides)
     return ClaimAnswer(None, f"no run has a score in {claim.score.suite}")
 
 
 def _answer_difference(claim: PlannedClaim, table: SummaryTable, overrides: str) -> ClaimAnswer:
     column = Column(claim.score.task, claim.score.metric)
     rows = {row.label: row for row in table.rows if column in row.cells}
-    labels = [Label(table.profile, *side.place, overrides) for side in claim.sides]
-    for label in labels:
+    sides = []
+    for side in claim.sides:
+        label = Label(table.profile, *side.place, overrides)
         if label not in rows:
             return ClaimAnswer(None, f"{label.name.text} has no score in {label.place}")
-    better, worse = (rows[label] for label in labels)
+        sides.append(rows[label])
+
+    better, worse = sides
     conclusion = table.conclude(better, worse, column)
     words = conclusion.sentence
-    if shown := powerless(better, worse):
-        words += f" It {shown}."
+    carried = powerless(better, worse)
+    if carried:
+        words += f" It {carried}."
     return ClaimAnswer(judge_claim(conclusion), words)
 
 
@@ -108,20 +111,23 @@ def _answer_interaction(
     profile: Profile,
     commands: Commands,
 ) -> ClaimAnswer:
-    tests = interaction_tests([interaction], table, profile, read_published(), commands)
-    test = next((test for test in tests if test.where == claim.where), None)
+    test = None
+    for other in interaction_tests([interaction], table, profile, read_published(), commands):
+        if other.where == claim.where:
+            test = other
+            break
+
     verdict = judge_interaction(test) if test else None
     if test is None or test.difference is None or verdict is None:
         return ClaimAnswer(None, "not all of its four sides have scores")
+
     digits = table.metric(ABLATION_SCORE.column).digits
-    size = (
-        f"the gain is {signed(test.difference, digits)} larger with {interaction.more} than with "
-    )
-    size += interaction.less
+    size = signed(test.difference, digits)
+    text = f"the gain is {size} larger with {interaction.more} than with {interaction.less}"
     if test.test is None:
-        return ClaimAnswer(verdict, f"{size}, of {count_of(test.seeds, 'seed')}")
+        return ClaimAnswer(verdict, f"{text}, of {count_of(test.seeds, 'seed')}")
     interval = interval_text(test.test.low, test.test.high, digits)
-    return ClaimAnswer(verdict, f"{size} (95% interval {interval}, {p_value(test.test.p)})")
+    return ClaimAnswer(verdict, f"{text} (95% interval {interval}, {p_value(test.test.p)})")
 
 
 def describe_weak_terms(claim: PlannedClaim, frames: Frames, profile: Profile) -> str:
@@ -133,7 +139,8 @@ def describe_weak_terms(claim: PlannedClaim, frames: Frames, profile: Profile) -
     for whole, part in ((better, worse), (worse, better)):
         runs = frames.where(variant=[str(whole)], profile=[profile.name])
         shares = Spent.of(runs, range(len(runs))).shares
-        carried = {term: shares[term] for term in lacking_terms(whole, part) if term in shares}
+        removed = lacking_terms(whole, part)
+        carried = {term: shares[term] for term in removed if term in shares}
         if carried and max(carried.values()) < LEAST_SHARE:
             return carried_text(carried)
     return ""

@@ -86,7 +86,8 @@ class Conclusion:
     @property
     def interval(self) -> tuple[float, float] | None:
         """The ends of the 95 % interval of the difference, by the deciding test alone."""
-        return (self.cell.test.low, self.cell.test.high) if self.cell.test else None
+        test = self.cell.test
+        return (test.low, test.high) if test else None
 
     @property
     def p(self) -> float | None:
@@ -126,14 +127,17 @@ class Conclusion:
         """
         if not self.cell.holds or not self.metric.judged:
             return None
+
         better = self.a
         other = self.b
         if self.verdict is Significance.WORSE:
             better = self.b
             other = self.a
-        shared = [*controls_of(other)]
-        strongest = rivals(better, self.rows, self.column, self.metric, shared)
-        return strongest[0] if strongest and strongest[0].confounds else None
+        shared = controls_of(other)
+        own_rivals = rivals(better, self.rows, self.column, self.metric, shared)
+        if own_rivals and own_rivals[0].confounds:
+            return own_rivals[0]
+        return None
 
     @property
     def confounded(self) -> str:
@@ -147,18 +151,21 @@ class Conclusion:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What weakens the conclusion: seeds, terms that carry no gradient, weak scores."""
-        return tuple(self._caveats())
+        return tuple(self._list_caveats())
 
-    def _caveats(self) -> Iterator[str]:
+    def _list_caveats(self) -> Iterator[str]:
         first, second = self.counts
         if self.has_few_seeds:
             yield f"{self._few_seeds}, too few to compare"
         elif first != second and not self.is_one_sample:
             yield f"unequal seeds: {first} and {second}"
-        if shown := powerless(self.a, self.b):
-            yield shown
+
+        carried = powerless(self.a, self.b)
+        if carried:
+            yield carried
         for row in (self.a, self.b):
-            if weak := str(row.weakness([self.column])):
+            weak = str(row.weakness([self.column]))
+            if weak:
                 yield f"{row.name}: {weak}"
 
     @property
@@ -169,10 +176,11 @@ class Conclusion:
     @property
     def words(self) -> str:
         """The verdict with its p-values, family and control, as tables and pages say it."""
-        said = judged(self.cell, self.metric.digits) or "not tested"
-        if not self.metric.judged:
-            said = self._side
-        return "; ".join(filter(None, (said, self.confounded, powerless(self.a, self.b))))
+        verdict = self._side
+        if self.metric.judged:
+            verdict = judged(self.cell, self.metric.digits) or "not tested"
+        parts = [verdict, self.confounded, powerless(self.a, self.b)]
+        return "; ".join(part for part in parts if part)
 
     @property
     def _side(self) -> str:
@@ -191,25 +199,30 @@ class Conclusion:
         test = self.test
         if self.has_few_seeds or test is None:
             return f"Too few seeds to compare {a} and {b} ({self._few_seeds})."
+
         digits = self.metric.digits
-        size = f"{signed(test.difference, digits)}, 95% interval "
-        size += interval_text(test.low, test.high, digits)
+        interval = interval_text(test.low, test.high, digits)
+        size = f"{signed(test.difference, digits)}, 95% interval {interval}"
         if not any(cell.summary.std for cell in self.cells):
             return f"No conclusion for {a} and {b}: the scores of neither vary over seeds ({size})."
-        size += f", {p_value(test.p)}{self._design}"
-        remarks = "".join(f"; {text}" for text in (disagreement, self.confounded) if text)
 
+        size += f", {p_value(test.p)}{self._design}"
         if test.p < ALPHA and not self.metric.judged:
             alone = f"{self.metric.name} alone does not say which is better"
             return f"{a} is {self._side} than {b} ({size}); {alone}."
-        within = bound(self.equality, digits, equal=self.cell.verdict is Significance.EQUAL)
+
+        remarks = "".join(f"; {text}" for text in (disagreement, self.confounded) if text)
+        is_equal = self.cell.verdict is Significance.EQUAL
+        within = bound(self.equality, digits, equal=is_equal)
         if test.p < ALPHA:
             side = "better" if ahead(test.difference, 0, self.metric) else "worse"
             is_small = self.equality is not None and self.equality.p < ALPHA
             small = f", but {within}" if is_small else ""
-            return f"{a} is {side} than {b}{self._in_family(size)}{small}{remarks}."
-        if self.cell.verdict is Significance.EQUAL:
+            return f"{a} is {side} than {b}{self._say_how_far(size)}{small}{remarks}."
+        if is_equal:
             return f"{a} and {b} are {within} ({size}){remarks}."
+
+        # where tests disagree, more seeds are not what is missing
         power = "" if disagreement else self._power
         return f"No significant difference between {a} and {b} ({size}), {within}{power}{remarks}."
 
@@ -220,16 +233,16 @@ class Conclusion:
         assert self.test
         if self.test.design == "paired":
             values, other_values = first.pairs(second)
-            said = f", paired by {count_of(len(values), 'seed')}"
+            text = f", paired by {count_of(len(values), 'seed')}"
             with suppress(StatisticsError):  # a side without spread has no correlation
-                said += f", r = {fixed(correlation(values, other_values), 4)}"
+                text += f", r = {fixed(correlation(values, other_values), 4)}"
         else:
-            said = f", {self.test.name}"
+            text = f", {self.test.name}"
         if first.summary.n != second.summary.n and not self.is_one_sample:
-            said += f", unequal seeds: {first.summary.n} and {second.summary.n}"
-        return said
+            text += f", unequal seeds: {first.summary.n} and {second.summary.n}"
+        return text
 
-    def _in_family(self, size: str) -> str:
+    def _say_how_far(self, size: str) -> str:
         """How far a significant test holds: alone, and after the correction in its family."""
         corrected = self.cell.corrected
         if corrected is None:
@@ -249,22 +262,26 @@ class Conclusion:
         It is computed at the levels that the two tests have to pass in their family.
         """
         test = self.test
-        first, second = self.cells
         if test is None:
             return None
+
         if test.design == "independent":
-            std = (first.summary.std or 0.0, second.summary.std or 0.0)
+            first, second = self.cells
+            deviations = (first.summary.std or 0.0, second.summary.std or 0.0)
             seeds_at_hand = min(self.counts)
         else:
             seeds_at_hand = int(test.df) + 1
-            difference_std = test.error * math.sqrt(seeds_at_hand)
-            std = (difference_std, difference_std)
+            deviation = test.error * math.sqrt(seeds_at_hand)
+            deviations = (deviation, deviation)
+
+        corrected = self.cell.corrected
+        equal = self.cell.equal
         needed = stats.seeds_to_decide(
             test.difference,
-            std,
+            deviations,
             self.equality.margin if self.equality else None,
-            alpha=self.cell.corrected.step if self.cell.corrected else ALPHA,
-            equality_alpha=self.cell.equal.step if self.cell.equal else ALPHA,
+            alpha=corrected.step if corrected else ALPHA,
+            equality_alpha=equal.step if equal else ALPHA,
             other=test.design,
         )
         # never the seeds that have not decided
@@ -272,10 +289,11 @@ class Conclusion:
 
     @property
     def _power(self) -> str:
+        """The seeds that would decide, after a sentence; empty where no number would."""
         assert self.test
         if self.seeds_to_decide is None:
             return ""
-        things = _COUNTED[self.test.design]
-        several = self.family is not None and self.family.tests > 1
-        where = " in the family" if several else ""
-        return f"; if real, {self.seeds_to_decide} {things} would decide{where} with 80% power"
+        counted = _COUNTED[self.test.design]
+        is_in_family = self.family is not None and self.family.tests > 1
+        where = " in the family" if is_in_family else ""
+        return f"; if real, {self.seeds_to_decide} {counted} would decide{where} with 80% power"

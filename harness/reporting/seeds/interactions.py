@@ -115,7 +115,7 @@ def _test_interaction(
     shared = more.better.setting if interaction.varies == "encoder" else more.better.encoder
     for corner in (more, less):
         if not _is_run(corner, rows):
-            command = _make_command(corner, commands)
+            command = _make_corner_command(corner, commands)
             return InteractionTest(interaction, shared, None, None, None, 0, command)
 
     larger = _measure_gain(rows[more.better], rows[more.worse])
@@ -127,7 +127,7 @@ def _test_interaction(
     return InteractionTest(interaction, shared, larger.gain, smaller.gain, test, fewest)
 
 
-def _make_command(corner: Corner, commands: Commands) -> str:
+def _make_corner_command(corner: Corner, commands: Commands) -> str:
     """The command that runs both variants in a place."""
     place = corner.better
     return commands.run(

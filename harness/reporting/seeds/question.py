@@ -144,13 +144,11 @@ class Question:
         column = self.forest.column
         table = self.forest.table
         suite = suite_title(table.suite)
-        tasks = {
-            other.task
-            for other in table.columns
-            if other.metric == column.metric and other.task != AVERAGE
-        }
         if column.task != AVERAGE:
             return f"{column.task} of {suite}"
+
+        same_metric = [other for other in table.columns if other.metric == column.metric]
+        tasks = {other.task for other in same_metric if other.task != AVERAGE}
         return f"average of {len(tasks)} {suite} tasks" if len(tasks) > 1 else f"{suite} average"
 
     @property
@@ -158,7 +156,8 @@ class Question:
         """The question in words."""
         if len(self.methods) < 2:
             return "How good is the one method that was trained?"
-        media = dict.fromkeys(word for gain in self.methods if (word := medium_of(gain.row)))
+        media = dict.fromkeys(medium_of(gain.row) for gain in self.methods)
+        media.pop("", None)
         if not media:
             return "Which method is best?"
         return f"Which method is best, and is it the {' or the '.join(media)}?"
@@ -198,6 +197,7 @@ class Question:
         """
         if self.leader is None:
             return ()
+
         untested = {rival.row.label for rival in self.rivals if rival.tested.test is None}
         kinds: dict[str, None] = {}
         for control in controls_of(self.leader.row):
@@ -205,6 +205,7 @@ class Question:
             has_score = row is not None and self.forest.column in row.cells
             if control.needed and (not has_score or control.label in untested):
                 kinds[control.what] = None
+
         # whatever a profile's own pictures are: a gain is theirs only if other pictures do not give it
         is_blind_tested = self.blind is not None and self.blind.tested.test is not None
         if medium_of(self.leader.row) and not is_blind_tested:
@@ -230,8 +231,8 @@ class Question:
         ranked = [gain for gain in self.methods if gain.cell.summary.n >= FEWEST_SEEDS]
         ranks = {}
         for gain in ranked:
-            others = [other for other in ranked if other is not gain]
-            verdicts = [self.tested(other, gain).verdict for other in others]
+            # the verdicts of the others beside it
+            verdicts = [self.tested(other, gain).verdict for other in ranked if other is not gain]
             better = verdicts.count(Significance.BETTER)
             worse = verdicts.count(Significance.WORSE)
             ranks[gain.row.label] = (1 + better, len(ranked) - worse)
@@ -266,6 +267,7 @@ class Question:
             return Answer.ALONE
         if leader.row.label not in self.ranks or len(self.ranks) < 2:
             return Answer.TOO_FEW
+
         if self.baseline in self.top or (self.baseline and not leader.cell.holds):
             return Answer.OPEN
         if any(rival.confounds for rival in self.rivals):
@@ -282,11 +284,13 @@ class Question:
     @cached_property
     def verdict(self) -> str:
         """The answer in at most MOST_WORDS words: the first of its wordings that is short enough."""
-        wordings = list(self._wordings())
-        short = (text for text in wordings if len(text.split()) <= MOST_WORDS)
-        return next(short, wordings[-1])
+        wordings = list(self._list_wordings())
+        for text in wordings:
+            if len(text.split()) <= MOST_WORDS:
+                return text
+        return wordings[-1]
 
-    def _wordings(self) -> Iterator[str]:
+    def _list_wordings(self) -> Iterator[str]:
         """The answer in words, the clearest wording first, the shortest last."""
         if self.leader is None:
             yield "No method was trained here."
@@ -311,12 +315,12 @@ class Question:
                 yield f"{name}, by {size}: not shown to be better."
                 yield "No method is shown to beat the baseline."
             case Answer.CONFOUNDED:
-                for reason in self._explanations():
+                for reason in self._list_explanations():
                     yield f"{name}, by {size}, but {reason}."
                     yield f"{name}, by {size}: {reason}."
                 yield "A control does as well as the best method."
             case Answer.TIED:
-                yield from self._tied_wordings(name)
+                yield from self._list_tied_wordings(name)
             case Answer.UNCONTROLLED:
                 medium = medium_of(self.leader.row)
                 if UNMATCHED in self.missing:
@@ -329,7 +333,7 @@ class Question:
                 yield f"{name}, beyond every control."
                 yield "The best method is beyond every control."
 
-    def _tied_wordings(self, name: str) -> Iterator[str]:
+    def _list_tied_wordings(self, name: str) -> Iterator[str]:
         """Methods that share the first rank; two have their names."""
         methods = [f"{len(self.top)} methods tie"]
         if len(self.top) == 2:
@@ -343,7 +347,7 @@ class Question:
                 yield f"{subject}{lead}."
                 yield f"{subject}."
 
-    def _explanations(self) -> Iterator[str]:
+    def _list_explanations(self) -> Iterator[str]:
         """Why the leader's score is not its own: what its pictures do, then its other controls."""
         if self.leader and self.blind and self.blind.confounds:
             yield f"not because of its {medium_of(self.leader.row)}"
@@ -358,7 +362,7 @@ class Question:
 
     def is_ahead(self, rival: Rival) -> bool:
         """Whether a control is better than the leader."""
-        return self._gain_of(rival) > 0
+        return self._measure_lead(rival) > 0
 
     @property
     def _lead(self) -> str:
@@ -382,7 +386,8 @@ class Question:
         if self.leader is None:
             return (f"No method was trained on {self.forest.place}.",)
         sentences = [self._compare_leader(self.leader)]
-        if controls := self._describe_controls(self.leader):
+        controls = self._describe_controls(self.leader)
+        if controls:
             sentences.append(f"{start_sentence(controls)}.")
         return sentences
 
@@ -398,41 +403,42 @@ class Question:
 
         parts = []
         if self.baseline and self.baseline is not leader:
-            parts.append(self._place_above(leader, self.baseline))
+            parts.append(self._place_method(leader, self.baseline))
         other = self.top[1] if self.answer is Answer.TIED else self.following
         is_next = other is self.methods[1]
         if other and (is_next or other in self.top):
             role = ", the next method" if is_next and len(self.methods) > 2 else ""
-            parts.append(self._place_above(leader, other) + role)
+            parts.append(self._place_method(leader, other) + role)
         return f"{start}, {' and '.join(parts)}."
 
-    def _place_above(self, gain: Gain, other: Gain) -> str:
+    def _place_method(self, gain: Gain, other: Gain) -> str:
         """`1.46 (1.15 to 1.78) above SimCSE`."""
         name = self.short_name(other.row).text
-        return self._place(self.lead_over(gain, other), self.tested(gain, other), name)
+        return self._describe_place(self.lead_over(gain, other), self.tested(gain, other), name)
 
     def place_beside(self, rival: Rival, name: str) -> str:
         """`1.67 (1.34 to 1.99) above DALR`, of a control beside the method with this name."""
-        return self._place(self._gain_of(rival), rival.tested, name)
+        return self._describe_place(self._measure_lead(rival), rival.tested, name)
 
-    def _gain_of(self, rival: Rival) -> float:
+    def _measure_lead(self, rival: Rival) -> float:
         """By how much a control is better than the leader, as the two are tested."""
         return -rival.difference if self.forest.metric.larger_is_better else rival.difference
 
-    def _place(self, size: float, cell: Cell, name: str) -> str:
+    def _describe_place(self, size: float, cell: Cell, name: str) -> str:
         """`1.46 (1.15 to 1.78) above SimCSE`, or `level with SimCSE (0.00, -0.31 to 0.32)`; a positive
         size is the better side. `cell` has the test of the two, either against the other.
         """
         text = fixed(abs(size), self.digits)
-        details = self._details(cell)
+        details = self._describe_interval(cell)
         if float(text) == 0:
             return f"level with {name} ({text}, {details})"
         sides = ("above", "below")
         if not self.forest.metric.larger_is_better:
             sides = ("better than", "worse than")
-        return f"{text} ({details}) {sides[0] if size > 0 else sides[1]} {name}"
+        side = sides[0] if size > 0 else sides[1]
+        return f"{text} ({details}) {side} {name}"
 
-    def _details(self, cell: Cell) -> str:
+    def _describe_interval(self, cell: Cell) -> str:
         """`1.15 to 1.78`, the interval of a distance, with what its test does not show."""
         if cell.test is None:
             return "too few seeds to test"
@@ -454,9 +460,9 @@ class Question:
     def _describe_controls(self, leader: Gain) -> str:
         """What the controls of the leader say; empty where it has none and needs none."""
         parts = []
-        if self.blind and self.blind is not self.strongest:
-            parts.append(self.blind_text(self.blind))
         strongest = self.strongest
+        if self.blind and self.blind is not strongest:
+            parts.append(self.blind_text(self.blind))
         if strongest and strongest.row is self.forest.base:
             parts.append(f"its strongest control is {self._baseline_name}")
         elif strongest:
@@ -464,10 +470,11 @@ class Question:
             parts.append(f"its strongest control, {control_words(strongest)}, is {place}")
         text = ", and ".join(parts)
 
-        has_gain = self.answer not in (Answer.OPEN, Answer.ALONE, Answer.TOO_FEW)
-        if has_gain and (lack := self._list_missing(leader)):
-            text = "; ".join(filter(None, (text, lack)))
-        return text
+        # without a gain, there is nothing that a control could explain
+        if self.answer in (Answer.OPEN, Answer.ALONE, Answer.TOO_FEW):
+            return text
+        lack = self._list_missing(leader)
+        return f"{text}; {lack}" if text and lack else text or lack
 
     def _list_missing(self, leader: Gain) -> str:
         """`a run with other pictures and the text teacher alone are missing`; empty for none."""
@@ -485,26 +492,38 @@ class Question:
 
     def blind_text(self, rival: Rival) -> str:
         """`with shuffled pictures its score is 4.10 (2.87 to 5.33) lower`."""
-        medium = medium_of(self.leader.row) if self.leader else ""
-        how = f"without its {medium}"
-        if rival.control.what.startswith(UNMATCHED):
-            options = dict(rival.row.label.parsed.options) if rival.row.label.parsed else {}
-            kinds = [value for key, value in options.items() if key.startswith("image")]
-            kind = kinds[0] if kinds else "other"
-            how = f"with noise as {medium}" if kind == "noise" else f"with {kind} {medium}"
-
+        how = self._describe_blind(rival)
         tested = rival.tested
         if tested.test is None:
             return f"{how} it has too few seeds to test"
         if tested.verdict is Significance.EQUAL and tested.equivalence:
             within = at_most(tested.equivalence.bound, self.digits)
             return f"{how} it scores the same (equal within {within})"
-        size = self._gain_of(rival)
+
+        size = self._measure_lead(rival)
         text = fixed(abs(size), self.digits)
+        details = self._describe_interval(tested)
         if float(text) == 0:
-            return f"{how} its score is the same ({text}, {self._details(tested)})"
-        sides = ("higher", "lower") if self.forest.metric.larger_is_better else ("better", "worse")
-        return f"{how} its score is {text} ({self._details(tested)}) {sides[0 if size > 0 else 1]}"
+            return f"{how} its score is the same ({text}, {details})"
+        sides = ("higher", "lower")
+        if not self.forest.metric.larger_is_better:
+            sides = ("better", "worse")
+        side = sides[0] if size > 0 else sides[1]
+        return f"{how} its score is {text} ({details}) {side}"
+
+    def _describe_blind(self, rival: Rival) -> str:
+        """`with shuffled pictures`, or `without its pictures`."""
+        medium = medium_of(self.leader.row) if self.leader else ""
+        if not rival.control.what.startswith(UNMATCHED):
+            return f"without its {medium}"
+
+        kind = "other"
+        variant = rival.row.label.parsed
+        for option, value in variant.options if variant else ():
+            if option.startswith("image"):
+                kind = value
+                break
+        return f"with noise as {medium}" if kind == "noise" else f"with {kind} {medium}"
 
     def score_text(self, cell: Cell) -> str:
         """`77.20 ± 0.24`, the mean and the sample deviation over seeds."""
@@ -519,12 +538,14 @@ class Question:
         many values only their number is named.
         """
         label = row.label
-        variant = row.label.parsed
+        variant = label.parsed
         name = label.name
         if label.variant in self.tuned:
             return VariantName(f"{title_of(label.method)}, tuned", name.code)
         if variant is None or not row.is_trained:
             return name
+
+        # a variant without numbers that stands for its method has values that the method needs
         title = name_of(f"{variant.name}@{variant.reading}").text
         has_number = any(value[:1].isdigit() for _, value in variant.options)
         is_stand_in = any(gain.row is row for gain in self.methods) and not label.overrides
@@ -532,13 +553,14 @@ class Question:
             return VariantName(title, name.code)
         if len(name.text) <= LONGEST_NAME:
             return name
+
         keys = [key for key, _ in variant.options]
         if label.overrides:
             keys += [pair.partition("=")[0] for pair in split(label.overrides)]
-        options = [option_title(key) for key in keys]
-        text = f"{title} with other {' and '.join(options)}"
+        options = " and ".join(option_title(key) for key in keys)
+        text = f"{title} with other {options}"
         if len(text) > LONGEST_NAME:
-            text = f"{title} with {count_of(len(options), 'other value')}"
+            text = f"{title} with {count_of(len(keys), 'other value')}"
         return VariantName(text, name.code)
 
 
@@ -568,7 +590,11 @@ def medium_of(row: Row) -> str:
         streams = declared_method(variant.name).streams
     except UserError:
         return ""
-    return next((_MEDIA_WORDS[stream] for stream in streams if stream in _MEDIA_WORDS), "")
+
+    for stream in streams:
+        if stream in _MEDIA_WORDS:
+            return _MEDIA_WORDS[stream]
+    return ""
 
 
 def control_words(rival: Rival) -> str:

@@ -219,7 +219,7 @@ class _Filler:
             blocks=tuple(blocks),
             columns=tuple(column for column in table.columns if column.name in used),
             profile=self.profile.name,
-            command=self._make_command(f"{paper.name}:{name}", lines),
+            command=self._make_run_command(f"{paper.name}:{name}", lines),
             released=self._make_released_command(paper, name),
         )
 
@@ -237,7 +237,7 @@ class _Filler:
                 rows.setdefault(filled.own.label, filled)
         return list(rows.values())
 
-    def _make_command(self, table: str, lines: Sequence[FilledLine]) -> str | None:
+    def _make_run_command(self, table: str, lines: Sequence[FilledLine]) -> str | None:
         """The command that runs what is due in a table's rows, in their own reading or in others
         that were run.
         """
