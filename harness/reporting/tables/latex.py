@@ -128,7 +128,9 @@ def latex_or_comment(grid: Grid) -> str:
     except TooLargeError as error:
         # only tables that `harness table` prints have sentences for a caption
         advice = f" `harness table` takes {error.advice}." if grid.caption else ""
-        return _comment(f"Left out: {error.reason}.{advice} All its numbers are in tables.csv.")
+        return _format_comment(
+            f"Left out: {error.reason}.{advice} All its numbers are in tables.csv."
+        )
 
 
 def latex_table(grid: Grid) -> str:
@@ -137,59 +139,68 @@ def latex_table(grid: Grid) -> str:
     What explains marks stands below the table; all other remarks are comments behind it. Raises
     TooLargeError, with the option that helps, if no page holds it in text of 7 pt.
     """
-    whole = _with_heads_as_cells(grid)
+    whole = _put_heads_in_cells(grid)
     layout = fit(whole, len(grid.heads))
     if layout is None:
-        raise _too_wide(grid)
+        raise _explain_width(grid)
 
-    caption, rest = _caption(grid, layout.room)
+    caption, rest = _fill_caption(grid, layout.room)
     notes = [*rest, *_explain_marks(whole)]
     _check_height(whole, layout, notes)
 
     environment = "table" if layout.room == COLUMN else "table*"
     label = re.sub("[^A-Za-z0-9]", "-", grid.key)
+    parts = [
+        f"\\begin{{{environment}}}\n\\centering\n",
+        f"\\caption{{{_escape(caption)}}}\n\\label{{tab:{label}}}\n",
+        f"{_select_font(layout.size)}\\setlength{{\\tabcolsep}}{{{layout.gap / 2:g}pt}}%\n",
+        _format_tabular(whole, layout.columns),
+        _format_notes(notes),
+        f"\\end{{{environment}}}\n",
+    ]
     # a command is for whoever works on the results
     others = [note for note in grid.remarks if note not in notes and "`harness " not in note]
-    return "".join(
-        (
-            f"\\begin{{{environment}}}\n\\centering\n",
-            f"\\caption{{{_text(caption)}}}\n\\label{{tab:{label}}}\n",
-            f"{_font(layout.size)}\\setlength{{\\tabcolsep}}{{{layout.gap / 2:g}pt}}%\n",
-            _tabular(whole, layout.columns),
-            _notes_below(notes),
-            f"\\end{{{environment}}}\n",
-            *map(_comment, others),
-        )
-    )
+    parts += map(_format_comment, others)
+    return "".join(parts)
 
 
-def _with_heads_as_cells(grid: Grid) -> Grid:
+def _put_heads_in_cells(grid: Grid) -> Grid:
     """The grid with the heads of its lines as its first columns, and short verdicts."""
-    groups = ("",) * len(grid.heads) + grid.groups if grid.groups else ()
-    sections = [replace(section, lines=tuple(_whole_lines(section))) for section in grid.sections]
+    sections = [replace(section, lines=tuple(_make_lines(section))) for section in grid.sections]
     return replace(
-        grid, columns=(*grid.heads, *grid.columns), groups=groups, sections=tuple(sections)
+        grid,
+        columns=(*grid.heads, *grid.columns),
+        groups=("",) * len(grid.heads) + grid.groups if grid.groups else (),
+        sections=tuple(sections),
     )
 
 
-def _whole_lines(section: Section) -> Iterator[Line]:
+def _make_lines(section: Section) -> Iterator[Line]:
     """Lines that have a number, with their heads as cells, and without the p-values of differences."""
     for line in section.lines:
-        # how a row is tested is for the text of a paper, which has no room for it in a table
-        heads = [str(head).replace(" (paired)", "") for head in line.heads]
-        if not line.span:
-            heads[:-1] = [""] * (len(heads) - 1)
-        has_signs = any(cell.verdict in _SIGNS for cell in line.cells)
-        if line.kind == "verdict" and has_signs:
-            # the signs already show what the row's verdict would say
-            heads[-1] = heads[-1].partition(":")[0]
+        has_number = any(cell.value != ABSENT for cell in line.cells)
+        if not line.span and not has_number:
+            continue
 
         cells = [_shorten_verdict(cell) for cell in line.cells]
         if line.kind == "difference":
             cells = [replace(cell, extra="") for cell in cells]
-        has_number = any(cell.value != ABSENT for cell in line.cells)
-        if line.span or has_number:
-            yield replace(line, cells=(*map(CellText, heads), *cells))
+        heads = map(CellText, _shorten_heads(line))
+        yield replace(line, cells=(*heads, *cells))
+
+
+def _shorten_heads(line: Line) -> list[str]:
+    """The heads of a line without what a paper says elsewhere, or what other lines say."""
+    # how a row is tested is for the text of a paper, which has no room for it in a table
+    heads = [str(head).replace(" (paired)", "") for head in line.heads]
+    if not line.span:
+        heads[:-1] = [""] * (len(heads) - 1)
+
+    # the signs already show what the row's verdict would say
+    has_signs = any(cell.verdict in _SIGNS for cell in line.cells)
+    if line.kind == "verdict" and has_signs:
+        heads[-1] = heads[-1].partition(":")[0]
+    return heads
 
 
 def _shorten_verdict(cell: CellText) -> CellText:
@@ -216,16 +227,16 @@ def fit(grid: Grid, names: int) -> TableLayout | None:
     ]
     for room in (COLUMN, PAGE):
         for size in SIZES:
-            if _total_width(columns, size, GAP) <= room:
+            if _sum_widths(columns, size, GAP) <= room:
                 return TableLayout(size, room, GAP, tuple(columns))
 
     folded = _fold_texts(columns)
-    if _total_width(folded, SIZES[-1], TIGHT_GAP) > PAGE:
+    if _sum_widths(folded, SIZES[-1], TIGHT_GAP) > PAGE:
         return None
     return TableLayout(SIZES[-1], PAGE, TIGHT_GAP, tuple(folded))
 
 
-def _total_width(columns: Sequence[_Column], size: int, gap: float) -> float:
+def _sum_widths(columns: Sequence[_Column], size: int, gap: float) -> float:
     width = sum(column.width(size) + gap for column in columns) - gap
     return round(width, 3)  # folded columns fill a page exactly
 
@@ -255,20 +266,21 @@ def _fold_texts(columns: Sequence[_Column]) -> list[_Column]:
 def _measure_column(grid: Grid, number: int, *, is_name: bool) -> _Column:
     cells = [line.cells[number] for section in grid.sections for line in section.lines]
     is_text = is_name or not all(_NUMBER.fullmatch(cell.value) for cell in cells)
-    values = [_width(cell.value) * (1.1 if cell.bold else 1) for cell in cells]
-    followers = [_width(_after(cell)) for cell in cells]
+    # bold letters are wider
+    values = [_measure_text(cell.value) * (1.1 if cell.bold else 1) for cell in cells]
+    followers = [_measure_text(_get_follower(cell)) for cell in cells]
     value = max(values, default=0.0)
     follower = max(followers, default=0.0)
 
-    width = value + follower
     if is_text:
         align = "l"
     elif follower:
         align = "r@{}l"
     else:
         align = "r"
+    width = value + follower
     heading = _wrap(grid.columns[number], 2 * width)
-    widest = max([width, *map(_width, heading)])
+    widest = max([width, *map(_measure_text, heading)])
     return _Column(number, tuple(heading), widest, align)
 
 
@@ -279,7 +291,7 @@ def _wrap(text: str, characters: float) -> list[str]:
     )
 
 
-def _times_widths() -> dict[str, float]:
+def _list_times_widths() -> dict[str, float]:
     """The widths of characters in em in Times, rounded up; signs are those of mathematics, which
     most classes set in Computer Modern.
     """
@@ -299,30 +311,30 @@ def _times_widths() -> dict[str, float]:
     return widths
 
 
-_WIDTHS = _times_widths()
+_WIDTHS = _list_times_widths()
 #: a digit and most other letters; a letter that Times may lack
 _USUAL_WIDTH = 0.5
 _FOREIGN_WIDTH = 0.8
 
 
 @lru_cache(maxsize=1 << 16)
-def _width(text: str) -> float:
+def _measure_text(text: str) -> float:
     """The width of a text in em."""
     width = 0.0
-    for character in _with_minus_signs(text):
+    for character in _set_minus_signs(text):
         usual = _USUAL_WIDTH if character < "\x7f" or character in "†‡§¶–" else _FOREIGN_WIDTH
         width += _WIDTHS.get(character, usual)
     return width
 
 
-def _too_wide(grid: Grid) -> TooLargeError:
+def _explain_width(grid: Grid) -> TooLargeError:
     """Why a grid does not fit, and what helps: the first option that makes it small enough."""
-    whole = _with_heads_as_cells(grid)
+    whole = _put_heads_in_cells(grid)
     columns = [
         _measure_column(whole, number, is_name=number < len(grid.heads))
         for number in range(len(whole.columns))
     ]
-    width = _total_width(_fold_texts(columns), SIZES[-1], TIGHT_GAP)
+    width = _sum_widths(_fold_texts(columns), SIZES[-1], TIGHT_GAP)
     smaller = {"--no-std": without_spread(grid)}
     if SEEDS in grid.heads:
         smaller = {"--no-seeds": without_seeds(grid), **smaller}
@@ -330,7 +342,7 @@ def _too_wide(grid: Grid) -> TooLargeError:
 
     advice = "--columns or --tasks with fewer of them"
     for option, candidate in smaller.items():
-        if fit(_with_heads_as_cells(candidate), len(candidate.heads)):
+        if fit(_put_heads_in_cells(candidate), len(candidate.heads)):
             advice = option
             break
     reason = (
@@ -354,7 +366,7 @@ def _check_height(grid: Grid, layout: TableLayout, notes: Sequence[str]) -> None
 
 
 def _count_note_lines(notes: Sequence[str], room: float) -> int:
-    return sum(math.ceil(SIZES[-1] * _width(note) / room) for note in notes)
+    return sum(math.ceil(SIZES[-1] * _measure_text(note) / room) for note in notes)
 
 
 def _count_lines(grid: Grid, layout: TableLayout) -> float:
@@ -373,11 +385,11 @@ def _count_folded(line: Line, column: _Column, size: int) -> int:
     """The lines of text of a cell, which is folded between words."""
     # a line that is broken between words is not full
     fullness = 0.85
-    width = size * _width(str(line.cells[column.number]))
+    width = size * _measure_text(str(line.cells[column.number]))
     return max(1, math.ceil(width / (fullness * column.folded)))
 
 
-def _caption(grid: Grid, room: float) -> tuple[str, list[str]]:
+def _fill_caption(grid: Grid, room: float) -> tuple[str, list[str]]:
     """The caption in two lines: the title and the sentences that fit; and those that do not."""
     caption = f"{grid.paper_title or grid.title}."
     rest = [*(grid.caption or grid.legend)]
@@ -397,47 +409,48 @@ def _explain_marks(grid: Grid) -> Iterator[str]:
         yield _SIGN_NOTE
 
 
-def _comment(remark: str) -> str:
-    return f"% {' '.join(_text(remark).split())}\n"
+def _format_comment(remark: str) -> str:
+    return f"% {' '.join(_escape(remark).split())}\n"
 
 
-def _font(size: int) -> str:
+def _select_font(size: int) -> str:
     return f"\\fontsize{{{size}}}{{{LEADING * size:g}}}\\selectfont"
 
 
-def _notes_below(notes: Sequence[str]) -> str:
+def _format_notes(notes: Sequence[str]) -> str:
     if not notes:
         return ""
-    text = "\n\\par\n".join(map(_text, notes))
-    start = f"\\par\\smallskip\n\\begin{{minipage}}{{\\linewidth}}{_font(SIZES[-1])}\\raggedright\n"
+    text = "\n\\par\n".join(map(_escape, notes))
+    font = _select_font(SIZES[-1])
+    start = f"\\par\\smallskip\n\\begin{{minipage}}{{\\linewidth}}{font}\\raggedright\n"
     return f"{start}{text}\n\\end{{minipage}}\n"
 
 
-def _tabular(grid: Grid, columns: Sequence[_Column]) -> str:
+def _format_tabular(grid: Grid, columns: Sequence[_Column]) -> str:
     aligns = [
         column.align if math.isinf(column.folded) else f"p{{{column.folded:.0f}pt}}"
         for column in columns
     ]
     span = sum(column.span for column in columns)
     parts = [f"\\begin{{tabular}}{{@{{}}{''.join(aligns)}@{{}}}}\n\\toprule\n"]
-    parts.append(_header(grid, columns))
+    parts.append(_format_header(grid, columns))
     for section in grid.sections:
-        title = _text(section.title)
+        title = _escape(section.title)
         parts.append(
             f"\\midrule\n\\multicolumn{{{span}}}{{@{{}}l@{{}}}}{{\\textit{{{title}}}}} \\\\\n"
         )
         for number, line in enumerate(section.lines):
             if number and line.group != section.lines[number - 1].group:
                 parts.append("\\midrule\n")
-            cells = [_cell(line.cells[column.number], column) for column in columns]
+            cells = [_format_cell(line.cells[column.number], column) for column in columns]
             parts.append(f"{' & '.join(cells)} \\tabularnewline\n")
     parts.append("\\bottomrule\n\\end{tabular}\n")
     return "".join(parts)
 
 
-def _header(grid: Grid, columns: Sequence[_Column]) -> str:
+def _format_header(grid: Grid, columns: Sequence[_Column]) -> str:
     """The headings of columns, below those of their groups where there are any."""
-    headings = [_heading(column.heading, column.span) for column in columns]
+    headings = [_format_heading(column.heading, column.span) for column in columns]
     row = f"{' & '.join(headings)} \\\\\n"
     if not any(grid.groups):
         return row
@@ -450,7 +463,7 @@ def _header(grid: Grid, columns: Sequence[_Column]) -> str:
         span = sum(column.span for column in grouped)
         if group:
             lines = _wrap(group, 1.8 * sum(column.em for column in grouped))
-            cells.append(_heading(lines, span))
+            cells.append(_format_heading(lines, span))
             rules += f"\\cmidrule(lr){{{start + 1}-{start + span}}}"
         else:
             cells.append(" & " * (span - 1))
@@ -458,40 +471,42 @@ def _header(grid: Grid, columns: Sequence[_Column]) -> str:
     return f"{' & '.join(cells)} \\\\\n{rules}\n{row}"
 
 
-def _heading(lines: Sequence[str], span: int) -> str:
-    text = r" \\ ".join(map(_text, lines))
+def _format_heading(lines: Sequence[str], span: int) -> str:
+    text = r" \\ ".join(map(_escape, lines))
     if len(lines) > 1:
         text = f"\\begin{{tabular}}[b]{{@{{}}c@{{}}}}{text}\\end{{tabular}}"
     return text if span == 1 else f"\\multicolumn{{{span}}}{{c}}{{{text}}}"
 
 
-def _cell(cell: CellText, column: _Column) -> str:
+def _format_cell(cell: CellText, column: _Column) -> str:
     """A cell, or two if its column is double; a folded text may break within names."""
     is_double = column.span == 2
-    value = _text(cell.value if is_double else cell)
-    if not math.isinf(column.folded):
+    value = _escape(cell.value if is_double else cell)
+    is_folded = not math.isinf(column.folded)
+    if is_folded:
         value = "\\raggedright " + re.sub(r"([/+=,:_-])(?=[^\s$])", r"\1\\allowbreak{}", value)
     if cell.bold:
         value = rf"\textbf{{{value}}}"
     if not is_double:
         return value
-    return f"{value} & {_text(_after(cell)).replace(' (', '~(')}"
+    follower = _escape(_get_follower(cell)).replace(" (", "~(")
+    return f"{value} & {follower}"
 
 
-def _after(cell: CellText) -> str:
+def _get_follower(cell: CellText) -> str:
     """What follows the number of a cell: its spread, marks and remark."""
     return cell.after.replace(" ± ", "±")
 
 
-def _text(text: object) -> str:
+def _escape(text: object) -> str:
     r"""A text without commands, with minus signs and `$\times$ 100`; a letter with its value is one
     formula, `$\lambda = 0.1$`.
     """
-    signed = for_latex(_with_minus_signs(str(text)))
+    signed = for_latex(_set_minus_signs(str(text)))
     times = re.sub(r"\bx 100\b", r"$\\times$ 100", signed)
     return re.sub(r"(\$\\[a-z]+)\$ = (?:\$(-)\$)?(\d+(?:\.\d+)?(?:e-?\d+)?)", r"\1 = \2\3$", times)
 
 
-def _with_minus_signs(text: str) -> str:
+def _set_minus_signs(text: str) -> str:
     """A text whose numbers below zero have the sign of mathematics, not a hyphen."""
     return re.sub(r"(?<![\w)])-(?=\.?\d)", "−", text)
