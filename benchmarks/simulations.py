@@ -19,7 +19,7 @@ import numpy as np
 
 from harness.metrics import Agreement, Column, Metric, Significance
 from harness.papers.published import Published, read_published
-from harness.reporting.seeds.cells import Cell, Label, Row, compared
+from harness.reporting.seeds.cells import Cell, Label, Row, compare_pairs
 from harness.reporting.tables.cells import FilledLine, LineOrigin, PaperCell, correct_verdicts
 from harness.stats import ALPHA, paired_t_test, seeds_to_decide
 
@@ -118,7 +118,7 @@ def simulate_table(
     for number in range(1, VARIANTS + 1):
         values = 70.0 + difference + scale * design.std * noise[number, : design.seeds]
         pairs.append((make_row(f"variant-{number}", values, batches), base))
-    return [cell for *_, cell in compared(pairs, COLUMN, METRIC, family="variants")]
+    return [cell for *_, cell in compare_pairs(pairs, COLUMN, METRIC, family="variants")]
 
 
 def simulate_print(
@@ -266,7 +266,7 @@ def simulate_family(
         off = effect if variant == 0 else 0.0
         values = 70.0 + off + std * design.std * noise[variant + 1]
         pairs.append((make_row(f"variant-{variant}", values, batches), base))
-    first, *_ = compared(pairs, COLUMN, METRIC, family="variants")
+    first, *_ = compare_pairs(pairs, COLUMN, METRIC, family="variants")
     return first[-1].holds
 
 

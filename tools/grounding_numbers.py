@@ -45,7 +45,7 @@ from harness.reporting.seeds.cells import Cell, Label, Row, contrast, correct_fa
 from harness.reporting.seeds.choose import rows_by_label
 from harness.reporting.seeds.controls import (
     UNMATCHED,
-    controls_of,
+    list_controls,
     rival_text,
     rivals,
 )
@@ -225,7 +225,9 @@ def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[
     for rival in some[:1]:
         beaten = "is not beaten" if rival.confounds else "is beaten, as the others are"
         yield f"    - Of {len(some)} controls, the strongest {beaten}: {rival_text(rival, row, metric)}."
-    others = (control.label for control in controls_of(row) if control.label not in block.by_label)
+    others = (
+        control.label for control in list_controls(row) if control.label not in block.by_label
+    )
     # with one caption an image, to permute is to shuffle
     needless = ("avg-first-last", *["permuted"] * ("captions=all" not in block.setting))
     if left := dict.fromkeys(

@@ -22,7 +22,7 @@ from harness.reporting.seeds.cells import Row
 from harness.reporting.seeds.controls import control_text, rivals
 from harness.reporting.seeds.gains import forests, methods
 from harness.reporting.seeds.summary import SummaryTable
-from harness.reporting.seeds.wording import judged
+from harness.reporting.seeds.wording import describe_test
 from harness.reporting.tables.grids import summary_text
 from harness.stats import CORRECTION
 from harness.store import Result, metrics_of
@@ -56,7 +56,7 @@ def verdicts(rows: Iterable[Row], column: Column) -> Iterator[str]:
         if names:
             yield f"- {said} SimCSE: {', '.join(names)}."
         alone = [
-            f"`{label}` ({judged(cell, 2)})"
+            f"`{label}` ({describe_test(cell, 2)})"
             for label, cell in cells.items()
             if cell.verdict is before_correction
         ]

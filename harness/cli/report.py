@@ -291,7 +291,7 @@ def compare(
     """
     from harness.planning.names import find_stored_spelling
     from harness.profiles import load_profile
-    from harness.reporting.seeds.lookup import of_group
+    from harness.reporting.seeds.lookup import split_group
 
     loaded = read_results(results, only["profile"]).with_margin(margin)
     if only["profile"] is not None:
@@ -299,7 +299,7 @@ def compare(
         loaded = loaded.of_profile(load_profile(only["profile"]).name)
     spellings = []
     for text in (a, b):
-        name, group = of_group(text)
+        name, group = split_group(text)
         spelling = find_stored_spelling(loaded.runs, name, only["profile"])
         spellings.append(f"{spelling}#{group}" if group else spelling)
 

@@ -40,13 +40,13 @@ def list_command(profile: str | None, results: Path) -> None:
     one, in `harness compare` too.
     """
     from harness.profiles import load_profile
-    from harness.reporting.seeds.lookup import listed_groups
+    from harness.reporting.seeds.lookup import list_groups
     from harness.store import frames_of
 
     frames = frames_of(read_results(results, profile).runs)
     if profile:
         frames = frames.where(profile=[load_profile(profile).name])
-    rows = listed_groups(frames)
+    rows = list_groups(frames)
     if not rows:
         of_profile = f" of profile {profile}" if profile else ""
         echo(f"no results in {results}{of_profile}")
@@ -63,14 +63,14 @@ def drop_command(runs: tuple[str, ...], results: Path) -> None:
     RUN is a run's key, or NAME#GROUP for a group of runs, as `harness results list` shows it.
     Nothing is deleted: files moved back are results again. A run in progress is refused.
     """
-    from harness.reporting.seeds.lookup import named_runs
+    from harness.reporting.seeds.lookup import find_named_runs
     from harness.store import Store
     from harness.store.folder import supersede
 
     loaded = read_results(results).runs
     selected = {}
     for text in runs:
-        for result in named_runs(loaded, text):
+        for result in find_named_runs(loaded, text):
             selected[result.fingerprint] = (result.profile, result.spec, result.fingerprint)
 
     folders = supersede(Store(results), list(selected.values()))

@@ -18,7 +18,7 @@ from harness.method.naming import name_of
 from harness.reporting.seeds.cells import Cell, Label
 from harness.reporting.seeds.conclusion import Conclusion
 from harness.reporting.seeds.spent import BUDGET, SCORED
-from harness.reporting.seeds.summary import SummaryTable, shown_scores
+from harness.reporting.seeds.summary import SummaryTable, select_shown_scores
 from harness.store import Frames, Result, frames_of, lines_of, metrics_of, scored_name
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _shown_scores(frames: Frames) -> pandas.DataFrame:
     """The newest scores of the metrics that tables show: run, column, value."""
     import pandas
 
-    scores = shown_scores(frames, metrics_of(frames))
+    scores = select_shown_scores(frames, metrics_of(frames))
     scores = scores.join(frames.newest()[["run", "suite"]], on="evaluation", how="inner")
     kinds = scores[["suite", "task", "metric"]].drop_duplicates()
     names = pandas.Categorical([".".join(kind) for kind in kinds.itertuples(index=False)])

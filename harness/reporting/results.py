@@ -19,12 +19,12 @@ from harness.registry import suggest
 from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.lookup import compare_variants
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
-from harness.reporting.seeds.tuned import TunedReport, tuned_reports, with_tuned
+from harness.reporting.seeds.tuned import TunedReport, add_tuned_rows, tuned_reports
 from harness.reporting.tables.filled import filled_tables
 from harness.reporting.tables.grids import (
     Grid,
     code_of,
-    picked,
+    pick_columns,
     summary_grid,
     without_seeds,
     without_spread,
@@ -227,7 +227,7 @@ class Results:
             raise UserError(f"a number of decimals is 0 or more, not {digits}")
         grid = self.of_profile(self._profile(profile)).grid(name, rows, digits=digits)
         for names in filter(None, map(_names, (tasks, columns))):
-            grid = picked(grid, names)
+            grid = pick_columns(grid, names)
         if not seeds:
             grid = without_seeds(grid)
         return grid if std else without_spread(grid)
@@ -269,7 +269,7 @@ class Results:
         """
         tables = {} if ":" in name else {table.suite: table for table in self.tables}
         if suite := tables.get(match_case(name, tables)):
-            table = with_tuned(suite, self.tuned)
+            table = add_tuned_rows(suite, self.tuned)
             variants = self._variants(rows, table)
             note = self.commands.untrained(table.profile, table.lacking)
             if digits is not None:

@@ -12,7 +12,7 @@ from harness.reporting.contents import Contents
 from harness.reporting.seeds.caveats import COLLAPSED, SELECTED
 from harness.reporting.seeds.cells import Label, Row
 from harness.reporting.seeds.evaluated import lacks_evaluation
-from harness.reporting.seeds.gains import lacking
+from harness.reporting.seeds.gains import find_missing_controls
 from harness.stats import ALPHA, CORRECTION, FEWEST_SEEDS
 from harness.store import UNKNOWN
 
@@ -163,5 +163,5 @@ def controls_to_run(contents: Contents) -> Mapping[str, str]:
     return {
         command: f"{what} for {forest.place}, profile {forest.table.profile}"
         for forest in contents.forests
-        for what, command in lacking(forest, contents.commands)
+        for what, command in find_missing_controls(forest, contents.commands)
     }

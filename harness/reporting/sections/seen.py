@@ -20,9 +20,9 @@ from harness.reporting.csvfiles import CsvFields, measured_fields
 from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.pages import anchor
 from harness.reporting.sections.base import Part, ReportSection
-from harness.reporting.seeds.caveats import Weakness, joined_caveats, weakness_notes
+from harness.reporting.seeds.caveats import Weakness, join_caveats, weakness_notes
 from harness.reporting.seeds.cells import Cell, Label, Row
-from harness.reporting.seeds.choose import chosen, rows_of
+from harness.reporting.seeds.choose import choose_evaluations, make_rows
 from harness.reporting.seeds.wording import suite_title
 from harness.reporting.tables.grids import (
     ABSENT,
@@ -223,7 +223,7 @@ def seen_tables(results: Sequence[Result], metrics: Metrics) -> list[SeenTable]:
     scores = frames.parts[
         frames.parts["part"].isin((SEEN, UNSEEN)) & frames.parts["metric"].isin(shown)
     ]
-    for row in rows_of(frames, chosen(frames, scores), scores):
+    for row in make_rows(frames, choose_evaluations(frames, scores), scores):
         kept.setdefault(
             (row.label.profile, row.suite, row.label.setting, row.label.encoder), []
         ).append(row)
@@ -350,7 +350,7 @@ def _with_pooled(row: Row, name: str, tasks: Sequence[str], metric: Metric) -> R
                 seed: sum(numbers[seed] * values[seed] for numbers, values in both)
                 for seed in counts
             }
-            weak = joined_caveats(cell.caveats for cell in scores if cell)
+            weak = join_caveats(cell.caveats for cell in scores if cell)
             parts[part, Column(name, PAIRS)] = Cell.of(counts)
             parts[part, Column(name, metric.name)] = Cell.of(
                 {at: totals[at] / n for at, n in counts.items()}, weak

@@ -110,7 +110,7 @@ def has_collapsed(alignment: float | None, uniformity: float) -> bool:
     return alignment is not None and alignment < CLOSEST_POSITIVES * spread
 
 
-def collapsed_runs(frames: Frames, groups: Collection[str]) -> Mapping[str, Collection[int]]:
+def find_collapsed_runs(frames: Frames, groups: Collection[str]) -> Mapping[str, Collection[int]]:
     """The seeds of collapsed runs of some groups, as far as results have their alignment and
     uniformity.
     """
@@ -134,7 +134,7 @@ def collapsed_runs(frames: Frames, groups: Collection[str]) -> Mapping[str, Coll
     return collapsed
 
 
-def unread_runs(frames: Frames, groups: Collection[str]) -> Mapping[str, Collection[int]]:
+def find_unread_runs(frames: Frames, groups: Collection[str]) -> Mapping[str, Collection[int]]:
     """The seeds of runs of some groups whose steps never read the setting's text."""
     runs = frames.runs
     unread: dict[str, set[int]] = {}
@@ -169,7 +169,7 @@ def caveats(
     return tuple(known)
 
 
-def joined_caveats(cells: Iterable[Iterable[Caveat]]) -> tuple[Caveat, ...]:
+def join_caveats(cells: Iterable[Iterable[Caveat]]) -> tuple[Caveat, ...]:
     """The caveats of several scores as those of their mean: one per mark."""
     joined: dict[str, set[Any]] = {}
     for caveat in chain.from_iterable(cells):
@@ -221,10 +221,10 @@ def freshness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
         text = str(weakness.freshness)
         if text:
             lines.append((f"{text[0].upper()}{text[1:]}", weakness.where, weakness.name))
-    return notes_by_place(lines)
+    return group_notes(lines)
 
 
-def notes_by_place(lines: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+def group_notes(lines: Iterable[tuple[str, str, str]]) -> Iterator[str]:
     """One note for each text, with the places and the names of the rows that it applies to. Names
     may have commas.
     """

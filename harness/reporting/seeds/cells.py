@@ -18,7 +18,7 @@ from harness import stats
 from harness.formatting import count_of
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
-from harness.reporting.seeds.caveats import OF_SEEDS, Caveat, GroupState, Weakness, joined_caveats
+from harness.reporting.seeds.caveats import OF_SEEDS, Caveat, GroupState, Weakness, join_caveats
 from harness.reporting.seeds.galleries import RowGalleries
 from harness.reporting.seeds.spent import Spent
 from harness.spec import DEFAULT_READING, UNTRAINED, SpecError, Variant
@@ -317,7 +317,7 @@ class Row:
 
     def weakness_in(self, cells: Iterable[Cell]) -> Weakness:
         """What weakens the numbers in some cells made from its scores."""
-        caveats = joined_caveats(cell.caveats for cell in cells)
+        caveats = join_caveats(cell.caveats for cell in cells)
         return Weakness(self.label.place, self.label.name.text, caveats, self.freshness)
 
     @property
@@ -465,7 +465,7 @@ def trained_apart(training: Mapping[str, str], other: Mapping[str, str]) -> str:
     return ", ".join(differences)
 
 
-def corrected(
+def correct_cells(
     cells: Sequence[Cell],
     data: Sequence[Hashable],
     names: Sequence[str],
@@ -516,7 +516,7 @@ def _put_in_family(cell: Cell, differs: Corrected, equal: Corrected | None) -> C
     return cell.tested(cell.test, verdict, differs, cell.equivalence, equal, cell.other_seeds)
 
 
-def compared(
+def compare_pairs(
     pairs: Sequence[tuple[Row, Row]],
     column: Column,
     metric: Metric,
@@ -542,6 +542,6 @@ def compared(
         kinds = ["methods" if key in methods else "variants" for key in data]
         names = [f"{kind} against {against}" for kind in kinds]
 
-    in_families = corrected(cells, data, names)
+    in_families = correct_cells(cells, data, names)
     for (row, other), cell in zip(pairs, in_families, strict=True):
         yield row, other, cell

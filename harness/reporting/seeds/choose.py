@@ -20,15 +20,15 @@ from harness.reporting.seeds.caveats import (
     Caveat,
     GroupState,
     caveats,
-    collapsed_runs,
-    unread_runs,
+    find_collapsed_runs,
+    find_unread_runs,
 )
 from harness.reporting.seeds.cells import Cell, Label, PartColumn, Row
 from harness.reporting.seeds.galleries import (
     RowGalleries,
-    galleries_of,
+    find_galleries,
+    find_unlike_tasks,
     gallery_caveat,
-    unlike_tasks,
 )
 from harness.reporting.seeds.spent import read_json
 from harness.stats import summarise
@@ -43,7 +43,7 @@ _LABEL = list(Label._fields)
 _RANKS = {PRESENT: 2, UNKNOWN: 1}
 
 
-def chosen(frames: Frames, *scores: pandas.DataFrame) -> pandas.DataFrame:
+def choose_evaluations(frames: Frames, *scores: pandas.DataFrame) -> pandas.DataFrame:
     """The evaluations of one group of runs and one protocol for each label and suite, the present
     one if there is one.
 
@@ -81,7 +81,7 @@ def chosen(frames: Frames, *scores: pandas.DataFrame) -> pandas.DataFrame:
     return kept.assign(freshness=kept["row"].map(_find_states(groups)))
 
 
-def groups_of(kept: pandas.DataFrame) -> dict[Label, str]:
+def find_groups(kept: pandas.DataFrame) -> dict[Label, str]:
     """The chosen group of each label, in the first of its suites."""
     firsts = kept.drop_duplicates(_LABEL)
     lines = firsts[[*_LABEL, "group"]].itertuples(index=False, name=None)
@@ -101,24 +101,24 @@ def _find_states(groups: pandas.DataFrame) -> dict[int, GroupState]:
     return freshness
 
 
-def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -> list[Row]:
+def make_rows(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -> list[Row]:
     """The rows of chosen evaluations, with the cells of all their `scores`, of whole tasks and of
     parts.
     """
     scores_by_row = _group_scores(kept, scores)
     groups = kept["group"].unique()
-    weak_seeds = WeakSeeds(collapsed_runs(frames, groups), unread_runs(frames, groups))
+    weak_seeds = WeakSeeds(find_collapsed_runs(frames, groups), find_unread_runs(frames, groups))
 
     of_runs = frames.runs[["dev_task", "training", "pooling", "batches", "teachers"]]
     lines = kept[kept["row"].isin(scores_by_row.keys())].join(of_runs, on="run")
     members = _group_members(lines)
     firsts = list(lines_of(lines.drop_duplicates("row")))
 
-    galleries = galleries_of(frames, kept)
+    galleries = find_galleries(frames, kept)
     tables: dict[tuple[str, str], list[RowGalleries]] = {}
     for first in firsts:
         tables.setdefault((first.profile, first.suite), []).append(galleries.get(first.row, {}))
-    unlike = {place: unlike_tasks(rows) for place, rows in tables.items()}
+    unlike = {place: find_unlike_tasks(rows) for place, rows in tables.items()}
 
     rows = []
     for first in firsts:
@@ -304,6 +304,6 @@ def profile_runs(frames: Frames, profile: str, variants: Collection[str] | None 
 def rows_by_label(frames: Frames, *scores: pandas.DataFrame) -> dict[Label, dict[str, Row]]:
     """The rows with some of the `scores`, by label and suite."""
     rows_by_suite: dict[Label, dict[str, Row]] = {}
-    for row in rows_of(frames, chosen(frames, *scores), *scores):
+    for row in make_rows(frames, choose_evaluations(frames, *scores), *scores):
         rows_by_suite.setdefault(row.label, {})[row.suite] = row
     return rows_by_suite

@@ -17,12 +17,12 @@ from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.cells import Cell, Family, Label, Row, ahead, difference
 from harness.reporting.seeds.controls import (
     Rival,
-    controls_of,
+    list_controls,
     powerless,
     rival_text,
     rivals,
 )
-from harness.reporting.seeds.wording import bound, judged
+from harness.reporting.seeds.wording import bound, describe_test
 from harness.stats import ALPHA, FEWEST_SEEDS, Equivalence, TTest
 
 #: the things that a design counts, which would decide
@@ -133,7 +133,7 @@ class Conclusion:
         if self.verdict is Significance.WORSE:
             better = self.b
             other = self.a
-        shared = controls_of(other)
+        shared = list_controls(other)
         own_rivals = rivals(better, self.rows, self.column, self.metric, shared)
         if own_rivals and own_rivals[0].confounds:
             return own_rivals[0]
@@ -178,7 +178,7 @@ class Conclusion:
         """The verdict with its p-values, family and control, as tables and pages say it."""
         verdict = self._side
         if self.metric.judged:
-            verdict = judged(self.cell, self.metric.digits) or "not tested"
+            verdict = describe_test(self.cell, self.metric.digits) or "not tested"
         parts = [verdict, self.confounded, powerless(self.a, self.b)]
         return "; ".join(part for part in parts if part)
 

@@ -114,7 +114,7 @@ class Rival(NamedTuple):
         return difference(self.tested, self.cell)
 
 
-def controls_of(row: Row) -> tuple[Control, ...]:
+def list_controls(row: Row) -> tuple[Control, ...]:
     """The controls of a row, whether they were run or not; an untrained encoder has none."""
     if not row.is_trained or row.label.parsed is None:
         return ()
@@ -124,11 +124,13 @@ def controls_of(row: Row) -> tuple[Control, ...]:
         if row.training.get(name, "").isdecimal():
             length = name
             break
-    return _list_controls(row.label, tuple(row.teachers), length, row.training.get(length, ""))
+    return _list_controls_of_label(
+        row.label, tuple(row.teachers), length, row.training.get(length, "")
+    )
 
 
 @lru_cache(maxsize=10_000)  # a report asks for those of a row once for each comparison
-def _list_controls(
+def _list_controls_of_label(
     label: Label, teachers: tuple[tuple[str, str], ...], length: str, number: str
 ) -> tuple[Control, ...]:
     """The controls of a trained row of a label, whose training is as long as `length`, such as
@@ -279,7 +281,7 @@ def rivals(
     best mean first.
     """
     rivals_by_run = dict[tuple[Label, int | None], Rival]()
-    for control in (*controls_of(row), *_find_otherwise_trained(row, rows)):
+    for control in (*list_controls(row), *_find_otherwise_trained(row, rows)):
         other = rows.get(control.label)
         if other is None or other.label == row.label or control in shared:
             continue
@@ -332,7 +334,7 @@ def _find_otherwise_trained(row: Row, rows: Iterable[Label]) -> Iterator[Control
     if not text_methods:
         return
 
-    known = {control.label for control in controls_of(row)}
+    known = {control.label for control in list_controls(row)}
     for other in rows:
         # step by step, since a report asks this of all rows for each comparison
         if other.setting != label.setting or other.encoder != label.encoder:
@@ -420,7 +422,7 @@ def missing_controls(
     """
     suites = commands.suites(row.label.profile, [row.suite])
     missing = []
-    for control in controls_of(row):
+    for control in list_controls(row):
         other = rows.get(control.label)
         has_score = other is not None and column in other.cells
         if control.needed and not has_score and _can_be_added(control, row):
@@ -464,7 +466,7 @@ def powerless(row: Row, other: Row) -> str:
     """`cannot show anything: cons carries 0.1 % of the gradient`, of two rows one of which lacks
     only such terms.
     """
-    removed = removed_terms(row, other) or removed_terms(other, row)
+    removed = find_removed_terms(row, other) or find_removed_terms(other, row)
     if not removed or max(removed.values()) >= LEAST_SHARE:
         return ""
     return carried_text(removed)
@@ -476,7 +478,7 @@ def carried_text(shares: Mapping[str, float]) -> str:
     return f"cannot show anything: {' and '.join(carried)} of the gradient"
 
 
-def removed_terms(full: Row, other: Row) -> dict[str, float]:
+def find_removed_terms(full: Row, other: Row) -> dict[str, float]:
     """The largest shares of the terms that another row lacks, if it differs in `without` and
     weights of 0 alone.
     """

@@ -12,7 +12,7 @@ from harness.store import PRESENT, UNKNOWN, Frames
 
 
 @lru_cache(maxsize=4)
-def evaluated_seeds(frames: Frames) -> Mapping[tuple[Label, str], Collection[int]]:
+def find_evaluated_seeds(frames: Frames) -> Mapping[tuple[Label, str], Collection[int]]:
     """The seeds that have been evaluated, by label and suite.
 
     Evaluations by other code, data or values than the present ones do not count: a plan makes them
@@ -33,10 +33,10 @@ def evaluated_seeds(frames: Frames) -> Mapping[tuple[Label, str], Collection[int
 
 def lacks_evaluation(frames: Frames, label: Label, suite: str, seeds: Sequence[int]) -> bool:
     """Whether some of these seeds of a label have not been evaluated on a suite."""
-    evaluated = evaluated_seeds(frames).get((label, suite), ())
+    evaluated = find_evaluated_seeds(frames).get((label, suite), ())
     return not {*seeds} <= {*evaluated}
 
 
 def has_runs(frames: Frames, label: Label) -> bool:
     """Whether a label has been evaluated on any suite."""
-    return any(known == label for known, _ in evaluated_seeds(frames))
+    return any(known == label for known, _ in find_evaluated_seeds(frames))

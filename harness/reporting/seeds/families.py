@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from harness.metrics import Column, Metric, Score
 from harness.papers.published import ABLATION_SCORE, Ablation, read_ablations
-from harness.reporting.seeds.cells import Cell, Label, Row, compared
+from harness.reporting.seeds.cells import Cell, Label, Row, compare_pairs
 
 #: names of families without a baseline
 OF_METHODS = "variants against their methods"
@@ -36,7 +36,7 @@ def untrained_tests(
 ) -> Iterator[PairTest]:
     """The trained rows among some, tested against an untrained one: rule 2."""
     pairs = [(row, untrained) for row in rows if row.is_trained and column in row.cells]
-    return compared(pairs, column, metric, points, against=untrained.label.name.text)
+    return compare_pairs(pairs, column, metric, points, against=untrained.label.name.text)
 
 
 def own_method_tests(
@@ -56,10 +56,10 @@ def own_method_tests(
         is_baseline = method.label == row.label._replace(variant=base)
         if not is_baseline and column in row.cells and column in method.cells:
             pairs.append((row, method))
-    return compared(pairs, column, metric, points, family=OF_METHODS)
+    return compare_pairs(pairs, column, metric, points, family=OF_METHODS)
 
 
-def claim_pairs(rows: Sequence[Row], column: Column) -> Iterator[tuple[Ablation, Row, Row]]:
+def find_claim_pairs(rows: Sequence[Row], column: Column) -> Iterator[tuple[Ablation, Row, Row]]:
     """The papers' claims of which both sides have a score among some rows: the better one first."""
     by_variant = {}
     for row in rows:
@@ -100,12 +100,12 @@ def family_tests(
     add(own_method_tests(rows, base, column, metric, points))
 
     claimed: dict[tuple[Label, Label], tuple[Row, Row]] = {}
-    for _, better, worse in claim_pairs(rows, column):
+    for _, better, worse in find_claim_pairs(rows, column):
         pair = (better.label, worse.label)
         reversed_pair = (worse.label, better.label)
         # several papers may claim the same
         known = tests.keys() | claimed.keys()
         if pair not in known and reversed_pair not in known:
             claimed[pair] = better, worse
-    add(compared(list(claimed.values()), column, metric, points, family=OF_CLAIMS))
+    add(compare_pairs(list(claimed.values()), column, metric, points, family=OF_CLAIMS))
     return tests

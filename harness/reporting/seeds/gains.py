@@ -63,7 +63,7 @@ def has_trained_pooling(block: Block, row: Row) -> bool:
     return row.pooling == most_common
 
 
-def untrained_texts(forest: Forest) -> Iterator[str]:
+def describe_untrained(forest: Forest) -> Iterator[str]:
     """Compare the untrained encoder with the trained rows of a block on the suite's average.
 
     The encoder is read at its best pooling. Yields nothing if the suite has several averages, or if
@@ -322,7 +322,7 @@ def _measure_gain(block: Block, row: Row, base: Row | None, column: Column, metr
     return Gain(row, cell, sign * size, low, high, kind, base)
 
 
-def lacking(forest: Forest, commands: Commands) -> Iterator[tuple[str, str]]:
+def find_missing_controls(forest: Forest, commands: Commands) -> Iterator[tuple[str, str]]:
     """The controls of the leader that were not run, and the commands that run them."""
     for best in methods(forest)[:1]:
         yield from missing_controls(best.row, forest.rows, forest.column, commands)
@@ -332,10 +332,10 @@ def headline(forest: Forest, commands: Commands = DEFAULT_COMMANDS) -> list[Sent
     """The sentences of a leaderboard: on the leader, the untrained encoder, controls, and stale or
     incomplete runs.
     """
-    texts = [lead_text(forest), *otherwise_trained(forest)]
-    for what, command in lacking(forest, commands):
+    texts = [lead_text(forest), *describe_otherwise_trained(forest)]
+    for what, command in find_missing_controls(forest, commands):
         texts.append(f"Control missing: {what}; run `{command}`.")
-    texts += untrained_texts(forest)
+    texts += describe_untrained(forest)
     texts += _describe_unmatched(forest)
     texts += freshness_notes(row.weakness() for row in forest.block.rows)
 
@@ -350,7 +350,7 @@ def is_trained_otherwise(row: Row) -> bool:
     return bool(row.label.overrides) or not options.isdisjoint(Training.model_fields)
 
 
-def otherwise_trained(forest: Forest) -> Iterator[str]:
+def describe_otherwise_trained(forest: Forest) -> Iterator[str]:
     """The best row that was trained with other values than the leader, if its mean is better, with
     what differs.
     """

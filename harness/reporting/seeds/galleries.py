@@ -40,7 +40,7 @@ class Gallery(NamedTuple):
 RowGalleries = Mapping[str, Collection[Gallery]]
 
 
-def galleries_of(frames: Frames, kept: pandas.DataFrame) -> dict[int, RowGalleries]:
+def find_galleries(frames: Frames, kept: pandas.DataFrame) -> dict[int, RowGalleries]:
     """The galleries of chosen evaluations by row, for those with recalls and a count of seen
     images.
     """
@@ -65,7 +65,7 @@ def galleries_of(frames: Frames, kept: pandas.DataFrame) -> dict[int, RowGalleri
     return dict(galleries)
 
 
-def unlike_tasks(rows: Iterable[RowGalleries]) -> set[str]:
+def find_unlike_tasks(rows: Iterable[RowGalleries]) -> set[str]:
     """The tasks in which rows of one table rank among unlike galleries, and then their average."""
     by_task = _group_galleries(rows)
     unlike = {task for task, galleries in by_task.items() if len(galleries) > 1}
@@ -86,7 +86,7 @@ def gallery_caveat(task: str, unlike: Collection[str], galleries: RowGalleries) 
     return [Caveat(GALLERY, tuple(sorted(map(str, own))))]
 
 
-def gallery_notes(rows: Iterable[RowGalleries]) -> Iterator[str]:
+def describe_galleries(rows: Iterable[RowGalleries]) -> Iterator[str]:
     """A line for each task whose rows all rank among one gallery."""
     for task, galleries in _group_galleries(rows).items():
         if len(galleries) == 1:

@@ -14,7 +14,7 @@ from harness.errors import UserError
 from harness.metrics import Column, Metric, Metrics, Score
 from harness.registry import suggest
 from harness.reporting.seeds.cells import Label, Row, contrast_any
-from harness.reporting.seeds.choose import chosen, groups_of, rows_of
+from harness.reporting.seeds.choose import choose_evaluations, find_groups, make_rows
 from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.conclusion import Conclusion
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
@@ -70,14 +70,14 @@ def compare_variants(
     }
     fields = {name: text for name, text in shared.items() if text}
 
-    name, group = of_group(a)
-    other_name, other_group = of_group(b)
-    descriptions = (described(name, fields), described(other_name, fields))
+    name, group = split_group(a)
+    other_name, other_group = split_group(b)
+    descriptions = (parse_side(name, fields), parse_side(other_name, fields))
     kept = _choose_evaluations(frames, score)
     groups = (group, other_group)
     evaluations = [_choose_evaluations(frames, score, group) if group else kept for group in groups]
 
-    labels = _choose_pair(list(map(groups_of, evaluations)), *descriptions)
+    labels = _choose_pair(list(map(find_groups, evaluations)), *descriptions)
     sides = []
     for label, asked, evaluations_of_side in zip(labels, groups, evaluations, strict=True):
         [row] = _make_rows(frames, evaluations_of_side, [label])
@@ -104,7 +104,7 @@ def _find_untrained_rows(
     """The rows of the untrained encoders of some labels, without these labels themselves."""
     encoders = {(label.profile, label.encoder) for label in labels}
     untrained = []
-    for label in groups_of(kept):
+    for label in find_groups(kept):
         is_theirs = (label.profile, label.encoder) in encoders
         if label.setting == UNTRAINED and is_theirs and label not in labels:
             untrained.append(label)
@@ -134,7 +134,7 @@ def _has_scores(row: Row, other: Row, column: Column) -> bool:
     return cell is not None and cell.by_seed == other.cells[column].by_seed
 
 
-def of_group(text: str) -> tuple[str, str]:
+def split_group(text: str) -> tuple[str, str]:
     """Split NAME#GROUP, where GROUP is the start of a fingerprint or of a group's name; empty if
     not given.
     """
@@ -167,18 +167,18 @@ def _choose_evaluations(frames: Frames, score: Score, group: str = "") -> pandas
         raise UserError(
             f"no run with this score has a group or fingerprint that begins with {group}"
         )
-    return chosen(frames, scores[is_score])
+    return choose_evaluations(frames, scores[is_score])
 
 
 def _make_rows(frames: Frames, kept: pandas.DataFrame, wanted: Collection[Label]) -> list[Row]:
     """The rows of some labels, in order of these."""
     fields = kept[[*Label._fields]].itertuples(index=False, name=None)
     is_wanted = [Label._make(label) in wanted for label in fields]
-    rows = rows_of(frames, kept[is_wanted], frames.scores)
+    rows = make_rows(frames, kept[is_wanted], frames.scores)
     return sorted(rows, key=lambda row: row.label)
 
 
-def described(text: str, shared: LabelFields) -> dict[str, str]:
+def parse_side(text: str, shared: LabelFields) -> dict[str, str]:
     """Return the label fields that VARIANT or VARIANT/SETTING/ENCODER gives, beside those shared by
     both sides.
 
@@ -326,7 +326,7 @@ _DIGITS = 8
 _MINUTES = 16
 
 
-def listed_groups(frames: Frames) -> list[tuple[str, ...]]:
+def list_groups(frames: Frames) -> list[tuple[str, ...]]:
     """The groups of runs with scores, those of one label together, the newest first.
 
     As texts: how commands name it, its overrides, profile and seeds, when the last of its scores
@@ -364,9 +364,9 @@ def _describe_states(states: Sequence[str]) -> str:
     return "unknown" if UNKNOWN in states else PRESENT
 
 
-def named_runs(results: Sequence[Result], text: str) -> list[Result]:
+def find_named_runs(results: Sequence[Result], text: str) -> list[Result]:
     """The runs of a key, or of a NAME#GROUP. Raises UserError if there are none, or several groups."""
-    name, group = of_group(text)
+    name, group = split_group(text)
     frames = frames_of(results)
     rows = list[int]()
     names_of_groups = dict[tuple[str, str], str]()

@@ -18,7 +18,7 @@ from harness.reporting.seeds.controls import (
     TEACHER_ALONE,
     UNMATCHED,
     UNTRAINED_NETWORK,
-    controls_of,
+    list_controls,
 )
 from harness.reporting.seeds.gains import Gain
 from harness.reporting.seeds.question import Answer, Question, medium_of
@@ -105,7 +105,7 @@ def _suggest_seeds(question: Question, leader: Gain) -> Iterator[_Idea]:
 
 def _suggest_other_media(gain: Gain, name: str) -> Iterator[_Idea]:
     """The method with pictures that do not match: those that it needs, or else the first ones."""
-    unmatched = [control for control in controls_of(gain.row) if control.what == UNMATCHED]
+    unmatched = [control for control in list_controls(gain.row) if control.what == UNMATCHED]
     needed = [control for control in unmatched if control.needed]
     decides = f"Does {name} need its {medium_of(gain.row)}, or do others do as well?"
     for control in needed or unmatched[:1]:
@@ -114,7 +114,7 @@ def _suggest_other_media(gain: Gain, name: str) -> Iterator[_Idea]:
 
 def _suggest_needed_controls(gain: Gain, name: str) -> Iterator[_Idea]:
     """The other controls that a method needs."""
-    for control in controls_of(gain.row):
+    for control in list_controls(gain.row):
         if not control.needed or control.what == UNMATCHED:
             continue
         wording = _DECISIONS.get(control.what, _DECISION)

@@ -28,7 +28,7 @@ from harness.reporting.seeds.controls import (
     UNTRAINED_ENCODER,
     UNTRAINED_NETWORK,
     Rival,
-    controls_of,
+    list_controls,
     rivals,
 )
 from harness.reporting.seeds.gains import Forest, Gain, methods
@@ -200,7 +200,7 @@ class Question:
 
         untested = {rival.row.label for rival in self.rivals if rival.tested.test is None}
         kinds: dict[str, None] = {}
-        for control in controls_of(self.leader.row):
+        for control in list_controls(self.leader.row):
             row = self.forest.rows.get(control.label)
             has_score = row is not None and self.forest.column in row.cells
             if control.needed and (not has_score or control.label in untested):

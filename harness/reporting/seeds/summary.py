@@ -19,17 +19,24 @@ from harness.formatting import points as _points
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics, Significance
 from harness.papers.published import ABLATION_SCORE, Ablation
-from harness.reporting.seeds.caveats import notes_by_place, weakness_notes
-from harness.reporting.seeds.cells import EQUAL_POINTS, Cell, Label, Row, compared, contrast_any
-from harness.reporting.seeds.choose import chosen, rows_of
+from harness.reporting.seeds.caveats import group_notes, weakness_notes
+from harness.reporting.seeds.cells import (
+    EQUAL_POINTS,
+    Cell,
+    Label,
+    Row,
+    compare_pairs,
+    contrast_any,
+)
+from harness.reporting.seeds.choose import choose_evaluations, make_rows
 from harness.reporting.seeds.conclusion import Conclusion
 from harness.reporting.seeds.families import (
     OF_METHODS,
     PairTests,
-    claim_pairs,
     family_tests,
+    find_claim_pairs,
 )
-from harness.reporting.seeds.galleries import gallery_notes
+from harness.reporting.seeds.galleries import describe_galleries
 from harness.reporting.seeds.wording import column_heading
 from harness.spec import BASELINE, UNTRAINED
 from harness.stats import ALPHA, CORRECTION, FEWEST_SEEDS
@@ -226,10 +233,10 @@ def summary_tables(
     is the one suite whose tables are wanted, `points` the largest difference that counts as equal.
     """
     frames = frames_of(results)
-    scores = shown_scores(frames, metrics, only)
+    scores = select_shown_scores(frames, metrics, only)
     rows_by_table: dict[tuple[str, str], list[Row]] = {}
     labels_by_profile: dict[str, set[Label]] = {}
-    for row in rows_of(frames, chosen(frames, scores), scores):
+    for row in make_rows(frames, choose_evaluations(frames, scores), scores):
         profile = row.label.profile
         rows_by_table.setdefault((profile, row.suite), []).append(row)
         labels_by_profile.setdefault(profile, set()).add(row.label)
@@ -245,7 +252,9 @@ def summary_tables(
     return tables
 
 
-def shown_scores(frames: Frames, metrics: Metrics, only: str | None = None) -> pandas.DataFrame:
+def select_shown_scores(
+    frames: Frames, metrics: Metrics, only: str | None = None
+) -> pandas.DataFrame:
     """The scores in metrics that tables show; in all metrics of a suite that declares none as
     shown.
     """
@@ -280,17 +289,17 @@ def _make_table(
         cells = {column: row.cells[column] for column in columns if column in row.cells}
         rows_in_order.append(replace(row, cells=cells))
 
-    blocks = blocks_of(rows_in_order, metrics, points=points)
+    blocks = make_blocks(rows_in_order, metrics, points=points)
     if shown is not None:
         blocks = tuple(_select_rows(block, shown) for block in blocks if _has_any(block, shown))
 
     untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
     lacking = {block.encoder for block in blocks if block.trained} - untrained
-    table = table_of_blocks(profile, suite, columns, metrics, blocks, labels)
+    table = make_table_of_blocks(profile, suite, columns, metrics, blocks, labels)
     return replace(table, lacking=tuple(sorted(lacking)))
 
 
-def table_of_blocks(
+def make_table_of_blocks(
     profile: str,
     suite: str,
     columns: tuple[Column, ...],
@@ -308,7 +317,7 @@ def table_of_blocks(
     if any(metric.judged for metric in metrics.values()):
         notes += _explain_untested_rows(blocks, suite, labels)
     notes += weakness_notes(row.weakness() for row in rows)
-    notes += gallery_notes(row.galleries for row in rows)
+    notes += describe_galleries(row.galleries for row in rows)
 
     legend = _make_legend(columns, metrics, blocks)
     return SummaryTable(profile, suite, columns, metrics, blocks, legend, tuple(notes))
@@ -329,7 +338,7 @@ def _select_rows(block: Block, shown: Collection[Label]) -> Block:
     return replace(block, rows=tuple(rows))
 
 
-def blocks_of(
+def make_blocks(
     rows: Iterable[Row],
     metrics: Mapping[str, Metric],
     base: str = BASELINE,
@@ -402,7 +411,7 @@ def _test_block(block: Block, metrics: Mapping[str, Metric]) -> Block:
     for column in dict.fromkeys(column for row in block.rows for column in row.cells):
         scored = [(a, b) for a, b in pairs if column in a.cells and column in b.cells]
         metric = metrics[column.metric]
-        for row, _, cell in compared(scored, column, metric, block.points, against=against):
+        for row, _, cell in compare_pairs(scored, column, metric, block.points, against=against):
             cells[row.label][column] = cell
     rows = tuple(replace(row, cells=cells[row.label]) for row in block.rows)
     return replace(block, rows=rows, every=rows)
@@ -508,7 +517,7 @@ def _describe_findings(
             if len(names) > MOST_NOTED:
                 names[MOST_NOTED:] = [f"and {len(names) - MOST_NOTED} more"]
             lines += [(text, block.place, name) for name in names]
-        yield from notes_by_place(lines)
+        yield from group_notes(lines)
 
 
 def _find_undecided(
@@ -556,7 +565,7 @@ class ClaimTest(NamedTuple):
 def claim_tests(block: Block, metric: Metric) -> Iterator[ClaimTest]:
     """Test the papers' claims whose two variants have runs in a setting and encoder."""
     column = ABLATION_SCORE.column
-    for claim, better, worse in claim_pairs(block.every, column):
+    for claim, better, worse in find_claim_pairs(block.every, column):
         yield ClaimTest(claim, better, worse, block.conclude(better, worse, column, metric))
 
 
@@ -605,7 +614,7 @@ def _explain_untested_rows(
             if reason:
                 name = row.label.name.text + seeds
                 lines.append((f"Not tested, {reason}", block.place, name))
-    return notes_by_place(lines)
+    return group_notes(lines)
 
 
 def _find_reason(block: Block, row: Row, suite: str, labels: Collection[Label]) -> tuple[str, str]:

@@ -11,10 +11,10 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from harness.method.naming import name_of
-from harness.reporting.seeds.caveats import GroupState, Weakness, joined_caveats
+from harness.reporting.seeds.caveats import GroupState, Weakness, join_caveats
 from harness.reporting.seeds.cells import Label, Row
-from harness.reporting.seeds.choose import chosen, rows_of
-from harness.reporting.seeds.summary import SummaryTable, blocks_of, table_of_blocks
+from harness.reporting.seeds.choose import choose_evaluations, make_rows
+from harness.reporting.seeds.summary import SummaryTable, make_blocks, make_table_of_blocks
 from harness.spec import BASELINE
 from harness.stats import Summary, expected_best, summarise
 from harness.store import Frames, Result, format_overrides, frames_of, lines_of
@@ -67,7 +67,7 @@ class TunedLine:
     def weakness(self) -> Weakness:
         """What weakens the test scores of its picks."""
         cells = chain.from_iterable(row.cells.values() for row in self.rows.values())
-        caveats = joined_caveats(cell.caveats for cell in cells)
+        caveats = join_caveats(cell.caveats for cell in cells)
         return Weakness(self.place, name_of(self.method.base).text, caveats, self.freshness)
 
 
@@ -95,7 +95,7 @@ class TunedReport:
         return f"{methods}{more}: {self.tuning.trials} trials each ({self.tuning.key}), profile {self.tuning.profile}"
 
 
-def with_tuned(table: SummaryTable, reports: Sequence[TunedReport]) -> SummaryTable:
+def add_tuned_rows(table: SummaryTable, reports: Sequence[TunedReport]) -> SummaryTable:
     """A suite's table with the rows of tunings, in blocks of their own with their own tests."""
     words = "tested among themselves, by seed where marked 'paired', against"
     blocks = list(table.blocks)
@@ -150,7 +150,7 @@ def _find_trials(tuning: Tuning, results: Sequence[Result]) -> Frames:
     is_trial &= frames.runs["dev"].notna()
     frames = frames.take_rows(frames.runs.index[is_trial].tolist())
 
-    firsts = chosen(frames, frames.scores).drop_duplicates([*Label._fields])
+    firsts = choose_evaluations(frames, frames.scores).drop_duplicates([*Label._fields])
     return frames.where(group=set(firsts["group"]))
 
 
@@ -183,7 +183,7 @@ def _make_report(
     names: Sequence[str],
 ) -> TunedReport:
     """A tuning in its places; `names` are those of the methods of all tunings."""
-    kept = chosen(frames, frames.scores)
+    kept = choose_evaluations(frames, frames.scores)
     by_place = frames.runs.astype(dict.fromkeys(_PLACE, str)).groupby(_PLACE)
     lines = list[TunedLine]()
     for place, runs in by_place:
@@ -267,7 +267,7 @@ def _make_picked_rows(line: TunedLine, frames: Frames, kept: pandas.DataFrame) -
     picked = picked.assign(variant=line.name, row=row_numbers).sort_values(["row", "seed"])
 
     rows = {}
-    for row in rows_of(frames, picked, frames.scores):
+    for row in make_rows(frames, picked, frames.scores):
         # the picks of seeds share neither a group nor their values
         rows[row.suite] = replace(
             row, group="", freshness=line.freshness, training={}, pooling="", is_method=True
@@ -294,6 +294,6 @@ def _make_table(
     untrained = [row for row in table.rows if not row.is_trained and row.label.encoder in encoders]
     names = {line.method.base: line.name for line in lines}
     base = names.get(BASELINE, lines[0].name)
-    blocks = blocks_of([*rows, *untrained], table.metrics, base)
-    tuned = table_of_blocks(table.profile, table.suite, table.columns, table.metrics, blocks)
+    blocks = make_blocks([*rows, *untrained], table.metrics, base)
+    tuned = make_table_of_blocks(table.profile, table.suite, table.columns, table.metrics, blocks)
     return replace(tuned, about=f"tuned, {tuning.trials} trials each ({tuning.key})")

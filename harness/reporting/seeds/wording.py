@@ -31,7 +31,7 @@ def metric_words(suite: str, metrics: Collection[str]) -> str:
     return describe_suite(suite).metric_words(metric).alone or metric
 
 
-def judged(cell: Cell, digits: int) -> str:
+def describe_test(cell: Cell, digits: int) -> str:
     """What the test of a cell says, alone and in its family; empty without a test."""
     if cell.test is None or cell.verdict is None:
         return ""

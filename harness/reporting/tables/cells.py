@@ -20,8 +20,8 @@ from harness.reporting.seeds.cells import (
     Corrected,
     Label,
     Row,
+    correct_cells,
     correct_family,
-    corrected,
 )
 from harness.stats import ALPHA, FEWEST_SEEDS, Equivalence, Summary, TTest
 
@@ -439,7 +439,7 @@ def correct_tests(lines: Sequence[FilledLine], alpha: float) -> None:
         tested = [measured for _, measured in family]
         data = [line.data for line, _ in family]
         names = [_name_family(line) for line, _ in family]
-        in_family = corrected(tested, data, names, alpha)
+        in_family = correct_cells(tested, data, names, alpha)
         for (line, _), measured in zip(family, in_family, strict=True):
             line.cells[name] = replace(line.cells[name], measured=measured)
 

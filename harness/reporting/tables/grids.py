@@ -181,7 +181,7 @@ def _has_part(cells: Sequence[CellText], part: str) -> bool:
     return any(getattr(cell, part) for cell in cells)
 
 
-def picked(grid: Grid, names: Sequence[str]) -> Grid:
+def pick_columns(grid: Grid, names: Sequence[str]) -> Grid:
     """Only the columns that have these headings or tasks, in this order. Raises UserError for an
     unknown name.
     """

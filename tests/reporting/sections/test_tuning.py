@@ -19,7 +19,7 @@ from harness.reporting.sections.tuning import (
     tune_command,
     tuned_figures,
 )
-from harness.reporting.seeds.tuned import TunedReport, tuned_reports, with_tuned
+from harness.reporting.seeds.tuned import TunedReport, add_tuned_rows, tuned_reports
 from harness.reporting.tables.grids import code_of
 from harness.store import Result
 from harness.store.tunings import make_tuning
@@ -192,7 +192,7 @@ def test_rows_of_tunings_of_one_method_and_number_are_named_by_what_was_tried() 
     )
     rows = [
         row.label
-        for row in with_tuned(tables(whole)[0], known).rows
+        for row in add_tuned_rows(tables(whole)[0], known).rows
         if "tuned" in row.label.variant
     ]
     assert sorted(label.variant for label in rows) == sorted([*first, *second, *third])

@@ -9,7 +9,7 @@ from builders import over_seeds, result, sts, tables
 
 from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.cells import Row, compare
-from harness.reporting.seeds.choose import chosen, rows_of
+from harness.reporting.seeds.choose import choose_evaluations, make_rows
 from harness.store import Protocol, Result, frames_of
 
 AVG = Column("Avg", "spearman")
@@ -18,7 +18,10 @@ AVG = Column("Avg", "spearman")
 def rows(results: Sequence[Result]) -> dict[str, Row]:
     """The rows of one label, by suite."""
     frames = frames_of(results)
-    return {row.suite: row for row in rows_of(frames, chosen(frames, frames.scores), frames.scores)}
+    return {
+        row.suite: row
+        for row in make_rows(frames, choose_evaluations(frames, frames.scores), frames.scores)
+    }
 
 
 def test_protocols_of_one_training_are_never_mixed() -> None:

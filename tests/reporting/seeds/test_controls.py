@@ -19,7 +19,7 @@ from harness.reporting.seeds.cells import Label, Row, compare
 from harness.reporting.seeds.controls import (
     Control,
     Rival,
-    controls_of,
+    list_controls,
     missing_controls,
     rival_text,
     rivals,
@@ -73,7 +73,7 @@ def wanted(
     the row's.
     """
     (row,) = rows_of(runs(variant, 1.0, teachers=teachers, **where)).values()
-    found = [one.label for one in controls_of(row) if one.needed is needed]
+    found = [one.label for one in list_controls(row) if one.needed is needed]
     own = where["encoder"]
     return {
         label.variant + ("" if label.encoder == own else f"/{label.encoder}") for label in found
@@ -138,7 +138,7 @@ def test_controls_follow_from_what_a_run_records(
 
 def test_the_untrained_encoder_has_no_controls_and_what_cannot_be_shuffled_is_not_missed() -> None:
     (row,) = rows_of(untrained(1.0, encoder="toy-bert")).values()
-    assert not [*controls_of(row)]
+    assert not [*list_controls(row)]
     assert "mcse[images=shuffled]" in wanted(
         "mcse[images=clip]", {"image": "clip"}, PAPER, needed=False
     )
@@ -248,7 +248,7 @@ def test_a_row_is_confounded_unless_it_beats_each_control(
         "mcse[images=shuffled]" if confounds else "none[pooling=mean]"
     )
     assert [rival.confounds for rival in others] == [False, False]
-    assert rivals(row, rows, AVG, SPEARMAN, [*controls_of(row)]) == []
+    assert rivals(row, rows, AVG, SPEARMAN, [*list_controls(row)]) == []
 
 
 def test_too_few_seeds_confound_by_their_mean_alone() -> None:
@@ -283,7 +283,7 @@ def test_records_that_no_command_made_have_what_controls_they_can() -> None:
     )
     rows = rows_of(odd)
     (row,) = rows.values()
-    assert "the text teacher alone" not in {one.what for one in controls_of(row)}
+    assert "the text teacher alone" not in {one.what for one in list_controls(row)}
     ((what, _),) = missing_controls(row, rows, AVG, Commands())
     assert what.startswith("the untrained encoder"), "its other controls need its values"
 
@@ -360,7 +360,7 @@ def test_missing_controls_are_named_with_commands_that_select_them(
         )
         assert dict(request.overrides) == ({} if "none[" in command else where.get("overrides", {}))
         made |= {(str(spec.variant), str(spec.setting), spec.encoder) for spec in request.wanted}
-    assert made == {tuple(one.label[1:4]) for one in controls_of(row) if one.needed}
+    assert made == {tuple(one.label[1:4]) for one in list_controls(row) if one.needed}
 
 
 def test_a_control_with_fewer_seeds_lies_as_far_off_as_the_pairs_that_are_tested() -> None:

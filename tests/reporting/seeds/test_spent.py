@@ -14,7 +14,7 @@ from harness.papers.published import read_ablations, read_published
 from harness.reporting.sections.claims import claims_grid
 from harness.reporting.seeds.cells import Row
 from harness.reporting.seeds.choose import rows_by_label
-from harness.reporting.seeds.controls import powerless, removed_terms, short_of_budget
+from harness.reporting.seeds.controls import find_removed_terms, powerless, short_of_budget
 from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.filled import filled_tables
 from harness.reporting.tables.paper_grids import paper_grid
@@ -71,10 +71,10 @@ def test_the_largest_share_of_any_batch_and_seed_counts() -> None:
         measured("dalr", FULL, once),
         measured("dalr[without=cons]", {"info": 0.4, "rank": 0.6}),
     )
-    assert removed_terms(full, other) == {"cons": 0.02}
+    assert find_removed_terms(full, other) == {"cons": 0.02}
     assert not powerless(full, other)
     elsewhere = measured("dalr[without=cons]", {"info": 1.0}, overrides={"steps": 9})
-    assert not removed_terms(full, elsewhere)
+    assert not find_removed_terms(full, elsewhere)
 
 
 def test_a_control_that_was_kept_early_in_its_budget_says_so() -> None:
