@@ -341,7 +341,7 @@ def list_groups(frames: Frames) -> list[tuple[str, ...]]:
     )
     newest_first = groups.reset_index().sort_values("finished", ascending=False, kind="stable")
 
-    lines = []
+    lines = list[tuple[str, ...]]()
     for group in sorted(lines_of(newest_first), key=lambda group: group[1:6]):
         place = f"{group.variant}/{group.setting}/{group.encoder}"
         line = (
