@@ -359,7 +359,9 @@ def test_missing_controls_are_named_with_commands_that_select_them(
             Selection(**{name.strip("-"): value for name, value in options.items()}, set=sets)
         )
         assert dict(request.overrides) == ({} if "none[" in command else where.get("overrides", {}))
-        made |= {(str(spec.variant), str(spec.setting), spec.encoder) for spec in request.wanted}
+        made |= {
+            (str(spec.variant), str(spec.setting), spec.encoder) for spec in request.suites_by_run
+        }
     assert made == {tuple(one.label[1:4]) for one in list_controls(row) if one.needed}
 
 
