@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from harness import stats
 from harness.formatting import fixed
-from harness.method.naming import title_of
+from harness.method.naming import name_of, title_of
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Significance
 from harness.reporting.seeds.cells import Row, trained_apart
 from harness.reporting.seeds.controls import UNMATCHED
@@ -182,7 +182,7 @@ def _check_budget(leader: Gain, reference: Gain | None) -> TrustCheck:
     described_to_reference = {describes for describes, _ in reference.row.teachers}
     has_own_text_teacher = bool(described - described_to_reference - {"image"})
     if has_own_text_teacher:
-        text += f"; {title_of(leader.row.label.method)} alone has a text teacher"
+        text += f"; a text teacher, which {name_of(reference.row.label.variant)} lacks"
 
     if apart:
         return TrustCheck(Mark.NO, about, text, "runs")

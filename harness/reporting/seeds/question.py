@@ -15,7 +15,7 @@ from functools import cached_property
 from harness.errors import UserError
 from harness.formatting import at_most, count_of, fixed, interval_text
 from harness.method.declared import declared_method
-from harness.method.naming import VariantName, name_of, option_title, title_of
+from harness.method.naming import VariantName, name_of, title_of
 from harness.metrics import AVERAGE, Significance
 from harness.reporting.seeds.cells import Cell, Label, Row
 from harness.reporting.seeds.conclusion import Conclusion
@@ -33,7 +33,6 @@ from harness.reporting.seeds.controls import (
 )
 from harness.reporting.seeds.gains import Forest, Gain, methods
 from harness.reporting.seeds.wording import suite_title
-from harness.spec import split
 from harness.stats import FEWEST_SEEDS, TTest
 
 #: most words of a verdict
@@ -41,7 +40,7 @@ MOST_WORDS = 9
 #: the suite that is asked about first
 FIRST_SUITE = "sts"
 #: longest name of a row in a figure, in characters
-LONGEST_NAME = 32
+LONGEST_NAME = 52
 #: what a stream has beside text, in words
 _MEDIA_WORDS = {"pairs": "pictures", "images": "pictures", "audio": "recordings"}
 
@@ -535,7 +534,7 @@ class Question:
         """A row's name as a reader of the papers knows it, with the whole code on hover.
 
         Values without which a method cannot be run are left out, a tuned variant says so, and of
-        many values only their number is named.
+        many values the first are named, with the number of others.
         """
         label = row.label
         variant = label.parsed
@@ -554,14 +553,20 @@ class Question:
         if len(name.text) <= LONGEST_NAME:
             return name
 
-        keys = [key for key, _ in variant.options]
-        if label.overrides:
-            keys += [pair.partition("=")[0] for pair in split(label.overrides)]
-        options = " and ".join(option_title(key) for key in keys)
-        text = f"{title} with other {options}"
-        if len(text) > LONGEST_NAME:
-            text = f"{title} with {count_of(len(keys), 'other value')}"
-        return VariantName(text, name.code)
+        return VariantName(_shorten_values(name.text, title), name.code)
+
+
+def _shorten_values(name: str, title: str) -> str:
+    """`KDMCSE, λ = 0.1 and 2 other values`: the first values that fit, and the number of others."""
+    # values of a variant follow commas, those of --set stand in brackets
+    listed = name.removeprefix(title).removesuffix(")").replace(" (", ", ")
+    values = listed.removeprefix(", ").split(", ")
+    for count in range(len(values) - 1, 0, -1):
+        shown = ", ".join([title, *values[:count]])
+        text = f"{shown} and {count_of(len(values) - count, 'other value')}"
+        if len(text) <= LONGEST_NAME:
+            return text
+    return f"{title} with {count_of(len(values), 'other value')}"
 
 
 def first_forests(forests: Iterable[Forest]) -> Mapping[tuple[str, str], Forest]:

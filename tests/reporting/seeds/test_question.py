@@ -222,7 +222,7 @@ def test_a_variant_that_stands_for_its_method_has_a_short_name() -> None:
     question = ask(runs(simcse=LOW) + over_seeds(tuned, HIGH))
     row = next(gain.row for gain in question.forest.gains if gain.row.label.variant == tuned)
     name = question.short_name(row)
-    assert (name.text, name.code) == ("KDMCSE with 3 other values", tuned)
+    assert (name.text, name.code) == ("KDMCSE, λ = 0.1, learning rate = 0.0003, steps = 600", tuned)
     picked = Question(question.forest, {tuned}).short_name(row)
     assert picked.text == "KDMCSE, tuned"
 
@@ -244,7 +244,7 @@ def test_a_row_with_values_set_for_all_runs_is_named_by_them() -> None:
     question = ask(over_seeds("mcse", HIGH, overrides=values))
     (gain,) = question.forest.gains
     assert len(gain.name.text) > LONGEST_NAME
-    assert question.short_name(gain.row).text == "MCSE with 3 other values"
+    assert question.short_name(gain.row).text == "MCSE, eval every = 10 and 2 other values"
 
 
 def test_checks_are_six_and_say_what_is_not_known() -> None:
