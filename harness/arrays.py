@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from harness.sources import digest, file_hash
 
 #: names of the features in a file, and of the ids of its rows by what these are
 FEATURES = ("features", "feature")
-IDS = {"image": ("image_id", "ids"), "caption": ("caption", "ids")}
+IDS = {"image": ("image_id", "ids"), "caption": ("caption", "ids"), "region": ("region", "ids")}
 #: A file may unpack to this many bytes, and to more if that is not more than so many times its own
 #: size.
 UNPACKED = 10**9
@@ -41,7 +42,7 @@ def read_features(
 ) -> tuple[list[str] | None, np.ndarray]:
     """Ids of the rows, None if there are none, and features (rows, width) float32.
 
-    The rows are `of` images or captions, which names their ids; `ids` is a text file with an id on
+    The rows are `of` images, captions or regions, which names their ids; `ids` is a text file with an id on
     each line instead. Raises UserError for anything but finite numbers in two dimensions, and for a
     file that unpacks to far more than it is.
     """
@@ -313,7 +314,8 @@ def _columns(path: Path) -> dict[str, Any]:
         with parquet.ParquetFile(path) as file:
             rows = file.metadata.num_rows
             names = file.schema_arrow.names
-            wanted = [name for name in names if name in (*FEATURES, *IDS["image"], *IDS["caption"])]
+            known = {*FEATURES, *chain.from_iterable(IDS.values())}
+            wanted = [name for name in names if name in known]
             groups = [
                 file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)
             ]

@@ -24,8 +24,9 @@ from harness.errors import UserError
 Stream = Literal["sentences", "pairs", "triplets", "images", "audio"]
 #: streams that are not text
 MEDIA: Final[tuple[Stream, ...]] = ("images", "audio")
-#: what a teacher's feature describes: an image, a caption, or each token of a caption
-FeatureKind = Literal["image", "caption", "tokens", "model"]
+#: what a teacher's feature describes: an image, a caption, each token of a caption, or a region of
+#: an image that a phrase names
+FeatureKind = Literal["image", "caption", "tokens", "model", "region"]
 #: a value of a hyperparameter
 OptionValue = int | float | str | bool
 
@@ -38,7 +39,8 @@ BASELINE = "simcse"
 UNTRAINED_IMAGES = "untrained"
 #: image teachers of control experiments: features of the rows in another order, of rows drawn at
 #: random with replacement, or noise; 'permuted' gives each image the features of another one, which
-#: all its captions share
+#: all its captions share. Of regions, 'shuffled' exchanges those of one image, and 'permuted' gives
+#: them those of another image
 CONTROLS = ("shuffled", "random", "noise", "permuted", UNTRAINED_IMAGES)
 #: values of a teacher option that name no teacher of a profile
 NO_TEACHER = ("default", "none", *CONTROLS)

@@ -70,6 +70,36 @@ class Pairs:
 
 
 @dataclass(frozen=True)
+class Phrases:
+    """p phrases of the captions of pairs, each of which names one of r regions of the images.
+
+    Of each phrase, `captions` is the number of its caption, (p,) ascending, `spans` its characters
+    there from the first to the one after the last, (p, 2), and `regions` its region, (p,) below r.
+    Of each region, `images` is the number of its image, (r,) ascending, and `boxes` its pixels from
+    left and top to right and bottom, (r, 4), the last two not included; None if it has features
+    only. `features` maps teacher -> stored features of the regions, (r, f) float32.
+    """
+
+    captions: np.ndarray
+    spans: np.ndarray
+    regions: np.ndarray
+    images: np.ndarray
+    boxes: np.ndarray | None = None
+    features: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.captions)
+
+
+class PhraseSource(Source):
+    """The phrases of a corpus of pairs with the regions that they name."""
+
+    @abstractmethod
+    def load(self, root: Path | None) -> Phrases:
+        """Load the phrases of the captions that are rows. Raises MissingData or UserError."""
+
+
+@dataclass(frozen=True)
 class Triplets:
     """n triplets of natural language inference: premise, entailed and contradicted hypothesis."""
 
@@ -131,15 +161,23 @@ class CorpusSource(Registered, Source):
     """Training data of one stream."""
 
     stream: ClassVar[Stream]
-    #: stored features of images and of captions, by teacher
+    #: stored features of images, of captions and of regions, by teacher
     stored: Mapping[str, FeatureFile] = {}
     stored_captions: Mapping[str, FeatureFile] = {}
+    stored_regions: Mapping[str, FeatureFile] = {}
     #: image files of pairs, needed only by teachers without stored features
     pixels: Source | None = None
 
     @property
     def per_row(self) -> int:
         return 3 if self.stream == "triplets" else 1
+
+    @property
+    def phrases(self) -> PhraseSource | None:
+        """The phrases of pairs, read only for a method that asks for features of regions; None if
+        there are none.
+        """
+        return None
 
     @abstractmethod
     def load(self, root: Path | None) -> Sentences | Pairs | Triplets | Media:
@@ -180,8 +218,8 @@ class CorpusSource(Registered, Source):
         return self
 
     def check_features(self, root: Path | None, teacher: str, of: str = "image") -> int:
-        """Check that the images have features of a teacher, stored or to be computed; or stored
-        ones `of` captions.
+        """Check that the images have features of a teacher, stored or to be computed; or the
+        regions, or stored ones `of` captions.
 
         Returns the number of rows of stored features that belong to no image or caption. Raises
         UserError.

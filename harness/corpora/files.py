@@ -332,17 +332,16 @@ class CaptionsFile(FileSource, CorpusSource):
         return self._drawn(self._captions(root).texts)
 
     def _drawn(self, by_image: Sequence[Sequence[str]]) -> Iterator[str]:
+        return (by_image[image][number] for image, number in self._draw(by_image))
+
+    def _draw(self, by_image: Sequence[Sequence[str]]) -> Iterator[tuple[int, int]]:
+        """The image of each row, and the number of its caption among those of the image."""
         for image, texts in enumerate(by_image):
             if self.captions == "all" or len(texts) == 1:
-                yield from texts
+                yield from ((image, number) for number in range(len(texts)))
             else:
-                yield texts[
-                    int(
-                        generator(axis="caption", seed=self.caption_seed, image=image).integers(
-                            len(texts)
-                        )
-                    )
-                ]
+                rng = generator(axis="caption", seed=self.caption_seed, image=image)
+                yield image, int(rng.integers(len(texts)))
 
     def examine(self, root: Path | None) -> Findings:
         read = self._captions(root)
@@ -351,15 +350,19 @@ class CaptionsFile(FileSource, CorpusSource):
         if self.captions == "all" and rows == images:
             why = f"captions = all, but {self.files[0]} has only one caption per image"
             raise UserError(f"{why}; change the option, corpus or setting")
-        check_file_names(self.paths(root)[0], self.ignore)
+        accounts = self._account_for_file(root, read) + read.accounts
         survey = TextSurvey.of(self._drawn(read.texts))
         not_drawn = sum(map(len, read.texts)) - rows
+        accounts += account_for_number("captions", not_drawn, "one of each image is drawn")
+        return Findings(rows, read.remarks, images, survey.equal, accounts, survey.sample)
+
+    def _account_for_file(self, root: Path | None, read: ReadCaptions) -> list[Account]:
+        """What became of the columns of the file. Raises UserError for those that may be meant."""
+        check_file_names(self.paths(root)[0], self.ignore)
         pictures = []
         if self.pixels and self.pixels.images == COLUMN and not self._all:
             pictures.append(COLUMN)
-        accounts = account_for_captions(self._file(root), self._layout, pictures) + read.accounts
-        accounts += account_for_number("captions", not_drawn, "one of each image is drawn")
-        return Findings(rows, read.remarks, images, survey.equal, accounts, survey.sample)
+        return account_for_captions(self._file(root), self._layout, pictures)
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the captions and of how they are drawn; each feature file has its own

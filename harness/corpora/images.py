@@ -21,7 +21,14 @@ from harness.caches import cached_note
 from harness.census import account_for
 from harness.corpora.caption_layouts import ReadCaptions
 from harness.datafiles import parts_of, read_columns
-from harness.encoders.media import IMAGE_SUFFIXES, Encoded, Pixels
+from harness.encoders.media import (
+    IMAGE_SUFFIXES,
+    UNREADABLE,
+    Encoded,
+    Pixels,
+    described,
+    opened,
+)
 from harness.errors import RESTORE, UserError
 from harness.formatting import first_of
 from harness.sources import (
@@ -113,6 +120,18 @@ class CaptionImages(Source):
         note = cached_note(f"images/{key}.json", "the images will be hashed again", compute)
         return list(note["sha256"])
 
+    def sizes(self, root: Path | None) -> list[tuple[int, int]]:
+        """Width and height of each image in pixels, kept by the contents of all. Raises UserError
+        for one that cannot be opened.
+        """
+
+        def compute() -> dict[str, list[tuple[int, int]]]:
+            return {"sizes": [_size_of(file) for file in self._files(root)]}
+
+        key = digest("sizes of images", self.fingerprint(root))
+        note = cached_note(f"images/{key}.json", "the images will be opened again", compute)
+        return [(width, height) for width, height in note["sizes"]]
+
     def pixels(self, root: Path | None, count: int) -> Pixels:
         names = cache(lambda: self._ids(self._read(root)))
         return Pixels(self._reader(root), lambda number: names()[number], count)
@@ -173,6 +192,16 @@ class CaptionImages(Source):
                 "out what is missing: missing_images = 'skip'"
             )
         return [folder / file for file in files if file is not None]
+
+
+def _size_of(file: Path) -> tuple[int, int]:
+    try:
+        with opened(file) as image:
+            return image.size
+    except UNREADABLE as error:
+        raise UserError(
+            f"the image {file} cannot be opened: {described(error)}; replace it or remove its rows"
+        ) from error
 
 
 def check_missing_images(how: str, images: str | None) -> str:
@@ -284,6 +313,8 @@ def _listed(folder: Path, *, deep: bool) -> Iterator[str]:
         yield from (path.relative_to(folder).as_posix() for path in paths if path.is_file())
 
 
+#: what a stored feature describes
+Described = Literal["image", "caption", "region"]
 #: transforms of stored features
 TRANSFORMS = ("none", "sqrt-standardise")
 #: ids, or None if the file has none, and features (rows, f) float32
@@ -291,7 +322,7 @@ IdsAndFeatures = tuple[list[str] | None, np.ndarray]
 
 
 class FeatureFile(FileSource):
-    """Stored features of one teacher, of images or captions (`harness.arrays`).
+    """Stored features of one teacher, of images, captions or regions (`harness.arrays`).
 
     `ids` is a text file with the id of each row on a line, for a file that has none. The transform
     `sqrt-standardise` takes the signed square root and standardises each dimension over the file
@@ -299,7 +330,7 @@ class FeatureFile(FileSource):
     captions, these are the ids of the rows: equal captions have equal features.
     """
 
-    of: Literal["image", "caption"] = "image"
+    of: Described = "image"
 
     def __init__(
         self, file: str, how: str = OWN_FILE, transform: str = "none", ids: str | None = None
@@ -315,7 +346,7 @@ class FeatureFile(FileSource):
     def of_tables(
         cls,
         tables: Mapping[str, Mapping[str, str]] | None,
-        of: Literal["image", "caption"] = "image",
+        of: Described = "image",
     ) -> dict[str, Self]:
         """Make feature files from their tables in a profile. Raises UserError for a missing or
         unknown key.
@@ -348,8 +379,8 @@ class FeatureFile(FileSource):
 
 
 class StoredFeatures(Mapping[str, np.ndarray]):
-    """Features of the images or captions of a corpus by teacher, (rows, f); a file is read on
-    access.
+    """Features of the images, captions or regions of a corpus by teacher, (rows, f); a file is
+    read on access.
     """
 
     def __init__(
@@ -360,7 +391,8 @@ class StoredFeatures(Mapping[str, np.ndarray]):
         images: int = 0,
         doubt: str = "",
     ) -> None:
-        """`ids` returns the ids of the images in order, or None if they have none; or the captions.
+        """`ids` returns the ids of the images in order, or None if they have none; or the captions,
+        or the ids of the regions.
 
         `doubt` says how the order of the images is in doubt, if it is.
         """
@@ -453,10 +485,10 @@ def _rows_of(file: FeatureFile, ids: list[str], wanted: Sequence[str]) -> np.nda
     if file.of == "caption":
         ids, wanted = ([" ".join(text.split()) for text in texts] for texts in (ids, wanted))
     rows = {name: row for row, name in reversed(list(enumerate(ids)))}
-    if file.of == "image" and len(rows) < len(ids):
+    if file.of != "caption" and len(rows) < len(ids):
         twice = [name for name, count in Counter(ids).items() if count > 1]
         raise UserError(
-            f"{file.files[0]} has {len(twice)} of {len(rows)} image ids twice: {first_of(twice, 3)}; {RESTORE}"
+            f"{file.files[0]} has {len(twice)} of {len(rows)} {file.of} ids twice: {first_of(twice, 3)}; {RESTORE}"
         )
     if absent := [name for name in dict.fromkeys(wanted) if name not in rows]:
         raise UserError(

@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from harness.caches import in_cache
+from harness.corpora.base import Phrases
 from harness.encoders.rows import TokenRows
+from harness.errors import UserError
 from harness.events import Event, Stage, tell
 from harness.files import kept_files, replaced, write_bytes
 from harness.locks import locked
@@ -131,6 +133,54 @@ def tokenised(
             yield [encoding.ids for encoding in fast.encode_batch_fast(chunk)]
         else:
             yield tokenizer(chunk, truncation=True, max_length=max_length)["input_ids"]
+
+
+def find_token_spans(
+    texts: Sequence[str], phrases: Phrases, tokenizer: Any, max_length: int
+) -> np.ndarray:
+    """The tokens of phrases in the rows that `tokenised` makes of their captions: (p, 2) int64, from
+    the first to the one after the last.
+
+    A token belongs to a phrase if it has one of its characters. A phrase that is cut with its row,
+    or of which no token was made, has -1 twice. Raises UserError for a tokenizer that does not say
+    where its tokens stand.
+    """
+    fast = getattr(tokenizer, "backend_tokenizer", None)
+    if fast is None:
+        raise UserError(
+            f"{type(tokenizer).__name__} does not say where its tokens stand in a text, which "
+            "phrases need; use an encoder with a tokenizer.json"
+        )
+    fast.no_padding()
+    fast.no_truncation()
+
+    found = np.full((len(phrases), 2), -1, np.int64)
+    named, firsts = np.unique(phrases.captions, return_index=True)
+    ends = [*firsts[1:].tolist(), len(phrases)]
+    captions = zip(named.tolist(), firsts.tolist(), ends, strict=True)
+    while chunk := list(islice(captions, CHUNK)):
+        encodings = fast.encode_batch([texts[caption] for caption, _, _ in chunk])
+        for encoding, (_, first, end) in zip(encodings, chunk, strict=True):
+            offsets = _kept_offsets(encoding, max_length)
+            for number in range(first, end):
+                start, stop = phrases.spans[number].tolist()
+                own = [place for place, (a, b) in offsets if a < stop and b > start]
+                # a token that was cut had characters of the phrase if those that are kept lack its end
+                if own and (len(encoding) <= max_length or offsets[-1][1][1] >= stop):
+                    found[number] = own[0], own[-1] + 1
+    return found
+
+
+def _kept_offsets(encoding: Any, max_length: int) -> list[tuple[int, tuple[int, int]]]:
+    """The places of a row's tokens that have characters of the text, and these characters."""
+    kept = len(encoding)
+    if kept > max_length:
+        # the special tokens at the end of a row stay when it is cut
+        at_end = encoding.special_tokens_mask[::-1].index(0)
+        kept = max_length - at_end
+    return [
+        (place, span) for place, span in enumerate(encoding.offsets[:kept]) if span[1] > span[0]
+    ]
 
 
 def cached_tokens(

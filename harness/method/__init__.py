@@ -16,6 +16,7 @@ from harness.method.interface import Neighbours as Neighbours
 from harness.method.interface import OwnSteps as OwnSteps
 from harness.method.interface import PairBatch as PairBatch
 from harness.method.interface import Patches as Patches
+from harness.method.interface import PhraseRows as PhraseRows
 from harness.method.interface import Schedule as Schedule
 from harness.method.interface import SentenceBatch as SentenceBatch
 from harness.method.interface import TripletBatch as TripletBatch

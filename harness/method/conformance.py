@@ -37,6 +37,7 @@ from harness.method.samples import (
     TEXTS,
     RandomEncoder,
     RecordedNames,
+    batches_without_phrases,
     build,
     build_with,
     compute_loss,
@@ -138,6 +139,9 @@ def _check_reading(method: type[Method], reading: str, seen_terms: set[str]) -> 
     if method.trains:
         for batch in random_batches(built):
             yield from _check_batch(built, batch, seen_terms)
+        for batch in batches_without_phrases(built):
+            for problem in _check_batch(built, batch, seen_terms):
+                yield f"captions without phrases: {problem}"
 
     if len(method.terms) > 1:
         for term in method.terms:

@@ -160,14 +160,45 @@ class SentenceBatch:
 
 
 @dataclass(frozen=True)
+class PhraseRows:
+    """P phrases of the B captions of a batch; a caption has any number of them, and a batch may have
+    none.
+
+    `captions`, (P,), is the row of each phrase's caption, ascending, `spans`, (P, 2), its tokens
+    there from the first to the one after the last, and `regions`, (P,), the region that it names:
+    phrases of one object have one number. All are int64.
+    """
+
+    captions: Tensor
+    spans: Tensor
+    regions: Tensor
+
+    def __len__(self) -> int:
+        return len(self.captions)
+
+    def vectors(self, states: Tensor) -> Tensor:
+        """The mean of the states of each phrase's tokens: (B, views, L, d), as of `encode.states`,
+        -> (P, views, d).
+        """
+        import torch  # which planning does not need
+
+        places = torch.arange(states.shape[2], device=states.device)
+        is_own = (places >= self.spans[:, :1]) & (places < self.spans[:, 1:])
+        weights = is_own.to(states.dtype)
+        weights = weights / weights.sum(1, keepdim=True)
+        return torch.einsum("pl,pvld->pvd", weights, states[self.captions])
+
+
+@dataclass(frozen=True)
 class PairBatch(SentenceBatch):
     """B captions with the teacher features that the method requested, by role.
 
-    Features of images and captions are (B, f), features of tokens (B, L' >= L, f); none has a
-    gradient.
+    Features of images and captions are (B, f), of tokens (B, L' >= L, f), of regions (P, f), those
+    of the `phrases`, which are None unless the method requests such features; none has a gradient.
     """
 
     features: Mapping[str, Tensor]
+    phrases: PhraseRows | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -201,8 +232,8 @@ class Feature:
 
     `teacher` is a teacher of the profile, 'default' for the profile's image teacher, one of
     `harness.spec.CONTROLS` for a control, or `run:KEY` for the encoder of another run. `of` is what
-    each feature describes; a 'model' reads any batch, and can be a text teacher, an encoder of the
-    profile or a run.
+    each feature describes: a 'region' is what a phrase of a caption names, cut out of its image; a
+    'model' reads any batch, and can be a text teacher, an encoder of the profile or a run.
     """
 
     teacher: str

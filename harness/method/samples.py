@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from harness.method.interface import (
     Encode,
     MediaBatch,
     PairBatch,
+    PhraseRows,
     SentenceBatch,
     TripletBatch,
     Vocabulary,
@@ -112,21 +114,57 @@ def random_batches(method: Method) -> list[Batch | MediaBatch]:
     if method.uses_texts():
         shared["texts"] = TEXTS
 
-    shapes = {"image": (ROWS, WIDTH), "caption": (ROWS, WIDTH), "tokens": (ROWS, LENGTH + 2, WIDTH)}
+    phrases = _make_phrases()
+    shapes = {
+        "image": (ROWS, WIDTH),
+        "caption": (ROWS, WIDTH),
+        "tokens": (ROWS, LENGTH + 2, WIDTH),
+        "region": (len(phrases), WIDTH),
+    }
+    asked = method.features(method.hyperparameters)
     features = {
         role: torch.randn(shapes[feature.of])
-        for role, feature in method.features(method.hyperparameters).items()
+        for role, feature in asked.items()
         if feature.of != "model"
     }
+    reads_phrases = any(feature.of == "region" for feature in asked.values())
     labels = torch.tensor([0, 0, 1, 2, 2, 2])
     batches: dict[Stream, Batch | MediaBatch] = {
         "sentences": SentenceBatch(tokens, **shared),
-        "pairs": PairBatch(tokens, features, **shared),
+        "pairs": PairBatch(tokens, features, **shared, phrases=phrases if reads_phrases else None),
         "triplets": TripletBatch(tokens, **shared),
         "images": MediaBatch({"pixels": torch.randn(ROWS, 2, 3, 4, 4)}, labels),
         "audio": MediaBatch({"spectrograms": torch.randn(ROWS, 9, 4)}, labels),
     }
     return [batches[stream] for stream in method.streams]
+
+
+def batches_without_phrases(method: Method) -> list[PairBatch]:
+    """A random batch of pairs whose captions have no phrase; none for a method that reads none."""
+    asked = method.features(method.hyperparameters)
+    of_regions = [role for role, feature in asked.items() if feature.of == "region"]
+    if not of_regions:
+        return []
+
+    batches = []
+    for batch in random_batches(method):
+        if isinstance(batch, PairBatch):
+            features = dict(batch.features)
+            for role in of_regions:
+                features[role] = features[role][:0]
+            whole = _make_phrases()
+            phrases = PhraseRows(whole.captions[:0], whole.spans[:0], whole.regions[:0])
+            batches.append(replace(batch, features=features, phrases=phrases))
+    return batches
+
+
+def _make_phrases() -> PhraseRows:
+    """Five phrases of four captions; two of them name one region."""
+    return PhraseRows(
+        torch.tensor([0, 0, 2, 3, 4]),
+        torch.tensor([[1, 2], [2, 4], [1, 4], [1, 2], [2, 3]]),
+        torch.tensor([0, 1, 2, 3, 1]),
+    )
 
 
 def _change_batch(method: Method, rows: list[list[int]]) -> RecordedNames:

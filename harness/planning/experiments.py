@@ -630,7 +630,9 @@ class Experiments:
 
         kind = RunModel.kind if section is None else section.kind
         computed = LIT_GIVES if kind == LIT else declared_teacher(kind)[0]
-        if of not in computed:
+        # a region is an image cut out of another one
+        is_cut_out = of == "region" and kind != LIT and "image" in computed
+        if of not in computed and not is_cut_out:
             kinds = " and ".join(computed)
             return f"the teacher '{name}' ({kind}) computes features of {kinds}, not of {of}; name another teacher"
 

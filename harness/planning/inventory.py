@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 from harness.census import InputCensus
 from harness.code import KnownBy, code_of, code_of_module
 from harness.commands import LastPlaces
-from harness.corpora.base import CorpusSource
+from harness.corpora.base import CorpusSource, Phrases, PhraseSource
 from harness.corpora.caption_layouts import CaptionsLayout
 from harness.corpora.images import FeatureFile
 from harness.corpora.retrieval import CaptionedFile
@@ -55,9 +55,9 @@ T = TypeVar("T", bound=Checkable)
 class UsedCorpus:
     """A corpus of a profile, `plain`, and as a run reads it, `read`.
 
-    `stored` are features in files beside it, by what they are features of and by teacher, and
-    `pixels` its images, if it has them. Missing files of features that a teacher can compute are
-    ignored.
+    `stored` are features in files beside it, by what they are features of and by teacher, `pixels`
+    its images and `phrases` those of the captions that are read, if it has them. Missing files of
+    features that a teacher can compute are ignored.
     """
 
     name: str
@@ -65,6 +65,7 @@ class UsedCorpus:
     plain: Ingredient[CorpusSource]
     stored: Mapping[tuple[FeatureKind, str], Ingredient[FeatureFile]]
     pixels: Ingredient[Checkable] | None
+    phrases: Ingredient[PhraseSource] | None
 
     def check_features(self, teacher: str, of: FeatureKind) -> None:
         """Check, once, that it has features of a teacher, stored, or of images to be computed.
@@ -73,7 +74,10 @@ class UsedCorpus:
         if (of, teacher) in self._unread_rows:
             return
 
-        if of == "caption":
+        if of == "region":
+            self.check_phrases()
+            unread_rows = self.plain.source.check_features(self.plain.root, teacher, of)
+        elif of == "caption":
             unread_rows = self.read.source.check_features(self.read.root, teacher, of)
         else:
             unread_rows = self.plain.source.check_features(self.plain.root, teacher)
@@ -92,6 +96,23 @@ class UsedCorpus:
     def texts(self) -> Iterator[str]:
         """The texts of its rows. Raises UserError if they have changed since the run was planned."""
         return self.read.current().texts(self.read.root)
+
+    @cached_property
+    def loaded_phrases(self) -> Phrases:
+        """The phrases of its captions. Raises UserError if they have changed since the run was
+        planned, and if there are none.
+        """
+        phrases = self.check_phrases()
+        return phrases.current().load(phrases.root)
+
+    def check_phrases(self) -> Ingredient[PhraseSource]:
+        """The source of the phrases of its captions. Raises UnavailableError if it has none."""
+        if self.phrases is None:
+            raise UnavailableError(
+                f"the corpus '{self.name}' has no phrases with regions of its images; give the "
+                "setting a corpus of the kind phrases-file"
+            )
+        return self.phrases
 
     @cached_property
     def found(self) -> Findings:
@@ -440,6 +461,8 @@ class Inventory:
             files["image", teacher] = file
         for teacher, file in plain.source.stored_captions.items():
             files["caption", teacher] = file
+        for teacher, file in plain.source.stored_regions.items():
+            files["region", teacher] = file
 
         stored = {}
         for (of, teacher), file in files.items():
@@ -447,7 +470,11 @@ class Inventory:
             can_be_computed = teacher in self.profile.teachers and (has_pixels or of == "caption")
             if not (ingredient.missing and can_be_computed):
                 stored[of, teacher] = ingredient
-        return UsedCorpus(name, read, plain, stored, pixels)
+
+        phrases = None
+        if read.source.phrases is not None:
+            phrases = self._make_ingredient(read.source.phrases)
+        return UsedCorpus(name, read, plain, stored, pixels, phrases)
 
     def _find_task(self, kind: str, name: str) -> Ingredient[Any]:
         if (kind, name) not in self._ingredients:

@@ -376,7 +376,7 @@ def list_data_needs(inventory: Inventory) -> Iterator[tuple[str, Checkable]]:
     for name, corpus in inventory.corpora.items():
         yield f"corpus {name}{_name_users(name, inventory.profile)}", corpus.plain.source
         for (of, teacher), stored in corpus.stored.items():
-            subject = name if of == "image" else f"the captions of {name}"
+            subject = name if of == "image" else f"the {of}s of {name}"
             yield f"{teacher} features of {subject}", stored.source
 
     for name, suite in inventory.suites.items():

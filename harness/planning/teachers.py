@@ -5,8 +5,9 @@ profile's image teacher, or a control in its place: 'shuffled' assigns the defau
 features to the captions in another order (MCSE Table 2), 'random' gives each caption those of a
 random row, with replacement (an option of MCSE's public code), 'permuted' exchanges the images, so
 that the captions of one image still share their features, and 'noise' replaces them by standard
-normal noise. Features that lie in a file beside a corpus are read; all others are computed once and
-kept.
+normal noise. Of regions, 'shuffled' exchanges those of one image, and 'permuted' gives them the
+features of those of another image. Features that lie in a file beside a corpus are read; all others
+are computed once and kept.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness.code import KnownBy, code_of
-from harness.corpora.base import Pairs
+from harness.corpora.base import Pairs, Phrases
+from harness.corpora.regions import cut_out, shuffle_within_images, take_from_other_images
 from harness.encoders.features import ComputeRows, Stacked, cached_features
 from harness.encoders.locate import HubModel, MissingModel, ModelSource
 from harness.encoders.media import DECODING
@@ -128,8 +130,8 @@ class NamedTeacher:
 
     @property
     def _sees_images(self) -> bool:
-        """Whether its features depend on images alone."""
-        return self.of == "image"
+        """Whether its features depend on images, or regions of them, alone."""
+        return self.of in ("image", "region")
 
     def list_needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
         """What its features of a corpus depend on besides the corpus itself; None for test images.
@@ -141,9 +143,15 @@ class NamedTeacher:
         is_stored = self.is_stored(corpus)
         if is_stored or self._sees_images:
             corpus.check_features(self.name, self.of)
+
+        needs: list[Ingredient[Checkable]] = []
         if is_stored:
-            return [corpus.stored[self.of, self.name]]
-        return self._list_computed_needs(corpus)
+            needs.append(corpus.stored[self.of, self.name])
+        else:
+            needs += self._list_computed_needs(corpus)
+        if self.of == "region" and corpus.phrases is not None:
+            needs.append(corpus.phrases)
+        return needs
 
     def make_key(self, owner: FeatureOwner) -> str:
         """Names everything that its features depend on, before any of it is loaded. Raises
@@ -195,8 +203,8 @@ class NamedTeacher:
     def load_features(
         self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders
     ) -> np.ndarray:
-        """One feature per image, caption or list of tokens of `pairs`, the loaded ones, (n, ...),
-        mapped from disk.
+        """One feature per image, caption, region or list of tokens of `pairs`, the loaded ones, (n,
+        ...), mapped from disk.
 
         Models compute on the device; `folders` has at least those of the teacher's `runs`.
         """
@@ -205,7 +213,7 @@ class NamedTeacher:
         else:
             is_stored = self.of == "image" and self.name in pairs.features
 
-        reads_pixels = self.of == "image" and not is_stored
+        reads_pixels = self._sees_images and not is_stored
         if reads_pixels and isinstance(owner, UsedCorpus) and owner.pixels is not None:
             owner.pixels.current()
 
@@ -217,17 +225,24 @@ class NamedTeacher:
         )
         return cached_features(
             key,
-            pairs.image_count if self.of == "image" else len(pairs),
+            self._count_features(owner, pairs),
             compute_rows,
             dtype="float16" if self.of == "tokens" else "float32",
             chunk=CHUNK,
             subject=f"{self.name}: features of {self.of.removesuffix('s')}s",
         )
 
+    def _count_features(self, owner: FeatureOwner, pairs: Pairs) -> int:
+        if self.of == "image":
+            return pairs.image_count
+        if self.of == "region":
+            return len(_find_phrases(owner).images)
+        return len(pairs)
+
     def stack_features(
         self, corpora: Sequence[UsedCorpus], loaded: Sequence[Pairs], device: str, folders: Folders
     ) -> Stacked:
-        """One feature per caption, over several corpora in order."""
+        """One feature per caption, or per region, over several corpora in order."""
         features = [
             self.load_features(corpus, pairs, device, folders)
             for corpus, pairs in zip(corpora, loaded, strict=True)
@@ -243,8 +258,11 @@ class NamedTeacher:
 
         @cache
         def read_all() -> np.ndarray:
-            features = pairs.features if self.of == "image" else pairs.caption_features
-            return features[self.name]
+            if self.of == "image":
+                return pairs.features[self.name]
+            if self.of == "region":
+                return _find_phrases(owner).features[self.name]
+            return pairs.caption_features[self.name]
 
         return lambda start, stop: read_all()[start:stop]
 
@@ -331,7 +349,7 @@ class ModelTeacher(NamedTeacher):
         return [self.model]
 
     def _list_computed_needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
-        if self.of == "image" and corpus is not None and corpus.pixels is not None:
+        if self._sees_images and corpus is not None and corpus.pixels is not None:
             return [self.model, corpus.pixels]
         return [self.model]
 
@@ -353,6 +371,9 @@ class ModelTeacher(NamedTeacher):
                     raise UserError(
                         "the corpus has no images; name a teacher whose features of it are stored"
                     )
+                if self.of == "region":
+                    regions = cut_out(pairs.images, _find_phrases(owner), start, stop)
+                    return open_once().images(regions)
                 return open_once().images(pairs.images[start:stop])
 
         return compute_rows
@@ -514,6 +535,11 @@ class RoleFeatures:
         features = self.teacher.stack_features(self.corpora, loaded, device, folders)
         rows = len(features)
         control = self.feature.teacher
+        if self.feature.of == "region" and control in ("shuffled", "permuted"):
+            images = _number_images_of_regions(self.corpora, loaded)
+            exchange = shuffle_within_images if control == "shuffled" else take_from_other_images
+            return features.in_order(exchange(images, seed))
+
         if control == "shuffled":
             order = generator(axis="shuffled images", seed=seed).permutation(rows)
             return features.in_order(order)
@@ -533,6 +559,23 @@ class RoleFeatures:
             noise = generator(axis="noise images", seed=seed)
             return noise.standard_normal(features.shape, dtype=np.float32)
         return features
+
+
+def _find_phrases(owner: FeatureOwner) -> Phrases:
+    """The phrases of a corpus. Raises UnavailableError for a task, which has none."""
+    if not isinstance(owner, UsedCorpus):
+        raise UnavailableError(f"the task '{owner.source.name}' has no phrases with regions")
+    return owner.loaded_phrases
+
+
+def _number_images_of_regions(corpora: Sequence[UsedCorpus], loaded: Sequence[Pairs]) -> np.ndarray:
+    """The image of each region of several corpora in order, (r,), numbered over all of them."""
+    numbers = []
+    first_number = 0
+    for corpus, pairs in zip(corpora, loaded, strict=True):
+        numbers.append(corpus.loaded_phrases.images + first_number)
+        first_number += pairs.image_count
+    return np.concatenate(numbers)
 
 
 def _number_images(loaded: Sequence[Pairs]) -> np.ndarray:

@@ -33,6 +33,7 @@ from harness.spec import MEDIA, FeatureKind, Stream
 from harness.store import Store
 from harness.store.folder import refuse_linked
 from harness.training.folder import TrainingFolder
+from harness.training.phrases import TokenPhrases
 from harness.training.streams import Subset, TrainingData
 
 #: projections of captions and of image features into one space
@@ -213,7 +214,29 @@ def load_training_data(
         warnings += content.warnings
     subsets = _draw_subsets(run, tokens)
     image_of = number_images(pairs) if pairs and run.neighbours else None
-    return TrainingData(tokens, features, media, subsets, texts, tuple(warnings), image_of)
+    phrases = _find_phrases(experiment, pairs, tokenizer)
+    if phrases is not None and phrases.cut:
+        warnings.append(
+            f"{phrases.cut:,} phrases reach beyond the first {run.training.max_length} tokens of "
+            "their captions, and are not read"
+        )
+    return TrainingData(tokens, features, media, subsets, texts, tuple(warnings), image_of, phrases)
+
+
+def _find_phrases(
+    experiment: Experiment, pairs: Sequence[Pairs], tokenizer: PreTrainedTokenizerBase
+) -> TokenPhrases | None:
+    """The phrases of a run's captions, if its method asks for features of regions."""
+    roles = frozenset(
+        role for role, use in experiment.features.items() if use.feature.of == "region"
+    )
+    if not roles:
+        return None
+    corpora = [corpus for corpus in experiment.corpora if corpus.stream == "pairs"]
+    loaded = [
+        (content, corpus.loaded_phrases) for content, corpus in zip(pairs, corpora, strict=True)
+    ]
+    return TokenPhrases.find(loaded, tokenizer, experiment.resolved.training.max_length, roles)
 
 
 def number_images(pairs: Sequence[Pairs]) -> np.ndarray:

@@ -23,10 +23,10 @@ from harness.metrics import NO_SCORE, Metric
 from harness.sources import digest
 from harness.spec import LATER_VALUES, NAMES, FeatureKind, OptionValue, RunSpec
 
-SCHEMA_VERSION: Final = 7
-#: the schema of a record; those of 3 to 6 are read as they are, since later fields have defaults
+SCHEMA_VERSION: Final = 8
+#: the schema of a record; those of 3 to 7 are read as they are, since later fields have defaults
 SchemaVersion = Annotated[
-    Literal[7], BeforeValidator(lambda version: 7 if version in (3, 4, 5, 6) else version)
+    Literal[8], BeforeValidator(lambda version: 8 if version in (3, 4, 5, 6, 7) else version)
 ]
 #: Increased when the same configuration would give other numbers: the loop, the batching, the
 #: seeds, the optimizer.

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from harness.caches import known_hash
-from harness.corpora.base import CorpusSource, Pairs, Sentences, Triplets
+from harness.corpora.base import CorpusSource, Pairs, Phrases, PhraseSource, Sentences, Triplets
 from harness.corpora.labelled_audio import Recordings
 from harness.corpora.labelled_images import AugmentedImages
 from harness.encoders.media import VIEWS_VERSION, filterbank
@@ -28,6 +28,7 @@ from harness.toy.world import (
     ATTRIBUTES,
     GENRES,
     LEXICON,
+    OBJECTS,
     SIDE,
     SIZES,
     classes,
@@ -35,8 +36,11 @@ from harness.toy.world import (
     draw_distinct_scenes,
     draw_scenes,
     draw_templates,
+    find_phrase,
     frequent_scenes,
+    ground_boxes,
     render,
+    render_with_boxes,
 )
 
 
@@ -107,6 +111,28 @@ class ToyPairs(ToyCorpus):
         rng = generator(world="toy", part="pairs", split=self.split, seed=self.seed)
         return Pairs(describe(scenes, rng), render(scenes, rng))
 
+    @property
+    def phrases(self) -> PhraseSource:
+        """The words of each caption for the thing that its picture shows, and for the ground."""
+        return ToyPhrases(self)
+
+    def load_phrases(self) -> Phrases:
+        """Two phrases a caption, in the order of OBJECTS, and the regions of its picture."""
+        scenes = self.scenes()
+        rng = generator(world="toy", part="pairs", split=self.split, seed=self.seed)
+        texts = describe(scenes, rng)
+        _, things = render_with_boxes(scenes, rng)
+        spans = [find_phrase(text, name) for text in texts for name in OBJECTS]
+        owners = np.repeat(np.arange(len(texts)), len(OBJECTS))
+        boxes = np.stack([things, ground_boxes(things)], axis=1)
+        return Phrases(
+            captions=owners,
+            spans=np.array(spans),
+            regions=np.arange(len(owners)),
+            images=owners,
+            boxes=boxes.reshape(-1, 4),
+        )
+
     def scenes(self) -> np.ndarray:
         """The scene of each pair, (size, attributes) int64."""
         rng = generator(world="toy", part="scenes of pairs", split=self.split, seed=self.seed)
@@ -120,6 +146,25 @@ class ToyPairs(ToyCorpus):
 
     def image_ids(self, root: Path | None) -> list[str]:
         return [f"toy-{self.split}-{self.seed}-{number}" for number in range(self.size)]
+
+
+class ToyPhrases(Generated, PhraseSource):
+    """The phrases of captioned pictures, and their regions."""
+
+    def __init__(self, pairs: ToyPairs) -> None:
+        self.pairs = pairs
+
+    def fingerprint(self, root: Path | None) -> str:
+        return cached_hash(["ToyPhrases", vars(self.pairs)], self.row_hash)
+
+    def row_hash(self) -> str:
+        """Hash of the regions of all phrases."""
+        phrases = self.load(None)
+        assert phrases.boxes is not None
+        return digest(phrases.spans.tolist(), phrases.regions.tolist(), phrases.boxes.tolist())
+
+    def load(self, root: Path | None) -> Phrases:
+        return self.pairs.load_phrases()
 
 
 class ToyTriplets(ToyCorpus):

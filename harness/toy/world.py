@@ -12,7 +12,9 @@ machine.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from functools import cache
 
 import numpy as np
 
@@ -191,13 +193,67 @@ def render(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Render scenes: (n, attributes) -> (n, 32, 32, 3) uint8; size, centre, phase, brightness and
     noise are random.
     """
-    images = np.empty((len(scenes), SIDE, SIDE, 3), dtype=np.uint8)
-    for start in range(0, len(scenes), _CHUNK):
-        images[start : start + _CHUNK] = _drawn(scenes[start : start + _CHUNK], rng)
+    images, _ = render_with_boxes(scenes, rng)
     return images
 
 
-def _drawn(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def render_with_boxes(
+    scenes: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same pictures, and the box of the thing in each: (n, 4) int64, left, top, right and
+    bottom, the last two not included.
+    """
+    images = np.empty((len(scenes), SIDE, SIDE, 3), dtype=np.uint8)
+    boxes = np.empty((len(scenes), 4), dtype=np.int64)
+    for start in range(0, len(scenes), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        images[part], boxes[part] = _drawn(scenes[part], rng)
+    return images, boxes
+
+
+def ground_boxes(things: np.ndarray) -> np.ndarray:
+    """The largest strip of each picture beside its thing: boxes (n, 4) -> boxes (n, 4)."""
+    left, top, right, bottom = things.T
+    whole = np.full_like(left, SIDE)
+    none = np.zeros_like(left)
+    strips = np.stack(
+        [
+            np.stack([none, none, left, whole], axis=1),
+            np.stack([right, none, whole, whole], axis=1),
+            np.stack([none, none, whole, top], axis=1),
+            np.stack([none, bottom, whole, whole], axis=1),
+        ]
+    )
+    areas = (strips[..., 2] - strips[..., 0]) * (strips[..., 3] - strips[..., 1])
+    largest: np.ndarray = strips[areas.argmax(axis=0), np.arange(len(things))]
+    return largest
+
+
+#: what a picture shows, with the attributes that the words of its phrase have
+OBJECTS: Mapping[str, tuple[str, ...]] = {
+    "thing": ("pattern", "colour", "shape"),
+    "ground": ("time",),
+}
+
+
+def find_phrase(text: str, name: str) -> tuple[int, int]:
+    """The characters of a description that tell of an object, from its first word to its last."""
+    own = _words_of(name)
+    places = [match.span() for match in re.finditer(r"\w+", text) if match.group() in own]
+    return places[0][0], places[-1][1]
+
+
+@cache
+def _words_of(name: str) -> frozenset[str]:
+    """The words with which an object is described."""
+    words = set[str]()
+    for attribute in OBJECTS[name]:
+        for synonyms in LEXICON[attribute].values():
+            words.update(synonyms)
+    return frozenset(words)
+
+
+def _drawn(scenes: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     count = len(scenes)
     value = {name: scenes[:, column] for column, name in enumerate(ATTRIBUTES)}
     middles = _CENTRES[value["place"]] + rng.integers(-_JITTER, _JITTER + 1, size=(count, 2))
@@ -215,7 +271,18 @@ def _drawn(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     for number, pattern in enumerate(_PATTERNS):
         rows = value["pattern"] == number
         dark[rows] = pattern(x[rows], y[rows])
-    return _coloured(_COLOURS[value["colour"]], _GROUNDS[value["time"]], inside, inside & dark, rng)
+    colours = _COLOURS[value["colour"]]
+    grounds = _GROUNDS[value["time"]]
+    return _coloured(colours, grounds, inside, inside & dark, rng), _extents(inside)
+
+
+def _extents(inside: np.ndarray) -> np.ndarray:
+    """The box of the pixels of each mask (n, SIDE, SIDE): (n, 4)."""
+    columns = np.asarray(inside.any(axis=1))
+    rows = np.asarray(inside.any(axis=2))
+    firsts = [columns.argmax(axis=1), rows.argmax(axis=1)]
+    lasts = [SIDE - each[:, ::-1].argmax(axis=1) for each in (columns, rows)]
+    return np.stack([*firsts, *lasts], axis=1)
 
 
 def _coloured(

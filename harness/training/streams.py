@@ -43,6 +43,7 @@ from harness.seeds import generator
 from harness.spec import Stream
 from harness.training.batching import Order, mixed
 from harness.training.neighbours import NearRows
+from harness.training.phrases import TokenPhrases
 
 #: The largest useful number of workers on the machines we measured.
 MOST = 8
@@ -190,10 +191,10 @@ class TrainingData:
     """Training data by stream.
 
     `tokens` holds the text streams, `media` images and recordings, `features` the teacher features
-    of the pairs by role, `subsets` the rows of streams that are not used whole. `texts` has the
-    bytes of the text streams for a method that reads them, and `image_of` the image of each row of
-    pairs, (n,), for one that searches for neighbours. `warnings` report unreadable images and the
-    like.
+    of the pairs by role, `phrases` those of their captions for a method that reads regions, and
+    `subsets` the rows of streams that are not used whole. `texts` has the bytes of the text streams
+    for a method that reads them, and `image_of` the image of each row of pairs, (n,), for one that
+    searches for neighbours. `warnings` report unreadable images and the like.
     """
 
     tokens: Mapping[Stream, Tokens]
@@ -203,6 +204,7 @@ class TrainingData:
     texts: Mapping[Stream, Tokens] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     image_of: np.ndarray | None = None
+    phrases: TokenPhrases | None = None
 
     @property
     def rows(self) -> dict[Stream, int]:
@@ -378,11 +380,18 @@ class Batches:
         if stream == "sentences":
             return SentenceBatch(tokens, changed=changed, texts=texts)
 
+        named = self.data.phrases
+        phrases = None
+        wanted = dict.fromkeys(self.data.features, rows)
+        if named is not None:
+            phrases = named.batch(rows, device)
+            wanted |= dict.fromkeys(named.roles, named.regions_of(rows))
+
         features = {}
         for role, values in self.data.features.items():
-            of_rows = np.ascontiguousarray(values[rows], dtype=np.float32)
+            of_rows = np.ascontiguousarray(values[wanted[role]], dtype=np.float32)
             features[role] = sent(torch.from_numpy(of_rows), device)
-        return PairBatch(tokens, features, changed=changed, texts=texts)
+        return PairBatch(tokens, features, changed=changed, texts=texts, phrases=phrases)
 
     def _check_negatives(self, tokens: TokenRows, stream: Stream, step: int) -> None:
         """Raise UserError for a batch of one distinct sentence; the last one of a pass may be

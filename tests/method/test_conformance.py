@@ -13,7 +13,7 @@ from plugin_packages import Install
 
 from harness.cli.main import cli
 from harness.errors import UserError
-from harness.method import Batch, Encode, Method, MixingRule
+from harness.method import Batch, Encode, Feature, Method, MixingRule, PairBatch
 from harness.method.conformance import check_all, check_method
 from harness.method.lookup import find_methods, find_variants
 
@@ -468,6 +468,29 @@ class Broken(Method):
         vectors = encode(batch.tokens, 1)
         terms = {"text": vectors, "new": vectors.sum() * 0, "info": vectors.sum() / 0}
         return terms if self.left_out == {""} else {**terms, "text": vectors + 1}
+
+
+class NeedsPhrases(Method):
+    """text: a mean over phrases, which a batch may not have."""
+
+    name = "needs-phrases"
+    paper = "a test"
+    streams = ("pairs",)
+    terms = ("text",)
+
+    @classmethod
+    def features(cls, hyperparameters: object) -> dict[str, Feature]:
+        return {"object": Feature("default", "region")}
+
+    def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, torch.Tensor]:
+        assert isinstance(batch, PairBatch)
+        assert batch.phrases is not None
+        return {"text": batch.phrases.vectors(encode.states(batch.tokens)).mean()}
+
+
+def test_a_loss_that_is_not_finite_without_phrases_is_found() -> None:
+    first, *_ = check_method(NeedsPhrases)
+    assert first == "@paper: captions without phrases: the term 'text' is no finite scalar"
 
 
 def test_the_conformance_check_finds_each_kind_of_problem() -> None:

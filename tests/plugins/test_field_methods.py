@@ -30,10 +30,10 @@ from harness.encoders.rows import Packed, TokenRows
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.losses import contrastive as losses
-from harness.method import UNMASKED, Dimensions, SentenceBatch, Vocabulary, method_named
+from harness.method import UNMASKED, Dimensions, PairBatch, SentenceBatch, Vocabulary, method_named
 from harness.method.conformance import check_all
 from harness.method.lookup import find_variants
-from harness.method.samples import small_student
+from harness.method.samples import build, random_batches, small_student
 from harness.runs.inputs import find_teacher_folders, load_training_inputs
 from harness.runs.train import make_trainer
 from harness.store import Store
@@ -49,9 +49,11 @@ METHODS = {
     "consert": ("consert", "ConSERT"),
     "cards": ("cards", "CARDS"),
     "simcse-plus-plus": ("simcse_plus_plus", "SimCSEPlusPlus"),
+    "mcseo": ("mcseo", "MCSEO"),
 }
 #: those of at most 120 lines, which change a pass of the encoder or the texts
 CHANGED_PASSES = ("consert", "cards", "simcse-plus-plus")
+SHORT = (*CHANGED_PASSES, "mcseo")
 MOMENTUM = ("moco-simcse", "esimcse")
 #: values with which they train on the toy world
 DIFFCSE = "diffcse[generator=toy-bert,generator_head=tied]"
@@ -60,7 +62,7 @@ TRAINED = [
     "promptbert@official",
     DIFFCSE,
     "rankcse[teachers=toy-bert+run:simcse/toy/toy-bert/seed-0]",
-    *CHANGED_PASSES,
+    *SHORT,
     "cards[every=2,among=4,negatives=2]",
 ]
 CPU = torch.device("cpu")
@@ -157,7 +159,7 @@ VARIANTS = (
 def test_they_are_short_and_pass_the_checks(variant: str) -> None:
     name = variant.partition("[")[0]
     module, _ = METHODS[name]
-    most = 120 if name in CHANGED_PASSES else 150
+    most = 120 if name in SHORT else 150
     assert len((FIELD / f"{module}.py").read_text().splitlines()) <= most
     assert [
         checked
@@ -571,6 +573,46 @@ def test_the_losses_of_simcse_plus_plus_follow_the_public_code() -> None:
     assert float(module.dimension_nce(first, second, 5.0)) == pytest.approx(total)
 
 
+def test_phrases_find_their_objects_beside_the_terms_of_mcse() -> None:
+    """-log of exp(s(phrase, own) / t) over its sum with the objects of other regions, in loops."""
+    student = small_student().double().eval()
+    method = build(method_named("mcseo"), method_named("mcseo").configure("paper")).double()
+    (pairs,) = [batch for batch in random_batches(method) if isinstance(batch, PairBatch)]
+    features = {role: values.double() for role, values in pairs.features.items()}
+    batch = replace(pairs, features=features)
+    terms = method.loss_terms(batch, student)
+
+    phrases = batch.phrases
+    assert phrases is not None
+    rows = zip(phrases.captions.tolist(), phrases.spans.tolist(), strict=True)
+    states = student.states(batch.tokens)[:, 0]
+    means = [
+        sum(states[row, place] for place in range(*span)) / (span[1] - span[0])
+        for row, span in rows
+    ]
+    vectors = [method.grounding_head(mean[None])[0].tolist() for mean in means]
+    objects = method.object_head(features["object"]).tolist()
+    regions = phrases.regions.tolist()
+    assert len(set(regions)) < len(regions)
+    expected = 0.0
+    for own, vector in enumerate(vectors):
+        scores = {
+            other: cosine(vector, objects[other]) / 0.05
+            for other in range(len(objects))
+            if other == own or regions[other] != regions[own]
+        }
+        expected -= (scores[own] - log(sum(map(exp, scores.values())))) / len(vectors)
+    assert terms.pop("objects").item() == pytest.approx(expected, rel=1e-9)
+
+    mcse = build(method_named("mcse"), method_named("mcse").configure("paper")).double()
+    mcse.load_state_dict(method.state_dict(), strict=False)
+    same = mcse.loss_terms(batch, student)
+    assert {name: term.item() for name, term in terms.items()} == {
+        name: term.item() for name, term in same.items()
+    }
+    assert method.weights() == {"info": 0.01, "objects": 0.01}
+
+
 def test_cards_switches_first_letters_by_a_chance() -> None:
     switched = import_module("cards").switched
     text = "Thebes held onto power until the 12th Dynasty"
@@ -653,10 +695,14 @@ def test_a_stopped_training_ends_the_same_bit_for_bit(variant: str, tmp_path: Pa
         assert part in {key.partition(".")[0] for key in moved}
     if variant in MOMENTUM:
         assert int(parts.method.filled) == 32
-    heads = set() if variant == "consert" else {"text_head"}
+    heads = {"text_head"}
+    if variant == "consert":
+        heads = set()
+    if variant == "mcseo":
+        heads |= {"grounding_head", "image_head", "object_head"}
     with safe_open(tmp_path / "whole" / "best" / "heads.safetensors", "np") as kept:
         assert {key.partition(".")[0] for key in kept.keys()} == heads, "the rest is aside"  # noqa: SIM118
-    if variant.partition("[")[0] in CHANGED_PASSES:
+    if variant.partition("[")[0] in SHORT:
         parts.student.save(tmp_path / "saved")
         again = Student.load(tmp_path / "saved", parts.student.pooling.name)
         assert np.array_equal(again.embed(SENTENCES), parts.student.embed(SENTENCES))

@@ -44,6 +44,10 @@ SCHEMAS = {
         "Result": "2b19bbfed30b1e0a119edc17b566b337ae37d3e9fd680e1c86f6854c9229cf39",
         "Failure": "6e1edc5ad305655409ae116f63725212faf20bd2353ca222bcd10c941da51df6",
     },
+    8: {
+        "Result": "e01b11513d5a59a58cdc75ffcc76ca8dbc2ef24b45c069f27f08357499bce995",
+        "Failure": "13d6378e6698d806ab67768f462bdae4ecd30d626148fcecf4514448fc423ae8",
+    },
 }
 #: version of the index -> digest of its columns
 INDEXES = {

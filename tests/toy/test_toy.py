@@ -154,6 +154,37 @@ def test_repeated_scenes_have_new_captions_and_pictures_and_all_values_alike() -
         ToyPairs(repeats=1.5)
 
 
+def test_phrases_say_the_attributes_of_the_objects_whose_pixels_are_in_their_boxes() -> None:
+    """Beside the thing's box, and in that of the ground, a picture has one colour but for noise."""
+    source = ToyPairs(size=60, repeats=0.5)
+    pairs, phrases, scenes = source.load(NOWHERE), source.load_phrases(), source.scenes()
+    assert phrases.captions.tolist() == [number // 2 for number in range(120)]
+    wanted = {"thing": ("pattern", "colour", "shape"), "ground": ("time",)}
+    for number, (start, end) in enumerate(phrases.spans.tolist()):
+        image = number // 2
+        words = pairs.texts[image][start:end].split()
+        said = {attribute: [] for attribute in ATTRIBUTES}
+        for column, attribute in enumerate(ATTRIBUTES):
+            synonyms = list(LEXICON[attribute].values())[scenes[image, column]]
+            said[attribute] = [word for word in words if word in synonyms]
+        names = [attribute for attribute in ATTRIBUTES if said[attribute]]
+        assert names == list(wanted["ground" if number % 2 else "thing"])
+        assert {words[0], words[-1]} <= {word for each in said.values() for word in each}
+
+        pixels = pairs.images[image].astype(int)
+        left, top, right, bottom = phrases.boxes[number].tolist()
+        outside = np.ones(pixels.shape[:2], bool)
+        outside[top:bottom, left:right] = False
+        if number % 2:
+            plain = pixels[top:bottom, left:right].reshape(-1, 3)
+            assert (right - left) * (bottom - top) >= 6 * 32
+        else:
+            plain = pixels[outside]
+            edges = [pixels[top], pixels[bottom - 1], pixels[:, left], pixels[:, right - 1]]
+            assert all(np.ptp(edge, axis=0).max() > 40 for edge in edges), "the box is no larger"
+        assert np.ptp(plain, axis=0).max() <= 16
+
+
 def test_pictures_have_the_same_bytes_on_every_machine() -> None:
     """Else the runs in results/reference would be of other data there."""
     pictures = render(draw_scenes(generator(test="scenes"), 64), generator(test="pictures"))

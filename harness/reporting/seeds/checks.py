@@ -180,7 +180,7 @@ def _check_budget(leader: Gain, reference: Gain | None) -> TrustCheck:
 
     described = {describes for describes, _ in leader.row.teachers}
     described_to_reference = {describes for describes, _ in reference.row.teachers}
-    has_own_text_teacher = bool(described - described_to_reference - {"image"})
+    has_own_text_teacher = bool(described - described_to_reference - {"image", "region"})
     if has_own_text_teacher:
         text += f"; a text teacher, which {name_of(reference.row.label.variant)} lacks"
 

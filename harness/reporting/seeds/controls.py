@@ -10,6 +10,8 @@ what methods declare, never from scores:
 - unmatched images: the variant with their features shuffled, drawn at random, replaced by noise, or
   permuted: these last stay the same for all captions of an image, so that what they still gain is
   paraphrase, not sight;
+- unmatched objects, of a method whose phrases read regions: those of other phrases of the picture, or
+  of other pictures;
 - images through the same image network with untrained weights, of which the profile names the
   features: what the row gains beyond it comes from what the network was trained on;
 - text alone, on the same rows and steps: SimCSE in the same setting, and the variant with its
@@ -75,6 +77,7 @@ UNTRAINED_ENCODER = "the untrained encoder"
 TEACHER_ALONE = "the text teacher alone"
 TEXT_OTHERWISE = "text alone, trained with other values"
 UNMATCHED = "training on unmatched images"
+UNMATCHED_OBJECTS = "training on phrases with other objects"
 UNTRAINED_NETWORK = "training on images through an untrained network"
 SAME_TEXT = "training on the same text alone"
 TWICE_THE_TEXT = "training on twice as much text"
@@ -152,7 +155,7 @@ def _list_untrained_controls(label: Label) -> Iterator[Control]:
 def _list_teacher_controls(label: Label, teachers: Iterable[tuple[str, str]]) -> Iterator[Control]:
     """The text teachers alone."""
     profile = _load_own_profile(label.profile)
-    names = [name for describes, name in teachers if describes != "image"]
+    names = [name for describes, name in teachers if describes not in ("image", "region")]
     for name in dict.fromkeys(names):
         with suppress(SpecError):  # a record may name anything
             yield from _list_lone_teachers(label, profile, name)
@@ -173,6 +176,12 @@ def _list_method_controls(
         for option in declared.teacher_options:
             if option.startswith("image"):
                 yield from _list_image_controls(label, image_teachers, option)
+
+    object_teachers = {name for describes, name in teachers if describes == "region"}
+    if object_teachers and not object_teachers & {*CONTROLS}:
+        for option in declared.teacher_options:
+            if option.startswith("object"):
+                yield from _list_object_controls(label, option)
 
     if {"pairs", *MEDIA} & {*declared.streams}:
         yield from _list_text_controls(label, declared, length, number)
@@ -195,6 +204,14 @@ def _list_image_controls(label: Label, teachers: set[str], option: str) -> Itera
         has_several_captions = "captions=all" in label.setting
         is_telling = value == "shuffled" or (value == "permuted" and has_several_captions)
         yield Control(UNMATCHED, control, needed=is_telling and is_own)
+
+
+def _list_object_controls(label: Label, option: str) -> Iterator[Control]:
+    """A method whose phrases have other objects of their picture, or those of other pictures."""
+    assert label.parsed
+    for value in ("shuffled", "permuted"):
+        control = label._replace(variant=_change_options(label.parsed, {option: value}))
+        yield Control(UNMATCHED_OBJECTS, control, needed=False)
 
 
 def _list_text_controls(
@@ -455,7 +472,7 @@ def _name_kind_and_place(control: Control) -> tuple[str, Label]:
 
 def _can_be_added(control: Control, row: Row) -> bool:
     """Whether runs of a control that have not been evaluated would have a score in a row's suite."""
-    has_images = control.what == UNMATCHED
+    has_images = control.what in (UNMATCHED, UNMATCHED_OBJECTS)
     if describe_suite(row.suite).needs_images and not has_images:
         return False
     seeds = (0,) if control.label.setting == UNTRAINED else row.seeds

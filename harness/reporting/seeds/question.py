@@ -25,6 +25,7 @@ from harness.reporting.seeds.controls import (
     TEXT_OTHERWISE,
     TWICE_THE_TEXT,
     UNMATCHED,
+    UNMATCHED_OBJECTS,
     UNTRAINED_ENCODER,
     UNTRAINED_NETWORK,
     Rival,
@@ -52,6 +53,7 @@ _SHORT_CONTROLS = {
     TEXT_OTHERWISE: "text alone",
     SAME_TEXT: "text alone",
     UNTRAINED_NETWORK: "an untrained network",
+    UNMATCHED_OBJECTS: "phrases with other objects",
 }
 #: kinds of controls as a sentence names one that was not run
 _MISSING_CONTROLS = {

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import over_seeds, tables
+from plugin_packages import Install
 
 from harness.command_line import Selection
 from harness.commands import Commands
@@ -35,13 +37,16 @@ OF = {
     "teacher2": "caption",
     "tokens1": "tokens",
     "caption": "caption",
+    "object": "region",
 }
+FIELD = Path(__file__).resolve().parents[3] / "examples" / "field" / "src"
 MINILM = "run:none[pooling=mean]/none/all-minilm-l6-v2/seed-0"
 SMALL: dict[str, Any] = {
     "profile": "small",
     "setting": "wiki+flickr8k",
     "encoder": "all-minilm-l6-v2",
 }
+TINY: dict[str, Any] = {"profile": "tiny", "setting": "toy", "encoder": "toy-bert"}
 GROUNDING: dict[str, Any] = {"profile": "grounding", "setting": "flickr8k", "encoder": "text-bert"}
 PAPER: dict[str, Any] = {
     "profile": "paper",
@@ -134,6 +139,19 @@ def test_controls_follow_from_what_a_run_records(
         "none[pooling=cls]",
         "none[pooling=mean]",
     }
+
+
+def test_phrases_that_read_objects_have_controls_with_others(install: Install) -> None:
+    """They count where they were run; the objects' teacher is no teacher of text."""
+    install("mcseo", (FIELD / "mcseo.py").read_text(), {"methods": {"mcseo": "MCSEO"}})
+    teachers = {"image": "toy-clip", "object": "toy-clip"}
+    others = {"mcseo[objects=shuffled]", "mcseo[objects=permuted]"}
+    assert others <= wanted("mcseo", teachers, TINY, needed=False)
+    needed = wanted("mcseo", teachers, TINY)
+    assert "mcseo[images=shuffled]" in needed
+    assert not [variant for variant in needed if "teacher=" in variant]
+    teachers["object"] = "shuffled"
+    assert not others & wanted("mcseo[objects=shuffled]", teachers, TINY, needed=False)
 
 
 def test_the_untrained_encoder_has_no_controls_and_what_cannot_be_shuffled_is_not_missed() -> None:
