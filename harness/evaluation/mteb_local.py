@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from harness.datafiles import column_names, read_rows
+from harness.errors import UserError
 from harness.evaluation.sts import STSB
 from harness.evaluation.suites import pairs_of
 from harness.sources import Checkable, FileSource, digest
@@ -165,7 +166,14 @@ def classification(
 
 
 def labelled_texts(paths: Sequence[Path]) -> dict[str, Any]:
-    """Label and text of each row of a split; of all rows if its table has no column `split`."""
+    """Label and text of each row of a split; of all rows if its table has no column `split`. Raises
+    UserError for one table without it, whose rows would be trained on and tested.
+    """
+    if paths[0] == paths[-1] and "split" not in column_names(paths[0]):
+        raise UserError(
+            f"{paths[0]} has no column split, so that a probe would be tested on its training rows; add it, with "
+            "the values train and test"
+        )
 
     def rows(path: Path, split: str) -> list[tuple[str, ...]]:
         columns = ("label", "text", *(["split"] if "split" in column_names(path) else []))

@@ -31,7 +31,8 @@ def in_float32(function: Loss) -> Loss:
 
     @functools.wraps(function)
     def promoted(*values: Any, **named: Any) -> Any:
-        device = next(value.device.type for value in values if isinstance(value, Tensor))
+        given = (*values, *named.values())
+        device = next(value.device.type for value in given if isinstance(value, Tensor))
         with torch.autocast(device, enabled=False):
             return function(
                 *map(_promoted, values), **{name: _promoted(value) for name, value in named.items()}

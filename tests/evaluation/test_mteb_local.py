@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness import registry
+from harness.errors import UserError
 from harness.evaluation.mteb_local import FileTask, build, classification, reranking, retrieval
 from harness.evaluation.mteb_suite import MTEBSuite
 
@@ -56,6 +57,15 @@ def test_real_files_go_into_mtebs_classes(data_root: Path, name: str) -> None:
         )
     else:
         assert len(known) + len(relevant) == COUNTS[name]
+
+
+def test_one_file_without_a_split_is_refused(tmp_path: Path) -> None:
+    """Its rows would be trained on and tested."""
+    (tmp_path / "c.tsv").write_text("label\ttext\na\tone\nb\ttwo\n")
+    (tmp_path / "d.tsv").write_text("label\ttext\nb\tthree\n")
+    with pytest.raises(UserError, match="has no column split"):
+        classification("c", "c.tsv", "c.tsv").load(tmp_path)
+    assert classification("c", "c.tsv", "d.tsv").load(tmp_path)["test"] == [("b", "three")]
 
 
 def test_splits_labels_titles_and_judgements_are_read(tmp_path: Path) -> None:

@@ -100,6 +100,12 @@ def test_degenerate_batches_are_finite(name: str, dtype: torch.dtype) -> None:
             assert all(gradient is None or gradient.isfinite().all() for gradient in gradients)
 
 
+def test_a_loss_takes_its_tensors_by_name() -> None:
+    a, b = rows(torch.bfloat16)
+    named = cosine_matrix(rows=a, columns=b)
+    torch.testing.assert_close(named, cosine_matrix(a, b), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_autocast_and_half_inputs_change_no_digit(name: str) -> None:
     """Half-precision inputs give what the same numbers give in float32, within autocast and

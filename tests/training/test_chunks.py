@@ -33,8 +33,8 @@ TRAINED = [
 def doubled(batch: Any) -> Any:
     """The batch with its floating values in float64."""
 
-    def wide(values: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        if isinstance(values, TokenRows):
+    def wide(values: Mapping[str, Tensor] | None) -> Mapping[str, Tensor] | None:
+        if values is None or isinstance(values, TokenRows):
             return values
         return {
             name: value.double() if value.is_floating_point() else value
