@@ -179,7 +179,7 @@ def rounds(
 RATES = "mcse:learning_rate=1.23456e-5..1e-3,lambda=0.01|0.1|1"
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "gp"])
+@pytest.mark.parametrize("sampler", ["tpe", pytest.param("gp", marks=pytest.mark.long)])
 def test_a_search_draws_first_then_follows_the_scores(sampler: str) -> None:
     def score(options: dict[str, str]) -> float:
         return -abs(math.log10(float(options["learning_rate"]) / 1e-4)) - abs(
