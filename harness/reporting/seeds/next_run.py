@@ -96,11 +96,17 @@ def _list_ideas(question: Question, leader: Gain) -> Iterator[_Idea]:
 
 def _suggest_seeds(question: Question, leader: Gain) -> Iterator[_Idea]:
     """The seeds that a test of the leader beside its reference still needs."""
-    for gain in (leader, question.reference):
-        if gain and len(gain.row.seeds) < FEWEST_SEEDS:
-            name = title_of(gain.row.label.method)
-            decides = f"Does {name} keep its place with {FEWEST_SEEDS} seeds?"
-            yield _Idea(decides, [gain.row.label], range(FEWEST_SEEDS))
+    sides = [gain.row for gain in (leader, question.reference) if gain is not None]
+    with_few_seeds = [row.label for row in sides if len(row.seeds) < FEWEST_SEEDS]
+    if not with_few_seeds:
+        return
+
+    name = title_of(with_few_seeds[0].method)
+    decides = f"Does {name} keep its place with {FEWEST_SEEDS} seeds?"
+    # both sides in one command, since a test needs both; values of --set hold for all its runs
+    overrides = with_few_seeds[0].overrides
+    together = [label for label in with_few_seeds if label.overrides == overrides]
+    yield _Idea(decides, together, range(FEWEST_SEEDS))
 
 
 def _suggest_other_media(gain: Gain, name: str) -> Iterator[_Idea]:

@@ -299,6 +299,12 @@ def test_once_it_has_been_made_another_run_comes_next_or_none() -> None:
     ]
 
 
+def test_a_test_gets_the_seeds_of_both_sides() -> None:
+    chosen = next_run(ask(runs(simcse=LOW[:2], mcse=HIGH[:1])), DEFAULT_COMMANDS)
+    missing = {label.variant: list(seeds) for label, seeds in chosen.runs.items()}
+    assert missing == {"mcse": [1, 2], "simcse": [2]}
+
+
 def test_a_paper_gets_a_sentence_and_a_table_of_one_column() -> None:
     question = ask(runs(simcse=LOW, mcse=HIGH) + over_seeds("mcse[images=shuffled]", HIGH[::-1]))
     sentence = results_sentence(question)
