@@ -19,6 +19,8 @@ GRID = {
     "seeds": "3",
     "suites": "sts",
 }
+#: small operations gain nothing from several threads, so each core has a run of its own
+JOBS = "auto"
 
 
 @click.command()
@@ -40,7 +42,7 @@ def demo(context: click.Context, results: Path, out: Path) -> None:
     """
     from harness.commands import shown
 
-    context.invoke(run, **GRID, results=results)
+    context.invoke(run, **GRID, jobs=JOBS, results=results)
     context.invoke(report, profile=GRID["profile"], results=results, out=out)
 
     place = {"profile": GRID["profile"], "results": shown(results)}

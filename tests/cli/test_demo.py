@@ -17,6 +17,7 @@ def test_the_demo_ends_with_a_report_and_with_commands_that_work(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(GRID, "set", ["steps=2,eval_every=2"])
+    monkeypatch.setattr("harness.cli.demo.JOBS", 1)  # other processes are tested elsewhere
     done = CliRunner().invoke(cli, ["demo"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert (tmp_path / "reports" / "demo" / "index.html").is_file()
