@@ -138,9 +138,12 @@ def print_table(
     head: Sequence[str], rows: Iterable[Sequence[str]], *, whole_keys: bool = False
 ) -> None:
     """Print a table of texts, folded to the width of the terminal, between words where these fit;
-    without markup. With `whole_keys`, the first column is never folded.
+    without markup; nothing without rows. With `whole_keys`, the first column is never folded.
     """
     lines = [[visible(str(cell)) for cell in row] for row in rows]
+    if not lines:
+        return
+
     columns = [[name, *(line[at] for line in lines)] for at, name in enumerate(head)]
     longest_words = [_measure_longest_word(texts) for texts in columns]
     fits = sum(longest_words) + _GAP * len(columns) < make_console().width

@@ -120,6 +120,7 @@ def test_words_of_a_key_or_a_fingerprint_show_the_one_run_that_has_them(
     store.save(second)
     for words in ("seed-12", "toy-bert/seed-12", second.fingerprint[:8]):
         assert typed("show", words)[1].startswith(f"{second.spec.key}  ")
+    assert "gradient in" not in typed("show", "seed-12")[1], "a table without rows is not printed"
     code, _, error = typed("show", "toy/toy-bert")
     assert (code, first.spec.key in error, second.spec.key in error) == (2, True, True)
     assert typed("show", "seed-1")[0] == 2
