@@ -69,6 +69,17 @@ class Pairs:
         return len(self) if self.image_of is None else int(self.image_of[-1]) + 1
 
 
+def number_images(loaded: Sequence[Pairs]) -> np.ndarray:
+    """The image of each caption of several corpora in order, numbered over all of them: (n,) int64."""
+    numbers = []
+    images_before = 0
+    for pairs in loaded:
+        own_numbers = np.arange(len(pairs)) if pairs.image_of is None else pairs.image_of
+        numbers.append(own_numbers + images_before)
+        images_before += pairs.image_count
+    return np.concatenate(numbers)
+
+
 @dataclass(frozen=True)
 class Phrases:
     """p phrases of the captions of pairs, each of which names one of r regions of the images.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from harness.code import declarations
 from harness.errors import PlugInError
-from harness.evaluation.suites import Suite
+from harness.evaluation.suites import Suite, nested_name, split_nested_name
 from harness.metrics import MetricWords
 from harness.registry import get_class, names
 
@@ -25,11 +24,18 @@ class DeclaredSuite:
     needs_images: bool
 
     def metric_words(self, metric: str) -> MetricWords:
-        """The words of a metric, none for one that the suite does not name."""
-        return self.words.get(metric, MetricWords())
+        """The words of a metric, none for one that the suite does not name; of leading dimensions,
+        those of the metric with their number.
+        """
+        if metric in self.words:
+            return self.words[metric]
+
+        whole, dimensions = split_nested_name(metric)
+        words = self.words.get(whole, MetricWords())
+        heading = nested_name(words.heading, dimensions) if words.heading else ""
+        return MetricWords(group=words.group, heading=heading)
 
 
-@lru_cache(maxsize=256)
 def describe_suite(name: str) -> DeclaredSuite:
     """Return what a suite declares; one that is not installed, or fails, has its name alone.
 

@@ -114,7 +114,7 @@ class RetrievalSuite(Suite):
     }
     kind = RETRIEVAL
     needs_images = True
-    nested = tuple(f"{way}_R@{k}" for way in ("i2t", "t2i") for k in TOP)
+    nested = tuple(f"{way}_R@{k}" for way in DIRECTIONS for k in TOP)
 
     def __init__(
         self, tasks: Sequence[str], seen_images: str = "refuse", dims: Sequence[int] = ()

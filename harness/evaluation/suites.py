@@ -202,9 +202,15 @@ def leading(vectors: np.ndarray, dimensions: int) -> np.ndarray:
     return vectors[:, :dimensions]
 
 
-def nested_name(metric: str, dimensions: int) -> str:
+def nested_name(metric: str, dimensions: int | str) -> str:
     """The name of a metric of the first dimensions of vectors alone."""
     return f"{metric}@{dimensions}"
+
+
+def split_nested_name(name: str) -> tuple[str, str]:
+    """The metric and the number of dimensions of a name that `nested_name` gives."""
+    metric, _, dimensions = name.rpartition("@")
+    return metric, dimensions
 
 
 class SimilarityTask(Checkable, Protocol):

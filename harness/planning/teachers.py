@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness.code import KnownBy, code_of
-from harness.corpora.base import Pairs, Phrases
+from harness.corpora.base import Pairs, Phrases, number_images
 from harness.corpora.regions import cut_out, shuffle_within_images, take_from_other_images
 from harness.encoders.features import ComputeRows, Stacked, cached_features
 from harness.encoders.locate import HubModel, MissingModel, ModelSource
@@ -249,7 +249,7 @@ class NamedTeacher:
         ]
         stacked = Stacked(features)
         if self.of == "image":
-            return stacked.in_order(_number_images(loaded))
+            return stacked.in_order(number_images(loaded))
         return stacked
 
     def _read_stored(self, owner: FeatureOwner, pairs: Pairs) -> ComputeRows:
@@ -550,7 +550,7 @@ class RoleFeatures:
 
         if control == "permuted":
             _, first_rows, image_of = np.unique(
-                _number_images(loaded), return_index=True, return_inverse=True
+                number_images(loaded), return_index=True, return_inverse=True
             )
             row_of_image = generator(axis="permuted images", seed=seed).permutation(first_rows)
             return features.in_order(row_of_image[image_of])
@@ -574,16 +574,5 @@ def _number_images_of_regions(corpora: Sequence[UsedCorpus], loaded: Sequence[Pa
     first_number = 0
     for corpus, pairs in zip(corpora, loaded, strict=True):
         numbers.append(corpus.loaded_phrases.images + first_number)
-        first_number += pairs.image_count
-    return np.concatenate(numbers)
-
-
-def _number_images(loaded: Sequence[Pairs]) -> np.ndarray:
-    """The image of each caption of several corpora in order, (n,), numbered over all of them."""
-    numbers = []
-    first_number = 0
-    for pairs in loaded:
-        image_of = np.arange(len(pairs)) if pairs.image_of is None else pairs.image_of
-        numbers.append(image_of + first_number)
         first_number += pairs.image_count
     return np.concatenate(numbers)

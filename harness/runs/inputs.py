@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
-from harness.corpora.base import Media, Pairs
+from harness.corpora.base import Media, Pairs, number_images
 from harness.corpora.tokens import TokenFile, Tokens, Utf8, cached_tokens
 from harness.encoders.heads import read_projections
 from harness.encoders.student import SentenceModules, Student, open_model
@@ -237,17 +237,6 @@ def _find_phrases(
         (content, corpus.loaded_phrases) for content, corpus in zip(pairs, corpora, strict=True)
     ]
     return TokenPhrases.find(loaded, tokenizer, experiment.resolved.training.max_length, roles)
-
-
-def number_images(pairs: Sequence[Pairs]) -> np.ndarray:
-    """The image of each row of several corpora of pairs, numbered over all of them: (n,) int64."""
-    numbers = []
-    images_before = 0
-    for corpus in pairs:
-        own_numbers = np.arange(len(corpus)) if corpus.image_of is None else corpus.image_of
-        numbers.append(own_numbers + images_before)
-        images_before += corpus.image_count
-    return np.concatenate(numbers)
 
 
 def _load_tokens(
