@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from harness.corpora.base import Pairs
 from harness.corpora.retrieval import CaptionedImages
 from harness.errors import UserError
+from harness.evaluation.declared import describe_suite
 from harness.evaluation.retrieval import TIE, RetrievalSuite, both_ways, ranks, recalls
 from harness.evaluation.suites import RETRIEVAL, Embedder, SuiteScores
+from harness.metrics import MetricWords
 from harness.planning.seen import name_image
 from harness.sources import Generated, digest
 
@@ -296,3 +298,9 @@ def test_vectors_of_images_that_are_not_finite_or_of_another_number() -> None:
     for image_of in ([0, 0], [0, 2]):
         with pytest.raises(UserError, match="'x' has an image without a caption"):
             RetrievalSuite([Given("x", ["a", "b"], image_of, 2)]).evaluate(model(), None)
+
+
+def test_recalls_of_leading_dimensions_stand_under_their_direction() -> None:
+    suite = describe_suite("retrieval")
+    assert suite.metric_words("i2t_R@1@64") == MetricWords(group="image to text", heading="R@1@64")
+    assert suite.metric_words("gallery") == MetricWords()
