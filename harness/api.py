@@ -381,18 +381,18 @@ def figure(
 
     Raises UserError for a name that the report has not, and without results.
     """
-    from harness.reporting.charted import chart_figure
+    from harness.reporting.charted import find_chart
 
-    return chart_figure(_report_contents(results, profile), name, width)
+    return find_chart(_report_contents(results, profile), name, width)
 
 
 def figure_names(
     results: str | Path = DEFAULT_RESULTS, profile: str | None = None
 ) -> list[tuple[str, str]]:
     """The names of the charts of a report, each with its title. Raises UserError without results."""
-    from harness.reporting.charted import chart_names
+    from harness.reporting.charted import list_charts
 
-    return chart_names(_report_contents(results, profile))
+    return list_charts(_report_contents(results, profile))
 
 
 def _report_contents(folder: str | Path, profile: str | None) -> Contents:

@@ -12,7 +12,7 @@ from harness.files import sealed, unsealed
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric
 from harness.registry import get, names
 from harness.reporting.csvfiles import CsvFields, write_tidy
-from harness.reporting.seeds.summary import SummaryTable, summary_tables
+from harness.reporting.seeds.summary import SummaryTable, make_summary_tables
 from harness.sources import digest
 from harness.spec import RunSpec, Variant, parse_setting
 from harness.store import (
@@ -40,7 +40,7 @@ def _metrics(suite: str) -> tuple[Metric, ...]:
 
 def tables(results: Sequence[Result]) -> list[SummaryTable]:
     """The summary tables of results, by the metrics that their suites declare."""
-    return summary_tables(results, metrics_of(results))
+    return make_summary_tables(results, metrics_of(results))
 
 
 def error_tables(settings: Sequence[str] = ("toy",), **errors: float) -> list[SummaryTable]:
@@ -57,7 +57,7 @@ def error_tables(settings: Sequence[str] = ("toy",), **errors: float) -> list[Su
         for name, some in scores.items()
         for seed, score in enumerate(some)
     ]
-    return summary_tables(
+    return make_summary_tables(
         results, {"probing": {"error": Metric("error", larger_is_better=False, digits=3)}}
     )
 

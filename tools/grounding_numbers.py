@@ -41,17 +41,17 @@ from harness.papers.published import Paper, make_published_key, read_papers, rea
 from harness.profiles import load_profile
 from harness.reporting import look
 from harness.reporting.results import Results
-from harness.reporting.seeds.cells import Cell, Label, Row, contrast, correct_family
-from harness.reporting.seeds.choose import rows_by_label
+from harness.reporting.seeds.cells import Cell, Label, Row, compare_rows, correct_family
+from harness.reporting.seeds.choose import group_rows
 from harness.reporting.seeds.controls import (
     UNMATCHED,
+    describe_rival,
+    find_rivals,
     list_controls,
-    rival_text,
-    rivals,
 )
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.tuned import TunedLine
-from harness.reporting.tables.grids import summary_text
+from harness.reporting.tables.grids import format_summary
 from harness.spec import BASELINE, UNTRAINED, Variant, parse_setting
 from harness.stats import ALPHA, TTest, holm, one_sample_t_test
 from harness.store import Result, Store, frames_of
@@ -201,7 +201,7 @@ def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[
     that is.
     """
     cell = row.cells[column]
-    some = rivals(row, block.by_label, column, metric)
+    some = find_rivals(row, block.by_label, column, metric)
     assert cell.test
     size = f"MCSE less SimCSE is {interval(cell.test, metric.digits)}"
     if cell.is_alone:
@@ -224,7 +224,7 @@ def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[
     yield f"- `{block.setting}`: {said}. The interval, ±{fixed(width, metric.digits)}, is {within} the bar of ±{BAR}."
     for rival in some[:1]:
         beaten = "is not beaten" if rival.confounds else "is beaten, as the others are"
-        yield f"    - Of {len(some)} controls, the strongest {beaten}: {rival_text(rival, row, metric)}."
+        yield f"    - Of {len(some)} controls, the strongest {beaten}: {describe_rival(rival, row, metric)}."
     others = (
         control.label for control in list_controls(row) if control.label not in block.by_label
     )
@@ -239,7 +239,7 @@ def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[
 def kinds() -> Iterator[str]:
     """Gains over SimCSE and over shuffled pictures by kind of sentences."""
     frames = frames_of_profile(PROFILE)
-    found = rows_by_label(frames, frames.scores, frames.parts)
+    found = group_rows(frames, frames.scores, frames.parts)
     names = [
         Label(PROFILE, variant, CAPTIONS, STUDENT, "") for variant in (METHOD, BASELINE, SHUFFLED)
     ]
@@ -252,10 +252,10 @@ def kinds() -> Iterator[str]:
     for kind, sets in (KINDS | {NO_CAPTIONS: ELSEWHERE}).items():
         own, *others = (_of_kind(row, sets) for row in rows)
         plain = others[0]
-        tests = [contrast(own, other, _KIND, SPEARMAN).test for other in others]
+        tests = [compare_rows(own, other, _KIND, SPEARMAN).test for other in others]
         gains |= {kind: tests[0]} if tests[0] and kind in KINDS else {}
         means = [
-            str(summary_text(row.cells[_KIND].summary, SPEARMAN.digits)) for row in (plain, own)
+            str(format_summary(row.cells[_KIND].summary, SPEARMAN.digits)) for row in (plain, own)
         ]
         lines.append(
             [kind, *means, *(interval(test, SPEARMAN.digits) if test else "" for test in tests)]
@@ -285,7 +285,7 @@ def elsewhere() -> Iterator[str]:
     lines = []
     for profile, encoder, said in PLACES:
         frames = frames_of_profile(profile)
-        found = rows_by_label(frames, frames.scores, frames.parts)
+        found = group_rows(frames, frames.scores, frames.parts)
         label = Label(profile, METHOD, CAPTIONS, encoder, "")
         untrained = label._replace(variant=UNTRAINED_STUDENT, setting=UNTRAINED)
         names = (label, label._replace(variant=BASELINE), untrained)
@@ -295,7 +295,7 @@ def elsewhere() -> Iterator[str]:
         cells = []
         for sets in (ELSEWHERE, KINDS["forums"]):
             own, *others = (_of_kind(row, sets) for row in rows)
-            tests = [contrast(own, other, _KIND, SPEARMAN).test for other in others]
+            tests = [compare_rows(own, other, _KIND, SPEARMAN).test for other in others]
             cells += [interval(test, SPEARMAN.digits) if test else "" for test in tests]
         lines.append([said, str(len(rows[0].seeds)), *cells])
     head = ["runs", "seeds", "less `simcse`", "less the untrained student"]
@@ -339,7 +339,7 @@ def words() -> Iterator[str]:
     """
     marks = json.loads(Path(__file__).with_name("grounding_words.json").read_text("utf-8"))
     frames = frames_of_profile(OTHER_IMAGES)
-    found = rows_by_label(frames, frames.scores)
+    found = group_rows(frames, frames.scores)
     names = [
         Label(OTHER_IMAGES, variant, CAPTIONS, STUDENT, "")
         for variant in (METHOD, BASELINE, SHUFFLED)
@@ -358,9 +358,10 @@ def words() -> Iterator[str]:
                 for row, half in zip(rows, by_half, strict=True)
             )
             plain = others[0]
-            tests = [contrast(own, other, _KIND, SPEARMAN).test for other in others]
+            tests = [compare_rows(own, other, _KIND, SPEARMAN).test for other in others]
             means = [
-                str(summary_text(row.cells[_KIND].summary, SPEARMAN.digits)) for row in (plain, own)
+                str(format_summary(row.cells[_KIND].summary, SPEARMAN.digits))
+                for row in (plain, own)
             ]
             lines.append(
                 [said, *means, *(interval(test, SPEARMAN.digits) if test else "" for test in tests)]
@@ -457,7 +458,7 @@ def controls_table() -> Iterator[str]:
             [
                 f"{what}: `{variant}`",
                 _kept_of(shown),
-                str(summary_text(shown.cells[column].summary, SPEARMAN.digits)),
+                str(format_summary(shown.cells[column].summary, SPEARMAN.digits)),
                 _less_of(own, control, column),
                 _less_of(own_last, rows.get(last), column),
                 _less_of(_last_dev(own), _last_dev(control), _LAST_DEV),
@@ -496,7 +497,7 @@ def _less_of(row: Row | None, other: Row | None, column: Column) -> str:
     """
     if row is None or other is None or column not in row.cells or column not in other.cells:
         return ""
-    cell = contrast(row, other, column, SPEARMAN)
+    cell = compare_rows(row, other, column, SPEARMAN)
     seeds = f"{cell.summary.n} and {other.cells[column].summary.n} seeds"
     if cell.test is None:
         size = cell.summary.mean - other.cells[column].summary.mean
@@ -529,7 +530,7 @@ def bootstrap() -> Iterator[str]:
     lines = []
     for profile, overrides, said in places:
         frames = frames_of(runs_of(profile))
-        found = rows_by_label(frames, frames.scores)
+        found = group_rows(frames, frames.scores)
         label = Label(profile, METHOD, CAPTIONS, STUDENT, overrides)
         names = (label, label._replace(variant=BASELINE))
         rows = [found[name]["figures"] for name in names if "figures" in found.get(name, {})]
@@ -584,11 +585,13 @@ def draw_dev_curves(curves: Mapping[str, Row]) -> str:
         ]
     labels = json.dumps([f"{step:,}" for step in steps])
     axis = {"values": [*range(len(steps))], "labelExpr": f"{labels}[datum.value]", "grid": False}
-    x = look.axis("x", "step", axis=axis)
-    y = look.axis("y", "dev score (STS-B)")
-    shown = look.by_series([look.of_series(at, name) for at, name in enumerate(curves)])
-    return look.drawn(
-        "Dev scores by step", look.grid([{"layer": [look.curves(values, x, y, shown)]}])
+    x = look.encode_axis("x", "step", axis=axis)
+    y = look.encode_axis("y", "dev score (STS-B)")
+    shown = look.encode_series(
+        [look.choose_series_look(at, name) for at, name in enumerate(curves)]
+    )
+    return look.draw_picture(
+        "Dev scores by step", look.join_panels([{"layer": [look.draw_curves(values, x, y, shown)]}])
     ).svg
 
 
@@ -697,7 +700,7 @@ def _unmarked(row: Row | None, column: Column) -> str:
     """Mean and deviation of a row without the star of its table."""
     if row is None:
         return ""
-    return str(summary_text(row.cells[column].summary, SPEARMAN.digits))
+    return str(format_summary(row.cells[column].summary, SPEARMAN.digits))
 
 
 def _trend(axis: str, column: Column, points: Sequence[Point]) -> Iterator[str]:
@@ -720,7 +723,7 @@ def _trend(axis: str, column: Column, points: Sequence[Point]) -> Iterator[str]:
     _, block, first = points[0]
     baseline = _row(block, BASELINE)
     whole = mean(gains[[place for place, *_ in points].index(1)]) if axis == "lambda" else 0.0
-    test = contrast(first, baseline, column, SPEARMAN).test if baseline else None
+    test = compare_rows(first, baseline, column, SPEARMAN).test if baseline else None
     if test and whole > 0:
         low, middle, high = (
             fixed(100 * size / whole, 0) for size in (test.low, test.difference, test.high)
@@ -760,17 +763,17 @@ def _drawn(axis: str, column: Column, points: Sequence[Point]) -> str:
     ]
     places = json.dumps([f"{place:,g}" for place, *_ in points])
     labels = {"values": [*range(len(points))], "labelExpr": f"{places}[datum.value]", "grid": False}
-    x = look.axis("x", axis, axis=labels)
-    y = look.axis("y", "Avg of 7 STS, Spearman x 100")
-    shown = look.by_series([look.of_series(at, name) for at, name in enumerate(both)])
-    return look.drawn(
+    x = look.encode_axis("x", axis, axis=labels)
+    y = look.encode_axis("y", "Avg of 7 STS, Spearman x 100")
+    shown = look.encode_series([look.choose_series_look(at, name) for at, name in enumerate(both)])
+    return look.draw_picture(
         f"SimCSE and MCSE against {axis}",
-        look.grid([{"layer": [look.curves(values, x, y, shown)]}]),
+        look.join_panels([{"layer": [look.draw_curves(values, x, y, shown)]}]),
     ).svg
 
 
 def _mean(series: str, at: int, cell: Cell) -> Mapping[str, object]:
-    """A mean as a row of `look.curves`, with its 95 % interval where there are several seeds."""
+    """A mean as a row of `look.draw_curves`, with its 95 % interval where there are several seeds."""
     test = one_sample_t_test(cell.values, 0.0)
     low, high = (test.low, test.high) if test else (cell.summary.mean,) * 2
     return {"series": series, "x": at, "y": cell.summary.mean, "lo": low, "hi": high}
@@ -793,7 +796,7 @@ def orders() -> Iterator[str]:
             said_already.add((better.label, worse.label))
             high = rows.get(better.label)
             low = rows.get(worse.label)
-            cell = contrast(high, low, column, one.metric(column)) if high and low else None
+            cell = compare_rows(high, low, column, one.metric(column)) if high and low else None
             size = interval(cell.test, one.metric(column).digits) if cell and cell.test else ""
             counts[verdict := _agreement(cell)] += 1
             said = f"{paper.heading} {ORDERS[paper.name]}, {better.setting}: `{better.variant}` over `{worse.variant}`"
@@ -898,7 +901,7 @@ def _less(rows: Sequence[Row], base: str, column: Column, metric: Metric) -> Map
     """The difference of each variant from the first row of a method, corrected over these rows."""
     first = next((row for row in rows if row.label.method == base), None)
     cells = {
-        row.label.variant: contrast(row, first, column, metric)
+        row.label.variant: compare_rows(row, first, column, metric)
         for row in rows
         if first and row is not first
     }

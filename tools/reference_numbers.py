@@ -17,13 +17,13 @@ from reference_runs import difference, interval, of, score, table
 
 from harness.formatting import count_of, fixed
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Significance
-from harness.reporting.sections.seen import SeenTable, seen_tables
+from harness.reporting.sections.seen import SeenTable, make_seen_tables
 from harness.reporting.seeds.cells import Row
-from harness.reporting.seeds.controls import control_text, rivals
-from harness.reporting.seeds.gains import forests, methods
+from harness.reporting.seeds.controls import describe_controls, find_rivals
+from harness.reporting.seeds.gains import make_forests, select_methods
 from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.seeds.wording import describe_test
-from harness.reporting.tables.grids import summary_text
+from harness.reporting.tables.grids import format_summary
 from harness.stats import CORRECTION
 from harness.store import Result, metrics_of
 
@@ -66,10 +66,10 @@ def verdicts(rows: Iterable[Row], column: Column) -> Iterator[str]:
 
 def controls(one: SummaryTable, column: Column) -> Iterator[tuple[str, str]]:
     """The best method of each setting with its strongest control."""
-    for forest in forests(one, column):
-        best = methods(forest)[0]
-        some = rivals(best.row, forest.rows, column, forest.metric)
-        said = control_text(some, best.row, forest.metric)
+    for forest in make_forests(one, column):
+        best = select_methods(forest)[0]
+        some = find_rivals(best.row, forest.rows, column, forest.metric)
+        said = describe_controls(some, best.row, forest.metric)
         yield forest.block.setting, f"best mean of the methods: `{best.row.label}`.{said}"
 
 
@@ -189,7 +189,7 @@ def field() -> Iterator[str]:
 
 def seen(results: Sequence[Result]) -> Iterator[str]:
     """Scores and gains over SimCSE on pairs that training has seen and on the others."""
-    tables = [one for one in seen_tables(results, metrics_of(results)) if one.mean]
+    tables = [one for one in make_seen_tables(results, metrics_of(results)) if one.mean]
     head = [
         "variant",
         "setting",
@@ -247,7 +247,7 @@ def teacher() -> Iterator[str]:
     rows = [
         [
             f"the text teacher alone: `{TEACHER}`",
-            str(summary_text(alone.cells[column].summary, digits)),
+            str(format_summary(alone.cells[column].summary, digits)),
             "",
         ]
     ]
@@ -260,7 +260,7 @@ def teacher() -> Iterator[str]:
             if outcome.test:
                 found = outcome.words
                 shown = f"{interval(outcome.test, digits)}, {found}"
-        rows.append([said, str(summary_text(cell.summary, digits)), shown])
+        rows.append([said, str(format_summary(cell.summary, digits)), shown])
     seeds = known["dalr"].cells[column].summary.n
     yield from table(["", f"Avg of 7 STS, {seeds} seeds", "more than the row above (95 %)"], rows)
     yield from ["", f"- On this data, DALR with its pictures and without them: {found}."]

@@ -10,9 +10,9 @@ from pathlib import Path
 from harness.formatting import p_value, signed
 from harness.metrics import Column
 from harness.reporting.seeds.cells import Row
-from harness.reporting.seeds.choose import profile_runs
-from harness.reporting.seeds.summary import SummaryTable, summary_tables
-from harness.reporting.tables.grids import cell_text
+from harness.reporting.seeds.choose import select_profile_runs
+from harness.reporting.seeds.summary import SummaryTable, make_summary_tables
+from harness.reporting.tables.grids import format_cell
 from harness.stats import TTest
 from harness.store import Frames, Result, Store, frames_of, metrics_of
 
@@ -65,12 +65,12 @@ def frames_of_profile(profile: str) -> Frames:
 
 @cache
 def _frames_of(read: Read, profile: str) -> Frames:
-    return profile_runs(frames_of(_runs_of(read, profile)), profile)
+    return select_profile_runs(frames_of(_runs_of(read, profile)), profile)
 
 
 def of_runs(runs: Sequence[Result], suite: str) -> SummaryTable:
     """A suite's table of some runs."""
-    tables = summary_tables(runs, metrics_of(runs))
+    tables = make_summary_tables(runs, metrics_of(runs))
     return next(table for table in tables if table.suite == suite)
 
 
@@ -86,7 +86,7 @@ def score(one: SummaryTable, row: Row | None, column: Column) -> str:
     """Mean, deviation and star of a row, or nothing."""
     cell = row.cells.get(column) if row else None
     return (
-        str(cell_text(cell, one.metric(column).digits, cell.summary.n)).replace("*", "\\*")
+        str(format_cell(cell, one.metric(column).digits, cell.summary.n)).replace("*", "\\*")
         if cell
         else ""
     )

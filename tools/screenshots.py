@@ -18,7 +18,7 @@ import harness
 from harness.reporting.contents import Contents
 from harness.reporting.sections.leaderboard import LeaderboardSection
 from harness.reporting.sections.questions import QuestionPage, QuestionsSection
-from harness.reporting.tables.grids import Grid, summary_grid
+from harness.reporting.tables.grids import Grid, make_summary_grid
 from harness.store import Store
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -109,7 +109,7 @@ def _table_numbers(contents: Contents, profile: str) -> Iterator[str]:
     """The lines of a profile's table of STS, which its charts show too."""
     for table in contents.tables:
         if (table.profile, table.suite) == (profile, "sts"):
-            yield from _lines(summary_grid(table))
+            yield from _lines(make_summary_grid(table))
 
 
 def _lines(grid: Grid) -> Iterator[str]:

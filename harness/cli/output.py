@@ -291,18 +291,18 @@ def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> 
     their untrained encoders are shown.
     """
     from harness.reporting.seeds.cells import Label
-    from harness.reporting.seeds.summary import summary_tables
-    from harness.reporting.tables.grids import summary_grid
+    from harness.reporting.seeds.summary import make_summary_tables
+    from harness.reporting.tables.grids import make_summary_grid
     from harness.store import describe_unscored_runs, frames_of, metrics_of
 
     lines = describe_unscored_runs(results)
     labels = frames_of(results).runs[list(Label._fields)].drop_duplicates()
     shown_labels = {Label(*label) for label in labels.itertuples(index=False)}
     all_results = stored or results
-    tables = summary_tables(all_results, metrics_of(all_results), lines, shown_labels)
+    tables = make_summary_tables(all_results, metrics_of(all_results), lines, shown_labels)
     for summary in tables:
         lines.pop((summary.profile, summary.suite), None)
-        show_grid(summary_grid(summary))
+        show_grid(make_summary_grid(summary))
 
     # those left are of suites without a table
     for (_, suite), reasons in lines.items():
@@ -325,17 +325,17 @@ def show_answers(results: Results, places: Collection[str]) -> str:
 
     Returns the command of the run that would say most about the first one; empty without one.
     """
-    from harness.reporting.seeds.gains import forests
-    from harness.reporting.seeds.next_run import next_run
-    from harness.reporting.seeds.question import Question, first_forests, suite_order
+    from harness.reporting.seeds.gains import make_forests
+    from harness.reporting.seeds.next_run import find_next_run
+    from harness.reporting.seeds.question import Question, pick_first_forests, rank_suite
 
     shown_forests = []
     for table in results.tables:
         for column in table.averages:
             shown_forests += [
-                forest for forest in forests(table, column, 1) if forest.place in places
+                forest for forest in make_forests(table, column, 1) if forest.place in places
             ]
-    firsts = first_forests(sorted(shown_forests, key=suite_order))
+    firsts = pick_first_forests(sorted(shown_forests, key=rank_suite))
     questions = [Question(forest) for forest in firsts.values()]
 
     for question in questions[:MOST_ANSWERS]:
@@ -345,7 +345,7 @@ def show_answers(results: Results, places: Collection[str]) -> str:
     if len(questions) > MOST_ANSWERS:
         echo(f"and {len(questions) - MOST_ANSWERS} more answers in the report")
 
-    advice = next_run(questions[0], results.commands) if questions else None
+    advice = find_next_run(questions[0], results.commands) if questions else None
     return advice.command if advice else ""
 
 
@@ -353,10 +353,10 @@ def show_tuning(tuning: Tuning, results: Results) -> None:
     """Print the tables of a tuning: expected best dev scores, test scores and what each seed
     picked.
     """
-    from harness.reporting.sections.tuning import tuned_grids
+    from harness.reporting.sections.tuning import make_tuned_grids
 
     for report in replace(results, tunings=[tuning]).tuned:
-        for grid in tuned_grids(report, results.commands):
+        for grid in make_tuned_grids(report, results.commands):
             show_grid(grid)
 
 
@@ -377,7 +377,7 @@ def show_grid(grid: Grid, sections: str = "setting / encoder") -> None:
     the table's title.
     """
     from harness.reporting.seeds.summary import BOLD
-    from harness.reporting.tables.grids import code_of
+    from harness.reporting.tables.grids import get_code
 
     title = grid.title
     heads = [sections, *grid.heads]
@@ -391,8 +391,8 @@ def show_grid(grid: Grid, sections: str = "setting / encoder") -> None:
         for line in section.lines:
             texts = [""] * len(line.heads)
             if line.span:  # the first line of rows that share their names
-                texts = [section.title, *map(code_of, line.heads[:-1])]
-            texts.append(code_of(line.heads[-1]))
+                texts = [section.title, *map(get_code, line.heads[:-1])]
+            texts.append(get_code(line.heads[-1]))
             if has_one_section:
                 del texts[0]
             rows.append((texts, [str(cell) for cell in line.cells]))

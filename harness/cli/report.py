@@ -404,8 +404,8 @@ def _list_numbers(comparison: Comparison) -> Iterator[TextRow]:
     """Name, value, interval and p-value of the two sides, of untrained encoders, and of what is
     tested.
     """
-    from harness.reporting.seeds.comparison import between
-    from harness.reporting.tables.grids import summary_text
+    from harness.reporting.seeds.comparison import format_ends
+    from harness.reporting.tables.grids import format_summary
     from harness.stats import mean_interval
 
     digits = comparison.metric.digits
@@ -414,13 +414,13 @@ def _list_numbers(comparison: Comparison) -> Iterator[TextRow]:
         seeds = count_of(summary.n, "seed")
         if row.freshness.mark:
             seeds += f", {row.freshness.mark}"
-        value = str(summary_text(summary, digits, extra=seeds))
-        yield row.name, value, between(mean_interval(summary), digits), ""
+        value = str(format_summary(summary, digits, extra=seeds))
+        yield row.name, value, format_ends(mean_interval(summary), digits), ""
 
     yield from comparison.rows()
     effect = comparison.effect
     if effect:
-        yield "Hedges' g", fixed(effect.g, 2), between(effect, 2), ""
+        yield "Hedges' g", fixed(effect.g, 2), format_ends(effect, 2), ""
 
 
 @click.command()

@@ -526,13 +526,15 @@ def _show_scores(plan: Plan, results: Results, stored: Results) -> None:
 
 def _show_claims(plan: Plan, stored: Results) -> None:
     """Print the verdict on each claim of a plan."""
-    from harness.reporting.seeds.claims import answer_claim
+    from harness.reporting.seeds.claims import judge_planned_claim
     from harness.store import format_overrides
 
     request = plan.request
     overrides = format_overrides(request.overrides)
     for claim in request.claims:
-        answer = answer_claim(claim, stored.tables, request.profile, overrides, stored.commands)
+        answer = judge_planned_claim(
+            claim, stored.tables, request.profile, overrides, stored.commands
+        )
         echo(f"{claim.claim.text}, {claim.where}: {answer.verdict or 'not decided'}")
         echo(f"  {answer.words}")
 

@@ -143,7 +143,7 @@ def _show_failure(store: Store, failure: Failure) -> None:
 
 
 def _show_run(result: Result) -> None:
-    from harness.reporting.seeds.controls import teacher_fit
+    from harness.reporting.seeds.controls import describe_teacher_fit
     from harness.reporting.seeds.spent import Spent
     from harness.store import frames_of
 
@@ -165,7 +165,7 @@ def _show_run(result: Result) -> None:
     if result.trial is not None:
         echo(f"trial of the encoder: {_format_trial(result.trial)}")
     for role, use in result.teachers.items():
-        fit = teacher_fit(result.profile, use)
+        fit = describe_teacher_fit(result.profile, use)
         echo(f"{role}: {use.teacher} ({use.of}{', ' if fit else ''}{fit})")
 
     print_table(
@@ -230,11 +230,11 @@ def _list_gradients(result: Result) -> Iterator[tuple[str, ...]]:
 
 def _show_method(name: str, profile: str, setting: str | None, encoder: str | None) -> None:
     from harness.profiles import load_profile
-    from harness.reporting.methods import method_facts
+    from harness.reporting.methods import read_method_facts
 
     loaded = load_profile(profile)
     used_values = _list_used_values(name, loaded, setting, encoder)
-    facts = method_facts(name)
+    facts = read_method_facts(name)
     echo(f"{name}: {facts.paper}")
     echo(f"trains on: {', '.join(facts.streams) or 'nothing'}")
     echo(f"loss terms: {', '.join(facts.terms) or 'none'} (remove one with {name}[without=TERM])")

@@ -27,12 +27,12 @@ from harness.method.naming import take_titles
 from harness.registry import names
 from harness.reporting.contents import Contents
 from harness.reporting.csvfiles import write_runs, write_tidy
-from harness.reporting.methods import methods_from_a_process
-from harness.reporting.pages import TEMPLATES, Pages, search_index, slugs, write_one_file
+from harness.reporting.methods import read_methods_in_process
+from harness.reporting.pages import TEMPLATES, Pages, make_search_index, make_slugs, write_one_file
 from harness.reporting.sections.base import ReportSection, report_sections
-from harness.reporting.tables.latex import latex
-from harness.reporting.tables.texts import markdown
-from harness.reporting.trust import controls_to_run, to_run, trust
+from harness.reporting.tables.latex import format_latex
+from harness.reporting.tables.texts import format_markdown
+from harness.reporting.trust import describe_trust, find_controls_to_run, list_runs_to_start
 from harness.store import Judge, Store, describe_earlier_backends
 from harness.store.logs import read_last_lines
 
@@ -42,7 +42,7 @@ _NOTICE = (
 )
 
 
-def vega_script() -> str:
+def make_vega_script() -> str:
     """The Vega libraries as a script that defines `vegaEmbed`; cached for each version."""
     name = f"vega-{version('vl-convert-python')}.js"
     if kept := kept_text(f"charts/{name}"):
@@ -63,7 +63,7 @@ MARK = ".harness-report"
 
 
 @contextmanager
-def new_folder(out: Path) -> Iterator[Path]:
+def replace_folder(out: Path) -> Iterator[Path]:
     """Yield a new folder that replaces `out` when the block succeeds and is removed otherwise.
 
     Raises UserError if `out` holds other files than those of an earlier report, or cannot be
@@ -75,14 +75,14 @@ def new_folder(out: Path) -> Iterator[Path]:
             f"{out} cannot be the folder of a report, which is replaced as a whole; give another --out"
         )
     fresh, old = (temporary_beside(out).with_suffix(suffix) for suffix in (".new", ".old"))
-    with _os_errors_as(f"the report cannot be written to {out}"):
+    with _raise_os_errors_as(f"the report cannot be written to {out}"):
         _refuse_foreign(out)
         for left in (fresh, old):  # by killed reports
             name, _, ending = left.name.rsplit(".", 2)
             remove_leftovers(out.parent, f"{glob.escape(name)}.{RANDOM_PART}.{ending}", ABANDONED_S)
         fresh.mkdir(parents=True)
     try:
-        with _os_errors_as(f"the report cannot be written to {out}", is_unusable):
+        with _raise_os_errors_as(f"the report cannot be written to {out}", is_unusable):
             yield fresh
             names = sorted(
                 path.relative_to(fresh).as_posix() for path in fresh.rglob("*") if path.is_file()
@@ -90,14 +90,14 @@ def new_folder(out: Path) -> Iterator[Path]:
             (fresh / MARK).write_text("\n".join([*names, MARK]) + "\n", encoding="utf-8")
         # checked again: writing may have taken a minute
         _refuse_foreign(out)
-        with _os_errors_as(f"the report cannot be moved to {out}"):
-            _swap(fresh, old, out)
+        with _raise_os_errors_as(f"the report cannot be moved to {out}"):
+            _replace_report(fresh, old, out)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
 @contextmanager
-def _os_errors_as(
+def _raise_os_errors_as(
     what: str, which: Callable[[OSError], bool] = lambda error: True
 ) -> Iterator[None]:
     try:
@@ -108,7 +108,7 @@ def _os_errors_as(
         raise UserError(f"{what}: {error.strerror}; choose another --out") from error
 
 
-def _swap(fresh: Path, old: Path, out: Path) -> None:
+def _replace_report(fresh: Path, old: Path, out: Path) -> None:
     if out.exists():
         out.rename(old)
     fresh.rename(out)
@@ -167,7 +167,7 @@ def write_report(
     those of an earlier report.
     """
     contents = Contents.of(store, profile, judge).with_margin(margin)
-    methods, broken = methods_from_a_process()
+    methods, broken = read_methods_in_process()
     take_titles(
         {name: name for name in names("method")} | {facts.name: facts.title for facts in methods}
     )
@@ -193,7 +193,7 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
     where = f" of profile {contents.profile}" if contents.profile else ""
     made = f"harness {__version__}, written {written} from {count_of(len(contents.runs), 'result')}{where}"
     footer = "; ".join(filter(None, (made, describe_earlier_backends(contents.frames))))
-    with new_folder(out) as folder:
+    with replace_folder(out) as folder:
         with (folder / "report.csv").open("w", encoding="utf-8", newline="") as stream:
             write_runs(contents.frames, stream)
         with (folder / "tables.csv").open("w", encoding="utf-8", newline="") as stream:
@@ -204,7 +204,7 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
             for page in _write_site(contents, sections, folder, footer)
             if not page.startswith("runs/")
         ]
-        (folder / "search.js").write_text(search_index(folder, pages), "utf-8")
+        (folder / "search.js").write_text(make_search_index(folder, pages), "utf-8")
         if one_file:
             menu = [(one.menu, one.name, one.home) for one in sections if one.is_shown and one.menu]
             first = [
@@ -217,7 +217,10 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
 
 def _write_texts(sections: Sequence[ReportSection], folder: Path, footer: str) -> None:
     sentences = [sentence for section in sections for sentence in section.sentences]
-    for name, pieces in (("report.md", partial(markdown, sentences)), ("report.tex", latex)):
+    for name, pieces in (
+        ("report.md", partial(format_markdown, sentences)),
+        ("report.tex", format_latex),
+    ):
         with (folder / name).open("w", encoding="utf-8") as stream:
             stream.writelines(
                 pieces((grid for section in sections for grid in section.grids), footer)
@@ -229,7 +232,7 @@ def _write_site(
 ) -> list[str]:
     """Write every page into an empty folder; their paths."""
     drawn = [figure for section in sections for figure in section.figures if figure.svg]
-    stems = slugs(figure.key for figure in drawn)
+    stems = make_slugs(figure.key for figure in drawn)
     methods = sorted(contents.counts)
     papers = [paper.name for paper in contents.papers]
     shown = [section for section in sections if section.is_shown]
@@ -246,7 +249,7 @@ def _write_site(
     )
     for name in ("style.css", "charts.css", "site.js", "charts.js"):
         pages.put(name, (TEMPLATES / name).read_bytes())
-    pages.put("vega.js", vega_script().encode())
+    pages.put("vega.js", make_vega_script().encode())
     for figure in drawn:
         svg, pdf, png, data = figure.picture
         for suffix, content in {
@@ -256,9 +259,9 @@ def _write_site(
             "csv": data.encode(),
         }.items():
             pages.put(f"figures/{stems[figure.key]}.{suffix}", content)
-    missing = controls_to_run(contents)
-    box = trust(contents, missing)
-    more = [*dict.fromkeys(to_run(contents, missing))]
+    missing = find_controls_to_run(contents)
+    box = describe_trust(contents, missing)
+    more = [*dict.fromkeys(list_runs_to_start(contents, missing))]
     for section in sections:
         section.write(pages)
     pages.write("overview.html", "overview.html", trust=box, to_run=more)

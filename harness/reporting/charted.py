@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.errors import UserError
 from harness.registry import suggest
-from harness.reporting.charts.curves import curve_places, shown_runs
+from harness.reporting.charts.curves import draw_curve_places, select_shown_runs
 from harness.reporting.contents import Contents
-from harness.reporting.look import ChartSpec, Plot, drawn, on_paper
+from harness.reporting.look import ChartSpec, Plot, draw_picture, make_paper_spec
 from harness.reporting.pages import anchor
-from harness.reporting.sections.profiles import glance_plots, unnamed_options
+from harness.reporting.sections.profiles import draw_glances, read_unnamed_options
 from harness.reporting.sections.questions import QuestionsSection
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class ChartFigure:
 
         import pandas
 
-        return pandas.read_csv(io.StringIO(drawn(self.title, self.spec).data))
+        return pandas.read_csv(io.StringIO(draw_picture(self.title, self.spec).data))
 
     @property
     def chart(self) -> Any:
@@ -55,7 +55,7 @@ class ChartFigure:
         """Write NAME.pdf, NAME.svg, NAME.png and NAME.csv into a folder; their paths."""
         out = Path(folder)
         out.mkdir(parents=True, exist_ok=True)
-        svg, pdf, png, data = drawn(self.title, self.spec)
+        svg, pdf, png, data = draw_picture(self.title, self.spec)
         contents = {"pdf": pdf, "svg": svg.encode(), "png": png, "csv": data.encode()}
         paths = []
         for suffix, content in contents.items():
@@ -65,33 +65,33 @@ class ChartFigure:
         return paths
 
 
-def chart_names(contents: Contents) -> list[tuple[str, str]]:
+def list_charts(contents: Contents) -> list[tuple[str, str]]:
     """The names of all charts of a report, each with its title."""
-    return [(anchor(plot.key), plot.title) for plot in _plots(contents)]
+    return [(anchor(plot.key), plot.title) for plot in _list_plots(contents)]
 
 
-def chart_figure(
+def find_chart(
     contents: Contents, name: str, width: Literal["column", "page"] = "page"
 ) -> ChartFigure:
     """A chart by its name, as wide as the `column` or the `page` of a paper. Raises UserError for an
     unknown name.
     """
     known = []
-    for plot in _plots(contents):
+    for plot in _list_plots(contents):
         known.append(anchor(plot.key))
         if known[-1] == name:
-            return ChartFigure(name, plot.title, plot.text, on_paper(plot, width))
+            return ChartFigure(name, plot.title, plot.text, make_paper_spec(plot, width))
     raise UserError(f"no figure '{name}'; {suggest(name, known)}")
 
 
-def _plots(contents: Contents) -> Iterator[Plot]:
+def _list_plots(contents: Contents) -> Iterator[Plot]:
     """The charts of a report: of its questions, and of each profile at a glance, then its curves."""
     for page in QuestionsSection("questions", contents).pages:
         yield page.plot
     for profile in contents.profiles:
         tables = [table for table in contents.tables if table.profile == profile]
-        runs = shown_runs(tables)
-        for listed in glance_plots(tables, unnamed_options(contents.frames, runs)).values():
+        runs = select_shown_runs(tables)
+        for listed in draw_glances(tables, read_unnamed_options(contents.frames, runs)).values():
             yield from listed.plots
-        for place in curve_places(runs, contents.result):
+        for place in draw_curve_places(runs, contents.result):
             yield from place["plots"]

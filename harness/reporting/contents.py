@@ -22,9 +22,9 @@ from harness.papers.published import (
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.results import Results
 from harness.reporting.seeds.cells import Row
-from harness.reporting.seeds.gains import Forest, forests
+from harness.reporting.seeds.gains import Forest, make_forests
 from harness.reporting.tables.cells import FilledTable
-from harness.reporting.tables.filled import tables_of
+from harness.reporting.tables.filled import fill_paper_tables
 from harness.store import Evaluation, Judge, Result, Store
 from harness.store.files import NamedArrays
 
@@ -117,7 +117,7 @@ class Contents(Results):
 
     @cached_property
     def filled(self) -> Sequence[FilledTable]:
-        return tables_of(
+        return fill_paper_tables(
             load_profile(PAPER_PROFILE), self.papers, self.frames, self.commands, margin=self.margin
         )
 
@@ -130,7 +130,7 @@ class Contents(Results):
             forest
             for table in self.tables
             for column in table.averages
-            for forest in forests(table, column, 1)
+            for forest in make_forests(table, column, 1)
         ]
 
     @cached_property

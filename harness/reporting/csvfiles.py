@@ -77,7 +77,7 @@ def write_tidy(rows: Iterable[CsvFields], stream: TextIO) -> None:
     writer.writerows({name: for_csv(value) for name, value in fields.items()} for fields in rows)
 
 
-def summary_rows(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFields]:
+def list_summary_fields(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFields]:
     """The rows of a summary table."""
     shown: set[Label] = set()
     for block in table.blocks:
@@ -94,10 +94,10 @@ def summary_rows(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFiel
             for column, cell in (
                 (column, row.cells[column]) for column in table.columns if column in row.cells
             ):
-                measured = measured_fields(cell, baseline.label.variant if baseline else None)
+                measured = make_measured_fields(cell, baseline.label.variant if baseline else None)
                 conclusion = block.against_baseline(row, column, table.metric(column))
                 if conclusion:
-                    measured |= _concluded(conclusion)
+                    measured |= _make_conclusion_fields(conclusion)
                 measured["weakened_by"] = str(row.weakness([column]))
                 yield {
                     "table": kind,
@@ -108,12 +108,12 @@ def summary_rows(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFiel
                 }
 
 
-def _concluded(conclusion: Conclusion) -> CsvFields:
+def _make_conclusion_fields(conclusion: Conclusion) -> CsvFields:
     """The fields of a conclusion that its cell alone does not have."""
     return {"confounded_by": conclusion.confounded, "conclusion": conclusion.words}
 
 
-def measured_fields(cell: Cell, against: str | None) -> CsvFields:
+def make_measured_fields(cell: Cell, against: str | None) -> CsvFields:
     """The fields of a measured number and its test."""
     summary = cell.summary
     fields: CsvFields = {
@@ -151,10 +151,10 @@ def write_runs(results: Sequence[Result], stream: TextIO) -> None:
     frames = frames_of(results)
     runs = frames.runs
     given = [*zip(frames.texts("hyperparameters"), frames.texts("teachers"), strict=True)]
-    options = sorted({name for texts in set(given) for name in _values(*texts)})
+    options = sorted({name for texts in set(given) for name in _read_run_values(*texts)})
     names = [name_of(*run).text for run in zip(runs["variant"], runs["overrides"], strict=True)]
     told = runs.assign(name=names)[[*RUN_COLUMNS]]
-    scores = _shown_scores(frames)
+    scores = _select_run_scores(frames)
     columns = scores["column"].drop_duplicates().tolist()
     scores = scores.sort_values("run", kind="stable")
     writer = csv.writer(stream, lineterminator="\n")
@@ -166,7 +166,7 @@ def write_runs(results: Sequence[Result], stream: TextIO) -> None:
             numbers.setdefault(run, {})[column] = value
         block = told[first : first + BLOCK].astype(object)
         for row, *fields in lines_of(block.where(block.notna(), None)):
-            some = _values(*given[row])
+            some = _read_run_values(*given[row])
             mine = numbers.get(row, {})
             writer.writerow(
                 map(for_csv, (*fields, *map(some.get, options), *map(mine.get, columns)))
@@ -174,7 +174,7 @@ def write_runs(results: Sequence[Result], stream: TextIO) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _values(hyperparameters: str, teachers: str) -> CsvFields:
+def _read_run_values(hyperparameters: str, teachers: str) -> CsvFields:
     """The options and the teachers of a run, by column."""
     groups = json.loads(hyperparameters)
     used = json.loads(teachers)
@@ -186,7 +186,7 @@ def _values(hyperparameters: str, teachers: str) -> CsvFields:
     return {**options, **{f"teacher.{role}": use["teacher"] for role, use in used.items()}}
 
 
-def _shown_scores(frames: Frames) -> pandas.DataFrame:
+def _select_run_scores(frames: Frames) -> pandas.DataFrame:
     """The newest scores of the metrics that tables show: run, column, value."""
     import pandas
 

@@ -167,7 +167,7 @@ class Plot:
     unscripted: str = "The numbers stand in the tables."
 
 
-def of_variant(index: int) -> Look:
+def choose_variant_look(index: int) -> Look:
     """The look of a variant by its index; -1 is the baseline, in ink. No two of the first LOOKS
     look alike.
     """
@@ -181,62 +181,67 @@ def of_variant(index: int) -> Look:
     )
 
 
-def of_series(index: int, name: str) -> Look:
+def choose_series_look(index: int, name: str) -> Look:
     """The look of a figure's series by its index; the pairs of colour and mark repeat after 49."""
     turn = index // len(PALETTE)
     shape = MARKS[(index + turn) % len(MARKS)]
     return Look(PALETTE[index % len(PALETTE)], STROKES[index % len(STROKES)], shape, name)
 
 
-def encodings(
+def encode_looks(
     field: str, names: Sequence[object], looks: Sequence[Look], legend: ChartSpec | None = None
 ) -> dict[str, ChartSpec]:
     """The encodings of colour, mark and dash by a field, with one legend of colours and marks."""
     return {
-        "color": by_name(field, names, [drawn.colour for drawn in looks], legend),
-        "shape": by_name(field, names, [drawn.shape for drawn in looks], legend),
-        "strokeDash": by_name(field, names, [list(drawn.dash) for drawn in looks]),
+        "color": encode_by_name(field, names, [drawn.colour for drawn in looks], legend),
+        "shape": encode_by_name(field, names, [drawn.shape for drawn in looks], legend),
+        "strokeDash": encode_by_name(field, names, [list(drawn.dash) for drawn in looks]),
     }
 
 
-def by_series(looks: Sequence[Look]) -> dict[str, ChartSpec]:
+def encode_series(looks: Sequence[Look]) -> dict[str, ChartSpec]:
     """The encodings of a figure by `series`, with a legend of as many columns as a column of a
     paper has room for.
     """
-    legend: ChartSpec = {"columns": _columns([series.name for series in looks]), "title": None}
+    legend: ChartSpec = {
+        "columns": _count_legend_columns([series.name for series in looks]),
+        "title": None,
+    }
     legend["symbolOpacity"] = 1
-    return encodings("series", [visible(series.name) for series in looks], looks, legend)
+    return encode_looks("series", [visible(series.name) for series in looks], looks, legend)
 
 
-def _columns(names: Sequence[str]) -> int:
+def _count_legend_columns(names: Sequence[str]) -> int:
     """The number of columns of a legend in a column of a paper."""
     return max(
         1, int(WIDTHS["column"] // (LEGEND_MARK + 0.5 * TEXT * max(map(len, names), default=0)))
     )
 
 
-def by_variant(entries: Sequence[LegendEntry]) -> dict[str, ChartSpec]:
+def encode_variants(entries: Sequence[LegendEntry]) -> dict[str, ChartSpec]:
     """The encodings of a chart by a variant's number `v`."""
-    return encodings("v", [entry.number for entry in entries], [entry.look for entry in entries])
+    return encode_looks("v", [entry.number for entry in entries], [entry.look for entry in entries])
 
 
-def rows_of(values: Iterable[Mapping[str, object]], digits: int | None = None) -> ChartSpec:
+def make_data(values: Iterable[Mapping[str, object]], digits: int | None = None) -> ChartSpec:
     """The data of a specification or a layer; numbers are rounded to `digits`, to keep pages small."""
     return {
         "data": {
-            "values": [{key: plain(value, digits) for key, value in row.items()} for row in values]
+            "values": [
+                {key: clean_value(value, digits) for key, value in row.items()} for row in values
+            ]
         }
     }
 
 
-def plain(value: object, digits: int | None = DIGITS) -> object:
+def clean_value(value: object, digits: int | None = DIGITS) -> object:
     """A number rounded to so many digits; a text with its control characters escaped."""
     if isinstance(value, float) and digits is not None:
         return float(f"{value:.{digits}g}")
     return visible(value) if isinstance(value, str) else value
 
 
-def number(text: str) -> float | None:
+def read_number(text: str) -> float | None:
     """A text as a finite number; None for any other text."""
     try:
         value = float(text)
@@ -245,36 +250,38 @@ def number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def quantity(field: str, title: object, **more: object) -> ChartSpec:
+def encode_quantity(field: str, title: object, **more: object) -> ChartSpec:
     """The encoding of a field of numbers."""
     return {"field": field, "type": "quantitative", "title": title, **more}
 
 
-def nominal(field: str, **more: object) -> ChartSpec:
+def encode_nominal(field: str, **more: object) -> ChartSpec:
     """The encoding of a field of names."""
     return {"field": field, "type": "nominal", **more}
 
 
-def layer(mark: str, encoding: Mapping[str, object], **shown: object) -> ChartSpec:
+def make_layer(mark: str, encoding: Mapping[str, object], **shown: object) -> ChartSpec:
     """A layer of marks, such as points or rules, with their look."""
     return {"mark": {"type": mark, **shown}, "encoding": encoding}
 
 
-def axis(field: str, title: str, **more: object) -> ChartSpec:
+def encode_axis(field: str, title: str, **more: object) -> ChartSpec:
     """The encoding of a numeric axis that need not begin at 0."""
     return (
-        quantity(field, textwrap.wrap(visible(title), 28), scale={"zero": False, "padding": 8})
+        encode_quantity(
+            field, textwrap.wrap(visible(title), 28), scale={"zero": False, "padding": 8}
+        )
         | more
     )
 
 
-def named_axis(names: Sequence[str]) -> tuple[ChartSpec, int, list[ChartSpec]]:
+def encode_names(names: Sequence[str]) -> tuple[ChartSpec, int, list[ChartSpec]]:
     """The encoding of a row for each name, the height of all rows, and the parameter that holds the
     names.
 
     Rows are the numbers `i` of the data.
     """
-    lines = [wrapped(name) for name in names]
+    lines = [wrap_name(name) for name in names]
     axis = {
         "title": None,
         "labelExpr": "names[datum.value]",
@@ -282,48 +289,52 @@ def named_axis(names: Sequence[str]) -> tuple[ChartSpec, int, list[ChartSpec]]:
         "domain": False,
         "ticks": False,
     }
-    row = nominal(
+    row = encode_nominal(
         "i", sort=None, scale={"domain": list(range(len(names)))}, axis=axis | {"grid": False}
     )
     return row, len(names) * (13 + 12 * max(map(len, lines))), [{"name": "names", "value": lines}]
 
 
-def wrapped(name: str) -> list[str]:
+def wrap_name(name: str) -> list[str]:
     """A name in at most two lines of LONGEST characters."""
     lines = textwrap.wrap(visible(name), LONGEST, break_on_hyphens=False) or [""]
     return lines if len(lines) <= 2 else [lines[0], lines[1][: LONGEST - 1] + "…"]
 
 
-def by_name(
+def encode_by_name(
     field: str, names: Iterable[object], values: Iterable[object], legend: ChartSpec | None = None
 ) -> ChartSpec:
     """The encoding of colour, dash or shape with a value for each name that the field has."""
-    return nominal(field, legend=legend, scale={"domain": list(names), "range": list(values)})
+    return encode_nominal(
+        field, legend=legend, scale={"domain": list(names), "range": list(values)}
+    )
 
 
 #: the ends of an upright line across a panel, whatever places the panel has
 UPRIGHT: ChartSpec = {"y": {"value": 0}, "y2": {"value": "height"}}
 
 
-def line_at(encoding: ChartSpec, **shown: object) -> ChartSpec:
+def draw_line(encoding: ChartSpec, **shown: object) -> ChartSpec:
     """The layer of a straight line across a panel."""
-    return {**rows_of([{}]), **layer("rule", encoding, **{"color": INK, **shown})}
+    return {**make_data([{}]), **make_layer("rule", encoding, **{"color": INK, **shown})}
 
 
-def bars_and_line(
+def draw_bars_and_line(
     y: ChartSpec, by: Mapping[str, ChartSpec], width: float, size: int, **more: object
 ) -> list[ChartSpec]:
     """Layers of bars from `lo` to `hi`, a line through means `y`, and their points, with `more`
     encodings.
     """
     return [
-        layer("rule", {"y": {**y, "field": "lo"}, "y2": {"field": "hi"}}, strokeWidth=1.5),
-        layer("line", {"y": y, "strokeDash": by["strokeDash"]}, strokeWidth=width),
-        layer("point", {"y": y, "shape": by["shape"], **more}, filled=True, size=size, opacity=1),
+        make_layer("rule", {"y": {**y, "field": "lo"}, "y2": {"field": "hi"}}, strokeWidth=1.5),
+        make_layer("line", {"y": y, "strokeDash": by["strokeDash"]}, strokeWidth=width),
+        make_layer(
+            "point", {"y": y, "shape": by["shape"], **more}, filled=True, size=size, opacity=1
+        ),
     ]
 
 
-def hiding(entries: Sequence[LegendEntry]) -> tuple[list[ChartSpec], ChartSpec]:
+def make_hiding(entries: Sequence[LegendEntry]) -> tuple[list[ChartSpec], ChartSpec]:
     """The parameters with the hidden variants and their names, and the transforms that apply them."""
     names: list[str] = [""] * (1 + max((entry.number for entry in entries), default=0))
     for entry in entries:
@@ -339,17 +350,17 @@ def hiding(entries: Sequence[LegendEntry]) -> tuple[list[ChartSpec], ChartSpec]:
     return params, {"transform": transforms}
 
 
-def tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[ChartSpec]:
+def make_tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[ChartSpec]:
     """The lines of a tooltip: field, heading, and the format of a number."""
     kinds = {2: "nominal", 3: "quantitative"}
     keys = ("field", "title", "format")
     return [{**dict(zip(keys, line, strict=False)), "type": kinds[len(line)]} for line in fields]
 
 
-def spread(
+def make_curve_point(
     series: str, x: float, summary: Summary, source: Mapping[str, object]
 ) -> dict[str, object]:
-    """A mean over seeds as a row of `curves`, with its deviation, its seeds and what it is from."""
+    """A mean over seeds as a row of `draw_curves`, with its deviation, its seeds and what it is from."""
     std = summary.std or 0.0
     return {
         "series": series,
@@ -370,28 +381,30 @@ class LineAcross(NamedTuple):
     source: Mapping[str, object] = MappingProxyType({})
 
 
-def lines_at(channel: str, lines: Sequence[LineAcross], colour: str = PRINTED) -> list[ChartSpec]:
+def draw_lines(channel: str, lines: Sequence[LineAcross], colour: str = PRINTED) -> list[ChartSpec]:
     """Lines across a panel at places on the axis `channel`, with a legend of their names; none
     without any.
     """
     names = list(dict.fromkeys(visible(line.name) for line in lines))
     dashes = [[4 + 3 * at, 2 + at] for at in range(len(names))]
     stroke = {"symbolType": "stroke", "symbolStrokeColor": colour, "symbolSize": 200}
-    dash = by_name("line", names, dashes, {"columns": _columns(names), "title": None, **stroke})
+    dash = encode_by_name(
+        "line", names, dashes, {"columns": _count_legend_columns(names), "title": None, **stroke}
+    )
     encoding = {channel: {"field": "at", "type": "quantitative"}, "strokeDash": dash}
-    rows = rows_of({"at": line.at, "line": line.name, **line.source} for line in lines)
-    return [{**rows, **layer("rule", encoding, color=colour)}] if lines else []
+    rows = make_data({"at": line.at, "line": line.name, **line.source} for line in lines)
+    return [{**rows, **make_layer("rule", encoding, color=colour)}] if lines else []
 
 
-def curves(
+def draw_curves(
     values: Iterable[Mapping[str, object]], x: ChartSpec, y: ChartSpec, by: Mapping[str, ChartSpec]
 ) -> ChartSpec:
     """Lines through means `y`, with bars from `lo` to `hi`, by `series`."""
-    layers = bars_and_line(y, by, 1.5, 40)
-    return {**rows_of(values), "encoding": {"x": x, "color": by["color"]}, "layer": layers}
+    layers = draw_bars_and_line(y, by, 1.5, 40)
+    return {**make_data(values), "encoding": {"x": x, "color": by["color"]}, "layer": layers}
 
 
-def grid(panels: Sequence[ChartSpec], *, share: bool = False) -> ChartSpec:
+def join_panels(panels: Sequence[ChartSpec], *, share: bool = False) -> ChartSpec:
     """One panel as wide as a column unless it says otherwise, or several across the page; names of
     params are unique.
 
@@ -413,18 +426,18 @@ def grid(panels: Sequence[ChartSpec], *, share: bool = False) -> ChartSpec:
     return {"concat": placed, "columns": columns, "params": params, **resolve}
 
 
-def n_of(summaries: Iterable[Summary]) -> str:
+def count_seeds(summaries: Iterable[Summary]) -> str:
     """The number of seeds of some means: `n = 5`, or `n = 2 to 5` if it differs."""
-    return seeds_of(summary.n for summary in summaries)
+    return format_counts(summary.n for summary in summaries)
 
 
-def seeds_of(counts: Iterable[int]) -> str:
+def format_counts(counts: Iterable[int]) -> str:
     """Some numbers of seeds in words: `n = 5`, or `n = 2 to 5` if they differ."""
     fewest, *others = sorted(set(counts))
     return f"n = {fewest} to {others[-1]}" if others else f"n = {fewest}"
 
 
-def on_paper(plot: Plot, width: str = "page") -> ChartSpec:
+def make_paper_spec(plot: Plot, width: str = "page") -> ChartSpec:
     """The specification of a page's chart as that of a figure, as wide as a column or the page of a
     paper, in the colours of figures and with a legend of its own.
     """
@@ -464,7 +477,7 @@ class Picture(NamedTuple):
     data: str = ""
 
 
-def drawn(title: str, spec: ChartSpec) -> Picture:
+def draw_picture(title: str, spec: ChartSpec) -> Picture:
     """Render a figure. The title is not drawn, which a caption has; it is the name of the SVG
     element.
     """
@@ -482,20 +495,20 @@ def drawn(title: str, spec: ChartSpec) -> Picture:
         )
         whole["concat"] = [panel | {"width": panel["width"] + more} for panel in panels]
         svg = rendered({**whole, "config": _CONFIG, "padding": 2})
-    head, end, rest = _numbered(svg).partition(">")
+    head, end, rest = _replace_ids(svg).partition(">")
     titled = f'{head} role="img"{end}<title>{escape(visible(title))}</title>{rest}'
     png = vl_convert.svg_to_png(svg, scale=PNG_SCALE)
-    return Picture(_ARIA.sub("", titled), vl_convert.svg_to_pdf(svg), png, data_table(spec))
+    return Picture(_ARIA.sub("", titled), vl_convert.svg_to_pdf(svg), png, make_data_table(spec))
 
 
-def data_table(spec: ChartSpec) -> str:
+def make_data_table(spec: ChartSpec) -> str:
     """The data of a figure as CSV, row by row of its panels and layers."""
     import pandas
 
     panels = [
         (panel.get("title", ""), row)
         for panel in spec.get("concat", [spec])
-        for row in _rows(panel)
+        for row in _list_data_rows(panel)
     ]
     rows = [
         {"panel": title} | {key: for_csv(value) for key, value in row.items()}
@@ -504,13 +517,13 @@ def data_table(spec: ChartSpec) -> str:
     return pandas.DataFrame(rows, dtype=object).to_csv(index=False, lineterminator="\n")
 
 
-def _rows(part: ChartSpec) -> Iterator[Mapping[str, object]]:
+def _list_data_rows(part: ChartSpec) -> Iterator[Mapping[str, object]]:
     yield from filter(None, part.get("data", {}).get("values", ()))
     for layer in part.get("layer", ()):
-        yield from _rows(layer)
+        yield from _list_data_rows(layer)
 
 
-def _numbered(svg: str) -> str:
+def _replace_ids(svg: str) -> str:
     """An SVG whose ids are counted from 0: Vega counts those of all figures of a process."""
     ids = {name: f"id{at}" for at, name in enumerate(dict.fromkeys(_ID.findall(svg)))}
     return _REFERENCE.sub(lambda match: match[1] + ids.get(match[2], match[2]), svg)

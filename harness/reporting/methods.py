@@ -70,12 +70,12 @@ class MethodFacts:
     title: str = ""
 
 
-def method_facts(name: str) -> MethodFacts:
+def read_method_facts(name: str) -> MethodFacts:
     """The facts of a registered method, usually without importing torch.
 
     Raises UserError if it is unknown, PlugInError if its own code fails.
     """
-    return _as_facts(declarations().ask("method", name, _FACTS, lambda: _describe(name)))
+    return _read_facts(declarations().ask("method", name, _FACTS, lambda: _describe(name)))
 
 
 #: the question to a method that its facts answer
@@ -95,7 +95,7 @@ def _describe(name: str) -> dict[str, Any]:
             terms=tuple(method.terms),
             parts=tuple(method.parts),
             readings=dict(method.readings),
-            values=[_option(key, item, values_by_reading) for key, item in options],
+            values=[_make_option_facts(key, item, values_by_reading) for key, item in options],
             decisions=[
                 (key, ORIGINS[origin], done) for key, (origin, done) in method.decisions.items()
             ],
@@ -104,7 +104,7 @@ def _describe(name: str) -> dict[str, Any]:
         return {**dataclasses.asdict(facts), "notes": method.notes or name}
 
 
-def _as_facts(content: Mapping[str, Any]) -> MethodFacts:
+def _read_facts(content: Mapping[str, Any]) -> MethodFacts:
     """The facts that JSON values describe; notes that are not written are none."""
     notes = Path(str(files("harness_reports") / "notes" / f"{content['notes']}.md"))
     options = []
@@ -126,7 +126,7 @@ def _as_facts(content: Mapping[str, Any]) -> MethodFacts:
     )
 
 
-def methods_from_a_process() -> tuple[list[MethodFacts], list[str]]:
+def read_methods_in_process() -> tuple[list[MethodFacts], list[str]]:
     """The facts of all registered methods, and one line for each method that fails.
 
     Those that are not kept are from a process of its own: methods import torch, which needs more
@@ -134,7 +134,7 @@ def methods_from_a_process() -> tuple[list[MethodFacts], list[str]]:
     """
     kept = [declarations().recall("method", name, _FACTS) for name in names("method")]
     if all(kept):
-        return [_as_facts(content) for content in kept], []
+        return [_read_facts(content) for content in kept], []
 
     spawn = get_context("spawn")
     answers, answer = spawn.Pipe(duplex=False)  # a pool would need semaphores, which need /dev/shm
@@ -158,14 +158,14 @@ def _send_methods(answer: Connection) -> None:
     problems = []
     for name in names("method"):
         try:
-            methods.append(method_facts(name))
+            methods.append(read_method_facts(name))
         except UserError as error:
             problems.append(str(error))
     declarations().save()
     answer.send((methods, problems))
 
 
-def _option(
+def _make_option_facts(
     key: str, item: dataclasses.Field[Any], named: Sequence[Mapping[str, object]]
 ) -> OptionFacts:
     allowed = ", ".join(choice or "nothing" for choice in item.metadata["choices"]) or str(

@@ -28,9 +28,9 @@ from markupsafe import Markup, escape
 from harness.formatting import about_minutes, count_of, duration, visible
 from harness.method.naming import VariantName, name_of
 from harness.metrics import tone
-from harness.reporting.tables.grids import LineHead, code_of
-from harness.reporting.tables.latex import latex_or_comment
-from harness.reporting.tables.texts import csv_table
+from harness.reporting.tables.grids import LineHead, get_code
+from harness.reporting.tables.latex import format_latex_or_comment
+from harness.reporting.tables.texts import format_csv_table
 from harness.sources import digest
 from harness.store import format_overrides
 
@@ -59,16 +59,20 @@ class Pages:
     ) -> None:
         """Compile templates on first use; all of them see the stems and the `shared` values."""
         self.folder, self.written = folder, list[str]()
-        self.profiles, self.methods, self.papers = slugs(profiles), slugs(methods), slugs(papers)
+        self.profiles, self.methods, self.papers = (
+            make_slugs(profiles),
+            make_slugs(methods),
+            make_slugs(papers),
+        )
         self._characters_on_page = 0
         self._charts_on_page = 0
-        self._environment = environment(autoescape=True, finalize=_cleaned)
+        self._environment = make_environment(autoescape=True, finalize=_clean_printed)
         own = (about_minutes, anchor, breaks, duration, minus, named, slug, spec_json, tone)
         filters = (*own, verbatim)
         self._environment.filters |= {each.__name__: each for each in filters}
         texts = {
-            "csv": csv_table,
-            "latex": latex_or_comment,
+            "csv": format_csv_table,
+            "latex": format_latex_or_comment,
             "name_of": name_of,
             "overrides": format_overrides,
         }
@@ -158,7 +162,7 @@ class _CompiledTemplates(BytecodeCache):
 _COMPILED = _CompiledTemplates()
 
 
-def environment(**options: Any) -> Environment:
+def make_environment(**options: Any) -> Environment:
     """Return a jinja environment of the project's templates, in which an undefined name is an
     error.
     """
@@ -189,42 +193,46 @@ def anchor(key: str) -> str:
     return stem if stem == re.sub("[ /]+", "-", key.lower()) else f"{stem}-{digest(key)[:8]}"
 
 
-def plain_json(value: object) -> str:
+def dump_json(value: object) -> str:
     """A value as JSON; control characters in its texts are made visible."""
-    text = _dumped(value)
-    return text if text.isprintable() and not _HIDDEN.search(text) else _dumped(_shown(value))
+    text = _dump_value(value)
+    return (
+        text
+        if text.isprintable() and not _HIDDEN.search(text)
+        else _dump_value(_make_visible(value))
+    )
 
 
 #: how JSON writes control characters, tabs and line feeds apart
 _HIDDEN = re.compile(r"\\[bfru]")
 
 
-def _dumped(value: object) -> str:
+def _dump_value(value: object) -> str:
     return json.dumps(
-        value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_shown
+        value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_make_visible
     )
 
 
 def spec_json(spec: Mapping[str, object]) -> Markup:
     """A specification as JSON in which no markup can begin or end."""
-    return htmlsafe_json_dumps(spec, dumps=plain_json)
+    return htmlsafe_json_dumps(spec, dumps=dump_json)
 
 
-def _shown(value: object) -> object:
+def _make_visible(value: object) -> object:
     if isinstance(value, Mapping):
-        return {_shown(key): _shown(inner) for key, inner in value.items()}
+        return {_make_visible(key): _make_visible(inner) for key, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_shown(inner) for inner in value]
+        return [_make_visible(inner) for inner in value]
     return visible(value) if isinstance(value, str) else value
 
 
-def slugs(names: Iterable[str]) -> dict[str, str]:
+def make_slugs(names: Iterable[str]) -> dict[str, str]:
     """A unique slug for each name, safe on every file system and in links."""
     there = list(dict.fromkeys(names))
-    return dict(zip(there, numbered(map(slug, there)), strict=True))
+    return dict(zip(there, make_unique(map(slug, there)), strict=True))
 
 
-def numbered(stems: Iterable[str]) -> list[str]:
+def make_unique(stems: Iterable[str]) -> list[str]:
     """Stems of file names in their order; a repeated stem gets a number: `a`, `a--2`."""
     taken: dict[str, None] = {}
     for stem in stems:
@@ -248,7 +256,7 @@ def breaks(text: str) -> Markup:
 def named(head: LineHead) -> Markup:
     """A name with its code on hover, where it has one."""
     text = breaks(str(head))
-    code = visible(code_of(head))
+    code = visible(get_code(head))
     return (
         Markup('<span title="{}">{}</span>').format(code, text)
         if isinstance(head, VariantName)
@@ -256,7 +264,7 @@ def named(head: LineHead) -> Markup:
     )
 
 
-def notes_html(text: str, pages: Mapping[str, str]) -> Markup:
+def convert_notes(text: str, pages: Mapping[str, str]) -> Markup:
     """Convert notes from Markdown to HTML, with tables. `pages` maps the stem of each notes file to
     its page.
 
@@ -269,7 +277,7 @@ def notes_html(text: str, pages: Mapping[str, str]) -> Markup:
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1]) + 1)}"
-        token.children = _linked(token.children or [], pages)
+        token.children = _keep_known_links(token.children or [], pages)
     html = markdown.renderer.render(tokens, markdown.options, {})
     # safe: the parser escapes all text and renders no HTML of the notes
     html = html.replace("<pre>", '<pre tabindex="0">').replace(
@@ -278,7 +286,7 @@ def notes_html(text: str, pages: Mapping[str, str]) -> Markup:
     return Markup(html.replace("</table>", "</table></div>"))
 
 
-def _linked(tokens: Sequence[Token], pages: Mapping[str, str]) -> list[Token]:
+def _keep_known_links(tokens: Sequence[Token], pages: Mapping[str, str]) -> list[Token]:
     """Remove the links that are neither external nor to a page."""
     kept = []
     open_links = []
@@ -296,7 +304,7 @@ def _linked(tokens: Sequence[Token], pages: Mapping[str, str]) -> list[Token]:
     return kept
 
 
-def _cleaned(value: object) -> object:
+def _clean_printed(value: object) -> object:
     """A value that a template prints: plain text has true minus signs, and its control characters
     made visible, before it is escaped.
     """
@@ -316,7 +324,7 @@ _CHART = "showChart("
 _SCRIPT_END = ");\n"
 
 
-def _fragments(folder: Path, page: str) -> dict[str, str]:
+def _read_fragments(folder: Path, page: str) -> dict[str, str]:
     """The HTML of the parts that a page loads, by the paths of their files."""
     paths = [*_CHOSEN_FILE.findall(page), *_OPENED_FILE.findall(page)]
     return {path: _read_fragment(folder / path) for path in paths if (folder / path).is_file()}
@@ -358,7 +366,7 @@ _ROW = re.compile(r'<th scope="row"[^>]*>(.*?)</th>', re.DOTALL)
 MOST_ROWS = 2000
 
 
-def search_index(folder: Path, names: Iterable[str]) -> str:
+def make_search_index(folder: Path, names: Iterable[str]) -> str:
     """A script with the heading, place, page and rows of each part of these pages, for the search
     of a site.
     """
@@ -366,13 +374,13 @@ def search_index(folder: Path, names: Iterable[str]) -> str:
     for name in names:
         text = _read_with_parts(folder, folder / name)
         heads = list(_HEADING.finditer(text))
-        title = _plain(heads[0][2]) if heads else ""
+        title = _strip_tags(heads[0][2]) if heads else ""
         for head, after in zip(heads, [*heads[1:], None], strict=True):
             end = after.start() if after else len(text)
-            rows = dict.fromkeys(map(_plain, _ROW.findall(text, head.end(), end)))
+            rows = dict.fromkeys(map(_strip_tags, _ROW.findall(text, head.end(), end)))
             place = f"{name}#{head[3]}" if head[3] else name
-            found.append((_plain(head[2]), place, title, " ".join(rows)[:MOST_ROWS]))
-    return f"takeSearch({plain_json(found)});\n"
+            found.append((_strip_tags(head[2]), place, title, " ".join(rows)[:MOST_ROWS]))
+    return f"takeSearch({dump_json(found)});\n"
 
 
 def _read_with_parts(folder: Path, page: Path) -> str:
@@ -392,7 +400,7 @@ def _read_with_parts(folder: Path, page: Path) -> str:
     return _OPENED_FILE.sub(with_part, text) + "".join(chosen)
 
 
-def _plain(html: str) -> str:
+def _strip_tags(html: str) -> str:
     """The text of a piece of HTML."""
     return Markup(html.replace("<span", " <span")).striptags()
 
@@ -406,8 +414,8 @@ def write_one_file(
     `menu` has a title, the name of its section and a path for each entry; pages not in the file
     have none.
     """
-    pages = _pages(folder, names)
-    figures = _figures(folder)
+    pages = _read_pages(folder, names)
+    figures = _read_figures(folder)
     ids = {}
     for path in pages:
         stem = path.removesuffix(".html")
@@ -416,19 +424,19 @@ def write_one_file(
     shown_pages = []
     for path, text in pages.items():
         kind = re.split("[/.]", path)[0]
-        shown_pages.append((ids[path], kind, Markup(_moved(text, path, ids, figures))))
+        shown_pages.append((ids[path], kind, Markup(_move_links(text, path, ids, figures))))
 
     entries = []
     for title, kind, target in menu:
         path, _, place = target.partition("#")
         if path in ids:
-            entries.append((title, kind, _id(ids[path], place)))
+            entries.append((title, kind, _make_id(ids[path], place)))
 
     scripts = [folder.joinpath(name).read_text("utf-8") for name in _SCRIPTS]
     styles = [folder.joinpath(name).read_text("utf-8") for name in _STYLES]
-    template = environment(autoescape=True).get_template("one_file.html")
+    template = make_environment(autoescape=True).get_template("one_file.html")
     html = template.render(
-        policy=" ".join(map(_script_source, scripts)),
+        policy=" ".join(map(_hash_script, scripts)),
         styles=list(map(Markup, styles)),
         scripts=list(map(Markup, scripts)),
         pages=shown_pages,
@@ -439,7 +447,7 @@ def write_one_file(
     (folder / NAME).write_text(html, encoding="utf-8")
 
 
-def _script_source(script: str) -> str:
+def _hash_script(script: str) -> str:
     """What a policy of content calls a script that stands in the page: its digest."""
     digest_of = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"'sha256-{digest_of}'"
@@ -460,7 +468,7 @@ def _list_left_out(
     return [f"{count_of(number, what)} (too large)" for what, number in left_out.items() if number]
 
 
-def _pages(folder: Path, names: Iterable[str]) -> dict[str, str]:
+def _read_pages(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """The content of each page by path, with the parts that it loads, as far as they fit."""
     pages: dict[str, str] = {}
     size = 0
@@ -471,7 +479,7 @@ def _pages(folder: Path, names: Iterable[str]) -> dict[str, str]:
         content = text[text.index(start) + len(start) : text.rindex(end)]
         if pages and size + len(content) > MOST_PAGES:
             continue
-        for path, html in _fragments(folder, text).items():
+        for path, html in _read_fragments(folder, text).items():
             if size + len(content) + len(html) <= MOST_PAGES:
                 content += f'<template class="fragment" data-file="{path}">{html}</template>'
         for path in dict.fromkeys(_CHART_FILE.findall(content)):
@@ -495,7 +503,7 @@ def _count_left_out(folder: Path, kind: str, pages: Iterable[str]) -> int:
 _KEPT_FILE = re.compile(r' data-file="([^"]+\.js)"')
 
 
-def _figures(folder: Path) -> dict[str, str]:
+def _read_figures(folder: Path) -> dict[str, str]:
     """The figures as data URLs by path, as far as they fit."""
     figures: dict[str, str] = {}
     size = 0
@@ -507,7 +515,7 @@ def _figures(folder: Path) -> dict[str, str]:
     return figures
 
 
-def _moved(text: str, path: str, within: Mapping[str, str], figures: Mapping[str, str]) -> str:
+def _move_links(text: str, path: str, within: Mapping[str, str], figures: Mapping[str, str]) -> str:
     """A page's content for the one file: ids are made unique, links point to the new ids, and
     figures are embedded.
     """
@@ -516,7 +524,7 @@ def _moved(text: str, path: str, within: Mapping[str, str], figures: Mapping[str
         name = match[1]
         value = match[2]
         if name == "id":
-            return f' id="{_id(within[path], value)}"'
+            return f' id="{_make_id(within[path], value)}"'
         parts = urlsplit(value)
         if parts.scheme:
             return match[0]
@@ -528,11 +536,11 @@ def _moved(text: str, path: str, within: Mapping[str, str], figures: Mapping[str
         if name == "src":
             return f' src="{figures[target]}"' if target in figures else ""
         inside = target in within and not parts.query
-        return f' href="#{_id(within[target], parts.fragment)}"' if inside else ""
+        return f' href="#{_make_id(within[target], parts.fragment)}"' if inside else ""
 
     return _TAG.sub(lambda tag: _ATTRIBUTE.sub(attribute, tag[0]), text)
 
 
-def _id(page: str, name: str) -> str:
+def _make_id(page: str, name: str) -> str:
     """The id of a part of a page; without a name, that of the page itself."""
     return "--".join(filter(None, (page, name))) or "top"

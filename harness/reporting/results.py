@@ -18,18 +18,18 @@ from harness.profiles import load_profile
 from harness.registry import suggest
 from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.lookup import compare_variants
-from harness.reporting.seeds.summary import SummaryTable, summary_tables
-from harness.reporting.seeds.tuned import TunedReport, add_tuned_rows, tuned_reports
-from harness.reporting.tables.filled import filled_tables
+from harness.reporting.seeds.summary import SummaryTable, make_summary_tables
+from harness.reporting.seeds.tuned import TunedReport, add_tuned_rows, make_tuned_reports
+from harness.reporting.tables.filled import fill_tables
 from harness.reporting.tables.grids import (
     Grid,
-    code_of,
+    get_code,
+    make_summary_grid,
     pick_columns,
-    summary_grid,
-    without_seeds,
-    without_spread,
+    remove_seeds,
+    remove_spread,
 )
-from harness.reporting.tables.paper_grids import paper_grid
+from harness.reporting.tables.paper_grids import make_paper_grid
 from harness.reporting.tables.texts import FORMATS
 from harness.spec import Variant, split
 from harness.store import (
@@ -133,12 +133,12 @@ class Results:
 
     @cached_property
     def tables(self) -> list[SummaryTable]:
-        return summary_tables(self.frames, self.metrics, self.unscored, points=self.margin)
+        return make_summary_tables(self.frames, self.metrics, self.unscored, points=self.margin)
 
     @cached_property
     def tuned(self) -> list[TunedReport]:
         """The tunings that have been run."""
-        return tuned_reports(self.tunings, self.runs, self.tables)
+        return make_tuned_reports(self.tunings, self.runs, self.tables)
 
     @cached_property
     def profiles(self) -> list[str]:
@@ -154,13 +154,13 @@ class Results:
 
     def _paper_grids(self, variants: Sequence[str] = ()) -> Mapping[str, Grid]:
         """The papers' tables, with only the rows of some variants where these are given."""
-        filled = filled_tables(
+        filled = fill_tables(
             self.profile or PAPER_PROFILE, self.frames, self.commands, variants, self.margin
         )
         tables = [
             shown for table in filled if (shown := table.of(variants) if variants else table).rows
         ]
-        return {f"{table.paper.name}:{table.name}": paper_grid(table) for table in tables}
+        return {f"{table.paper.name}:{table.name}": make_paper_grid(table) for table in tables}
 
     @cached_property
     def _by_profile(self) -> dict[str, Results]:
@@ -185,7 +185,7 @@ class Results:
         results of several. `rows` are the only variants to show, in this order
         ("mine,simcse,mcse"); a paper's table gets a row for one that it lacks.
         """
-        return frame_of_grid(self.of_profile(self._profile(profile)).grid(name, rows, whole=True))
+        return make_grid_frame(self.of_profile(self._profile(profile)).grid(name, rows, whole=True))
 
     @checked
     def text(
@@ -226,11 +226,11 @@ class Results:
         if digits is not None and digits < 0:
             raise UserError(f"a number of decimals is 0 or more, not {digits}")
         grid = self.of_profile(self._profile(profile)).grid(name, rows, digits=digits)
-        for names in filter(None, map(_names, (tasks, columns))):
+        for names in filter(None, map(_split_names, (tasks, columns))):
             grid = pick_columns(grid, names)
         if not seeds:
-            grid = without_seeds(grid)
-        return grid if std else without_spread(grid)
+            grid = remove_seeds(grid)
+        return grid if std else remove_spread(grid)
 
     @checked
     def compare(
@@ -274,7 +274,9 @@ class Results:
             note = self.commands.untrained(table.profile, table.lacking)
             if digits is not None:
                 table = table.with_digits(digits)
-            return summary_grid(table.of(variants) if variants else table, whole=whole, note=note)
+            return make_summary_grid(
+                table.of(variants) if variants else table, whole=whole, note=note
+            )
         lines = [line for (_, of), some in self.unscored.items() if of == name for line in some]
         if lines:
             raise UserError(
@@ -300,7 +302,7 @@ class Results:
         """The variants named as rows of a suite's table, or of a paper's. Raises UserError for one
         without a run.
         """
-        variants = [str(Variant.parse(each.strip())) for each in _names(rows)]
+        variants = [str(Variant.parse(each.strip())) for each in _split_names(rows)]
         papers = (
             [each for paper in read_papers() for each in paper.tables.values()]
             if variants and not table
@@ -336,16 +338,16 @@ class Results:
         return self.profiles[0]
 
 
-def _names(names: Names) -> list[str]:
+def _split_names(names: Names) -> list[str]:
     return [name.strip() for name in (split(names) if isinstance(names, str) else names)]
 
 
-def frame_of_grid(grid: Grid) -> pandas.DataFrame:
+def make_grid_frame(grid: Grid) -> pandas.DataFrame:
     """A table as texts, one row a line."""
     import pandas
 
     lines = [
-        [section.title, *map(code_of, line.heads), *map(str, line.cells)]
+        [section.title, *map(get_code, line.heads), *map(str, line.cells)]
         for section in grid.sections
         for line in section.lines
     ]

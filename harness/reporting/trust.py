@@ -11,15 +11,15 @@ from harness.formatting import count_of
 from harness.reporting.contents import Contents
 from harness.reporting.seeds.caveats import COLLAPSED, SELECTED
 from harness.reporting.seeds.cells import Label, Row
-from harness.reporting.seeds.evaluated import lacks_evaluation
+from harness.reporting.seeds.evaluated import is_unevaluated
 from harness.reporting.seeds.gains import find_missing_controls
 from harness.stats import ALPHA, CORRECTION, FEWEST_SEEDS
 from harness.store import UNKNOWN
 
 
-def trust(contents: Contents, missing: Mapping[str, str]) -> Mapping[str, str]:
+def describe_trust(contents: Contents, missing: Mapping[str, str]) -> Mapping[str, str]:
     """What weakens the numbers of a report, or holds for all of them, by subject; `missing` as
-    `controls_to_run`.
+    `find_controls_to_run`.
     """
     rows = [row for table in contents.tables for row in table.rows]
     marks = _count_marked_rows(rows)
@@ -83,18 +83,18 @@ def _count_runs(texts: Iterable[str]) -> str:
     return ", ".join(f"{text} ({count_of(number, 'run')})" for text, number in counts) or "–"
 
 
-def to_run(contents: Contents, missing: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def list_runs_to_start(contents: Contents, missing: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The runs that would say more, as pairs of a reason and a command; `missing` as
-    `controls_to_run` gives them.
+    `find_controls_to_run` gives them.
 
     Each command has something to do, and what it adds is used: its reason is then gone.
     """
-    yield from _failed_runs(contents)
-    yield from _weak_rows(contents)
+    yield from _list_failed_runs(contents)
+    yield from _list_weak_rows(contents)
     yield from ((f"control missing: {what}", command) for command, what in missing.items())
 
 
-def _failed_runs(contents: Contents) -> Iterator[tuple[str, str]]:
+def _list_failed_runs(contents: Contents) -> Iterator[tuple[str, str]]:
     """The failed runs that have no result; one with `--set` is not known by its failure's name."""
     runs = contents.frames.runs
     done = set(zip(runs["profile"], contents.frames.keys, strict=True))
@@ -111,7 +111,7 @@ def _failed_runs(contents: Contents) -> Iterator[tuple[str, str]]:
             yield f"{spec.key} failed", command
 
 
-def _weak_rows(contents: Contents) -> Iterator[tuple[str, str]]:
+def _list_weak_rows(contents: Contents) -> Iterator[tuple[str, str]]:
     """The trained rows that are stale, or that have too few seeds in a suite, which more runs can
     change.
     """
@@ -123,25 +123,25 @@ def _weak_rows(contents: Contents) -> Iterator[tuple[str, str]]:
 
     for label, rows in rows_by_label.items():
         stale = [row for row in rows if row.freshness.is_stale]
-        few = [row for row in rows if _gains_from_seeds(row)]
+        few = [row for row in rows if _has_use_for_seeds(row)]
         if stale:
             seeds = sorted({seed for row in stale for seed in row.seeds})
-            yield from _again(contents, label, stale, list_of_seeds(seeds), "stale")
+            yield from _make_row_command(contents, label, stale, list_of_seeds(seeds), "stale")
         elif few:
             fewest = min(len(row.seeds) for row in few)
             why = count_of(fewest, "seed")
-            yield from _again(contents, label, few, str(FEWEST_SEEDS), why)
+            yield from _make_row_command(contents, label, few, str(FEWEST_SEEDS), why)
 
 
-def _gains_from_seeds(row: Row) -> bool:
+def _has_use_for_seeds(row: Row) -> bool:
     """Whether a row has too few seeds, and more of them have not been evaluated."""
     if len(row.seeds) >= FEWEST_SEEDS:
         return False
     wanted = range(FEWEST_SEEDS)
-    return row.frames is None or lacks_evaluation(row.frames, row.label, row.suite, wanted)
+    return row.frames is None or is_unevaluated(row.frames, row.label, row.suite, wanted)
 
 
-def _again(
+def _make_row_command(
     contents: Contents, label: Label, rows: Sequence[Row], seeds: str, why: str
 ) -> Iterator[tuple[str, str]]:
     """The command that runs a label with some seeds and evaluates it on the suites of its rows."""
@@ -158,7 +158,7 @@ def _again(
     yield f"{label.name} on {label.place}, profile {label.profile}: {why}", command
 
 
-def controls_to_run(contents: Contents) -> Mapping[str, str]:
+def find_controls_to_run(contents: Contents) -> Mapping[str, str]:
     """The controls of all leaders that were not run, by the commands that run them."""
     return {
         command: f"{what} for {forest.place}, profile {forest.table.profile}"

@@ -39,9 +39,9 @@ from harness.papers.citing import find_works, make_entry
 from harness.planning.inventory import Inventory
 from harness.planning.names import find_result
 from harness.registry import get_class
-from harness.reporting.pages import environment
-from harness.reporting.seeds.summary import SummaryTable, summary_tables
-from harness.reporting.tables.grids import ABSENT, cell_text
+from harness.reporting.pages import make_environment
+from harness.reporting.seeds.summary import SummaryTable, make_summary_tables
+from harness.reporting.tables.grids import ABSENT, format_cell
 from harness.runs.finished import FinishedRun
 from harness.sources import data_root
 from harness.spec import canonical
@@ -96,7 +96,7 @@ def make_model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) 
     are escaped.
     """
     scores = list[CardScore]()
-    for table in summary_tables(seeds, metrics_of([result])):
+    for table in make_summary_tables(seeds, metrics_of([result])):
         scores += _list_card_scores(result, table)
     smaller_is_better = dict[str, None]()
     for score in scores:
@@ -114,7 +114,7 @@ def make_model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) 
                 values.append((part, name, canonical(value)))
 
     pooling_code = pooling_named(facts.pooling).code
-    template = environment(finalize=_escape_value, keep_trailing_newline=True).get_template(
+    template = make_environment(finalize=_escape_value, keep_trailing_newline=True).get_template(
         "card.md"
     )
     body = template.render(
@@ -167,7 +167,7 @@ def _list_card_scores(result: Result, table: SummaryTable) -> Iterator[CardScore
         own_score = scores.get(column.task, {}).get(column.metric)
         cell = row.cells.get(column)
         seeds = cell.summary.n if cell else 0
-        over_seeds = str(cell_text(cell, metric.digits, seeds))
+        over_seeds = str(format_cell(cell, metric.digits, seeds))
         yield CardScore(Score(table.suite, *column), metric, own_score, over_seeds, seeds)
 
 

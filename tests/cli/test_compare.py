@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.metrics import Metric, Score
-from harness.reporting.seeds.cells import Cell, Label, Row, contrast
+from harness.reporting.seeds.cells import Cell, Label, Row, compare_rows
 from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.conclusion import Conclusion
 from harness.store import DevCurve, Store
@@ -293,7 +293,7 @@ def test_no_row_contradicts_the_conclusion(a: list[float], b: list[float]) -> No
     )
     mcse, simcse = rows
     metric = Metric("spearman")
-    cell = contrast(mcse, simcse, score.column, metric)
+    cell = compare_rows(mcse, simcse, score.column, metric)
     outcome = Conclusion(mcse, simcse, score.column, metric, cell)
     comparison = Comparison(outcome, score)
     larger = int(np.sign(np.mean(a) - np.mean(b)))

@@ -11,7 +11,7 @@ from pages import ROOT
 
 from harness.commands import DEFAULT_COMMANDS
 from harness.reporting.sections.questions import QuestionPage
-from harness.reporting.seeds.gains import forests
+from harness.reporting.seeds.gains import make_forests
 from harness.reporting.seeds.question import Question
 
 
@@ -36,7 +36,7 @@ def test_every_picture_of_a_page_is_taken_by_the_command() -> None:
 def test_the_numbers_of_the_answer_are_all_that_its_page_says() -> None:
     methods = {"simcse": [20.0, 24.0, 22.5], "mcse": [70.0, 73.0, 72.2]}
     runs = [run for name, values in methods.items() for run in over_seeds(name, values)]
-    (forest,) = forests(tables(runs)[0], fewest=1)
+    (forest,) = make_forests(tables(runs)[0], fewest=1)
     page = QuestionPage(Question(forest), "index.html", "answer", DEFAULT_COMMANDS)
     numbers = "\n".join(screenshots.answer_numbers(page))
     assert numbers.startswith("MCSE, by 49.57, ")

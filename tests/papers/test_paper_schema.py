@@ -21,7 +21,7 @@ from harness.papers.published import (
 )
 from harness.papers.schema import list_pairs
 from harness.profiles import load_profile
-from harness.reporting.tables.filled import tables_of
+from harness.reporting.tables.filled import fill_paper_tables
 from harness.spec import RunSpec
 
 CSV = Path(__file__).parents[2] / "reports" / "published.csv"
@@ -262,7 +262,7 @@ def test_a_row_without_a_printed_number_is_refused(tmp_path: Path) -> None:
         UserError,
         match=r"mcse.toml, table \[tables.T1.rows.1\], key 'published'.*mcse,T1,mcse,clip,",
     ):
-        tables_of(load_profile("paper"), [paper], [])
+        fill_paper_tables(load_profile("paper"), [paper], [])
 
 
 def test_a_bad_line_of_published_numbers_is_named(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from harness.papers.claims import PlannedClaim, find_claims, list_claim_names
 from harness.papers.needed import Narrowing
 from harness.planning.request import Request, make_request
 from harness.profiles import load_profile
-from harness.reporting.seeds.claims import answer_claim, describe_weak_terms
+from harness.reporting.seeds.claims import describe_weak_terms, judge_planned_claim
 from harness.stats import power_of_verdict
 from harness.store import Store, frames_of
 from harness.store.schema import GradientPoint
@@ -194,12 +194,12 @@ def test_a_difference_of_differences_has_a_verdict_of_its_own() -> None:
         runs += over_seeds("mcse", [value, value + 0.2, value + 0.1, value + 0.3], **place)
         runs += over_seeds("simcse", [70.0, 70.3, 70.1, 70.2], **place)
 
-    answer = answer_claim(claim, tables(runs), PAPER, "", Commands(Path("results")))
+    answer = judge_planned_claim(claim, tables(runs), PAPER, "", Commands(Path("results")))
     assert answer.verdict is ClaimVerdict.HOLDS
     start = "the gain is +5.00 larger with bert-base-uncased than with roberta-base"
     assert answer.words.startswith(start)
     only_bert = tables(runs[:8])
-    answer = answer_claim(claim, only_bert, PAPER, "", Commands(Path("results")))
+    answer = judge_planned_claim(claim, only_bert, PAPER, "", Commands(Path("results")))
     assert answer == (None, "not all of its four sides have scores")
 
 

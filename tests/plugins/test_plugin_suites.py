@@ -9,7 +9,7 @@ import pytest
 from plugin_packages import Install
 
 import harness
-from harness.reporting.tables.grids import summary_grid
+from harness.reporting.tables.grids import make_summary_grid
 
 CODE = '''\
     """A suite that measures the length of sentence vectors, and a method that makes them short."""
@@ -81,4 +81,4 @@ def test_a_smaller_value_is_better_where_the_suite_says_so(
     said = done.compare("short", "simcse", metric="length.Avg").conclusion()
     assert said.startswith("short (steps=2) is better than simcse (steps=2)")
     [scores] = [table for table in done.tables if table.suite == "length"]
-    assert summary_grid(scores).title.startswith("Lengths of vectors: mean norm in metres")
+    assert make_summary_grid(scores).title.startswith("Lengths of vectors: mean norm in metres")

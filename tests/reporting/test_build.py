@@ -13,7 +13,7 @@ import pytest
 from builders import failure, over_seeds, result
 
 from harness.errors import UserError
-from harness.reporting.build import new_folder, write_report
+from harness.reporting.build import replace_folder, write_report
 from harness.reporting.contents import Contents
 from harness.store import BACKEND_VERSION, Store
 
@@ -107,7 +107,7 @@ def test_a_damaged_result_is_left_out_with_a_warning(tmp_path: Path) -> None:
 
 def write(out: Path, *names: str) -> None:
     """Write a report of some files."""
-    with new_folder(out) as folder:
+    with replace_folder(out) as folder:
         for name in names:
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(name)
@@ -133,7 +133,7 @@ def test_a_report_that_fails_keeps_the_old_one(tmp_path: Path) -> None:
     out = tmp_path / "out"
     write(out, "index.html")
     before = files(tmp_path)
-    with pytest.raises(FileNotFoundError), new_folder(out) as folder:
+    with pytest.raises(FileNotFoundError), replace_folder(out) as folder:
         (folder / "absent" / "index.html").write_text("in the middle")
     assert files(tmp_path) == before
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from harness.cli.main import cli
 from harness.errors import UserError
-from harness.reporting.charted import chart_figure, chart_names
+from harness.reporting.charted import find_chart, list_charts
 from harness.reporting.contents import Contents
 from harness.store import Store
 
@@ -29,18 +29,18 @@ def contents(tmp_path: Path) -> Contents:
 
 
 def test_every_kind_of_chart_is_a_figure_without_colours_of_a_page(contents: Contents) -> None:
-    names = dict(chart_names(contents))
+    names = dict(list_charts(contents))
     kinds = {name.partition("-")[0] for name in names}
     assert kinds >= {"answer", "forest", "heat", "sweep"}
     for kind in sorted(kinds & {"answer", "forest", "heat", "sweep"}):
         name = next(name for name in names if name.startswith(kind))
-        spec = chart_figure(contents, name).spec
+        spec = find_chart(contents, name).spec
         assert "var(--" not in json.dumps(spec), name
         assert list(_find_empty_channels(spec)) == [], "Altair refuses a channel that is null"
     sweep = next(name for name in names if name.startswith("sweep"))
-    assert "labelExpr" in json.dumps(chart_figure(contents, sweep).spec), "variants are named"
+    assert "labelExpr" in json.dumps(find_chart(contents, sweep).spec), "variants are named"
     with pytest.raises(UserError, match="no figure 'forst'"):
-        chart_figure(contents, "forst")
+        find_chart(contents, "forst")
 
 
 def _find_empty_channels(spec: object) -> Iterator[str]:
@@ -74,9 +74,9 @@ def test_a_figure_is_written_as_four_files_with_its_data(
 
 
 def test_the_answer_in_a_column_has_the_means_alone(contents: Contents) -> None:
-    name = chart_names(contents)[0][0]
+    name = list_charts(contents)[0][0]
     texts = [
-        {layer.get("name", "") for layer in chart_figure(contents, name, width).spec["layer"]}
+        {layer.get("name", "") for layer in find_chart(contents, name, width).spec["layer"]}
         for width in ("column", "page")
     ]
     assert "narrow means" in texts[0]
@@ -88,4 +88,4 @@ def test_one_run_alone_has_its_chart(tmp_path: Path) -> None:
     store = Store(tmp_path / "results")
     for run in over_seeds("mcse", [70.0]):
         store.save(run)
-    assert chart_names(Contents.of(store))[0][0].startswith("answer-")
+    assert list_charts(Contents.of(store))[0][0].startswith("answer-")

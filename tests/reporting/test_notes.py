@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from builders import Split, over_seeds, result, split, sts
 
-from harness.reporting.charts.glance import forest_plot
+from harness.reporting.charts.glance import draw_forest
 from harness.reporting.contents import Contents
 from harness.reporting.sections.base import report_sections
-from harness.reporting.seeds.gains import forests
-from harness.reporting.tables.grids import summary_grid
+from harness.reporting.seeds.gains import make_forests
+from harness.reporting.tables.grids import make_summary_grid
 from harness.store import Evaluation, Result, Store
 
 HIGH, LOW = [70.0, 73.0, 72.2], [50.0, 53.0, 52.1]
@@ -31,9 +31,9 @@ def notes(results: Sequence[Result]) -> Iterator[str]:
         for grid in section.grids:
             yield from grid.notes
     for table in contents.tables:
-        yield from summary_grid(table).remarks
-        for forest in forests(table, fewest=1):
-            yield forest_plot(forest).text
+        yield from make_summary_grid(table).remarks
+        for forest in make_forests(table, fewest=1):
+            yield draw_forest(forest).text
 
 
 def said(fragment: str, results: Sequence[Result]) -> bool:

@@ -16,11 +16,11 @@ from builders import result, sts, tidy
 
 from harness.commands import DEFAULT_COMMANDS
 from harness.metrics import Column
-from harness.reporting.csvfiles import summary_rows
+from harness.reporting.csvfiles import list_summary_fields
 from harness.reporting.results import Results
 from harness.reporting.sections.leaderboard import Board
 from harness.reporting.seeds.conclusion import Conclusion
-from harness.reporting.seeds.gains import forests, lead_text
+from harness.reporting.seeds.gains import describe_lead, make_forests
 from harness.reporting.tables.grids import STARS
 from harness.store import Result, Store
 
@@ -63,10 +63,10 @@ def made_up_store(seed: int) -> list[Result]:
 def test_all_appearances_of_a_comparison_have_its_p_verdict_and_words(seed: int) -> None:
     results = Results(Store(Path("nowhere")), made_up_store(seed))
     (table,) = results.tables
-    written = list(csv.DictReader(io.StringIO(tidy(summary_rows(table)))))
+    written = list(csv.DictReader(io.StringIO(tidy(list_summary_fields(table)))))
     texts = {name: results.text("sts", name, tasks="Avg") for name in ("markdown", "latex", "csv")}
     rng = np.random.default_rng(seed)
-    for forest in forests(table, AVG):
+    for forest in make_forests(table, AVG):
         board = Board(forest, DEFAULT_COMMANDS, {})
         entries = [entry for entry in board.entries if not entry.also]
         for _ in range(PAIRS // 2):
@@ -95,7 +95,7 @@ def test_all_appearances_of_a_comparison_have_its_p_verdict_and_words(seed: int)
                 _check_table(outcome, written, texts, forest.place)
                 if outcome.words != "not tested":
                     assert board.words(a)[1] == outcome.words
-        lead_text(forest)
+        describe_lead(forest)
 
 
 def _same(outcome: Conclusion, other: Conclusion) -> None:

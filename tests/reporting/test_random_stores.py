@@ -26,11 +26,11 @@ from harness.registry import get_instance
 from harness.reporting.contents import Contents
 from harness.reporting.figures.drawn import Material
 from harness.reporting.figures.kinds import Drawing, FigureKind
-from harness.reporting.look import data_table
+from harness.reporting.look import make_data_table
 from harness.reporting.sections.leaderboard import LeaderboardSection
 from harness.reporting.sections.seen import SeenSection
 from harness.reporting.seeds.cells import Label
-from harness.reporting.trust import controls_to_run, to_run
+from harness.reporting.trust import find_controls_to_run, list_runs_to_start
 from harness.store import Result, Store
 
 FEW, MANY = range(3), range(1000)
@@ -65,7 +65,7 @@ def figure_tables(contents: Contents) -> Iterator[FigureTable]:
                     continue
                 drawing = get_instance("figure kind", spec.kind, FigureKind).draw(data)
                 if isinstance(drawing, Drawing):
-                    rows = list(csv.DictReader(io.StringIO(data_table(drawing.spec))))
+                    rows = list(csv.DictReader(io.StringIO(make_data_table(drawing.spec))))
                     panels = [panel["title"] for panel in drawing.spec.get("concat", ())]
                     yield FigureTable(f"{paper.name}-{name}-{profile}", spec.kind, rows, panels)
 
@@ -186,7 +186,7 @@ def test_what_training_has_not_read_was_not_read(seed: int) -> None:
 def advice(store: Store) -> list[str]:
     """The commands of "what to run next"."""
     contents = Contents.of(store, judge=Present(store.root))
-    return [command for _, command in to_run(contents, controls_to_run(contents))]
+    return [command for _, command in list_runs_to_start(contents, find_controls_to_run(contents))]
 
 
 def plan_of(command: str) -> Plan:

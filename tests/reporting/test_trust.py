@@ -13,7 +13,7 @@ from harness.cli.main import cli
 from harness.locks import locked
 from harness.reporting import build
 from harness.reporting.contents import Contents
-from harness.reporting.trust import controls_to_run, to_run, trust
+from harness.reporting.trust import describe_trust, find_controls_to_run, list_runs_to_start
 from harness.store import Store
 from harness.store.logs import read_last_lines, running_log
 
@@ -30,7 +30,7 @@ UNTRAINED = [
 
 def test_the_box_counts_what_weakens_the_numbers(tmp_path: Path) -> None:
     contents = Contents(Store(tmp_path), RUNS, [failure(result("dalr", 4))], ["bad.json: damaged"])
-    told = trust(contents, controls_to_run(contents))
+    told = describe_trust(contents, find_controls_to_run(contents))
     assert told["seeds"].startswith("1 to 3 a trained row; 1 of 2 rows with fewer than 3")
     assert told["controls missing"].startswith(
         "the untrained encoder (untrained, [CLS]; untrained, mean) for toy / toy-b"
@@ -39,13 +39,13 @@ def test_the_box_counts_what_weakens_the_numbers(tmp_path: Path) -> None:
     assert told["precision"].startswith("fp32 (3 runs)")
     assert "H100 (1 run)" in told["hardware"]
     contents = Contents(Store(tmp_path), [*RUNS[:3], *UNTRAINED])
-    whole = trust(contents, controls_to_run(contents))
+    whole = describe_trust(contents, find_controls_to_run(contents))
     assert whole["controls missing"].startswith("none")
 
 
 def test_what_to_run_next_is_commands_as_typed(tmp_path: Path) -> None:
     contents = Contents(Store(tmp_path), RUNS, [failure(result("dalr", 4))])
-    found = list(to_run(contents, controls_to_run(contents)))
+    found = list(list_runs_to_start(contents, find_controls_to_run(contents)))
     words = [shlex.split(command) for _, command in found]
     options = [dict(zip(some[2::2], some[3::2], strict=True)) for some in words]
     assert [some[:2] for some in words] == [["harness", "run"]] * 4
@@ -58,7 +58,7 @@ def test_what_to_run_next_is_commands_as_typed(tmp_path: Path) -> None:
     plans = [CliRunner().invoke(cli, [*some[1:], "--dry-run"]) for some in words]
     assert [plan.exit_code for plan in plans] == [0] * 4, plans
     whole = Contents(Store(tmp_path), [*RUNS[:3], *UNTRAINED])
-    assert list(to_run(whole, controls_to_run(whole))) == []
+    assert list(list_runs_to_start(whole, find_controls_to_run(whole))) == []
 
 
 def test_a_report_of_a_running_grid_says_so_and_follows_it(
@@ -83,7 +83,7 @@ def test_a_report_of_a_running_grid_says_so_and_follows_it(
     monkeypatch.setattr(
         build, "read_last_lines", lambda _: dict.fromkeys(map(str, range(next(counts))))
     )
-    monkeypatch.setattr(build, "methods_from_a_process", lambda: ((), ()))
+    monkeypatch.setattr(build, "read_methods_in_process", lambda: ((), ()))
     monkeypatch.setattr(build, "render", lambda contents, out, one_file: out / "index.html")
     monkeypatch.setattr(build, "take_titles", lambda titles: None)
     monkeypatch.setattr("harness.cli.report.sleep", waits.append)

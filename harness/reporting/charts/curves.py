@@ -42,7 +42,7 @@ Chart = Mapping[Label, Sequence[Points]]
 Numbers = Mapping[Label, int]
 
 
-def shown_runs(tables: Sequence[SummaryTable]) -> SeedRuns:
+def select_shown_runs(tables: Sequence[SummaryTable]) -> SeedRuns:
     """The runs that the rows of tables show; other groups of runs are left out."""
     numbered: dict[Label, set[tuple[int, int]]] = {}
     for row in (row for table in tables for row in table.rows):
@@ -50,7 +50,7 @@ def shown_runs(tables: Sequence[SummaryTable]) -> SeedRuns:
     return {label: [run for _, run in sorted(numbered[label])] for label in sorted(numbered)}
 
 
-def curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
+def draw_curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
     """The charts of one profile's runs in the tables, for at most MOST_PLACES pairs of setting and
     encoder.
 
@@ -65,22 +65,23 @@ def curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
     for label in runs:
         if (label.setting, label.encoder) in kept:
             places.setdefault(label.place, []).append(label)
-    drawn = {place: _drawn(labels) for place, labels in places.items()}
-    every = _numbers([label for labels in drawn.values() for label in labels])
+    drawn = {place: _select_drawn_variants(labels) for place, labels in places.items()}
+    every = _assign_numbers([label for labels in drawn.values() for label in labels])
     is_telling = max(every.values(), default=0) < look.LOOKS
     few = sum(len(runs[label]) for labels in places.values() for label in labels) <= MOST_SEEDS
     shown = []
     for place, labels in drawn.items():
-        charts = _charts(runs, read, labels)
-        numbers = every if is_telling else _numbers(labels)
-        legend = _legend(charts.values(), numbers)
+        charts = _collect_charts(runs, read, labels)
+        numbers = every if is_telling else _assign_numbers(labels)
+        legend = _make_curve_legend(charts.values(), numbers)
         left_out = (
             ""
             if len(labels) == len(places[place])
             else f" ({len(labels)} of {len(places[place])} variants)"
         )
         plots = tuple(
-            _plot(place, *key, chart, numbers, legend, few) for key, chart in charts.items()
+            _draw_curve_plot(place, *key, chart, numbers, legend, few)
+            for key, chart in charts.items()
         )
         if plots:
             shown.append(
@@ -94,7 +95,7 @@ def curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
     return shown
 
 
-def _drawn(labels: Sequence[Label]) -> list[Label]:
+def _select_drawn_variants(labels: Sequence[Label]) -> list[Label]:
 
     def place(label: Label) -> tuple[bool, bool]:
         return label.variant != BASELINE or bool(label.overrides), not label.is_method
@@ -103,42 +104,44 @@ def _drawn(labels: Sequence[Label]) -> list[Label]:
     return [label for label in labels if label in first]
 
 
-def _charts(runs: SeedRuns, read: ReadRun, labels: Sequence[Label]) -> dict[ChartKey, Chart]:
+def _collect_charts(
+    runs: SeedRuns, read: ReadRun, labels: Sequence[Label]
+) -> dict[ChartKey, Chart]:
     """The charts of a place, dev scores first. Reads each result once."""
     points: dict[ChartKey, dict[Label, list[Points]]] = {}
     for label in labels:
         for chart, curve in (
-            each for result in map(read, runs[label]) if result for each in _curves(result)
+            each for result in map(read, runs[label]) if result for each in _list_curves(result)
         ):
             points.setdefault(chart, {}).setdefault(label, []).append(curve)
     return dict(sorted(points.items(), key=lambda item: item[0][0] != ""))
 
 
-def _curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
+def _list_curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
     dev = result.dev
     losses = result.losses
     if dev.scores:
-        yield ("", f"{dev.metric} on {dev.task}"), _points(dev.steps, dev.scores)
+        yield ("", f"{dev.metric} on {dev.task}"), _make_points(dev.steps, dev.scores)
     for term, values in losses.terms.items():
-        if points := _points(losses.steps, values):
+        if points := _make_points(losses.steps, values):
             yield (term, f"loss term {term}, unweighted"), points
     for stream, measured in result.gradients.items():
         terms = dict.fromkeys(term for point in measured for term in point.shares)
         for term in terms if len(terms) > 1 else ():  # the share of the only one is 1
-            if points := _points(
+            if points := _make_points(
                 [each.step for each in measured], [each.shares.get(term) for each in measured]
             ):
                 yield (f"{term} in {stream}, part of the gradient", "share of the gradient"), points
 
 
-def _numbers(labels: Sequence[Label]) -> Numbers:
+def _assign_numbers(labels: Sequence[Label]) -> Numbers:
     """The number of every variant, the same in each setting and encoder; the baseline has 0."""
     names = dict.fromkeys([BASELINE, *map(str, labels)])
     number_of = {name: number for number, name in enumerate(names)}
     return {label: number_of[str(label)] for label in labels}
 
 
-def _points(steps: Sequence[float], values: Sequence[float | None]) -> Points:
+def _make_points(steps: Sequence[float], values: Sequence[float | None]) -> Points:
     return tuple(
         (float(step), float(value))
         for step, value in zip(steps, values, strict=True)
@@ -146,24 +149,24 @@ def _points(steps: Sequence[float], values: Sequence[float | None]) -> Points:
     )
 
 
-def run_curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
+def list_run_curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
     """The dev scores and loss terms of one run, thinned."""
-    return ((chart, _thinned(points)) for chart, points in _curves(result))
+    return ((chart, _sample_points(points)) for chart, points in _list_curves(result))
 
 
-def run_spec(variants: int = 1) -> look.ChartSpec:
+def make_run_spec(variants: int = 1) -> look.ChartSpec:
     """The specification of a curve of one run, or of the means and seeds of several variants,
     without its points.
     """
     legend = [
-        look.LegendEntry(at + 1, VariantName("", ""), look.of_variant(at), "")
+        look.LegendEntry(at + 1, VariantName("", ""), look.choose_variant_look(at), "")
         for at in range(variants)
     ]
-    spec = _spec("", [{"s": 0}] if variants > 1 else [], legend, several=variants > 1)
+    spec = _make_curve_spec("", [{"s": 0}] if variants > 1 else [], legend, several=variants > 1)
     return {**spec, "data": {"values": []}}
 
 
-def _legend(charts: Collection[Chart], numbers: Numbers) -> tuple[look.LegendEntry, ...]:
+def _make_curve_legend(charts: Collection[Chart], numbers: Numbers) -> tuple[look.LegendEntry, ...]:
     """An entry for each variant of some charts, the baseline first. Variants of methods are hidden
     until a click.
     """
@@ -179,15 +182,15 @@ def _legend(charts: Collection[Chart], numbers: Numbers) -> tuple[look.LegendEnt
         look.LegendEntry(
             numbers[label],
             label.name,
-            look.of_variant(numbers[label] - 1),
-            look.seeds_of(seeds[label]),
+            look.choose_variant_look(numbers[label] - 1),
+            look.format_counts(seeds[label]),
             not label.is_method and label not in alone,
         )
         for label in sorted(seeds, key=numbers.__getitem__)
     )
 
 
-def _plot(
+def _draw_curve_plot(
     place: str,
     term: str,
     y_label: str,
@@ -196,26 +199,28 @@ def _plot(
     legend: Sequence[look.LegendEntry],
     show_seeds: bool,
 ) -> look.Plot:
-    means = {label: [*_means(numbers[label], seeds)] for label, seeds in chart.items()}
+    means = {label: [*_list_mean_points(numbers[label], seeds)] for label, seeds in chart.items()}
     several = {label: seeds for label, seeds in chart.items() if len(seeds) > 1}
     rows = [row for some in means.values() for row in some]
     if show_seeds and sum(map(len, several.values())) <= MOST_SEED_LINES:
         rows += [
-            row for label, seeds in several.items() for row in _seed_rows(numbers[label], seeds)
+            row
+            for label, seeds in several.items()
+            for row in _list_seed_points(numbers[label], seeds)
         ]
     alone = any(len(some) == 1 for some in means.values())
-    spec = _spec(y_label, rows, legend, alone=alone, several=bool(several))
-    title = curve_title(term)
+    spec = _make_curve_spec(y_label, rows, legend, alone=alone, several=bool(several))
+    title = name_curve(term)
     unscripted = "The values are in the result files."
     return look.Plot(f"curve-{place}-{term or 'dev'}", title, spec, unscripted=unscripted)
 
 
-def curve_title(term: str) -> str:
+def name_curve(term: str) -> str:
     """The heading of the dev scores, or of a loss term."""
     return f"Loss term {term}" if term else "Dev score"
 
 
-def _means(number: int, seeds: Sequence[Points]) -> Iterator[Mapping[str, object]]:
+def _list_mean_points(number: int, seeds: Sequence[Points]) -> Iterator[Mapping[str, object]]:
     """The mean at each step that all seeds have, and the smallest and largest value of any seed."""
     tables = [dict(points) for points in seeds]
     common = [
@@ -223,23 +228,23 @@ def _means(number: int, seeds: Sequence[Points]) -> Iterator[Mapping[str, object
         for step in tables[0]
         if all(step in one for one in tables)
     ]
-    for x, ys in _thinned(common):
+    for x, ys in _sample_points(common):
         yield {"v": number, "x": x, "y": sum(ys) / len(ys), "lo": min(ys), "hi": max(ys)}
 
 
-def _seed_rows(number: int, seeds: Sequence[Points]) -> Iterator[Mapping[str, object]]:
+def _list_seed_points(number: int, seeds: Sequence[Points]) -> Iterator[Mapping[str, object]]:
     for seed, points in enumerate(seeds):
-        for x, y in _thinned(points):
+        for x, y in _sample_points(points):
             yield {"v": number, "x": x, "y": y, "s": seed}
 
 
-def _thinned(points: Sequence[P]) -> Sequence[P]:
+def _sample_points(points: Sequence[P]) -> Sequence[P]:
     """At most MOST_POINTS points of a line, evenly spaced, with the last one."""
     step = -(-len(points) // MOST_POINTS)
     return points if step <= 1 else points[-1::-step][::-1]
 
 
-def _spec(
+def _make_curve_spec(
     y_label: str,
     rows: Sequence[Mapping[str, object]],
     legend: Sequence[look.LegendEntry],
@@ -250,8 +255,8 @@ def _spec(
     """The specification of a chart; `several` seeds have a mean, and a point `alone` is shown
     without a line.
     """
-    by = look.by_variant(legend)
-    params, transform = look.hiding(legend)
+    by = look.encode_variants(legend)
+    params, transform = look.make_hiding(legend)
     hover = {
         "type": "point",
         "on": "pointerover",
@@ -261,45 +266,47 @@ def _spec(
     }
     shown = {"condition": {"param": "near", "empty": False, "value": 1}, "value": 1 if alone else 0}
     whole = {"filter": "!isValid(datum.s)"}
-    line = {"strokeDash": by["strokeDash"], "opacity": _when_near(1, 0.12)}
-    point = {"opacity": shown, "tooltip": _hovered(several=several)}
+    line = {"strokeDash": by["strokeDash"], "opacity": _make_opacity(1, 0.12)}
+    point = {"opacity": shown, "tooltip": _make_curve_tooltip(several=several)}
     return {
-        **look.rows_of(rows, look.DIGITS),
+        **look.make_data(rows, look.DIGITS),
         **transform,
         "params": params,
         "height": HEIGHT,
         "description": f"{y_label} against {X_LABEL}",
         "encoding": {
-            "x": look.quantity("x", X_LABEL, axis={"grid": False, "tickCount": 5}),
-            "y": look.quantity("y", y_label, scale={"zero": False}),
+            "x": look.encode_quantity("x", X_LABEL, axis={"grid": False, "tickCount": 5}),
+            "y": look.encode_quantity("y", y_label, scale={"zero": False}),
             "color": by["color"],
         },
         "layer": [
-            *([_seeds()] if any("s" in row for row in rows) else []),
-            {"transform": [whole], **look.layer("line", line, strokeWidth=2.2)},
+            *([_draw_seed_lines()] if any("s" in row for row in rows) else []),
+            {"transform": [whole], **look.make_layer("line", line, strokeWidth=2.2)},
             {
                 "transform": [whole],
                 "params": [{"name": "near", "select": hover}],
-                **look.layer("point", point, filled=True, size=45, stroke=look.SOFT, strokeWidth=0),
+                **look.make_layer(
+                    "point", point, filled=True, size=45, stroke=look.SOFT, strokeWidth=0
+                ),
             },
         ],
     }
 
 
-def _seeds() -> look.ChartSpec:
-    encoding = {"detail": look.nominal("s"), "opacity": _when_near(0.3, 0.04)}
+def _draw_seed_lines() -> look.ChartSpec:
+    encoding = {"detail": look.encode_nominal("s"), "opacity": _make_opacity(0.3, 0.04)}
     return {
         "transform": [{"filter": "isValid(datum.s)"}],
-        **look.layer("line", encoding, strokeWidth=1),
+        **look.make_layer("line", encoding, strokeWidth=1),
     }
 
 
-def _when_near(value: float, otherwise: float) -> look.ChartSpec:
+def _make_opacity(value: float, otherwise: float) -> look.ChartSpec:
     """The opacity of a line: `otherwise` while the pointer is near another one."""
     return {"condition": {"param": "near", "empty": True, "value": value}, "value": otherwise}
 
 
-def _hovered(*, several: bool) -> look.ChartSpec:
+def _make_curve_tooltip(*, several: bool) -> look.ChartSpec:
     """The tooltip as an expression, since Vega-Lite 6.4 loses texts of the nearest point."""
     shown = [("step", "x", ","), ("mean over seeds" if several else "value", "y", ".4~g")]
     shown += [("smallest seed", "lo", ".4~g"), ("largest seed", "hi", ".4~g")] if several else []

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from harness.formatting import fixed, interval_text, visible
 from harness.method.naming import title_of
 from harness.reporting import look
-from harness.reporting.seeds.question import Question, control_words
+from harness.reporting.seeds.question import Question, name_control
 from harness.reporting.seeds.standings import RankedRow, Standings
 
 #: heights of a row in pixels, of few rows and of many, whose names have one line of so many
@@ -25,7 +25,7 @@ CONTROL = look.SOFT
 BOUND = "var(--c1)"
 
 
-def standings_plot(question: Question, standings: Standings, key: str) -> look.Plot:
+def draw_standings(question: Question, standings: Standings, key: str) -> look.Plot:
     """Draw the rows of a question: methods filled, controls hollow, a dashed line at the leader's
     strongest control.
 
@@ -34,28 +34,41 @@ def standings_plot(question: Question, standings: Standings, key: str) -> look.P
     """
     rows = standings.rows
     bound = question.strongest
-    layers = [_interval_layer(len(rows)), *_seed_layers(question, rows), _mean_layer(question)]
+    layers = [
+        _draw_standing_intervals(len(rows)),
+        *_draw_seed_dots(question, rows),
+        _draw_mean_points(question),
+    ]
     if bound:
         at = {"x": {"datum": bound.cell.summary.mean, "type": "quantitative"}, **look.UPRIGHT}
-        layers.insert(0, look.line_at(at, color=BOUND, strokeDash=[5, 4], strokeWidth=1.5))
+        layers.insert(0, look.draw_line(at, color=BOUND, strokeDash=[5, 4], strokeWidth=1.5))
     base = question.forest.base
-    columns = [_column("narrow means", "mean", 0), _column("wide scores", "mean ± deviation", 0)]
+    columns = [
+        _make_text_column("narrow means", "mean", 0),
+        _make_text_column("wide scores", "mean ± deviation", 0),
+    ]
     if base is not None:
-        columns.append(_column("wide differences", f"to {base.label.name}", DIFFERENCE))
-    columns.append(_column("wide ranks", "rank", RANK if base is not None else DIFFERENCE))
+        columns.append(_make_text_column("wide differences", f"to {base.label.name}", DIFFERENCE))
+    columns.append(
+        _make_text_column("wide ranks", "rank", RANK if base is not None else DIFFERENCE)
+    )
     spec: look.ChartSpec = {
-        **look.rows_of(map(_mean_row, [question] * len(rows), range(len(rows)), rows), look.DIGITS),
-        "params": _texts(question, rows),
+        **look.make_data(
+            map(_make_mean_row, [question] * len(rows), range(len(rows)), rows), look.DIGITS
+        ),
+        "params": _make_row_texts(question, rows),
         "height": (ROW if len(rows) <= FEW_ROWS else LOW_ROW) * len(rows),
         "description": f"{question.score_title}: {question.verdict}",
-        "encoding": {"y": look.nominal("i", sort=None, scale=_places(len(rows)), axis=None)},
+        "encoding": {
+            "y": look.encode_nominal("i", sort=None, scale=_make_row_scale(len(rows)), axis=None)
+        },
         "layer": [*layers, *columns],
         "resolve": {"axis": {"y": "independent"}},
     }
-    return look.Plot(key, question.score_title, spec, _caption(question, standings))
+    return look.Plot(key, question.score_title, spec, _explain_standings(question, standings))
 
 
-def _mean_row(question: Question, at: int, row: RankedRow) -> dict[str, object]:
+def _make_mean_row(question: Question, at: int, row: RankedRow) -> dict[str, object]:
     mean = row.cell.summary.mean
     low, high = (row.interval.low, row.interval.high) if row.interval else (mean, mean)
     interval = interval_text(low, high, question.digits) if row.interval else "none of one seed"
@@ -73,7 +86,7 @@ def _mean_row(question: Question, at: int, row: RankedRow) -> dict[str, object]:
     }
 
 
-def _texts(question: Question, rows: Sequence[RankedRow]) -> list[look.ChartSpec]:
+def _make_row_texts(question: Question, rows: Sequence[RankedRow]) -> list[look.ChartSpec]:
     """The parameters with the texts beside the rows."""
     means = [fixed(row.cell.summary.mean, question.digits) for row in rows]
     texts = {
@@ -90,42 +103,42 @@ def _texts(question: Question, rows: Sequence[RankedRow]) -> list[look.ChartSpec
 def _name_lines(name: str, *, is_low: bool) -> list[str]:
     """A name in lines: in two where a row is high enough, else in one, cut if it is long."""
     if not is_low:
-        return look.wrapped(name)
+        return look.wrap_name(name)
     line = visible(name)
     is_long = len(line) > LONGEST_LINE
     return [f"{line[: LONGEST_LINE - 1]}…" if is_long else line]
 
 
-def _places(count: int) -> look.ChartSpec:
+def _make_row_scale(count: int) -> look.ChartSpec:
     return {"domain": list(range(count))}
 
 
-def _names(count: int) -> look.ChartSpec:
+def _make_name_axis(count: int) -> look.ChartSpec:
     """The axis of names at the left; controls are in italics."""
     axis = {
         "title": None,
         "labelExpr": "names[datum.value]",
         "labelLimit": 0,
-        "labelFontStyle": _of_controls("italic", "normal"),
-        "labelColor": _of_controls(look.SOFT, look.INK),
+        "labelFontStyle": _choose_for_controls("italic", "normal"),
+        "labelColor": _choose_for_controls(look.SOFT, look.INK),
         "domain": False,
         "ticks": False,
         "grid": False,
     }
-    return look.nominal("i", sort=None, scale=_places(count), axis=axis)
+    return look.encode_nominal("i", sort=None, scale=_make_row_scale(count), axis=axis)
 
 
-def _of_controls(control: str, method: str) -> look.ChartSpec:
+def _choose_for_controls(control: str, method: str) -> look.ChartSpec:
     return {"condition": {"test": "controls[datum.value]", "value": control}, "value": method}
 
 
-def _column(name: str, title: str, offset: int) -> look.ChartSpec:
+def _make_text_column(name: str, title: str, offset: int) -> look.ChartSpec:
     """A column of texts at the right of the rows, as an axis without marks of its own."""
     axis = {
         "orient": "right",
         "offset": offset,
         "labelExpr": f"{name.split()[1]}[datum.value]",
-        "labelColor": _of_controls(look.SOFT, look.INK),
+        "labelColor": _choose_for_controls(look.SOFT, look.INK),
         "labelLimit": 0,
         "domain": False,
         "ticks": False,
@@ -139,26 +152,26 @@ def _column(name: str, title: str, offset: int) -> look.ChartSpec:
         "titleY": -6,
     }
     encoding = {
-        "y": look.nominal("i", sort=None, axis=axis),
+        "y": look.encode_nominal("i", sort=None, axis=axis),
         "x": {"field": "x", "type": "quantitative"},
     }
-    return {"name": name, **look.layer("tick", encoding, opacity=0)}
+    return {"name": name, **look.make_layer("tick", encoding, opacity=0)}
 
 
-def _interval_layer(count: int) -> look.ChartSpec:
+def _draw_standing_intervals(count: int) -> look.ChartSpec:
     """The 95 % intervals, with the axes of names and of scores."""
     axis = {"orient": "bottom", "tickCount": {"expr": "clamp(floor(width / 90), 2, 7)"}}
     scale = {"zero": False, "padding": 14}
     x = {"field": "lo", "type": "quantitative", "title": None, "axis": axis, "scale": scale}
-    ends = {"x": x, "x2": {"field": "hi"}, "y": _names(count), "color": _colour()}
-    return look.layer("rule", ends, strokeWidth=3)
+    ends = {"x": x, "x2": {"field": "hi"}, "y": _make_name_axis(count), "color": _choose_colour()}
+    return look.make_layer("rule", ends, strokeWidth=3)
 
 
-def _colour() -> look.ChartSpec:
+def _choose_colour() -> look.ChartSpec:
     return {"condition": {"test": "datum.control", "value": CONTROL}, "value": METHOD}
 
 
-def _seed_layers(question: Question, rows: Sequence[RankedRow]) -> list[look.ChartSpec]:
+def _draw_seed_dots(question: Question, rows: Sequence[RankedRow]) -> list[look.ChartSpec]:
     """The layer of a dot for each seed, if a row has several; one number is its mean alone."""
     dots = [
         {"i": at, "x": value, "seed": seed, "control": row.is_control}
@@ -168,15 +181,19 @@ def _seed_layers(question: Question, rows: Sequence[RankedRow]) -> list[look.Cha
     ]
     if not dots:  # an empty layer has no extent, of which Vega warns
         return []
-    lines = look.tooltip(("seed", "seed"), ("x", "score", f".{question.digits}f"))
-    encoding = {"x": {"field": "x", "type": "quantitative"}, "color": _colour(), "tooltip": lines}
-    dot = look.layer("point", encoding, filled=True, size=16, opacity=0.4)
-    return [{**look.rows_of(dots, look.DIGITS), **dot}]
+    lines = look.make_tooltip(("seed", "seed"), ("x", "score", f".{question.digits}f"))
+    encoding = {
+        "x": {"field": "x", "type": "quantitative"},
+        "color": _choose_colour(),
+        "tooltip": lines,
+    }
+    dot = look.make_layer("point", encoding, filled=True, size=16, opacity=0.4)
+    return [{**look.make_data(dots, look.DIGITS), **dot}]
 
 
-def _mean_layer(question: Question) -> look.ChartSpec:
+def _draw_mean_points(question: Question) -> look.ChartSpec:
     """A point for each mean: filled for methods, hollow for controls."""
-    lines = look.tooltip(
+    lines = look.make_tooltip(
         ("name", "row"),
         ("code", "code"),
         ("score", "mean ± deviation"),
@@ -186,19 +203,19 @@ def _mean_layer(question: Question) -> look.ChartSpec:
     fill = {"condition": {"test": "datum.control", "value": look.GROUND}, "value": METHOD}
     encoding = {
         "x": {"field": "x", "type": "quantitative"},
-        "stroke": _colour(),
+        "stroke": _choose_colour(),
         "fill": fill,
         "tooltip": lines,
     }
-    return look.layer("point", encoding, size=70, strokeWidth=2, opacity=1)
+    return look.make_layer("point", encoding, size=70, strokeWidth=2, opacity=1)
 
 
-def _caption(question: Question, standings: Standings) -> str:
+def _explain_standings(question: Question, standings: Standings) -> str:
     """How the figure is read, and what is not in it."""
     text = "Dots: seeds. Bar: 95 % interval of the mean. Filled: methods; hollow, in italics: controls."
     if question.leader and question.strongest:
         name = title_of(question.leader.row.label.method)
-        text += f" Dashed: {control_words(question.strongest)}, the strongest control of {name}."
+        text += f" Dashed: {name_control(question.strongest)}, the strongest control of {name}."
     text += " Methods that no test tells apart share ranks."
     left_out = [
         f"{count} {what}"

@@ -17,7 +17,7 @@ from harness.reporting.figures.kinds import (
     FigureData,
     FigureKind,
     FigureRun,
-    distinct_names,
+    name_labels,
 )
 
 #: Largest number of bins of a histogram of ranks.
@@ -34,31 +34,35 @@ Histograms = tuple[dict[str, tuple[np.ndarray, np.ndarray]], look.ChartSpec, loo
 Clouds = tuple[Sequence[Iterable[np.ndarray]], str, Sequence[str]]
 
 
-def histogram(data: FigureData) -> Drawing | str:
+def draw_histogram(data: FigureData) -> Drawing | str:
     """The ranks of each image's last true caption, or the similarities of images and captions, of
     the first run.
     """
     for space in SPACES:
         task, arrays = data.with_arrays("worst_rank", space)
         if arrays:
-            return _histogram(data, arrays[0], task, space)
+            return _draw_run_histogram(data, arrays[0], task, space)
     return f"no run with a space of captions and images has been evaluated on {data.spec.suite} yet"
 
 
-def _histogram(data: FigureData, run: FigureRun, task: str, space: str) -> Drawing:
+def _draw_run_histogram(data: FigureData, run: FigureRun, task: str, space: str) -> Drawing:
     ranks = run.arrays[ArrayName(task, "worst_rank", space)]
 
     lines = [look.LineAcross(f"printed: {name}, {value:g}", value) for name, value in data.printed]
-    draw = _ranks if data.spec.metric == "worst_rank" else _similarities
+    draw = _count_ranks if data.spec.metric == "worst_rank" else _count_similarities
     series, x, y = draw(run, task, space)
-    looks = look.by_series([look.of_series(at, name) for at, name in enumerate(series)])
-    layers = [_steps(name, *bars, x, y, looks["color"]) for name, bars in series.items()]
-    layers += look.lines_at("x", lines)
+    looks = look.encode_series(
+        [look.choose_series_look(at, name) for at, name in enumerate(series)]
+    )
+    layers = [_draw_bars(name, *bars, x, y, looks["color"]) for name, bars in series.items()]
+    layers += look.draw_lines("x", lines)
     text = f"{run.label.name}, {len(ranks):,} images, in {SPACES[space]}."
-    return Drawing(look.grid([{"height": 150 + 9 * len(lines), "layer": layers}]), text, [run])
+    return Drawing(
+        look.join_panels([{"height": 150 + 9 * len(lines), "layer": layers}]), text, [run]
+    )
 
 
-def _ranks(run: FigureRun, task: str, space: str) -> Histograms:
+def _count_ranks(run: FigureRun, task: str, space: str) -> Histograms:
     """Counts of whole ranks (m,), in at most BINS bins of equal width."""
     ranks, true = (
         run.arrays[ArrayName(task, what, space)] for what in ("worst_rank", "similarity_true")
@@ -66,12 +70,12 @@ def _ranks(run: FigureRun, task: str, space: str) -> Histograms:
     width = -(-int(ranks.max()) // BINS)
     bars = np.histogram(ranks, np.arange(0.5, ranks.max() + width + 0.5, width))
     ticks = {"values": [0, *(10**power for power in range(8))]}
-    x = look.axis("low", f"rank of the last true caption among {int(true.sum()):,} captions")
-    y = look.axis("height", "images", scale={"type": "symlog"}, axis=ticks)
+    x = look.encode_axis("low", f"rank of the last true caption among {int(true.sum()):,} captions")
+    y = look.encode_axis("height", "images", scale={"type": "symlog"}, axis=ticks)
     return {f"{len(ranks):,} images": bars}, x, y
 
 
-def _similarities(run: FigureRun, task: str, space: str) -> Histograms:
+def _count_similarities(run: FigureRun, task: str, space: str) -> Histograms:
     """Shares of true and other pairs by cosine: counts (n,) between edges (n + 1,), without empty
     bins at the ends.
     """
@@ -88,10 +92,14 @@ def _similarities(run: FigureRun, task: str, space: str) -> Histograms:
         for counts, name in ((other, "other pairs"), (true, "true pairs"))
     }
     unit = f"% of pairs, bins of {edges[1] - edges[0]:.2f}"
-    return series, look.axis("low", "cosine of image and caption"), look.axis("height", unit)
+    return (
+        series,
+        look.encode_axis("low", "cosine of image and caption"),
+        look.encode_axis("height", unit),
+    )
 
 
-def _steps(
+def _draw_bars(
     name: str,
     heights: np.ndarray,
     edges: np.ndarray,
@@ -104,35 +112,37 @@ def _steps(
         {"series": name, "height": height, "low": low, "high": high} for height, low, high in bars
     ]
     encoding = {"x": x, "x2": {"field": "high"}, "y": y, "y2": {"datum": 0}, "color": colour}
-    return {**look.rows_of(values), **look.layer("rect", encoding, opacity=0.55)}
+    return {**look.make_data(values), **look.make_layer("rect", encoding, opacity=0.55)}
 
 
-def scatter(data: FigureData) -> Drawing | str:
+def draw_scatter(data: FigureData) -> Drawing | str:
     """Cosine against gold score, one panel for each variant."""
     task, arrays = data.with_arrays("cosine")
     if not arrays:
         return data.unevaluated
 
     panels = []
-    names = distinct_names([run.label for run in arrays])
+    names = name_labels([run.label for run in arrays])
     for at, (run, name) in enumerate(zip(arrays, names, strict=True)):
         gold, cosines = (run.arrays[ArrayName(task, what)] for what in ("gold", "cosine"))
         ranks = run.cell(Score(data.spec.suite, task, "spearman"))
         rank = ranks.by_seed.get(run.result.spec.seed) if ranks else None
-        x = look.axis("x", f"gold score, 0 to 5 (n = {len(gold):,})")
-        y = look.axis("y", "cosine")
+        x = look.encode_axis("x", f"gold score, 0 to 5 (n = {len(gold):,})")
+        y = look.encode_axis("y", "cosine")
         title = name if rank is None else f"{name}, Spearman {rank:.2f}"
         panels.append(
             {
                 "title": title,
-                **_cloud(np.stack([gold, cosines], 1), look.of_series(at, ""), x, y, 3),
+                **_draw_cloud(
+                    np.stack([gold, cosines], 1), look.choose_series_look(at, ""), x, y, 3
+                ),
             }
         )
     text = f"Cosine against gold score for all pairs of {task}, one seed for each panel."
-    return Drawing(look.grid(panels, share=True), text, arrays)
+    return Drawing(look.join_panels(panels, share=True), text, arrays)
 
 
-def _cloud(
+def _draw_cloud(
     xy: np.ndarray, shown: look.Look, x: look.ChartSpec, y: look.ChartSpec, size: int
 ) -> look.ChartSpec:
     """The layer of a cloud: points (n, 2) of one look."""
@@ -145,24 +155,24 @@ def _cloud(
         "opacity": 1,
     }
     values = [{"x": float(f"{x:.5g}"), "y": float(f"{y:.5g}")} for x, y in xy.tolist()]
-    return {**look.rows_of(values), **look.layer("point", {"x": x, "y": y}, **looks)}
+    return {**look.make_data(values), **look.make_layer("point", {"x": x, "y": y}, **looks)}
 
 
-def t_sne(data: FigureData) -> Drawing | str:
+def draw_t_sne(data: FigureData) -> Drawing | str:
     """Planes of t-SNE: repeated encodings of captions if the figure's metric is `views`, else
     clusters of captions.
     """
     draw, what, size = (
-        (_views, "views", 8) if data.spec.metric == "views" else (_clusters, "tsne", 5)
+        (_read_views, "views", 8) if data.spec.metric == "views" else (_read_clusters, "tsne", 5)
     )
     task, runs = data.with_arrays(what)
     if not runs:
         return data.unevaluated
     clouds, text, names = draw(data, task, runs)
-    return Drawing(look.grid(_planes(runs, clouds, size, names)), text, runs)
+    return Drawing(look.join_panels(_draw_planes(runs, clouds, size, names)), text, runs)
 
 
-def _clusters(data: FigureData, task: str, runs: Sequence[FigureRun]) -> Clouds:
+def _read_clusters(data: FigureData, task: str, runs: Sequence[FigureRun]) -> Clouds:
     arrays = [
         (run.arrays[ArrayName(task, "tsne")], run.arrays[ArrayName(task, "clusters")])
         for run in runs
@@ -178,7 +188,7 @@ def _clusters(data: FigureData, task: str, runs: Sequence[FigureRun]) -> Clouds:
     return clouds, text, ()
 
 
-def _views(data: FigureData, task: str, runs: Sequence[FigureRun]) -> Clouds:
+def _read_views(data: FigureData, task: str, runs: Sequence[FigureRun]) -> Clouds:
     clouds = [run.arrays[ArrayName(task, "views")][data.index] for run in runs]
     captions = [str(text) for text in runs[0].arrays[ArrayName(task, "triples")][data.index]]
     text = (
@@ -188,7 +198,7 @@ def _views(data: FigureData, task: str, runs: Sequence[FigureRun]) -> Clouds:
     return clouds, text, captions
 
 
-def _planes(
+def _draw_planes(
     runs: Sequence[FigureRun],
     clouds: Sequence[Iterable[np.ndarray]],
     size: int,
@@ -198,24 +208,27 @@ def _planes(
     a legend.
     """
     x, y = (
-        look.axis(field, f"{which} t-SNE dimension", axis=_BARE)
+        look.encode_axis(field, f"{which} t-SNE dimension", axis=_BARE)
         for field, which in (("x", "first"), ("y", "second"))
     )
     panels: list[look.ChartSpec] = []
-    titles = distinct_names([run.label for run in runs])
+    titles = name_labels([run.label for run in runs])
     for title, own_clouds in zip(titles, clouds, strict=True):
         layers = [
-            _cloud(xy, look.of_series(at, ""), x, y, size) for at, xy in enumerate(own_clouds)
+            _draw_cloud(xy, look.choose_series_look(at, ""), x, y, size)
+            for at, xy in enumerate(own_clouds)
         ]
         panels.append({"title": title, "layer": layers})
     if names:
-        looks = look.by_series([look.of_series(at, name) for at, name in enumerate(names)])
+        looks = look.encode_series(
+            [look.choose_series_look(at, name) for at, name in enumerate(names)]
+        )
         shown = {"color": looks["color"], "shape": looks["shape"], "opacity": {"value": 0}}
-        legend = look.layer("point", shown, filled=True)
-        panels[0]["layer"].append({**look.rows_of({"series": name} for name in names), **legend})
+        legend = look.make_layer("point", shown, filled=True)
+        panels[0]["layer"].append({**look.make_data({"series": name} for name in names), **legend})
     return panels
 
 
-HISTOGRAM = FigureKind(histogram)
-SCATTER = FigureKind(scatter)
-T_SNE = FigureKind(t_sne)
+HISTOGRAM = FigureKind(draw_histogram)
+SCATTER = FigureKind(draw_scatter)
+T_SNE = FigureKind(draw_t_sne)

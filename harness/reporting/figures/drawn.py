@@ -16,10 +16,10 @@ from harness.papers.schema import FigureSpec, list_pairs
 from harness.registry import errors_of, get_instance
 from harness.reporting.contents import Contents
 from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
-from harness.reporting.look import Picture, drawn
+from harness.reporting.look import Picture, draw_picture
 from harness.reporting.seeds.cells import Label, Row
-from harness.reporting.seeds.choose import profile_runs, rows_by_label
-from harness.reporting.seeds.wording import printed_name
+from harness.reporting.seeds.choose import group_rows, select_profile_runs
+from harness.reporting.seeds.wording import name_printed
 from harness.spec import UNTRAINED
 
 
@@ -63,14 +63,14 @@ class Material:
     def _rows(self) -> Mapping[Label, Mapping[str, Row]]:
         specs = (spec for paper in self.contents.papers for spec in paper.figures.values())
         variants = {variant for spec in specs for variant in spec.variants}
-        frames = profile_runs(self.contents.frames, self.profile, variants)
-        return rows_by_label(frames, frames.scores, frames.parts)
+        frames = select_profile_runs(self.contents.frames, self.profile, variants)
+        return group_rows(frames, frames.scores, frames.parts)
 
     def figure(self, paper: Paper, name: str) -> ReportFigure:
         """One figure of a paper. It is empty if there are no runs or its kind is broken."""
         spec = paper.figures[name]
         data = self.data(paper, name)
-        key, title = printed_name(paper, name, spec.title, self.profile)
+        key, title = name_printed(paper, name, spec.title, self.profile)
         blank = ReportFigure(key, paper.name, self.profile, title, spec.note)
         try:
             kind = get_instance("figure kind", spec.kind, FigureKind)
@@ -83,7 +83,7 @@ class Material:
                 drawing = kind.draw(data)
                 if isinstance(drawing, str):
                     return replace(blank, empty=drawing)
-                picture = drawn(title, drawing.spec)
+                picture = draw_picture(title, drawing.spec)
         except PlugInError as error:
             return replace(blank, empty=str(error))
         runs = "; ".join(

@@ -53,7 +53,7 @@ class FigureRun:
         return {**self.label._asdict(), **score._asdict(), "part": part}
 
 
-def distinct_names(labels: Sequence[Label]) -> list[str]:
+def name_labels(labels: Sequence[Label]) -> list[str]:
     """A name for each label: its variant's, and its setting and encoder where the labels differ in
     these.
 
@@ -77,7 +77,7 @@ def distinct_names(labels: Sequence[Label]) -> list[str]:
     return names
 
 
-def distinct_places(labels: Sequence[Label]) -> list[str]:
+def name_places(labels: Sequence[Label]) -> list[str]:
     """A title for each label: its setting, and its encoder where the labels differ in it."""
     several_encoders = len({label.encoder for label in labels}) > 1
     return [label.place if several_encoders else label.setting for label in labels]

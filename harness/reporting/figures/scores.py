@@ -20,11 +20,11 @@ from harness.reporting.figures.kinds import (
     FigureData,
     FigureKind,
     FigureRun,
-    distinct_names,
-    distinct_places,
+    name_labels,
+    name_places,
 )
 from harness.reporting.seeds.cells import Cell, Label, PartColumn
-from harness.reporting.seeds.wording import suite_title
+from harness.reporting.seeds.wording import name_suite
 from harness.spec import Variant, parse_setting
 from harness.stats import Summary, summarise
 
@@ -81,32 +81,32 @@ class ScalePanel(NamedTuple):
         return ", ".join(PARTS.get(option, option) for option in self.options)
 
 
-def data_scale(data: FigureData) -> Drawing | str:
+def draw_data_scale(data: FigureData) -> Drawing | str:
     """The average against the options of the setting, one panel for each setting, encoder and set
     of options.
 
     A variant that was trained on another setting is a horizontal line in the panels of its encoder.
     """
     runs = [run for run in data.runs if run.summary(data.average)]
-    axes = dict.fromkeys(filter(None, map(_axis_of, runs)))
+    axes = dict.fromkeys(filter(None, map(_find_axis, runs)))
     if not axes:
         return "no run on a part or a noisy copy of a setting yet"
 
-    panels = [_scale_panel(axis, runs, data) for axis in axes]
+    panels = [_make_scale_panel(axis, runs, data) for axis in axes]
     varied = {axis.setting for axis in axes}
     constants = [run for run in runs if parse_setting(run.label.setting).name not in varied]
     drawn_labels = list(dict.fromkeys(label for panel in panels for label in panel.curves))
-    names = dict(zip(drawn_labels, _curve_names(drawn_labels), strict=True))
-    entries = _entries(
+    names = dict(zip(drawn_labels, _name_curves(drawn_labels), strict=True))
+    entries = _choose_curve_looks(
         [(names[label], points) for panel in panels for label, points in panel.curves.items()]
     )
-    titles = _panel_titles(panels)
+    titles = _name_panels(panels)
     specs = [
-        _scale_spec(at, title, panel, names, entries, constants, data)
+        _draw_scale_panel(at, title, panel, names, entries, constants, data)
         for at, (title, panel) in enumerate(zip(titles, panels, strict=True))
     ]
     text = (
-        f"{suite_title(data.spec.suite)} average, mean ± SD over seeds. "
+        f"{name_suite(data.spec.suite)} average, mean ± SD over seeds. "
         "The values on the axis are evenly spaced."
     )
     on_curves = [
@@ -115,12 +115,12 @@ def data_scale(data: FigureData) -> Drawing | str:
     encoders = {panel.axis.encoder for panel in panels}
     across = [run for run in constants if run.label.encoder in encoders]
     drawn_runs = {run.label: run for run in (*on_curves, *across)}
-    return Drawing(look.grid(specs, share=True), text, list(drawn_runs.values()))
+    return Drawing(look.join_panels(specs, share=True), text, list(drawn_runs.values()))
 
 
-def _panel_titles(panels: Sequence[ScalePanel]) -> list[str]:
+def _name_panels(panels: Sequence[ScalePanel]) -> list[str]:
     """The place of each panel, and its options where several panels have one place."""
-    places = distinct_places([panel.label for panel in panels])
+    places = name_places([panel.label for panel in panels])
     titles = []
     for panel, place in zip(panels, places, strict=True):
         is_alone = places.count(place) == 1
@@ -128,24 +128,24 @@ def _panel_titles(panels: Sequence[ScalePanel]) -> list[str]:
     return titles
 
 
-def _axis_of(run: FigureRun) -> ScaleAxis | None:
+def _find_axis(run: FigureRun) -> ScaleAxis | None:
     """The axis on which a run is a point; None for a run on a setting without options."""
     setting = parse_setting(run.label.setting)
     options = tuple(name for name, _ in setting.options)
     return ScaleAxis(setting.name, run.label.encoder, options) if options else None
 
 
-def _scale_panel(axis: ScaleAxis, runs: Sequence[FigureRun], data: FigureData) -> ScalePanel:
+def _make_scale_panel(axis: ScaleAxis, runs: Sequence[FigureRun], data: FigureData) -> ScalePanel:
     """The panel of an axis, with the runs on it and those on its setting without any option.
 
     The setting without options comes first as `unchanged`, or last as `all` if an option takes a part of
     the data.
     """
-    on_axis = [run for run in runs if _axis_of(run) == axis]
+    on_axis = [run for run in runs if _find_axis(run) == axis]
     values = {run.label.setting: dict(parse_setting(run.label.setting).options) for run in on_axis}
-    fixed = _fixed_options(axis, list(values.values()))
+    fixed = _find_fixed_options(axis, list(values.values()))
     varying = [option for option in axis.options if option not in fixed]
-    settings = sorted(values, key=lambda setting: _level_key(values[setting], varying))
+    settings = sorted(values, key=lambda setting: _rank_level(values[setting], varying))
     texts = [", ".join(values[setting][option] for option in varying) for setting in settings]
 
     run_settings = {run.label.setting for run in runs if run.label.encoder == axis.encoder}
@@ -171,12 +171,12 @@ def _scale_panel(axis: ScaleAxis, runs: Sequence[FigureRun], data: FigureData) -
     numbers = {
         value: float(place)
         for place, text in enumerate(texts)
-        if (value := look.number(text.partition(",")[0])) is not None
+        if (value := look.read_number(text.partition(",")[0])) is not None
     }
     return ScalePanel(axis, fixed, texts, numbers, curves)
 
 
-def _fixed_options(axis: ScaleAxis, levels: Sequence[Mapping[str, str]]) -> dict[str, str]:
+def _find_fixed_options(axis: ScaleAxis, levels: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """The options with one value at all levels, of which there are several."""
     if len(levels) == 1:
         return {}
@@ -188,31 +188,31 @@ def _fixed_options(axis: ScaleAxis, levels: Sequence[Mapping[str, str]]) -> dict
     }
 
 
-def _level_key(options: Mapping[str, str], varying: Sequence[str]) -> list[tuple[object, ...]]:
+def _rank_level(options: Mapping[str, str], varying: Sequence[str]) -> list[tuple[object, ...]]:
     """The order of a level: numbers by size before other texts, option by option."""
-    numbers = {option: look.number(options[option]) for option in varying}
+    numbers = {option: look.read_number(options[option]) for option in varying}
     return [
         (numbers[option] is None, numbers[option] or 0.0, options[option]) for option in varying
     ]
 
 
-def _curve_names(labels: Sequence[Label]) -> list[str]:
+def _name_curves(labels: Sequence[Label]) -> list[str]:
     """The names of curves that their panel's title does not tell apart."""
-    return distinct_names([label._replace(setting="", encoder="") for label in labels])
+    return name_labels([label._replace(setting="", encoder="") for label in labels])
 
 
-def _entries(curves: Iterable[tuple[str, Sequence[CurvePoint]]]) -> dict[str, look.Look]:
+def _choose_curve_looks(curves: Iterable[tuple[str, Sequence[CurvePoint]]]) -> dict[str, look.Look]:
     """The look of each curve, whose name in the legend has the seeds of all its points."""
     summaries: dict[str, list[Summary]] = {}
     for name, points in curves:
         summaries.setdefault(name, []).extend(point.summary for point in points)
     return {
-        name: look.of_series(at, f"{name} ({look.n_of(summaries[name])})")
+        name: look.choose_series_look(at, f"{name} ({look.count_seeds(summaries[name])})")
         for at, name in enumerate(summaries)
     }
 
 
-def _scale_spec(
+def _draw_scale_panel(
     at: int,
     title: str,
     panel: ScalePanel,
@@ -227,7 +227,7 @@ def _scale_spec(
         "labelExpr": f"levels{at}[datum.value]",
         "grid": False,
     }
-    x = look.axis("x", panel.axis_title, axis=labels)
+    x = look.encode_axis("x", panel.axis_title, axis=labels)
     printed = [
         (name, value, panel.numbers[value])
         for name, value in data.printed
@@ -238,11 +238,11 @@ def _scale_spec(
     return {
         "title": title,
         "params": [{"name": f"levels{at}", "value": list(panel.levels)}],
-        "layer": _layers(curves, across, data, entries, x, printed),
+        "layer": _draw_curve_layers(curves, across, data, entries, x, printed),
     }
 
 
-def _layers(
+def _draw_curve_layers(
     curves: Curves,
     constants: Sequence[FigureRun],
     data: FigureData,
@@ -252,37 +252,37 @@ def _layers(
 ) -> list[look.ChartSpec]:
     """Curves, constants as horizontal lines, and printed values as vertical ones at their places."""
     points = [
-        look.spread(
+        look.make_curve_point(
             entries[name].name, point.x, point.summary, source=point.run.source(data.average)
         )
         for name, curve in curves.items()
         for point in curve
     ]
     lines = []
-    for run, name in zip(constants, _constant_names(constants), strict=True):
+    for run, name in zip(constants, _name_constants(constants), strict=True):
         if summary := run.summary(data.average):
             source = {"n": summary.n, **run.source(data.average)}
-            text = f"{name} ({look.n_of([summary])})"
+            text = f"{name} ({look.count_seeds([summary])})"
             lines.append(look.LineAcross(text, summary.mean, source))
     marks = [look.LineAcross(f"printed: {name}, {value:g}", at) for name, value, at in printed]
     unit = data.metric(data.spec.suite, data.spec.metric).title
-    y = look.axis("y", f"{suite_title(data.spec.suite)} average, {unit}")
-    looks = look.by_series(list(entries.values()))
+    y = look.encode_axis("y", f"{name_suite(data.spec.suite)} average, {unit}")
+    looks = look.encode_series(list(entries.values()))
     return [
-        *look.lines_at("y", lines, look.BLACK),
-        *look.lines_at("x", marks),
-        look.curves(points, x, y, looks),
+        *look.draw_lines("y", lines, look.BLACK),
+        *look.draw_lines("x", marks),
+        look.draw_curves(points, x, y, looks),
     ]
 
 
-def _constant_names(runs: Sequence[FigureRun]) -> list[str]:
+def _name_constants(runs: Sequence[FigureRun]) -> list[str]:
     """The names of horizontal lines, with their settings, which are not those of the panel."""
     labels = [run.label for run in runs]
-    variants = distinct_names([label._replace(setting="", encoder="") for label in labels])
+    variants = name_labels([label._replace(setting="", encoder="") for label in labels])
     return [f"{name} / {label.setting}" for name, label in zip(variants, labels, strict=True)]
 
 
-def margin_sweep(data: FigureData) -> Drawing | str:
+def draw_margin_sweep(data: FigureData) -> Drawing | str:
     """The average against an option of the method, one curve for each method, setting and encoder.
 
     A curve's method has the options that its variants share.
@@ -293,38 +293,42 @@ def margin_sweep(data: FigureData) -> Drawing | str:
     by_label: dict[Label, list[CurvePoint]] = {}
     for run in data.runs:
         summary = run.summary(data.average)
-        x = _value(run, option)
+        x = _read_option(run, option)
         if summary is not None and x is not None:
-            by_label.setdefault(_without(run.label, option), []).append(CurvePoint(x, run, summary))
+            by_label.setdefault(_remove_option(run.label, option), []).append(
+                CurvePoint(x, run, summary)
+            )
     if not any(len(points) > 1 for points in by_label.values()):
         return f"fewer than two values of {option} run in any setting yet"
 
     curves = {
         name: sorted(points, key=lambda point: point.x)
-        for name, points in zip(distinct_names([*by_label]), by_label.values(), strict=True)
+        for name, points in zip(name_labels([*by_label]), by_label.values(), strict=True)
     }
     printed = [(name, value, value) for name, value in data.printed]
-    x_axis = look.axis("x", option_title(option), axis={"grid": False})
-    layers = _layers(curves, [], data, _entries(curves.items()), x_axis, printed)
+    x_axis = look.encode_axis("x", option_title(option), axis={"grid": False})
+    layers = _draw_curve_layers(
+        curves, [], data, _choose_curve_looks(curves.items()), x_axis, printed
+    )
     text = (
-        f"{suite_title(data.spec.suite)} average against the {option_title(option)}, "
+        f"{name_suite(data.spec.suite)} average against the {option_title(option)}, "
         "mean ± SD over seeds."
     )
     height = 145 + 9 * len(curves)
-    return Drawing(look.grid([{"height": height, "layer": layers}]), text, data.runs)
+    return Drawing(look.join_panels([{"height": height, "layer": layers}]), text, data.runs)
 
 
-def _without(label: Label, option: str) -> Label:
+def _remove_option(label: Label, option: str) -> Label:
     """A label whose variant lacks an option."""
     variant = Variant.parse(label.variant)
     rest = {name: value for name, value in variant.options if name != option}
     return label._replace(variant=str(Variant.make(variant.name, rest, variant.reading)))
 
 
-def _value(run: FigureRun, option: str) -> float | None:
+def _read_option(run: FigureRun, option: str) -> float | None:
     """The value of a method's option: as the variant names it, or as the run used it."""
     used = run.result.hyperparameters.get("method", {}).get(option)
-    return look.number(dict(Variant.parse(run.label.variant).options).get(option, str(used)))
+    return look.read_number(dict(Variant.parse(run.label.variant).options).get(option, str(used)))
 
 
 class SubsetPair(NamedTuple):
@@ -335,7 +339,7 @@ class SubsetPair(NamedTuple):
     gains: Mapping[PartColumn, Summary]
 
 
-def subset_gain(data: FigureData) -> Drawing | str:
+def draw_subset_gain(data: FigureData) -> Drawing | str:
     """The gain of the second variant over the first on each subset, one panel for each place."""
     worse, better = data.spec.variants[:2]
     by_label = {run.label: run for run in data.runs}
@@ -343,15 +347,15 @@ def subset_gain(data: FigureData) -> Drawing | str:
     for run in data.runs:
         other = by_label.get(run.label._replace(variant=worse))
         if run.label.variant == better and other:
-            pairs.append(SubsetPair(other, run, _gains(data, other, run)))
+            pairs.append(SubsetPair(other, run, _compute_subset_gains(data, other, run)))
     pairs = [pair for pair in pairs if pair.gains]
     if not pairs:
         return f"no setting in which both {worse} and {better} were run yet"
 
     metric = data.metric(data.spec.suite, data.spec.metric)
-    titles = distinct_places([pair.better.label for pair in pairs])
+    titles = name_places([pair.better.label for pair in pairs])
     panels = [
-        _bar_panel(f"names{at}", title, pair, data.spec.suite, metric.title)
+        _draw_bar_panel(f"names{at}", title, pair, data.spec.suite, metric.title)
         for at, (title, pair) in enumerate(zip(titles, pairs, strict=True))
     ]
     text = (
@@ -359,19 +363,21 @@ def subset_gain(data: FigureData) -> Drawing | str:
         "seed, over the seeds of both."
     )
     runs = [run for pair in pairs for run in (pair.worse, pair.better)]
-    return Drawing(look.grid(panels, share=True), text, runs)
+    return Drawing(look.join_panels(panels, share=True), text, runs)
 
 
-def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[PartColumn, Summary]:
+def _compute_subset_gains(
+    data: FigureData, worse: FigureRun, better: FigureRun
+) -> dict[PartColumn, Summary]:
     """Differences by subset and task; by task if no task has subsets."""
-    before = _cells(data, worse)
-    after = _cells(data, better)
+    before = _select_subset_cells(data, worse)
+    after = _select_subset_cells(data, better)
     pairs = {at: cell.pairs(before[at]) for at, cell in after.items() if at in before}
     summaries = {at: summarise([*map(sub, *both)]) for at, both in pairs.items() if both[0]}
     return {at: gain for at, gain in summaries.items() if at[0]} or summaries
 
 
-def _cells(data: FigureData, run: FigureRun) -> dict[PartColumn, Cell]:
+def _select_subset_cells(data: FigureData, run: FigureRun) -> dict[PartColumn, Cell]:
     """The scores of subsets and whole tasks in the figure's metric, without those of seen and
     unseen pairs.
     """
@@ -382,17 +388,19 @@ def _cells(data: FigureData, run: FigureRun) -> dict[PartColumn, Cell]:
     return {at: cell for at, cell in every if at[1].metric == data.spec.metric}
 
 
-def _bar_panel(param: str, title: str, pair: SubsetPair, suite: str, metric: str) -> look.ChartSpec:
+def _draw_bar_panel(
+    param: str, title: str, pair: SubsetPair, suite: str, metric: str
+) -> look.ChartSpec:
     bars = pair.gains
-    unit = f"gain, {metric} ({look.n_of(bars.values())})"
+    unit = f"gain, {metric} ({look.count_seeds(bars.values())})"
     tasks = dict.fromkeys(column.task for _, column in bars)
-    entries = [look.of_series(index, task) for index, task in enumerate(tasks)]
+    entries = [look.choose_series_look(index, task) for index, task in enumerate(tasks)]
     names = [part or column.task for part, column in bars]
     values = []
     for place, ((part, column), gain) in enumerate(bars.items()):
         source = pair.better.source(Score(suite, *column), part)
         source["against"] = pair.worse.label.variant
-        values.append(look.spread(column.task, place, gain, source))
+        values.append(look.make_curve_point(column.task, place, gain, source))
     labels = {
         "title": None,
         "labelExpr": f"{param}[datum.value]",
@@ -401,19 +409,20 @@ def _bar_panel(param: str, title: str, pair: SubsetPair, suite: str, metric: str
         "grid": False,
     }
     x = {"field": "x", "type": "ordinal", "axis": labels}
-    ends = {"y": look.axis("lo", unit), "y2": {"field": "hi"}}
+    ends = {"y": look.encode_axis("lo", unit), "y2": {"field": "hi"}}
     return {
         "title": title,
         **{"width": look.WIDTHS["column" if len(bars) < 9 else "page"], "height": 190},
         "params": [{"name": param, "value": names}],
-        **look.rows_of(values),
+        **look.make_data(values),
         "encoding": {"x": x},
         "layer": [
-            look.layer(
-                "bar", {"y": look.axis("y", unit), "color": look.by_series(entries)["color"]}
+            look.make_layer(
+                "bar",
+                {"y": look.encode_axis("y", unit), "color": look.encode_series(entries)["color"]},
             ),
-            look.layer("rule", ends, color=look.BLACK),
-            look.line_at({"x": None, "y": {"datum": 0}}, color=look.BLACK),
+            look.make_layer("rule", ends, color=look.BLACK),
+            look.draw_line({"x": None, "y": {"datum": 0}}, color=look.BLACK),
         ],
     }
 
@@ -433,7 +442,7 @@ class GeometryPoint(NamedTuple):
     alignment: Summary
 
 
-def alignment_uniformity(data: FigureData) -> Drawing | str:
+def draw_alignment_uniformity(data: FigureData) -> Drawing | str:
     """One point for each variant, setting and encoder, coloured by the STS average."""
     points = []
     for run in data.runs:
@@ -444,35 +453,35 @@ def alignment_uniformity(data: FigureData) -> Drawing | str:
     if not points:
         return data.unevaluated
 
-    entries = _geometry_entries(points)
+    entries = _choose_geometry_looks(points)
     axes = {
-        field: look.axis(field, _axis_label(data, name))
+        field: look.encode_axis(field, _name_axis(data, name))
         for field, name in (("x", "uniformity"), ("y", "alignment"))
     }
-    layers = _geometry_layers(data, points, entries, axes)
+    layers = _draw_geometry_layers(data, points, entries, axes)
     text = f"Alignment against uniformity on {data.task}, mean ± SD over seeds; the colour is the STS average."
     height = 190 + 9 * len(entries)
     runs = [point.run for point in points]
-    return Drawing(look.grid([{"height": height, "layer": layers}]), text, runs)
+    return Drawing(look.join_panels([{"height": height, "layer": layers}]), text, runs)
 
 
-def _geometry_entries(points: Sequence[GeometryPoint]) -> Mapping[Label, look.Look]:
+def _choose_geometry_looks(points: Sequence[GeometryPoint]) -> Mapping[Label, look.Look]:
     """The look of each variant, by its label without a place."""
     summaries: dict[Label, list[Summary]] = {}
     for point in points:
-        summaries.setdefault(_variant_label(point.run), []).append(point.uniformity)
-    names = distinct_names([*summaries])
+        summaries.setdefault(_make_variant_label(point.run), []).append(point.uniformity)
+    names = name_labels([*summaries])
     return {
-        label: look.of_series(at, f"{name} ({look.n_of(summaries[label])})")
+        label: look.choose_series_look(at, f"{name} ({look.count_seeds(summaries[label])})")
         for at, (label, name) in enumerate(zip(summaries, names, strict=True))
     }
 
 
-def _variant_label(run: FigureRun) -> Label:
+def _make_variant_label(run: FigureRun) -> Label:
     return run.label._replace(setting="", encoder="")
 
 
-def _geometry_layers(
+def _draw_geometry_layers(
     data: FigureData,
     points: Sequence[GeometryPoint],
     entries: Mapping[Label, look.Look],
@@ -480,12 +489,12 @@ def _geometry_layers(
 ) -> list[look.ChartSpec]:
     """Deviations, and points with their places."""
     values: list[dict[str, Any]] = []
-    places = distinct_places([point.run.label for point in points])
+    places = name_places([point.run.label for point in points])
     for (run, x, y), place in zip(points, places, strict=True):
         score = run.summary(COLOUR)
         values.append(
             {
-                "series": entries[_variant_label(run)].name,
+                "series": entries[_make_variant_label(run)].name,
                 "place": place,
                 **{"x": x.mean, "x1": x.mean - (x.std or 0.0), "x2": x.mean + (x.std or 0.0)},
                 **{"y": y.mean, "y1": y.mean - (y.std or 0.0), "y2": y.mean + (y.std or 0.0)},
@@ -496,8 +505,8 @@ def _geometry_layers(
                 "task": data.task,
             }
         )
-    _place_names(values)
-    shape = look.by_series(list(entries.values()))["shape"]
+    _set_name_heights(values)
+    shape = look.encode_series(list(entries.values()))["shape"]
     shape["legend"] |= {"symbolFillColor": "white", "symbolStrokeColor": look.BLACK}
     fill: look.ChartSpec = {"value": look.PALETTE[0]}
     if all(row["score"] is not None for row in values):
@@ -516,23 +525,23 @@ def _geometry_layers(
     filled = {**axes, "shape": shape, "fill": fill}
     beside = {"y": {**upward, "field": "name_y"}}
     layers = [
-        look.layer(
+        look.make_layer(
             "rule",
             {"x": {**across, "field": "x1"}, "x2": {"field": "x2"}, "y": upward},
             color="#999999",
         ),
-        look.layer(
+        look.make_layer(
             "rule",
             {"x": across, "y": {**upward, "field": "y1"}, "y2": {"field": "y2"}},
             color="#999999",
         ),
-        look.layer("point", filled, size=35, opacity=1, strokeWidth=0.7, stroke=look.BLACK),
-        look.layer("text", {**axes, **beside, "text": look.nominal("place")}, **_NAMES),
+        look.make_layer("point", filled, size=35, opacity=1, strokeWidth=0.7, stroke=look.BLACK),
+        look.make_layer("text", {**axes, **beside, "text": look.encode_nominal("place")}, **_NAMES),
     ]
-    return [{**look.rows_of(values), "layer": layers}]
+    return [{**look.make_data(values), "layer": layers}]
 
 
-def _place_names(points: Sequence[dict[str, Any]]) -> None:
+def _set_name_heights(points: Sequence[dict[str, Any]]) -> None:
     """Set `name_y`, the height of each point's name, so that names of points beside each other
     stand apart.
     """
@@ -546,12 +555,12 @@ def _place_names(points: Sequence[dict[str, Any]]) -> None:
         placed.append(point)
 
 
-def _axis_label(data: FigureData, name: str) -> str:
+def _name_axis(data: FigureData, name: str) -> str:
     metric = data.metric(data.spec.suite, name)
     return f"{metric.name}, {data.task}" + ("" if metric.larger_is_better else " (lower is better)")
 
 
-DATA_SCALE = FigureKind(data_scale)
-MARGIN_SWEEP = FigureKind(margin_sweep)
-SUBSET_GAIN = FigureKind(subset_gain)
-ALIGNMENT_UNIFORMITY = FigureKind(alignment_uniformity, suites=(COLOUR.suite,))
+DATA_SCALE = FigureKind(draw_data_scale)
+MARGIN_SWEEP = FigureKind(draw_margin_sweep)
+SUBSET_GAIN = FigureKind(draw_subset_gain)
+ALIGNMENT_UNIFORMITY = FigureKind(draw_alignment_uniformity, suites=(COLOUR.suite,))

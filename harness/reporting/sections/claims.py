@@ -25,12 +25,12 @@ from harness.papers.published import (
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.contents import Contents
 from harness.reporting.sections.base import Part, ReportSection
-from harness.reporting.seeds.caveats import Weakness, weakness_notes
-from harness.reporting.seeds.cells import Label, trained_apart
+from harness.reporting.seeds.caveats import Weakness, list_weakness_notes
+from harness.reporting.seeds.cells import Label, list_training_differences
 from harness.reporting.seeds.claims import judge_claim, judge_interaction
-from harness.reporting.seeds.controls import powerless
-from harness.reporting.seeds.interactions import InteractionTest, interaction_tests
-from harness.reporting.seeds.summary import ClaimTest, SummaryTable, claim_tests, margin_words
+from harness.reporting.seeds.controls import describe_powerless
+from harness.reporting.seeds.interactions import InteractionTest, measure_interactions
+from harness.reporting.seeds.summary import ClaimTest, SummaryTable, claim_tests, describe_margin
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import ALPHA, CORRECTION
 
@@ -45,13 +45,13 @@ class ClaimsSection(ReportSection):
     def parts(self) -> Sequence[Part]:
         """A table if both variants of a claim were run, and one of differences of differences."""
         grids = (
-            claims_grid(read_ablations(), self.contents.tables, self.contents.published),
-            interactions_grid(read_interactions(), self.contents),
+            make_claims_grid(read_ablations(), self.contents.tables, self.contents.published),
+            make_interactions_grid(read_interactions(), self.contents),
         )
         return [Part("", "", [grid]) for grid in grids if grid]
 
 
-def claims_grid(
+def make_claims_grid(
     claims: Sequence[Ablation], tables: Sequence[SummaryTable], published: PublishedNumbers
 ) -> Grid | None:
     """Tabulate the claims whose two variants were both run, setting by setting; None if there are
@@ -68,7 +68,7 @@ def claims_grid(
             tests = [test for test in claim_tests(block, metric) if test.claim in claims]
             weak += [row.weakness([column]) for test in tests for row in (test.better, test.worse)]
             if tests:
-                lines = tuple(_line(test, metric, published) for test in tests)
+                lines = tuple(_format_claim(test, metric, published) for test in tests)
                 sections.append(Section(f"profile {table.profile}: {block.place}", lines))
     if not sections:
         return None
@@ -79,7 +79,7 @@ def claims_grid(
         ("printed difference", "measured difference", "verdict"),
         (False, False, False),
         tuple(sections),
-        tuple(weakness_notes(weak)),
+        tuple(list_weakness_notes(weak)),
         legend=(
             "Differences in the STS average, Spearman x 100; a printed one is of the same encoder and setting, or of "
             "those that these stand for, and says so where it is a mean over others.",
@@ -87,7 +87,7 @@ def claims_grid(
             "paired by seed where two rows share their batches, else Welch's, after "
             f"{CORRECTION.name} in the family of the two rows, which the verdict names); alone: "
             "only before the correction. Equal: the 90 % interval is within "
-            f"{margin_words(tables[0].blocks[0].points)}.",
+            f"{describe_margin(tables[0].blocks[0].points)}.",
             "Confounded: the difference is significant, but the better variant is not "
             "significantly better than one of its controls (its text teacher alone, unmatched "
             "images, text alone) that the other does not share.",
@@ -95,20 +95,20 @@ def claims_grid(
     )
 
 
-def _line(test: ClaimTest, metric: Metric, published: PublishedNumbers) -> Line:
+def _format_claim(test: ClaimTest, metric: Metric, published: PublishedNumbers) -> Line:
     claim = test.claim
     worse = test.worse
-    apart = trained_apart(test.better.training, worse.training)
+    apart = list_training_differences(test.better.training, worse.training)
     where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})" + (
         f"; here {apart}" if apart else ""
     )
-    where += f"; {shown}" if (shown := powerless(test.better, worse)) else ""
-    stated = _stated(claim, test.better.label, metric, published)
-    cells = stated, *_measured(test, metric)
+    where += f"; {shown}" if (shown := describe_powerless(test.better, worse)) else ""
+    stated = _format_printed_difference(claim, test.better.label, metric, published)
+    cells = stated, *_format_measured_difference(test, metric)
     return Line((where, name_of(claim.better), name_of(claim.worse)), cells, "plain")
 
 
-def _stated(
+def _format_printed_difference(
     claim: Ablation, measured: Label, metric: Metric, published: PublishedNumbers
 ) -> CellText:
     """The printed difference in the place that a measured row stands for; the mean over all where
@@ -117,7 +117,7 @@ def _stated(
     differences = find_printed_differences(claim, published)
     if not differences:
         return CellText(ABSENT)
-    alike = [place for place in differences if _stands_for(measured, claim, place)]
+    alike = [place for place in differences if _is_stand_in(measured, claim, place)]
     places = alike or list(differences)
     value = signed(mean(differences[place] for place in places), metric.digits)
     if len(places) == 1:
@@ -126,7 +126,7 @@ def _stated(
     return CellText(value, extra=f"mean over {count_of(len(places), 'place')}{others}")
 
 
-def _stands_for(measured: Label, claim: Ablation, place: PrintedPlace) -> bool:
+def _is_stand_in(measured: Label, claim: Ablation, place: PrintedPlace) -> bool:
     """Whether a measured row is in a printed place, or in its stand-in under the row's profile."""
     if measured.profile not in shipped_profiles():
         return False
@@ -137,7 +137,7 @@ def _stands_for(measured: Label, claim: Ablation, place: PrintedPlace) -> bool:
     return own is not None and (own.setting, own.encoder) == (measured.setting, measured.encoder)
 
 
-def interactions_grid(interactions: Sequence[Interaction], contents: Contents) -> Grid | None:
+def make_interactions_grid(interactions: Sequence[Interaction], contents: Contents) -> Grid | None:
     """Tabulate the differences of differences of the papers with those of these runs, where one of
     the two differences was measured; None if none was.
     """
@@ -145,13 +145,13 @@ def interactions_grid(interactions: Sequence[Interaction], contents: Contents) -
     sections = list[Section]()
     commands = list[str]()
     for table in contents.tables:
-        profile = _profile_of_papers(table.profile)
+        profile = _load_paper_profile(table.profile)
         if profile is None or table.suite != ABLATION_SCORE.suite or column not in table.columns:
             continue
         given = (table, profile, contents.published, contents.commands)
-        tests = list(interaction_tests(interactions, *given))
+        tests = list(measure_interactions(interactions, *given))
         metric = table.metric(column)
-        lines = tuple(_interaction_line(test, metric, contents.published) for test in tests)
+        lines = tuple(_format_interaction(test, metric, contents.published) for test in tests)
         commands += [test.command for test in tests if test.command]
         if lines:
             sections.append(Section(f"profile {table.profile}", lines))
@@ -176,7 +176,7 @@ def interactions_grid(interactions: Sequence[Interaction], contents: Contents) -
     )
 
 
-def _profile_of_papers(name: str) -> Profile | None:
+def _load_paper_profile(name: str) -> Profile | None:
     """A profile of this package that has the papers' encoders and settings, or stand-ins."""
     if name not in shipped_profiles():
         return None
@@ -184,7 +184,7 @@ def _profile_of_papers(name: str) -> Profile | None:
     return profile if name == PAPER_PROFILE or profile.stands_for else None
 
 
-def _interaction_line(test: InteractionTest, metric: Metric, published: PublishedNumbers) -> Line:
+def _format_interaction(test: InteractionTest, metric: Metric, published: PublishedNumbers) -> Line:
     claim = test.interaction
     digits = metric.digits
     printed = find_printed_interaction(claim, published)
@@ -207,7 +207,7 @@ def _interaction_line(test: InteractionTest, metric: Metric, published: Publishe
     return Line((where, test.where), (stated, measured, cell), "plain")
 
 
-def _measured(claim: ClaimTest, metric: Metric) -> tuple[CellText, CellText]:
+def _format_measured_difference(claim: ClaimTest, metric: Metric) -> tuple[CellText, CellText]:
     conclusion = claim.conclusion
     digits = metric.digits
     size = signed(conclusion.difference, digits)

@@ -17,38 +17,38 @@ from harness.formatting import interval_text, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Score, Significance
 from harness.papers.published import PAPER_PROFILE
-from harness.reporting.charts.curves import run_spec
+from harness.reporting.charts.curves import make_run_spec
 from harness.reporting.look import (
     DIGITS,
     INK,
     ChartSpec,
     Plot,
-    layer,
-    nominal,
-    quantity,
-    rows_of,
-    tooltip,
+    encode_nominal,
+    encode_quantity,
+    make_data,
+    make_layer,
+    make_tooltip,
 )
 from harness.reporting.pages import Pages, anchor
 from harness.reporting.sections.base import ReportSection
-from harness.reporting.sections.runs import in_order
-from harness.reporting.seeds.cells import Row, ahead
+from harness.reporting.sections.runs import sort_runs
+from harness.reporting.seeds.cells import Row, is_ahead
 from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.gains import (
     Forest,
     Gain,
-    against,
-    headline,
-    importance,
-    methods,
+    compare_against,
+    make_headline,
+    rank_importance,
+    select_methods,
 )
 from harness.reporting.seeds.spent import BUDGET, MINUTES
-from harness.reporting.seeds.wording import Sentence, suite_title
-from harness.reporting.tables.grids import ABSENT, CellText, cell_text, summary_text
+from harness.reporting.seeds.wording import Sentence, name_suite
+from harness.reporting.tables.grids import ABSENT, CellText, format_cell, format_summary
 from harness.stats import FEWEST_SEEDS
 
 
-def cost_plot(forest: Forest, key: str, what: str, rows: Sequence[tuple[Gain, float]]) -> Plot:
+def draw_costs(forest: Forest, key: str, what: str, rows: Sequence[tuple[Gain, float]]) -> Plot:
     """A named point for each row with what its trainings spent, such as minutes."""
     metric = forest.metric
     values = [
@@ -56,23 +56,32 @@ def cost_plot(forest: Forest, key: str, what: str, rows: Sequence[tuple[Gain, fl
             "name": gain.name.text,
             "x": spent,
             "y": gain.cell.summary.mean,
-            "score": str(summary_text(gain.cell.summary, metric.digits)),
+            "score": str(format_summary(gain.cell.summary, metric.digits)),
         }
         for gain, spent in rows
     ]
     kind = "s" if max(spent for _, spent in rows) >= 1e4 else "g"  # such as 1.2T
-    x = quantity("x", f"{what}, median over seeds", axis={"tickCount": 5, "format": f"~{kind}"})
-    y = quantity("y", metric.title, scale={"zero": False})
-    lines = tooltip(("name", "method"), ("score", "mean ± deviation"), ("x", what, f".3~{kind}"))
+    x = encode_quantity(
+        "x", f"{what}, median over seeds", axis={"tickCount": 5, "format": f"~{kind}"}
+    )
+    y = encode_quantity("y", metric.title, scale={"zero": False})
+    lines = make_tooltip(
+        ("name", "method"), ("score", "mean ± deviation"), ("x", what, f".3~{kind}")
+    )
     spec: ChartSpec = {
-        **rows_of(values, DIGITS),
+        **make_data(values, DIGITS),
         "height": 220,
         "description": f"{metric.title} against {what}, {forest.place}",
         "encoding": {"x": x, "y": y},
         "layer": [
-            layer("point", {"tooltip": lines}, filled=True, size=70, color=INK),
-            layer(
-                "text", {"text": nominal("name")}, align="center", dy=-10, color=INK, fontSize=12
+            make_layer("point", {"tooltip": lines}, filled=True, size=70, color=INK),
+            make_layer(
+                "text",
+                {"text": encode_nominal("name")},
+                align="center",
+                dy=-10,
+                color=INK,
+                fontSize=12,
             ),
         ],
     }
@@ -138,11 +147,11 @@ class Board:
     @cached_property
     def metric(self) -> str:
         table = self.forest.table
-        return f"{suite_title(table.suite)}, {table.title(self.forest.column)}"
+        return f"{name_suite(table.suite)}, {table.title(self.forest.column)}"
 
     @cached_property
     def sentences(self) -> Sequence[Sentence]:
-        return headline(self.forest, self.commands)
+        return make_headline(self.forest, self.commands)
 
     @cached_property
     def entries(self) -> Sequence[BoardRow]:
@@ -154,8 +163,8 @@ class Board:
         entries = []
         for number, same in enumerate(by_method.values()):
             first, *others = sorted(same, key=lambda gain: not gain.row.is_method)
-            score = cell_text(first.cell, digits, len(first.row.seeds))
-            entries.append(BoardRow(number, first, score, [_reading_mark(rest) for rest in others]))
+            score = format_cell(first.cell, digits, len(first.row.seeds))
+            entries.append(BoardRow(number, first, score, [_name_reading(rest) for rest in others]))
         return entries
 
     shown_budget = SHOWN_BUDGET
@@ -175,7 +184,7 @@ class Board:
     @cached_property
     def leaders(self) -> Sequence[Gain]:
         """The rows that stand for methods, best first."""
-        return methods(self.forest)
+        return select_methods(self.forest)
 
     @cached_property
     def methods(self) -> Sequence[Sequence[BoardRow]]:
@@ -222,7 +231,7 @@ class Board:
         def wins(first: Row, second: Row) -> int:
             both = (task for task in self.tasks if task in first.cells and task in second.cells)
             return sum(
-                ahead(first.cells[task].summary.mean, second.cells[task].summary.mean, metric)
+                is_ahead(first.cells[task].summary.mean, second.cells[task].summary.mean, metric)
                 for task in both
             )
 
@@ -237,7 +246,7 @@ class Board:
         }:
             spent = ((gain, gain.row.spent.numbers().get(what, 0.0)) for gain in self.leaders)
             if len(rows := [(gain, number) for gain, number in spent if number > 0]) > 1:
-                plots[what] = cost_plot(self.forest, self.key, what, rows)
+                plots[what] = draw_costs(self.forest, self.key, what, rows)
         return plots
 
     @cached_property
@@ -274,19 +283,19 @@ class Board:
 
     def words(self, entry: BoardRow) -> tuple[str, str]:
         """The gain of a row over the baseline, and what its test says."""
-        return said(self.forest, entry.gain) if self.forest.base else (ABSENT, "")
+        return describe_gain(self.forest, entry.gain) if self.forest.base else (ABSENT, "")
 
     def _gains(self, base: str) -> Sequence[Sequence[object] | None]:
         """Each row's gain over a baseline, its interval and what its test says."""
         forest = self.forest
         if base != forest.block.base:
-            forest = against(forest, base)
+            forest = compare_against(forest, base)
         by_label = {gain.row.label: gain for gain in forest.gains} if forest.base else {}
         gains = [by_label.get(entry.gain.row.label) for entry in self.entries]
         return [
             [
                 *(round(x, 6) for x in (gain.size, gain.low, gain.high)),
-                *said(forest, gain),
+                *describe_gain(forest, gain),
             ]
             if gain
             else None
@@ -305,7 +314,7 @@ class Board:
         ]
 
 
-def said(forest: Forest, gain: Gain) -> tuple[str, str]:
+def describe_gain(forest: Forest, gain: Gain) -> tuple[str, str]:
     """A gain with its interval, and what its conclusion says."""
     if gain.kind == "baseline":
         return "baseline", ""
@@ -315,7 +324,7 @@ def said(forest: Forest, gain: Gain) -> tuple[str, str]:
     return f"{signed(gain.size, digits)}{ends}", test
 
 
-def _reading_mark(gain: Gain) -> str:
+def _name_reading(gain: Gain) -> str:
     """Such as `@official` if the variant is its method in that reading without other changes, else
     its name.
     """
@@ -325,7 +334,7 @@ def _reading_mark(gain: Gain) -> str:
     return f"@{variant.reading}"
 
 
-def source(paper: str) -> str:
+def shorten_reference(paper: str) -> str:
     """The authors and the year of a reference; a text without these is kept if short, else empty."""
     match = re.match(r"(?P<who>[^,]{1,40}),.*\b(?P<year>(?:19|20)\d\d)\b", paper)
     return f"{match['who']} {match['year']}" if match else paper * (len(paper) <= LONGEST_SOURCE)
@@ -347,7 +356,7 @@ class LeaderboardSection(ReportSection):
         before other suites.
         """
         contents = self.contents
-        stems = in_order(contents.frames)["page"]
+        stems = sort_runs(contents.frames)["page"]
         pages = dict(zip(stems.index.tolist(), stems.tolist(), strict=True))
         counts = Counter(contents.frames.texts("profile"))
 
@@ -359,7 +368,7 @@ class LeaderboardSection(ReportSection):
                 *first,
                 suite != FIRST_SUITE,
                 forest.table.averages.index(forest.column) > 0,
-                *importance(forest),
+                *rank_importance(forest),
             )
 
         ordered = sorted(contents.forests, key=order)
@@ -371,12 +380,15 @@ class LeaderboardSection(ReportSection):
         return [board.choice for board in self.boards]
 
     #: the specification of the curves of two rows, which the page's script fills
-    curve = run_spec(2)
+    curve = make_run_spec(2)
 
     @cached_property
     def sources(self) -> Mapping[str, tuple[str, str]]:
         """The paper of each method, in short and in full."""
-        return {facts.name: (source(facts.paper), facts.paper) for facts in self.contents.methods}
+        return {
+            facts.name: (shorten_reference(facts.paper), facts.paper)
+            for facts in self.contents.methods
+        }
 
     @property
     def sentences(self) -> Sequence[Sentence]:

@@ -18,17 +18,17 @@ from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import NeighbourTable, PaperColumn, list_pairs
 from harness.profiles import Profile, load_profile
 from harness.reporting.contents import Contents
-from harness.reporting.csvfiles import CsvFields, measured_fields
+from harness.reporting.csvfiles import CsvFields, make_measured_fields
 from harness.reporting.figures.drawn import Material, ReportFigure
 from harness.reporting.pages import Pages
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.cells import Label, Row
-from harness.reporting.seeds.choose import profile_runs, rows_by_label
-from harness.reporting.seeds.wording import printed_name
+from harness.reporting.seeds.choose import group_rows, select_profile_runs
+from harness.reporting.seeds.wording import name_printed
 from harness.reporting.tables.cells import FilledLine, FilledTable, PaperCell
-from harness.reporting.tables.filled import tables_of
+from harness.reporting.tables.filled import fill_paper_tables
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
-from harness.reporting.tables.paper_grids import no_run_yet, paper_grid, verdict_note
+from harness.reporting.tables.paper_grids import describe_no_run, explain_verdicts, make_paper_grid
 
 #: decimals of a cosine
 DIGITS = 4
@@ -45,7 +45,7 @@ class Answers:
     cosines: np.ndarray
 
 
-def neighbour_grids(contents: Contents) -> Iterator[tuple[str, Grid]]:
+def make_neighbour_grids(contents: Contents) -> Iterator[tuple[str, Grid]]:
     """Format the tables of nearest sentences, each with the name of its paper.
 
     The paper profile's tables may be empty; those of other profiles with stand-ins are shown if all
@@ -75,10 +75,10 @@ class _AnswerFinder:
         for paper in self.contents.papers:
             suites |= {entry.suite for entry in paper.neighbours.values()}
 
-        frames = profile_runs(self.contents.frames, self.profile.name)
+        frames = select_profile_runs(self.contents.frames, self.profile.name)
         in_suites = frames.evaluations["suite"].isin(suites).to_numpy()
         evaluation_of_score = frames.scores["evaluation"].to_numpy()
-        return rows_by_label(frames, frames.scores[in_suites[evaluation_of_score]])
+        return group_rows(frames, frames.scores[in_suites[evaluation_of_score]])
 
     @property
     def is_paper(self) -> bool:
@@ -169,14 +169,14 @@ def make_neighbour_grid(paper: Paper, name: str, finder: _AnswerFinder) -> Grid 
         runs_table = finder.contents.commands.run(profile=profile, table=f"{paper.name}:{name}")
         commands = (runs_table,)
     return Grid(
-        *printed_name(paper, name, entry.title, profile),
+        *name_printed(paper, name, entry.title, profile),
         ("rank", *models),
         tuple(f"cosine, {model}" for model in models),
         (False,) * len(models),
         tuple(sections),
         tuple(list_notes(paper, name, entry, finder, seed)),
         commands,
-        "" if seed is not None else no_run_yet(profile),
+        "" if seed is not None else describe_no_run(profile),
     )
 
 
@@ -235,15 +235,17 @@ class PapersSection(ReportSection):
         contents = self.contents
         tables = list(contents.filled)
         for profile in contents.stand_in_profiles:
-            tables += tables_of(profile, contents.papers, contents.frames, contents.commands)
+            tables += fill_paper_tables(
+                profile, contents.papers, contents.frames, contents.commands
+            )
         return tables
 
     @cached_property
     def by_paper(self) -> Mapping[str, Sequence[Grid]]:
         grids: dict[str, list[Grid]] = {}
         for table in self.tables:
-            grids.setdefault(table.paper.name, []).append(paper_grid(table))
-        for paper, grid in neighbour_grids(self.contents):
+            grids.setdefault(table.paper.name, []).append(make_paper_grid(table))
+        for paper, grid in make_neighbour_grids(self.contents):
             grids.setdefault(paper, []).append(grid)
         return grids
 
@@ -281,7 +283,7 @@ class PapersSection(ReportSection):
         for table in self.contents.filled:
             if table.command and not table.coverage.measured:
                 rows = count_of(len(table.planned_rows), "row")
-                lines.append((f"{rows} of {paper_grid(table).title}", table.command))
+                lines.append((f"{rows} of {make_paper_grid(table).title}", table.command))
         return lines
 
     def rows(self) -> Iterable[CsvFields]:
@@ -290,7 +292,7 @@ class PapersSection(ReportSection):
 
     @property
     def legend(self) -> str:
-        return verdict_note(self.contents.margin or DEFAULT_MARGIN)
+        return explain_verdicts(self.contents.margin or DEFAULT_MARGIN)
 
     def write(self, pages: Pages) -> None:
         for paper in self.contents.papers:
@@ -323,7 +325,7 @@ def make_paper_fields(
     }
     if cell.measured:
         baseline = line.against.variant if line.against else None
-        fields |= measured_fields(cell.measured, baseline)
+        fields |= make_measured_fields(cell.measured, baseline)
 
     weaknesses = [str(weakness) for weakness in line.weaknesses([column.name])]
     fields["weakened_by"] = "; ".join(dict.fromkeys(filter(None, weaknesses)))

@@ -8,15 +8,20 @@ from itertools import islice
 from typing import NamedTuple
 
 from harness.method.naming import name_of
-from harness.reporting.charts.curves import MOST_PLACES, SeedRuns, curve_places, shown_runs
-from harness.reporting.charts.glance import UnnamedOptions, forest_plot, heat_plots, sweep_plots
-from harness.reporting.csvfiles import CsvFields, summary_rows
+from harness.reporting.charts.curves import (
+    MOST_PLACES,
+    SeedRuns,
+    draw_curve_places,
+    select_shown_runs,
+)
+from harness.reporting.charts.glance import UnnamedOptions, draw_forest, draw_heat_maps, draw_sweeps
+from harness.reporting.csvfiles import CsvFields, list_summary_fields
 from harness.reporting.look import Plot
-from harness.reporting.pages import Pages, notes_html
+from harness.reporting.pages import Pages, convert_notes
 from harness.reporting.sections.base import ReportSection
-from harness.reporting.seeds.gains import forests, importance
+from harness.reporting.seeds.gains import make_forests, rank_importance
 from harness.reporting.seeds.summary import SummaryTable
-from harness.reporting.tables.grids import Grid, summary_grid
+from harness.reporting.tables.grids import Grid, make_summary_grid
 from harness.store import Frames
 
 #: charts of one kind on a page of a profile; the tables have the rest
@@ -34,10 +39,10 @@ class ProfilesSection(ReportSection):
     @property
     def grids(self) -> Sequence[Grid]:
         """The summary tables, formatted anew at each use, since they may be large."""
-        return list(map(summary_grid, self.contents.tables))
+        return list(map(make_summary_grid, self.contents.tables))
 
     def rows(self) -> Iterable[CsvFields]:
-        return (fields for table in self.contents.tables for fields in summary_rows(table))
+        return (fields for table in self.contents.tables for fields in list_summary_fields(table))
 
     def links(self, pages: Pages) -> Mapping[str, str]:
         return {f"Profile {name}": f"profiles/{stem}.html" for name, stem in pages.profiles.items()}
@@ -47,20 +52,20 @@ class ProfilesSection(ReportSection):
         commands = self.contents.commands
         for profile, stem in pages.profiles.items():
             tables = [table for table in self.contents.tables if table.profile == profile]
-            runs = shown_runs(tables)
+            runs = select_shown_runs(tables)
             pages.write(
                 "profile.html",
                 f"profiles/{stem}.html",
                 profile=profile,
-                grids=map(summary_grid, tables),
+                grids=map(make_summary_grid, tables),
                 untrained=commands.untrained(
                     profile, sorted({variant for table in tables for variant in table.lacking})
                 ),
-                curves=curve_places(runs, self.contents.result),
+                curves=draw_curve_places(runs, self.contents.result),
                 more_curves=max(
                     0, len({(label.setting, label.encoder) for label in runs}) - MOST_PLACES
                 ),
-                **glance_plots(tables, unnamed_options(self.contents.frames, runs)),
+                **draw_glances(tables, read_unnamed_options(self.contents.frames, runs)),
             )
 
 
@@ -71,15 +76,17 @@ class PlotList(NamedTuple):
     is_cut: bool
 
 
-def glance_plots(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[str, PlotList]:
+def draw_glances(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[str, PlotList]:
     """The charts of a profile's tables by template name, at most MOST_PLOTS of a kind."""
     plots = {
         "forests": map(
-            forest_plot,
-            sorted((forest for table in tables for forest in forests(table)), key=importance),
+            draw_forest,
+            sorted(
+                (forest for table in tables for forest in make_forests(table)), key=rank_importance
+            ),
         ),
-        "heats": (plot for table in tables for plot in heat_plots(table)),
-        "sweeps": (plot for table in tables for plot in sweep_plots(table, defaults)),
+        "heats": (plot for table in tables for plot in draw_heat_maps(table)),
+        "sweeps": (plot for table in tables for plot in draw_sweeps(table, defaults)),
     }
     shown: dict[str, PlotList] = {}
     for name, every in plots.items():
@@ -89,7 +96,7 @@ def glance_plots(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> di
     return shown
 
 
-def unnamed_options(frames: Frames, runs: SeedRuns) -> UnnamedOptions:
+def read_unnamed_options(frames: Frames, runs: SeedRuns) -> UnnamedOptions:
     """The values of all options of each label's runs, also of those that its name leaves out."""
     texts = frames.texts("hyperparameters")
     values = {label: json.loads(texts[rows[0]]) for label, rows in runs.items()}
@@ -120,13 +127,13 @@ class MethodsSection(ReportSection):
                 f"methods/{stem}.html",
                 name=name,
                 facts=facts,
-                notes=notes_html(notes, links),
-                grids=map(summary_grid, _of_method(self.contents.tables, name)),
+                notes=convert_notes(notes, links),
+                grids=map(make_summary_grid, _select_method(self.contents.tables, name)),
                 runs=self.contents.counts[name],
             )
 
 
-def _of_method(tables: Sequence[SummaryTable], name: str) -> list[SummaryTable]:
+def _select_method(tables: Sequence[SummaryTable], name: str) -> list[SummaryTable]:
     """The tables reduced to the rows of one method."""
     kept = (table.where(lambda row: row.label.method == name) for table in tables)
     return [table for table in kept if table.blocks]

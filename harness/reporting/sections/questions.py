@@ -14,23 +14,23 @@ from harness.metrics import SEEN, UNSEEN
 from harness.papers.citing import Used, make_bibtex
 from harness.papers.published import PAPER_PROFILE
 from harness.reporting import look
-from harness.reporting.charts.standings import standings_plot
+from harness.reporting.charts.standings import draw_standings
 from harness.reporting.figures.drawn import ReportFigure
-from harness.reporting.pages import Pages, slugs
+from harness.reporting.pages import Pages, make_slugs
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.cells import Label, Row
-from harness.reporting.seeds.checks import PAIRS, TrustCheck, checks_of
-from harness.reporting.seeds.choose import rows_by_label
-from harness.reporting.seeds.citable import results_grid, results_sentence
-from harness.reporting.seeds.gains import Forest, importance
-from harness.reporting.seeds.next_run import NextRun, next_run
+from harness.reporting.seeds.checks import PAIRS, TrustCheck, list_checks
+from harness.reporting.seeds.choose import group_rows
+from harness.reporting.seeds.citable import describe_result, make_results_grid
+from harness.reporting.seeds.gains import Forest, rank_importance
+from harness.reporting.seeds.next_run import NextRun, find_next_run
 from harness.reporting.seeds.question import (
     Answer,
     Question,
-    first_forests,
-    suite_order,
+    pick_first_forests,
+    rank_suite,
 )
-from harness.reporting.seeds.standings import Standings, standings_of
+from harness.reporting.seeds.standings import Standings, make_standings
 from harness.reporting.tables.grids import Grid
 from harness.spec import UNTRAINED
 
@@ -58,29 +58,29 @@ class QuestionPage:
 
     @cached_property
     def standings(self) -> Standings:
-        return standings_of(self.question)
+        return make_standings(self.question)
 
     @cached_property
     def plot(self) -> look.Plot:
-        return standings_plot(self.question, self.standings, self.key)
+        return draw_standings(self.question, self.standings, self.key)
 
     @cached_property
     def checks(self) -> Sequence[TrustCheck]:
-        return checks_of(self.question)
+        return list_checks(self.question)
 
     @cached_property
     def next_run(self) -> NextRun | None:
-        return next_run(self.question, self.commands)
+        return find_next_run(self.question, self.commands)
 
     @property
     def sentence(self) -> str:
         """The result as a paper says it."""
-        return results_sentence(self.question)
+        return describe_result(self.question)
 
     @property
     def grid(self) -> Grid:
         """The table for a column of a paper."""
-        return results_grid(self.question, self.standings, self.key)
+        return make_results_grid(self.question, self.standings, self.key)
 
     @property
     def bibtex(self) -> str:
@@ -104,7 +104,7 @@ class QuestionPage:
         question = self.question
         plot = self.plot
         title = f"{question.title} {question.place}"
-        picture = look.drawn(title, look.on_paper(plot))
+        picture = look.draw_picture(title, look.make_paper_spec(plot))
         profile = question.forest.table.profile
         return ReportFigure(self.key, "", profile, title, plot.text, picture)
 
@@ -128,8 +128,8 @@ class QuestionsSection(ReportSection):
         contents = self.contents
         parts = self._parts()
         tuned = self._tuned()
-        forests = first_forests(sorted(contents.forests, key=self._order))
-        stems = slugs(f"{profile}-{place}" for profile, place in forests)
+        forests = pick_first_forests(sorted(contents.forests, key=self._order))
+        stems = make_slugs(f"{profile}-{place}" for profile, place in forests)
         pages = []
         for at, ((profile, place), forest) in enumerate(forests.items()):
             stem = stems[f"{profile}-{place}"]
@@ -145,8 +145,8 @@ class QuestionsSection(ReportSection):
             profile == TOY_PROFILE,
             -self._runs_by_profile[profile],
             profile,
-            *suite_order(forest),
-            *importance(forest),
+            *rank_suite(forest),
+            *rank_importance(forest),
         )
 
     @cached_property
@@ -159,7 +159,7 @@ class QuestionsSection(ReportSection):
         shown = {PAIRS, *(metric for of in self.contents.metrics.values() for metric in of)}
         is_part = frames.parts["part"].isin((SEEN, UNSEEN)) & frames.parts["metric"].isin(shown)
         by_suite: dict[str, dict[Label, Row]] = {}
-        for label, rows in rows_by_label(frames, frames.parts[is_part]).items():
+        for label, rows in group_rows(frames, frames.parts[is_part]).items():
             if label.setting != UNTRAINED:
                 for suite, row in rows.items():
                     by_suite.setdefault(suite, {})[label] = row

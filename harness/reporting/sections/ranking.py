@@ -13,11 +13,11 @@ from harness.method.naming import VariantName
 from harness.metrics import Column, Metric
 from harness.reporting.csvfiles import CsvFields
 from harness.reporting.sections.base import ReportSection
-from harness.reporting.seeds.caveats import weakness_notes
+from harness.reporting.seeds.caveats import list_weakness_notes
 from harness.reporting.seeds.cells import Row
 from harness.reporting.seeds.gains import has_trained_pooling
 from harness.reporting.seeds.summary import Block, SummaryTable
-from harness.reporting.seeds.wording import column_heading, suite_title
+from harness.reporting.seeds.wording import name_suite, split_column_heading
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import (
     FEWEST_SEEDS,
@@ -37,11 +37,11 @@ class RankingSection(ReportSection):
 
     @cached_property
     def tables(self) -> list[RankingTable]:
-        return ranking_tables(self.contents.tables)
+        return rank_tables(self.contents.tables)
 
     @cached_property
     def grids(self) -> Sequence[Grid]:
-        return list(map(ranking_grid, self.tables))
+        return list(map(make_ranking_grid, self.tables))
 
     def rows(self) -> Iterable[CsvFields]:
         for table in self.tables:
@@ -111,7 +111,7 @@ class RankingTable:
 
     @property
     def title(self) -> str:
-        heading = column_heading(self.source.suite, self.column, several=True)
+        heading = split_column_heading(self.source.suite, self.column, several=True)
         return ": ".join(filter(None, heading))
 
     @property
@@ -142,7 +142,7 @@ class RankingTable:
         return "".join(dict.fromkeys(row.weakness([self.column]).marks for row in rows))
 
 
-def ranking_tables(tables: Sequence[SummaryTable]) -> list[RankingTable]:
+def rank_tables(tables: Sequence[SummaryTable]) -> list[RankingTable]:
     """A ranking for each judged average of each summary table with FEWEST_RANKED trained variants
     in two settings.
     """
@@ -205,7 +205,7 @@ def list_notes(
     yield make_note("Not ranked, not run in every pair of setting and encoder", [*unranked])
 
     used = [rows for place, rows in by_place.items() if place in table.places]
-    yield from weakness_notes(
+    yield from list_weakness_notes(
         rows[name].weakness([table.column]) for name in names for rows in used
     )
 
@@ -268,13 +268,13 @@ IQM = "interquartile mean"
 NEXT = "probability of improvement on the next"
 
 
-def ranking_grid(table: RankingTable) -> Grid:
+def make_ranking_grid(table: RankingTable) -> Grid:
     """Tabulate a ranking: ranks with their intervals, the chance of another order, and the means in
     each place.
     """
     columns = ("mean rank", f"{table.ranking.level:.0%} interval", SWAP, IQM, NEXT, *table.places)
     places = f"{len(table.places)} pairs of setting and encoder"
-    title = f"Ranking by {suite_title(table.source.suite)} {table.title} over {places}"
+    title = f"Ranking by {name_suite(table.source.suite)} {table.title} over {places}"
     lines = [format_rank(table, index) for index in range(len(table.rows))]
     return Grid(
         f"ranking-{table.source.profile}-{table.source.suite}-{table.column.metric}",

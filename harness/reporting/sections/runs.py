@@ -16,22 +16,28 @@ from harness.commands import Commands
 from harness.formatting import duration, fixed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, ArrayName, Metric, is_by_training
-from harness.reporting.charts.curves import ChartKey, Points, curve_title, run_curves, run_spec
-from harness.reporting.look import plain
+from harness.reporting.charts.curves import (
+    ChartKey,
+    Points,
+    list_run_curves,
+    make_run_spec,
+    name_curve,
+)
+from harness.reporting.look import clean_value
 from harness.reporting.pages import (
     TEMPLATES,
     Pages,
     anchor,
+    dump_json,
+    make_slugs,
+    make_unique,
     minus,
-    numbered,
-    plain_json,
     slug,
-    slugs,
 )
 from harness.reporting.sections.base import ReportSection
-from harness.reporting.seeds.controls import teacher_fit
+from harness.reporting.seeds.controls import describe_teacher_fit
 from harness.reporting.seeds.spent import Spent, read_json
-from harness.reporting.seeds.wording import metric_heading
+from harness.reporting.seeds.wording import split_metric_heading
 from harness.reporting.tables.grids import ABSENT
 from harness.sources import digest
 from harness.store import (
@@ -74,17 +80,17 @@ class RunsSection(ReportSection):
 
     @cached_property
     def runs(self) -> pandas.DataFrame:
-        return in_order(self.contents.frames)
+        return sort_runs(self.contents.frames)
 
     @property
     def ran(self) -> Sequence[Mapping[str, object]]:
-        return what_ran(self.runs)
+        return list_what_ran(self.runs)
 
     def write(self, pages: Pages) -> None:
         runs = self.runs
-        _write_index(pages, runs, averages_of(self.contents.frames))
+        _write_index(pages, runs, select_averages(self.contents.frames))
         runs = runs[["profile", "group", "seed", "page", "is_earlier"]]
-        pages.write("run.html", "runs/run.html", curve=run_spec())
+        pages.write("run.html", "runs/run.html", curve=make_run_spec())
         pages.put("runs/run.js", (TEMPLATES / "run.js").read_bytes())
         siblings: dict[tuple[str, str], dict[int, str]] = {}
         for run in lines_of(runs):
@@ -92,13 +98,15 @@ class RunsSection(ReportSection):
         for run in lines_of(runs):
             if result := self.contents.result(run.Index):
                 shown = {
-                    **_content(result, self.contents.log(result), self.contents.commands, run),
-                    "machine": _machine(result, Spent.of(self.contents.frames, [run.Index])),
-                    "crumbs": _crumbs(result, pages),
+                    **_describe_run(result, self.contents.log(result), self.contents.commands, run),
+                    "machine": _describe_machine(
+                        result, Spent.of(self.contents.frames, [run.Index])
+                    ),
+                    "crumbs": _make_crumbs(result, pages),
                     "seeds": dict(sorted(siblings[result.profile, result.group].items())),
                     "judged": self._judged(result, pages),
                 }
-                pages.put(f"runs/{run.page}.js", f"showRun({plain_json(shown)});\n".encode())
+                pages.put(f"runs/{run.page}.js", f"showRun({dump_json(shown)});\n".encode())
 
     def _judged(self, result: Result, pages: Pages) -> list[Mapping[str, object]]:
         """Of each task of the figures' data, what a run says of its pairs or captions, and the file
@@ -114,8 +122,8 @@ class RunsSection(ReportSection):
         for name in arrays:
             if (name.what, name.space) not in _JUDGED:
                 continue
-            gold = _numbers(arrays.get(ArrayName(name.task, "gold")))
-            values = _numbers(arrays[name])
+            gold = _read_numbers(arrays.get(ArrayName(name.task, "gold")))
+            values = _read_numbers(arrays[name])
             read = self._find_evaluation(result, name.task)
             # pairs have gold scores, captions have none
             gold_scores = len(values) if name.what == "cosine" else 0
@@ -125,7 +133,7 @@ class RunsSection(ReportSection):
             if not pages.has(f"runs/{file}.js"):
                 texts = contents.sentences(result, read, name.task)
                 data = {"gold": gold, "texts": texts if len(texts) == len(values) else []}
-                pages.put(f"runs/{file}.js", f"showJudged({plain_json(data)});\n".encode())
+                pages.put(f"runs/{file}.js", f"showJudged({dump_json(data)});\n".encode())
             shown.append({"task": name.task, "file": file, _JUDGED[name.what, name.space]: values})
         return shown
 
@@ -143,7 +151,7 @@ class RunsSection(ReportSection):
 _JUDGED = {("cosine", ""): "cosines", ("rank", "own"): "ranks"}
 
 
-def _numbers(values: np.ndarray | None) -> list[float]:
+def _read_numbers(values: np.ndarray | None) -> list[float]:
     """The numbers of an array (n,); none where others have put something else."""
     if (
         values is None
@@ -155,7 +163,7 @@ def _numbers(values: np.ndarray | None) -> list[float]:
     return [float(f"{value:.6g}") for value in values.tolist()]
 
 
-def in_order(frames: Frames) -> pandas.DataFrame:
+def sort_runs(frames: Frames) -> pandas.DataFrame:
     """The runs by profile, place and seed, with what the index says of them; the index is the row
     in `frames`.
 
@@ -167,13 +175,17 @@ def in_order(frames: Frames) -> pandas.DataFrame:
     suites: list[Any] = [[] for _ in runs.index]
     for run, suite in zip(tests["run"].tolist(), tests["suite"].tolist(), strict=True):
         suites[run].append(suite)
-    sums = tests.assign(told=_counts(tests["warnings"])).groupby("run")[["seconds", "told"]].sum()
+    sums = (
+        tests.assign(told=_count_warnings(tests["warnings"]))
+        .groupby("run")[["seconds", "told"]]
+        .sum()
+    )
     sums = sums.reindex(runs.index, fill_value=0)
     told = runs.assign(
         key=frames.keys,
         suites=suites,
         seconds=runs["train_seconds"] + sums["seconds"],
-        told=_counts(runs["warnings"]) + sums["told"],
+        told=_count_warnings(runs["warnings"]) + sums["told"],
         best=[ABSENT if isnan(dev) else fixed(dev, 2) for dev in runs["dev"]],
         is_earlier=frames.earlier,
     )
@@ -181,14 +193,14 @@ def in_order(frames: Frames) -> pandas.DataFrame:
     told = told.astype({name: object for name in order if name != "seed"}).sort_values(
         order, kind="stable"
     )
-    return told.assign(page=run_names(zip(told["key"], told["fingerprint"], strict=True)))
+    return told.assign(page=name_runs(zip(told["key"], told["fingerprint"], strict=True)))
 
 
-def _counts(warnings: pandas.Series) -> list[int]:
+def _count_warnings(warnings: pandas.Series) -> list[int]:
     return [len(read_json(text)) for text in warnings]
 
 
-def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
+def _make_crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
     method = result.spec.variant.name
     profile = result.profile
     return [
@@ -198,7 +210,7 @@ def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
     ]
 
 
-def averages_of(frames: Frames) -> pandas.DataFrame:
+def select_averages(frames: Frames) -> pandas.DataFrame:
     """The averages in each suite's newest evaluation: `run` (a row of runs), suite, declared,
     metric, value.
     """
@@ -209,25 +221,25 @@ def averages_of(frames: Frames) -> pandas.DataFrame:
     return means[["run", "suite", "declared", "metric", "value"]]
 
 
-def _by_place(runs: pandas.DataFrame) -> dict[tuple[str, str, str], pandas.DataFrame]:
+def _group_by_place(runs: pandas.DataFrame) -> dict[tuple[str, str, str], pandas.DataFrame]:
     """The runs of each profile, setting and encoder."""
     grouped: Iterable[tuple[Any, pandas.DataFrame]] = runs.groupby(_PLACE)
     return dict(iter(grouped))
 
 
-def what_ran(runs: pandas.DataFrame) -> list[Mapping[str, object]]:
+def list_what_ran(runs: pandas.DataFrame) -> list[Mapping[str, object]]:
     """The variants, seeds, suites and number of runs of each profile, setting and encoder, of runs
     in order.
     """
     lines: list[Mapping[str, object]] = []
-    for (profile, setting, encoder), runs_of_place in _by_place(runs).items():
+    for (profile, setting, encoder), runs_of_place in _group_by_place(runs).items():
         suites = dict.fromkeys(chain.from_iterable(runs_of_place["suites"]))
         line = {
             "profile": profile,
             "setting": setting,
             "encoder": encoder,
             "variants": sorted(runs_of_place["variant"].unique()),
-            "seeds": spans(runs_of_place["seed"]),
+            "seeds": format_spans(runs_of_place["seed"]),
             "suites": list(suites),
             "runs": len(runs_of_place),
         }
@@ -235,7 +247,7 @@ def what_ran(runs: pandas.DataFrame) -> list[Mapping[str, object]]:
     return lines
 
 
-def spans(seeds: Iterable[int]) -> str:
+def format_spans(seeds: Iterable[int]) -> str:
     """`0–4, 7`."""
     texts: list[str] = []
     for _, group in groupby(enumerate(sorted(set(seeds))), key=lambda pair: pair[1] - pair[0]):
@@ -271,7 +283,7 @@ def _write_index(pages: Pages, runs: pandas.DataFrame, averages: pandas.DataFram
 
     listed = list(_split_index(runs))
     names = [f"{page.profile}/{page.setting}/{page.encoder} {page.part}" for page in listed]
-    stems = slugs(names)
+    stems = make_slugs(names)
     linked = {f"index-{stems[name]}": page for name, page in zip(names, listed, strict=True)}
     pages.write("runs.html", "runs/index.html", lines=[], columns={}, linked=linked, runs=len(runs))
     for stem, page in linked.items():
@@ -279,7 +291,7 @@ def _write_index(pages: Pages, runs: pandas.DataFrame, averages: pandas.DataFram
 
 
 def _split_index(runs: pandas.DataFrame) -> Iterator[_IndexPage]:
-    for (profile, setting, encoder), runs_of_place in _by_place(runs).items():
+    for (profile, setting, encoder), runs_of_place in _group_by_place(runs).items():
         starts = range(0, len(runs_of_place), MOST_LINES)
         for number, start in enumerate(starts, 1):
             part = f"{number} of {len(starts)}" if len(starts) > 1 else ""
@@ -290,13 +302,13 @@ def _split_index(runs: pandas.DataFrame) -> Iterator[_IndexPage]:
 def _write_index_page(
     pages: Pages, stem: str, runs: pandas.DataFrame, averages: pandas.DataFrame
 ) -> None:
-    lines, metrics = run_lines(runs, averages)
-    columns = {suite: f"{suite} {metric_title(suite, metric)}" for suite, metric in metrics.items()}
+    lines, metrics = make_run_lines(runs, averages)
+    columns = {suite: f"{suite} {name_metric(suite, metric)}" for suite, metric in metrics.items()}
     path = f"runs/{stem}.html"
     pages.write("runs.html", path, lines=lines, columns=columns, linked={}, runs=len(runs))
 
 
-def run_lines(
+def make_run_lines(
     runs: pandas.DataFrame, averages: pandas.DataFrame
 ) -> tuple[list[tuple[Any, dict[str, str]]], dict[str, Metric]]:
     """The lines of a frame of runs, each with its averages as text by suite, and each suite's
@@ -315,18 +327,20 @@ def run_lines(
         texts: dict[str, str] = {}
         for (suite, declared), means in found.get(run.Index, {}).items():
             if suite not in shown:
-                shown[suite] = _columns(read_declared_metrics(declared), {(AVERAGE,): means})[0][0]
-            texts[suite] = _cell(means, shown[suite])
+                shown[suite] = _split_metrics(read_declared_metrics(declared), {(AVERAGE,): means})[
+                    0
+                ][0]
+            texts[suite] = _format_score(means, shown[suite])
         lines.append((run, texts))
     return lines, shown
 
 
-def run_names(runs: Iterable[tuple[str, str]]) -> list[str]:
+def name_runs(runs: Iterable[tuple[str, str]]) -> list[str]:
     """A unique stem for the page of each run, made of its key and its fingerprint."""
-    return numbered(f"{slug(key)}-{slug(fingerprint[:12])}" for key, fingerprint in runs)
+    return make_unique(f"{slug(key)}-{slug(fingerprint[:12])}" for key, fingerprint in runs)
 
 
-def score_tables(result: Result) -> Iterator[dict[str, object]]:
+def make_score_tables(result: Result) -> Iterator[dict[str, object]]:
     """For the newest evaluation of each suite: its tasks, further metrics, and the parts of its
     tasks.
 
@@ -336,20 +350,20 @@ def score_tables(result: Result) -> Iterator[dict[str, object]]:
         suite = evaluation.suite
         title = f"{evaluation.suite}, protocol {evaluation.protocol.version}"
         tasks: Rows = {(task,): scores for task, scores in evaluation.scores.items()}
-        main, others = _columns(evaluation.protocol.metrics, tasks)
+        main, others = _split_metrics(evaluation.protocol.metrics, tasks)
         if main:
-            yield _table(title, suite, ("task",), main, tasks)
+            yield _make_score_table(title, suite, ("task",), main, tasks)
         if others:
-            yield _table("other metrics", suite, ("task",), others, tasks, folded=True)
+            yield _make_score_table("other metrics", suite, ("task",), others, tasks, folded=True)
         parts: Rows = {
             (task, part): of
             for task, by_part in evaluation.parts.items()
             for part, of in by_part.items()
         }
         if parts:
-            main, others = _columns(evaluation.protocol.metrics, parts)
+            main, others = _split_metrics(evaluation.protocol.metrics, parts)
             about = BY_TRAINING if any(is_by_training(part) for _, part in parts) else ""
-            yield _table(
+            yield _make_score_table(
                 f"parts of the tasks{about}",
                 suite,
                 ("task", "part"),
@@ -359,20 +373,20 @@ def score_tables(result: Result) -> Iterator[dict[str, object]]:
             )
 
 
-def _columns(metrics: Iterable[Metric], rows: Rows) -> tuple[list[Metric], list[Metric]]:
+def _split_metrics(metrics: Iterable[Metric], rows: Rows) -> tuple[list[Metric], list[Metric]]:
     """The metrics to show at once, first those that tables show, and the metrics to fold away."""
     names = dict.fromkeys(name for scores in rows.values() for name in scores)
     declared = {metric.name: metric for metric in metrics if metric.name in names}
     metrics = [
         *declared.values(),
-        *(_undeclared(name, rows) for name in names if name not in declared),
+        *(_make_undeclared_metric(name, rows) for name in names if name not in declared),
     ]
     main = [metric for metric in metrics if metric.shown]
     rest = [metric for metric in metrics if not metric.shown]
     return ([*main, *rest], []) if len(metrics) <= MOST_COLUMNS or not main else (main, rest)
 
 
-def _undeclared(name: str, rows: Rows) -> Metric:
+def _make_undeclared_metric(name: str, rows: Rows) -> Metric:
     """A metric that the protocol does not declare: no decimals for counts, four if all are below
     10, else two.
     """
@@ -387,7 +401,7 @@ def _undeclared(name: str, rows: Rows) -> Metric:
     return Metric(name, digits=digits, shown=False)
 
 
-def _table(
+def _make_score_table(
     title: str,
     suite: str,
     heads: tuple[str, ...],
@@ -396,8 +410,10 @@ def _table(
     *,
     folded: bool = False,
 ) -> dict[str, object]:
-    texts = [(at, [_cell(scores, metric) for metric in columns]) for at, scores in rows.items()]
-    names = [metric_title(suite, metric) for metric in columns]
+    texts = [
+        (at, [_format_score(scores, metric) for metric in columns]) for at, scores in rows.items()
+    ]
+    names = [name_metric(suite, metric) for metric in columns]
     return {
         "title": title,
         "suite": suite,
@@ -408,25 +424,27 @@ def _table(
     }
 
 
-def metric_title(suite: str, metric: Metric) -> str:
+def name_metric(suite: str, metric: Metric) -> str:
     """A metric as the pages of runs head it, with its group: `image to text R@1`."""
-    return " ".join(filter(None, metric_heading(suite, metric.name)))
+    return " ".join(filter(None, split_metric_heading(suite, metric.name)))
 
 
-def _cell(scores: Mapping[str, float], metric: Metric) -> str:
+def _format_score(scores: Mapping[str, float], metric: Metric) -> str:
     return minus(fixed(scores[metric.name], metric.digits)) if metric.name in scores else ABSENT
 
 
-def _teacher_text(profile: str, use: TeacherUse) -> str:
-    fit = teacher_fit(profile, use)
+def _describe_teacher(profile: str, use: TeacherUse) -> str:
+    fit = describe_teacher_fit(profile, use)
     source = {"": "", "computed": "; features computed"}.get(use.source, f"; from {use.source}")
     reads = "beside the student" if use.of == "model" else f"reads the {use.of}"
     return f"{use.teacher} ({reads}{source}{'; ' if fit else ''}{fit})"
 
 
-def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str, object]:
+def _describe_run(result: Result, log: str, commands: Commands, run: Any) -> dict[str, object]:
     spec = result.spec
-    teachers = {role: _teacher_text(result.profile, use) for role, use in result.teachers.items()}
+    teachers = {
+        role: _describe_teacher(result.profile, use) for role, use in result.teachers.items()
+    }
     values: dict[str, Mapping[str, object]] = {**result.hyperparameters}
     if teachers:
         values["teachers"] = teachers
@@ -453,17 +471,17 @@ def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str
         "seed": spec.seed,
         "warnings": result.all_warnings,
         "inputs": [census.line for census in result.inputs],
-        "scores": [*score_tables(result)],
-        "curves": [_curve(*curve) for curve in run_curves(result)],
-        "best": _best_text(result),
-        "values": {part: _texts(of_part) for part, of_part in values.items()},
+        "scores": [*make_score_tables(result)],
+        "curves": [_make_run_curve(*curve) for curve in list_run_curves(result)],
+        "best": _describe_best(result),
+        "values": {part: _format_facts(of_part) for part, of_part in values.items()},
         "command": commands.again(result),
-        "facts": _texts(facts),
-        "log": _shortened(log),
+        "facts": _format_facts(facts),
+        "log": _pick_log_lines(log),
     }
 
 
-def _best_text(result: Result) -> str:
+def _describe_best(result: Result) -> str:
     """The best dev score, its step and the last score; empty without dev scores."""
     dev = result.dev
     if dev.best_score is None:
@@ -473,7 +491,7 @@ def _best_text(result: Result) -> str:
     return f"{checkpoint.capitalize()} {fixed(dev.best_score, 2)} at step {dev.best_step}{last}."
 
 
-def _machine(result: Result, spent: Spent) -> dict[str, Mapping[str, str]]:
+def _describe_machine(result: Result, spent: Spent) -> dict[str, Mapping[str, str]]:
     times = {"training": duration(result.train_seconds)}
     for evaluation in result.current:
         times[f"evaluation, {evaluation.suite}"] = duration(evaluation.seconds)
@@ -483,27 +501,27 @@ def _machine(result: Result, spent: Spent) -> dict[str, Mapping[str, str]]:
     return {
         "Time": times,
         "Budget": spent.texts(),
-        "Machine": _texts(hardware),
+        "Machine": _format_facts(hardware),
         "Packages": dict(sorted(result.packages.items())),
     }
 
 
-def _texts(values: Mapping[str, object]) -> dict[str, str]:
+def _format_facts(values: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items()}
 
 
-def _curve(chart: ChartKey, points: Points) -> dict[str, object]:
+def _make_run_curve(chart: ChartKey, points: Points) -> dict[str, object]:
     term, label = chart
-    numbers = [(plain(x), plain(y)) for x, y in points]
+    numbers = [(clean_value(x), clean_value(y)) for x, y in points]
     return {
         "id": anchor(f"curve-{term or 'dev'}"),
-        "title": curve_title(term),
+        "title": name_curve(term),
         "label": label,
         "points": numbers,
     }
 
 
-def _shortened(log: str) -> str:
+def _pick_log_lines(log: str) -> str:
     """A log; in a long one, a single line replaces the middle."""
     lines = log.splitlines()
     half = LOG_LINES // 2

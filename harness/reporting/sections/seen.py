@@ -16,22 +16,22 @@ from harness.formatting import fixed, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Metric, Metrics
 from harness.reporting import look
-from harness.reporting.csvfiles import CsvFields, measured_fields
+from harness.reporting.csvfiles import CsvFields, make_measured_fields
 from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.pages import anchor
 from harness.reporting.sections.base import Part, ReportSection
-from harness.reporting.seeds.caveats import Weakness, join_caveats, weakness_notes
+from harness.reporting.seeds.caveats import Weakness, join_caveats, list_weakness_notes
 from harness.reporting.seeds.cells import Cell, Label, Row
 from harness.reporting.seeds.choose import choose_evaluations, make_rows
-from harness.reporting.seeds.wording import suite_title
+from harness.reporting.seeds.wording import name_suite
 from harness.reporting.tables.grids import (
     ABSENT,
     CellText,
     Grid,
     Line,
     Section,
-    cell_text,
-    seeds_text,
+    format_cell,
+    format_seeds,
 )
 from harness.spec import BASELINE
 from harness.stats import ALPHA, paired_t_test
@@ -55,18 +55,20 @@ class SeenSection(ReportSection):
     @cached_property
     def tables(self) -> list[SeenTable]:
         """One for each profile, suite, setting and encoder with scores by what training has seen."""
-        return seen_tables(self.contents.frames, self.contents.metrics)
+        return make_seen_tables(self.contents.frames, self.contents.metrics)
 
     @cached_property
     def parts(self) -> Sequence[Part]:
         shown = [table for table in self.tables if table.has_seen]
         return [
-            Part(f"pairs-{table.key}", table.title, [seen_grid(table)], seen_figures(table))
+            Part(
+                f"pairs-{table.key}", table.title, [make_seen_grid(table)], draw_seen_figures(table)
+            )
             for table in shown
         ]
 
     def rows(self) -> Iterable[CsvFields]:
-        return (fields for table in self.tables for fields in _csv(table))
+        return (fields for table in self.tables for fields in _list_seen_fields(table))
 
     @property
     def notes(self) -> Sequence[str]:
@@ -77,12 +79,12 @@ class SeenSection(ReportSection):
                 place = f"{table.setting} / {table.encoder} (profile {table.profile})"
                 by_suite.setdefault(table.suite, []).append(place)
         return [
-            f"{suite_title(suite)}: training read no sentence of a test pair in {'; '.join(places)}."
+            f"{name_suite(suite)}: training read no sentence of a test pair in {'; '.join(places)}."
             for suite, places in by_suite.items()
         ]
 
 
-def _csv(table: SeenTable) -> Iterator[CsvFields]:
+def _list_seen_fields(table: SeenTable) -> Iterator[CsvFields]:
     for row in table.rows:
         shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
         for part, task in table.cells_of(row):
@@ -95,7 +97,7 @@ def _csv(table: SeenTable) -> Iterator[CsvFields]:
                     "part": part,
                     "metric": table.metric.name,
                 }
-                fields = measured_fields(scores.tested(gains.test if gains else None), None)
+                fields = make_measured_fields(scores.tested(gains.test if gains else None), None)
                 gain = {"against": BASELINE, "difference": gains.summary.mean} if gains else {}
                 weak = {"weakened_by": str(table.weakness(row))}
                 yield {"table": "seen", **shared, **place, **fields, **gain, **weak}
@@ -167,12 +169,12 @@ class SeenTable:
     def paper_title(self) -> str:
         """The title for readers who know no profiles."""
         where = f"{self.setting} / {self.encoder}"
-        return f"{suite_title(self.suite)} on seen and unseen pairs: {where}"
+        return f"{name_suite(self.suite)} on seen and unseen pairs: {where}"
 
     @property
     def has_seen(self) -> bool:
         """Whether training read a sentence of any pair, in any row."""
-        return any(sum(_seen(row).values()) > 0 for row in self.rows)
+        return any(sum(_count_seen_pairs(row).values()) > 0 for row in self.rows)
 
     def fewest_seen(self, task: str) -> float:
         """The smallest number of seen pairs of a task in any compared row with a score on them; 0
@@ -210,16 +212,19 @@ class SeenTable:
         for problem in dict.fromkeys(self.problems.values()):
             labels = (label.name.text for label, found in self.problems.items() if found == problem)
             yield f"Not compared, {problem}: {'; '.join(labels)}."
-        yield from weakness_notes(map(self.weakness, self.rows))
+        yield from list_weakness_notes(map(self.weakness, self.rows))
 
 
-def seen_tables(results: Sequence[Result], metrics: Metrics) -> list[SeenTable]:
+def make_seen_tables(results: Sequence[Result], metrics: Metrics) -> list[SeenTable]:
     """Build a table for each profile, suite, setting and encoder with scores on seen or unseen
     pairs.
     """
     kept: dict[tuple[str, str, str, str], list[Row]] = {}
     frames = frames_of(results)
-    shown = {PAIRS, *(_main(metrics, suite).name for suite in frames.evaluations["suite"].unique())}
+    shown = {
+        PAIRS,
+        *(_find_main_metric(metrics, suite).name for suite in frames.evaluations["suite"].unique()),
+    }
     scores = frames.parts[
         frames.parts["part"].isin((SEEN, UNSEEN)) & frames.parts["metric"].isin(shown)
     ]
@@ -228,19 +233,21 @@ def seen_tables(results: Sequence[Result], metrics: Metrics) -> list[SeenTable]:
             (row.label.profile, row.suite, row.label.setting, row.label.encoder), []
         ).append(row)
     return [
-        _table(anchor(f"seen {' '.join(place)}"), place, rows, _main(metrics, place[1]))
+        _make_seen_table(
+            anchor(f"seen {' '.join(place)}"), place, rows, _find_main_metric(metrics, place[1])
+        )
         for place, rows in sorted(kept.items())
     ]
 
 
-def _main(metrics: Metrics, suite: str) -> Metric:
+def _find_main_metric(metrics: Metrics, suite: str) -> Metric:
     """The first metric that a suite's tables show."""
     return next(
         (metric for metric in metrics.get(suite, {}).values() if metric.shown), Metric("spearman")
     )
 
 
-def _table(
+def _make_seen_table(
     key: str, place: tuple[str, str, str, str], rows: Sequence[Row], metric: Metric
 ) -> SeenTable:
     rows = sorted(
@@ -250,7 +257,7 @@ def _table(
     by_label = {row.label: row for row in rows}
     bases = {label: label._replace(variant=BASELINE) for label in by_label}
     shared = {
-        row.label: _shared_seeds(row, by_label.get(bases[row.label]))
+        row.label: _find_shared_seeds(row, by_label.get(bases[row.label]))
         for row in rows
         if row.label.variant != BASELINE
     }
@@ -262,29 +269,29 @@ def _table(
     ]
     averaged = tuple(
         task
-        for task in _tasks(rows)
+        for task in _list_tasks(rows)
         if sides and all(_has_both(row, task, metric, seeds) for row, seeds in sides)
     )
     mean = f"{len(averaged)} tasks, pooled" if len(averaged) > 1 else "".join(averaged)
     if len(averaged) > 1:
-        by_label = {row.label: _with_pooled(row, mean, averaged, metric) for row in rows}
+        by_label = {row.label: _add_pooled_task(row, mean, averaged, metric) for row in rows}
     gains = {
         (label, *at): gain
         for label, (seeds, _) in shared.items()
         if seeds
-        for at, gain in _gains(by_label[label], by_label[bases[label]], seeds, metric)
+        for at, gain in _compute_seen_gains(by_label[label], by_label[bases[label]], seeds, metric)
     }
     problems = {label: problem for label, (_, problem) in shared.items() if problem}
     return SeenTable(key, *place, metric, tuple(by_label.values()), gains, problems, averaged, mean)
 
 
-def _tasks(rows: Iterable[Row]) -> list[str]:
+def _list_tasks(rows: Iterable[Row]) -> list[str]:
     """The tasks with a number of seen or unseen pairs, without the suite's average."""
     tasks = (column.task for row in rows for _, column in row.parts if column.metric == PAIRS)
     return [task for task in dict.fromkeys(tasks) if task != AVERAGE]
 
 
-def _shared_seeds(row: Row, base: Row | None) -> tuple[Sequence[int], str]:
+def _find_shared_seeds(row: Row, base: Row | None) -> tuple[Sequence[int], str]:
     """The seeds in which a row is compared with the baseline, and why there are none."""
     name = name_of(BASELINE)
     if base is None:
@@ -294,8 +301,8 @@ def _shared_seeds(row: Row, base: Row | None) -> tuple[Sequence[int], str]:
     common = sorted(set(row.seeds) & set(base.seeds))
     if not common:
         return (), f"no seed in common with {name}"
-    mine = _seen(row)
-    theirs = _seen(base)
+    mine = _count_seen_pairs(row)
+    theirs = _count_seen_pairs(base)
     seeds = [at for at in common if abs(mine[at] - theirs[at]) <= SHARE * max(mine[at], theirs[at])]
     problem = (
         ""
@@ -305,7 +312,7 @@ def _shared_seeds(row: Row, base: Row | None) -> tuple[Sequence[int], str]:
     return seeds, problem
 
 
-def _seen(row: Row) -> Counter[int]:
+def _count_seen_pairs(row: Row) -> Counter[int]:
     """The number of seen pairs in all tasks together, by seed."""
     pairs = Counter[int]()
     for (part, column), cell in row.parts.items():
@@ -320,7 +327,7 @@ def _has_both(row: Row, task: str, metric: Metric, seeds: Sequence[int]) -> bool
     return all(cell and {*seeds} <= {*cell.seeds} for cell in cells)
 
 
-def _with_pooled(row: Row, name: str, tasks: Sequence[str], metric: Metric) -> Row:
+def _add_pooled_task(row: Row, name: str, tasks: Sequence[str], metric: Metric) -> Row:
     """A row with a task more, which pools the pairs of `tasks`; its score is their mean, weighted
     by pairs.
 
@@ -358,7 +365,7 @@ def _with_pooled(row: Row, name: str, tasks: Sequence[str], metric: Metric) -> R
     return replace(row, parts=parts)
 
 
-def _gains(
+def _compute_seen_gains(
     row: Row, base: Row, seeds: Sequence[int], metric: Metric
 ) -> Iterator[tuple[tuple[str, str], Cell]]:
     """The differences by seed between a row and the baseline, by part and task."""
@@ -372,11 +379,11 @@ def _gains(
                 yield (part, column.task), gains.tested(test)
 
 
-def seen_grid(table: SeenTable) -> Grid:
+def make_seen_grid(table: SeenTable) -> Grid:
     """Format a table of scores by what training has seen, task by task."""
     columns = ("pairs", "score", f"gain over {name_of(BASELINE)}")
     sections = tuple(
-        Section("Avg, all tasks" if task == AVERAGE else task, tuple(_lines(table, task)))
+        Section("Avg, all tasks" if task == AVERAGE else task, tuple(_list_seen_lines(table, task)))
         for task in table.tasks
     )
     return Grid(
@@ -393,17 +400,17 @@ def seen_grid(table: SeenTable) -> Grid:
     )
 
 
-def _lines(table: SeenTable, task: str) -> Iterator[Line]:
+def _list_seen_lines(table: SeenTable, task: str) -> Iterator[Line]:
     for row in table.rows:
         if any(table.pairs(row, part, task) for part in (SEEN, UNSEEN)):
             cells = tuple(
-                text for part in (SEEN, UNSEEN) for text in _texts(table, row, part, task)
+                text for part in (SEEN, UNSEEN) for text in _format_part(table, row, part, task)
             )
-            heads = (row.label.name, seeds_text(len(row.seeds), row.freshness.mark))
+            heads = (row.label.name, format_seeds(len(row.seeds), row.freshness.mark))
             yield Line(heads, cells, "baseline" if row.label.variant == BASELINE else "plain")
 
 
-def _texts(table: SeenTable, row: Row, part: str, task: str) -> tuple[CellText, ...]:
+def _format_part(table: SeenTable, row: Row, part: str, task: str) -> tuple[CellText, ...]:
     """Pairs, with their deviation if it differs between seeds, the score and the gain."""
     pairs = table.pairs(row, part, task)
     gains = table.gains.get((row.label, part, task))
@@ -411,16 +418,16 @@ def _texts(table: SeenTable, row: Row, part: str, task: str) -> tuple[CellText, 
         return (CellText(ABSENT),) * 3
     digits = table.metric.digits
     seeds = len(row.seeds)
-    gain = cell_text(gains, digits, seeds)
+    gain = format_cell(gains, digits, seeds)
     if gains:
         gain = CellText(signed(gains.summary.mean, digits), gain.spread, extra=gain.extra)
     counted = CellText(
         fixed(pairs.summary.mean, 0), fixed(pairs.summary.std, 0) if pairs.summary.std else ""
     )
-    return counted, cell_text(table.scores(row, part, task), digits, seeds), gain
+    return counted, format_cell(table.scores(row, part, task), digits, seeds), gain
 
 
-def seen_figures(table: SeenTable) -> list[ReportFigure]:
+def draw_seen_figures(table: SeenTable) -> list[ReportFigure]:
     """A figure of the gains over the tasks that all compared rows have, if there are any."""
     compared = [row for row in table.rows if (row.label, SEEN, table.mean) in table.gains]
     if not compared:
@@ -441,15 +448,17 @@ def seen_figures(table: SeenTable) -> list[ReportFigure]:
             table.profile,
             title,
             text,
-            look.drawn(title, _spec(table, compared)),
+            look.draw_picture(title, _make_seen_spec(table, compared)),
         )
     ]
 
 
-def _spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
+def _make_seen_spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
     """The mean gains with their intervals, seen above unseen pairs in each row."""
     parts = (SEEN, UNSEEN)
-    entries = [look.of_series(at, f"{part.strip('[]')} pairs") for at, part in enumerate(parts)]
+    entries = [
+        look.choose_series_look(at, f"{part.strip('[]')} pairs") for at, part in enumerate(parts)
+    ]
     values: list[dict[str, object]] = []
     summaries = []
     for at, row in enumerate(compared):
@@ -472,20 +481,20 @@ def _spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
                     "against": BASELINE,
                 }
             )
-    seeds = look.n_of(summaries)
-    looks = look.by_series(entries)
+    seeds = look.count_seeds(summaries)
+    looks = look.encode_series(entries)
     title = f"gain over {name_of(BASELINE)}, {table.metric.title} ({seeds})"
-    y, height, params = look.named_axis([row.label.name.text for row in compared])
-    offset = look.nominal(
+    y, height, params = look.encode_names([row.label.name.text for row in compared])
+    offset = look.encode_nominal(
         "series", sort=None, scale={"domain": [series.name for series in entries]}
     )
-    points = {"x": look.axis("x", title), "shape": looks["shape"]}
+    points = {"x": look.encode_axis("x", title), "shape": looks["shape"]}
     layers = [
-        look.layer("rule", {"x": look.axis("lo", title), "x2": {"field": "hi"}}),
-        look.layer("point", points, filled=True, size=30, opacity=1),
+        look.make_layer("rule", {"x": look.encode_axis("lo", title), "x2": {"field": "hi"}}),
+        look.make_layer("point", points, filled=True, size=30, opacity=1),
     ]
     encoding = {"y": y, "yOffset": offset, "color": looks["color"]}
-    zero = look.line_at({"x": {"datum": 0}}, color=look.BLACK)
+    zero = look.draw_line({"x": {"datum": 0}}, color=look.BLACK)
     both = {"encoding": encoding, "layer": layers}
-    panel = {"params": params, "layer": [zero, {**look.rows_of(values), **both}]}
-    return look.grid([{"height": max(height, 20 * len(compared)) + 50, **panel}])
+    panel = {"params": params, "layer": [zero, {**look.make_data(values), **both}]}
+    return look.join_panels([{"height": max(height, 20 * len(compared)) + 50, **panel}])

@@ -12,35 +12,35 @@ from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import count_of, fixed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column
-from harness.reporting.csvfiles import CsvFields, summary_rows
+from harness.reporting.csvfiles import CsvFields, list_summary_fields
 from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.look import (
     ChartSpec,
     Look,
-    axis,
-    by_series,
-    curves,
-    drawn,
-    grid,
-    n_of,
-    of_series,
-    spread,
+    choose_series_look,
+    count_seeds,
+    draw_curves,
+    draw_picture,
+    encode_axis,
+    encode_series,
+    join_panels,
+    make_curve_point,
 )
 from harness.reporting.sections.base import Part, ReportSection
-from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
+from harness.reporting.seeds.caveats import list_freshness_notes, list_weakness_notes
 from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.seeds.tuned import TunedLine, TunedReport
-from harness.reporting.seeds.wording import suite_title
+from harness.reporting.seeds.wording import name_suite
 from harness.reporting.tables.grids import (
     ABSENT,
     CellText,
     Grid,
     Line,
     Section,
-    cell_text,
-    seeds_text,
-    summary_grid,
-    summary_text,
+    format_cell,
+    format_seeds,
+    format_summary,
+    make_summary_grid,
 )
 from harness.stats import Summary, summarise
 from harness.store.tunings import FIRST_TRIALS, Tuning
@@ -61,8 +61,8 @@ class TuningSection(ReportSection):
     def parts(self) -> Sequence[Part]:
         parts = []
         for report in self.contents.tuned:
-            tables = tuned_grids(report, self.contents.commands)
-            figures = tuned_figures(report)
+            tables = make_tuned_grids(report, self.contents.commands)
+            figures = draw_tuned_figures(report)
             parts.append(Part(f"tuned-{report.tuning.key}", report.title, tables, figures))
         return parts
 
@@ -74,7 +74,7 @@ class TuningSection(ReportSection):
 def list_tuning_fields(report: TunedReport) -> Iterator[CsvFields]:
     """The lines of tables.csv of a tuning: scores of the picked trials, then expected dev scores."""
     for table in report.tables:
-        yield from summary_rows(table, f"tuned {report.tuning.key}")
+        yield from list_summary_fields(table, f"tuned {report.tuning.key}")
 
     for line in report.lines:
         shared: CsvFields = {
@@ -104,16 +104,20 @@ DIGITS = 2
 MOST_COLUMNS = 10
 
 
-def tuned_grids(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) -> list[Grid]:
+def make_tuned_grids(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) -> list[Grid]:
     """All tables of a tuning, in order."""
-    return [expected_grid(report, commands), *map(summary_grid, report.tables), picks_grid(report)]
+    return [
+        make_expected_grid(report, commands),
+        *map(make_summary_grid, report.tables),
+        make_picks_grid(report),
+    ]
 
 
-def expected_grid(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) -> Grid:
+def make_expected_grid(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) -> Grid:
     """Tabulate the expected best dev score against the number of trials, mean and deviation over
     seeds.
     """
-    counts = shown_counts(report.tuning.trials)
+    counts = choose_counts(report.tuning.trials)
     sections = []
     for place in report.places:
         lines = [format_expected(line, counts) for line in place]
@@ -168,7 +172,7 @@ def tune_command(
     )
 
 
-def shown_counts(trials: int) -> list[int]:
+def choose_counts(trials: int) -> list[int]:
     """The numbers of trials shown: every one, or 1, 2, 4, ... and the largest if there are many."""
     if trials <= MOST_COLUMNS:
         return list(range(1, trials + 1))
@@ -185,8 +189,8 @@ def format_expected(line: TunedLine, counts: Sequence[int]) -> Line:
     """A method's expected best dev scores at the numbers of trials that are shown."""
     cells = [CellText(ABSENT)] * len(counts)
     if line.expected:
-        cells = [summary_text(line.expected[n - 1], DIGITS) for n in counts]
-    heads = (name_of(line.method.base), seeds_text(len(line.picks), line.freshness.mark))
+        cells = [format_summary(line.expected[n - 1], DIGITS) for n in counts]
+    heads = (name_of(line.method.base), format_seeds(len(line.picks), line.freshness.mark))
     return Line(heads, tuple(cells), "plain")
 
 
@@ -213,10 +217,10 @@ def list_notes(report: TunedReport) -> Iterator[str]:
         lacks = ", ".join(f"{count} of seed {seed}" for seed, count in line.lacking.items())
         where = f"{name_of(line.method.base)} in {line.place}"
         yield f"Trials missing: {where} ({lacks}). These seeds have no pick."
-    yield from freshness_notes(line.weakness for line in report.lines)
+    yield from list_freshness_notes(line.weakness for line in report.lines)
 
 
-def picks_grid(report: TunedReport) -> Grid:
+def make_picks_grid(report: TunedReport) -> Grid:
     """Tabulate the trial that each seed picked: its dev score and its test scores."""
     averages = []
     columns = ["seed", "dev", "mean dev of trials"]
@@ -224,7 +228,7 @@ def picks_grid(report: TunedReport) -> Grid:
         for column in table.columns:
             if column.task == AVERAGE:
                 averages.append((table, column))
-                columns.append(f"{suite_title(table.suite)} {table.title(column)}")
+                columns.append(f"{name_suite(table.suite)} {table.title(column)}")
 
     sections = []
     for place in report.places:
@@ -243,7 +247,7 @@ def picks_grid(report: TunedReport) -> Grid:
         (
             "Each seed picks the trial with its best dev score; test scores are not used.",
             *sorted(f"Dev score in {line.place}: {line.dev}." for line, *_ in report.places),
-            *weakness_notes(line.weakness for line in report.lines),
+            *list_weakness_notes(line.weakness for line in report.lines),
         ),
     )
 
@@ -256,14 +260,14 @@ def format_picks(
         dev_by_trial = line.scores[seed]
         mean_dev = summarise([*dev_by_trial.values()]).mean
         texts = [
-            CellText(seeds_text(seed, line.freshness.mark)),
+            CellText(format_seeds(seed, line.freshness.mark)),
             CellText(fixed(dev_by_trial[trial], DIGITS)),
             CellText(fixed(mean_dev, DIGITS)),
         ]
         for table, column in averages:
             cell = line.rows[table.suite].cells.get(column)
             score = cell.of_seed(seed) if cell else None
-            texts.append(cell_text(score, table.metric(column).digits, seeds=1))
+            texts.append(format_cell(score, table.metric(column).digits, seeds=1))
 
         # the method's name spans the lines of its seeds
         spanned_lines = len(line.picks) if index == 0 else 0
@@ -271,7 +275,7 @@ def format_picks(
         yield Line(heads, tuple(texts), "plain", spanned_lines, line.method.base)
 
 
-def tuned_figures(report: TunedReport) -> list[ReportFigure]:
+def draw_tuned_figures(report: TunedReport) -> list[ReportFigure]:
     """A figure, if some seed has all trials."""
     places = [place for place in report.places if any(line.expected for line in place)]
     if not places:
@@ -285,7 +289,7 @@ def tuned_figures(report: TunedReport) -> list[ReportFigure]:
     lines = [line for place in places for line in place if line.expected]
     entries = assign_looks(lines)
     panels = [draw_panel(place, entries, report.tuning.profile) for place in places]
-    picture = drawn(title, grid(panels))
+    picture = draw_picture(title, join_panels(panels))
     return [ReportFigure(key, "", report.tuning.profile, title, text, picture)]
 
 
@@ -301,7 +305,7 @@ def assign_looks(lines: Sequence[TunedLine]) -> Mapping[str, Look]:
     entries = {}
     for index, (name, base) in enumerate(bases.items()):
         text = name_of(base) if named[base] == 1 else name_of(name)
-        entries[name] = of_series(index, f"{text} ({n_of(points[name])})")
+        entries[name] = choose_series_look(index, f"{text} ({count_seeds(points[name])})")
     return entries
 
 
@@ -316,10 +320,10 @@ def draw_panel(place: Sequence[TunedLine], entries: Mapping[str, Look], profile:
             "encoder": line.encoder,
         }
         for trials, best in enumerate(line.expected, start=1):
-            values.append(spread(entries[line.name].name, trials, best, source))
+            values.append(make_curve_point(entries[line.name].name, trials, best, source))
     most = max(len(line.expected) for line in place)
     counts = {"values": list(range(1, most + 1, max(1, most // 10))), "format": "d", "grid": False}
-    x = axis("x", "trials", axis=counts)
-    y = axis("y", f"best dev score, {place[0].dev}")
-    layer = curves(values, x, y, by_series([*entries.values()]))
+    x = encode_axis("x", "trials", axis=counts)
+    y = encode_axis("y", f"best dev score, {place[0].dev}")
+    layer = draw_curves(values, x, y, encode_series([*entries.values()]))
     return {"title": place[0].place, "layer": [layer]}

@@ -145,7 +145,7 @@ def find_unread_runs(frames: Frames, groups: Collection[str]) -> Mapping[str, Co
     return unread
 
 
-def caveats(
+def find_caveats(
     collapsed: Collection[int],
     unread: Collection[int],
     dev: Collection[str],
@@ -201,7 +201,7 @@ class Weakness(NamedTuple):
         return "; ".join(text for text in texts if text)
 
 
-def weakness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
+def list_weakness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
     """A note for each caveat and each freshness, with the rows that have it."""
     weaknesses = list(rows)
     names_by_caveat: dict[Caveat, dict[str, None]] = {}
@@ -211,10 +211,10 @@ def weakness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
 
     for caveat in sorted(names_by_caveat, key=lambda caveat: (caveat.mark, str(caveat))):
         yield f"{caveat.mark} {'; '.join(names_by_caveat[caveat])}: {caveat}."
-    yield from freshness_notes(weaknesses)
+    yield from list_freshness_notes(weaknesses)
 
 
-def freshness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
+def list_freshness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
     """One note for each different warning about the freshness of rows."""
     lines = []
     for weakness in rows:

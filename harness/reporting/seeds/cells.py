@@ -325,7 +325,7 @@ class Row:
         return self.label.setting != UNTRAINED
 
 
-def ahead(score: float, other: float, metric: Metric) -> bool:
+def is_ahead(score: float, other: float, metric: Metric) -> bool:
     """Whether one score is better than another."""
     return score > other if metric.larger_is_better else score < other
 
@@ -377,7 +377,7 @@ def _judge(
 
     equivalence = None if margin is None else stats.equivalence_test(test, margin)
     if test.p < alpha:
-        is_better = ahead(test.difference, 0, metric)
+        is_better = is_ahead(test.difference, 0, metric)
         verdict = Significance.BETTER if is_better else Significance.WORSE
     elif equivalence and equivalence.p < alpha:
         verdict = Significance.EQUAL
@@ -386,22 +386,22 @@ def _judge(
     return cell.tested(test, verdict, None, equivalence, None, other_seeds)
 
 
-def default_margin(cell: Cell, other: Cell, metric: Metric) -> float:
+def choose_margin(cell: Cell, other: Cell, metric: Metric) -> float:
     """The margin of "equal" without another one, in the metric's unit: EQUAL_POINTS, or EQUAL_SHARE
     of the smaller deviation over seeds if that is larger.
 
     The smaller one, since the noisier of two sides must not widen what counts as equal.
     """
     deviations = [side.summary.std for side in (cell, other) if side.summary.std is not None]
-    return max(EQUAL_POINTS * point_of(metric), EQUAL_SHARE * min(deviations, default=0.0))
+    return max(EQUAL_POINTS * measure_point(metric), EQUAL_SHARE * min(deviations, default=0.0))
 
 
-def point_of(metric: Metric) -> float:
+def measure_point(metric: Metric) -> float:
     """The size of a point: 1 for scores x 100, 0.01 for numbers with four digits."""
     return float(10.0 ** min(0, 2 - metric.digits))
 
 
-def contrast(
+def compare_rows(
     row: Row,
     other: Row,
     column: Column,
@@ -415,15 +415,15 @@ def contrast(
     The t-test is paired by seed if their runs read the same batches, else Welch's. An untrained
     encoder is one number without seeds, and so is the run of a `seed` of the other row: against
     them, the test is a one-sample test. Equal are differences of less than `points`, by default
-    of less than the `default_margin`.
+    of less than the `choose_margin`.
     """
     cell = row.cells[column]
     against = other.cells[column]
     if seed is not None:
         against = against.of_seed(seed)
 
-    default = default_margin(cell, against, metric)
-    margin = default if points is None else points * point_of(metric)
+    default = choose_margin(cell, against, metric)
+    margin = default if points is None else points * measure_point(metric)
     if seed is None and row.is_trained == other.is_trained:
         paired = bool(row.batches) and row.batches == other.batches
         return compare(cell, against, metric, paired=paired, margin=margin)
@@ -437,21 +437,21 @@ def contrast(
     return _judge(cell, test, seeds, metric, margin=margin)
 
 
-def contrast_any(
+def compare_in_any_metric(
     row: Row, other: Row, column: Column, metric: Metric, points: float | None = None
 ) -> Cell:
-    """As `contrast`, with a test in a metric that is not judged as well."""
-    return contrast(row, other, column, replace(metric, judged=True), points)
+    """As `compare_rows`, with a test in a metric that is not judged as well."""
+    return compare_rows(row, other, column, replace(metric, judged=True), points)
 
 
-def difference(cell: Cell, other: Cell) -> float:
+def measure_difference(cell: Cell, other: Cell) -> float:
     """The difference of a cell from the one that it is tested against: of the means, or of pairs in
     a paired test.
     """
     return cell.test.difference if cell.test else cell.summary.mean - other.summary.mean
 
 
-def trained_apart(training: Mapping[str, str], other: Mapping[str, str]) -> str:
+def list_training_differences(training: Mapping[str, str], other: Mapping[str, str]) -> str:
     """List the training values that differ between two sides of a comparison; empty if there are
     none.
 
@@ -525,13 +525,13 @@ def compare_pairs(
     family: str = "",
     against: str = "",
 ) -> Iterator[tuple[Row, Row, Cell]]:
-    """Each pair with the first row's cell in a column, in `contrast` to the second's and corrected
+    """Each pair with the first row's cell in a column, compared with the second's and corrected
     in its family.
 
     All are the `family` of this name; without one, methods `against` something are a family, and
     variants against it another.
     """
-    cells = [contrast(row, other, column, metric, points) for row, other in pairs]
+    cells = [compare_rows(row, other, column, metric, points) for row, other in pairs]
     data = [(row.data, other.data) for row, other in pairs]
 
     if family:

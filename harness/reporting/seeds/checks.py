@@ -10,11 +10,16 @@ from harness import stats
 from harness.formatting import fixed
 from harness.method.naming import name_of, title_of
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Significance
-from harness.reporting.seeds.cells import Row, trained_apart
+from harness.reporting.seeds.cells import Row, list_training_differences
 from harness.reporting.seeds.controls import UNMATCHED
 from harness.reporting.seeds.gains import Gain
-from harness.reporting.seeds.question import Question, control_words, medium_of, missing_words
-from harness.reporting.seeds.wording import certainty
+from harness.reporting.seeds.question import (
+    Question,
+    find_medium,
+    name_control,
+    name_missing_controls,
+)
+from harness.reporting.seeds.wording import describe_certainty
 from harness.stats import FEWEST_SEEDS
 
 #: two runs have read the same test pairs if their numbers differ by at most this share
@@ -40,7 +45,7 @@ class TrustCheck(NamedTuple):
     where: str
 
 
-def checks_of(question: Question) -> Sequence[TrustCheck]:
+def list_checks(question: Question) -> Sequence[TrustCheck]:
     """The six checks of the leader beside the baseline, or without one the next method."""
     leader = question.leader
     reference = question.reference
@@ -86,9 +91,9 @@ def _check_test(question: Question, leader: Gain, reference: Gain | None) -> Tru
     if cell.verdict is Significance.EQUAL:
         return TrustCheck(Mark.NO, about, f"equal to {name} within the margin", "tables")
     if not cell.holds:
-        text = f"not shown to be better than {name}, {certainty(cell)}"
+        text = f"not shown to be better than {name}, {describe_certainty(cell)}"
         return TrustCheck(Mark.NO, about, text, "tables")
-    return TrustCheck(Mark.YES, about, f"better than {name}, {certainty(cell)}", "tables")
+    return TrustCheck(Mark.YES, about, f"better than {name}, {describe_certainty(cell)}", "tables")
 
 
 def _check_controls(question: Question, leader: Gain) -> TrustCheck:
@@ -99,7 +104,7 @@ def _check_controls(question: Question, leader: Gain) -> TrustCheck:
 
     mean = fixed(rival.cell.summary.mean, question.digits)
     place = question.place_beside(rival, title_of(leader.row.label.method))
-    text = f"{control_words(rival)} scores {mean}, {place}"
+    text = f"{name_control(rival)} scores {mean}, {place}"
     if rival.confounds:
         return TrustCheck(Mark.NO, about, text, "tables")
     if rival.tested.test is None:
@@ -108,13 +113,13 @@ def _check_controls(question: Question, leader: Gain) -> TrustCheck:
     # other pictures have a check of their own
     missing = [kind for kind in question.missing if kind != UNMATCHED]
     if missing:
-        lack = missing_words(missing[0], medium_of(leader.row))
+        lack = name_missing_controls(missing[0], find_medium(leader.row))
         return TrustCheck(Mark.OPEN, about, f"{text}; missing: {lack}", "next")
     return TrustCheck(Mark.YES, about, text, "tables")
 
 
 def _check_media(question: Question, leader: Gain) -> TrustCheck:
-    medium = medium_of(leader.row)
+    medium = find_medium(leader.row)
     if not medium:
         return TrustCheck(Mark.YES, "Needs no pictures", "trained on text alone", "methods")
 
@@ -172,7 +177,7 @@ def _check_budget(leader: Gain, reference: Gain | None) -> TrustCheck:
     if reference is None:
         return TrustCheck(Mark.OPEN, about, "nothing to compare with", "runs")
 
-    apart = trained_apart(leader.row.training, reference.row.training).replace("_", " ")
+    apart = list_training_differences(leader.row.training, reference.row.training).replace("_", " ")
     steps = leader.row.training.get("steps", "")
     text = f"{steps} steps each, equal values" if steps else "equal values"
     if apart:

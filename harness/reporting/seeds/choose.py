@@ -19,7 +19,7 @@ from harness.papers.published import PAPER_PROFILE
 from harness.reporting.seeds.caveats import (
     Caveat,
     GroupState,
-    caveats,
+    find_caveats,
     find_collapsed_runs,
     find_unread_runs,
 )
@@ -28,7 +28,7 @@ from harness.reporting.seeds.galleries import (
     RowGalleries,
     find_galleries,
     find_unlike_tasks,
-    gallery_caveat,
+    make_gallery_caveat,
 )
 from harness.reporting.seeds.spent import read_json
 from harness.stats import summarise
@@ -240,8 +240,8 @@ def _make_row(
     def list_caveats(task: str, is_judged: bool) -> tuple[Caveat, ...]:
         # selection on a test is no caveat for a metric that is not judged
         selected_on = dev_tasks if is_judged else ()
-        of_weights = caveats(collapsed, unread, selected_on, task, tasks)
-        return (*of_weights, *gallery_caveat(task, unlike, galleries))
+        of_weights = find_caveats(collapsed, unread, selected_on, task, tasks)
+        return (*of_weights, *make_gallery_caveat(task, unlike, galleries))
 
     cells = {}
     parts = {}
@@ -287,7 +287,9 @@ def _parse_training(text: str) -> Mapping[str, str]:
     return values
 
 
-def profile_runs(frames: Frames, profile: str, variants: Collection[str] | None = None) -> Frames:
+def select_profile_runs(
+    frames: Frames, profile: str, variants: Collection[str] | None = None
+) -> Frames:
     """The runs of a profile without `--set`, of all or of some variants.
 
     Runs of the paper profile may be compared with printed numbers, so only those of the profile in
@@ -301,7 +303,7 @@ def profile_runs(frames: Frames, profile: str, variants: Collection[str] | None 
     return frames.where(**wanted)
 
 
-def rows_by_label(frames: Frames, *scores: pandas.DataFrame) -> dict[Label, dict[str, Row]]:
+def group_rows(frames: Frames, *scores: pandas.DataFrame) -> dict[Label, dict[str, Row]]:
     """The rows with some of the `scores`, by label and suite."""
     rows_by_suite: dict[Label, dict[str, Row]] = {}
     for row in make_rows(frames, choose_evaluations(frames, *scores), *scores):

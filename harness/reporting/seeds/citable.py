@@ -6,13 +6,13 @@ from harness.formatting import count_of, fixed, signed
 from harness.method.naming import title_of
 from harness.metrics import Significance
 from harness.reporting.seeds.gains import Gain
-from harness.reporting.seeds.question import Answer, Question, control_words, start_sentence
+from harness.reporting.seeds.question import Answer, Question, name_control, start_sentence
 from harness.reporting.seeds.standings import RankedRow, Standings
-from harness.reporting.seeds.wording import certainty
+from harness.reporting.seeds.wording import describe_certainty
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 
 
-def results_sentence(question: Question) -> str:
+def describe_result(question: Question) -> str:
     """The result in one or two sentences, with seeds, intervals, the test and its correction."""
     leader = question.leader
     reference = question.reference
@@ -41,7 +41,7 @@ def _explain_score(question: Question) -> str:
     if rival is blind:
         text = question.blind_text(rival)
     else:
-        text = f"{control_words(rival)} is {question.place_beside(rival, 'it')}"
+        text = f"{name_control(rival)} is {question.place_beside(rival, 'it')}"
     if question.answer is Answer.CONFOUNDED:
         return f" The gain is not its own: {text}."
     return f" {start_sentence(text)}."
@@ -60,13 +60,13 @@ def _compare(question: Question, leader: Gain, reference: Gain) -> str:
     size = signed(sign * cell.test.difference, question.digits).removeprefix("+")
 
     test = f"two-sided {cell.test.name.removeprefix('the ')}"
-    p = certainty(cell).removeprefix("paired ")
+    p = describe_certainty(cell).removeprefix("paired ")
     if cell.verdict is Significance.EQUAL:
         p += ", equivalent within the margin"
     return f"{size} above {name} (95 % CI [{low}, {high}], {test}, {p})"
 
 
-def results_grid(question: Question, standings: Standings, key: str) -> Grid:
+def make_results_grid(question: Question, standings: Standings, key: str) -> Grid:
     """The methods and controls with their scores and differences, for one column of a paper."""
     columns = [question.forest.table.title(question.forest.column)]
     base = question.forest.base

@@ -17,11 +17,11 @@ from harness.reporting.seeds.cells import Label
 from harness.reporting.seeds.conclusion import Conclusion
 from harness.reporting.seeds.controls import (
     LEAST_SHARE,
-    carried_text,
-    lacking_terms,
-    powerless,
+    describe_powerless,
+    describe_shares,
+    find_lacking_terms,
 )
-from harness.reporting.seeds.interactions import InteractionTest, interaction_tests
+from harness.reporting.seeds.interactions import InteractionTest, measure_interactions
 from harness.reporting.seeds.spent import Spent
 from harness.reporting.seeds.summary import SummaryTable
 from harness.spec import Variant
@@ -66,7 +66,7 @@ def judge_interaction(test: InteractionTest) -> ClaimVerdict | None:
     return ClaimVerdict.HOLDS if test.difference > 0 else ClaimVerdict.OPPOSITE
 
 
-def answer_claim(
+def judge_planned_claim(
     claim: PlannedClaim,
     tables: Sequence[SummaryTable],
     profile: Profile,
@@ -80,12 +80,12 @@ def answer_claim(
     for table in tables:
         if (table.profile, table.suite) == (profile.name, claim.score.suite):
             if isinstance(claim.claim, Interaction):
-                return _answer_interaction(claim, claim.claim, table, profile, commands)
-            return _answer_difference(claim, table, overrides)
+                return _judge_planned_interaction(claim, claim.claim, table, profile, commands)
+            return _judge_difference(claim, table, overrides)
     return ClaimAnswer(None, f"no run has a score in {claim.score.suite}")
 
 
-def _answer_difference(claim: PlannedClaim, table: SummaryTable, overrides: str) -> ClaimAnswer:
+def _judge_difference(claim: PlannedClaim, table: SummaryTable, overrides: str) -> ClaimAnswer:
     column = Column(claim.score.task, claim.score.metric)
     rows = {row.label: row for row in table.rows if column in row.cells}
     sides = []
@@ -98,13 +98,13 @@ def _answer_difference(claim: PlannedClaim, table: SummaryTable, overrides: str)
     better, worse = sides
     conclusion = table.conclude(better, worse, column)
     words = conclusion.sentence
-    carried = powerless(better, worse)
+    carried = describe_powerless(better, worse)
     if carried:
         words += f" It {carried}."
     return ClaimAnswer(judge_claim(conclusion), words)
 
 
-def _answer_interaction(
+def _judge_planned_interaction(
     claim: PlannedClaim,
     interaction: Interaction,
     table: SummaryTable,
@@ -112,7 +112,7 @@ def _answer_interaction(
     commands: Commands,
 ) -> ClaimAnswer:
     test = None
-    for other in interaction_tests([interaction], table, profile, read_published(), commands):
+    for other in measure_interactions([interaction], table, profile, read_published(), commands):
         if other.where == claim.where:
             test = other
             break
@@ -139,8 +139,8 @@ def describe_weak_terms(claim: PlannedClaim, frames: Frames, profile: Profile) -
     for whole, part in ((better, worse), (worse, better)):
         runs = frames.where(variant=[str(whole)], profile=[profile.name])
         shares = Spent.of(runs, range(len(runs))).shares
-        removed = lacking_terms(whole, part)
+        removed = find_lacking_terms(whole, part)
         carried = {term: shares[term] for term in removed if term in shares}
         if carried and max(carried.values()) < LEAST_SHARE:
-            return carried_text(carried)
+            return describe_shares(carried)
     return ""

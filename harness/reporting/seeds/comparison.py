@@ -9,9 +9,9 @@ from functools import cached_property
 from harness import stats
 from harness.formatting import at_most, count_of, fixed, interval_text, p_value, signed
 from harness.metrics import Metric, Score, Significance
-from harness.reporting.seeds.cells import Cell, Corrected, Row, ahead
+from harness.reporting.seeds.cells import Cell, Corrected, Row, is_ahead
 from harness.reporting.seeds.conclusion import Conclusion
-from harness.reporting.seeds.controls import powerless
+from harness.reporting.seeds.controls import describe_powerless
 from harness.reporting.seeds.wording import ABSENT
 from harness.stats import ALPHA, FEWEST_SEEDS, Effect, Equivalence, Interval, Permutation, TTest
 from harness.stats.t_tests import PAIRED, POOLED, WELCH
@@ -157,20 +157,20 @@ class Comparison:
             tests[PAIRED] = self.paired
         for name, test in tests.items():
             if test:
-                decisions[name] = _decide(test.difference, test.p < ALPHA)
+                decisions[name] = _choose_sign(test.difference, test.p < ALPHA)
 
         size = self.permutation.difference
         if self.permutation.smallest < ALPHA:
-            decisions["the permutation test"] = _decide(size, self.permutation.p < ALPHA)
+            decisions["the permutation test"] = _choose_sign(size, self.permutation.p < ALPHA)
         if self.bootstrap and not self.paired_by_design:
             has_zero = self.bootstrap.low <= 0 <= self.bootstrap.high
-            decisions["the bootstrap"] = _decide(size, not has_zero)
+            decisions["the bootstrap"] = _choose_sign(size, not has_zero)
         if self.dominance is not None and not self.paired_by_design:
-            decisions["almost stochastic order"] = _decide(size, self.dominance < ORDERED)
+            decisions["almost stochastic order"] = _choose_sign(size, self.dominance < ORDERED)
         return decisions
 
     def _is_better(self, first: Row, second: Row) -> bool:
-        return ahead(self.cell(first).summary.mean, self.cell(second).summary.mean, self.metric)
+        return is_ahead(self.cell(first).summary.mean, self.cell(second).summary.mean, self.metric)
 
     @property
     def lacking(self) -> list[str]:
@@ -198,7 +198,7 @@ class Comparison:
             common = count_of(len(self.pairs[0]), "common seed")
             yield f"the seeds differ: {first} and {second}; paired tests use {common}"
 
-        carried = powerless(self.a, self.b)
+        carried = describe_powerless(self.a, self.b)
         if carried:
             yield carried
 
@@ -225,12 +225,12 @@ class Comparison:
         for name, test in self._list_t_tests().items():
             size = signed(test.difference, digits) if test else ABSENT
             p = p_value(test.p) if test else "too few seeds"
-            yield f"difference, {name}", size, between(test, digits), p
+            yield f"difference, {name}", size, format_ends(test, digits), p
 
         equality = self.outcome.equality
         if equality:
             within = f"within {at_most(equality.bound, digits)}, margin {equality.margin:.2g}"
-            interval = between(equality, digits)
+            interval = format_ends(equality, digits)
             yield "equivalence (90% interval)", within, interval, p_value(equality.p)
         if self.one_sample:
             return
@@ -241,7 +241,7 @@ class Comparison:
             how += ", by seed"
         p = f"{p_value(permutation.p)} (smallest possible {permutation.smallest:.2g})"
         yield f"permutation test ({how})", signed(permutation.difference, digits), "", p
-        yield "difference, bootstrap", "", between(self.bootstrap, digits), ""
+        yield "difference, bootstrap", "", format_ends(self.bootstrap, digits), ""
 
         order = ABSENT
         if self.dominance is not None:
@@ -258,12 +258,12 @@ class Comparison:
         return by_seed | independent if self.paired_by_design else independent | by_seed
 
 
-def between(test: TTest | Equivalence | Interval | Effect | None, digits: int) -> str:
+def format_ends(test: TTest | Equivalence | Interval | Effect | None, digits: int) -> str:
     """The ends of an interval as text."""
     return ABSENT if test is None else interval_text(test.low, test.high, digits)
 
 
-def _decide(difference: float, is_shown: bool) -> int:
+def _choose_sign(difference: float, is_shown: bool) -> int:
     """The decision of a test: the sign of the difference if it is shown, else 0."""
     if not is_shown:
         return 0

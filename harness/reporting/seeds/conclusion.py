@@ -14,15 +14,15 @@ from statistics import StatisticsError, correlation
 from harness import stats
 from harness.formatting import count_of, fixed, interval_text, p_value, signed
 from harness.metrics import Column, Metric, Significance
-from harness.reporting.seeds.cells import Cell, Family, Label, Row, ahead, difference
+from harness.reporting.seeds.cells import Cell, Family, Label, Row, is_ahead, measure_difference
 from harness.reporting.seeds.controls import (
     Rival,
+    describe_powerless,
+    describe_rival,
+    find_rivals,
     list_controls,
-    powerless,
-    rival_text,
-    rivals,
 )
-from harness.reporting.seeds.wording import bound, describe_test
+from harness.reporting.seeds.wording import describe_bound, describe_test
 from harness.stats import ALPHA, FEWEST_SEEDS, Equivalence, TTest
 
 #: the things that a design counts, which would decide
@@ -71,7 +71,7 @@ class Conclusion:
     @property
     def difference(self) -> float:
         """The difference a - b in the metric's unit: of the means, or of pairs in a paired test."""
-        return difference(*self.cells)
+        return measure_difference(*self.cells)
 
     @property
     def test(self) -> TTest | None:
@@ -134,7 +134,7 @@ class Conclusion:
             better = self.b
             other = self.a
         shared = list_controls(other)
-        own_rivals = rivals(better, self.rows, self.column, self.metric, shared)
+        own_rivals = find_rivals(better, self.rows, self.column, self.metric, shared)
         if own_rivals and own_rivals[0].confounds:
             return own_rivals[0]
         return None
@@ -146,7 +146,7 @@ class Conclusion:
         if rival is None:
             return ""
         better = self.b if self.verdict is Significance.WORSE else self.a
-        return f"confounded: {rival_text(rival, better, self.metric)}"
+        return f"confounded: {describe_rival(rival, better, self.metric)}"
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -160,7 +160,7 @@ class Conclusion:
         elif first != second and not self.is_one_sample:
             yield f"unequal seeds: {first} and {second}"
 
-        carried = powerless(self.a, self.b)
+        carried = describe_powerless(self.a, self.b)
         if carried:
             yield carried
         for row in (self.a, self.b):
@@ -179,7 +179,7 @@ class Conclusion:
         verdict = self._side
         if self.metric.judged:
             verdict = describe_test(self.cell, self.metric.digits) or "not tested"
-        parts = [verdict, self.confounded, powerless(self.a, self.b)]
+        parts = [verdict, self.confounded, describe_powerless(self.a, self.b)]
         return "; ".join(part for part in parts if part)
 
     @property
@@ -213,9 +213,9 @@ class Conclusion:
 
         remarks = "".join(f"; {text}" for text in (disagreement, self.confounded) if text)
         is_equal = self.cell.verdict is Significance.EQUAL
-        within = bound(self.equality, digits, equal=is_equal)
+        within = describe_bound(self.equality, digits, equal=is_equal)
         if test.p < ALPHA:
-            side = "better" if ahead(test.difference, 0, self.metric) else "worse"
+            side = "better" if is_ahead(test.difference, 0, self.metric) else "worse"
             is_small = self.equality is not None and self.equality.p < ALPHA
             small = f", but {within}" if is_small else ""
             return f"{a} is {side} than {b}{self._say_how_far(size)}{small}{remarks}."

@@ -51,12 +51,12 @@ from harness.reporting.seeds.cells import (
     Cell,
     Label,
     Row,
-    ahead,
-    contrast,
-    difference,
-    trained_apart,
+    compare_rows,
+    is_ahead,
+    list_training_differences,
+    measure_difference,
 )
-from harness.reporting.seeds.evaluated import lacks_evaluation
+from harness.reporting.seeds.evaluated import is_unevaluated
 from harness.spec import (
     BASELINE,
     CONTROLS,
@@ -114,7 +114,7 @@ class Rival(NamedTuple):
         """The row's score less the control's, in the metric's unit, as it is tested: of the same
         seeds in a paired test.
         """
-        return difference(self.tested, self.cell)
+        return measure_difference(self.tested, self.cell)
 
 
 def list_controls(row: Row) -> tuple[Control, ...]:
@@ -194,7 +194,7 @@ def _list_image_controls(label: Label, teachers: set[str], option: str) -> Itera
     # only the profile's own image teacher can be shuffled or replaced by an untrained network
     is_own = profile is not None and teachers == {profile.images}
     for value in CONTROLS:
-        control = label._replace(variant=_change_options(label.parsed, {option: value}))
+        control = label._replace(variant=_replace_options(label.parsed, {option: value}))
         if value == UNTRAINED_IMAGES:
             is_at_hand = profile is not None and profile.untrained_images is not None
             yield Control(UNTRAINED_NETWORK, control, needed=is_own and is_at_hand)
@@ -210,7 +210,7 @@ def _list_object_controls(label: Label, option: str) -> Iterator[Control]:
     """A method whose phrases have other objects of their picture, or those of other pictures."""
     assert label.parsed
     for value in ("shuffled", "permuted"):
-        control = label._replace(variant=_change_options(label.parsed, {option: value}))
+        control = label._replace(variant=_replace_options(label.parsed, {option: value}))
         yield Control(UNMATCHED_OBJECTS, control, needed=False)
 
 
@@ -222,7 +222,7 @@ def _list_text_controls(
     methods = [TEXT_ONLY[stream] for stream in declared.streams if stream in TEXT_ONLY]
     variants = list(methods)
     if declared.text_only:
-        variants.append(_change_options(label.parsed, declared.text_only))
+        variants.append(_replace_options(label.parsed, declared.text_only))
     for variant in variants:
         yield Control(SAME_TEXT, label._replace(variant=variant))
 
@@ -262,7 +262,7 @@ def _list_lone_teachers(row: Label, profile: Profile | None, teacher: str) -> It
         yield Control(TEACHER_ALONE, label)
 
 
-def teacher_fit(profile: str, use: TeacherUse) -> str:
+def describe_teacher_fit(profile: str, use: TeacherUse) -> str:
     """What a teacher was fitted on, from the record of a run or, for an older one, from its
     profile.
     """
@@ -281,13 +281,13 @@ def _load_own_profile(name: str) -> Profile | None:
     return load_profile(name) if name in shipped_profiles() else None
 
 
-def _change_options(variant: Variant, values: Mapping[str, object]) -> str:
+def _replace_options(variant: Variant, values: Mapping[str, object]) -> str:
     """A variant with other values of some options."""
     options = {**dict(variant.options), **values}
     return str(Variant.make(variant.name, options, variant.reading))
 
 
-def rivals(
+def find_rivals(
     row: Row,
     rows: Mapping[Label, Row],
     column: Column,
@@ -331,11 +331,11 @@ def _test_control(
     if control.seed is not None:
         cell = cell.of_seed(control.seed)
 
-    tested = contrast(row, other, column, metric, seed=control.seed)
+    tested = compare_rows(row, other, column, metric, seed=control.seed)
     if tested.test:
         is_beaten = tested.verdict is Significance.BETTER
     else:
-        is_beaten = ahead(tested.summary.mean, cell.summary.mean, metric)
+        is_beaten = is_ahead(tested.summary.mean, cell.summary.mean, metric)
     return Rival(control, other, cell, tested, not is_beaten)
 
 
@@ -376,7 +376,7 @@ def _list_text_methods(variant: Variant) -> list[str]:
     return [TEXT_ONLY[stream] for stream in streams if stream in TEXT_ONLY]
 
 
-def rival_text(rival: Rival, row: Row, metric: Metric) -> str:
+def describe_rival(rival: Rival, row: Row, metric: Metric) -> str:
     """`the text teacher alone (untrained, mean) scores 78.87, 1.67 above DALR (p < 0.0001)`."""
     mean = fixed(rival.cell.summary.mean, metric.digits)
     size = fixed(abs(rival.difference), metric.digits)
@@ -385,10 +385,10 @@ def rival_text(rival: Rival, row: Row, metric: Metric) -> str:
     seeds = " on the same seeds" if test and test.design == "paired" else ""
 
     remarks = [p_value(test.p) if test else "too few seeds to test"]
-    apart = trained_apart(row.training, rival.row.training)
+    apart = list_training_differences(row.training, rival.row.training)
     if apart:
         remarks.append(f"trained with {apart}")
-    short = short_of_budget(rival.row, row)
+    short = describe_short_budget(rival.row, row)
     if short:
         remarks.append(short)
 
@@ -396,7 +396,7 @@ def rival_text(rival: Rival, row: Row, metric: Metric) -> str:
     return f"{what}, {size} {side} {row.label.name}{seeds} ({', '.join(remarks)})"
 
 
-def short_of_budget(control: Row, row: Row) -> str:
+def describe_short_budget(control: Row, row: Row) -> str:
     """`not trained to its budget: scored at step 50 of 600, MCSE at 150 of 300`; empty for others.
 
     A control is to be trained as far as the row, or further where its budget is larger: its weights
@@ -416,7 +416,7 @@ def short_of_budget(control: Row, row: Row) -> str:
     )
 
 
-def control_text(controls: Sequence[Rival], row: Row, metric: Metric) -> str:
+def describe_controls(controls: Sequence[Rival], row: Row, metric: Metric) -> str:
     """Name the strongest of a row's controls in a sentence; empty without one.
 
     That a control is not beaten is a fact of the row alone. A comparison is confounded by those
@@ -424,13 +424,13 @@ def control_text(controls: Sequence[Rival], row: Row, metric: Metric) -> str:
     """
     if not controls:
         return ""
-    said = rival_text(controls[0], row, metric)
+    said = describe_rival(controls[0], row, metric)
     if controls[0].confounds:
         return f" A control is not beaten: {said}."
     return f" The strongest control: {said}."
 
 
-def missing_controls(
+def list_missing_controls(
     row: Row, rows: Mapping[Label, Row], column: Column, commands: Commands
 ) -> Iterator[tuple[str, str]]:
     """Each kind of needed controls without a score in a column, and the command that adds them.
@@ -476,20 +476,20 @@ def _can_be_added(control: Control, row: Row) -> bool:
     if describe_suite(row.suite).needs_images and not has_images:
         return False
     seeds = (0,) if control.label.setting == UNTRAINED else row.seeds
-    return row.frames is None or lacks_evaluation(row.frames, control.label, row.suite, seeds)
+    return row.frames is None or is_unevaluated(row.frames, control.label, row.suite, seeds)
 
 
-def powerless(row: Row, other: Row) -> str:
+def describe_powerless(row: Row, other: Row) -> str:
     """`cannot show anything: cons carries 0.1 % of the gradient`, of two rows one of which lacks
     only such terms.
     """
     removed = find_removed_terms(row, other) or find_removed_terms(other, row)
     if not removed or max(removed.values()) >= LEAST_SHARE:
         return ""
-    return carried_text(removed)
+    return describe_shares(removed)
 
 
-def carried_text(shares: Mapping[str, float]) -> str:
+def describe_shares(shares: Mapping[str, float]) -> str:
     """`cannot show anything: cons carries 0.1 % of the gradient`."""
     carried = [f"{term} carries {100 * share:.1g} %" for term, share in shares.items()]
     return f"cannot show anything: {' and '.join(carried)} of the gradient"
@@ -507,7 +507,7 @@ def find_removed_terms(full: Row, other: Row) -> dict[str, float]:
     if not _has_terms_removed_only(variant, ablation):
         return {}
 
-    named = lacking_terms(variant, ablation)
+    named = find_lacking_terms(variant, ablation)
     shares_left = other.spent.shares
     removed = {}
     for term, share in full.spent.shares.items():
@@ -518,7 +518,7 @@ def find_removed_terms(full: Row, other: Row) -> dict[str, float]:
     return removed
 
 
-def lacking_terms(full: Variant, ablation: Variant) -> list[str]:
+def find_lacking_terms(full: Variant, ablation: Variant) -> list[str]:
     """The terms that a variant is `without`, if nothing else but weights of 0 sets it apart from
     the full one; empty for any other two.
     """

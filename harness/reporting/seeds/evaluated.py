@@ -31,7 +31,7 @@ def find_evaluated_seeds(frames: Frames) -> Mapping[tuple[Label, str], Collectio
     return seeds
 
 
-def lacks_evaluation(frames: Frames, label: Label, suite: str, seeds: Sequence[int]) -> bool:
+def is_unevaluated(frames: Frames, label: Label, suite: str, seeds: Sequence[int]) -> bool:
     """Whether some of these seeds of a label have not been evaluated on a suite."""
     evaluated = find_evaluated_seeds(frames).get((label, suite), ())
     return not {*seeds} <= {*evaluated}

@@ -31,7 +31,7 @@ PairTest = tuple[Row, Row, Cell]
 PairTests = Mapping[tuple[Label, Label], Cell]
 
 
-def untrained_tests(
+def compare_with_untrained(
     rows: Iterable[Row], untrained: Row, column: Column, metric: Metric, points: float | None
 ) -> Iterator[PairTest]:
     """The trained rows among some, tested against an untrained one: rule 2."""
@@ -39,7 +39,7 @@ def untrained_tests(
     return compare_pairs(pairs, column, metric, points, against=untrained.label.name.text)
 
 
-def own_method_tests(
+def compare_with_methods(
     rows: Sequence[Row], base: str, column: Column, metric: Metric, points: float | None
 ) -> Iterator[PairTest]:
     """The variants among some rows, tested against their methods as the profile trains them: rule
@@ -72,7 +72,7 @@ def find_claim_pairs(rows: Sequence[Row], column: Column) -> Iterator[tuple[Abla
             yield claim, by_variant[claim.better], by_variant[claim.worse]
 
 
-def family_tests(
+def compare_family(
     rows: Sequence[Row], base: str, column: Column, metric: Metric, points: float | None
 ) -> PairTests:
     """All pairs of rows that a family compares in a column, by the rules 1 to 4.
@@ -96,8 +96,8 @@ def family_tests(
 
     for row in rows:
         if not row.is_trained and column in row.cells:
-            add(untrained_tests(rows, row, column, metric, points))
-    add(own_method_tests(rows, base, column, metric, points))
+            add(compare_with_untrained(rows, row, column, metric, points))
+    add(compare_with_methods(rows, base, column, metric, points))
 
     claimed: dict[tuple[Label, Label], tuple[Row, Row]] = {}
     for _, better, worse in find_claim_pairs(rows, column):

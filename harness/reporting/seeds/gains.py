@@ -16,26 +16,26 @@ from harness.formatting import count_of, fixed, interval_text
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
 from harness.profiles import Training
-from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
+from harness.reporting.seeds.caveats import list_freshness_notes, list_weakness_notes
 from harness.reporting.seeds.cells import (
     Cell,
     Label,
     Row,
-    difference,
-    trained_apart,
+    list_training_differences,
+    measure_difference,
 )
 from harness.reporting.seeds.conclusion import Conclusion
 from harness.reporting.seeds.controls import (
     UNMATCHED,
     Rival,
-    control_text,
-    missing_controls,
-    rival_text,
-    rivals,
+    describe_controls,
+    describe_rival,
+    find_rivals,
+    list_missing_controls,
 )
 from harness.reporting.seeds.summary import Block, SummaryTable
-from harness.reporting.seeds.wording import Sentence, suite_title
-from harness.reporting.tables.grids import summary_text
+from harness.reporting.seeds.wording import Sentence, name_suite
+from harness.reporting.tables.grids import format_summary
 from harness.stats import CORRECTION, FEWEST_SEEDS, Interval, TTest, mean_interval
 
 #: the kinds of gains by the test alone: a plot fills those that hold in their family too
@@ -89,7 +89,7 @@ def _compare_untrained(forest: Forest, untrained: Row, trained: Sequence[Row]) -
         return row.cells[column].summary.mean
 
     def name_with_score(row: Row) -> str:
-        return f"{summary_text(row.cells[column].summary, digits)} ({row.label.name})"
+        return f"{format_summary(row.cells[column].summary, digits)} ({row.label.name})"
 
     pooling = ""
     if not has_trained_pooling(forest.block, untrained):
@@ -98,7 +98,7 @@ def _compare_untrained(forest: Forest, untrained: Row, trained: Sequence[Row]) -
     scores = (
         f"untrained {name_with_score(untrained)}{pooling}, "
         f"best trained {name_with_score(best_trained)}, "
-        f"{forest.metric.title}, {suite_title(forest.table.suite)} average"
+        f"{forest.metric.title}, {name_suite(forest.table.suite)} average"
     )
     behind = [row for row in trained if mean(row) < mean(untrained)]
     if not behind:
@@ -203,10 +203,12 @@ class Forest:
 
     @property
     def notes(self) -> list[str]:
-        return list(weakness_notes(gain.row.weakness([self.column]) for gain in self.gains))
+        return list(list_weakness_notes(gain.row.weakness([self.column]) for gain in self.gains))
 
 
-def forests(table: SummaryTable, column: Column | None = None, fewest: int = 2) -> list[Forest]:
+def make_forests(
+    table: SummaryTable, column: Column | None = None, fewest: int = 2
+) -> list[Forest]:
     """A forest for each setting and encoder of a table with at least the `fewest` rows in a column.
 
     The column is by default the first average that is judged.
@@ -227,13 +229,13 @@ def forests(table: SummaryTable, column: Column | None = None, fewest: int = 2) 
     return forests_of_table
 
 
-def importance(forest: Forest) -> tuple[int, ...]:
+def rank_importance(forest: Forest) -> tuple[int, ...]:
     """The sort key of forests: those with a baseline first, then those with most tests."""
     tested = sum(gain.cell.test is not None for gain in forest.gains)
     return forest.base is None, -tested, -len(forest.gains)
 
 
-def methods(forest: Forest) -> list[Gain]:
+def select_methods(forest: Forest) -> list[Gain]:
     """The methods themselves, best first, without their variants; where a method has variants only,
     its best one.
 
@@ -250,7 +252,7 @@ def methods(forest: Forest) -> list[Gain]:
     return sorted(gains.values(), key=lambda gain: -gain.size)
 
 
-def against(forest: Forest, variant: str) -> Forest:
+def compare_against(forest: Forest, variant: str) -> Forest:
     """The same rows against another variant, each by the conclusion on the two."""
     return _make_forest(forest.table, forest.block, forest.column, variant)
 
@@ -261,7 +263,7 @@ def _make_forest(table: SummaryTable, block: Block, column: Column, variant: str
     metric = table.metric(column)
     rows = [row for row in block.rows if column in row.cells]
     has_several_trained = sum(row.is_trained for row in rows) > 1
-    base = main_baseline(block, column, variant) if has_several_trained else None
+    base = find_main_baseline(block, column, variant) if has_several_trained else None
 
     gains = []
     for row in rows:
@@ -279,7 +281,7 @@ def _make_forest(table: SummaryTable, block: Block, column: Column, variant: str
     return Forest(table, block, column, base, tuple(gains))
 
 
-def main_baseline(block: Block, column: Column, variant: str = "") -> Row | None:
+def find_main_baseline(block: Block, column: Column, variant: str = "") -> Row | None:
     """The row of a variant, by default the baseline, without overrides, or else its first one; None
     where it has no score in a column.
     """
@@ -304,12 +306,12 @@ def _measure_gain(block: Block, row: Row, base: Row | None, column: Column, metr
         size = cell.summary.mean
         ends = mean_interval(cell.summary)
     elif row.data == base.data:
-        size = difference(cell, base.cells[column])
+        size = measure_difference(cell, base.cells[column])
         kind = "baseline"
     else:
         # the baseline with `--set` values and untrained encoders have no verdict, but an interval
         tested = block.tested(row, base, column, metric)
-        size = difference(tested, base.cells[column])
+        size = measure_difference(tested, base.cells[column])
         ends = tested.test
         is_judged = metric.judged and row.label.variant != base.label.variant
         if row.is_trained and tested.test and is_judged:
@@ -324,20 +326,20 @@ def _measure_gain(block: Block, row: Row, base: Row | None, column: Column, metr
 
 def find_missing_controls(forest: Forest, commands: Commands) -> Iterator[tuple[str, str]]:
     """The controls of the leader that were not run, and the commands that run them."""
-    for best in methods(forest)[:1]:
-        yield from missing_controls(best.row, forest.rows, forest.column, commands)
+    for best in select_methods(forest)[:1]:
+        yield from list_missing_controls(best.row, forest.rows, forest.column, commands)
 
 
-def headline(forest: Forest, commands: Commands = DEFAULT_COMMANDS) -> list[Sentence]:
+def make_headline(forest: Forest, commands: Commands = DEFAULT_COMMANDS) -> list[Sentence]:
     """The sentences of a leaderboard: on the leader, the untrained encoder, controls, and stale or
     incomplete runs.
     """
-    texts = [lead_text(forest), *describe_otherwise_trained(forest)]
+    texts = [describe_lead(forest), *describe_otherwise_trained(forest)]
     for what, command in find_missing_controls(forest, commands):
         texts.append(f"Control missing: {what}; run `{command}`.")
     texts += describe_untrained(forest)
     texts += _describe_unmatched(forest)
-    texts += freshness_notes(row.weakness() for row in forest.block.rows)
+    texts += list_freshness_notes(row.weakness() for row in forest.block.rows)
 
     place = f"{forest.place}, profile {forest.table.profile}"
     return [Sentence(place, text) for text in texts]
@@ -354,7 +356,7 @@ def describe_otherwise_trained(forest: Forest) -> Iterator[str]:
     """The best row that was trained with other values than the leader, if its mean is better, with
     what differs.
     """
-    leaders = methods(forest)[:1]
+    leaders = select_methods(forest)[:1]
     trained = [gain for gain in forest.gains if gain.row.is_trained]
     if not leaders or not trained:
         return
@@ -363,31 +365,31 @@ def describe_otherwise_trained(forest: Forest) -> Iterator[str]:
     best = trained[0]
     if best.size <= leader.size or not is_trained_otherwise(best.row):
         return
-    apart = trained_apart(best.row.training, leader.row.training)
+    apart = list_training_differences(best.row.training, leader.row.training)
     differs = f", trained with {apart}" if apart else ""
     score = _format_score(forest, best)
     yield f"{best.name} has a better mean than {leader.name}, {score}{differs}: they are no equals."
 
 
-def lead_text(forest: Forest) -> str:
+def describe_lead(forest: Forest) -> str:
     """The leader against the next method and the baseline, with the conclusions on each.
 
     Methods with fewer than three seeds are named and not compared.
     """
-    suite = suite_title(forest.table.suite)
+    suite = name_suite(forest.table.suite)
     where = f"on {forest.place}, profile {forest.table.profile} ({suite} average)"
-    ranked = methods(forest)
+    ranked = select_methods(forest)
     if not ranked:
         return f"No method has been trained {where}."
 
     enough = [gain for gain in ranked if gain.cell.summary.n >= FEWEST_SEEDS]
     if len(ranked) > 1 and len(enough) < 2:
-        return _lead_with_few_seeds(forest, ranked, where)
+        return _describe_lead_of_few_seeds(forest, ranked, where)
 
     best, *others = enough or ranked
     score = _format_score(forest, best)
-    controls = rivals(best.row, forest.rows, forest.column, forest.metric)
-    explained = control_text(controls, best.row, forest.metric)
+    controls = find_rivals(best.row, forest.rows, forest.column, forest.metric)
+    explained = describe_controls(controls, best.row, forest.metric)
     tail = _describe_weakness(forest, best)
     if not others:
         alone = "no other method has been run there"
@@ -427,7 +429,7 @@ def _describe_weakness(forest: Forest, gain: Gain) -> str:
     return f" {gain.name.text}: {weak}." if weak else ""
 
 
-def _lead_with_few_seeds(forest: Forest, ranked: Sequence[Gain], where: str) -> str:
+def _describe_lead_of_few_seeds(forest: Forest, ranked: Sequence[Gain], where: str) -> str:
     """The two best methods, of which fewer than two have the seeds for a test."""
     best, following = ranked[:2]
     seeds = f"{best.cell.summary.n} and {count_of(following.cell.summary.n, 'seed')}"
@@ -441,7 +443,7 @@ def _lead_with_few_seeds(forest: Forest, ranked: Sequence[Gain], where: str) -> 
 def _format_score(forest: Forest, gain: Gain) -> str:
     """`77.20 ± 0.24 points of Spearman (5 seeds)`."""
     summary = gain.cell.summary
-    text = summary_text(summary, forest.metric.digits)
+    text = format_summary(summary, forest.metric.digits)
     return f"{text} {forest.metric.title} ({count_of(summary.n, 'seed')})"
 
 
@@ -458,7 +460,7 @@ def _compare_with(conclusion: Conclusion, other: Gain) -> str:
     if conclusion.difference < 0:
         low, high = -high, -low
     details = [f"95 % interval {interval_text(low, high, digits)}", conclusion.words]
-    apart = trained_apart(conclusion.a.training, conclusion.b.training)
+    apart = list_training_differences(conclusion.a.training, conclusion.b.training)
     if apart:
         details.append(f"trained with {apart}")
     return f"{comparison} ({'; '.join(details)})"
@@ -467,13 +469,13 @@ def _compare_with(conclusion: Conclusion, other: Gain) -> str:
 def _describe_unmatched(forest: Forest) -> Iterator[str]:
     """Each variant against itself with images that do not match."""
     for gain in forest.gains:
-        for rival in rivals(gain.row, forest.rows, forest.column, forest.metric):
+        for rival in find_rivals(gain.row, forest.rows, forest.column, forest.metric):
             if rival.control.what == UNMATCHED:
-                comparison = rival_text(rival, gain.row, forest.metric)
-                yield f"Control: {comparison}{_interpret_unmatched(gain, rival)}."
+                comparison = describe_rival(rival, gain.row, forest.metric)
+                yield f"Control: {comparison}{_explain_unmatched(gain, rival)}."
 
 
-def _interpret_unmatched(gain: Gain, rival: Rival) -> str:
+def _explain_unmatched(gain: Gain, rival: Rival) -> str:
     """What a comparison with images that do not match means; empty without a test."""
     if rival.tested.test is None:
         return ""

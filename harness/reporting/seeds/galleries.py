@@ -74,7 +74,9 @@ def find_unlike_tasks(rows: Iterable[RowGalleries]) -> set[str]:
     return unlike
 
 
-def gallery_caveat(task: str, unlike: Collection[str], galleries: RowGalleries) -> list[Caveat]:
+def make_gallery_caveat(
+    task: str, unlike: Collection[str], galleries: RowGalleries
+) -> list[Caveat]:
     """The caveat of a row's score in a task, or in the average, whose column has unlike galleries."""
     if task not in unlike:
         return []

@@ -53,7 +53,7 @@ class InteractionTest:
         return self.more.mean - self.less.mean
 
 
-def interaction_tests(
+def measure_interactions(
     interactions: Sequence[Interaction],
     table: SummaryTable,
     profile: Profile,

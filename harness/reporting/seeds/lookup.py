@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from harness.errors import UserError
 from harness.metrics import Column, Metric, Metrics, Score
 from harness.registry import suggest
-from harness.reporting.seeds.cells import Label, Row, contrast_any
+from harness.reporting.seeds.cells import Label, Row, compare_in_any_metric
 from harness.reporting.seeds.choose import choose_evaluations, find_groups, make_rows
 from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.conclusion import Conclusion
-from harness.reporting.seeds.summary import SummaryTable, summary_tables
+from harness.reporting.seeds.summary import SummaryTable, make_summary_tables
 from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
 from harness.store import (
     PRESENT,
@@ -85,13 +85,13 @@ def compare_variants(
     first, second = sides
 
     own_frames = frames.where(profile={label.profile for label in labels})
-    tables = summary_tables(own_frames, metrics, only=score.suite, points=points)
+    tables = make_summary_tables(own_frames, metrics, only=score.suite, points=points)
     # runs of a named group are not those of the tables, so that no family has their test
     outcome = None
     if not any(groups):
-        outcome = _conclude(tables, first, second, score, declared)
+        outcome = _find_conclusion(tables, first, second, score, declared)
     if outcome is None:
-        cell = contrast_any(first, second, score.column, declared, points)
+        cell = compare_in_any_metric(first, second, score.column, declared, points)
         rows = {row.label: row for table in tables for row in table.rows}
         outcome = Conclusion(first, second, score.column, declared, cell, rows)
     untrained = _find_untrained_rows(frames, kept, labels)
@@ -111,7 +111,7 @@ def _find_untrained_rows(
     return _make_rows(frames, kept, untrained)
 
 
-def _conclude(
+def _find_conclusion(
     tables: Sequence[SummaryTable], first: Row, second: Row, score: Score, metric: Metric
 ) -> Conclusion | None:
     """The conclusion on two rows from the table that has both of them with these scores; None

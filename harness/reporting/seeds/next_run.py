@@ -21,7 +21,7 @@ from harness.reporting.seeds.controls import (
     list_controls,
 )
 from harness.reporting.seeds.gains import Gain
-from harness.reporting.seeds.question import Answer, Question, medium_of
+from harness.reporting.seeds.question import Answer, Question, find_medium
 from harness.spec import BASELINE, UNTRAINED, Variant, split
 from harness.stats import FEWEST_SEEDS
 
@@ -60,7 +60,7 @@ class _Idea(NamedTuple):
     seeds: Sequence[int]
 
 
-def next_run(question: Question, commands: Commands) -> NextRun | None:
+def find_next_run(question: Question, commands: Commands) -> NextRun | None:
     """The first idea that has not been carried out; None if all have been."""
     leader = question.leader
     if leader is None:
@@ -113,7 +113,7 @@ def _suggest_other_media(gain: Gain, name: str) -> Iterator[_Idea]:
     """The method with pictures that do not match: those that it needs, or else the first ones."""
     unmatched = [control for control in list_controls(gain.row) if control.what == UNMATCHED]
     needed = [control for control in unmatched if control.needed]
-    decides = f"Does {name} need its {medium_of(gain.row)}, or do others do as well?"
+    decides = f"Does {name} need its {find_medium(gain.row)}, or do others do as well?"
     for control in needed or unmatched[:1]:
         yield _Idea(decides, [control.label], gain.row.seeds)
 

@@ -29,11 +29,11 @@ from harness.reporting.seeds.controls import (
     UNTRAINED_ENCODER,
     UNTRAINED_NETWORK,
     Rival,
+    find_rivals,
     list_controls,
-    rivals,
 )
-from harness.reporting.seeds.gains import Forest, Gain, methods
-from harness.reporting.seeds.wording import suite_title
+from harness.reporting.seeds.gains import Forest, Gain, select_methods
+from harness.reporting.seeds.wording import name_suite
 from harness.stats import FEWEST_SEEDS, TTest
 
 #: most words of a verdict
@@ -94,7 +94,7 @@ class Question:
     @cached_property
     def methods(self) -> Sequence[Gain]:
         """One row for each method, best first."""
-        return methods(self.forest)
+        return select_methods(self.forest)
 
     @property
     def leader(self) -> Gain | None:
@@ -144,7 +144,7 @@ class Question:
         """The column in words: `average of 7 STS tasks`."""
         column = self.forest.column
         table = self.forest.table
-        suite = suite_title(table.suite)
+        suite = name_suite(table.suite)
         if column.task != AVERAGE:
             return f"{column.task} of {suite}"
 
@@ -157,7 +157,7 @@ class Question:
         """The question in words."""
         if len(self.methods) < 2:
             return "How good is the one method that was trained?"
-        media = dict.fromkeys(medium_of(gain.row) for gain in self.methods)
+        media = dict.fromkeys(find_medium(gain.row) for gain in self.methods)
         media.pop("", None)
         if not media:
             return "Which method is best?"
@@ -166,7 +166,7 @@ class Question:
     def rivals_of(self, gain: Gain) -> list[Rival]:
         """The controls of a method that have scores, those that explain its score first."""
         forest = self.forest
-        return rivals(gain.row, forest.rows, forest.column, forest.metric)
+        return find_rivals(gain.row, forest.rows, forest.column, forest.metric)
 
     @cached_property
     def rivals(self) -> Sequence[Rival]:
@@ -209,7 +209,7 @@ class Question:
 
         # whatever a profile's own pictures are: a gain is theirs only if other pictures do not give it
         is_blind_tested = self.blind is not None and self.blind.tested.test is not None
-        if medium_of(self.leader.row) and not is_blind_tested:
+        if find_medium(self.leader.row) and not is_blind_tested:
             kinds[UNMATCHED] = None
         return list(kinds)
 
@@ -323,7 +323,7 @@ class Question:
             case Answer.TIED:
                 yield from self._list_tied_wordings(name)
             case Answer.UNCONTROLLED:
-                medium = medium_of(self.leader.row)
+                medium = find_medium(self.leader.row)
                 if UNMATCHED in self.missing:
                     yield f"{name}, by {size}, but its {medium} are untested."
                     yield f"{name}, by {size}: its {medium} are untested."
@@ -351,7 +351,7 @@ class Question:
     def _list_explanations(self) -> Iterator[str]:
         """Why the leader's score is not its own: what its pictures do, then its other controls."""
         if self.leader and self.blind and self.blind.confounds:
-            yield f"not because of its {medium_of(self.leader.row)}"
+            yield f"not because of its {find_medium(self.leader.row)}"
         for rival in self.rivals:
             if not rival.confounds:
                 continue
@@ -468,7 +468,7 @@ class Question:
             parts.append(f"its strongest control is {self._baseline_name}")
         elif strongest:
             place = self.place_beside(strongest, "it")
-            parts.append(f"its strongest control, {control_words(strongest)}, is {place}")
+            parts.append(f"its strongest control, {name_control(strongest)}, is {place}")
         text = ", and ".join(parts)
 
         # without a gain, there is nothing that a control could explain
@@ -485,7 +485,7 @@ class Question:
         kinds.sort(key=lambda kind: kind != UNMATCHED)
         if not kinds:
             return ""
-        names = [missing_words(kind, medium_of(leader.row)) for kind in kinds]
+        names = [name_missing_controls(kind, find_medium(leader.row)) for kind in kinds]
         *others, last = names
         if not others:
             return f"{last} is missing"
@@ -514,7 +514,7 @@ class Question:
 
     def _describe_blind(self, rival: Rival) -> str:
         """`with shuffled pictures`, or `without its pictures`."""
-        medium = medium_of(self.leader.row) if self.leader else ""
+        medium = find_medium(self.leader.row) if self.leader else ""
         if not rival.control.what.startswith(UNMATCHED):
             return f"without its {medium}"
 
@@ -571,7 +571,7 @@ def _shorten_values(name: str, title: str) -> str:
     return f"{title} with {count_of(len(values), 'other value')}"
 
 
-def first_forests(forests: Iterable[Forest]) -> Mapping[tuple[str, str], Forest]:
+def pick_first_forests(forests: Iterable[Forest]) -> Mapping[tuple[str, str], Forest]:
     """The forest that is asked about in each profile and place with a trained row: the first one."""
     first: dict[tuple[str, str], Forest] = {}
     for forest in forests:
@@ -580,13 +580,13 @@ def first_forests(forests: Iterable[Forest]) -> Mapping[tuple[str, str], Forest]
     return first
 
 
-def suite_order(forest: Forest) -> tuple[bool, bool]:
+def rank_suite(forest: Forest) -> tuple[bool, bool]:
     """The sort key of a place's forests: its first suite, and the first metric of that."""
     is_later_metric = forest.table.averages.index(forest.column) > 0
     return forest.table.suite != FIRST_SUITE, is_later_metric
 
 
-def medium_of(row: Row) -> str:
+def find_medium(row: Row) -> str:
     """`pictures` or `recordings`, whatever a row is trained on beside text; empty for text alone, or
     a method that is not installed.
     """
@@ -604,15 +604,15 @@ def medium_of(row: Row) -> str:
     return ""
 
 
-def control_words(rival: Rival) -> str:
+def name_control(rival: Rival) -> str:
     """A control as a sentence names it: `the text teacher alone`, `the untrained encoder (mean)`,
     `MCSE with shuffled images`.
     """
     name = rival.row.label.name.text
     if TEACHER_ALONE in rival.control.what:
         return "the text teacher alone"
-    if rival.control.what.startswith(SAME_TEXT) and medium_of(rival.row):
-        return f"{title_of(rival.row.label.method)} without {medium_of(rival.row)}"
+    if rival.control.what.startswith(SAME_TEXT) and find_medium(rival.row):
+        return f"{title_of(rival.row.label.method)} without {find_medium(rival.row)}"
     if UNTRAINED_ENCODER in rival.control.what:
         return f"the untrained encoder ({name.removeprefix('untrained, ')})"
     # commas would end the place of a name within a sentence
@@ -620,7 +620,7 @@ def control_words(rival: Rival) -> str:
     return f"{method} with {' and '.join(values)}" if values else method
 
 
-def missing_words(kind: str, medium: str) -> str:
+def name_missing_controls(kind: str, medium: str) -> str:
     """A kind of controls as a sentence names one that was not run, of a method with this medium."""
     if kind == UNMATCHED:
         return f"a run with other {medium}"

@@ -10,7 +10,7 @@ from harness.method.naming import VariantName, title_of
 from harness.reporting.seeds.cells import Cell, Label, Row
 from harness.reporting.seeds.controls import SAME_TEXT, TEACHER_ALONE, Rival
 from harness.reporting.seeds.gains import Gain
-from harness.reporting.seeds.question import Question, control_words
+from harness.reporting.seeds.question import Question, name_control
 from harness.stats import Interval, mean_interval
 
 #: rows of a figure, and the controls among them at least; the leaderboard has the others
@@ -42,7 +42,7 @@ class Standings(NamedTuple):
     more_controls: int
 
 
-def standings_of(question: Question) -> Standings:
+def make_standings(question: Question) -> Standings:
     """The methods and their controls, best first: at most MOST_ROWS, the leader's controls and the
     baseline among them.
     """
@@ -80,7 +80,7 @@ def _name_control(question: Question, gain: Gain, rival: Rival) -> str:
     if TEACHER_ALONE in rival.control.what and not rival.row.is_trained:
         return f"{title_of(gain.row.label.method)}'s text teacher alone"
     if rival.control.what.startswith(SAME_TEXT):
-        return control_words(rival)
+        return name_control(rival)
     return question.short_name(rival.row).text
 
 

@@ -19,25 +19,25 @@ from harness.formatting import points as _points
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics, Significance
 from harness.papers.published import ABLATION_SCORE, Ablation
-from harness.reporting.seeds.caveats import group_notes, weakness_notes
+from harness.reporting.seeds.caveats import group_notes, list_weakness_notes
 from harness.reporting.seeds.cells import (
     EQUAL_POINTS,
     Cell,
     Label,
     Row,
+    compare_in_any_metric,
     compare_pairs,
-    contrast_any,
 )
 from harness.reporting.seeds.choose import choose_evaluations, make_rows
 from harness.reporting.seeds.conclusion import Conclusion
 from harness.reporting.seeds.families import (
     OF_METHODS,
     PairTests,
-    family_tests,
+    compare_family,
     find_claim_pairs,
 )
 from harness.reporting.seeds.galleries import describe_galleries
-from harness.reporting.seeds.wording import column_heading
+from harness.reporting.seeds.wording import split_column_heading
 from harness.spec import BASELINE, UNTRAINED
 from harness.stats import ALPHA, CORRECTION, FEWEST_SEEDS
 from harness.store import Frames, Result, frames_of
@@ -99,7 +99,7 @@ class Block:
     def tests(self, column: Column, metric: Metric) -> PairTests:
         """The tests of all pairs of its rows that a family compares in a column, corrected there."""
         if column not in self._tests:
-            self._tests[column] = family_tests(self.every, self.base, column, metric, self.points)
+            self._tests[column] = compare_family(self.every, self.base, column, metric, self.points)
         return self._tests[column]
 
     def tested(self, row: Row, other: Row, column: Column, metric: Metric) -> Cell:
@@ -109,7 +109,7 @@ class Block:
             return tests[row.label, other.label]
         if (other.label, row.label) in tests:
             return tests[other.label, row.label].reversed(row.cells[column])
-        return contrast_any(row, other, column, metric, self.points)
+        return compare_in_any_metric(row, other, column, metric, self.points)
 
     def conclude(self, row: Row, other: Row, column: Column, metric: Metric) -> Conclusion:
         """What the data say of a row against another one."""
@@ -202,13 +202,13 @@ class SummaryTable:
                 return block.conclude(row, other, column, metric)
 
         block = self.blocks[0]
-        cell = contrast_any(row, other, column, metric, block.points)
+        cell = compare_in_any_metric(row, other, column, metric, block.points)
         return Conclusion(row, other, column, metric, cell, block.controls)
 
     def heading(self, column: Column) -> tuple[str, str]:
         """Return the heading of a column's group, "" where it is in none, and its own."""
         several = len({column.metric for column in self.columns}) > 1
-        return column_heading(self.suite, column, several=several)
+        return split_column_heading(self.suite, column, several=several)
 
     def title(self, column: Column) -> str:
         """Return a column's full heading; it names the metric where the table has several."""
@@ -216,7 +216,7 @@ class SummaryTable:
         return f"{group}: {heading}" if group else heading
 
 
-def summary_tables(
+def make_summary_tables(
     results: Sequence[Result],
     metrics: Metrics,
     unscored: Mapping[tuple[str, str], Sequence[str]] = MappingProxyType({}),
@@ -316,7 +316,7 @@ def make_table_of_blocks(
     notes = list(_describe_findings(columns, metrics, blocks))
     if any(metric.judged for metric in metrics.values()):
         notes += _explain_untested_rows(blocks, suite, labels)
-    notes += weakness_notes(row.weakness() for row in rows)
+    notes += list_weakness_notes(row.weakness() for row in rows)
     notes += describe_galleries(row.galleries for row in rows)
 
     legend = _make_legend(columns, metrics, blocks)
@@ -455,7 +455,7 @@ def _explain_tests(columns: Sequence[Column], rows: Sequence[Row], block: Block)
     yield (
         f"* significantly better and † significantly worse than {base} in the same setting and encoder: "
         f"p < {ALPHA} after {CORRECTION.name}, {_describe_design(rows)}; (*) and (†): alone, not after the correction; "
-        f"≈ equal: the 90 % interval is within {margin_words(block.points)}, after the correction."
+        f"≈ equal: the 90 % interval is within {describe_margin(block.points)}, after the correction."
     )
     families = []
     if methods:
@@ -479,7 +479,7 @@ def is_paired(row: Row) -> bool:
     return any(cell.test and cell.test.design == "paired" for cell in row.cells.values())
 
 
-def margin_words(points: float | None) -> str:
+def describe_margin(points: float | None) -> str:
     """The margin of "equal" in words."""
     if points is not None:
         return f"±{_points(points)}"
@@ -505,7 +505,7 @@ def _describe_findings(
     findings = {
         f"No difference from {name_of(blocks[0].base)} on {column.task}": _find_undecided,
         f"Confounded on {column.task}": _find_confounded,
-        f"Variants against their methods on {column.task}, tested together": against_methods,
+        f"Variants against their methods on {column.task}, tested together": compare_block_with_methods,
     }
     for text, find_tests in findings.items():
         lines = list[tuple[str, str, str]]()
@@ -543,7 +543,7 @@ def _find_confounded(
             yield row, conclusion.b, conclusion.cell
 
 
-def against_methods(
+def compare_block_with_methods(
     block: Block, column: Column, metric: Metric
 ) -> Iterator[tuple[Row, Row, Cell]]:
     """The variants of a block with their methods as the profile trains them, tested in one family."""

@@ -111,7 +111,7 @@ def add_tuned_rows(table: SummaryTable, reports: Sequence[TunedReport]) -> Summa
     return replace(table, blocks=tuple(blocks), legend=tuple(legend), notes=tuple(notes))
 
 
-def tuned_reports(
+def make_tuned_reports(
     tunings: Sequence[Tuning], results: Sequence[Result], tables: Sequence[SummaryTable]
 ) -> list[TunedReport]:
     """Evaluate each tuning that has been run. Untrained encoders are taken from the summary

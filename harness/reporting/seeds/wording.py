@@ -18,12 +18,12 @@ from harness.stats import ALPHA, Equivalence, TTest
 ABSENT = "–"
 
 
-def suite_title(suite: str) -> str:
+def name_suite(suite: str) -> str:
     """A suite's title for readers; that of a suite that is not installed is its name."""
     return describe_suite(suite).title
 
 
-def metric_words(suite: str, metrics: Collection[str]) -> str:
+def describe_metric(suite: str, metrics: Collection[str]) -> str:
     """The only metric of a table in words; empty where it has several, which its columns name."""
     if len(metrics) != 1:
         return ""
@@ -37,18 +37,18 @@ def describe_test(cell: Cell, digits: int) -> str:
         return ""
 
     is_equal = cell.verdict is Significance.EQUAL
-    within = bound(cell.equivalence, digits, equal=is_equal)
+    within = describe_bound(cell.equivalence, digits, equal=is_equal)
     if is_equal:
-        parts = [within, p_text(cell.test)]
+        parts = [within, format_p(cell.test)]
     elif cell.verdict is Significance.NONE:
-        parts = [str(cell.verdict), p_text(cell.test), within]
+        parts = [str(cell.verdict), format_p(cell.test), within]
     elif cell.holds:
-        parts = [str(cell.verdict), certainty(cell)]
+        parts = [str(cell.verdict), describe_certainty(cell)]
         # a difference may be certain, and too small to matter
         if cell.equivalence and cell.equivalence.p < ALPHA:
             parts.append(f"but {within}")
     else:
-        parts = [f"{cell.verdict} ({p_text(cell.test)})", f"not {_describe_correction(cell)}"]
+        parts = [f"{cell.verdict} ({format_p(cell.test)})", f"not {_describe_correction(cell)}"]
 
     if cell.corrected is None:
         parts.append("tested alone")
@@ -56,7 +56,7 @@ def describe_test(cell: Cell, digits: int) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def bound(test: Equivalence | None, digits: int, *, equal: bool) -> str:
+def describe_bound(test: Equivalence | None, digits: int, *, equal: bool) -> str:
     """How far two means are apart at most: `equal within 0.03 (90 %)` or `at most 0.41 apart (90
     %)`.
     """
@@ -67,19 +67,19 @@ def bound(test: Equivalence | None, digits: int, *, equal: bool) -> str:
     return f"equal within {size} {level}" if equal else f"at most {size} apart {level}"
 
 
-def p_text(test: TTest, p: float | None = None) -> str:
+def format_p(test: TTest, p: float | None = None) -> str:
     """The p-value of a test, or another one after its correction, and whether the test is paired."""
     text = p_value(test.p if p is None else p)
     return f"paired {text}" if test.design == "paired" else text
 
 
-def certainty(cell: Cell) -> str:
+def describe_certainty(cell: Cell) -> str:
     """The p-value that decides, with its family where that has several tests: `p = 0.0322 after
     Holm's correction over 16 tests (variants against SimCSE)`.
     """
     if cell.test is None or cell.p is None:
         return ""
-    text = p_text(cell.test, cell.p)
+    text = format_p(cell.test, cell.p)
     if cell.corrected is None or cell.corrected.family.tests < 2:
         return text
     return f"{text} after {cell.corrected.family}"
@@ -91,7 +91,7 @@ def _describe_correction(cell: Cell) -> str:
     return f"after {cell.corrected.family}: {p_value(cell.corrected.p)}"
 
 
-def printed_name(paper: Paper, entry: str, title: str, profile: str) -> tuple[str, str]:
+def name_printed(paper: Paper, entry: str, title: str, profile: str) -> tuple[str, str]:
     """The key and the title of a paper's table or figure (`T1`, `F2`), or of the same one on the
     data of a profile.
     """
@@ -104,13 +104,13 @@ def printed_name(paper: Paper, entry: str, title: str, profile: str) -> tuple[st
     return f"{key}-{profile}", f"{name} on {data}"
 
 
-def metric_heading(suite: str, metric: str) -> tuple[str, str]:
+def split_metric_heading(suite: str, metric: str) -> tuple[str, str]:
     """The group of a metric, such as a direction of retrieval, empty for none, and its heading."""
     words = describe_suite(suite).metric_words(metric)
     return words.group, words.heading or metric
 
 
-def column_heading(suite: str, column: Column, *, several: bool) -> tuple[str, str]:
+def split_column_heading(suite: str, column: Column, *, several: bool) -> tuple[str, str]:
     """The group above a column, which is empty unless the table has `several` metrics, and the
     column's heading.
 
@@ -118,7 +118,7 @@ def column_heading(suite: str, column: Column, *, several: bool) -> tuple[str, s
     """
     if not several:
         return "", column.task
-    group, heading = metric_heading(suite, column.metric)
+    group, heading = split_metric_heading(suite, column.metric)
     return f"{column.task}, {group}" if group else column.task, heading
 
 

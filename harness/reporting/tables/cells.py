@@ -352,7 +352,7 @@ class FilledTable:
         return tuple(command for command in (self.command, self.released) if command)
 
 
-def row_verdict(judgements: Sequence[Judgement], margin: float | None) -> str:
+def summarise_verdicts(judgements: Sequence[Judgement], margin: float | None) -> str:
     """Sum up the verdicts of a row, reached with a margin in points; empty if nothing is measured
     beside print.
     """

@@ -34,8 +34,8 @@ from harness.papers.schema import (
     PaperTable,
 )
 from harness.profiles import Profile, load_profile, shipped_profiles
-from harness.reporting.seeds.cells import Cell, Label, Row, compare, trained_apart
-from harness.reporting.seeds.choose import profile_runs, rows_by_label
+from harness.reporting.seeds.cells import Cell, Label, Row, compare, list_training_differences
+from harness.reporting.seeds.choose import group_rows, select_profile_runs
 from harness.reporting.tables.cells import (
     EncoderRows,
     FilledLine,
@@ -55,7 +55,7 @@ _COLUMNS = {"dev": "dev", "cost": "minutes"}
 SuiteRows = Mapping[str, Row]
 
 
-def tables_of(
+def fill_paper_tables(
     profile: Profile,
     papers: Sequence[Paper],
     results: Sequence[Result],
@@ -99,7 +99,7 @@ def _has_enough_rows(table: FilledTable, *, partly: bool) -> bool:
     return partly or all(row.is_measured for row in table.planned_rows)
 
 
-def filled_tables(
+def fill_tables(
     profile: str,
     results: Sequence[Result],
     commands: Commands = DEFAULT_COMMANDS,
@@ -117,7 +117,9 @@ def filled_tables(
         tables = {name: table.add_rows(variants) for name, table in paper.tables.items()}
         papers.append(paper.model_copy(update={"tables": tables}))
     own_profile = load_profile(profile)
-    return tables_of(own_profile, papers, results, commands, margin=margin, partly=bool(variants))
+    return fill_paper_tables(
+        own_profile, papers, results, commands, margin=margin, partly=bool(variants)
+    )
 
 
 def _make_rows(
@@ -126,7 +128,7 @@ def _make_rows(
     """The rows of a profile's runs, with the parts of tasks that papers define and the numbers of
     every run.
     """
-    frames = profile_runs(frames_of(results), profile.name)
+    frames = select_profile_runs(frames_of(results), profile.name)
     parts = set()
     for paper in papers:
         for table in paper.tables.values():
@@ -135,7 +137,7 @@ def _make_rows(
     scores_of_parts = frames.parts[frames.parts["part"].isin(parts)]
     values = {suite: frames.runs[name].tolist() for suite, name in _COLUMNS.items()}
     rows: dict[Label, SuiteRows] = {}
-    for label, rows_by_suite in rows_by_label(frames, frames.scores, scores_of_parts).items():
+    for label, rows_by_suite in group_rows(frames, frames.scores, scores_of_parts).items():
         rows[label] = {**rows_by_suite, **_make_rows_of_every_run(rows_by_suite, values)}
     return rows
 
@@ -321,7 +323,7 @@ class _Filler:
         is_quoted = row.published_only and not trained_in
         rows = {} if is_quoted else all_rows
         other_rows = self.rows.get(against, {}) if against else {}
-        apart = trained_apart(_get_training(rows), _get_training(other_rows))
+        apart = list_training_differences(_get_training(rows), _get_training(other_rows))
 
         lines = list[FilledLine]()
         for definition in table.list_definitions(row):

@@ -15,7 +15,7 @@ from harness.registry import suggest
 from harness.reporting.seeds.cells import Cell, Row
 from harness.reporting.seeds.summary import BOLD, Block, SummaryTable, is_paired
 from harness.reporting.seeds.wording import ABSENT as ABSENT
-from harness.reporting.seeds.wording import metric_words, suite_title
+from harness.reporting.seeds.wording import describe_metric, name_suite
 from harness.reporting.tables.cells import Coverage
 from harness.stats import ALPHA, CORRECTION, Summary
 
@@ -88,7 +88,7 @@ class CellText:
 LineHead = str | VariantName
 
 
-def code_of(head: LineHead) -> str:
+def get_code(head: LineHead) -> str:
     """A head as a user types it, for a terminal and for columns of codes."""
     return head.code if isinstance(head, VariantName) else head
 
@@ -214,7 +214,7 @@ def pick_columns(grid: Grid, names: Sequence[str]) -> Grid:
     )
 
 
-def without_seeds(grid: Grid) -> Grid:
+def remove_seeds(grid: Grid) -> Grid:
     """The grid without its column of seeds. Raises UserError if it has none."""
     if SEEDS not in grid.heads:
         raise UserError(f"the table {grid.key} has no column of seeds; leave --no-seeds out")
@@ -229,7 +229,7 @@ def without_seeds(grid: Grid) -> Grid:
     return replace(grid, heads=grid.heads[:at] + grid.heads[at + 1 :], sections=tuple(sections))
 
 
-def without_spread(grid: Grid) -> Grid:
+def remove_spread(grid: Grid) -> Grid:
     """The grid without deviations over seeds."""
     sections = []
     for section in grid.sections:
@@ -252,11 +252,11 @@ def _remove_spread_words(text: str) -> str:
     return text
 
 
-def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") -> Grid:
+def make_summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") -> Grid:
     """Format a summary table, with a `note`; an average that repeats the only task is left out
     unless `whole`.
     """
-    columns = [column for column in table.columns if whole or not _repeats_task(table, column)]
+    columns = [column for column in table.columns if whole or not _is_repeated_task(table, column)]
     headings = [table.heading(column) for column in columns]
     groups = tuple(group for group, _ in headings)
 
@@ -265,8 +265,8 @@ def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") ->
     common = overrides.pop() if len(overrides) == 1 else ""
     spaced = common.replace("=", " = ").replace(",", ", ")
     all_rows = f"all rows: {spaced}" if common else ""
-    title = suite_title(table.suite)
-    words = metric_words(table.suite, table.metrics)
+    title = name_suite(table.suite)
+    words = describe_metric(table.suite, table.metrics)
     if words:
         title = f"{title}: {words}"
 
@@ -316,7 +316,7 @@ def _make_caption(table: SummaryTable) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _repeats_task(table: SummaryTable, column: Column) -> bool:
+def _is_repeated_task(table: SummaryTable, column: Column) -> bool:
     """Whether an average has the same numbers as the only task, in every row."""
     if not column.task.startswith(AVERAGE):
         return False
@@ -342,12 +342,12 @@ def _make_block_lines(
         cells = []
         for column in columns:
             digits = table.metric(column).digits
-            cells.append(cell_text(row.cells.get(column), digits, seeds, best[column]))
+            cells.append(format_cell(row.cells.get(column), digits, seeds, best[column]))
 
         name = row.label.name
         if row.label.overrides == common:
             name = VariantName(name_of(row.label.variant).text, name.code)
-        count = seeds_text(seeds, row.freshness.mark, "paired" if is_paired(row) else "")
+        count = format_seeds(seeds, row.freshness.mark, "paired" if is_paired(row) else "")
         kind: LineKind = "baseline" if block.is_baseline(row) else "plain"
         yield Line((name, count), tuple(cells), kind)
 
@@ -366,13 +366,13 @@ def _find_best(table: SummaryTable, block: Block, column: Column) -> str | None:
     return fixed(max(means) if metric.larger_is_better else min(means), metric.digits)
 
 
-def summary_text(summary: Summary, digits: int, extra: str = "") -> CellText:
+def format_summary(summary: Summary, digits: int, extra: str = "") -> CellText:
     """Format a mean and, if there is one, the sample standard deviation."""
     spread = "" if summary.std is None else fixed(summary.std, digits)
     return CellText(fixed(summary.mean, digits), spread, extra=extra)
 
 
-def cell_text(cell: Cell | None, digits: int, seeds: int, best: str | None = None) -> CellText:
+def format_cell(cell: Cell | None, digits: int, seeds: int, best: str | None = None) -> CellText:
     """Format a cell of a row with this many seeds, bold if its mean prints as the `best`.
 
     The cell's own count is shown where it differs.
@@ -380,29 +380,29 @@ def cell_text(cell: Cell | None, digits: int, seeds: int, best: str | None = Non
     if cell is None:
         return CellText(ABSENT)
 
-    summary = summary_text(cell.summary, digits)
+    summary = format_summary(cell.summary, digits)
     return CellText(
         value=summary.value,
         spread=summary.spread,
-        mark=star(cell),
+        mark=format_star(cell),
         extra="" if cell.summary.n == seeds else f"n = {cell.summary.n}",
         bold=summary.value == best,
-        caveats=marks(cell),
+        caveats=format_marks(cell),
     )
 
 
-def seeds_text(seeds: int, *words: str) -> str:
+def format_seeds(seeds: int, *words: str) -> str:
     """A number of seeds, or a seed, with words such as that its runs are stale or its tests paired."""
     known = [word for word in words if word]
     return f"{seeds} ({', '.join(known)})" if known else str(seeds)
 
 
-def marks(cell: Cell) -> str:
+def format_marks(cell: Cell) -> str:
     """The marks of a cell's caveats."""
     return "".join(caveat.mark for caveat in cell.caveats)
 
 
-def star(cell: Cell) -> str:
+def format_star(cell: Cell) -> str:
     """Return the mark of an equal or significant cell, in brackets if that is only before
     correction, or nothing.
     """

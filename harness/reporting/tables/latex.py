@@ -26,8 +26,8 @@ from harness.reporting.tables.grids import (
     Grid,
     Line,
     Section,
-    without_seeds,
-    without_spread,
+    remove_seeds,
+    remove_spread,
 )
 
 #: in points: a column and the page of ACL's style (those of IEEE and AAAI are wider), the height of
@@ -109,7 +109,7 @@ class TableLayout:
     columns: tuple[_Column, ...]
 
 
-def latex(grids: Iterable[Grid], footer: str) -> Iterator[str]:
+def format_latex(grids: Iterable[Grid], footer: str) -> Iterator[str]:
     """The text of report.tex, piece by piece: without tables that have no rows, and with a comment
     in the place of one that no page holds.
     """
@@ -118,13 +118,13 @@ def latex(grids: Iterable[Grid], footer: str) -> Iterator[str]:
     for number, grid in enumerate(filled):
         if number:
             yield "\n" if number % HELD else "\n\\clearpage\n"
-        yield latex_or_comment(grid)
+        yield format_latex_or_comment(grid)
 
 
-def latex_or_comment(grid: Grid) -> str:
+def format_latex_or_comment(grid: Grid) -> str:
     """A table as a float; of one that no page holds, a comment that says so."""
     try:
-        return latex_table(grid)
+        return format_latex_table(grid)
     except TooLargeError as error:
         # only tables that `harness table` prints have sentences for a caption
         advice = f" `harness table` takes {error.advice}." if grid.caption else ""
@@ -133,7 +133,7 @@ def latex_or_comment(grid: Grid) -> str:
         )
 
 
-def latex_table(grid: Grid) -> str:
+def format_latex_table(grid: Grid) -> str:
     """A table as one float, with a caption of at most two lines.
 
     What explains marks stands below the table; all other remarks are comments behind it. Raises
@@ -182,14 +182,14 @@ def _make_lines(section: Section) -> Iterator[Line]:
         if not line.span and not has_number:
             continue
 
-        cells = [_shorten_verdict(cell) for cell in line.cells]
+        cells = [_replace_verdict(cell) for cell in line.cells]
         if line.kind == "difference":
             cells = [replace(cell, extra="") for cell in cells]
-        heads = map(CellText, _shorten_heads(line))
+        heads = map(CellText, _remove_known_heads(line))
         yield replace(line, cells=(*heads, *cells))
 
 
-def _shorten_heads(line: Line) -> list[str]:
+def _remove_known_heads(line: Line) -> list[str]:
     """The heads of a line without what a paper says elsewhere, or what other lines say."""
     # how a row is tested is for the text of a paper, which has no room for it in a table
     heads = [str(head).replace(" (paired)", "") for head in line.heads]
@@ -203,7 +203,7 @@ def _shorten_heads(line: Line) -> list[str]:
     return heads
 
 
-def _shorten_verdict(cell: CellText) -> CellText:
+def _replace_verdict(cell: CellText) -> CellText:
     """A verdict as a sign or one word; other cells as they are."""
     if isinstance(cell.verdict, ClaimVerdict):
         return CellText(_CLAIM_WORDS.get(cell.verdict, str(cell.verdict)), verdict=cell.verdict)
@@ -227,21 +227,21 @@ def fit(grid: Grid, names: int) -> TableLayout | None:
     ]
     for room in (COLUMN, PAGE):
         for size in SIZES:
-            if _sum_widths(columns, size, GAP) <= room:
+            if _add_widths(columns, size, GAP) <= room:
                 return TableLayout(size, room, GAP, tuple(columns))
 
-    folded = _fold_texts(columns)
-    if _sum_widths(folded, SIZES[-1], TIGHT_GAP) > PAGE:
+    folded = _wrap_texts(columns)
+    if _add_widths(folded, SIZES[-1], TIGHT_GAP) > PAGE:
         return None
     return TableLayout(SIZES[-1], PAGE, TIGHT_GAP, tuple(folded))
 
 
-def _sum_widths(columns: Sequence[_Column], size: int, gap: float) -> float:
+def _add_widths(columns: Sequence[_Column], size: int, gap: float) -> float:
     width = sum(column.width(size) + gap for column in columns) - gap
     return round(width, 3)  # folded columns fill a page exactly
 
 
-def _fold_texts(columns: Sequence[_Column]) -> list[_Column]:
+def _wrap_texts(columns: Sequence[_Column]) -> list[_Column]:
     """The columns with texts folded into what the others leave of a page in the smallest size.
 
     Texts that are shorter than an equal share keep their width.
@@ -334,11 +334,11 @@ def _explain_width(grid: Grid) -> TooLargeError:
         _measure_column(whole, number, is_name=number < len(grid.heads))
         for number in range(len(whole.columns))
     ]
-    width = _sum_widths(_fold_texts(columns), SIZES[-1], TIGHT_GAP)
-    smaller = {"--no-std": without_spread(grid)}
+    width = _add_widths(_wrap_texts(columns), SIZES[-1], TIGHT_GAP)
+    smaller = {"--no-std": remove_spread(grid)}
     if SEEDS in grid.heads:
-        smaller = {"--no-seeds": without_seeds(grid), **smaller}
-        smaller["--no-seeds and --no-std"] = without_seeds(without_spread(grid))
+        smaller = {"--no-seeds": remove_seeds(grid), **smaller}
+        smaller["--no-seeds and --no-std"] = remove_seeds(remove_spread(grid))
 
     advice = "--columns or --tasks with fewer of them"
     for option, candidate in smaller.items():

@@ -13,16 +13,16 @@ from harness.method.naming import VariantName
 from harness.metrics import AVERAGE, Agreement
 from harness.papers.published import PAPER_PROFILE
 from harness.papers.schema import PaperColumn
-from harness.reporting.seeds.caveats import weakness_notes
-from harness.reporting.seeds.controls import powerless
-from harness.reporting.seeds.wording import printed_name
+from harness.reporting.seeds.caveats import list_weakness_notes
+from harness.reporting.seeds.controls import describe_powerless
+from harness.reporting.seeds.wording import name_printed
 from harness.reporting.tables.cells import (
     FilledLine,
     FilledRow,
     FilledTable,
     Judgement,
     PaperCell,
-    row_verdict,
+    summarise_verdicts,
 )
 from harness.reporting.tables.grids import (
     ABSENT,
@@ -32,7 +32,7 @@ from harness.reporting.tables.grids import (
     Line,
     LineKind,
     Section,
-    cell_text,
+    format_cell,
 )
 from harness.stats import ALPHA, CORRECTION
 
@@ -42,9 +42,9 @@ AUTHORS = "authors' weights"
 LineText = tuple[str, LineKind, list[CellText]]
 
 
-def paper_grid(filled: FilledTable) -> Grid:
+def make_paper_grid(filled: FilledTable) -> Grid:
     """Format a filled table."""
-    key, title = printed_name(filled.paper, filled.name, filled.table.title, filled.profile)
+    key, title = name_printed(filled.paper, filled.name, filled.table.title, filled.profile)
     sections = []
     for encoder, rows in filled.blocks:
         lines = _make_block_lines(filled, rows)
@@ -58,14 +58,14 @@ def paper_grid(filled: FilledTable) -> Grid:
         sections=tuple(sections),
         notes=tuple(_list_notes(filled)),
         commands=filled.commands,
-        empty="" if filled.is_measured else no_run_yet(filled.profile),
+        empty="" if filled.is_measured else describe_no_run(filled.profile),
         coverage=filled.coverage if filled.is_paper else None,
         legend=tuple(_make_legend(filled)),
         caption=_make_caption(filled),
     )
 
 
-def no_run_yet(profile: str) -> str:
+def describe_no_run(profile: str) -> str:
     """Say that a table is empty."""
     return f"no run of profile {profile} yet"
 
@@ -148,14 +148,14 @@ def _format_compared_lines(
     judgements = []
     for column in filled.columns:
         cell = line.cells[column.name]
-        text = cell_text(cell.measured, column.decimals, line.seeds)
+        text = format_cell(cell.measured, column.decimals, line.seeds)
         measured.append(replace(text, bold=column.name in bold))
         differences.append(_format_difference(column, cell))
         judgements.append(cell.judgement)
     yield what, "measured", measured
 
     known = [judgement for judgement in judgements if judgement]
-    verdict = row_verdict(known, filled.margin)
+    verdict = summarise_verdicts(known, filled.margin)
     if verdict:
         yield f"difference{label}", "difference", differences
         yield f"verdict{label}: {verdict}", "verdict", list(map(_format_verdict, judgements))
@@ -257,7 +257,7 @@ def _find_best(
     return best
 
 
-def verdict_note(margin: float | None) -> str:
+def explain_verdicts(margin: float | None) -> str:
     """Explain the verdicts that are reached with a margin in points, or without one."""
     tests = (
         "Welch's t-tests for all sample or population deviations that round to the printed one, after "
@@ -343,7 +343,7 @@ def _list_notes(filled: FilledTable) -> Iterator[str]:
     if filled.table.note and filled.is_paper:
         yield filled.table.note
     lines = _list_lines(filled)
-    yield from weakness_notes(chain.from_iterable(line.weaknesses() for line in lines))
+    yield from list_weakness_notes(chain.from_iterable(line.weaknesses() for line in lines))
 
 
 def _explain_columns(filled: FilledTable) -> Iterator[str]:
@@ -412,11 +412,11 @@ def _explain_comparisons(filled: FilledTable) -> Iterator[str]:
     rows = {line.label: next(iter(line.rows.values())) for line in filled.lines if line.rows}
     remarks = dict[str, None]()
     for full, row in combinations(rows.values(), 2):
-        carried = powerless(full, row)
+        carried = describe_powerless(full, row)
         if carried:
             remarks[f"{row.name} beside {full.name} {carried}."] = None
     yield from remarks
 
     cells = chain.from_iterable(line.cells.values() for line in _list_lines(filled))
     if any(cell.judgement for cell in cells):
-        yield verdict_note(filled.margin)
+        yield explain_verdicts(filled.margin)

@@ -11,22 +11,24 @@ from itertools import groupby
 from harness.command_line import TABLE_FORMATS
 from harness.formatting import for_csv, for_markdown, visible
 from harness.reporting.seeds.wording import Sentence
-from harness.reporting.tables.grids import ABSENT, PARTS, CellText, Grid, code_of
-from harness.reporting.tables.latex import latex_table
+from harness.reporting.tables.grids import ABSENT, PARTS, CellText, Grid, get_code
+from harness.reporting.tables.latex import format_latex_table
 
 
-def markdown(sentences: Sequence[Sentence], grids: Iterable[Grid], footer: str) -> Iterator[str]:
+def format_markdown(
+    sentences: Sequence[Sentence], grids: Iterable[Grid], footer: str
+) -> Iterator[str]:
     """The text of report.md, piece by piece."""
     yield "# Results\n\n"
     for place, group in groupby(sentences, key=lambda sentence: sentence.place):
         yield f"**{for_markdown(place)}**\n\n" if place else ""
         yield "\n".join(f"- {for_markdown(sentence.text)}" for sentence in group) + "\n\n"
     for grid in grids:
-        yield f"{markdown_table(grid)}\n\n"
+        yield f"{format_markdown_table(grid)}\n\n"
     yield f"---\n\n{for_markdown(footer)}\n"
 
 
-def markdown_table(grid: Grid) -> str:
+def format_markdown_table(grid: Grid) -> str:
     """A table with its title, notes and the commands for missing runs."""
     header = [for_markdown(name) for name in ("where", *grid.heads, *grid.titles)]
     ruler = ["---"] * (1 + len(grid.heads)) + ["---:"] * len(grid.columns)
@@ -57,7 +59,7 @@ def _format_markdown_line(texts: Sequence[str]) -> str:
     return "| " + " | ".join(texts) + " |"
 
 
-def csv_table(grid: Grid) -> str:
+def format_csv_table(grid: Grid) -> str:
     """The table with a column for each number, and for the deviations, marks and remarks that any
     cell has.
     """
@@ -72,7 +74,7 @@ def csv_table(grid: Grid) -> str:
     writer.writerow(map(for_csv, names))
     for section in grid.sections:
         for line in section.lines:
-            fields = [section.title, code_of(line.heads[0]), *map(str, line.heads)]
+            fields = [section.title, get_code(line.heads[0]), *map(str, line.heads)]
             for cell, parts in zip(line.cells, parts_of_columns, strict=True):
                 fields.append("" if cell.value == ABSENT else cell.value)
                 fields += [getattr(cell, part) for part in parts]
@@ -82,5 +84,5 @@ def csv_table(grid: Grid) -> str:
 
 #: name -> a table in that format
 FORMATS: Mapping[str, Callable[[Grid], str]] = dict(
-    zip(TABLE_FORMATS, (markdown_table, latex_table, csv_table), strict=True)
+    zip(TABLE_FORMATS, (format_markdown_table, format_latex_table, format_csv_table), strict=True)
 )

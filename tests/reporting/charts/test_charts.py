@@ -17,13 +17,13 @@ from harness.reporting.charts.curves import (
     MOST_POINTS,
     MOST_SEEDS,
     MOST_VARIANTS,
-    curve_places,
-    shown_runs,
+    draw_curve_places,
+    select_shown_runs,
 )
-from harness.reporting.charts.glance import forest_plot, heat_plots, scale_of, sweep_plots
-from harness.reporting.look import LOOKS, Plot, of_variant
+from harness.reporting.charts.glance import choose_scale, draw_forest, draw_heat_maps, draw_sweeps
+from harness.reporting.look import LOOKS, Plot, choose_variant_look
 from harness.reporting.seeds.cells import Label
-from harness.reporting.seeds.gains import forests
+from harness.reporting.seeds.gains import make_forests
 from harness.store import Result
 
 LOW, HIGH = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]
@@ -37,7 +37,7 @@ def test_rows_are_gains_over_the_baseline_best_first_with_t_intervals() -> None:
         + over_seeds("mcse", HIGH)
         + UNTRAINED
     )
-    (forest,) = forests(tables(runs)[0])
+    (forest,) = make_forests(tables(runs)[0])
     assert [gain.row.label.variant for gain in forest.gains] == [
         "mcse",
         "none[pooling=mean]",
@@ -56,7 +56,7 @@ def test_rows_are_gains_over_the_baseline_best_first_with_t_intervals() -> None:
     wanted = scipy.stats.ttest_1samp([50.0 - value for value in LOW], 0).confidence_interval(0.95)
     assert (untrained.low, untrained.high) == pytest.approx((wanted.low, wanted.high))
     assert base.low == base.size == base.high == 0
-    plot = forest_plot(forest)
+    plot = draw_forest(forest)
     assert [row["name"] for row in plot.spec["data"]["values"]] == [
         "MCSE",
         "untrained, mean",
@@ -67,30 +67,30 @@ def test_rows_are_gains_over_the_baseline_best_first_with_t_intervals() -> None:
 
 def test_the_baseline_with_other_values_has_an_interval_and_no_verdict() -> None:
     runs = over_seeds("simcse", LOW) + over_seeds("simcse", HIGH, overrides={"precision": "bf16"})
-    (forest,) = forests(tables(runs)[0])
+    (forest,) = make_forests(tables(runs)[0])
     assert [gain.kind for gain in forest.gains] == ["not tested", "baseline"]
     wanted = scipy.stats.ttest_ind(HIGH, LOW, equal_var=False).confidence_interval(0.95)
     assert (forest.gains[0].low, forest.gains[0].high) == pytest.approx((wanted.low, wanted.high))
-    text = forest_plot(forest).text
+    text = draw_forest(forest).text
     assert "Not tested: SimCSE with other values." in text
     assert "too few seeds" not in text
-    (few,) = forests(tables(over_seeds("simcse", LOW) + over_seeds("mcse", HIGH[:1]))[0])
-    text = forest_plot(few).text
+    (few,) = make_forests(tables(over_seeds("simcse", LOW) + over_seeds("mcse", HIGH[:1]))[0])
+    text = draw_forest(few).text
     assert "too few seeds" in text
     assert "with other values" not in text
 
 
 def test_the_sign_is_turned_where_lower_is_better() -> None:
-    (forest,) = forests(error_tables(simcse=0.3, mcse=0.1, dalr=0.5)[0])
+    (forest,) = make_forests(error_tables(simcse=0.3, mcse=0.1, dalr=0.5)[0])
     kinds = {gain.row.label.variant: gain.kind for gain in forest.gains}
     assert [*kinds.items()] == [("mcse", "better"), ("simcse", "baseline"), ("dalr", "worse")]
     assert forest.gains[0].low < forest.gains[0].size < forest.gains[0].high
-    assert "sign turned" in str(forest_plot(forest).spec)
+    assert "sign turned" in str(draw_forest(forest).spec)
 
 
 def test_a_heat_map_has_scores_as_text_and_the_gain_as_colour() -> None:
     runs = [result("simcse", 0, sts(A=10.0, B=20.0)), result("mcse", 0, sts(A=13.0, B=19.0))]
-    (plot,) = heat_plots(tables(runs)[0])
+    (plot,) = draw_heat_maps(tables(runs)[0])
     squares = [
         (row["i"], row["task"], row["text"], row["d"]) for row in plot.spec["data"]["values"]
     ]
@@ -98,12 +98,12 @@ def test_a_heat_map_has_scores_as_text_and_the_gain_as_colour() -> None:
     assert "better than SimCSE" in plot.text
     assert plot.spec["layer"][0]["encoding"]["color"]["scale"]["domain"] == [-3.0, 3.0]
     no_average = [replace(table, columns=table.columns[:2]) for table in tables(runs)]
-    (plot,) = heat_plots(no_average[0])
+    (plot,) = draw_heat_maps(no_average[0])
     assert [row["name"] for row in plot.spec["data"]["values"] if row["task"] == "A"] == [
         "MCSE",
         "SimCSE",
     ]
-    assert heat_plots(tables(over_seeds("mcse", LOW) + over_seeds("simcse", LOW))[0]) == [], (
+    assert draw_heat_maps(tables(over_seeds("mcse", LOW) + over_seeds("simcse", LOW))[0]) == [], (
         "one task needs no map"
     )
 
@@ -120,9 +120,9 @@ def test_variants_or_overrides_that_differ_in_one_number_make_a_curve_with_their
         + over_seeds("kdmcse[lambda=1]", [3.0])
     )
     (table,) = tables(runs)
-    assert sweep_plots(table, {}) == [], "two values are no curve"
+    assert draw_sweeps(table, {}) == [], "two values are no curve"
     label = next(row.label for row in table.rows if row.label.variant == "mcse")
-    (plot,) = sweep_plots(table, {label: {"lambda": 1.0}})
+    (plot,) = draw_sweeps(table, {label: {"lambda": 1.0}})
     assert {row["x"]: row["y"] for row in plot.spec["layer"][-1]["data"]["values"]} == {
         0.01: 1.0,
         1.0: 5.0,
@@ -136,18 +136,18 @@ def test_variants_or_overrides_that_differ_in_one_number_make_a_curve_with_their
         for value in (1, 2, 3)
         for run in over_seeds("mcse", [value], overrides={"epochs": value, "steps": 9})
     ]
-    (plot,) = sweep_plots(tables(runs)[0], {})
+    (plot,) = draw_sweeps(tables(runs)[0], {})
     assert plot.title.startswith("epochs: ")
     assert [entry.name.code for entry in plot.legend] == ["mcse (steps=9)"]
 
 
 def test_an_axis_is_logarithmic_where_values_span_decades() -> None:
     values = [0.1, 0.2], [0.01, 1.0], [0.0, 0.01, 1.0], [-1.0, 99.0]
-    assert [scale_of(some)["type"] for some in values] == ["linear", "log", "symlog", "linear"]
+    assert [choose_scale(some)["type"] for some in values] == ["linear", "log", "symlog", "linear"]
 
 
 def places(results: list[Result]) -> list[dict[str, Any]]:
-    return curve_places(shown_runs(tables(results)), results.__getitem__)
+    return draw_curve_places(select_shown_runs(tables(results)), results.__getitem__)
 
 
 def data(plot: Plot) -> list[dict[str, Any]]:
@@ -167,7 +167,7 @@ def test_each_result_is_read_once_dev_scores_come_first_and_damaged_results_have
         read.append(row)
         return results[row] if row else None
 
-    (charts,) = curve_places(shown_runs(tables(results)), found)
+    (charts,) = draw_curve_places(select_shown_runs(tables(results)), found)
     assert [plot.title for plot in charts["plots"]] == ["Dev score", "Loss term text"]
     assert sorted(read) == [0, 1, 2]
     assert {line["s"] for line in data(charts["plots"][0]) if "s" in line} == {0, 1}
@@ -196,7 +196,7 @@ def test_the_mean_is_over_the_steps_that_all_seeds_have() -> None:
 def test_only_the_groups_of_the_tables_are_drawn() -> None:
     old = over_seeds("mcse", [1.0, 2.0], data="old")
     new = over_seeds("mcse", [3.0, 4.0, 5.0], data="new")
-    ((_, rows),) = shown_runs(tables(old + new)).items()
+    ((_, rows),) = select_shown_runs(tables(old + new)).items()
     assert rows == [2, 3, 4]
 
 
@@ -221,7 +221,11 @@ def test_large_profiles_show_means_only(variants: int) -> None:
 
 
 def test_no_two_lines_of_a_chart_look_alike() -> None:
-    assert len({of_variant(index)[:2] for index in range(-1, LOOKS)}) == LOOKS + 1 >= MOST_VARIANTS
+    assert (
+        len({choose_variant_look(index)[:2] for index in range(-1, LOOKS)})
+        == LOOKS + 1
+        >= MOST_VARIANTS
+    )
 
 
 def test_long_curves_are_thinned_and_keep_their_end() -> None:
@@ -238,7 +242,7 @@ def test_a_chart_has_the_baseline_and_as_many_variants_as_can_be_told_apart(
     monkeypatch.setattr(curves, "MOST_VARIANTS", 3)
     names = [f"mcse[lambda={number}]" for number in range(9)] + ["simcse"]
     runs = {Label("tiny", name, "toy", "toy-bert", ""): [row] for row, name in enumerate(names)}
-    (charts,) = curve_places(runs, [*map(result, names)].__getitem__)
+    (charts,) = draw_curve_places(runs, [*map(result, names)].__getitem__)
     assert [entry.name.code for entry in charts["legend"]] == [
         "simcse",
         "mcse[lambda=0]",

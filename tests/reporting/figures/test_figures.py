@@ -19,11 +19,11 @@ from two_columns import typeset
 
 from harness.metrics import AVERAGE, ArrayName
 from harness.reporting.contents import Contents
-from harness.reporting.figures.scores import NAME_GAP, _place_names
-from harness.reporting.look import PNG_SCALE, WIDTHS, LineAcross, lines_at
+from harness.reporting.figures.scores import NAME_GAP, _set_name_heights
+from harness.reporting.look import PNG_SCALE, WIDTHS, LineAcross, draw_lines
 from harness.reporting.sections.papers import PapersSection
-from harness.reporting.tables.grids import summary_grid
-from harness.reporting.tables.latex import latex_table
+from harness.reporting.tables.grids import make_summary_grid
+from harness.reporting.tables.latex import format_latex_table
 from harness.store import Result, Store
 
 
@@ -146,7 +146,7 @@ def test_three_tables_and_three_figures_stand_in_a_paper_as_they_are(tmp_path: P
         for at, variant in enumerate(("simcse", "mcse", "kdmcse[margin=0.2]"))
         for seed in range(3)
     ]
-    floats = [latex_table(summary_grid(table)) for table in tables(runs)]
+    floats = [format_latex_table(make_summary_grid(table)) for table in tables(runs)]
     assert len(floats) == 3
     for name, each in pictures.items():
         (tmp_path / f"{name}.pdf").write_bytes(each.picture.pdf)
@@ -181,7 +181,7 @@ def test_names_of_points_beside_each_other_stand_apart() -> None:
         {"x": 0.2, "y": 0.3001},
         {"x": 9.0, "y": 0.3},
     ]
-    _place_names(points)
+    _set_name_heights(points)
     gap = NAME_GAP * 0.01
     assert [point["name_y"] for point in points] == [0.3, 0.31, 0.3 + gap, 0.3]
 
@@ -284,7 +284,7 @@ def test_a_variant_without_the_option_is_a_line() -> None:
 
 
 def test_a_line_has_the_colour_of_its_name_in_the_legend() -> None:
-    (line,) = lines_at("x", [LineAcross("printed", 0.1)], "#123456")
+    (line,) = draw_lines("x", [LineAcross("printed", 0.1)], "#123456")
     assert (
         line["mark"]["color"],
         line["encoding"]["strokeDash"]["legend"]["symbolStrokeColor"],

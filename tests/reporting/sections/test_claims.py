@@ -19,10 +19,10 @@ from harness.papers.published import (
 )
 from harness.registry import get, names
 from harness.reporting.contents import Contents
-from harness.reporting.sections.claims import claims_grid, interactions_grid
-from harness.reporting.seeds.cells import trained_apart
-from harness.reporting.seeds.gains import forests, lead_text
-from harness.reporting.tables.grids import code_of
+from harness.reporting.sections.claims import make_claims_grid, make_interactions_grid
+from harness.reporting.seeds.cells import list_training_differences
+from harness.reporting.seeds.gains import describe_lead, make_forests
+from harness.reporting.tables.grids import get_code
 from harness.spec import Variant
 from harness.stats import summarise
 from harness.stats.contrasts import contrast_test
@@ -38,11 +38,11 @@ def printed_difference(claim: Ablation) -> float:
 
 
 def verdicts(results: list) -> dict[tuple[str, str], str]:
-    grid = claims_grid(CLAIMS, tables(results), PUBLISHED)
+    grid = make_claims_grid(CLAIMS, tables(results), PUBLISHED)
     if grid is None:
         return {}
     return {
-        (code_of(line.heads[1]), code_of(line.heads[2])): str(line.cells[2])
+        (get_code(line.heads[1]), get_code(line.heads[2])): str(line.cells[2])
         for part in grid.sections
         for line in part.lines
     }
@@ -103,7 +103,7 @@ def test_a_claim_is_judged_in_the_family_of_its_two_rows() -> None:
 
 def stated(results: list) -> list[tuple[str, str]]:
     """The printed differences beside measured ones, and what they are of."""
-    grid = claims_grid(CLAIMS, tables(results), PUBLISHED)
+    grid = make_claims_grid(CLAIMS, tables(results), PUBLISHED)
     cells = [line.cells[0] for part in grid.sections for line in part.lines]
     return [(cell.value, cell.extra) for cell in cells]
 
@@ -136,7 +136,7 @@ def test_a_difference_of_differences_is_tested_and_its_missing_half_is_a_command
     bert, roberta = gain("bert-base-uncased", 20.0), gain("roberta-base", 5.0)
     interactions = read_interactions()
     both = Contents(Store(Path("nowhere")), bert + roberta)
-    grid = interactions_grid(interactions, both)
+    grid = make_interactions_grid(interactions, both)
     lines = {str(line.heads[0]): line for part in grid.sections for line in part.lines}
     line = next(line for text, line in lines.items() if "BERT more than RoBERTa" in text)
     printed, measured, verdict = line.cells
@@ -145,7 +145,7 @@ def test_a_difference_of_differences_is_tested_and_its_missing_half_is_a_command
         "+15.00",
         "holds",
     )
-    half = interactions_grid(interactions, Contents(Store(Path("nowhere")), bert))
+    half = make_interactions_grid(interactions, Contents(Store(Path("nowhere")), bert))
     assert any(
         "--methods simcse,mcse" in command and "--encoders roberta-base" in command
         for command in half.commands
@@ -191,9 +191,9 @@ def test_values_that_both_sides_have_are_compared() -> None:
         "precision": "fp32",
         "steps": "None",
     }
-    assert trained_apart(mine, other) == "epochs 3 against 1"
-    assert trained_apart(mine, {"epochs": "3", "unreached": "rest"}) == ""
-    assert trained_apart(mine, {}) == trained_apart({}, mine) == ""
+    assert list_training_differences(mine, other) == "epochs 3 against 1"
+    assert list_training_differences(mine, {"epochs": "3", "unreached": "rest"}) == ""
+    assert list_training_differences(mine, {}) == list_training_differences({}, mine) == ""
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,8 @@ def test_values_that_both_sides_have_are_compared() -> None:
 def test_headlines_and_claims_say_it(epochs: int, precision: str, said: str) -> None:
     ours = trained("visualcse", 70.0, 71.0, 72.0, epochs=1, precision="fp16")
     made = tables(ours + trained("simcse", 60.0, 61.0, 62.0, epochs=epochs, precision=precision))
-    (forest,) = forests(made[0])
-    assert lead_text(forest).partition("; trained with ")[2] == (f"{said})." if said else "")
-    grid = claims_grid(CLAIMS, made, PUBLISHED)
+    (forest,) = make_forests(made[0])
+    assert describe_lead(forest).partition("; trained with ")[2] == (f"{said})." if said else "")
+    grid = make_claims_grid(CLAIMS, made, PUBLISHED)
     (line,) = [line for part in grid.sections for line in part.lines]
     assert line.heads[0] == "unpaired images help (nonling T3)" + (f"; here {said}" if said else "")

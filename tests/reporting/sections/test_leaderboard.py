@@ -12,7 +12,7 @@ from builders import error_tables, over_seeds, result, sts
 from harness.commands import DEFAULT_COMMANDS
 from harness.reporting.contents import Contents
 from harness.reporting.sections.leaderboard import Board, LeaderboardSection
-from harness.reporting.seeds.gains import forests
+from harness.reporting.seeds.gains import make_forests
 from harness.store import Result, Store
 
 LOW, MIDDLE, HIGH = [20.0, 24.0, 22.5], [50.0, 53.0, 52.2], [70.0, 73.0, 72.2]
@@ -117,7 +117,7 @@ def test_wins_are_counted_task_by_task_in_the_better_direction() -> None:
 
 
 def test_lower_errors_are_ahead() -> None:
-    (forest,) = forests(error_tables(simcse=0.3, mcse=0.1, dalr=0.5)[0])
+    (forest,) = make_forests(error_tables(simcse=0.3, mcse=0.1, dalr=0.5)[0])
     leaderboard = Board(forest, DEFAULT_COMMANDS, {})
     assert [name for name, _ in ranks(leaderboard)] == ["mcse", "simcse", "dalr"]
     assert leaderboard.words(leaderboard.methods[0][0])[1].startswith("better")

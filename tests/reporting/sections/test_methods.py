@@ -11,7 +11,7 @@ import pytest
 
 from harness.registry import names
 from harness.reporting import methods
-from harness.reporting.methods import method_facts, methods_from_a_process
+from harness.reporting.methods import read_method_facts, read_methods_in_process
 
 BROKEN = """
 from harness_methods.simcse import SimCSE
@@ -38,15 +38,15 @@ print(*({"simcse", "mcse", "dalr"} & {facts.name for facts in found}), *problems
 
 
 def test_facts_of_a_method() -> None:
-    facts = method_facts("mcse")
+    facts = read_method_facts("mcse")
     assert set(facts.terms) == {"text", "info"}
     values = {value.name: value for value in facts.values}
     assert values["temperature"].by_reading == ("0.05",) * len(facts.readings)
     assert values["lambda"].source
     assert values["lambda"].origin == "text"
-    notes = [method_facts(name).notes for name in ("mcse", "visualcse-sup")]
+    notes = [read_method_facts(name).notes for name in ("mcse", "visualcse-sup")]
     assert [path.name for path in notes if path] == ["mcse.md", "visualcse.md"]
-    dalr = method_facts("dalr")
+    dalr = read_method_facts("dalr")
     assert {value.name: value.origin for value in dalr.values}["targets"] == "code, text silent"
     assert {subject: origin for subject, origin, _ in dalr.decisions}[
         "indices"
@@ -54,9 +54,9 @@ def test_facts_of_a_method() -> None:
 
 
 def test_kept_facts_need_no_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    described_here = [method_facts(name) for name in names("method")]
+    described_here = [read_method_facts(name) for name in names("method")]
     monkeypatch.delattr(methods, "get_context")
-    assert methods_from_a_process() == (described_here, [])
+    assert read_methods_in_process() == (described_here, [])
 
 
 def described(folder: Path, code: str) -> list[str]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from builders import error_tables, over_seeds, tables
 
-from harness.reporting.sections.ranking import RankingTable, ranking_grid, ranking_tables
-from harness.reporting.tables.grids import code_of
+from harness.reporting.sections.ranking import RankingTable, make_ranking_grid, rank_tables
+from harness.reporting.tables.grids import get_code
 from harness.store import Result
 
 
@@ -21,7 +21,7 @@ def runs(setting: str, encoder: str = "toy-bert", **values: Sequence[float]) -> 
 
 
 def ranking(results: Sequence[Result]) -> RankingTable:
-    (table,) = ranking_tables(tables(results))
+    (table,) = rank_tables(tables(results))
     return table
 
 
@@ -37,13 +37,13 @@ def test_ranks_are_averaged_over_settings() -> None:
     first, *others = table.flips
     assert 0 < (first or 0) < 1
     assert others == [0.0, None]
-    grid = ranking_grid(table)
+    grid = make_ranking_grid(table)
     assert (
         grid.title
         == "Ranking by STS Avg: spearman over 2 pairs of setting and encoder, profile tiny"
     )
     last = grid.sections[0].lines[2]
-    assert (tuple(map(code_of, last.heads)), [str(cell) for cell in last.cells]) == (
+    assert (tuple(map(get_code, last.heads)), [str(cell) for cell in last.cells]) == (
         ("simcse", "3"),
         ["3.00", "3.00 to 3.00", "–", "66.00 (65.25 to 66.75)", "–", "61.00", "71.00"],
     )
@@ -53,17 +53,17 @@ def test_the_untrained_encoder_is_ranked_in_every_place_and_smaller_errors_first
     table = ranking(WIKI + NLI + over_seeds("none", [99.0], setting="none"))
     assert table.names == ["none", "mcse", "dalr", "simcse"]
     assert table.ranks[0][0] == 1.0
-    assert not any("Unreliable" in note for note in ranking_grid(table).notes)
-    (errors,) = ranking_tables(error_tables(["a", "b"], simcse=0.3, mcse=0.1, dalr=0.2))
+    assert not any("Unreliable" in note for note in make_ranking_grid(table).notes)
+    (errors,) = rank_tables(error_tables(["a", "b"], simcse=0.3, mcse=0.1, dalr=0.2))
     assert errors.names == ["mcse", "dalr", "simcse"], "smaller is better"
-    assert str(ranking_grid(errors).sections[0].lines[0].cells[4]) == "100% (100% to 100%)"
+    assert str(make_ranking_grid(errors).sections[0].lines[0].cells[4]) == "100% (100% to 100%)"
 
 
 def test_what_is_not_everywhere_is_named() -> None:
     extra = runs("wiki", kdmcse=[1.0, 2.0]) + runs("flickr", mcse=[1.0])
     table = ranking(WIKI + NLI + extra)
     assert {*table.names} == {"simcse", "mcse", "dalr"}
-    notes = ranking_grid(table).notes
+    notes = make_ranking_grid(table).notes
     assert "Not ranked, not run in every pair of setting and encoder: KDMCSE." in notes
     assert "Pairs not used, without some of these variants: flickr / toy-bert." in notes
     few = ranking(
@@ -74,7 +74,8 @@ def test_what_is_not_everywhere_is_named() -> None:
         ]
     )
     assert (
-        "Unreliable intervals, fewer than 3 seeds: MCSE (1), SimCSE (2)." in ranking_grid(few).notes
+        "Unreliable intervals, fewer than 3 seeds: MCSE (1), SimCSE (2)."
+        in make_ranking_grid(few).notes
     )
 
 
@@ -83,4 +84,4 @@ TWO = [run for where in "ab" for run in runs(where, simcse=[1.0, 2.0], mcse=[3.0
 
 @pytest.mark.parametrize("results", [TWO + over_seeds("none", [1.0], setting="none"), WIKI])
 def test_two_trained_variants_or_one_place_have_no_ranking(results: list[Result]) -> None:
-    assert ranking_tables(tables(results)) == []
+    assert rank_tables(tables(results)) == []

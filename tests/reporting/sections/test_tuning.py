@@ -13,14 +13,14 @@ from builders import over_seeds, result, sts, tables
 
 from harness.metrics import Score
 from harness.reporting.sections.tuning import (
-    expected_grid,
-    picks_grid,
-    shown_counts,
+    choose_counts,
+    draw_tuned_figures,
+    make_expected_grid,
+    make_picks_grid,
     tune_command,
-    tuned_figures,
 )
-from harness.reporting.seeds.tuned import TunedReport, add_tuned_rows, tuned_reports
-from harness.reporting.tables.grids import code_of
+from harness.reporting.seeds.tuned import TunedReport, add_tuned_rows, make_tuned_reports
+from harness.reporting.tables.grids import get_code
 from harness.store import Result
 from harness.store.tunings import make_tuning
 
@@ -50,7 +50,7 @@ def runs(trials: Sequence[str], **given: Any) -> list[Result]:
 
 
 def reports(results: Sequence[Result]) -> list[TunedReport]:
-    return tuned_reports([TUNING], results, tables(results))
+    return make_tuned_reports([TUNING], results, tables(results))
 
 
 def test_each_seed_picks_by_its_own_dev_score_and_never_by_a_test() -> None:
@@ -81,14 +81,14 @@ def test_the_expected_best_is_that_of_all_draws_over_seeds() -> None:
         means = [sum(max(draw) for draw in product(dev, repeat=n)) / 3**n for dev in by_seed]
         assert expected[n - 1].mean == pytest.approx(sum(means) / 3)
         assert expected[n - 1].std == pytest.approx(scipy.stats.tstd(means))
-    grid = expected_grid(report)
+    grid = make_expected_grid(report)
     assert grid.columns == ("1 trial", "2 trials", "3 trials")
-    assert (shown_counts(6), shown_counts(20)) == ([1, 2, 3, 4, 5, 6], [1, 2, 4, 8, 16, 20]), (
+    assert (choose_counts(6), choose_counts(20)) == ([1, 2, 3, 4, 5, 6], [1, 2, 4, 8, 16, 20]), (
         "few columns"
     )
     assert str(grid.sections[0].lines[0].cells[0]) == "4.89 ± 1.50"
     assert not grid.commands
-    (figure,) = tuned_figures(report)
+    (figure,) = draw_tuned_figures(report)
     assert "best dev score" in figure.svg
 
 
@@ -98,20 +98,20 @@ def test_a_seed_that_lacks_a_trial_picks_nothing_and_is_named_with_its_command()
         [run for run in whole if (str(run.spec.variant), run.spec.seed) != (MCSE[2], 1)]
     )
     assert [*report.lines[0].picks] == [0, 2]
-    grid = expected_grid(report)
+    grid = make_expected_grid(report)
     assert (
         "Trials missing: MCSE in toy / toy-bert (1 of seed 1). These seeds have no pick."
         in grid.notes
     )
     (command,) = grid.commands
     assert command == tune_command(TUNING, "toy", "toy-bert", [1])
-    first, second, *_ = picks_grid(report).sections[0].lines
-    assert [*map(code_of, first.heads), str(first.cells[0])] == [
+    first, second, *_ = make_picks_grid(report).sections[0].lines
+    assert [*map(get_code, first.heads), str(first.cells[0])] == [
         "mcse",
         report.lines[0].picks[0],
         "0",
     ]
-    assert [*map(code_of, second.heads), str(second.cells[0])] == [
+    assert [*map(get_code, second.heads), str(second.cells[0])] == [
         "mcse",
         report.lines[0].picks[2],
         "2",
@@ -127,7 +127,7 @@ def test_trials_that_two_tunings_share_are_reported_where_their_own_methods_were
         for trial in trials
         for seed in (0, 1)
     ]
-    found = tuned_reports([TUNING, other], places + visual, tables(places + visual))
+    found = make_tuned_reports([TUNING, other], places + visual, tables(places + visual))
     assert [{line.setting for line in report.lines} for report in found] == [{"toy"}, {"wiki"}]
     assert not any(line.lacking for line in found[0].lines), (
         "no trial of MCSE is missed in the other's setting"
@@ -135,7 +135,7 @@ def test_trials_that_two_tunings_share_are_reported_where_their_own_methods_were
     # SimCSE alone may be the beginning of either
     assert [
         {line.setting for line in report.lines}
-        for report in tuned_reports([TUNING, other], places, [])
+        for report in make_tuned_reports([TUNING, other], places, [])
     ] == [
         {"toy", "wiki"},
         {"wiki"},
@@ -165,12 +165,12 @@ def test_nothing_is_taken_from_other_profiles_overrides_or_configurations() -> N
 def test_a_search_is_reported_in_its_place_alone_and_told_from_a_draw() -> None:
     search = TUNING.model_copy(update={"sampler": "tpe", "place": "toy/toy-bert"})
     whole = runs(MCSE) + runs(SIMCSE) + runs(MCSE, setting="wiki") + runs(SIMCSE, setting="wiki")
-    (report,) = tuned_reports([search], whole, tables(whole))
+    (report,) = make_tuned_reports([search], whole, tables(whole))
     assert {line.place for line in report.lines} == {"toy / toy-bert"}
     assert report.lines == reports(runs(MCSE) + runs(SIMCSE))[0].lines, "the same curves and picks"
     assert any(
         "Optuna's tpe chose each other one by the mean dev scores" in note
-        for note in expected_grid(report).notes
+        for note in make_expected_grid(report).notes
     )
     assert "--sampler tpe" in tune_command(search, "toy", "toy-bert", [1])
 
@@ -183,7 +183,7 @@ def test_rows_of_tunings_of_one_method_and_number_are_named_by_what_was_tried() 
     elsewhere = make_tuning("small", {}, ["mcse:temperature=4|5|6"], 3)
     DEV[tuple(other.variants)], TEST[tuple(other.variants)] = DEV[MCSE], TEST[SIMCSE]
     whole = runs(MCSE) + runs(SIMCSE) + runs(tuple(other.variants))
-    known = tuned_reports([TUNING, other, search, elsewhere], whole, tables(whole))
+    known = make_tuned_reports([TUNING, other, search, elsewhere], whole, tables(whole))
     first, second, third = ([line.name for line in report.lines] for report in known)
     assert first == ["mcse[tuned=3[lambda=1|2|3]]", "simcse[tuned=3[temperature=1|2|3]]"]
     assert (second, third) == (
@@ -197,7 +197,7 @@ def test_rows_of_tunings_of_one_method_and_number_are_named_by_what_was_tried() 
     ]
     assert sorted(label.variant for label in rows) == sorted([*first, *second, *third])
     assert len({report.title for report in known}) == 3
-    alone = tuned_reports([other, elsewhere], whole, tables(whole))[0]
+    alone = make_tuned_reports([other, elsewhere], whole, tables(whole))[0]
     assert [line.name for line in alone.lines] == ["mcse[tuned=3]"]
 
 

@@ -10,17 +10,21 @@ import pytest
 from builders import result, tables, tidy
 
 from harness.metrics import SEEN, UNSEEN, Column
-from harness.reporting.charts.glance import forest_plot, heat_plots
-from harness.reporting.csvfiles import summary_rows
-from harness.reporting.sections.ranking import list_ranking_fields, ranking_grid, ranking_tables
-from harness.reporting.sections.seen import seen_grid, seen_tables
-from harness.reporting.sections.tuning import tuned_grids
+from harness.reporting.charts.glance import draw_forest, draw_heat_maps
+from harness.reporting.csvfiles import list_summary_fields
+from harness.reporting.sections.ranking import list_ranking_fields, make_ranking_grid, rank_tables
+from harness.reporting.sections.seen import make_seen_grid, make_seen_tables
+from harness.reporting.sections.tuning import make_tuned_grids
 from harness.reporting.seeds.caveats import has_collapsed
-from harness.reporting.seeds.gains import forests, lead_text
+from harness.reporting.seeds.gains import describe_lead, make_forests
 from harness.reporting.seeds.lookup import compare_variants
-from harness.reporting.seeds.tuned import tuned_reports
-from harness.reporting.tables.grids import marks, summary_grid
-from harness.reporting.tables.texts import csv_table, latex_table, markdown_table
+from harness.reporting.seeds.tuned import make_tuned_reports
+from harness.reporting.tables.grids import format_marks, make_summary_grid
+from harness.reporting.tables.texts import (
+    format_csv_table,
+    format_latex_table,
+    format_markdown_table,
+)
 from harness.store import Frames, Result, frames_of, metrics_of
 from harness.store.tunings import make_tuning
 
@@ -55,19 +59,19 @@ def test_a_collapsed_run_is_marked_wherever_its_score_stands() -> None:
     sts, shape = tables(results)
     said = "MCSE: collapsed in seeds 1, 2"
     for table in (sts, shape):
-        grid = summary_grid(table)
+        grid = make_summary_grid(table)
         lines = {str(line.heads[0]): line for line in grid.sections[0].lines}
         assert all(cell.caveats == "‡" for cell in lines["MCSE"].cells)
         assert not any(cell.caveats for cell in lines["SimCSE"].cells)
         assert any(said in note for note in grid.notes)
-        assert "‡" in markdown_table(grid)
-        assert r"$\ddagger$" in latex_table(grid)
-    forest = forests(sts)[0]
-    assert said in lead_text(forest)
-    plot = forest_plot(forest)
+        assert "‡" in format_markdown_table(grid)
+        assert r"$\ddagger$" in format_latex_table(grid)
+    forest = make_forests(sts)[0]
+    assert said in describe_lead(forest)
+    plot = draw_forest(forest)
     assert ["MCSE‡"] in plot.spec["params"][0]["value"]
     assert said in plot.text
-    assert "collapsed in seeds 1, 2" in tidy(summary_rows(sts))
+    assert "collapsed in seeds 1, 2" in tidy(list_summary_fields(sts))
     comparison = compare_variants(results, "mcse", "simcse", "sts.Avg")
     assert any("mcse: collapsed in seeds 1, 2" in warning for warning in comparison.warnings())
 
@@ -98,7 +102,7 @@ def test_tasks_that_selected_the_weights_and_stale_runs_are_marked_in_maps_ranki
         for seed in range(3)
     ]
     (table,) = tables(results)
-    plot, _ = heat_plots(table)
+    plot, _ = draw_heat_maps(table)
     assert ["MCSE§ (stale)"] in plot.spec["params"][0]["value"]
     assert [value["text"] for value in plot.spec["data"]["values"][:3]] == [
         "70.0§",
@@ -106,19 +110,21 @@ def test_tasks_that_selected_the_weights_and_stale_runs_are_marked_in_maps_ranki
         "70.0§",
     ]
     assert "changed since: method code" in plot.text
-    (ranking,) = ranking_tables([table])
-    grid = ranking_grid(ranking)
+    (ranking,) = rank_tables([table])
+    grid = make_ranking_grid(ranking)
     assert [str(line.heads[1]) for line in grid.sections[0].lines] == ["3§ (stale)", "3§", "3§"]
     assert any("selected on ToySTS-dev" in note for note in grid.notes)
     rows = list(
-        csv.DictReader(io.StringIO(tidy([*summary_rows(table), *list_ranking_fields(ranking)])))
+        csv.DictReader(
+            io.StringIO(tidy([*list_summary_fields(table), *list_ranking_fields(ranking)]))
+        )
     )
     weak = {(row["table"], row["variant"], row["task"]): row["weakened_by"] for row in rows}
     assert weak["summary", "simcse", "Other"] == ""
     assert "selected on ToySTS-dev" in weak["summary", "simcse", "Avg"]
     assert weak["summary", "mcse", "Other"] == "stale, changed since: method code"
     assert weak["ranking", "mcse", "Avg"] == "§ (stale)"
-    assert "§" in csv_table(summary_grid(table))
+    assert "§" in format_csv_table(make_summary_grid(table))
 
 
 def test_tuned_methods_have_the_marks_of_what_was_picked(stale_frame: None) -> None:
@@ -133,8 +139,8 @@ def test_tuned_methods_have_the_marks_of_what_was_picked(stale_frame: None) -> N
         for at, trial in enumerate(method.trials)
         for seed in range(3)
     ]
-    (report,) = tuned_reports([tuning], results, tables(results))
-    for grid in tuned_grids(report):
+    (report,) = make_tuned_reports([tuning], results, tables(results))
+    for grid in make_tuned_grids(report):
         lines = {str(line.heads[0]): line for line in grid.sections[0].lines if line.span}
         seeds = [
             (line.heads[1], str(line.cells[0]))
@@ -146,7 +152,9 @@ def test_tuned_methods_have_the_marks_of_what_was_picked(stale_frame: None) -> N
             grid.title
         )
         assert any("changed since: method code" in note for note in grid.notes), grid.title
-    assert all(marks(cell) == "§" for row in report.tables[0].rows for cell in row.cells.values())
+    assert all(
+        format_marks(cell) == "§" for row in report.tables[0].rows for cell in row.cells.values()
+    )
 
 
 def test_scores_on_seen_pairs_have_the_marks_of_their_runs() -> None:
@@ -160,11 +168,11 @@ def test_scores_on_seen_pairs_have_the_marks_of_their_runs() -> None:
         run("mcse", seed, *shape) for seed, shape in enumerate([COLLAPSED, HEALTHY, COLLAPSED])
     ]
     results += [run("simcse", seed, *HEALTHY) for seed in range(3)]
-    (table,) = seen_tables(results, metrics_of(results))
-    base, mine = seen_grid(table).sections[0].lines
+    (table,) = make_seen_tables(results, metrics_of(results))
+    base, mine = make_seen_grid(table).sections[0].lines
     assert [cell.caveats for cell in base.cells[1::3]] == ["§", "§"]
     assert [cell.caveats for cell in mine.cells[1::3]] == ["‡§", "‡§"]
-    assert any("MCSE: collapsed in seeds 0, 2" in note for note in seen_grid(table).notes)
+    assert any("MCSE: collapsed in seeds 0, 2" in note for note in make_seen_grid(table).notes)
 
 
 FLAT, SPREAD = {"alignment": 0.0, "uniformity": 0.0}, {"alignment": 0.4, "uniformity": -2.5}

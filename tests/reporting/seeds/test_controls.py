@@ -16,18 +16,18 @@ from harness.metrics import Column, Metric
 from harness.papers.published import read_ablations
 from harness.planning.request import make_request
 from harness.profiles import load_profile
-from harness.reporting.sections.claims import claims_grid
+from harness.reporting.sections.claims import make_claims_grid
 from harness.reporting.seeds.cells import Label, Row, compare
 from harness.reporting.seeds.controls import (
     Control,
     Rival,
+    describe_rival,
+    describe_teacher_fit,
+    find_rivals,
     list_controls,
-    missing_controls,
-    rival_text,
-    rivals,
-    teacher_fit,
+    list_missing_controls,
 )
-from harness.reporting.seeds.gains import forests, headline
+from harness.reporting.seeds.gains import make_forests, make_headline
 from harness.store import Result, TeacherUse
 
 AVG, SPEARMAN = Column("Avg", "spearman"), Metric("spearman")
@@ -173,7 +173,7 @@ def test_a_text_alone_that_was_trained_otherwise_is_a_control_where_it_was_run()
         + runs(tuned, *AHEAD, **{**GROUNDING, "encoder": "another"})
     )
     (mcse,) = (row for row in rows.values() if row.label.variant == "mcse")
-    strongest, plain = rivals(mcse, rows, AVG, SPEARMAN)
+    strongest, plain = find_rivals(mcse, rows, AVG, SPEARMAN)
     assert (strongest.row.label.variant, strongest.confounds) == (tuned, True)
     assert strongest.control.what == "text alone, trained with other values"
     assert (plain.row.label.variant, plain.confounds) == ("simcse", False)
@@ -193,8 +193,8 @@ def test_a_leader_leads_among_equals_and_better_rows_say_how_they_were_trained()
         + trained(tuned, *AHEAD, steps=600, learning_rate=3e-4)
     )
     (table,) = tables(results)
-    (forest,) = forests(table)
-    first, *others = (sentence.text for sentence in headline(forest))
+    (forest,) = make_forests(table)
+    first, *others = (sentence.text for sentence in make_headline(forest))
     assert first.startswith("MCSE leads on flickr8k")
     (said,) = (text for text in others if "no equals" in text)
     assert said.startswith(
@@ -205,11 +205,11 @@ def test_a_leader_leads_among_equals_and_better_rows_say_how_they_were_trained()
 
 def test_what_a_teacher_was_fitted_on_is_that_of_its_record_or_of_its_profile() -> None:
     recorded = TeacherUse(teacher="lit", of="caption", fitted_on="projections of a and b")
-    assert teacher_fit("paper", recorded) == "projections of a and b"
+    assert describe_teacher_fit("paper", recorded) == "projections of a and b"
     older = TeacherUse(teacher="lit", of="caption")
-    assert teacher_fit("small", older).startswith("projections of squeezenet and run:none")
-    assert teacher_fit("small", older).endswith("fitted on flickr8k")
-    assert teacher_fit("small", TeacherUse(teacher="squeezenet", of="image")) == ""
+    assert describe_teacher_fit("small", older).startswith("projections of squeezenet and run:none")
+    assert describe_teacher_fit("small", older).endswith("fitted on flickr8k")
+    assert describe_teacher_fit("small", TeacherUse(teacher="squeezenet", of="image")) == ""
 
 
 def test_twice_the_text_and_pictures_permuted_among_several_captions_are_controls() -> None:
@@ -228,7 +228,9 @@ def test_twice_the_text_and_pictures_permuted_among_several_captions_are_control
             runs("mcse", *AHEAD, hyperparameters=given, teachers=image, **one)
             + runs(longer, *ALIKE, hyperparameters=given, **one)
         )
-        (rival,) = rivals(rows[Label(variant="mcse", overrides="", **one)], rows, AVG, SPEARMAN)
+        (rival,) = find_rivals(
+            rows[Label(variant="mcse", overrides="", **one)], rows, AVG, SPEARMAN
+        )
         assert (rival.control.what, rival.row.label.variant) == (
             "training on twice as much text",
             longer,
@@ -260,20 +262,20 @@ def test_a_row_is_confounded_unless_it_beats_each_control(
         + untrained(50.0, encoder="toy-bert")
     )
     (row,) = (row for row in rows.values() if row.label.variant == "mcse")
-    first, *others = rivals(row, rows, AVG, SPEARMAN)
+    first, *others = find_rivals(row, rows, AVG, SPEARMAN)
     assert first.confounds is confounds
     assert first.row.label.variant == (
         "mcse[images=shuffled]" if confounds else "none[pooling=mean]"
     )
     assert [rival.confounds for rival in others] == [False, False]
-    assert rivals(row, rows, AVG, SPEARMAN, [*list_controls(row)]) == []
+    assert find_rivals(row, rows, AVG, SPEARMAN, [*list_controls(row)]) == []
 
 
 def test_too_few_seeds_confound_by_their_mean_alone() -> None:
     for score, confounds in ((69.0, False), (71.0, True)):
         rows = rows_of(runs("simcse", 70.0) + untrained(score, encoder="toy-bert"))
         (row,) = (row for row in rows.values() if row.is_trained)
-        assert [rival.confounds for rival in rivals(row, rows, AVG, SPEARMAN)] == [confounds]
+        assert [rival.confounds for rival in find_rivals(row, rows, AVG, SPEARMAN)] == [confounds]
 
 
 def test_a_trained_teacher_is_the_one_seed_that_taught() -> None:
@@ -282,7 +284,7 @@ def test_a_trained_teacher_is_the_one_seed_that_taught() -> None:
         runs("dalr", 70.0, 71.0, 72.0, teachers=teacher) + runs("mcse", 10.0, 90.0, 20.0)
     )
     (row,) = (row for row in rows.values() if row.label.variant == "dalr")
-    (rival,) = rivals(row, rows, AVG, SPEARMAN)
+    (rival,) = find_rivals(row, rows, AVG, SPEARMAN)
     assert (rival.control.what, rival.cell.values, rival.confounds) == (
         "the text teacher alone",
         (90.0,),
@@ -302,7 +304,7 @@ def test_records_that_no_command_made_have_what_controls_they_can() -> None:
     rows = rows_of(odd)
     (row,) = rows.values()
     assert "the text teacher alone" not in {one.what for one in list_controls(row)}
-    ((what, _),) = missing_controls(row, rows, AVG, Commands())
+    ((what, _),) = list_missing_controls(row, rows, AVG, Commands())
     assert what.startswith("the untrained encoder"), "its other controls need its values"
 
 
@@ -316,8 +318,8 @@ def dalr_and_its_teacher() -> list[Result]:
 
 
 def test_a_leader_whose_teacher_scores_more_does_not_lead() -> None:
-    (forest,) = forests(tables(dalr_and_its_teacher())[0])
-    lead, *others = [sentence.text for sentence in headline(forest)]
+    (forest,) = make_forests(tables(dalr_and_its_teacher())[0])
+    lead, *others = [sentence.text for sentence in make_headline(forest)]
     assert lead.startswith("DALR has the best mean on wiki+flickr8k")
     assert lead.count("confounded: ") == 2, "by what neither KDMCSE nor SimCSE shares"
     assert (
@@ -328,7 +330,7 @@ def test_a_leader_whose_teacher_scores_more_does_not_lead() -> None:
 
 def claim(results: list[Result], better: str, worse: str) -> str:
     (one,) = (one for one in read_ablations() if (one.better, one.worse) == (better, worse))
-    grid = claims_grid([one], tables(results), {})
+    grid = make_claims_grid([one], tables(results), {})
     assert grid is not None
     return str(grid.sections[0].lines[0].cells[2])
 
@@ -366,7 +368,7 @@ def test_missing_controls_are_named_with_commands_that_select_them(
 ) -> None:
     rows = rows_of(runs(variant, 70.0, 71.0, 72.0, teachers=teachers, **where))
     (row,) = rows.values()
-    said = [*missing_controls(row, rows, AVG, Commands())]
+    said = [*list_missing_controls(row, rows, AVG, Commands())]
     assert len(said) == commands
     made = set()
     for _, command in said:
@@ -392,6 +394,6 @@ def test_a_control_with_fewer_seeds_lies_as_far_off_as_the_pairs_that_are_tested
     pairs = compare(mcse.cells[AVG], simcse.cells[AVG], SPEARMAN, paired=True)
     control = Control("the same text alone", simcse.label)
     rival = Rival(control, simcse, simcse.cells[AVG], pairs, confounds=False)
-    assert "scores 49.03, 1.97 below MCSE on the same seeds (p " in rival_text(
+    assert "scores 49.03, 1.97 below MCSE on the same seeds (p " in describe_rival(
         rival, mcse, SPEARMAN
     )

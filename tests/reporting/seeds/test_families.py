@@ -10,11 +10,11 @@ import scipy.stats
 from builders import over_seeds
 
 from harness.reporting.results import Results
-from harness.reporting.sections.leaderboard import said
-from harness.reporting.seeds.gains import forests
-from harness.reporting.seeds.summary import SummaryTable, summary_tables
-from harness.reporting.tables.filled import filled_tables
-from harness.reporting.tables.grids import star
+from harness.reporting.sections.leaderboard import describe_gain
+from harness.reporting.seeds.gains import make_forests
+from harness.reporting.seeds.summary import SummaryTable, make_summary_tables
+from harness.reporting.tables.filled import fill_tables
+from harness.reporting.tables.grids import format_star
 from harness.store import Store, metrics_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -24,7 +24,7 @@ REFERENCE = ROOT / "results" / "reference"
 @pytest.fixture(scope="module")
 def tables() -> list[SummaryTable]:
     results = Store(REFERENCE).frames()
-    summaries = summary_tables(results, metrics_of(results))
+    summaries = make_summary_tables(results, metrics_of(results))
     return [table for table in summaries if table.suite == "sts"]
 
 
@@ -32,12 +32,12 @@ def tables() -> list[SummaryTable]:
 def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable], every: int) -> None:
     results = Results(Store(REFERENCE), Store(REFERENCE).frames())
     tested = []
-    for forest in (forest for table in tables for forest in forests(table)):
+    for forest in (forest for table in tables for forest in make_forests(table)):
         tested += [(forest, gain) for gain in forest.gains if gain.cell.corrected]
     assert len(tested) > 100
 
     for forest, gain in tested[::every]:
-        label, mark, base = gain.row.label, star(gain.cell), forest.block.base
+        label, mark, base = gain.row.label, format_star(gain.cell), forest.block.base
         word = {"*": "better", "†": "worse"}.get(mark.strip("()"))
         where = {"profile": label.profile, "setting": label.setting, "encoder": label.encoder}
         pairs = dict(pair.split("=") for pair in label.overrides.split(",") if pair)
@@ -49,7 +49,7 @@ def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable], ever
         assert (" are equal within " in compared) == (mark == "≈"), compared
         kind = word or ("equal" if mark == "≈" else "not significant")
         assert (gain.kind, gain.cell.holds) == (kind, mark in ("*", "†"))
-        shown = said(forest, gain)[1]
+        shown = describe_gain(forest, gain)[1]
         assert shown.partition(",")[0].partition(" alone")[0].partition(" within")[0] == kind
         is_alone_only = "better alone" in shown or "worse alone" in shown
         assert is_alone_only == mark.startswith("("), shown
@@ -85,7 +85,7 @@ def test_the_test_of_a_papers_own_table_is_the_papers_and_does_not_decide() -> N
         variant, setting, encoder = name.split("/")
         where = {"profile": "paper", "setting": setting, "encoder": encoder}
         runs += over_seeds(variant, values, **where)
-    lines = [line for table in filled_tables("paper", runs) for line in table.lines if line.against]
+    lines = [line for table in fill_tables("paper", runs) for line in table.lines if line.against]
     (tested,) = (
         cell.measured
         for line in lines

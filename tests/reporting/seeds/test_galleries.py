@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from builders import result, tables
 
-from harness.reporting.tables.grids import summary_grid
+from harness.reporting.tables.grids import make_summary_grid
 from harness.store import Result
 
 
@@ -20,7 +20,7 @@ def ranked(variant: str, seed: int, images: int, seen: int = 0, gallery: int = 0
 def test_one_gallery_has_its_number_and_chance_in_a_note() -> None:
     results = [ranked("mcse", seed, 184) for seed in range(3)]
     (table,) = tables([*results, *(ranked("simcse", seed, 184) for seed in range(3))])
-    grid = summary_grid(table)
+    grid = make_summary_grid(table)
     said = "ring: 184 images (by chance, text to image, R@1 0.54, R@5 2.72, R@10 5.43)."
     assert said in grid.notes
     assert not any(cell.caveats for line in grid.sections[0].lines for cell in line.cells)
@@ -30,7 +30,7 @@ def test_rows_that_rank_other_images_are_marked_in_every_column() -> None:
     results = [ranked("mcse", seed, 184) for seed in range(3)]
     results += [ranked("simcse", seed, 150, seen=34, gallery=5) for seed in range(3)]
     (table,) = tables(results)
-    grid = summary_grid(table)
+    grid = make_summary_grid(table)
     assert all(cell.caveats == "‖" for line in grid.sections[0].lines for cell in line.cells)
     (note,) = [note for note in grid.notes if note.startswith("‖ SimCSE")]
     assert (
@@ -44,16 +44,16 @@ def test_a_row_without_recalls_marks_no_other() -> None:
     counts = {"n_images": 6.0, "n_seen": 178.0, "gallery": 5.0}
     too_few = result("simcse", 0, {"retrieval": {"ring": counts, "Avg": {}}})
     (table,) = tables([*scored, too_few])
-    grid = summary_grid(table)
+    grid = make_summary_grid(table)
     assert not any(cell.caveats for line in grid.sections[0].lines for cell in line.cells)
     assert any(note.startswith("ring: 184 images") for note in grid.notes)
 
 
 def test_galleries_of_equal_size_with_other_images_are_unlike() -> None:
     (table,) = tables([ranked("mcse", 0, 150, 34, 5), ranked("simcse", 0, 150, 34, 6)])
-    lines = summary_grid(table).sections[0].lines
+    lines = make_summary_grid(table).sections[0].lines
     assert all(cell.caveats == "‖" for line in lines for cell in line.cells)
 
     (table,) = tables([ranked("mcse", 0, 150, 34, 5), ranked("simcse", 0, 150, 34, 5)])
-    lines = summary_grid(table).sections[0].lines
+    lines = make_summary_grid(table).sections[0].lines
     assert not any(cell.caveats for line in lines for cell in line.cells)

@@ -6,8 +6,8 @@ import pytest
 import scipy.stats
 from builders import over_seeds, tables
 
-from harness.reporting.sections.ranking import ranking_tables
-from harness.reporting.seeds.gains import forests, headline, lead_text
+from harness.reporting.sections.ranking import rank_tables
+from harness.reporting.seeds.gains import describe_lead, make_forests, make_headline
 from harness.store import Result
 
 LOW, HIGH = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]
@@ -20,8 +20,8 @@ def say(results: list[Result], *begins: str) -> list[str]:
     every = (
         sentence
         for table in tables(results)
-        for forest in forests(table, fewest=1)
-        for sentence in headline(forest)
+        for forest in make_forests(table, fewest=1)
+        for sentence in make_headline(forest)
     )
     return [sentence.text for sentence in every if sentence.text.startswith(begins or "")]
 
@@ -32,8 +32,8 @@ def on_untrained(results: list[Result]) -> list[str]:
 
 def lead(**scores: list[float]) -> str:
     runs = [run for name, values in scores.items() for run in over_seeds(name, values)]
-    (forest,) = forests(tables(runs)[0], fewest=1)
-    return lead_text(forest)
+    (forest,) = make_forests(tables(runs)[0], fewest=1)
+    return describe_lead(forest)
 
 
 def test_the_leader_is_compared_with_the_next_method_and_with_the_baseline() -> None:
@@ -168,11 +168,11 @@ def test_the_untrained_encoder_is_read_at_its_best_pooling_and_another_than_the_
         "untrained 90.00 (untrained, mean), at another pooling than the trained, best trained 71.73"
         in text
     )
-    (forest,) = forests(table)
-    assert lead_text(forest).startswith("MCSE has the best mean on toy / toy-bert")
+    (forest,) = make_forests(table)
+    assert describe_lead(forest).startswith("MCSE has the best mean on toy / toy-bert")
     assert (
         "A control is not beaten: the untrained encoder (untrained, mean) scores 90.00, 18.27 above MCSE"
-        in lead_text(forest)
+        in describe_lead(forest)
     )
     assert [gain.kind for gain in forest.gains] == [
         "other pooling",
@@ -182,5 +182,5 @@ def test_the_untrained_encoder_is_read_at_its_best_pooling_and_another_than_the_
     ]
     more = over_seeds("simcse", LOW, setting="wiki") + over_seeds("mcse", HIGH, setting="wiki")
     third = [run for place in ("toy", "wiki") for run in over_seeds("dalr", LOW, setting=place)]
-    (ranking,) = ranking_tables(tables(runs + more + third))
+    (ranking,) = rank_tables(tables(runs + more + third))
     assert "Read by another pooling than most trained variants: untrained, mean." in ranking.notes

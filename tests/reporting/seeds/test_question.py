@@ -11,17 +11,17 @@ from builders import over_seeds, tables
 
 from harness.commands import DEFAULT_COMMANDS
 from harness.method.naming import VariantName
-from harness.reporting.charts.standings import standings_plot
+from harness.reporting.charts.standings import draw_standings
 from harness.reporting.seeds.cells import compare
-from harness.reporting.seeds.checks import Mark, checks_of
-from harness.reporting.seeds.citable import results_grid, results_sentence
+from harness.reporting.seeds.checks import Mark, list_checks
+from harness.reporting.seeds.citable import describe_result, make_results_grid
 from harness.reporting.seeds.controls import Control, Rival
-from harness.reporting.seeds.gains import forests
-from harness.reporting.seeds.next_run import next_run
+from harness.reporting.seeds.gains import make_forests
+from harness.reporting.seeds.next_run import find_next_run
 from harness.reporting.seeds.question import LONGEST_NAME, MOST_WORDS, Answer, Question
-from harness.reporting.seeds.standings import MOST_ROWS, standings_of
-from harness.reporting.seeds.wording import certainty
-from harness.reporting.tables.latex import latex_table
+from harness.reporting.seeds.standings import MOST_ROWS, make_standings
+from harness.reporting.seeds.wording import describe_certainty
+from harness.reporting.tables.latex import format_latex_table
 from harness.spec import parse_seeds
 from harness.store import Result
 
@@ -41,7 +41,7 @@ def runs(**scores: list[float]) -> list[Result]:
 
 
 def ask(results: list[Result]) -> Question:
-    (forest,) = forests(tables(results)[0], fewest=1)
+    (forest,) = make_forests(tables(results)[0], fewest=1)
     return Question(forest)
 
 
@@ -129,27 +129,27 @@ def test_figure_checks_and_sentences_name_the_same_strongest_control() -> None:
         runs(simcse=LOW, mcse=HIGH, dalr=MIDDLE) + WORSE_SHUFFLED + UNTRAINED + dalr_alone
     )
     assert question.strongest.row is question.baseline.row
-    plot = standings_plot(question, standings_of(question), "answer")
+    plot = draw_standings(question, make_standings(question), "answer")
     (line,) = (layer for layer in plot.spec["layer"] if "strokeDash" in str(layer))
     assert line["encoding"]["x"]["datum"] == question.baseline.cell.summary.mean
     assert "Dashed: SimCSE, the strongest control of MCSE." in plot.text
-    assert "SimCSE scores 22.17" in checks_of(question)[2].text
+    assert "SimCSE scores 22.17" in list_checks(question)[2].text
 
     confounded = ask(runs(simcse=LOW, mcse=HIGH) + SHUFFLED + AHEAD)
     assert confounded.verdict == "MCSE, by 49.57, but the untrained encoder scores higher."
     words = "the untrained encoder (mean)"
     assert f"its strongest control, {words}, is 18.27" in confounded.sentences[1]
-    assert checks_of(confounded)[2].text.startswith(f"{words} scores 90.00, 18.27 (")
+    assert list_checks(confounded)[2].text.startswith(f"{words} scores 90.00, 18.27 (")
     assert f"Dashed: {words}, the strongest control of MCSE." in (
-        standings_plot(confounded, standings_of(confounded), "answer").text
+        draw_standings(confounded, make_standings(confounded), "answer").text
     )
 
 
 def test_a_control_with_too_few_seeds_has_not_been_run_yet() -> None:
     question = ask(runs(simcse=LOW, mcse=HIGH) + SHUFFLED[:1] + UNTRAINED)
     assert question.verdict == "MCSE, by 49.57, but its pictures are untested."
-    assert checks_of(question)[3].mark is Mark.OPEN
-    chosen = next_run(question, DEFAULT_COMMANDS)
+    assert list_checks(question)[3].mark is Mark.OPEN
+    chosen = find_next_run(question, DEFAULT_COMMANDS)
     assert [list(seeds) for seeds in chosen.runs.values()] == [[1, 2]]
 
 
@@ -170,7 +170,7 @@ def test_what_is_not_significant_stands_with_its_interval() -> None:
     level = ask(runs(simcse=LOW, mcse=[LOW[0], LOW[1], LOW[2] + 0.001]))
     assert level.verdict == "MCSE: not shown to beat SimCSE."
     assert "level with SimCSE (0.00, " in level.sentences[0]
-    assert results_sentence(level).count("two-sided Welch's t-test") == 1
+    assert describe_result(level).count("two-sided Welch's t-test") == 1
 
 
 def interval_of(question: Question) -> str:
@@ -182,11 +182,11 @@ def interval_of(question: Question) -> str:
 def test_the_page_says_what_the_one_conclusion_says(results: list[Result]) -> None:
     question = ask(results)
     conclusion = question.forest.conclude(question.leader.row, question.reference.row)
-    check = checks_of(question)[1]
+    check = list_checks(question)[1]
     assert (check.mark is Mark.YES) == conclusion.cell.holds
     if conclusion.p_corrected is not None and conclusion.cell.holds:
-        assert certainty(conclusion.cell) in check.text
-        assert certainty(conclusion.cell) in results_sentence(question)
+        assert describe_certainty(conclusion.cell) in check.text
+        assert describe_certainty(conclusion.cell) in describe_result(question)
     if conclusion.confounded_by:
         assert question.answer is Answer.CONFOUNDED
 
@@ -199,7 +199,7 @@ def test_ranks_are_shared_where_no_test_tells_methods_apart() -> None:
 
 def test_every_method_and_control_has_a_row_and_what_has_none_is_counted() -> None:
     results = runs(simcse=LOW, mcse=HIGH, dalr=MIDDLE) + SHUFFLED + UNTRAINED
-    rows = standings_of(ask(results)).rows
+    rows = make_standings(ask(results)).rows
     assert [(row.name.text, row.is_control) for row in rows] == [
         ("MCSE", False),
         ("DALR", False),
@@ -212,7 +212,7 @@ def test_every_method_and_control_has_a_row_and_what_has_none_is_counted() -> No
     many = [
         run for at in range(20) for run in over_seeds(f"own{at}", [value + at for value in LOW])
     ]
-    standings = standings_of(ask(results + many))
+    standings = make_standings(ask(results + many))
     assert len(standings.rows) == MOST_ROWS
     assert len(standings.rows) + standings.more_methods + standings.more_controls == 26
 
@@ -248,7 +248,7 @@ def test_a_row_with_values_set_for_all_runs_is_named_by_them() -> None:
 
 
 def test_checks_are_six_and_say_what_is_not_known() -> None:
-    checks = checks_of(ask(runs(simcse=LOW, mcse=HIGH) + SHUFFLED + UNTRAINED))
+    checks = list_checks(ask(runs(simcse=LOW, mcse=HIGH) + SHUFFLED + UNTRAINED))
     assert [check.mark for check in checks] == [
         Mark.YES,
         Mark.YES,
@@ -259,15 +259,15 @@ def test_checks_are_six_and_say_what_is_not_known() -> None:
     ]
     assert checks[0].text.startswith("3 of each; smallest difference they show: ")
     assert "with shuffled pictures its score is 49.57" in checks[3].text
-    doubted = checks_of(ask(runs(simcse=LOW, mcse=HIGH) + AHEAD))
+    doubted = list_checks(ask(runs(simcse=LOW, mcse=HIGH) + AHEAD))
     assert [check.mark for check in doubted][2:4] == [Mark.NO, Mark.OPEN]
-    few = checks_of(ask(runs(simcse=LOW[:2], mcse=HIGH)))
+    few = list_checks(ask(runs(simcse=LOW[:2], mcse=HIGH)))
     assert (few[0].mark, few[1].mark) == (Mark.NO, Mark.OPEN)
 
 
 @pytest.mark.parametrize("results", [case[0] for case in CASES if case[1] is not Answer.TIED])
 def test_the_next_run_has_never_been_made(results: list[Result]) -> None:
-    chosen = next_run(ask(results), DEFAULT_COMMANDS)
+    chosen = find_next_run(ask(results), DEFAULT_COMMANDS)
     assert chosen is not None
     words = shlex.split(chosen.command)
     options = dict(zip(words[2::2], words[3::2], strict=True))
@@ -284,7 +284,7 @@ def test_once_it_has_been_made_another_run_comes_next_or_none() -> None:
     results = runs(simcse=LOW, mcse=HIGH)
     decided = []
     for _ in range(6):
-        chosen = next_run(ask(results), DEFAULT_COMMANDS)
+        chosen = find_next_run(ask(results), DEFAULT_COMMANDS)
         if chosen is None:
             break
         decided.append(chosen.decides)
@@ -300,31 +300,31 @@ def test_once_it_has_been_made_another_run_comes_next_or_none() -> None:
 
 
 def test_a_test_gets_the_seeds_of_both_sides() -> None:
-    chosen = next_run(ask(runs(simcse=LOW[:2], mcse=HIGH[:1])), DEFAULT_COMMANDS)
+    chosen = find_next_run(ask(runs(simcse=LOW[:2], mcse=HIGH[:1])), DEFAULT_COMMANDS)
     missing = {label.variant: list(seeds) for label, seeds in chosen.runs.items()}
     assert missing == {"mcse": [1, 2], "simcse": [2]}
 
 
 def test_a_paper_gets_a_sentence_and_a_table_of_one_column() -> None:
     question = ask(runs(simcse=LOW, mcse=HIGH) + over_seeds("mcse[images=shuffled]", HIGH[::-1]))
-    sentence = results_sentence(question)
+    sentence = describe_result(question)
     assert sentence.startswith("MCSE scores 71.73 ± 1.55 on the STS average over 3 seeds, 49.57 ")
     assert "(95 % CI [" in sentence
     assert "The gain is not its own: with shuffled pictures its score is the same (0.00" in sentence
-    text = latex_table(results_grid(question, standings_of(question), "answer"))
+    text = format_latex_table(make_results_grid(question, make_standings(question), "answer"))
     assert text.startswith("\\begin{table}\n")
     assert text.count("\\begin{tabular}") == 1
 
 
 def test_names_of_the_figure_do_not_overlap_those_of_the_next_row() -> None:
     question = ask(runs(simcse=LOW, mcse=HIGH))
-    standings = standings_of(question)
+    standings = make_standings(question)
     name = VariantName("supervised SimCSE (public code)", "simcse-sup@official")
     rows = [row._replace(name=name) for row in standings.rows]
 
     def lines(count: int) -> set[int]:
         shown = standings._replace(rows=rows * count)
-        params = standings_plot(question, shown, "answer").spec["params"]
+        params = draw_standings(question, shown, "answer").spec["params"]
         (names,) = (one["value"] for one in params if one["name"] == "names")
         return {len(parts) for parts in names}
 

@@ -11,13 +11,17 @@ import pytest
 from builders import result, sts
 
 from harness.papers.published import read_ablations, read_published
-from harness.reporting.sections.claims import claims_grid
+from harness.reporting.sections.claims import make_claims_grid
 from harness.reporting.seeds.cells import Row
-from harness.reporting.seeds.choose import rows_by_label
-from harness.reporting.seeds.controls import find_removed_terms, powerless, short_of_budget
-from harness.reporting.seeds.summary import summary_tables
-from harness.reporting.tables.filled import filled_tables
-from harness.reporting.tables.paper_grids import paper_grid
+from harness.reporting.seeds.choose import group_rows
+from harness.reporting.seeds.controls import (
+    describe_powerless,
+    describe_short_budget,
+    find_removed_terms,
+)
+from harness.reporting.seeds.summary import make_summary_tables
+from harness.reporting.tables.filled import fill_tables
+from harness.reporting.tables.paper_grids import make_paper_grid
 from harness.store import Result, frames_of, metrics_of
 from harness.store.schema import Budget, GradientPoint
 
@@ -31,7 +35,7 @@ def point(shares: Mapping[str, float], step: int = 50) -> GradientPoint:
 
 def row(*runs: Result) -> Row:
     frames = frames_of(runs)
-    ((by_suite),) = rows_by_label(frames, frames.scores).values()
+    ((by_suite),) = group_rows(frames, frames.scores).values()
     return by_suite["sts"]
 
 
@@ -62,7 +66,7 @@ def test_a_removed_term_without_a_part_in_the_gradient_shows_nothing(
     variant: str, shares: Mapping[str, float], said: str
 ) -> None:
     full, other = measured("dalr", FULL, FULL), measured(variant, shares)
-    assert powerless(full, other) == powerless(other, full) == said
+    assert describe_powerless(full, other) == describe_powerless(other, full) == said
 
 
 def test_the_largest_share_of_any_batch_and_seed_counts() -> None:
@@ -72,7 +76,7 @@ def test_the_largest_share_of_any_batch_and_seed_counts() -> None:
         measured("dalr[without=cons]", {"info": 0.4, "rank": 0.6}),
     )
     assert find_removed_terms(full, other) == {"cons": 0.02}
-    assert not powerless(full, other)
+    assert not describe_powerless(full, other)
     elsewhere = measured("dalr[without=cons]", {"info": 1.0}, overrides={"steps": 9})
     assert not find_removed_terms(full, elsewhere)
 
@@ -90,10 +94,10 @@ def test_a_control_that_was_kept_early_in_its_budget_says_so() -> None:
         *(result("mcse", n, dev=(50.0, 55.0, 60.0), losses={}, budget=half) for n in range(3))
     )
     said = "not trained to its budget: scored at step 50 of 600, MCSE at 150 of 300"
-    assert short_of_budget(longer, own) == said
-    assert short_of_budget(own, longer) == short_of_budget(own, own) == ""
+    assert describe_short_budget(longer, own) == said
+    assert describe_short_budget(own, longer) == describe_short_budget(own, own) == ""
     last = row(*(result("simcse", n, dev=(50.0, 60.0), budget=budget) for n in range(3)))
-    assert short_of_budget(row(result("none", setting="none", dev=(), losses={})), last) == ""
+    assert describe_short_budget(row(result("none", setting="none", dev=(), losses={})), last) == ""
 
 
 def test_what_runs_spent_is_a_median_and_minutes_have_their_range() -> None:
@@ -131,11 +135,13 @@ def test_ablations_of_a_papers_table_and_claims_say_what_they_cannot_show() -> N
     ]
     (table,) = (
         each
-        for each in filled_tables("paper", runs)
+        for each in fill_tables("paper", runs)
         if (each.paper.name, each.name) == ("dalr", "T3")
     )
-    said = [note for note in paper_grid(table).notes if "cannot show" in note]
+    said = [note for note in make_paper_grid(table).notes if "cannot show" in note]
     assert said == [f"dalr[without=cons] beside dalr {SAID}."]
-    grid = claims_grid(read_ablations(), summary_tables(runs, metrics_of(runs)), read_published())
+    grid = make_claims_grid(
+        read_ablations(), make_summary_tables(runs, metrics_of(runs)), read_published()
+    )
     heads = [str(line.heads[0]) for section in grid.sections for line in section.lines]
     assert [SAID in head for head in heads] == ["consistency" in head for head in heads]

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from harness.commands import DEFAULT_COMMANDS
 from harness.formatting import duration, fixed, p_value, signed
 from harness.metrics import Column, Metric, Significance
-from harness.reporting.charts.glance import heat_plots
-from harness.reporting.sections.ranking import ranking_tables
+from harness.reporting.charts.glance import draw_heat_maps
+from harness.reporting.sections.ranking import rank_tables
 from harness.reporting.seeds.cells import Cell
-from harness.reporting.seeds.gains import forests, headline
+from harness.reporting.seeds.gains import make_forests, make_headline
 from harness.reporting.seeds.lookup import compare_variants
-from harness.reporting.seeds.summary import summary_tables
-from harness.reporting.tables.grids import cell_text, summary_grid
+from harness.reporting.seeds.summary import make_summary_tables
+from harness.reporting.tables.grids import format_cell, make_summary_grid
 from harness.stats import CORRECTION
 from harness.store import Result, metrics_of
 
@@ -43,10 +43,10 @@ def test_means_spreads_and_the_star() -> None:
     assert cell.test.p == pytest.approx(scipy.stats.ttest_ind(MCSE, SIMCSE, equal_var=False).pvalue)
     assert cell.verdict is Significance.BETTER
     assert base.cells[AVG].test is None
-    assert str(cell_text(cell, 2, 3)) == "71.73 ± 1.55*"
-    assert str(cell_text(None, 2, 3)) == "–"
+    assert str(format_cell(cell, 2, 3)) == "71.73 ± 1.55*"
+    assert str(format_cell(None, 2, 3)) == "–"
     (turned,) = tables(over_seeds("mcse", SIMCSE) + over_seeds("simcse", MCSE))
-    assert str(cell_text(turned.rows[1].cells[AVG], 2, 3)) == "22.17 ± 2.02†"
+    assert str(format_cell(turned.rows[1].cells[AVG], 2, 3)) == "22.17 ± 2.02†"
 
 
 def test_alignment_and_uniformity_have_no_star_bold_rank_sentence_or_plot() -> None:
@@ -61,12 +61,12 @@ def test_alignment_and_uniformity_have_no_star_bold_rank_sentence_or_plot() -> N
     assert titles == ["Dev: alignment", "Dev: uniformity", "Avg: alignment", "Avg: uniformity"]
     texts = [
         cell
-        for section in summary_grid(table).sections
+        for section in make_summary_grid(table).sections
         for line in section.lines
         for cell in line.cells
     ]
     assert not any(cell.mark or cell.bold for cell in texts)
-    assert not ranking_tables([table]) + forests(table) + heat_plots(table)
+    assert not rank_tables([table]) + make_forests(table) + draw_heat_maps(table)
     assert "Lower is better." in table.legend
     assert any("together" in text for text in table.legend)
 
@@ -132,7 +132,7 @@ def test_fewer_than_three_seeds_have_no_test_and_one_has_no_spread(
     (table,) = tables(over_seeds("mcse", scores) + over_seeds("simcse", SIMCSE))
     cell = table.rows[1].cells[AVG]
     assert (cell.test, cell.verdict) == (None, None)
-    assert str(cell_text(cell, 2, len(scores))) == text
+    assert str(format_cell(cell, 2, len(scores))) == text
     assert (
         f"Not tested, fewer than 3 seeds. In toy / toy-bert: MCSE ({len(scores)})." in table.notes
     )
@@ -142,7 +142,7 @@ def test_a_seed_that_lacks_a_task_is_counted_in_the_cell() -> None:
     runs = [result(seed=0, scores=sts(A=1.0, B=2.0)), result(seed=1, scores=sts(A=2.0))]
     (table,) = tables(runs)
     (row,) = table.rows
-    assert str(cell_text(row.cells[Column("B", "spearman")], 2, len(row.seeds))) == "2.00 (n = 1)"
+    assert str(format_cell(row.cells[Column("B", "spearman")], 2, len(row.seeds))) == "2.00 (n = 1)"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_methods_are_one_family_and_their_variants_another() -> None:
         0.05,
         0.05,
     )
-    assert str(cell_text(cell, 2, 3)).endswith("2.02*")
+    assert str(format_cell(cell, 2, 3)).endswith("2.02*")
     assert (variant := cell_of("mcse[lambda=2]", runs).corrected)
     assert variant.family[:2] == ("variants against SimCSE", 5)
     # the only task is its own average: three comparisons, not six
@@ -198,7 +198,7 @@ def test_methods_are_one_family_and_their_variants_another() -> None:
     cell = cell_of("mcse", runs)
     assert (cell.corrected.p, cell.corrected.family.tests) == (pytest.approx(3 * p), 3)
     assert p < 0.05 < 3 * p
-    assert str(cell_text(cell, 2, 3)).endswith("2.02(*)")
+    assert str(format_cell(cell, 2, 3)).endswith("2.02(*)")
     legend = " ".join(tables(runs)[0].legend)
     assert "methods against SimCSE (3 tests)" in legend
     assert "variants against SimCSE (5 tests)" in legend
@@ -279,7 +279,7 @@ def test_a_selection_is_tested_in_the_families_of_the_folder() -> None:
     )
     (whole,) = tables(runs)
     wanted = {row.label for row in whole.rows if row.label.variant == "mcse"}
-    (part,) = summary_tables(runs, metrics_of(runs), shown=wanted)
+    (part,) = make_summary_tables(runs, metrics_of(runs), shown=wanted)
     assert [row.label.variant for row in part.rows] == ["none[pooling=cls]", "simcse", "mcse"]
     assert all(row in whole.rows for row in part.rows)
 
@@ -305,7 +305,9 @@ def calls(work: Callable[[], object]) -> int:
 @pytest.mark.parametrize(
     "work",
     [
-        lambda some: [headline(forest) for table in tables(some) for forest in forests(table)],
+        lambda some: [
+            make_headline(forest) for table in tables(some) for forest in make_forests(table)
+        ],
         lambda some: compare_variants(some, "mcse[lambda=1]", "simcse", "sts.Avg", setting="a"),
     ],
     ids=["tables and sentences", "comparison"],

@@ -18,8 +18,8 @@ from site_samples import EVIL, LONG, every_kind, rendered
 
 from harness import __version__
 from harness.papers.audit import read_findings
-from harness.reporting.pages import LONGEST, notes_html, slug, slugs
-from harness.reporting.sections.runs import in_order, run_names, spans, what_ran
+from harness.reporting.pages import LONGEST, convert_notes, make_slugs, slug
+from harness.reporting.sections.runs import format_spans, list_what_ran, name_runs, sort_runs
 from harness.store import frames_of
 
 VOID = {"meta", "br", "hr", "img", "input", "link", "wbr"}
@@ -192,7 +192,7 @@ def test_the_mark_of_an_equal_row_is_explained(tmp_path: Path) -> None:
     ("seeds", "text"), [([0], "0"), ([2, 1, 0, 7], "0–2, 7"), ([4, 4, 6], "4, 6"), ([], "")]
 )
 def test_seeds_are_shown_as_spans(seeds: list[int], text: str) -> None:
-    assert spans(iter(seeds)) == text
+    assert format_spans(iter(seeds)) == text
 
 
 def test_runs_are_grouped_by_profile_setting_and_encoder() -> None:
@@ -201,7 +201,7 @@ def test_runs_are_grouped_by_profile_setting_and_encoder() -> None:
         *over_seeds("simcse", [1.0]),
         result(setting="wiki", profile="small"),
     ]
-    small, tiny = what_ran(in_order(frames_of(results)))
+    small, tiny = list_what_ran(sort_runs(frames_of(results)))
     where = {"profile": "small", "setting": "wiki", "encoder": "toy-bert"}
     assert small == {**where, "variants": ["simcse"], "seeds": "0", "suites": ["sts"], "runs": 1}
     where = {"profile": "tiny", "setting": "toy", "encoder": "toy-bert"}
@@ -255,15 +255,15 @@ def test_a_slug_is_a_plain_name(text: str) -> None:
 
 
 def test_names_that_look_alike_have_pages_of_their_own() -> None:
-    assert list(slugs(["a b", "a/b", "A-B", "a b"]).values()) == ["a-b", "a-b--2", "a-b--3"]
+    assert list(make_slugs(["a b", "a/b", "A-B", "a b"]).values()) == ["a-b", "a-b--2", "a-b--3"]
     twice = ("mcse/toy/toy-bert/seed-1", "ab" * 32)
-    assert len(set(run_names([twice, twice, ("mcse/toy/toy-bert/seed-2", "cd" * 32)]))) == 3
+    assert len(set(name_runs([twice, twice, ("mcse/toy/toy-bert/seed-2", "cd" * 32)]))) == 3
 
 
 def test_notes_show_html_as_text_and_keep_known_links_only() -> None:
     links = "[a](javascript:alert(1)) [b](mcse.md) [c](../x.md) [d](https://a.b) ![e](f.png)"
     text = f"# T\n\n## S\n\n<b>x</b> {links}\n\n|a|\n|-|\n|1|\n"
-    shown = str(notes_html(text, {"mcse": "mcse.html"}))
+    shown = str(convert_notes(text, {"mcse": "mcse.html"}))
     assert re.findall(r'href="(.*?)"', shown) == ["mcse.html", "https://a.b"]
     assert "&lt;b&gt;x&lt;/b&gt;" in shown
     assert "<img" not in shown

@@ -18,7 +18,12 @@ from harness.metrics import ArrayName, Metric
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.reporting.sections import runs
-from harness.reporting.sections.runs import averages_of, in_order, run_lines, score_tables
+from harness.reporting.sections.runs import (
+    make_run_lines,
+    make_score_tables,
+    select_averages,
+    sort_runs,
+)
 from harness.spec import split
 from harness.store import Evaluation, Protocol, Result, Store, frames_of
 from harness.toy.tasks import TOY_RETRIEVAL, TOY_STS
@@ -40,7 +45,7 @@ def test_the_command_of_a_run_names_that_run() -> None:
 def test_parts_have_a_table_of_their_own_and_digits_come_from_the_metric() -> None:
     scores = {"sts": {"STS12": {"spearman": 72.5918, "n": 3108.0}, "Avg": {"spearman": 8.0}}}
     parts = {"sts": {"STS12": {"MSRpar": {"spearman": 55.02, "n": 750.0}}}}
-    whole, details = score_tables(result(scores=scores, parts=parts))
+    whole, details = make_score_tables(result(scores=scores, parts=parts))
     assert whole["columns"] == ["spearman", "n"]
     assert whole["rows"] == [(("STS12",), ["72.59", "3108"]), (("Avg",), ["8.00", "–"])]
     assert details["rows"] == [(("STS12", "MSRpar"), ["55.02", "750"])]
@@ -59,17 +64,17 @@ def test_many_further_metrics_are_folded_behind_the_main_one() -> None:
     main = Metric("loss", larger_is_better=False, digits=1)
     others = {f"m{index}": 0.5 for index in range(20)}
     run = evaluated((main,), {"T": {**others, "loss": 0.25}})
-    first, rest = score_tables(run)
+    first, rest = make_score_tables(run)
     assert (first["title"], first["rows"]) == ("plugged, protocol 3", [(("T",), ["0.2"])])
     assert (first["columns"], len(rest["columns"]), rest["folded"]) == (["loss"], 20, True)
-    assert list(score_tables(evaluated((), {"Avg": {}}))) == [], "no score, no table"
+    assert list(make_score_tables(evaluated((), {"Avg": {}}))) == [], "no score, no table"
 
 
 def test_the_index_shows_the_main_average_of_every_suite() -> None:
     metrics = (Metric("hidden", shown=False), Metric("good", digits=0))
     results = [evaluated(metrics, {"Avg": {"hidden": 1.0, "good": 12.34}}), result()]
     frames = frames_of(results)
-    lines, columns = run_lines(in_order(frames), averages_of(frames))
+    lines, columns = make_run_lines(sort_runs(frames), select_averages(frames))
     assert [(suite, metric.name) for suite, metric in columns.items()] == [
         ("plugged", "good"),
         ("sts", "spearman"),

@@ -16,7 +16,7 @@ from site_samples import rendered, shown_run
 
 from harness.metrics import AVERAGE, SEEN, UNSEEN
 from harness.reporting.figures.drawn import ReportFigure
-from harness.reporting.sections.seen import SeenTable, seen_figures, seen_tables
+from harness.reporting.sections.seen import SeenTable, draw_seen_figures, make_seen_tables
 from harness.reporting.seeds.cells import Cell
 from harness.store import Result, metrics_of
 
@@ -50,7 +50,7 @@ def runs(
 
 
 def tables(results: list[Result]) -> list[SeenTable]:
-    return seen_tables(results, metrics_of(results))
+    return make_seen_tables(results, metrics_of(results))
 
 
 def numbers(
@@ -192,7 +192,7 @@ def one_task(variant: str, seed: int, seen: float, unseen: float, pairs: float =
 
 def drawn(results: list[Result]) -> list[ReportFigure]:
     (table,) = tables(results)
-    return seen_figures(table)
+    return draw_seen_figures(table)
 
 
 def test_points_are_mean_gains_of_each_compared_row() -> None:

@@ -11,9 +11,9 @@ from builders import result, sts
 from harness.papers.published import read_papers
 from harness.profiles import Profile, load_profile
 from harness.reporting.tables.cells import FilledRow, FilledTable
-from harness.reporting.tables.filled import tables_of
-from harness.reporting.tables.grids import CellText, Grid, Line, Section, code_of
-from harness.reporting.tables.paper_grids import paper_grid
+from harness.reporting.tables.filled import fill_paper_tables
+from harness.reporting.tables.grids import CellText, Grid, Line, Section, get_code
+from harness.reporting.tables.paper_grids import make_paper_grid
 from harness.store import Result
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
@@ -50,7 +50,7 @@ def weights(name: str, value: float, pooling: str = "cls", **given: Any) -> Resu
 
 def table(results: Sequence[Result], name: str = "mcse:T1") -> FilledTable:
     """A paper's table from the runs of the paper profile."""
-    filled = tables_of(load_profile("paper"), PAPERS, results)
+    filled = fill_paper_tables(load_profile("paper"), PAPERS, results)
     return next(
         candidate for candidate in filled if f"{candidate.paper.name}:{candidate.name}" == name
     )
@@ -58,7 +58,7 @@ def table(results: Sequence[Result], name: str = "mcse:T1") -> FilledTable:
 
 def stand_ins(results: Sequence[Result], profile: Profile | None = None) -> dict[str, FilledTable]:
     """The tables that the runs of a profile fill, by default those of `tiny`."""
-    filled = tables_of(profile or load_profile("tiny"), PAPERS, results)
+    filled = fill_paper_tables(profile or load_profile("tiny"), PAPERS, results)
     return {f"{stand_in.paper.name}:{stand_in.name}": stand_in for stand_in in filled}
 
 
@@ -82,7 +82,7 @@ def lines(grid: Grid, variant: str, setting: str = "wiki+flickr") -> list[Line]:
     return [
         line
         for line in grid.sections[0].lines
-        if tuple(map(code_of, line.heads[:2])) == (variant, setting)
+        if tuple(map(get_code, line.heads[:2])) == (variant, setting)
     ]
 
 
@@ -120,7 +120,7 @@ def measured_grids() -> dict[str, Grid]:
         for seed in range(2)
     ]
     every = map(
-        paper_grid,
-        (*tables_of(load_profile("paper"), PAPERS, results), *stand_ins(results).values()),
+        make_paper_grid,
+        (*fill_paper_tables(load_profile("paper"), PAPERS, results), *stand_ins(results).values()),
     )
     return {grid.key: grid for grid in every}

@@ -19,11 +19,11 @@ from harness.reporting.tables.cells import (
     LineOrigin,
     PaperCell,
     correct_verdicts,
-    row_verdict,
+    summarise_verdicts,
 )
-from harness.reporting.tables.filled import tables_of
-from harness.reporting.tables.grids import ABSENT, CellText, Grid, code_of
-from harness.reporting.tables.paper_grids import paper_grid
+from harness.reporting.tables.filled import fill_paper_tables
+from harness.reporting.tables.grids import ABSENT, CellText, Grid, get_code
+from harness.reporting.tables.paper_grids import make_paper_grid
 from harness.stats import Summary, holm, power_of_verdict, seeds_to_decide, summarise
 from harness.store import Result
 
@@ -170,7 +170,7 @@ def test_only_numbers_in_points_have_a_margin() -> None:
     """
     columns = {
         (entry.paper.name, entry.name): entry.columns
-        for entry in tables_of(load_profile("paper"), PAPERS, [])
+        for entry in fill_paper_tables(load_profile("paper"), PAPERS, [])
     }
     without = {
         (column.suite, column.metric)
@@ -182,7 +182,7 @@ def test_only_numbers_in_points_have_a_margin() -> None:
     scores = {column.metric for some in columns.values() for column in some if column.points}
     assert scores == {"spearman", "acc", "main_score", "i2t_R@1", "i2t_R@5", "t2i_R@1", "t2i_R@5"}
     assert table([], "dalr:T6").margin is None
-    (mcse,) = lines(paper_grid(table([], "kdmcse:T2")), "mcse")
+    (mcse,) = lines(make_paper_grid(table([], "kdmcse:T2")), "mcse")
     assert not any(text.bold for text in mcse.cells), "neither alignment nor uniformity is bold"
     assert {entry.margin for line in table([]).lines for entry in line.cells.values()} == {1.0}
 
@@ -190,7 +190,7 @@ def test_only_numbers_in_points_have_a_margin() -> None:
 def test_a_row_says_what_its_cells_say() -> None:
     def of(*words: str) -> str:
         judgements = [Judgement(Agreement(word), "why" if word == FEW else "") for word in words]
-        return row_verdict(judgements, 1.0)
+        return summarise_verdicts(judgements, 1.0)
 
     assert of("reproduced", "reproduced") == "reproduced (±1 point)"
     assert (
@@ -204,11 +204,16 @@ def test_a_row_says_what_its_cells_say() -> None:
     assert of() == ""
     assert PaperCell().judgement is None
     open_ones = [Judgement(Agreement.UNDECIDED, seeds=seeds) for seeds in (12, 30, None)]
-    assert row_verdict(open_ones[:1], 0.5) == "not distinguishable; 12 seeds would decide"
-    assert row_verdict(open_ones[:2], 0.5) == "not distinguishable; up to 30 seeds would decide"
-    assert row_verdict(open_ones[2:], 0.5) == "not distinguishable; no number of seeds would decide"
-    assert row_verdict(open_ones, 0.5).endswith("; up to 30 seeds would decide")
-    assert row_verdict([Judgement(Agreement.REPRODUCED)], 0.5) == "reproduced (±0.5 points)"
+    assert summarise_verdicts(open_ones[:1], 0.5) == "not distinguishable; 12 seeds would decide"
+    assert (
+        summarise_verdicts(open_ones[:2], 0.5) == "not distinguishable; up to 30 seeds would decide"
+    )
+    assert (
+        summarise_verdicts(open_ones[2:], 0.5)
+        == "not distinguishable; no number of seeds would decide"
+    )
+    assert summarise_verdicts(open_ones, 0.5).endswith("; up to 30 seeds would decide")
+    assert summarise_verdicts([Judgement(Agreement.REPRODUCED)], 0.5) == "reproduced (±0.5 points)"
 
 
 results = partial(runs, setting="flickr")
@@ -219,7 +224,7 @@ def measured(grid: Grid, variant: str) -> list[CellText]:
         line.cells[0]
         for section in grid.sections
         for line in section.lines
-        if code_of(line.heads[0]) == variant
+        if get_code(line.heads[0]) == variant
         and line.kind == "measured"
         and line.cells[0].value != ABSENT
     ]
@@ -256,11 +261,11 @@ def test_rows_against_one_reference_are_a_family_and_another_encoder_adds_none()
 
 def test_a_star_that_holds_and_bold_for_the_best_of_its_setting_and_encoder() -> None:
     runs = results("simcse", [70.0, 70.1, 70.2]) + results("mcse", [75.0, 75.1, 75.2])
-    grid = paper_grid(table(runs + results("simcse", [60.0], setting="coco"), "mcse:T2"))
+    grid = make_paper_grid(table(runs + results("simcse", [60.0], setting="coco"), "mcse:T2"))
     assert [text.mark for text in measured(grid, "mcse")] == ["*"]
     assert any("(1 test)" in note for note in grid.legend)
     bold = {
-        (section.title, code_of(line.heads[0]), line.heads[1], line.kind)
+        (section.title, get_code(line.heads[0]), line.heads[1], line.kind)
         for section in grid.sections
         for line in section.lines
         if line.cells[0].bold
@@ -322,7 +327,7 @@ def test_retrieval_reads_the_set_that_the_row_names_in_the_split_of_its_training
 
 
 def test_a_table_without_runs_has_one_command_and_print_alone() -> None:
-    grid = paper_grid(table([], "dalr:T3"))
+    grid = make_paper_grid(table([], "dalr:T3"))
     assert grid.commands == ("harness run --table dalr:T3",)
     assert {line.kind for line in grid.sections[0].lines} == {"published"}
     assert grid.empty
@@ -340,7 +345,7 @@ def test_the_shape_of_a_table_has_no_printed_number() -> None:
     assert all(
         paper_cell.published is None for row in filled.rows for paper_cell in row.own.cells.values()
     )
-    grid = paper_grid(filled)
+    grid = make_paper_grid(filled)
     assert grid.title == "DALR Table 3 on toy data"
     assert grid.columns == ("STS Avg",)
     assert [section.title for section in grid.sections] == ["toy-bert"]
@@ -360,7 +365,7 @@ def test_a_column_with_its_own_task_is_not_explained() -> None:
     filled = stand_ins(
         [run for of_variant in some for run in of_variant], load_profile("grounding")
     )["mcse:T2"]
-    assert not [note for note in paper_grid(filled).notes if "is Avg" in note]
+    assert not [note for note in make_paper_grid(filled).notes if "is Avg" in note]
 
 
 def test_no_table_of_a_profile_without_stand_ins() -> None:

@@ -12,16 +12,16 @@ from builders import over_seeds, result, sts, tables, tidy
 from table_samples import PAPERS, runs
 
 from harness.profiles import load_profile
-from harness.reporting.csvfiles import COLUMNS, summary_rows, write_runs
+from harness.reporting.csvfiles import COLUMNS, list_summary_fields, write_runs
 from harness.reporting.sections.papers import list_paper_fields
-from harness.reporting.tables.filled import tables_of
+from harness.reporting.tables.filled import fill_paper_tables
 
 
 def test_csv_has_one_row_for_each_cell_unrounded() -> None:
     results = runs("mcse", [76.123456789] * 3)
     results += over_seeds("mcse", [70.0, 71.0, 72.0]) + over_seeds("simcse", [20.0, 21.5, 23.0])
-    filled = tables_of(load_profile("paper"), PAPERS, results)
-    ours = [row for table in tables(results) for row in summary_rows(table)]
+    filled = fill_paper_tables(load_profile("paper"), PAPERS, results)
+    ours = [row for table in tables(results) for row in list_summary_fields(table)]
     text = tidy([*ours, *(row for table in filled for row in list_paper_fields(table))])
     rows = list(csv.DictReader(io.StringIO(text)))
     assert tuple(rows[0]) == COLUMNS

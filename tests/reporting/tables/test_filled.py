@@ -14,7 +14,7 @@ from table_samples import PLACE, TASKS, lines, row, runs, stand_ins, table, weig
 from harness.metrics import Significance
 from harness.profiles import load_profile
 from harness.reporting.sections.papers import list_paper_fields
-from harness.reporting.tables.paper_grids import paper_grid
+from harness.reporting.tables.paper_grids import make_paper_grid
 from harness.stats import holm
 
 MCSE = [76.0, 77.0, 77.5]
@@ -100,7 +100,7 @@ def test_what_is_missing_comes_with_one_command() -> None:
 
 
 def test_the_grid_has_a_line_for_print_measure_difference_and_verdict() -> None:
-    grid = paper_grid(table(runs("mcse", MCSE) + runs("simcse", SIMCSE)))
+    grid = make_paper_grid(table(runs("mcse", MCSE) + runs("simcse", SIMCSE)))
     mcse = lines(grid, "mcse")
     assert [line.kind for line in mcse] == ["published", "measured", "difference", "verdict"]
     assert [line.heads[2] for line in mcse[:3]] == [
@@ -151,7 +151,9 @@ def test_a_table_says_what_a_row_does_not_share_with_the_row_it_is_compared_with
             for name, some in values.items()
             for run in runs(name, [75.0, 76.0], hyperparameters=some)
         ]
-        return [note for note in paper_grid(table(results)).notes if "Trained differently" in note]
+        return [
+            note for note in make_paper_grid(table(results)).notes if "Trained differently" in note
+        ]
 
     assert notes(epochs=3) == []
     assert [note.partition("with: ")[2] for note in notes(epochs=1)] == [
@@ -162,7 +164,7 @@ def test_a_table_says_what_a_row_does_not_share_with_the_row_it_is_compared_with
 def test_the_line_of_public_weights_stands_between_print_and_measurement_with_its_difference() -> (
     None
 ):
-    grid = paper_grid(table([weights(MCSE_MODEL, 77.7), *runs("mcse", [76.0, 77.0])]))
+    grid = make_paper_grid(table([weights(MCSE_MODEL, 77.7), *runs("mcse", [76.0, 77.0])]))
     mcse = lines(grid, "mcse")
     assert [line.heads[2].partition(":")[0] for line in mcse] == [
         "printed, 5 seeds",
@@ -181,7 +183,7 @@ def test_the_line_of_public_weights_stands_between_print_and_measurement_with_it
 
 
 def test_a_quoted_row_has_the_authors_weights_and_still_no_run_of_its_own() -> None:
-    grid = paper_grid(table([weights(SIMCSE_MODEL, 76.25)]))
+    grid = make_paper_grid(table([weights(SIMCSE_MODEL, 76.25)]))
     assert not grid.empty, "numbers of public weights alone fill a table"
     quoted = lines(grid, "simcse (one seed, quoted from Gao et al. 2021)", "wiki")
     kinds = [line.heads[2].partition(":")[0] for line in quoted]
@@ -206,7 +208,7 @@ def test_counts_verdicts_and_ranks_are_those_of_runs_alone() -> None:
     )
     assert alone.coverage == beside.coverage
     assert alone.lines == beside.lines
-    bold = [[cell.bold for cell in line.cells] for line in lines(paper_grid(beside), "mcse")]
+    bold = [[cell.bold for cell in line.cells] for line in lines(make_paper_grid(beside), "mcse")]
     assert not any(bold[1])
     assert all(bold[4])
 
@@ -277,5 +279,5 @@ def test_a_profile_with_stand_ins_shows_its_own_weights_without_print() -> None:
     own = [result(variant, 0, sts(ToySTS=70.0), setting=setting) for variant, setting in places]
     public = result("none[pooling=cls]", 0, sts(ToySTS=71.5), setting="none", encoder=MCSE_MODEL)
     filled = stand_ins([*own, public], profile)["mcse:T1"]
-    texts = [line.heads[2] for line in lines(paper_grid(filled), "mcse", "toy")]
+    texts = [line.heads[2] for line in lines(make_paper_grid(filled), "mcse", "toy")]
     assert texts[:2] == ["authors' weights", "measured, 1 seed"]

@@ -13,8 +13,8 @@ from table_samples import measured_grids, nasty
 from two_columns import STYLES, typeset
 
 from harness.metrics import Agreement, ClaimVerdict
-from harness.reporting.tables.grids import CellText, Grid, Line, Section, without_spread
-from harness.reporting.tables.latex import TooLargeError, latex, latex_table
+from harness.reporting.tables.grids import CellText, Grid, Line, Section, remove_spread
+from harness.reporting.tables.latex import TooLargeError, format_latex, format_latex_table
 
 
 def board(methods: int, tasks: int, mark: str = "(*)", title: str = "STS") -> Grid:
@@ -49,7 +49,7 @@ def boards() -> list[Grid]:
 
 @pytest.mark.parametrize("style", STYLES)
 def test_tables_fit_the_columns_and_pages_of_three_classes(tmp_path: Path, style: str) -> None:
-    text = "".join(latex(boards(), "footer"))
+    text = "".join(format_latex(boards(), "footer"))
     assert "Left out" not in text
     assert text.count("\\begin{tabular}{") == len(boards()), "none is split"
     assert {*re.findall(r"\\fontsize\{(\d+)", text)} <= {"7", "8"}
@@ -58,7 +58,7 @@ def test_tables_fit_the_columns_and_pages_of_three_classes(tmp_path: Path, style
 
 def test_every_table_of_the_papers_fits_two_columns(tmp_path: Path) -> None:
     grids = measured_grids()
-    text = "".join(latex(grids.values(), "footer"))
+    text = "".join(format_latex(grids.values(), "footer"))
     typeset(text, tmp_path)
     labels = re.findall(r"\\newlabel\{(tab:[^}]*)\}", (tmp_path / "paper.aux").read_text())
     shown = [grid for grid in grids.values() if any(section.lines for section in grid.sections)]
@@ -73,7 +73,7 @@ def test_every_table_of_the_papers_fits_two_columns(tmp_path: Path) -> None:
 def test_a_table_is_one_float_in_the_narrowest_place_and_the_largest_text_that_hold_it(
     methods: int, tasks: int, environment: str, size: int
 ) -> None:
-    text = latex_table(board(methods, tasks))
+    text = format_latex_table(board(methods, tasks))
     assert text.startswith(f"\\begin{{{environment}}}\n")
     assert text.count("\\begin{tabular}{") == text.count("\\caption{") == 1
     assert f"\\fontsize{{{size}}}" in text
@@ -83,7 +83,7 @@ def test_a_table_is_one_float_in_the_narrowest_place_and_the_largest_text_that_h
 
 
 def test_a_caption_has_no_profile_and_explains_marks_once() -> None:
-    text = latex_table(board(4, 7, mark="*"))
+    text = format_latex_table(board(4, 7, mark="*"))
     shown = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
     assert r"\caption{STS. Mean $\pm$ SD over 5 seeds; {*} better (" in shown
     assert "profile" not in shown
@@ -93,9 +93,9 @@ def test_a_caption_has_no_profile_and_explains_marks_once() -> None:
     marked = board(1, 1)
     cells = tuple(replace(cell, caveats="‡") for cell in marked.sections[0].lines[0].cells)
     lines = (replace(marked.sections[0].lines[0], cells=cells),)
-    explained = latex_table(replace(marked, sections=(Section("s", lines),)))
+    explained = format_latex_table(replace(marked, sections=(Section("s", lines),)))
     assert "\n$\\ddagger$ SimCSE: a weak score.\n\\end{minipage}" in explained
-    assert r"Spearman correlation $\times$ 100" in latex_table(
+    assert r"Spearman correlation $\times$ 100" in format_latex_table(
         board(1, 1, title="STS: Spearman correlation x 100")
     )
 
@@ -103,7 +103,7 @@ def test_a_caption_has_no_profile_and_explains_marks_once() -> None:
 def test_what_no_page_holds_is_refused_with_the_option_that_helps() -> None:
     def refusal(grid: Grid) -> str:
         with pytest.raises(TooLargeError) as raised:
-            latex_table(grid)
+            format_latex_table(grid)
         return str(raised.value)
 
     assert re.fullmatch(
@@ -114,8 +114,8 @@ def test_what_no_page_holds_is_refused_with_the_option_that_helps() -> None:
     assert refusal(board(90, 2)).endswith(
         " lines, and a page of a paper holds 61; give --rows with fewer variants"
     )
-    latex_table(without_spread(board(3, 12)))
-    text = "".join(latex([board(3, 12), board(1, 1)], "footer"))
+    format_latex_table(remove_spread(board(3, 12)))
+    text = "".join(format_latex([board(3, 12), board(1, 1)], "footer"))
     assert "% Left out: the table k is " in text
     assert " `harness table` takes --no-std. All its numbers are in tables.csv.\n" in text
     assert text.count("\\begin{table}") == 1
@@ -128,12 +128,12 @@ def test_a_claim_has_a_verdict_of_one_word() -> None:
         for verdict in verdicts
     ]
     grid = Grid("k", "t", ("claim",), ("verdict",), (False,), (Section("s", tuple(lines)),), ())
-    rows = re.findall(r"pictures help & (.*) \\tabularnewline", latex_table(grid))
+    rows = re.findall(r"pictures help & (.*) \\tabularnewline", format_latex_table(grid))
     assert rows == ["holds", "open", "--"]
 
 
 def test_latex_escapes_every_special_character() -> None:
-    text = "".join(latex([nasty()], "made % by & us\nnow"))
+    text = "".join(format_latex([nasty()], "made % by & us\nnow"))
     body = text.split("\n", 2)[2]
     plain = re.sub(r"\\(text\w+\{\}|[_&%#${}])", "", body).replace("\\\\\n", "\n")
     rows = [line for line in plain.splitlines() if line.endswith("\\tabularnewline")]
@@ -151,7 +151,7 @@ def test_latex_escapes_every_special_character() -> None:
 
 
 def test_latex_is_a_booktabs_table_with_its_marks() -> None:
-    text = latex_table(nasty("mcse"))
+    text = format_latex_table(nasty("mcse"))
     for word in (
         r"\toprule",
         r"\midrule",
@@ -163,14 +163,14 @@ def test_latex_is_a_booktabs_table_with_its_marks() -> None:
     assert r"\textbf{$-$0.25} & $\pm$0.10({*}) & 71.00 & $\dagger$~(n = 2) \tabularnewline" in text
     assert r" & 4 & -- &  & 1.00 &  \tabularnewline" in text
     assert "$-$1" in text, "a minus sign in a note"
-    text = latex_table(measured_grids()["mcse-T1"])
+    text = format_latex_table(measured_grids()["mcse-T1"])
     assert r"\textbf{77.3} & $\pm$0.5{*}" in text
     assert r"\textbf{73.6} & $\pm$1.0{*}" in text
     assert r"70.3 & $\pm$0.3$\dagger$" in text
 
 
 def test_latex_rules_off_settings_and_encoders_and_leaves_out_what_would_only_widen_it() -> None:
-    text = latex_table(measured_grids()["mcse-T1"])
+    text = format_latex_table(measured_grids()["mcse-T1"])
     # above the first encoder, between the two, and between the four settings of each
     assert text.count("\\midrule") == 2 + 2 * 3
     assert "no run yet" not in text
@@ -200,7 +200,7 @@ def test_differences_have_no_p_value_and_verdicts_are_signs_that_a_note_explains
         Line(("dalr", "verdict: a long sum"), signs, "verdict"),
     )
     heads, columns = ("variant", "what"), ("a", "b", "c")
-    text = latex_table(
+    text = format_latex_table(
         Grid("k", "t", heads, columns, (False,) * 3, (Section("s", lines),), ("±1 point",))
     )
     assert r"mcse & difference & +1.00 &  & +1.00 & +1.00 &  \tabularnewline" in text

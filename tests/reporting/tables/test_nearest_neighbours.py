@@ -14,9 +14,9 @@ from builders import result
 from harness.metrics import ArrayName
 from harness.papers.published import read_papers
 from harness.reporting.contents import Contents
-from harness.reporting.sections.papers import neighbour_grids
+from harness.reporting.sections.papers import make_neighbour_grids
 from harness.reporting.tables.grids import Grid
-from harness.reporting.tables.texts import latex_table
+from harness.reporting.tables.texts import format_latex_table
 from harness.store import Result, Store
 
 PAPERS = read_papers()
@@ -58,7 +58,7 @@ def grid(
             return arrays.get(f"{result.spec.variant} {result.spec.seed}", {})
 
     paper, table = name.split(":")
-    every = neighbour_grids(Contents(ArraysStore(Path("results")), results))
+    every = make_neighbour_grids(Contents(ArraysStore(Path("results")), results))
     grids = [grid for name, grid in every if name == paper]
     key = f"{paper}-{table}" + ("" if profile == "paper" else f"-{profile}")
     return next((candidate for candidate in grids if candidate.key == key), None)
@@ -158,7 +158,7 @@ def test_without_runs_a_table_is_empty_with_its_command() -> None:
         assert shown.notes[0].endswith(f"): {pool}."), "nothing was searched here"
         assert shown.empty == "no run of profile paper yet"
         assert shown.commands == (f"harness run --table {name}",)
-        assert "\n\n" not in latex_table(shown).partition("tabular")[2], (
+        assert "\n\n" not in format_latex_table(shown).partition("tabular")[2], (
             "LaTeX ends a paragraph inside the table"
         )
 

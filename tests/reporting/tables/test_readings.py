@@ -16,7 +16,7 @@ from harness.metrics import AVERAGE
 from harness.reporting.sections.papers import list_paper_fields
 from harness.reporting.tables.cells import FilledLine, FilledTable
 from harness.reporting.tables.grids import Line
-from harness.reporting.tables.paper_grids import paper_grid
+from harness.reporting.tables.paper_grids import make_paper_grid
 from harness.store import Result
 
 SIMCSE, MCSE = [70.0, 71.0, 72.0], [72.3, 73.3, 74.3]
@@ -29,7 +29,7 @@ row = partial(table_samples.row, setting="flickr")
 
 
 def lines(filled: FilledTable, variant: str) -> list[Line]:
-    return table_samples.lines(paper_grid(filled), variant, "flickr")
+    return table_samples.lines(make_paper_grid(filled), variant, "flickr")
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def test_a_stand_in_table_has_both_readings_or_one() -> None:
         ]
 
     def shown(results: list[Result]) -> list[tuple[str, str]]:
-        grid = paper_grid(table_samples.stand_ins(results)["mcse:T2"])
+        grid = make_paper_grid(table_samples.stand_ins(results)["mcse:T2"])
         return [(line.heads[2], str(line.cells[0])) for line in grid.sections[0].lines]
 
     assert shown(toy("", 20) + toy("@official", 30)) == [
@@ -206,7 +206,7 @@ def lines_of(filled: FilledTable, variant: str) -> dict[str, FilledLine]:
 
 
 def said(filled: FilledTable, variant: str) -> dict[str, Line]:
-    return {line.heads[2]: line for line in table_samples.lines(paper_grid(filled), variant)}
+    return {line.heads[2]: line for line in table_samples.lines(make_paper_grid(filled), variant)}
 
 
 @pytest.mark.parametrize(
