@@ -281,12 +281,14 @@ def _make_training(profile: Profile, values: Mapping[str, OptionValue | None]) -
     try:
         return Training.model_validate({**profile.training.model_dump(), **values})
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        subject = f"the training value '{key}' = {first['input']!r} is"
-        if not key:
-            subject = "these training values are"
-        raise UserError(f"{subject} refused: {worded(first)}") from error
+        problems = error.errors()
+        place = problems[0]["loc"][:1]
+        subject = "these training values are"
+        if place:
+            subject = f"the training value '{place[0]}' = {problems[0]['input']!r} is"
+        # a value that may be of several types has a problem with each
+        reasons = worded(*(problem for problem in problems if problem["loc"][:1] == place))
+        raise UserError(f"{subject} refused: {reasons}") from error
 
 
 def check_overrides(methods: Iterable[Variant], overrides: Overrides) -> None:

@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from harness.errors import UserError
 
@@ -49,9 +49,18 @@ NO_TEACHER = ("default", "none", *CONTROLS)
 LATER_VALUES: dict[str, OptionValue] = {"checkpoint": "best"}
 
 
-def identifying(training: Mapping[str, object]) -> dict[str, object]:
+def settle_compile(training: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a training with `compile = "auto"` as false: the machine chooses how fast the
+    steps are, which is no other training.
+    """
+    if training.get("compile") == "auto":
+        return {**training, "compile": False}
+    return dict(training)
+
+
+def identifying(training: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a training that identify a run: all but those that earlier runs had anyway."""
-    values = dict(training)
+    values = settle_compile(training)
     for name, earlier in LATER_VALUES.items():
         if values.get(name) == earlier:
             del values[name]

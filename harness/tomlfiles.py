@@ -49,7 +49,8 @@ class Table(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _check_truth_values(cls, value: object, info: ValidationInfo) -> object:
-        is_switch = cls.model_fields[str(info.field_name)].annotation is bool
+        annotation = cls.model_fields[str(info.field_name)].annotation
+        is_switch = annotation is bool or bool in get_args(annotation)
         if isinstance(value, bool) and not is_switch:
             raise ValueError("true and false are not a number or name")
         if is_switch and type(value) in (int, float):
@@ -112,15 +113,23 @@ def validate_content(
     except ValidationError as error:
         # an unknown key often explains why another is missing
         first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
-        path, parts = blame(_find_present_keys(content, first["loc"]))
+        place = _find_present_keys(content, first["loc"])
+        # a value that may be of several types has a problem with each
+        problems = [
+            problem
+            for problem in error.errors()
+            if _find_present_keys(content, problem["loc"]) == place
+        ]
+        path, parts = blame(place)
         keys = [str(part) for part in parts]
         table = ".".join(keys[:-1]) or "top level"
         key = keys[-1] if keys else "the file as a whole"
-        message = worded(first)
+        message = worded(*problems)
         if first["type"] == "extra_forbidden":
             message += f"; {suggest(key, _list_keys(model, first['loc'][:-1]))}"
-        if error.error_count() > 1:
-            message += f" (and {error.error_count() - 1} more)"
+        others = error.error_count() - len(problems)
+        if others:
+            message += f" (and {others} more)"
         raise UserError(f"the {what} {path}, table [{table}], key '{key}': {message}") from error
 
 
@@ -131,17 +140,17 @@ def _find_present_keys(content: Any, keys: Sequence[str | int]) -> list[str | in
     present: list[str | int] = []
     for number, part in enumerate(keys):
         is_last = number == len(keys) - 1
-        if isinstance(content, Mapping) and part not in content and not is_last:
-            continue
-
-        present.append(part)
-
         if isinstance(content, Mapping):
-            content = content.get(part)
-        elif isinstance(content, list) and isinstance(part, int):
-            content = content[part]
+            # the last part may be a key that is missing
+            if part in content or is_last:
+                present.append(part)
+                content = content.get(part)
+        elif isinstance(content, list):
+            if isinstance(part, int):
+                present.append(part)
+                content = content[part]
         else:
-            content = None
+            break
 
     return present
 

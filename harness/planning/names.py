@@ -24,6 +24,7 @@ from harness.spec import (
     RunSpec,
     SpecError,
     Variant,
+    settle_compile,
     split,
 )
 from harness.store import Result, Store, find_results, frames_of
@@ -198,7 +199,7 @@ def _is_same_run(one: RunSpec, other: RunSpec, profile: str) -> bool:
 
 def _list_values(run: Resolved) -> list[Any]:
     """What tells whether two runs are the same but for their seed."""
-    training: Mapping[str, Any] = run.training.model_dump() if run.trains else {}
+    training = settle_compile(run.training.model_dump()) if run.trains else {}
     return [run.spec.variant.reading, dict(run.identity), training, run.pooling]
 
 

@@ -120,7 +120,10 @@ class Training(Table):
             description="autocast type; fp32 and tf32: none, with products in TF32 on cards that have it for tf32"
         ),
     ] = "fp32"
-    compile: Annotated[bool, Field(description="torch.compile the encoder")] = False
+    compile: Annotated[
+        bool | Literal["auto"],
+        Field(description="torch.compile the encoder; auto: of long trainings on CUDA"),
+    ] = "auto"
     checkpoint: Annotated[
         Literal["best", "last"],
         Field(

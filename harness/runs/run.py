@@ -89,6 +89,10 @@ def make_result(
             for step, shares, cosines in points
         ]
 
+    hardware = dict(last.hardware)
+    if record.compiled:
+        hardware["compiled"] = True
+
     findings = {name: getattr(trained.student.found, name) for name in EncoderTrial.model_fields}
     return Result(
         backend=BACKEND_VERSION,
@@ -116,7 +120,7 @@ def make_result(
         losses=LossCurves(steps=record.loss_steps, terms=record.losses),
         train_seconds=record.seconds,
         peak_memory_mb=peak_memory_mb(seat.device),
-        hardware=last.hardware,
+        hardware=hardware,
         packages=last.packages,
         revision=last.revision,
         started=sessions[0].started,

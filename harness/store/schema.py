@@ -21,7 +21,14 @@ from pydantic import (
 from harness.census import InputCensus
 from harness.metrics import NO_SCORE, Metric
 from harness.sources import digest
-from harness.spec import LATER_VALUES, NAMES, FeatureKind, OptionValue, RunSpec
+from harness.spec import (
+    LATER_VALUES,
+    NAMES,
+    FeatureKind,
+    OptionValue,
+    RunSpec,
+    settle_compile,
+)
 
 SCHEMA_VERSION: Final = 8
 #: the schema of a record; those of 3 to 7 are read as they are, since later fields have defaults
@@ -279,7 +286,7 @@ def complete_training_values(hyperparameters: Mapping[str, Mapping[str, Any]]) -
     recorded = hyperparameters.get("training")
     if not recorded:
         return {}
-    return {**LATER_VALUES, **recorded}
+    return {**LATER_VALUES, **settle_compile(recorded)}
 
 
 class BatchMixing(Record):

@@ -23,7 +23,8 @@ class TrainingRecord:
     `gradients` has, by stream, the steps at which they were measured, with each term's share and
     cosine (`harness.training.gradients`). `flops` (`harness.encoders.flops`) are None where an
     earlier version has begun the training. `checkpoint` says whose weights are kept: those of the
-    best dev score, or of the last one.
+    best dev score, or of the last one. `compiled` says whether the encoder's layers were, which a
+    resumed training keeps.
     """
 
     loss_steps: list[int] = field(default_factory=list)
@@ -36,6 +37,7 @@ class TrainingRecord:
     )
     flops: int | None = None
     checkpoint: Literal["best", "last"] = "best"
+    compiled: bool = False
 
     @property
     def kept_step(self) -> int | None:

@@ -43,6 +43,7 @@ from harness.training.checks import (
     check_terms,
     check_training_mode,
 )
+from harness.training.compiling import choose_compiled
 from harness.training.folder import TrainingFolder
 from harness.training.gradients import gradient_parts
 from harness.training.neighbours import NearRows
@@ -113,17 +114,16 @@ class Trainer:
             stream: Stepper(modules, training, self.steps, self.device, table)
             for stream, table in own_steps.items()
         }
-        record = TrainingRecord(flops=0, checkpoint=training.checkpoint)
+        is_compiled = choose_compiled(training, self.steps, self.device)
+        record = TrainingRecord(flops=0, checkpoint=training.checkpoint, compiled=is_compiled)
         self.state = TrainingState(
             student, method, self.main, self.own, record, near=self.batches.near
         )
         #: the steps that were done when `run` began
         self.first = 0
 
-        whole: Encode = student
-        if training.compile:
-            whole = cast(Encode, torch.compile(student, dynamic=True))
-        self.encode = Chunked(whole, chunk, plain=student)
+        self.chunk = chunk
+        self.encode = self._make_encode()
 
         # as built, to compare with what training makes of them
         self._built = method.state_dict()
@@ -135,6 +135,14 @@ class Trainer:
         self._vectors: list[Tensor] = []
         self._started_at = 0.0
         self._saved_at = 0.0
+
+    def _make_encode(self) -> Chunked:
+        """What encodes a batch; layers are compiled in the first step that needs it."""
+        whole: Encode = self.student
+        # a checkpoint of an earlier version does not say so
+        if self.record.compiled or self.training.compile is True:
+            whole = cast(Encode, torch.compile(self.student, dynamic=True))
+        return Chunked(whole, self.chunk, plain=self.student)
 
     def _make_near_rows(self, models: Mapping[str, Student]) -> dict[str, NearRows]:
         """The searches of the corpus that the method asks for, by name."""
@@ -179,6 +187,8 @@ class Trainer:
     def _train(self) -> None:
         """Do the steps from the latest checkpoint to the last one."""
         self.first = self.state.resume(self.folder, self.device)
+        # as the training began, also where it goes on on a machine that would choose otherwise
+        self.encode = self._make_encode()
         seconds_before = self.record.seconds
         self._started_at = time.perf_counter()
         self._saved_at = time.monotonic()

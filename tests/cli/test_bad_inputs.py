@@ -69,6 +69,10 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (("--set", "compile=2"), "'compile' = 2 is refused: it must be true or false"),
     (
+        ("--set", "compile=maybe"),
+        "'compile' = 'maybe' is refused: it must be true or false or 'auto'",
+    ),
+    (
         ("--readings", "paper,offical", "--table", "mcse:T1"),
         "--readings offical: no method of mcse:T1 has",
     ),

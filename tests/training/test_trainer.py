@@ -166,6 +166,26 @@ def test_a_compiled_training_computes_the_same_and_resumes_bit_for_bit(
     assert_same(stopped_and_resumed(lambda: text_trainer(tmp_path / "parts", **values), 4), whole)
 
 
+def test_a_resumed_training_is_compiled_as_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also on a machine that would choose otherwise."""
+    compiled = []
+    monkeypatch.setattr(torch, "compile", lambda student, dynamic: compiled.append(1) or student)
+    monkeypatch.setattr("harness.training.trainer.choose_compiled", lambda *given: True)
+    first = text_trainer(tmp_path)
+    assert compiled
+    first.folder.save(first.state.state_dict(0))
+
+    monkeypatch.setattr("harness.training.trainer.choose_compiled", lambda *given: False)
+    second = text_trainer(tmp_path)
+    assert not second.record.compiled
+    compiled.clear()
+    second.run()
+    assert compiled
+    assert second.record.compiled
+
+
 @pytest.mark.parametrize("pooling", ["mean", "last", "avg-first-last"])
 def test_any_pooling_and_dropout_is_trained_and_resumed_bit_for_bit(
     tmp_path: Path, pooling: str
