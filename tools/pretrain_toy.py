@@ -34,7 +34,7 @@ from transformers import BertConfig, BertForMaskedLM, BertModel, PreTrainedToken
 from harness.seeds import derive_seed
 from harness.toy import clip_folder, student_folder
 from harness.toy.corpora import ToyPairs, ToySentences
-from harness.toy.world import SIDE, SIZES, vocabulary
+from harness.toy.world import SIDE, SIZES, list_words
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ def pretrain_clip(folder: Path, steps: int = CLIP_STEPS, pairs: int = CLIP_PAIRS
     }
     source = ToyPairs(seed=derive_seed(world="toy", part="clip pairs"), size=pairs)
     data = source.load(None)
-    scenes = torch.from_numpy(source.scenes())
+    scenes = torch.from_numpy(source.draw_scenes())
     texts = tokenizer(
         list(data.texts), padding="max_length", max_length=CONTEXT, return_tensors="pt"
     )["input_ids"]
@@ -181,7 +181,7 @@ def _attribute_loss(classifiers: Iterable[Module], features: Tensor, scenes: Ten
 
 def world_tokenizer() -> PreTrainedTokenizerFast:
     """Build the tokenizer: [CLS] word ... word [SEP], in lower case; unknown words are [UNK]."""
-    ids = {word: number for number, word in enumerate((*SPECIAL, *vocabulary()))}
+    ids = {word: number for number, word in enumerate((*SPECIAL, *list_words()))}
     tokenizer = Tokenizer(WordLevel(ids, unk_token="[UNK]"))
     tokenizer.normalizer = Lowercase()
     tokenizer.pre_tokenizer = Whitespace()

@@ -31,20 +31,20 @@ from harness.toy.world import (
     OBJECTS,
     SIDE,
     SIZES,
-    classes,
     describe,
     draw_distinct_scenes,
+    draw_frequent_scenes,
     draw_scenes,
     draw_templates,
+    find_ground_boxes,
     find_phrase,
-    frequent_scenes,
-    ground_boxes,
+    get_classes,
     render,
     render_with_boxes,
 )
 
 
-def cached_hash(what: object, compute: Callable[[], str]) -> str:
+def hash_generated(what: object, compute: Callable[[], str]) -> str:
     """The cached hash (hex) of the data that the current code generates for the options `what`."""
     code = [file_hash(path) for path in sorted(Path(__file__).parent.glob("*.py"))]
     return known_hash(f"toy/{digest(repr(what), np.__version__, code)}", compute)
@@ -60,10 +60,10 @@ class ToyCorpus(Generated, CorpusSource):
         self.size = self.rows if size is None else size
 
     def fingerprint(self, root: Path | None) -> str:
-        return cached_hash([type(self).__name__, vars(self)], self.row_hash)
+        return hash_generated([type(self).__name__, vars(self)], self.hash_rows)
 
     @abstractmethod
-    def row_hash(self) -> str:
+    def hash_rows(self) -> str:
         """Generate the rows and hash them."""
 
 
@@ -73,7 +73,7 @@ class ToySentences(ToyCorpus):
     stream = "sentences"
     rows = 8192
 
-    def row_hash(self) -> str:
+    def hash_rows(self) -> str:
         return digest(self.load(None).texts)
 
     def load(self, root: Path | None) -> Sentences:
@@ -102,13 +102,13 @@ class ToyPairs(ToyCorpus):
         self.split = split
         self.repeats = repeats
 
-    def row_hash(self) -> str:
+    def hash_rows(self) -> str:
         pairs = self.load(None)
         return digest(pairs.texts, hashlib.sha256(np.asarray(pairs.images).tobytes()).hexdigest())
 
     def load(self, root: Path | None) -> Pairs:
-        scenes = self.scenes()
-        rng = generator(world="toy", part="pairs", split=self.split, seed=self.seed)
+        scenes = self.draw_scenes()
+        rng = self._start_generator()
         return Pairs(describe(scenes, rng), render(scenes, rng))
 
     @property
@@ -118,29 +118,36 @@ class ToyPairs(ToyCorpus):
 
     def load_phrases(self) -> Phrases:
         """Two phrases a caption, in the order of OBJECTS, and the regions of its picture."""
-        scenes = self.scenes()
-        rng = generator(world="toy", part="pairs", split=self.split, seed=self.seed)
+        scenes = self.draw_scenes()
+        rng = self._start_generator()
         texts = describe(scenes, rng)
         _, things = render_with_boxes(scenes, rng)
-        spans = [find_phrase(text, name) for text in texts for name in OBJECTS]
-        owners = np.repeat(np.arange(len(texts)), len(OBJECTS))
-        boxes = np.stack([things, ground_boxes(things)], axis=1)
+        boxes = np.stack([things, find_ground_boxes(things)], axis=1)
+
+        spans = []
+        for text in texts:
+            spans += [find_phrase(text, name) for name in OBJECTS]
+        numbers = np.repeat(np.arange(len(texts)), len(OBJECTS))
         return Phrases(
-            captions=owners,
+            captions=numbers,
             spans=np.array(spans),
-            regions=np.arange(len(owners)),
-            images=owners,
+            regions=np.arange(len(numbers)),
+            images=numbers,
             boxes=boxes.reshape(-1, 4),
         )
 
-    def scenes(self) -> np.ndarray:
+    def _start_generator(self) -> np.random.Generator:
+        """The random numbers of descriptions and pictures, from the first one."""
+        return generator(world="toy", part="pairs", split=self.split, seed=self.seed)
+
+    def draw_scenes(self) -> np.ndarray:
         """The scene of each pair, (size, attributes) int64."""
         rng = generator(world="toy", part="scenes of pairs", split=self.split, seed=self.seed)
         if self.split == "test":
             return draw_distinct_scenes(rng, self.size)
         scenes = draw_scenes(rng, self.size)
         repeated = rng.random(self.size) < self.repeats
-        frequent = frequent_scenes(rng)
+        frequent = draw_frequent_scenes(rng)
         scenes[repeated] = frequent[rng.integers(0, len(frequent), repeated.sum())]
         return scenes
 
@@ -155,9 +162,9 @@ class ToyPhrases(Generated, PhraseSource):
         self.pairs = pairs
 
     def fingerprint(self, root: Path | None) -> str:
-        return cached_hash(["ToyPhrases", vars(self.pairs)], self.row_hash)
+        return hash_generated(["ToyPhrases", vars(self.pairs)], self.hash_rows)
 
-    def row_hash(self) -> str:
+    def hash_rows(self) -> str:
         """Hash of the regions of all phrases."""
         phrases = self.load(None)
         assert phrases.boxes is not None
@@ -177,21 +184,25 @@ class ToyTriplets(ToyCorpus):
 
     stream = "triplets"
 
-    def row_hash(self) -> str:
+    def hash_rows(self) -> str:
         triplets = self.load(None)
         return digest(triplets.premises, triplets.entailed, triplets.contradicted)
 
     def load(self, root: Path | None) -> Triplets:
         rng = generator(world="toy", part="triplets", seed=self.seed)
         scenes = draw_scenes(rng, self.size)
-        changed = scenes.copy()
-        which = rng.integers(0, len(ATTRIBUTES), self.size)
-        rows = np.arange(self.size)
-        changed[rows, which] = (changed[rows, which] + rng.integers(1, SIZES[which])) % SIZES[which]
+        attributes = rng.integers(0, len(ATTRIBUTES), self.size)
+        steps = rng.integers(1, SIZES[attributes])
         genres = rng.integers(0, len(GENRES), self.size)
         templates = draw_templates(rng, genres)
+
+        changed = scenes.copy()
+        places = np.arange(self.size), attributes
+        changed[places] = (scenes[places] + steps) % SIZES[attributes]
         return Triplets(
-            *(describe(shown, rng, genres, templates) for shown in (scenes, scenes, changed))
+            describe(scenes, rng, genres, templates),
+            describe(scenes, rng, genres, templates),
+            describe(changed, rng, genres, templates),
         )
 
 
@@ -214,19 +225,18 @@ class ToyImages(ToyCorpus):
 
     stream = "images"
 
-    def row_hash(self) -> str:
-        pixels, labels = labelled_pictures(self.size, self.seed)
-        return digest(
-            VIEWS_VERSION, digest(hashlib.sha256(pixels.tobytes()).hexdigest(), labels.tolist())
-        )
+    def hash_rows(self) -> str:
+        pixels, labels = draw_labelled_pictures(self.size, self.seed)
+        content = digest(hashlib.sha256(pixels.tobytes()).hexdigest(), labels.tolist())
+        return digest(VIEWS_VERSION, content)
 
     def load(self, root: Path | None) -> AugmentedImages:
-        from harness.encoders.vision import (
-            Augmentation,
-        )  # imports torch, which planning does not need
+        # imports torch, which planning does not need
+        from harness.encoders.vision import Augmentation
 
+        pixels, labels = draw_labelled_pictures(self.size, self.seed)
         augmentation = Augmentation(SIDE, smallest=0.6, jitter=0.25, grey=0.0)
-        return AugmentedImages(*labelled_pictures(self.size, self.seed), augmentation)
+        return AugmentedImages(pixels, labels, augmentation)
 
 
 class ToyTones(ToyCorpus):
@@ -235,34 +245,32 @@ class ToyTones(ToyCorpus):
     stream = "audio"
     rows = 1024
 
-    def row_hash(self) -> str:
+    def hash_rows(self) -> str:
         """Hash of the labels and of the waves at 16 bits: the last bits of a sine differ between
         processors.
         """
-        waves, labels = labelled_tones(self.size, self.seed)
-        return digest(
-            hashlib.sha256(np.round(waves * 2**15).astype("<i4").tobytes()).hexdigest(),
-            labels.tolist(),
-        )
+        waves, labels = draw_labelled_tones(self.size, self.seed)
+        whole_numbers = np.round(waves * 2**15).astype("<i4")
+        return digest(hashlib.sha256(whole_numbers.tobytes()).hexdigest(), labels.tolist())
 
     def load(self, root: Path | None) -> Recordings:
-        waves, labels = labelled_tones(self.size, self.seed)
+        waves, labels = draw_labelled_tones(self.size, self.seed)
         banks = np.stack([filterbank(wave, RATE, bins=BINS, frames=FRAMES) for wave in waves])
-        return Recordings(labels, banks, partial(_wave, waves), bins=BINS, frames=FRAMES)
+        return Recordings(labels, banks, partial(_get_wave, waves), bins=BINS, frames=FRAMES)
 
 
-def _wave(waves: np.ndarray, row: int) -> tuple[int, np.ndarray]:
+def _get_wave(waves: np.ndarray, row: int) -> tuple[int, np.ndarray]:
     return RATE, waves[row]
 
 
-def labelled_pictures(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def draw_labelled_pictures(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Pictures and their classes: (size, 32, 32, 3) uint8 and (size,) int64 below CLASSES."""
     rng = generator(world="toy", part="labelled images", split="train", seed=seed)
     scenes = draw_scenes(rng, size)
-    return render(scenes, rng), classes(scenes)
+    return render(scenes, rng), get_classes(scenes)
 
 
-def labelled_tones(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def draw_labelled_tones(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Tones at 8 kHz and their classes: (size, 4000) float32 in -1..1, and (size,) int64 below
     CLASSES.
 
@@ -270,15 +278,20 @@ def labelled_tones(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     Phase, detuning (up to a third of a semitone), loudness and noise are random.
     """
     rng = generator(world="toy", part="tones", split="train", seed=seed)
-    labels = classes(draw_scenes(rng, size))
-    colour, shape = np.divmod(labels, len(LEXICON["shape"]))
-    pitch = _LOWEST_HZ * 2 ** ((3 * colour + rng.uniform(-1 / 3, 1 / 3, size)) / 12)
+    labels = get_classes(draw_scenes(rng, size))
+    colours, shapes = np.divmod(labels, len(LEXICON["shape"]))
+    semitones = 3 * colours + rng.uniform(-1 / 3, 1 / 3, size)
+    pitches_hz = _LOWEST_HZ * 2 ** (semitones / 12)
     phases = rng.uniform(0, 2 * np.pi, (size, 4))
-    time = np.arange(SAMPLES) / RATE
-    wave = np.zeros((size, SAMPLES))
+
+    seconds = np.arange(SAMPLES) / RATE
+    waves = np.zeros((size, SAMPLES))
     for harmonic in range(4):
-        angle = 2 * np.pi * (harmonic + 1) * pitch[:, None] * time + phases[:, harmonic, None]
-        wave += _TIMBRES[shape, harmonic, None] * np.sin(angle)
-    wave *= rng.uniform(0.5, 1, (size, 1)) * 0.9 / _TIMBRES.sum(axis=1)[shape, None]
-    wave += rng.uniform(-0.05, 0.05, wave.shape)
-    return wave.astype(np.float32), labels
+        angles = 2 * np.pi * (harmonic + 1) * pitches_hz[:, None] * seconds
+        angles += phases[:, harmonic, None]
+        waves += _TIMBRES[shapes, harmonic, None] * np.sin(angles)
+
+    # no tone is louder than 0.9, and noise adds at most 0.05
+    waves *= rng.uniform(0.5, 1, (size, 1)) * 0.9 / _TIMBRES.sum(axis=1)[shapes, None]
+    waves += rng.uniform(-0.05, 0.05, waves.shape)
+    return waves.astype(np.float32), labels

@@ -9,16 +9,17 @@ words mean the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness.corpora.retrieval import CaptionedImages
-from harness.evaluation.suites import SentencePair, Subsets
+from harness.evaluation.suites import SentencePair, Subsets, pairs_of
 from harness.seeds import generator
 from harness.sources import Generated, digest
-from harness.toy.corpora import ToyPairs, cached_hash
+from harness.toy.corpora import ToyPairs, hash_generated
 from harness.toy.world import (
     ATTRIBUTES,
     GENRES,
@@ -45,23 +46,23 @@ class ToySimilarity(Generated):
         self.sizes = sizes
 
     def fingerprint(self, root: Path | None) -> str:
-        return cached_hash(["similarity", self.name, self.sizes], lambda: digest(self.load(root)))
+        return hash_generated(
+            ["similarity", self.name, self.sizes], lambda: digest(self.load(root))
+        )
 
     def load(self, root: Path | None) -> Subsets:
-        return {subset: self._pairs(subset, size) for subset, size in self.sizes.items()}
+        return {subset: self._make_pairs(subset, size) for subset, size in self.sizes.items()}
 
-    def _pairs(self, subset: str, size: int) -> list[SentencePair]:
+    def _make_pairs(self, subset: str, size: int) -> list[SentencePair]:
         rng = generator(world="toy", part="similarity", task=self.name, subset=subset)
-        first, second, gold = related_scenes(rng, size)
-        genres = [np.full(size, GENRES.index(genre)) for genre in SUBSETS[subset]]
-        texts = [
-            describe(scenes, rng, genre)
-            for scenes, genre in zip((first, second), genres, strict=True)
-        ]
-        return list(zip(*texts, gold.tolist(), strict=True))
+        first_scenes, second_scenes, gold = draw_related_scenes(rng, size)
+        first_genre, second_genre = (GENRES.index(genre) for genre in SUBSETS[subset])
+        first = describe(first_scenes, rng, np.full(size, first_genre))
+        second = describe(second_scenes, rng, np.full(size, second_genre))
+        return list(zip(first, second, gold.tolist(), strict=True))
 
 
-def related_scenes(
+def draw_related_scenes(
     rng: np.random.Generator, count: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draw pairs of scenes, (count, attributes) each, with gold scores, (count,).
@@ -71,16 +72,21 @@ def related_scenes(
     """
     first = draw_scenes(rng, count)
     ranks = rng.permuted(np.tile(np.arange(len(ATTRIBUTES)), (count, 1)), axis=1)
-    differ = ranks >= rng.integers(0, len(ATTRIBUTES) + 1, size=(count, 1))
-    second = np.where(differ, (first + rng.integers(1, SIZES, size=first.shape)) % SIZES, first)
-    return first, second, np.round(5 * (first == second).mean(axis=1), 2)
+    shared = rng.integers(0, len(ATTRIBUTES) + 1, size=(count, 1))
+    # a step that is no multiple of the number of values gives another value
+    steps = rng.integers(1, SIZES, size=first.shape)
+    second = np.where(ranks < shared, first, (first + steps) % SIZES)
+
+    gold = 5 * (first == second).mean(axis=1)
+    return first, second, np.round(gold, 2)
 
 
 class ToyRetrieval(Generated):
     """Pictures of the toy world's test split, each with a caption that describes no other picture."""
 
     def __init__(self, name: str, size: int) -> None:
-        self.name, self.pairs = name, ToyPairs(split="test", size=size)
+        self.name = name
+        self.pairs = ToyPairs(split="test", size=size)
 
     def fingerprint(self, root: Path | None) -> str:
         return self.pairs.fingerprint(root)
@@ -113,11 +119,11 @@ class ToyTask(Generated):
         return self._generate()
 
 
-def _similarity() -> dict[str, Any]:
-    return {"pairs": [pair for subset in TOY_STS.load(None).values() for pair in subset]}
+def _make_similarity() -> dict[str, Any]:
+    return {"pairs": pairs_of(TOY_STS.load(None))}
 
 
-def _classification() -> dict[str, Any]:
+def _make_classification() -> dict[str, Any]:
     """400 descriptions per split, labelled with the colour of their scene."""
     colours = list(LEXICON["colour"])
     data = {}
@@ -129,35 +135,44 @@ def _classification() -> dict[str, Any]:
     return data
 
 
-def _retrieval() -> dict[str, Any]:
+def _make_retrieval() -> dict[str, Any]:
     """Three descriptions of each of 200 scenes as documents, a fourth one as the query."""
     rng = generator(world="toy", part="mteb retrieval")
     scenes = draw_distinct_scenes(rng, 200)
-    names = [f"{scene}-{copy}" for copy in range(3) for scene in range(len(scenes))]
-    return {
-        "corpus": dict(zip(names, describe(np.tile(scenes, (3, 1)), rng), strict=True)),
-        "queries": {str(scene): text for scene, text in enumerate(describe(scenes, rng))},
-        "relevant": {
-            str(scene): {f"{scene}-{copy}": 1 for copy in range(3)} for scene in range(len(scenes))
-        },
-    }
+    documents = iter(describe(np.tile(scenes, (3, 1)), rng))
+    corpus = {}
+    for copy in range(3):
+        for scene in range(len(scenes)):
+            corpus[f"{scene}-{copy}"] = next(documents)
+
+    queries = {}
+    relevant = {}
+    for scene, text in enumerate(describe(scenes, rng)):
+        queries[str(scene)] = text
+        relevant[str(scene)] = dict.fromkeys(_list_documents(scene), 1)
+    return {"corpus": corpus, "queries": queries, "relevant": relevant}
 
 
-def _reranking() -> dict[str, Any]:
+def _list_documents(scene: int) -> list[str]:
+    """The ids of the descriptions of a scene."""
+    return [f"{scene}-{copy}" for copy in range(3)]
+
+
+def _make_reranking() -> dict[str, Any]:
     """The data of retrieval; candidates are the three relevant documents and those of the next four
     scenes.
     """
-    data = _retrieval()
+    data = _make_retrieval()
     scenes = len(data["queries"])
-    data["candidates"] = {
-        str(scene): [f"{(scene + step) % scenes}-{copy}" for step in range(5) for copy in range(3)]
-        for scene in range(scenes)
-    }
-    return data
+    candidates = {}
+    for scene in range(scenes):
+        documents = [_list_documents((scene + step) % scenes) for step in range(5)]
+        candidates[str(scene)] = list(chain.from_iterable(documents))
+    return data | {"candidates": candidates}
 
 
-TOY_STS_TASK = ToyTask("STS", _similarity)
-TOY_CLASSIFICATION = ToyTask("Classification", _classification)
+TOY_STS_TASK = ToyTask("STS", _make_similarity)
+TOY_CLASSIFICATION = ToyTask("Classification", _make_classification)
 TOY_RETRIEVAL = ToyRetrieval("ToyRetrieval", 1000)
-TOY_MTEB_RETRIEVAL = ToyTask("Retrieval", _retrieval)
-TOY_RERANKING = ToyTask("Reranking", _reranking)
+TOY_MTEB_RETRIEVAL = ToyTask("Retrieval", _make_retrieval)
+TOY_RERANKING = ToyTask("Reranking", _make_reranking)

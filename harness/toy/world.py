@@ -13,7 +13,7 @@ machine.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -75,11 +75,11 @@ def draw_distinct_scenes(rng: np.random.Generator, count: int) -> np.ndarray:
     """Draw scenes without replacement, (count, attributes) int64, so that a caption fits only one
     picture.
     """
-    chosen = rng.choice(int(SIZES.prod()), size=count, replace=False)
-    return np.stack(np.unravel_index(chosen, SIZES), axis=1)
+    numbers = rng.choice(int(SIZES.prod()), size=count, replace=False)
+    return np.stack(np.unravel_index(numbers, SIZES), axis=1)
 
 
-def frequent_scenes(rng: np.random.Generator) -> np.ndarray:
+def draw_frequent_scenes(rng: np.random.Generator) -> np.ndarray:
     """Draw the scenes that a corpus repeats, (FREQUENT, attributes) int64.
 
     Each value of an attribute is in equally many of them, so that all words stay equally frequent.
@@ -87,11 +87,11 @@ def frequent_scenes(rng: np.random.Generator) -> np.ndarray:
     return np.stack([rng.permutation(np.arange(FREQUENT) % size) for size in SIZES], axis=1)
 
 
-def classes(scenes: np.ndarray) -> np.ndarray:
+def get_classes(scenes: np.ndarray) -> np.ndarray:
     """The class of each scene, colour x shape: (n, attributes) -> (n,) int64 below CLASSES."""
-    colour, shape = (scenes[:, ATTRIBUTES.index(name)] for name in ("colour", "shape"))
-    numbers: np.ndarray = colour * len(LEXICON["shape"]) + shape
-    return numbers
+    colours = scenes[:, ATTRIBUTES.index("colour")]
+    shapes = scenes[:, ATTRIBUTES.index("shape")]
+    return np.asarray(colours * len(LEXICON["shape"]) + shapes)
 
 
 #: genre -> templates; every template mentions every attribute once
@@ -113,7 +113,8 @@ SYNONYMS = len(next(iter(LEXICON["colour"].values())))
 
 def draw_templates(rng: np.random.Generator, genres: np.ndarray) -> np.ndarray:
     """Draw the number of a template within each genre: (n,) -> (n,) int64."""
-    return rng.integers(0, [len(TEMPLATES[GENRES[genre]]) for genre in genres], size=len(genres))
+    counts = np.array([len(templates) for templates in TEMPLATES.values()])
+    return rng.integers(0, counts[genres], size=len(genres))
 
 
 def describe(
@@ -131,30 +132,31 @@ def describe(
         genres = rng.integers(0, len(GENRES), size=len(scenes))
     if templates is None:
         templates = draw_templates(rng, genres)
-    choices = rng.integers(0, SYNONYMS, size=scenes.shape)
-    words = [list(LEXICON[name].values()) for name in ATTRIBUTES]
-    return [
-        TEMPLATES[GENRES[genre]][form].format_map(
-            {
-                name: words[column][scene[column]][choice[column]]
-                for column, name in enumerate(ATTRIBUTES)
-            }
-        )
-        for genre, form, scene, choice in zip(
-            *(values.tolist() for values in (genres, templates, scenes, choices)), strict=True
-        )
-    ]
+    numbers = rng.integers(0, SYNONYMS, size=scenes.shape)
+
+    # a column of words for each attribute
+    columns = {}
+    for column, (attribute, values) in enumerate(LEXICON.items()):
+        synonyms = np.array(list(values.values()))
+        columns[attribute] = synonyms[scenes[:, column], numbers[:, column]].tolist()
+
+    texts = []
+    for row, (genre, template) in enumerate(zip(genres, templates, strict=True)):
+        words = {attribute: column[row] for attribute, column in columns.items()}
+        texts.append(TEMPLATES[GENRES[genre]][template].format_map(words))
+    return texts
 
 
-def vocabulary() -> list[str]:
+def list_words() -> list[str]:
     """Every word of the toy world's sentences, sorted."""
-    slots = {f"{{{name}}}" for name in ATTRIBUTES}
-    fixed = {
-        word for forms in TEMPLATES.values() for form in forms for word in form.split()
-    } - slots
-    return sorted(
-        fixed | {word for values in LEXICON.values() for words in values.values() for word in words}
-    )
+    words = set[str]()
+    for values in LEXICON.values():
+        words.update(*values.values())
+
+    for templates in TEMPLATES.values():
+        for template in templates:
+            words.update(word for word in template.split() if not word.startswith("{"))
+    return sorted(words)
 
 
 SIDE = 32
@@ -206,27 +208,29 @@ def render_with_boxes(
     images = np.empty((len(scenes), SIDE, SIDE, 3), dtype=np.uint8)
     boxes = np.empty((len(scenes), 4), dtype=np.int64)
     for start in range(0, len(scenes), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        images[part], boxes[part] = _drawn(scenes[part], rng)
+        chunk = slice(start, start + _CHUNK)
+        images[chunk], boxes[chunk] = _draw_pictures(scenes[chunk], rng)
     return images, boxes
 
 
-def ground_boxes(things: np.ndarray) -> np.ndarray:
+def find_ground_boxes(things: np.ndarray) -> np.ndarray:
     """The largest strip of each picture beside its thing: boxes (n, 4) -> boxes (n, 4)."""
     left, top, right, bottom = things.T
-    whole = np.full_like(left, SIDE)
-    none = np.zeros_like(left)
-    strips = np.stack(
+    start = np.zeros_like(left)
+    end = np.full_like(left, SIDE)
+    strips = np.array(
         [
-            np.stack([none, none, left, whole], axis=1),
-            np.stack([right, none, whole, whole], axis=1),
-            np.stack([none, none, whole, top], axis=1),
-            np.stack([none, bottom, whole, whole], axis=1),
+            [start, start, left, end],
+            [right, start, end, end],
+            [start, start, end, top],
+            [start, bottom, end, end],
         ]
     )
-    areas = (strips[..., 2] - strips[..., 0]) * (strips[..., 3] - strips[..., 1])
-    largest: np.ndarray = strips[areas.argmax(axis=0), np.arange(len(things))]
-    return largest
+
+    widths = strips[:, 2] - strips[:, 0]
+    heights = strips[:, 3] - strips[:, 1]
+    largest = np.argmax(widths * heights, axis=0)
+    return strips[largest, :, np.arange(len(things))]
 
 
 #: what a picture shows, with the attributes that the words of its phrase have
@@ -238,54 +242,68 @@ OBJECTS: Mapping[str, tuple[str, ...]] = {
 
 def find_phrase(text: str, name: str) -> tuple[int, int]:
     """The characters of a description that tell of an object, from its first word to its last."""
-    own = _words_of(name)
-    places = [match.span() for match in re.finditer(r"\w+", text) if match.group() in own]
-    return places[0][0], places[-1][1]
+    words = _list_object_words(name)
+    spans = [match.span() for match in re.finditer(r"\w+", text) if match.group() in words]
+    return spans[0][0], spans[-1][1]
 
 
 @cache
-def _words_of(name: str) -> frozenset[str]:
+def _list_object_words(name: str) -> frozenset[str]:
     """The words with which an object is described."""
     words = set[str]()
     for attribute in OBJECTS[name]:
-        for synonyms in LEXICON[attribute].values():
-            words.update(synonyms)
+        words.update(*LEXICON[attribute].values())
     return frozenset(words)
 
 
-def _drawn(scenes: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _draw_pictures(scenes: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """The pictures of scenes, and the boxes of their things."""
     count = len(scenes)
-    value = {name: scenes[:, column] for column, name in enumerate(ATTRIBUTES)}
-    middles = _CENTRES[value["place"]] + rng.integers(-_JITTER, _JITTER + 1, size=(count, 2))
+    values = dict(zip(ATTRIBUTES, scenes.T, strict=True))
+    jitter = rng.integers(-_JITTER, _JITTER + 1, size=(count, 2))
     phases = rng.integers(0, 4, size=(count, 2))
-    axis = np.arange(SIDE)
-    u = (2 * axis - SIDE + 1 - middles[:, :1])[:, None, :]
-    x = (axis + phases[:, :1])[:, None, :]
-    v = (2 * axis - SIDE + 1 - middles[:, 1:])[:, :, None]
-    y = (axis + phases[:, 1:])[:, :, None]
     radii = rng.integers(*_RADII, size=(count, 1, 1), endpoint=True)
-    inside, dark = np.zeros((2, count, SIDE, SIDE), dtype=bool)
-    for number, shape in enumerate(_SHAPES):
-        rows = value["shape"] == number
-        inside[rows] = shape(u[rows], v[rows], radii[rows])
-    for number, pattern in enumerate(_PATTERNS):
-        rows = value["pattern"] == number
-        dark[rows] = pattern(x[rows], y[rows])
-    colours = _COLOURS[value["colour"]]
-    grounds = _GROUNDS[value["time"]]
-    return _coloured(colours, grounds, inside, inside & dark, rng), _extents(inside)
+
+    # distances to the centre in half pixels, (count, 1, SIDE) across and (count, SIDE, 1) down
+    pixels = np.arange(SIDE)
+    centres = _CENTRES[values["place"]] + jitter
+    distances = 2 * pixels - SIDE + 1 - centres[:, :, None]
+    u = distances[:, 0, None, :]
+    v = distances[:, 1, :, None]
+    inside = _draw_masks(_SHAPES, values["shape"], u, v, radii)
+
+    # the pattern starts at another pixel in each picture
+    places = pixels + phases[:, :, None]
+    dark = _draw_masks(_PATTERNS, values["pattern"], places[:, 0, None, :], places[:, 1, :, None])
+
+    colours = _COLOURS[values["colour"]]
+    grounds = _GROUNDS[values["time"]]
+    return _apply_colours(colours, grounds, inside, inside & dark, rng), _find_extents(inside)
 
 
-def _extents(inside: np.ndarray) -> np.ndarray:
+def _draw_masks(
+    kinds: Sequence[Callable[..., np.ndarray]], numbers: np.ndarray, *places: np.ndarray
+) -> np.ndarray:
+    """A mask for each picture, of the kind with its number: (n, SIDE, SIDE) bool."""
+    masks = np.zeros((len(numbers), SIDE, SIDE), dtype=bool)
+    for number, draw in enumerate(kinds):
+        rows = numbers == number
+        masks[rows] = draw(*(place[rows] for place in places))
+    return masks
+
+
+def _find_extents(inside: np.ndarray) -> np.ndarray:
     """The box of the pixels of each mask (n, SIDE, SIDE): (n, 4)."""
-    columns = np.asarray(inside.any(axis=1))
-    rows = np.asarray(inside.any(axis=2))
-    firsts = [columns.argmax(axis=1), rows.argmax(axis=1)]
-    lasts = [SIDE - each[:, ::-1].argmax(axis=1) for each in (columns, rows)]
-    return np.stack([*firsts, *lasts], axis=1)
+    corners = []
+    for pixels in (inside, inside[:, ::-1, ::-1]):
+        corners.append(pixels.any(axis=1).argmax(axis=1))
+        corners.append(pixels.any(axis=2).argmax(axis=1))
+
+    left, top, from_right, from_bottom = corners
+    return np.stack([left, top, SIDE - from_right, SIDE - from_bottom], axis=1)
 
 
-def _coloured(
+def _apply_colours(
     colours: np.ndarray,
     grounds: np.ndarray,
     inside: np.ndarray,
@@ -293,9 +311,10 @@ def _coloured(
     rng: np.random.Generator,
 ) -> np.ndarray:
     palette = np.stack([grounds, colours, colours // 3], axis=1).astype(np.int16)
-    which = inside.astype(np.int8) + dark
-    pixels = palette[np.arange(len(palette))[:, None, None], which]
-    pixels += rng.integers(-_NOISE, _NOISE + 1, size=(len(pixels), 1, 1, 1), dtype=np.int16)
-    pixels += rng.integers(-_NOISE, _NOISE + 1, size=pixels.shape, dtype=np.int16)
-    clipped: np.ndarray = np.clip(pixels, 0, 255).astype(np.uint8)
-    return clipped
+    pictures = np.arange(len(palette))[:, None, None]
+    pixels = palette[pictures, inside.astype(np.int8) + dark]
+
+    # the brightness of a picture differs, and so does each value of a pixel
+    for size in ((len(pixels), 1, 1, 1), pixels.shape):
+        pixels += rng.integers(-_NOISE, _NOISE + 1, size=size, dtype=np.int16)
+    return np.clip(pixels, 0, 255, dtype=np.int16).astype(np.uint8)

@@ -88,7 +88,7 @@ ENDLESS = """
 from harness.toy.corpora import ToySentences
 
 class Endless(ToySentences):
-    def row_hash(self):
+    def hash_rows(self):
         return "of endless texts"
 
     def load(self, root):

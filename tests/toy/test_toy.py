@@ -25,10 +25,10 @@ from harness.toy.corpora import (
     ToyPairs,
     ToySentences,
     ToyTones,
-    labelled_pictures,
-    labelled_tones,
+    draw_labelled_pictures,
+    draw_labelled_tones,
 )
-from harness.toy.tasks import TOY_STS, TOY_STS_DEV, related_scenes
+from harness.toy.tasks import TOY_STS, TOY_STS_DEV, draw_related_scenes
 from harness.toy.world import (
     ATTRIBUTES,
     CLASSES,
@@ -36,12 +36,12 @@ from harness.toy.world import (
     LEXICON,
     SIZES,
     TEMPLATES,
-    classes,
+    get_classes,
     describe,
     draw_scenes,
-    frequent_scenes,
+    draw_frequent_scenes,
     render,
-    vocabulary,
+    list_words,
 )
 
 NOWHERE: Path | None = None
@@ -104,7 +104,7 @@ def test_every_word_of_an_attribute_occurs_as_often_and_beside_the_same_words(
 def test_gold_is_five_times_the_share_of_attributes_that_agree_and_tasks_do_not_share_draws() -> (
     None
 ):
-    first, second, gold = related_scenes(generator(test="gold"), 500)
+    first, second, gold = draw_related_scenes(generator(test="gold"), 500)
     np.testing.assert_allclose(gold, 5 * (first == second).mean(1), atol=0.005)
     assert set(gold) == {0.0, 1.0, 2.0, 3.0, 4.0, 5.0}
     assert np.bincount((gold).astype(int)).min() > 50
@@ -134,7 +134,7 @@ def test_scenes_repeat_within_a_batch_at_the_rate_of_the_option(
     repeats: float, others: float
 ) -> None:
     """The mean number of other pairs of a batch of 64 that show the scene of a pair."""
-    scenes = ToyPairs(size=4096, repeats=repeats).scenes()
+    scenes = ToyPairs(size=4096, repeats=repeats).draw_scenes()
     same = (scenes[:, None] == scenes[None]).all(2).sum() - len(scenes)
     assert same / len(scenes) * 63 / 4095 == pytest.approx(others, abs=0.03)
 
@@ -142,14 +142,16 @@ def test_scenes_repeat_within_a_batch_at_the_rate_of_the_option(
 def test_repeated_scenes_have_new_captions_and_pictures_and_all_values_alike() -> None:
     """Those of the test do not repeat."""
     source = ToyPairs(size=1200, repeats=1.0)
-    pairs, scenes = source.load(NOWHERE), source.scenes()
+    pairs, scenes = source.load(NOWHERE), source.draw_scenes()
     assert 0.9 * FREQUENT < len(np.unique(scenes, axis=0)) <= FREQUENT, "few are drawn twice"
     assert len(set(pairs.texts)) > 1190
     assert len(np.unique(pairs.images.reshape(1200, -1), axis=0)) == 1200
-    frequent = frequent_scenes(generator(test="frequent"))
+    frequent = draw_frequent_scenes(generator(test="frequent"))
     for attribute, size in enumerate(SIZES):
         assert set(np.bincount(frequent[:, attribute], minlength=size)) == {FREQUENT // size}
-    assert len(np.unique(ToyPairs(size=500, split="test", repeats=1.0).scenes(), axis=0)) == 500
+    assert (
+        len(np.unique(ToyPairs(size=500, split="test", repeats=1.0).draw_scenes(), axis=0)) == 500
+    )
     with pytest.raises(UserError, match=r"repeats = 1\.5 of the toy pairs must be a fraction"):
         ToyPairs(repeats=1.5)
 
@@ -157,7 +159,7 @@ def test_repeated_scenes_have_new_captions_and_pictures_and_all_values_alike() -
 def test_phrases_say_the_attributes_of_the_objects_whose_pixels_are_in_their_boxes() -> None:
     """Beside the thing's box, and in that of the ground, a picture has one colour but for noise."""
     source = ToyPairs(size=60, repeats=0.5)
-    pairs, phrases, scenes = source.load(NOWHERE), source.load_phrases(), source.scenes()
+    pairs, phrases, scenes = source.load(NOWHERE), source.load_phrases(), source.draw_scenes()
     assert phrases.captions.tolist() == [number // 2 for number in range(120)]
     wanted = {"thing": ("pattern", "colour", "shape"), "ground": ("time",)}
     for number, (start, end) in enumerate(phrases.spans.tolist()):
@@ -192,11 +194,11 @@ def test_pictures_have_the_same_bytes_on_every_machine() -> None:
 
 
 def test_labels_of_pictures_and_tones_where_the_pitch_is_the_colour() -> None:
-    images, labels = labelled_pictures(64)
+    images, labels = draw_labelled_pictures(64)
     assert (images.shape, images.dtype) == ((64, 32, 32, 3), np.uint8)
     assert 0 <= labels.min() <= labels.max() < CLASSES
-    assert len(np.unique(classes(draw_scenes(generator(test="labels"), 4000)))) == CLASSES
-    waves, labels = labelled_tones(200)
+    assert len(np.unique(get_classes(draw_scenes(generator(test="labels"), 4000)))) == CLASSES
+    waves, labels = draw_labelled_tones(200)
     assert waves.dtype == np.float32
     assert np.abs(waves).max() <= 1
     colour, shape = np.divmod(labels, len(LEXICON["shape"]))
@@ -225,7 +227,7 @@ def test_corpora_are_determined_by_their_seeds(kind: Any) -> None:
 def test_the_tokenizers_know_every_word() -> None:
     for folder in (student_folder(), clip_folder()):
         tokenizer = AutoTokenizer.from_pretrained(str(folder))
-        words = vocabulary()
+        words = list_words()
         ids = [number for word in words for number in tokenizer(word)["input_ids"][1:-1]]
         assert len(set(ids)) == len(words)
         assert tokenizer.unk_token_id not in ids
