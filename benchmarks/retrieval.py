@@ -15,7 +15,7 @@ from collections.abc import Callable
 import click
 import numpy as np
 
-from harness.evaluation.retrieval import both_ways, recalls
+from harness.evaluation.retrieval import compute_recalls, score_both_ways
 
 CAPTIONS = 5
 WIDTH = 256
@@ -32,7 +32,7 @@ def vectors(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def counted(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> dict[str, float]:
-    parts = both_ways(texts, images, image_of)[1]
+    parts = score_both_ways(texts, images, image_of)[1]
     return {
         f"{name} {part}": value for part, values in parts.items() for name, value in values.items()
     }
@@ -51,7 +51,9 @@ def argsorted(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> di
             "i2t": sorted_ranks(images, texts[rows], every, image_of[rows]),
         }
         for way, ranks in found.items():
-            scores |= {f"{way}_{name} {protocol}": value for name, value in recalls(ranks).items()}
+            scores |= {
+                f"{way}_{name} {protocol}": value for name, value in compute_recalls(ranks).items()
+            }
     return scores
 
 

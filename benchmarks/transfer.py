@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from harness.evaluation.probes import L2, MODES, SEED, Mode, Split, stratified
+from harness.evaluation.probes import L2, MODES, SEED, Mode, Split, split_into_folds
 from harness.evaluation.suites import Embedded
 from harness.evaluation.transfer import (
     CR,
@@ -29,7 +29,7 @@ from harness.evaluation.transfer import (
     SST2,
     SUBJ,
     TREC,
-    classify,
+    evaluate_probe,
     make_probe,
     score,
 )
@@ -120,13 +120,15 @@ def speed(mode_name: str, device: str, rows: int, width: int, sample: int) -> No
     """Seconds of both ways."""
     mode = MODES[mode_name]
     x, labels = generated(rows, width)
-    outer = stratified(np.arange(len(labels)), labels, mode.folds)
+    outer = split_into_folds(np.arange(len(labels)), labels, mode.folds)
     splits = [
-        split for part in outer for split in stratified(part.train, labels[part.train], mode.folds)
+        split
+        for part in outer
+        for split in split_into_folds(part.train, labels[part.train], mode.folds)
     ]
     count = len(splits) * len(L2)
     probe = make_probe("senteval", mode, device)
-    classify({"train": (x[:500], labels[:500]), "test": (x[:500], labels[:500])}, probe)
+    evaluate_probe({"train": (x[:500], labels[:500]), "test": (x[:500], labels[:500])}, probe)
     clock = Clock()
     fitted = probe.fit(x, labels, splits, np.tile(L2, (len(splits), 1)))
     together = clock.read()

@@ -31,7 +31,7 @@ from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
 from harness.datafiles import lines_of, normalised_text, read_columns, read_rows
 from harness.errors import UserError
-from harness.evaluation.suites import SIMILARITY, sentences_of
+from harness.evaluation.suites import SIMILARITY, list_sentences
 from harness.files import read_note, remove, replaced, write_note, write_text
 from harness.method.interface import UNMASKED, Vocabulary
 from harness.registry import get_instance, names
@@ -134,7 +134,7 @@ def tested(root: Path) -> tuple[set[str], set[str]]:
     for name in names(SIMILARITY):
         task: Any = get_instance(SIMILARITY, name, Checkable)
         if not task.missing(root):
-            texts.update(map(normalised_text, sentences_of(task.load(root))))
+            texts.update(map(normalised_text, list_sentences(task.load(root))))
     for file in filter(lambda file: (root / file).exists(), TEST_IMAGES):
         table = read_columns(root / file, "image_id", "captions")
         images.update(map(_image, table.column("image_id").to_pylist()))

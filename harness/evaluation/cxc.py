@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.evaluation.sts import SimilarityFile, STSSuite, cosine, cosines_and_gold, spearman
+from harness.evaluation.sts import SimilarityFile, STSSuite, compare_pairs, cosine, spearman
 from harness.evaluation.suites import (
     RETRIEVAL,
     Embedded,
@@ -30,8 +30,8 @@ from harness.evaluation.suites import (
     TaskScores,
     TrainedOn,
     Values,
-    pairs_of,
-    scored,
+    list_pairs,
+    score_tasks,
 )
 from harness.metrics import Metric
 from harness.seeds import generator
@@ -70,12 +70,11 @@ class CxCSuite(STSSuite):
     def score(
         self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None
     ) -> TaskScores:
-        scores = super().score(subsets, vectors, trained_on)
-        pairs = pairs_of(subsets)
-        return replace(
-            scores,
-            scores=scores.scores | _sampled(pairs, *cosines_and_gold(pairs, vectors), self.samples),
-        )
+        scored = super().score(subsets, vectors, trained_on)
+        pairs = list_pairs(subsets)
+        cosines, gold = compare_pairs(pairs, vectors)
+        sampled = _score_samples(pairs, cosines, gold, self.samples)
+        return replace(scored, scores=scored.scores | sampled)
 
 
 class CxCImagesSuite(Suite):
@@ -96,41 +95,44 @@ class CxCImagesSuite(Suite):
     samples: ClassVar[int] = CxCSuite.samples
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
-        if embed.shared is None:
-            return SuiteScores({}, warnings=[f"{self.name}: the model has no image side"])
         shared = embed.shared
-        return self.collect(
-            scored(
-                embed, self._tasks, lambda name, task: self._score(name, task.load(root), shared)
-            )
-        )
+        if shared is None:
+            return SuiteScores({}, warnings=[f"{self.name}: the model has no image side"])
 
-    def _score(self, name: str, data: Any, shared: ImageTextSpace) -> TaskScores:
+        def score(name: str, task: Any) -> TaskScores:
+            return self._score_ratings(name, task.load(root), shared)
+
+        return self.collect(score_tasks(embed, self._tasks, score))
+
+    def _score_ratings(self, name: str, data: Any, shared: ImageTextSpace) -> TaskScores:
         images = shared.images(data.images, name)
         row_of = {image: row for row, image in enumerate(data.ids)}
         first, second, gold = zip(*data.pairs, strict=True)
-        captions = [text for text in first if text not in row_of]
-        left = (
-            Embedded(shared.texts, captions).rows(first)
-            if captions
-            else images[[row_of[one] for one in first]]
-        )
-        cosines = cosine(left, images[[row_of[one] for one in second]])
+        if row_of.keys() >= {*first}:
+            first_vectors = images[[row_of[image] for image in first]]
+        else:
+            first_vectors = Embedded(shared.texts, first).rows(first)
+
+        cosines = cosine(first_vectors, images[[row_of[image] for image in second]])
         ratings = np.array(gold, dtype=np.float64)
-        whole = spearman(cosines, ratings)
-        values = {"n": float(len(gold))} | ({} if whole is None else {"spearman": 100 * whole})
-        return TaskScores(values | _sampled(data.pairs, cosines, ratings, self.samples))
+        values: Values = {"n": float(len(gold))}
+        correlation = spearman(cosines, ratings)
+        if correlation is not None:
+            values["spearman"] = 100 * correlation
+        return TaskScores(values | _score_samples(data.pairs, cosines, ratings, self.samples))
 
 
-def _sampled(
+def _score_samples(
     pairs: Sequence[SentencePair], cosines: np.ndarray, gold: np.ndarray, samples: int
 ) -> Values:
     """The mean and the deviation over samples, x100; nothing where no sample has a correlation."""
-    found = 100 * sampled_correlations(pairs, cosines, gold, samples=samples)
-    return {"sampled": float(found.mean()), "sampled_std": float(found.std())} if len(found) else {}
+    scores = 100 * compute_sampled_correlations(pairs, cosines, gold, samples=samples)
+    if not len(scores):
+        return {}
+    return {"sampled": float(scores.mean()), "sampled_std": float(scores.std())}
 
 
-def sampled_correlations(
+def compute_sampled_correlations(
     pairs: Sequence[SentencePair], cosines: np.ndarray, gold: np.ndarray, *, samples: int
 ) -> np.ndarray:
     """Spearman's correlation in each sample of n rated pairs (Section 5 of the paper): at most
@@ -142,15 +144,22 @@ def sampled_correlations(
     """
     pairs_with: dict[str, list[int]] = defaultdict(list)
     for number, (first, second, _) in enumerate(pairs):
-        for caption in dict.fromkeys((first, second)):
-            pairs_with[caption].append(number)
-    counts = np.array([len(numbers) for numbers in pairs_with.values()])
-    flat = np.concatenate([*pairs_with.values()])
+        # an item that is rated with itself has the pair once
+        for item in dict.fromkeys((first, second)):
+            pairs_with[item].append(number)
+
+    # the pairs of all items in a row, and where those of each begin
+    numbers = np.concatenate([*pairs_with.values()])
+    counts = np.array([len(listed) for listed in pairs_with.values()])
     starts = np.cumsum(counts) - counts
+
     rng = generator(axis="Crisscrossed Captions")
-    found = []
+    correlations = []
     for _ in range(samples):
-        drawn = rng.permutation(len(counts))[: max(1, len(counts) // 2)]
-        chosen = flat[starts[drawn] + (rng.random(len(drawn)) * counts[drawn]).astype(int)]
-        found.append(spearman(cosines[chosen], gold[chosen]))
-    return np.array([value for value in found if value is not None])
+        items = rng.permutation(len(counts))[: max(1, len(counts) // 2)]
+        places = (rng.random(len(items)) * counts[items]).astype(int)
+        drawn = numbers[starts[items] + places]
+        correlation = spearman(cosines[drawn], gold[drawn])
+        if correlation is not None:
+            correlations.append(correlation)
+    return np.array(correlations)

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.code import declarations
 from harness.errors import PlugInError
-from harness.evaluation.suites import Suite, nested_name, split_nested_name
+from harness.evaluation.suites import Suite, make_nested_name, split_nested_name
 from harness.metrics import MetricWords
 from harness.registry import get_class, names
 
@@ -30,9 +30,9 @@ class DeclaredSuite:
         if metric in self.words:
             return self.words[metric]
 
-        whole, dimensions = split_nested_name(metric)
-        words = self.words.get(whole, MetricWords())
-        heading = nested_name(words.heading, dimensions) if words.heading else ""
+        whole_metric, dimensions = split_nested_name(metric)
+        words = self.words.get(whole_metric, MetricWords())
+        heading = make_nested_name(words.heading, dimensions) if words.heading else ""
         return MetricWords(group=words.group, heading=heading)
 
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from harness import registry
 from harness.errors import UserError
-from harness.evaluation.retrieval import ImagesWithCaptions, RetrievalTask, ranks
-from harness.evaluation.sts import cosines_and_gold, spearman
+from harness.evaluation.retrieval import ImagesWithCaptions, RetrievalTask, compute_ranks
+from harness.evaluation.sts import compare_pairs, spearman
 from harness.evaluation.suites import (
     RETRIEVAL,
     SIMILARITY,
@@ -32,11 +32,11 @@ from harness.evaluation.suites import (
     Suite,
     SuiteScores,
     Values,
-    pairs_of,
-    row_blocks,
-    sentences_of,
-    units,
-    with_progress,
+    list_pairs,
+    list_sentences,
+    report_tasks,
+    require_unit_rows,
+    split_rows,
 )
 from harness.metrics import AVERAGE, ArrayName
 from harness.seeds import derive_seed, generator
@@ -114,110 +114,112 @@ class FiguresSuite(Suite):
 
     @property
     def image_tasks(self) -> list[str]:
-        own = {name: getattr(task, "kind", None) for name, task in self._tasks.items()}
-        return [
-            name
-            for name, kind in own.items()
-            if kind == RETRIEVAL or name in registry.names(RETRIEVAL)
-        ]
+        registered = registry.names(RETRIEVAL)
+        names = []
+        for name, task in self._tasks.items():
+            # a task of a profile has its kind with it
+            if name in registered or getattr(task, "kind", None) == RETRIEVAL:
+                names.append(name)
+        return names
 
     def fingerprint(self, root: Path | None) -> str:
-        return digest(
-            super().fingerprint(root),
-            self.captions,
-            self.clusters,
-            self.views,
-            self.queries,
-            self.seed,
-        )
+        options = (self.captions, self.clusters, self.views, self.queries, self.seed)
+        return digest(super().fingerprint(root), *options)
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
         scores: dict[str, Values] = {}
         arrays: dict[ArrayName, np.ndarray] = {}
         warnings: list[str] = []
-        for name, task in with_progress(embed, self._tasks):
+        for name, task in report_tasks(embed, self._tasks):
             if name in self.image_tasks:
                 data: ImagesWithCaptions = task.load(root)
-                scores[name], drawn, remarks = self._of_captions(name, data, embed)
-                arrays |= _of_spaces(name, data, embed) if drawn else {}
+                scores[name], own_arrays, remarks = self._evaluate_captions(name, data, embed)
+                if own_arrays:
+                    arrays |= _evaluate_spaces(name, data, embed)
             else:
-                scores[name], drawn, remarks = _of_pairs(task, embed, root)
-            arrays |= {ArrayName(name, what): values for what, values in drawn.items()}
+                scores[name], own_arrays, remarks = _evaluate_pairs(task, embed, root)
+
+            for content, values in own_arrays.items():
+                arrays[ArrayName(name, content)] = values
             warnings += [f"{self.name}: {name}: {line}" for line in remarks]
         return SuiteScores({**scores, AVERAGE: {}}, warnings=warnings, arrays=arrays)
 
-    def _rng(self, task: str, part: str) -> np.random.Generator:
+    def _start_generator(self, task: str, part: str) -> np.random.Generator:
         return generator(suite=self.name, task=task, seed=self.seed, part=part)
 
-    def _of_captions(
+    def _evaluate_captions(
         self, name: str, data: ImagesWithCaptions, embed: Embedder
     ) -> tuple[Values, Arrays, list[str]]:
         """What a task's captions give, encoded repeatedly where the model can, and a line on what
         is left out.
         """
-        seed = derive_seed(suite=self.name, task=name, seed=self.seed)
         counts: Values = {"n_texts": len(data.texts), "n_images": len(data.images)}
         different = len(set(data.texts))
         # the third caption of a triple is not one of its first image
         if len(data.images) < 3 or different <= max([2, *np.bincount(data.image_of)]):
-            return (
-                counts,
-                {},
-                [
-                    f"left out: too few images or different captions ({len(data.images)} and {different})"
-                ],
-            )
-        firsts = np.unique(data.image_of, return_index=True)[1]
-        chosen = firsts[
-            np.sort(self._rng(name, "captions").permutation(len(firsts))[: self.captions])
-        ]
-        vectors = units(embed([data.texts[row] for row in chosen]))
+            numbers = f"{len(data.images)} and {different}"
+            why = f"left out: too few images or different captions ({numbers})"
+            return counts, {}, [why]
+
+        seed = derive_seed(suite=self.name, task=name, seed=self.seed)
+        _, first_captions = np.unique(data.image_of, return_index=True)
+        order = self._start_generator(name, "captions").permutation(len(first_captions))
+        rows = first_captions[np.sort(order[: self.captions])]
+        vectors = require_unit_rows(embed([data.texts[row] for row in rows]))
         arrays = {
-            "tsne": plane(vectors, seed),
-            "clusters": clusters_of(vectors, self.clusters, seed),
+            "tsne": project_to_plane(vectors, seed),
+            "clusters": find_clusters(vectors, self.clusters, seed),
         }
-        arrays |= neighbours_of(data.texts, embed, self.queries, self._rng(name, "queries"))
+        rng = self._start_generator(name, "queries")
+        arrays |= draw_neighbours(data.texts, embed, self.queries, rng)
         if embed.views is None:
             return counts, arrays, ["repeated encodings left out: the model has no dropout views"]
-        triples = sentence_triples(data, TRIPLES, self._rng(name, "triples"))
-        encoded = [embed.views(triple, self.views, seed) for triple in triples]
-        views = np.stack([units(each.reshape(-1, each.shape[-1])) for each in encoded])
-        places = np.stack([plane(each, seed) for each in views])
-        arrays |= {"triples": np.array(triples), "views": places.reshape(TRIPLES, 3, self.views, 2)}
-        return counts | view_cosines(views.reshape(TRIPLES, 3, self.views, -1)), arrays, []
+
+        triples = draw_triples(data, TRIPLES, self._start_generator(name, "triples"))
+        views = []
+        for triple in triples:
+            encoded = embed.views(triple, self.views, seed)
+            views.append(require_unit_rows(encoded.reshape(-1, encoded.shape[-1])))
+        places = [project_to_plane(vectors, seed) for vectors in views]
+        shape = (TRIPLES, 3, self.views, -1)
+        arrays["triples"] = np.array(triples)
+        arrays["views"] = np.stack(places).reshape(shape)
+        return counts | compare_views(np.stack(views).reshape(shape)), arrays, []
 
 
-def _of_pairs(
+def _evaluate_pairs(
     task: SimilarityTask, embed: Embedder, root: Path | None
 ) -> tuple[Values, Arrays, list[str]]:
-    subsets = task.load(root)
-    cosines, gold = cosines_and_gold(pairs_of(subsets), Embedded(embed, sentences_of(subsets)))
+    pairs = list_pairs(task.load(root))
+    cosines, gold = compare_pairs(pairs, Embedded(embed, list_sentences({"": pairs})))
     arrays = {"gold": gold.astype(np.float32), "cosine": cosines.astype(np.float32)}
-    rank = spearman(cosines, gold)
-    if rank is None:
-        return (
-            {"n": len(gold)},
-            arrays,
-            ["spearman left out, undefined: constant similarities or scores"],
-        )
-    return {"spearman": 100 * rank, "n": len(gold)}, arrays, []
+    counts: Values = {"n": len(gold)}
+    correlation = spearman(cosines, gold)
+    if correlation is None:
+        why = "spearman left out, undefined: constant similarities or scores"
+        return counts, arrays, [why]
+    return {"spearman": 100 * correlation} | counts, arrays, []
 
 
-def _of_spaces(name: str, data: ImagesWithCaptions, embed: Embedder) -> dict[ArrayName, np.ndarray]:
-    spaces: dict[str, tuple[np.ndarray, np.ndarray] | None] = {}
+def _evaluate_spaces(
+    name: str, data: ImagesWithCaptions, embed: Embedder
+) -> dict[ArrayName, np.ndarray]:
+    spaces = {}
     if embed.shared is not None:
         spaces["own"] = (embed.shared.texts(data.texts), embed.shared.images(data.images, name))
     if embed.teacher is not None:
-        spaces["teacher"] = embed.teacher.both(data.texts, data.images, name)
-    return {
-        ArrayName(name, what, space): values
-        for space, both in spaces.items()
-        if both is not None
-        for what, values in similarities(*both, data.image_of).items()
-    }
+        embedded = embed.teacher.both(data.texts, data.images, name)
+        if embedded is not None:
+            spaces["teacher"] = embedded
+
+    arrays = {}
+    for space, (texts, images) in spaces.items():
+        for content, values in measure_similarities(texts, images, data.image_of).items():
+            arrays[ArrayName(name, content, space)] = values
+    return arrays
 
 
-def plane(vectors: np.ndarray, seed: int) -> np.ndarray:
+def project_to_plane(vectors: np.ndarray, seed: int) -> np.ndarray:
     """Compute t-SNE (van der Maaten and Hinton, 2008) of n > 1 vectors: (n, d) -> (n, 2) float32.
 
     Deterministic: it starts at the principal components. The perplexity is smaller for fewer than
@@ -227,22 +229,21 @@ def plane(vectors: np.ndarray, seed: int) -> np.ndarray:
 
     perplexity = min(PERPLEXITY, max(1.0, (len(vectors) - 1) / 3))
     # seeded noise where there are no two components
-    start = "pca" if min(vectors.shape) > 1 and np.ptp(vectors, axis=0).any() else "random"
-    made = TSNE(perplexity=perplexity, init=start, random_state=seed % _SEEDS).fit_transform(
-        vectors
-    )
-    return np.asarray(made, dtype=np.float32)
+    has_components = min(vectors.shape) > 1 and np.ptp(vectors, axis=0).any()
+    start = "pca" if has_components else "random"
+    projection = TSNE(perplexity=perplexity, init=start, random_state=seed % _SEEDS)
+    return np.asarray(projection.fit_transform(vectors), dtype=np.float32)
 
 
-def clusters_of(vectors: np.ndarray, k: int, seed: int) -> np.ndarray:
+def find_clusters(vectors: np.ndarray, k: int, seed: int) -> np.ndarray:
     """Cluster n vectors by K-means (Lloyd, 1982): (n, d) -> (n,) int32 below min(k, n)."""
     from sklearn.cluster import KMeans
 
-    made = KMeans(min(k, len(vectors)), n_init=4, random_state=seed % _SEEDS).fit(vectors)
-    return np.asarray(made.labels_, dtype=np.int32)
+    clustering = KMeans(min(k, len(vectors)), n_init=4, random_state=seed % _SEEDS)
+    return np.asarray(clustering.fit(vectors).labels_, dtype=np.int32)
 
 
-def nearest(pool: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def find_nearest(pool: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Find the k other rows of a pool, (m, d) float32, with the highest cosine to each of its rows
     `queries`, (q,) int.
 
@@ -252,36 +253,41 @@ def nearest(pool: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, 
     """
     if not 1 <= k < len(pool):
         raise ValueError(f"fewer than {k} neighbours are left in a pool of {len(pool)}")
+
     norms = np.linalg.norm(pool, axis=1)
     norms[norms == 0] = 1
-    rows = np.empty((len(queries), k), dtype=np.int64)
+    neighbours = np.empty((len(queries), k), dtype=np.int64)
     nearest_cosines = np.empty((len(queries), k), dtype=np.float32)
-    for block in row_blocks(len(queries), len(pool)):
-        own = queries[block]
-        cosines = ((pool[own] / norms[own, None]) @ pool.T) * (1 / norms)
-        cosines[np.arange(len(own)), own] = -np.inf
-        rows[block] = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
-        nearest_cosines[block] = np.take_along_axis(cosines, rows[block], axis=1)
-    return rows, nearest_cosines
+    for block in split_rows(len(queries), len(pool)):
+        rows = queries[block]
+        cosines = ((pool[rows] / norms[rows, None]) @ pool.T) * (1 / norms)
+        # no row is its own neighbour
+        cosines[np.arange(len(rows)), rows] = -np.inf
+        neighbours[block] = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
+        nearest_cosines[block] = np.take_along_axis(cosines, neighbours[block], axis=1)
+    return neighbours, nearest_cosines
 
 
-def neighbours_of(
+def draw_neighbours(
     captions: Sequence[str], embed: EmbedFunction, queries: int, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """Draw `queries` from the distinct captions and find the three nearest others of each, and
     their cosines.
     """
     pool = list(dict.fromkeys(captions))
-    asked = rng.permutation(len(pool))[:queries]
-    drawn = [pool[row] for row in asked]
-    rows, cosines = nearest(
-        Embedded(embed, [*drawn, *pool]).rows(pool), asked, max(1, min(NEAREST, len(pool) - 1))
-    )
-    texts = [[pool[row] for row in nearby] for nearby in rows]
-    return {"queries": np.array(drawn), "neighbours": np.array(texts), "neighbour_cosines": cosines}
+    query_rows = rng.permutation(len(pool))[:queries]
+    drawn = [pool[row] for row in query_rows]
+    vectors = Embedded(embed, [*drawn, *pool]).rows(pool)
+    nearest_rows, cosines = find_nearest(vectors, query_rows, max(1, min(NEAREST, len(pool) - 1)))
+    texts = [pool[row] for row in nearest_rows.ravel()]
+    return {
+        "queries": np.array(drawn),
+        "neighbours": np.array(texts).reshape(nearest_rows.shape),
+        "neighbour_cosines": cosines,
+    }
 
 
-def similarities(
+def measure_similarities(
     texts: np.ndarray, images: np.ndarray, image_of: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Rank the worst captions and count cosines: captions (n, p), images (m, p), image of each
@@ -291,23 +297,36 @@ def similarities(
     by cosine, and `rank` (n,) int32 that of a caption's image among all images, ties before it; for
     `similarity_true`, `similarity_other` and `similarity_edges` see `FiguresSuite`.
     """
-    texts = units(texts)
-    images = units(images)
+    texts = require_unit_rows(texts)
+    images = require_unit_rows(images)
     worst = np.zeros(len(images), dtype=np.int32)
-    true, every = (np.zeros(len(EDGES) - 1, dtype=np.int64) for _ in range(2))
-    for block in row_blocks(len(images), len(texts)):
+    true_counts = np.zeros(len(EDGES) - 1, dtype=np.int64)
+    counts = np.zeros_like(true_counts)
+    for block in split_rows(len(images), len(texts)):
         cosines = np.clip(images[block] @ texts.T, -1, 1)
-        own = image_of == np.arange(block.start, block.stop)[:, None]
-        least = np.where(own, cosines, np.inf).min(axis=1)
+        is_true = image_of == np.arange(block.start, block.stop)[:, None]
+        least = np.where(is_true, cosines, np.inf).min(axis=1)
         worst[block] = np.count_nonzero(cosines >= least[:, None], axis=1)
-        every += np.histogram(cosines, len(EDGES) - 1, (-1, 1))[0]
-        true += np.histogram(cosines[own], len(EDGES) - 1, (-1, 1))[0]
-    rank = ranks(texts, images, image_of, np.arange(len(images))).astype(np.int32)
-    counts = {"similarity_true": true, "similarity_other": every - true, "similarity_edges": EDGES}
-    return {"worst_rank": worst, "rank": rank, **counts}
+        counts += _count_cosines(cosines)
+        true_counts += _count_cosines(cosines[is_true])
+
+    ranks = compute_ranks(texts, images, image_of, np.arange(len(images)))
+    return {
+        "worst_rank": worst,
+        "rank": ranks.astype(np.int32),
+        "similarity_true": true_counts,
+        "similarity_other": counts - true_counts,
+        "similarity_edges": EDGES,
+    }
 
 
-def sentence_triples(data: ImagesWithCaptions, n: int, rng: np.random.Generator) -> list[list[str]]:
+def _count_cosines(cosines: np.ndarray) -> np.ndarray:
+    """The number of cosines between each two of `EDGES`."""
+    counts, _ = np.histogram(cosines, len(EDGES) - 1, (-1, 1))
+    return counts
+
+
+def draw_triples(data: ImagesWithCaptions, n: int, rng: np.random.Generator) -> list[list[str]]:
     """Draw n triples of captions, two close ones and a distant one (KDMCSE Figures 8 to 12).
 
     The first two are the first two distinct captions of a drawn image or, where it has one, this
@@ -318,45 +337,54 @@ def sentence_triples(data: ImagesWithCaptions, n: int, rng: np.random.Generator)
     images = np.unique(data.image_of)
     if len(images) < 3:
         raise ValueError("triples of captions need three images")
-    words = [_words(text) for text in data.texts]
-    drawn = rng.choice(images, size=n, replace=n > len(images))
-    return [_triple(data, words, int(image), rng) for image in drawn]
+    words = [_split_words(text) for text in data.texts]
+    drawn_images = rng.choice(images, size=n, replace=n > len(images))
+    return [_draw_triple(data, words, int(image), rng) for image in drawn_images]
 
 
-def view_cosines(views: np.ndarray) -> dict[str, float]:
+def compare_views(views: np.ndarray) -> dict[str, float]:
     """Compute mean cosines of encodings, (t, 3, v, d) of norm 1, v > 1, over t triples (see
     `FiguresSuite`).
     """
     n = views.shape[2]
     centres = views.mean(axis=2, dtype=np.float64)
-    squares = np.einsum("tsd,tsd->", centres, centres) / centres[..., 0].size
-    first, second, apart = centres.transpose(1, 0, 2)
+    first, second, distant = centres.transpose(1, 0, 2)
+    # a centre's square is the mean over all n x n pairs, each encoding with itself among them
+    square = np.einsum("tsd,tsd->", centres, centres) / centres[..., 0].size
+    close = np.einsum("td,td->t", first, second)
+    apart = np.einsum("td,td->t", (first + second) / 2, distant)
     return {
-        # the mean over all n x n pairs, less each encoding with itself
-        "cosine_same": float((n * squares - 1) / (n - 1)),
-        "cosine_close": float(np.einsum("td,td->t", first, second).mean()),
-        "cosine_apart": float(np.einsum("td,td->t", (first + second) / 2, apart).mean()),
+        "cosine_same": float((n * square - 1) / (n - 1)),
+        "cosine_close": float(close.mean()),
+        "cosine_apart": float(apart.mean()),
     }
 
 
-def _triple(
+def _draw_triple(
     data: ImagesWithCaptions, words: list[frozenset[str]], image: int, rng: np.random.Generator
 ) -> list[str]:
-    mine = list(dict.fromkeys(data.texts[row] for row in np.flatnonzero(data.image_of == image)))
-    others = [row for row in np.flatnonzero(data.image_of != image) if data.texts[row] not in mine]
-    first = _words(mine[0])
-    if len(mine) == 1:
-        mine.append(data.texts[max(others, key=lambda row: _shared(first, words[row]))])
-    both = first | _words(mine[1])
-    others = [row for row in others if data.texts[row] not in mine]
-    long = [row for row in others if len(data.texts[row].split()) >= len(mine[0].split())] or others
-    shared = np.array([_shared(both, words[row]) for row in long])
-    return [*mine[:2], data.texts[long[rng.choice(np.flatnonzero(shared == shared.min()))]]]
+    texts = data.texts
+    rows = np.flatnonzero(data.image_of == image)
+    close = list(dict.fromkeys(texts[row] for row in rows))
+    other_rows = [row for row in np.flatnonzero(data.image_of != image) if texts[row] not in close]
+    first_words = _split_words(close[0])
+    if len(close) == 1:
+        nearest = max(other_rows, key=lambda row: _measure_overlap(first_words, words[row]))
+        close.append(texts[nearest])
+        other_rows = [row for row in other_rows if texts[row] != texts[nearest]]
+
+    close_words = first_words | _split_words(close[1])
+    fewest_words = len(close[0].split())
+    long_rows = [row for row in other_rows if len(texts[row].split()) >= fewest_words]
+    candidates = long_rows or other_rows
+    overlaps = np.array([_measure_overlap(close_words, words[row]) for row in candidates])
+    distant = candidates[rng.choice(np.flatnonzero(overlaps == overlaps.min()))]
+    return [close[0], close[1], texts[distant]]
 
 
-def _words(text: str) -> frozenset[str]:
+def _split_words(text: str) -> frozenset[str]:
     return frozenset(text.lower().split())
 
 
-def _shared(first: frozenset[str], second: frozenset[str]) -> float:
+def _measure_overlap(first: frozenset[str], second: frozenset[str]) -> float:
     return len(first & second) / max(1, len(first | second))

@@ -27,9 +27,9 @@ from harness.evaluation.suites import (
     Subsets,
     TaskScores,
     TrainedOn,
-    normalised,
-    pairs_of,
-    sentences_of,
+    compute_unit_rows,
+    list_pairs,
+    list_sentences,
 )
 from harness.metrics import Metric
 
@@ -59,7 +59,7 @@ def alignment(x: np.ndarray, y: np.ndarray) -> float:
     """
     if not len(x):
         raise ValueError("alignment needs at least one pair")
-    difference = normalised(x) - normalised(y)
+    difference = compute_unit_rows(x) - compute_unit_rows(y)
     return float(np.einsum("nd,nd->n", difference, difference).mean())
 
 
@@ -72,16 +72,21 @@ def uniformity(z: np.ndarray) -> float:
     n = len(z)
     if n < 2:
         raise ValueError("uniformity needs at least two vectors")
-    z = normalised(z)
+
+    z = compute_unit_rows(z)
     squares = np.einsum("nd,nd->n", z, z)
     total = 0.0
     for top in range(0, n, _BLOCK):
         rows = slice(top, top + _BLOCK)
-        for left in range(top, n, _BLOCK):
-            columns = slice(left, left + _BLOCK)
-            distances = squares[rows, None] + squares[None, columns] - 2 * (z[rows] @ z[columns].T)
+        for start in range(top, n, _BLOCK):
+            columns = slice(start, start + _BLOCK)
+            products = z[rows] @ z[columns].T
+            distances = squares[rows, None] + squares[None, columns] - 2 * products
             kernel = np.exp(-2 * np.maximum(distances, 0))
-            total += float(np.triu(kernel, k=1).sum() if left == top else kernel.sum())
+            if start == top:
+                # a pair counts once
+                kernel = np.triu(kernel, k=1)
+            total += float(kernel.sum())
     return float(np.log(total / (n * (n - 1) / 2)))
 
 
@@ -94,11 +99,13 @@ def mean_cosine(z: np.ndarray) -> float:
     n = len(z)
     if n < 2:
         raise ValueError("a mean cosine needs at least two vectors")
-    z = normalised(z)
+
+    z = compute_unit_rows(z)
     # the squared norm of the sum is the sum of all n x n cosines, less those of rows with
     # themselves
     total = z.sum(axis=0)
-    return float((total @ total - np.einsum("nd,nd->", z, z)) / (n * (n - 1)))
+    cosines = total @ total - np.einsum("nd,nd->", z, z)
+    return float(cosines / (n * (n - 1)))
 
 
 def spectrum(z: np.ndarray) -> np.ndarray:
@@ -107,10 +114,14 @@ def spectrum(z: np.ndarray) -> np.ndarray:
 
     Shares add up to 1; all are 0 where the rows are equal in float32.
     """
-    z = normalised(z)
+    z = compute_unit_rows(z)
     z -= z.mean(axis=0)
-    values = np.maximum(np.linalg.eigvalsh(z.T @ z / len(z))[::-1], 0.0)
-    return values / values.sum() if values.sum() > _NO_VARIANCE else np.zeros_like(values)
+    ascending = np.linalg.eigvalsh(z.T @ z / len(z))
+    variances = np.maximum(ascending[::-1], 0.0)
+    total = variances.sum()
+    if total <= _NO_VARIANCE:
+        return np.zeros_like(variances)
+    return np.asarray(variances / total)
 
 
 def effective_rank(shares: np.ndarray) -> float:
@@ -155,17 +166,17 @@ class GeometrySuite(PairSuite):
     def score(
         self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None
     ) -> TaskScores:
-        pairs = pairs_of(subsets)
+        pairs = list_pairs(subsets)
         positive = [pair for pair in pairs if pair[2] > POSITIVE]
         batches = list(_split_into_batches(subsets))
-        distinct = dict.fromkeys(sentences_of(subsets))
+        distinct = dict.fromkeys(list_sentences(subsets))
         values = {
             "alignment": _compute_alignment(positive, vectors),
-            "alignment_batch128": _average_alignment_of_batches(batches, vectors),
-            "alignment_subsets": _average_alignment_of_subsets(subsets, vectors),
+            "alignment_batch128": _compute_alignment_of_batches(batches, vectors),
+            "alignment_subsets": _compute_alignment_of_subsets(subsets, vectors),
             "uniformity": _compute_uniformity(pairs, vectors),
-            "uniformity_batch128": _average_uniformity_of_batches(batches, vectors),
-            "uniformity_subsets": _average_uniformity_of_subsets(subsets, vectors),
+            "uniformity_batch128": _compute_uniformity_of_batches(batches, vectors),
+            "uniformity_subsets": _compute_uniformity_of_subsets(subsets, vectors),
             **_measure_spread(vectors.rows(distinct)),
         }
 
@@ -180,7 +191,7 @@ class GeometrySuite(PairSuite):
         return TaskScores(defined | counts, warnings=warnings)
 
 
-def _average_alignment_of_batches(
+def _compute_alignment_of_batches(
     batches: Sequence[Sequence[SentencePair]], vectors: Embedded
 ) -> float | None:
     """The mean over batches, in which one without a positive pair counts as 0; None if all are."""
@@ -190,10 +201,10 @@ def _average_alignment_of_batches(
         alignments.append(_compute_alignment(positive, vectors))
     if all(alignment is None for alignment in alignments):
         return None
-    return _average([(alignment or 0.0, 1) for alignment in alignments])
+    return _compute_weighted_mean([(alignment or 0.0, 1) for alignment in alignments])
 
 
-def _average_alignment_of_subsets(subsets: Subsets, vectors: Embedded) -> float | None:
+def _compute_alignment_of_subsets(subsets: Subsets, vectors: Embedded) -> float | None:
     """The mean over subsets with a positive pair, weighted by all their pairs; None without any."""
     weighted = []
     for pairs in subsets.values():
@@ -201,29 +212,32 @@ def _average_alignment_of_subsets(subsets: Subsets, vectors: Embedded) -> float 
         alignment = _compute_alignment(positive, vectors)
         if alignment is not None:
             weighted.append((alignment, len(pairs)))
-    return _average(weighted) if weighted else None
+    return _compute_weighted_mean(weighted) if weighted else None
 
 
-def _average_uniformity_of_batches(
+def _compute_uniformity_of_batches(
     batches: Sequence[Sequence[SentencePair]], vectors: Embedded
 ) -> float:
-    return _average([(_compute_uniformity(batch, vectors), 1) for batch in batches])
+    return _compute_weighted_mean([(_compute_uniformity(batch, vectors), 1) for batch in batches])
 
 
-def _average_uniformity_of_subsets(subsets: Subsets, vectors: Embedded) -> float:
+def _compute_uniformity_of_subsets(subsets: Subsets, vectors: Embedded) -> float:
     weighted = [(_compute_uniformity(pairs, vectors), len(pairs)) for pairs in subsets.values()]
-    return _average(weighted)
+    return _compute_weighted_mean(weighted)
 
 
 def _measure_spread(z: np.ndarray) -> dict[str, float | None]:
     """How far vectors (n, d) spread over their dimensions."""
+    values: dict[str, float | None] = dict.fromkeys(
+        ("mean_cosine", "top_variance", "effective_rank")
+    )
+    if len(z) > 1:
+        values["mean_cosine"] = mean_cosine(z)
     shares = spectrum(z)
-    has_variance = bool(shares.any())
-    return {
-        "mean_cosine": mean_cosine(z) if len(z) > 1 else None,
-        "top_variance": float(shares[0]) if has_variance else None,
-        "effective_rank": effective_rank(shares) if has_variance else None,
-    }
+    if shares.any():
+        values["top_variance"] = float(shares[0])
+        values["effective_rank"] = effective_rank(shares)
+    return values
 
 
 def _split_into_batches(subsets: Subsets) -> Iterator[Sequence[SentencePair]]:
@@ -233,29 +247,29 @@ def _split_into_batches(subsets: Subsets) -> Iterator[Sequence[SentencePair]]:
     first sentence, of the second, and the score; a task of one set keeps its order.
     """
     for pairs in subsets.values():
-        ordered = sorted(pairs, key=_words_and_score) if len(subsets) > 1 else pairs
+        ordered = sorted(pairs, key=_get_sort_key) if len(subsets) > 1 else pairs
         for start in range(0, len(ordered), BATCH):
             yield ordered[start : start + BATCH]
 
 
-def _words_and_score(pair: SentencePair) -> tuple[int, int, float]:
+def _get_sort_key(pair: SentencePair) -> tuple[int, int, float]:
     first, second, score = pair
     return len(first.split()), len(second.split()), score
 
 
 def _compute_alignment(pairs: Sequence[SentencePair], vectors: Embedded) -> float | None:
-    return alignment(*_sides(pairs, vectors)) if pairs else None
+    return alignment(*_get_sides(pairs, vectors)) if pairs else None
 
 
 def _compute_uniformity(pairs: Sequence[SentencePair], vectors: Embedded) -> float:
-    return uniformity(np.concatenate(_sides(pairs, vectors)))
+    return uniformity(np.concatenate(_get_sides(pairs, vectors)))
 
 
-def _sides(pairs: Sequence[SentencePair], vectors: Embedded) -> tuple[np.ndarray, np.ndarray]:
+def _get_sides(pairs: Sequence[SentencePair], vectors: Embedded) -> tuple[np.ndarray, np.ndarray]:
     return vectors.rows(pair[0] for pair in pairs), vectors.rows(pair[1] for pair in pairs)
 
 
-def _average(weighted: Sequence[tuple[float, int]]) -> float:
+def _compute_weighted_mean(weighted: Sequence[tuple[float, int]]) -> float:
     """The mean of values with their weights."""
     total = sum(value * weight for value, weight in weighted)
     return total / sum(weight for _, weight in weighted)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from harness.datafiles import column_names, read_rows
 from harness.errors import UserError
 from harness.evaluation.sts import STSB
-from harness.evaluation.suites import pairs_of
+from harness.evaluation.suites import list_pairs
 from harness.sources import Checkable, FileSource, digest
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def build(task: OfflineTask, root: Path | None) -> AbsTask:
         "STS": AbsTaskSTS,
         "Classification": AbsTaskClassification,
     }
+    base = bases.get(task.type, AbsTaskRetrieval)
     metadata = TaskMetadata(
         type=task.type,
         name=task.name,
@@ -83,43 +84,36 @@ def build(task: OfflineTask, root: Path | None) -> AbsTask:
         eval_splits=["test"],
         eval_langs=[task.language],
     )
-    made = type(
-        task.name,
-        (bases.get(task.type, AbsTaskRetrieval),),
-        {"metadata": metadata, **task.settings},
-    )()
-    made.dataset = _dataset(task.type, task.load(root))
-    made.data_loaded = True
-    return made
+    built = type(task.name, (base,), {"metadata": metadata, **task.settings})()
+    built.dataset = _make_dataset(task.type, task.load(root))
+    built.data_loaded = True
+    return built
 
 
-def _dataset(kind: str, data: Mapping[str, Any]) -> Any:
+def _make_dataset(kind: str, data: Mapping[str, Any]) -> Any:
     from datasets import Dataset, DatasetDict
 
     if kind == "STS":
-        first, second, gold = zip(*data["pairs"], strict=True)
-        table = {"sentence1": list(first), "sentence2": list(second), "score": list(gold)}
-        return DatasetDict({"test": Dataset.from_dict(table)})
+        columns = zip(*data["pairs"], strict=True)
+        pairs = dict(zip(("sentence1", "sentence2", "score"), map(list, columns), strict=True))
+        return DatasetDict({"test": Dataset.from_dict(pairs)})
+
     if kind == "Classification":
         # labels as numbers: mteb's average precision of two classes does not accept names
-        numbers = {
-            label: number
-            for number, label in enumerate(sorted({label for label, _ in data["train"]}))
-        }
-        labelled = {
-            split: {
-                "label": [numbers[label] for label, _ in data[split]],
-                "text": [text for _, text in data[split]],
-            }
-            for split in ("train", "test")
-        }
-        return DatasetDict({split: Dataset.from_dict(table) for split, table in labelled.items()})
-    texts = {
-        part: Dataset.from_dict({"id": list(data[part]), "text": list(data[part].values())})
-        for part in ("corpus", "queries")
-    }
-    judgements = {"relevant_docs": dict(data["relevant"]), "top_ranked": data.get("candidates")}
-    return {"default": {"test": texts | judgements}}
+        classes = sorted({label for label, _ in data["train"]})
+        numbers = {label: number for number, label in enumerate(classes)}
+        splits = DatasetDict()
+        for split in ("train", "test"):
+            labels, texts = zip(*data[split], strict=True)
+            labelled = {"label": [numbers[label] for label in labels], "text": list(texts)}
+            splits[split] = Dataset.from_dict(labelled)
+        return splits
+
+    parts = {"relevant_docs": dict(data["relevant"]), "top_ranked": data.get("candidates")}
+    for name in ("corpus", "queries"):
+        texts = data[name]
+        parts[name] = Dataset.from_dict({"id": list(texts), "text": list(texts.values())})
+    return {"default": {"test": parts}}
 
 
 class FileTask(FileSource):
@@ -152,7 +146,7 @@ class FileTask(FileSource):
         return self._read(self.paths(root))
 
 
-def classification(
+def make_classification(
     name: str, train: str, test: str, language: str = "eng-Latn", samples: int = 8
 ) -> FileTask:
     """Labelled texts: one file with a column `split`, or one file per split.
@@ -161,82 +155,109 @@ def classification(
     """
     settings = {"samples_per_label": samples}
     return FileTask(
-        name, "Classification", (train, test), labelled_texts, language=language, settings=settings
+        name,
+        "Classification",
+        (train, test),
+        read_labelled_texts,
+        language=language,
+        settings=settings,
     )
 
 
-def labelled_texts(paths: Sequence[Path]) -> dict[str, Any]:
+def read_labelled_texts(paths: Sequence[Path]) -> dict[str, Any]:
     """Label and text of each row of a split; of all rows if its table has no column `split`. Raises
     UserError for one table without it, whose rows would be trained on and tested.
     """
-    if paths[0] == paths[-1] and "split" not in column_names(paths[0]):
+    train, test = paths[0], paths[-1]
+    if train == test and "split" not in column_names(train):
         raise UserError(
-            f"{paths[0]} has no column split, so that a probe would be tested on its training rows; add it, with "
+            f"{train} has no column split, so that a probe would be tested on its training rows; add it, with "
             "the values train and test"
         )
-
-    def rows(path: Path, split: str) -> list[tuple[str, ...]]:
-        columns = ("label", "text", *(["split"] if "split" in column_names(path) else []))
-        return [
-            row.values[:2] for row in read_rows(path, *columns) if row.values[2:] in ((), (split,))
-        ]
-
-    return {"train": rows(paths[0], "train"), "test": rows(paths[-1], "test")}
+    return {
+        "train": _read_labelled_split(train, "train"),
+        "test": _read_labelled_split(test, "test"),
+    }
 
 
-def retrieval(paths: Sequence[Path]) -> dict[str, Any]:
+def _read_labelled_split(path: Path, split: str) -> list[tuple[str, str]]:
+    columns = ["label", "text"]
+    if "split" in column_names(path):
+        columns.append("split")
+    rows = []
+    for _, (label, text, *part) in read_rows(path, *columns):
+        if not part or part[0] == split:
+            rows.append((label, text))
+    return rows
+
+
+def read_retrieval(paths: Sequence[Path]) -> dict[str, Any]:
     """Documents, queries and judgements of the test split, a file each."""
-    corpus, queries, judgements = paths
+    corpus_path, queries_path, judgements_path = paths
     relevant: dict[str, dict[str, int]] = {}
-    for _, (split, query, document, score) in read_rows(
-        judgements, "split", "query_id", "doc_id", "score"
-    ):
+    columns = ("split", "query_id", "doc_id", "score")
+    for _, (split, query, document, score) in read_rows(judgements_path, *columns):
         if split == "test":
             relevant.setdefault(query, {})[document] = int(score)
-    rows = (row.values for row in read_rows(corpus, "doc_id", "title", "text"))
-    documents = {document: f"{title} {text}".strip() for document, title, text in rows}
-    texts = (row.values for row in read_rows(queries, "query_id", "text"))
-    judged = {query: text for query, text in texts if query in relevant}
-    return {"corpus": documents, "queries": judged, "relevant": relevant}
+
+    corpus = {}
+    for _, (document, title, text) in read_rows(corpus_path, "doc_id", "title", "text"):
+        corpus[document] = f"{title} {text}".strip()
+
+    queries = {}
+    for _, (query, text) in read_rows(queries_path, "query_id", "text"):
+        if query in relevant:
+            queries[query] = text
+    return {"corpus": corpus, "queries": queries, "relevant": relevant}
 
 
-def reranking(paths: Sequence[Path]) -> dict[str, Any]:
+def read_reranking(paths: Sequence[Path]) -> dict[str, Any]:
     """Queries with correct and wrong candidates; the test split's queries with both."""
-    data: dict[str, Any] = {"corpus": {}, "queries": {}, "relevant": {}, "candidates": {}}
     answers_to: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for _, (split, *row) in read_rows(paths[0], "split", "query_no", "query", "label", "candidate"):
+    columns = ("split", "query_no", "query", "label", "candidate")
+    for _, (split, query, text, label, candidate) in read_rows(paths[0], *columns):
         if split == "test":
-            number, text, label, candidate = row
-            answers_to.setdefault((number, text), []).append((label, candidate))
+            answers_to.setdefault((query, text), []).append((label, candidate))
+
+    data: dict[str, Any] = {"corpus": {}, "queries": {}, "relevant": {}, "candidates": {}}
     for (query, text), answers in answers_to.items():
-        if {label for label, _ in answers} == {"0", "1"}:
-            texts = {
-                f"{query}-{number}": candidate for number, (_, candidate) in enumerate(answers)
-            }
-            right = [name for name, (label, _) in zip(texts, answers, strict=True) if label == "1"]
-            data["corpus"] |= texts
-            data["queries"][query] = text
-            data["relevant"][query] = dict.fromkeys(right, 1)
-            data["candidates"][query] = list(texts)
+        if {label for label, _ in answers} != {"0", "1"}:
+            continue
+
+        candidates = []
+        relevant = {}
+        for number, (label, candidate) in enumerate(answers):
+            name = f"{query}-{number}"
+            data["corpus"][name] = candidate
+            candidates.append(name)
+            if label == "1":
+                relevant[name] = 1
+        data["queries"][query] = text
+        data["relevant"][query] = relevant
+        data["candidates"][query] = candidates
     return data
 
 
-def similarity(paths: Sequence[Path]) -> dict[str, Any]:
+def read_similarity(paths: Sequence[Path]) -> dict[str, Any]:
     """The test pairs of the STS Benchmark."""
-    return {"pairs": pairs_of(STSB.read(paths))}
+    return {"pairs": list_pairs(STSB.read(paths))}
 
 
-STSB_FILE = FileTask("STSBenchmark-file", "STS", STSB.files, similarity, how=STSB.how)
-BANKING77 = classification("Banking77-file", "mteb/banking77_train.tsv", "mteb/banking77_test.tsv")
-COUNTERFACTUAL_EN = classification("AmazonCounterfactual-en-file", _EN, _EN, samples=32)
-COUNTERFACTUAL_DE = classification(
+STSB_FILE = FileTask("STSBenchmark-file", "STS", STSB.files, read_similarity, how=STSB.how)
+BANKING77 = make_classification(
+    "Banking77-file", "mteb/banking77_train.tsv", "mteb/banking77_test.tsv"
+)
+COUNTERFACTUAL_EN = make_classification("AmazonCounterfactual-en-file", _EN, _EN, samples=32)
+COUNTERFACTUAL_DE = make_classification(
     "AmazonCounterfactual-de-file", _DE, _DE, language="deu-Latn", samples=32
 )
-IMDB_SAMPLE = classification("Imdb-sample", "mteb/imdb_subset.tsv.gz", "mteb/imdb_subset.tsv.gz")
+IMDB_SAMPLE = make_classification(
+    "Imdb-sample", "mteb/imdb_subset.tsv.gz", "mteb/imdb_subset.tsv.gz"
+)
 SCIFACT = FileTask(
     "SciFact-file",
     "Retrieval",
     ("mteb/scifact_corpus.jsonl.gz", "mteb/scifact_queries.tsv", "mteb/scifact_qrels.tsv"),
-    retrieval,
+    read_retrieval,
 )
-TRECQA = FileTask("TRECQA", "Reranking", ["mteb/trecqa_rerank.tsv.gz"], reranking)
+TRECQA = FileTask("TRECQA", "Reranking", ["mteb/trecqa_rerank.tsv.gz"], read_reranking)

@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -37,7 +38,7 @@ from harness.evaluation.suites import (
     SuiteScores,
     TaskScores,
     Values,
-    scored,
+    score_tasks,
 )
 from harness.files import expand
 from harness.metrics import AVERAGE, NO_SCORE, Metric, MetricWords
@@ -106,33 +107,44 @@ class MTEBSuite(Suite):
         from mteb import ResultCache
 
         disable_progress_bars()
-        tasks: list[AbsTask] = []
-        for given in self._tasks.values():
-            tasks += given.build() if isinstance(given, OwnTasks) else [build(given, root)]
-        names = [task.metadata.name for task in tasks]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise UserError(
-                f"the suite '{self.name}' names {', '.join(twice)} twice; list each task once"
-            )
+        tasks = self._build(root)
         cache = None
+        model_name = "unnamed"
         if embed.keep:
             cache = ResultCache(embed.keep / "mteb" / self.fingerprint(root)[:12])
-        model = MTEBModel(embed, embed.keep.name if embed.keep else "unnamed")
+            model_name = embed.keep.name
+        model = MTEBModel(embed, model_name)
+
+        def score(name: str, task: AbsTask) -> TaskScores:
+            return _score_task(model, task, cache)
+
         with warnings.catch_warnings():
             # warnings of scikit-learn for classes that a weak model never predicts
             warnings.simplefilter("ignore")
-            named = {task.metadata.name: task for task in tasks}
-            per_task = scored(embed, named, lambda name, task: _task_scores(model, task, cache))
-        scores = {name: each.scores for name, each in per_task.items()}
-        remarks = [f"{name}: {line}" for name, each in per_task.items() for line in each.warnings]
+            per_task = score_tasks(embed, tasks, score)
 
+        scores = {}
+        lines = []
         by_type: dict[str, dict[str, Values]] = {}
-        for name, task in named.items():
-            by_type.setdefault(str(task.metadata.type), {})[name] = scores[name]
+        for name, scored in per_task.items():
+            scores[name] = scored.scores
+            lines += [f"{self.name}: {name}: {line}" for line in scored.warnings]
+            by_type.setdefault(str(tasks[name].metadata.type), {})[name] = scored.scores
         means = {f"{AVERAGE}[{kind}]": self.average(rows) for kind, rows in by_type.items()}
-        warned = [f"{self.name}: {line}" for line in remarks]
-        return SuiteScores({**scores, **means, AVERAGE: self.average(scores)}, warnings=warned)
+        return SuiteScores({**scores, **means, AVERAGE: self.average(scores)}, warnings=lines)
+
+    def _build(self, root: Path | None) -> dict[str, AbsTask]:
+        """mteb's tasks by name. Raises MissingData or UserError."""
+        tasks: list[AbsTask] = []
+        for task in self._tasks.values():
+            tasks += task.build() if isinstance(task, OwnTasks) else [build(task, root)]
+        names = [task.metadata.name for task in tasks]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise UserError(
+                f"the suite '{self.name}' names {', '.join(repeated)} twice; list each task once"
+            )
+        return dict(zip(names, tasks, strict=True))
 
 
 class MTEBModel:
@@ -162,19 +174,16 @@ class MTEBModel:
         """
         library = self._embed.library
         if library is None:
-            texts = [text for batch in inputs for text in batch["text"]]
+            texts = list(chain.from_iterable(batch["text"] for batch in inputs))
             return Embedded(self._embed, texts).rows(texts)
+
         from mteb.models.sentence_transformer_wrapper import SentenceTransformerEncoderWrapper
 
-        rows = np.asarray(
-            SentenceTransformerEncoderWrapper(library).encode(
-                inputs, **settings | {"batch_size": 32}
-            )
-        )
-        if not np.isfinite(rows).all():
-            raise NotFiniteError(
-                f"{np.count_nonzero(~np.isfinite(rows).all(axis=1)):,} vectors are not finite"
-            )
+        settings["batch_size"] = 32
+        rows = np.asarray(SentenceTransformerEncoderWrapper(library).encode(inputs, **settings))
+        not_finite = np.count_nonzero(~np.isfinite(rows).all(axis=1))
+        if not_finite:
+            raise NotFiniteError(f"{not_finite:,} vectors are not finite")
         return rows
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
@@ -188,7 +197,7 @@ class MTEBModel:
         return pairwise_cos_sim(embeddings1, embeddings2)
 
 
-def _task_scores(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> TaskScores:
+def _score_task(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> TaskScores:
     """Evaluate one task. Raises MissingData where its data cannot be loaded."""
     import mteb
 
@@ -206,7 +215,9 @@ def _task_scores(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> 
         # raised by `datasets` for an incomplete download
         if isinstance(error, ValueError) and not str(error).startswith("Couldn't find cache"):
             raise
-        raise MissingData(f"{KnownTask.of(task).missing} ({str(error).splitlines()[0]})") from error
+        raise MissingData(
+            f"{KnownTask.from_task(task).missing} ({str(error).splitlines()[0]})"
+        ) from error
     # mteb's files keep six decimals: a result read back equals the computed one
     main = 100 * round(float(results.task_results[0].get_score()), 6)
     count = _count(task)
@@ -225,12 +236,12 @@ def _count(task: AbsTask) -> int | None:
         return sum(int(counts[split]) for split in task.eval_splits)
     if not task.data_loaded or task.dataset is None:
         return None
+
     data: Any = task.dataset
-    return (
-        len(data["test"])
-        if "test" in data
-        else sum(len(data["default"]["test"][k]) for k in ("corpus", "queries"))
-    )
+    if "test" in data:
+        return len(data["test"])
+    retrieval = data["default"]["test"]
+    return len(retrieval["corpus"]) + len(retrieval["queries"])
 
 
 @dataclass(frozen=True)
@@ -272,26 +283,26 @@ class KnownTask:
     tables: int
 
     @classmethod
-    def of(cls, task: AbsTask) -> KnownTask:
+    def from_task(cls, task: AbsTask) -> KnownTask:
         from datasets.naming import camelcase_to_snakecase
         from mteb.abstasks import AbsTaskRetrieval
 
-        about = task.metadata
-        *owner, name = about.dataset["path"].split("/")
+        metadata = task.metadata
+        *owner, name = metadata.dataset["path"].split("/")
         return cls(
-            about.name,
-            about.dataset,
+            metadata.name,
+            metadata.dataset,
             tuple(task.eval_splits),
             tuple(task.hf_subsets),
-            about.license,
-            "___".join([*owner, camelcase_to_snakecase(name)]),
-            3 if isinstance(task, AbsTaskRetrieval) else 1,
+            metadata.license,
+            folder="___".join([*owner, camelcase_to_snakecase(name)]),
+            tables=3 if isinstance(task, AbsTaskRetrieval) else 1,
         )
 
     @property
     def is_cached(self) -> bool:
         """Whether the cache of `datasets` has the data, in folders name/config/version/revision."""
-        folders = (datasets_cache() / self.folder).glob(f"*/*/{self.dataset['revision']}")
+        folders = (find_datasets_cache() / self.folder).glob(f"*/*/{self.dataset['revision']}")
         return sum(1 for _ in folders) >= self.tables
 
     @property
@@ -311,30 +322,30 @@ class OwnTasks(Source):
         self.name = name
 
     def missing(self, root: Path | None) -> list[Missing]:
-        return [task.missing for task in self.known() if not task.is_cached]
+        return [task.missing for task in self.list_known() if not task.is_cached]
 
     def fingerprint(self, root: Path | None) -> str:
-        return digest(
-            [[task.name, task.dataset, task.splits, task.subsets] for task in self.known()]
-        )
+        tasks = self.list_known()
+        return digest([[task.name, task.dataset, task.splits, task.subsets] for task in tasks])
 
-    def known(self) -> list[KnownTask]:
+    def list_known(self) -> list[KnownTask]:
         """List the tasks with data: an aggregate such as CQADupstackRetrieval counts as its parts.
         Raises UserError.
         """
         note = f"mteb/{digest('tasks', version('mteb'), self.name)}.json"
 
         def read() -> dict[str, Any]:
-            parts: list[AbsTask] = []
+            tasks: list[AbsTask] = []
             for task in self.build():
-                parts += getattr(task.metadata, "tasks", None) or [task]
-            return {"tasks": [asdict(KnownTask.of(part)) for part in parts]}
+                tasks += getattr(task.metadata, "tasks", None) or [task]
+            return {"tasks": [asdict(KnownTask.from_task(task)) for task in tasks]}
 
-        rows = cached_note(note, "it is read from mteb again", read)["tasks"]
-        return [
-            KnownTask(**{**row, "splits": tuple(row["splits"]), "subsets": tuple(row["subsets"])})
-            for row in rows
-        ]
+        tasks = []
+        for row in cached_note(note, "it is read from mteb again", read)["tasks"]:
+            # JSON has no tuples
+            splits, subsets = tuple(row["splits"]), tuple(row["subsets"])
+            tasks.append(KnownTask(**row | {"splits": splits, "subsets": subsets}))
+        return tasks
 
     def build(self) -> list[AbsTask]:
         """Instantiate mteb's task classes. Raises UserError for a name that mteb does not know."""
@@ -346,23 +357,22 @@ class OwnTasks(Source):
                 return [mteb.get_task(self.name)]
             tasks = list(mteb.get_benchmark(benchmark).tasks)
         except KeyError as error:
-            raise UserError(
-                f"mteb task '{self.name}': {error.args[0].removeprefix('KeyError: ')}"
-            ) from error
-        chosen = [task for task in tasks if part in (task.metadata.type, task.metadata.name)]
-        if not chosen:
+            why = error.args[0].removeprefix("KeyError: ")
+            raise UserError(f"mteb task '{self.name}': {why}") from error
+
+        named = [task for task in tasks if part in (task.metadata.type, task.metadata.name)]
+        if not named:
             types = ", ".join(sorted({task.metadata.type for task in tasks}))
             raise UserError(
                 f"the mteb benchmark '{benchmark}' has no type or task '{part}'; its types are {types}"
             )
-        return chosen
+        return named
 
 
-def datasets_cache() -> Path:
+def find_datasets_cache() -> Path:
     """The folder in which `datasets` keeps its data, by the variables that it reads; its import
     takes seconds.
     """
-    home = os.environ.get("HF_HOME") or Path(
-        os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface"
-    )
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    home = os.environ.get("HF_HOME") or Path(cache, "huggingface")
     return Path(os.environ.get("HF_DATASETS_CACHE") or expand(Path(home, "datasets")))

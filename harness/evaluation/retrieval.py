@@ -3,7 +3,7 @@ space.
 
 The papers state neither which trained head makes the shared space nor how many captions of an image
 take part (MCSE Table 6, DALR Table 4). Here it is that of the method's own heads, and both numbers
-are scored (`both_ways`).
+are scored (`score_both_ways`).
 
 Ranks are exact, by cosine. Ties, up to float32's rounding (`TIE`), count against the model: if all
 vectors are equal, every rank is the worst.
@@ -33,11 +33,11 @@ from harness.evaluation.suites import (
     TaskScores,
     TrainedOn,
     Values,
-    leading,
-    nested_name,
-    row_blocks,
-    scored,
-    units,
+    make_nested_name,
+    require_unit_rows,
+    score_tasks,
+    split_rows,
+    take_leading,
 )
 from harness.metrics import AVERAGE, NO_SCORE, Metric, MetricWords
 from harness.sources import Checkable, digest
@@ -89,7 +89,7 @@ class RetrievalSuite(Suite):
 
     Metrics of a task: `t2i_R@1`, `t2i_R@5`, `t2i_R@10`, `t2i_median_rank` and the same of `i2t`,
     `n_texts` and `n_images`. Where images have several captions the parts 'one' and 'five' hold
-    both readings (see `both_ways`). A model without a shared space (`Embedder.shared`) gets no
+    both readings (see `score_both_ways`). A model without a shared space (`Embedder.shared`) gets no
     scores, only a warning.
 
     Images that training read, that of the model (`Embedder.trained_on`) or those that it is compared
@@ -120,91 +120,102 @@ class RetrievalSuite(Suite):
         self, tasks: Sequence[str], seen_images: str = "refuse", dims: Sequence[int] = ()
     ) -> None:
         super().__init__(tasks)
-        self.nest(dims)
+        self.set_dims(dims)
         if seen_images not in ("refuse", "keep"):
             raise UserError(
                 f"the suite 'retrieval' has seen_images = '{seen_images}'; write 'refuse' or 'keep'"
             )
         self.seen_images = seen_images
         #: the rows of a task's images that are left out for every model, by the task's name
-        self.left_out: Callable[[str], Sequence[int]] = leave_none_out
+        self.left_out: Callable[[str], Sequence[int]] = exclude_none
 
     def fingerprint(self, root: Path | None) -> str:
         plain = digest(super().fingerprint(root), self.seen_images)
-        left_out = {name: rows for name in self.tasks if (rows := [*self._left_out(name)])}
+        left_out = {}
+        for name in self.tasks:
+            rows = list(self._list_left_out(name))
+            if rows:
+                left_out[name] = rows
         return digest("without images", plain, left_out) if left_out else plain
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
-        if embed.shared is None:
-            return SuiteScores({}, warnings=[f"{self.name}: the model has no image side"])
         shared = embed.shared
+        if shared is None:
+            return SuiteScores({}, warnings=[f"{self.name}: the model has no image side"])
 
         def score(name: str, task: RetrievalTask) -> TaskScores:
             data = task.load(root)
             check_captions(name, data)
-            seen = self._seen(name, data, embed.trained_on)
+            seen = self._find_seen(name, data, embed.trained_on)
             return self._rank(name, data, shared, seen)
 
-        return self.collect(scored(embed, self._tasks, score))
+        return self.collect(score_tasks(embed, self._tasks, score))
 
-    def _left_out(self, task: str) -> Sequence[int]:
+    def _list_left_out(self, task: str) -> Sequence[int]:
         return self.left_out(task) if self.seen_images == "refuse" else ()
 
-    def _seen(
+    def _find_seen(
         self, task: str, data: ImagesWithCaptions, trained_on: TrainedOn | None
     ) -> np.ndarray:
         """Whether each of the m images of a task is left out: (m,) bool."""
         seen = np.zeros(len(data.images), dtype=bool)
-        seen[list(self._left_out(task))] = True
+        seen[list(self._list_left_out(task))] = True
         if trained_on is not None and self.seen_images == "refuse":
-            seen |= seen_images(data, trained_on)
+            seen |= find_seen_images(data, trained_on)
         return seen
 
     def _rank(
         self, name: str, data: ImagesWithCaptions, shared: ImageTextSpace, seen: np.ndarray
     ) -> TaskScores:
         count = len(data.images)
-        ranked = int(count - seen.sum())
-        counts: Values = {"n_seen": int(seen.sum()), "n_images": ranked}
+        is_ranked = ~seen
+        ranked = int(is_ranked.sum())
+        counts: Values = {"n_seen": count - ranked, "n_images": ranked}
         warnings = []
-        if seen.any():
-            counts["gallery"] = int(digest(np.flatnonzero(~seen).tolist())[:GALLERY_DIGITS], 16)
-            why = f"{seen.sum():,} of {count:,} images are training images and are left out"
+        if ranked < count:
+            gallery = digest(np.flatnonzero(is_ranked).tolist())
+            counts["gallery"] = int(gallery[:GALLERY_DIGITS], 16)
+            why = f"{count - ranked:,} of {count:,} images are training images and are left out"
             if ranked < FEWEST:
                 why = f"{why}; the other {ranked} are too few"
                 return TaskScores(counts, warnings=[f"{NO_SCORE}: {why}"])
             chances = ", ".join(f"R@{k} {100 * k / ranked:.2f}" for k in TOP)
             warnings.append(f"{why}; by chance, text to image, the other {ranked} give {chances}")
+
         images = shared.images(data.images, name)
         if images.ndim != 2 or len(images) != count:
             raise ValueError(f"the shared space returned shape {images.shape} for {count} images")
-        kept = ~seen[data.image_of]
-        captions = [text for text, keep in zip(data.texts, kept, strict=True) if keep]
+        images = images[is_ranked]
+        rows = np.flatnonzero(is_ranked[data.image_of])
+        captions = [data.texts[row] for row in rows]
         texts = Embedded(shared.texts, captions)
-        images = images[~seen]
-        image_of = (np.cumsum(~seen) - 1)[data.image_of[kept]]
-        scores, parts = both_ways(texts.rows(captions), images, image_of)
+        # images are numbered without those that are left out
+        image_of = (np.cumsum(is_ranked) - 1)[data.image_of[rows]]
+        scores, parts = score_both_ways(texts.rows(captions), images, image_of)
         for number in self.dims:
-            shorter_texts = texts.leading(number).rows(captions)
-            nested_scores, nested_parts = both_ways(
-                shorter_texts, leading(images, number), image_of
+            nested_scores, nested_parts = score_both_ways(
+                texts.take_leading(number).rows(captions), take_leading(images, number), image_of
             )
-            for metric in self.nested:
-                own_name = nested_name(metric, number)
-                scores[own_name] = nested_scores[metric]
-                for part, values in nested_parts.items():
-                    parts[part][own_name] = values[metric]
+            self._add_nested(number, scores, nested_scores)
+            for part, values in nested_parts.items():
+                self._add_nested(number, parts[part], values)
         return TaskScores(scores | counts, parts, warnings)
+
+    def _add_nested(self, number: int, scores: Values, nested_scores: Values) -> None:
+        """Add the scores of so many leading dimensions to those of whole vectors."""
+        for metric in self.nested:
+            scores[make_nested_name(metric, number)] = nested_scores[metric]
 
     def collect(self, scores: Mapping[str, TaskScores]) -> SuiteScores:
         joined = super().collect(scores)
-        readings = [each.parts for each in scores.values()]
-        if not all(readings):
+        parts_of_tasks = [task.parts for task in scores.values()]
+        if not all(parts_of_tasks):
             return joined
-        averages = {
-            part: self.average({name: parts[part] for name, parts in joined.parts.items()})
-            for part in readings[0]
-        }
+
+        averages = {}
+        for reading in parts_of_tasks[0]:
+            rows = {name: parts[reading] for name, parts in joined.parts.items()}
+            averages[reading] = self.average(rows)
         return replace(joined, parts=joined.parts | {AVERAGE: averages})
 
 
@@ -217,19 +228,19 @@ def check_captions(name: str, data: ImagesWithCaptions) -> None:
         )
 
 
-def leave_none_out(task: str) -> tuple[int, ...]:
+def exclude_none(task: str) -> tuple[int, ...]:
     """What `RetrievalSuite.left_out` is for a model that is compared with no others."""
     return ()
 
 
-def seen_images(data: ImagesWithCaptions, trained_on: TrainedOn) -> np.ndarray:
+def find_seen_images(data: ImagesWithCaptions, trained_on: TrainedOn) -> np.ndarray:
     """Whether training read each of the m images of a task: (m,) bool."""
     ids = getattr(data, "ids", None)
     contents = getattr(data, "contents", None)
     return trained_on.images(data.texts, data.image_of, ids, contents)
 
 
-def ranks(
+def compute_ranks(
     queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, gallery_of: np.ndarray
 ) -> np.ndarray:
     """Rank the best true row of each query, from 1: (n, p) and (m, p) -> (n,) int64.
@@ -238,30 +249,29 @@ def ranks(
     plus the number of other rows that are at least as similar as the best true one. Raises
     ValueError for a query without a true row.
     """
-    queries = units(queries)
-    gallery = units(gallery)
+    queries = require_unit_rows(queries)
+    gallery = require_unit_rows(gallery)
+    # the true rows of a query are adjacent in this order
     order = np.argsort(gallery_of, kind="stable")
-    first, last = (
-        np.searchsorted(gallery_of[order], query_of, side=side) for side in ("left", "right")
-    )
-    if not (first < last).all():
+    first = np.searchsorted(gallery_of[order], query_of, side="left")
+    counts = np.searchsorted(gallery_of[order], query_of, side="right") - first
+    if not counts.all():
         raise ValueError("a query has no true row in the gallery")
-    positions = np.empty(len(queries), dtype=np.int64)
-    for block in row_blocks(len(queries), len(gallery)):
-        positions[block] = _ranks(
-            queries[block] @ gallery.T, order, first[block], (last - first)[block]
-        )
-    return positions
+
+    ranks = np.empty(len(queries), dtype=np.int64)
+    for block in split_rows(len(queries), len(gallery)):
+        cosines = queries[block] @ gallery.T
+        ranks[block] = _rank_block(cosines, order, first[block], counts[block])
+    return ranks
 
 
-def recalls(positions: np.ndarray) -> Values:
+def compute_recalls(ranks: np.ndarray) -> Values:
     """Compute `R@1`, `R@5`, `R@10` (x100) and `median_rank` of the ranks (n,) of n > 0 queries."""
-    return {f"R@{k}": 100 * float((positions <= k).mean()) for k in TOP} | {
-        "median_rank": float(np.median(positions))
-    }
+    values = {f"R@{k}": 100 * float((ranks <= k).mean()) for k in TOP}
+    return values | {"median_rank": float(np.median(ranks))}
 
 
-def both_ways(
+def score_both_ways(
     texts: np.ndarray, images: np.ndarray, image_of: np.ndarray
 ) -> tuple[Values, dict[str, Values]]:
     """Score text to image (`t2i_`) and image to text (`i2t_`): captions (n, p), images (m, p),
@@ -275,39 +285,47 @@ def both_ways(
     import pandas
 
     turn = pandas.Series(image_of).groupby(image_of).cumcount().to_numpy()
-    scores = _both_ways(texts, images, image_of, turn < FIVE)
-    parts = (
-        {"one": _both_ways(texts, images, image_of, turn < 1), "five": scores} if turn.any() else {}
-    )
-    return scores | {"n_texts": int((turn < FIVE).sum()), "n_images": len(images)}, parts
+    is_read = turn < FIVE
+    scores = _score_reading(texts, images, image_of, is_read)
+    parts = {}
+    if turn.any():
+        parts["one"] = _score_reading(texts, images, image_of, turn < 1)
+        parts["five"] = scores
+    return scores | {"n_texts": int(is_read.sum()), "n_images": len(images)}, parts
 
 
-def _both_ways(
-    texts: np.ndarray, images: np.ndarray, image_of: np.ndarray, taken: np.ndarray
+def _score_reading(
+    texts: np.ndarray, images: np.ndarray, image_of: np.ndarray, is_read: np.ndarray
 ) -> Values:
-    texts = texts[taken]
-    image_of = image_of[taken]
-    every = np.arange(len(images))
-    positions = {
-        "t2i": ranks(texts, images, image_of, every),
-        "i2t": ranks(images, texts, every, image_of),
-    }
-    return {
-        f"{way}_{name}": value
-        for way, each in positions.items()
-        for name, value in recalls(each).items()
+    """Score the captions that a reading takes, (n,) bool."""
+    texts = texts[is_read]
+    image_of = image_of[is_read]
+    numbers = np.arange(len(images))
+    ranks = {
+        "t2i": compute_ranks(texts, images, image_of, numbers),
+        "i2t": compute_ranks(images, texts, numbers, image_of),
     }
 
+    scores = {}
+    for way, ranks_of_way in ranks.items():
+        for name, value in compute_recalls(ranks_of_way).items():
+            scores[f"{way}_{name}"] = value
+    return scores
 
-def _ranks(
+
+def _rank_block(
     cosines: np.ndarray, order: np.ndarray, first: np.ndarray, counts: np.ndarray
 ) -> np.ndarray:
     """Rank a block of queries, (b, m) -> (b,); `order[first : first + counts]` are a query's true
     rows.
     """
+    # the true rows of all queries in a row, those of a query from `starts` on
     starts = np.cumsum(counts) - counts
-    rows = np.repeat(np.arange(len(cosines)), counts)
-    true = cosines[rows, order[np.repeat(first - starts, counts) + np.arange(counts.sum())]]
-    least = np.maximum.reduceat(true, starts) - np.float32(TIE)
-    similar = np.count_nonzero(cosines >= least[:, None], axis=1)
-    return np.asarray(1 + similar - np.add.reduceat(true >= least[rows], starts))
+    queries = np.repeat(np.arange(len(cosines)), counts)
+    places = np.repeat(first - starts, counts) + np.arange(len(queries))
+    true_cosines = cosines[queries, order[places]]
+
+    bounds = np.maximum.reduceat(true_cosines, starts) - np.float32(TIE)
+    similar = np.count_nonzero(cosines >= bounds[:, None], axis=1)
+    similar_true = np.add.reduceat(true_cosines >= bounds[queries], starts)
+    return np.asarray(1 + similar - similar_true)

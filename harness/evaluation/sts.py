@@ -43,9 +43,9 @@ from harness.evaluation.suites import (
     TaskScores,
     TrainedOn,
     Values,
-    nested_name,
-    pairs_of,
-    sentences_of,
+    list_pairs,
+    list_sentences,
+    make_nested_name,
 )
 from harness.metrics import AVERAGE, NO_SCORE, SEEN, UNSEEN, Metric, MetricWords
 from harness.sources import FileSource, Findings, digest
@@ -104,9 +104,11 @@ class SimilarityFile(FileSource):
         split = TablePart.parse(self._split or None)
         subsets: dict[str, list[SentencePair]] = {}
         for path in paths:
-            for where, (score, one, other, *subset) in read_rows(path, *columns, split=split):
-                pair = (" ".join(one.split()), " ".join(other.split()), finite_number(where, score))
-                subsets.setdefault(subset[0] if subset else "", []).append(pair)
+            for place, (score, *texts) in read_rows(path, *columns, split=split):
+                first, second, *subset = texts
+                gold = finite_number(place, score)
+                pair = (" ".join(first.split()), " ".join(second.split()), gold)
+                subsets.setdefault("".join(subset), []).append(pair)
         return subsets
 
 
@@ -137,49 +139,52 @@ class OwnPairs(OwnTables):
         (path,) = self.paths(root)
         subsets: dict[str, list[SentencePair]] = {}
         rows = read_rows(path, *self._columns, split=self._split)
-        for where, (first, second, score, *subset) in rows:
-            pairs = subsets.setdefault(subset[0] if subset else "", [])
-            pairs.append(
-                (_sentence(where, first), _sentence(where, second), self._number(where, score))
-            )
+        for place, (first, second, score, *subset) in rows:
+            texts = _clean_sentence(place, first), _clean_sentence(place, second)
+            pair = (*texts, self._rescale(place, score))
+            subsets.setdefault("".join(subset), []).append(pair)
         return subsets
 
     def examine(self, root: Path | None) -> Findings:
         (path,) = self.paths(root)
         accounts = account_for_columns(path, self._columns, self.ignore, self._split, _DEFAULTS)
         subsets = self.load(root)
-        pairs = pairs_of(subsets)
-        equal = len(pairs) - len({(first, second) for first, second, _ in pairs})
+        sentences = list_sentences(subsets)
+        pairs = list_pairs(subsets)
+        distinct = {(first, second) for first, second, _ in pairs}
         return Findings(
             len(pairs),
-            text_remarks(sentences_of(subsets), "sentences"),
-            equal_rows=equal,
+            text_remarks(sentences, "sentences"),
+            equal_rows=len(pairs) - len(distinct),
             accounts=accounts,
-            sample=TextSurvey.of(sentences_of(subsets)).sample,
+            sample=TextSurvey.of(sentences).sample,
         )
 
     def content(self, root: Path | None) -> object:
         return list(self.load(root).items())
 
-    def _number(self, where: str, text: str) -> float:
+    def _rescale(self, place: str, text: str) -> float:
         low, high = self._scale
-        value = finite_number(where, text)
-        if not low <= value <= high:
+        score = finite_number(place, text)
+        if not low <= score <= high:
             raise UserError(
-                f"{where}: the score {text} is not between {low:g} and {high:g}; correct it, or write "
+                f"{place}: the score {text} is not between {low:g} and {high:g}; correct it, or write "
                 "scale = [lowest, highest] for the task"
             )
-        return value if self._scale == SCALE else SCALE[1] * (value - low) / (high - low)
+        # no rounding of scores that have the scale
+        if self._scale == SCALE:
+            return score
+        return SCALE[1] * (score - low) / (high - low)
 
 
-def _sentence(where: str, text: str) -> str:
+def _clean_sentence(place: str, text: str) -> str:
     words = " ".join(text.split())
     if not words:
-        raise UserError(f"{where}: an empty sentence; correct or remove the line")
+        raise UserError(f"{place}: an empty sentence; correct or remove the line")
     return words
 
 
-def _translated(language: str, split: str = "test") -> SimilarityFile:
+def _make_translated(language: str, split: str = "test") -> SimilarityFile:
     name = f"STS-B-{language}" if split == "test" else f"STS-B-{language}-{split}"
     return SimilarityFile(
         name, f"sts/multilingual/stsb-{language}.tsv.gz", split=split, how=_HOW_TRANSLATED
@@ -199,26 +204,26 @@ STSB_ALL = SimilarityFile(
 )
 SICK = SimilarityFile("SICK-R", "sts/SICK-test.tsv", score="relatedness")
 SICK_DEV = SimilarityFile("SICK-R-dev", "sts/SICK-trial.tsv", score="relatedness")
-DE = _translated("de")
-DE_DEV = _translated("de", "dev")
-ES = _translated("es")
-ES_DEV = _translated("es", "dev")
-FR = _translated("fr")
-FR_DEV = _translated("fr", "dev")
-IT = _translated("it")
-IT_DEV = _translated("it", "dev")
-JA = _translated("ja")
-JA_DEV = _translated("ja", "dev")
-NL = _translated("nl")
-NL_DEV = _translated("nl", "dev")
-PL = _translated("pl")
-PL_DEV = _translated("pl", "dev")
-PT = _translated("pt")
-PT_DEV = _translated("pt", "dev")
-RU = _translated("ru")
-RU_DEV = _translated("ru", "dev")
-ZH = _translated("zh")
-ZH_DEV = _translated("zh", "dev")
+DE = _make_translated("de")
+DE_DEV = _make_translated("de", "dev")
+ES = _make_translated("es")
+ES_DEV = _make_translated("es", "dev")
+FR = _make_translated("fr")
+FR_DEV = _make_translated("fr", "dev")
+IT = _make_translated("it")
+IT_DEV = _make_translated("it", "dev")
+JA = _make_translated("ja")
+JA_DEV = _make_translated("ja", "dev")
+NL = _make_translated("nl")
+NL_DEV = _make_translated("nl", "dev")
+PL = _make_translated("pl")
+PL_DEV = _make_translated("pl", "dev")
+PT = _make_translated("pt")
+PT_DEV = _make_translated("pt", "dev")
+RU = _make_translated("ru")
+RU_DEV = _make_translated("ru", "dev")
+ZH = _make_translated("zh")
+ZH_DEV = _make_translated("zh", "dev")
 
 
 class STSSuite(PairSuite):
@@ -256,50 +261,45 @@ class STSSuite(PairSuite):
 
     def __init__(self, tasks: Sequence[str | OwnTask], dims: Sequence[int] = ()) -> None:
         super().__init__(tasks)
-        self.nest(dims)
+        self.set_dims(dims)
 
     def score(
         self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None
     ) -> TaskScores:
-        sides = {name: cosines_and_gold(pairs, vectors) for name, pairs in subsets.items()}
-        each = {name: _correlations(*side) for name, side in sides.items()}
-        ranks = [part["spearman"] for part in each.values()]
+        sides = {name: compare_pairs(pairs, vectors) for name, pairs in subsets.items()}
+        correlations = {name: _compute_correlations(*side) for name, side in sides.items()}
+        spearmans = [part["spearman"] for part in correlations.values()]
         sizes = [len(pairs) for pairs in subsets.values()]
-        means = {
-            "spearman_mean": _mean(ranks, [1] * len(sizes)),
-            "spearman_wmean": _mean(ranks, sizes),
-        }
-        whole = _correlations(*np.hstack(list(sides.values()))) | means
+
+        cosines, gold = np.hstack(list(sides.values()))
+        whole_task = _compute_correlations(cosines, gold)
+        whole_task["spearman_mean"] = _compute_mean(spearmans, [1] * len(sizes))
+        whole_task["spearman_wmean"] = _compute_mean(spearmans, sizes)
         for number in self.dims:
-            nested = cosines_and_gold(pairs_of(subsets), vectors.leading(number))
-            whole[nested_name("spearman", number)] = spearman(*nested)
-        parts = each if len(subsets) > 1 else {}
-        undefined = [metric for metric, value in whole.items() if value is None]
-        undefined += [
-            f"{metric} of {name}"
-            for name, part in parts.items()
-            for metric in part
-            if part[metric] is None
-        ]
-        warnings = (
-            [f"{', '.join(undefined)} left out, undefined: constant similarities or scores"]
-            if undefined
-            else []
-        )
-        if whole["spearman"] is None:
-            warnings = [f"{NO_SCORE}: {_undefined(*np.hstack(list(sides.values())))}"]
-        counted = {name: _percent(part, len(subsets[name])) for name, part in parts.items()}
+            nested = compare_pairs(list_pairs(subsets), vectors.take_leading(number))
+            whole_task[make_nested_name("spearman", number)] = spearman(*nested)
+
+        # the only subset of a task is no part of it
+        if len(subsets) == 1:
+            correlations = {}
+        warnings = _list_undefined(whole_task, correlations)
+        if whole_task["spearman"] is None:
+            warnings = [f"{NO_SCORE}: {_explain_undefined(cosines, gold)}"]
+        parts = {
+            name: _make_values(correlations[name], len(subsets[name])) for name in correlations
+        }
         if trained_on is not None:
-            counted |= _by_training(subsets, sides, trained_on)
-        return TaskScores(_percent(whole, sum(sizes)), counted, warnings)
+            parts |= _score_by_training(subsets, sides, trained_on)
+        return TaskScores(_make_values(whole_task, sum(sizes)), parts, warnings)
 
     def collect(self, scores: Mapping[str, TaskScores]) -> SuiteScores:
         joined = super().collect(scores)
         averages: dict[str, Values] = {}
         for part in (UNSEEN, SEEN):
-            rows = {name: each.parts[part] for name, each in scores.items() if part in each.parts}
+            rows = {name: task.parts[part] for name, task in scores.items() if part in task.parts}
             if rows:
-                averages[part] = self.average(rows) | {"n": sum(row["n"] for row in rows.values())}
+                averages[part] = self.average(rows)
+                averages[part]["n"] = sum(row["n"] for row in rows.values())
         return replace(joined, parts=joined.parts | {AVERAGE: averages}) if averages else joined
 
 
@@ -310,7 +310,7 @@ class MultilingualSTSSuite(STSSuite):
     title = "Multilingual STS-B"
 
 
-def dev_scorer(task: SimilarityTask, root: Path | None) -> Callable[[EmbedFunction], float]:
+def make_dev_scorer(task: SimilarityTask, root: Path | None) -> Callable[[EmbedFunction], float]:
     """Read a similarity task and return the scorer for selecting checkpoints: Spearman x100 over
     all its pairs.
 
@@ -318,23 +318,24 @@ def dev_scorer(task: SimilarityTask, root: Path | None) -> Callable[[EmbedFuncti
     Raises MissingData or UserError; the scorer raises UserError for vectors that are not finite.
     """
     subsets = task.load(root)
-    pairs = pairs_of(subsets)
-    sentences = list(dict.fromkeys(sentences_of(subsets)))
+    pairs = list_pairs(subsets)
+    sentences = list_sentences(subsets)
 
     def score(embed: EmbedFunction) -> float:
         try:
-            value = spearman(*cosines_and_gold(pairs, Embedded(embed, sentences)))
+            correlation = spearman(*compare_pairs(pairs, Embedded(embed, sentences)))
         except NotFiniteError as error:
             raise UserError(
                 f"no dev score on {task.name}: {error}; restore the weights of the encoder, or train it with a lower "
                 "learning rate"
             ) from error
-        if value is None:
+        if correlation is None:
             log.warning(
                 "the dev score on %s is undefined, all similarities are equal; it counts as 0",
                 task.name,
             )
-        return 100 * (value or 0.0)
+            return 0.0
+        return 100 * correlation
 
     return score
 
@@ -347,9 +348,10 @@ def cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """
     x = x.astype(np.float64)
     y = y.astype(np.float64)
-    dot, x_squares, y_squares = (np.einsum("nd,nd->n", *pair) for pair in ((x, y), (x, x), (y, y)))
-    squares = x_squares * y_squares
-    return np.where(squares > 0, dot / np.sqrt(np.where(squares > 0, squares, 1.0)), 0.0)
+    products = np.einsum("nd,nd->n", x, y)
+    squares = np.einsum("nd,nd->n", x, x) * np.einsum("nd,nd->n", y, y)
+    cosines = products / np.sqrt(np.where(squares > 0, squares, 1.0))
+    return np.where(squares > 0, cosines, 0.0)
 
 
 def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
@@ -358,7 +360,8 @@ def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
     y = np.asarray(y, dtype=np.float64)
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
-    return float(np.clip(_unit(x - x.mean()) @ _unit(y - y.mean()), -1.0, 1.0))
+    r = _compute_direction(x - x.mean()) @ _compute_direction(y - y.mean())
+    return float(np.clip(r, -1.0, 1.0))
 
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float | None:
@@ -370,69 +373,93 @@ def spearman(x: np.ndarray, y: np.ndarray) -> float | None:
     return pearson(rankdata(x), rankdata(y))
 
 
-def _unit(x: np.ndarray) -> np.ndarray:
+def _compute_direction(x: np.ndarray) -> np.ndarray:
     # divided by the largest value first, or the squares of tiny values would underflow to 0
     x = x / np.abs(x).max()
     return np.asarray(x / np.sqrt(x @ x))
 
 
-def cosines_and_gold(
+def compare_pairs(
     pairs: Sequence[SentencePair], vectors: Embedded
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return cosine and gold score of n pairs, float64 (n,) each."""
     first, second, gold = zip(*pairs, strict=True)
-    return cosine(vectors.rows(first), vectors.rows(second)), np.array(gold, dtype=np.float64)
+    cosines = cosine(vectors.rows(first), vectors.rows(second))
+    return cosines, np.array(gold, dtype=np.float64)
 
 
-def any_seen(pairs: Sequence[SentencePair], trained_on: TrainedOn) -> np.ndarray:
+def find_seen_pairs(pairs: Sequence[SentencePair], trained_on: TrainedOn) -> np.ndarray:
     """Whether training read a sentence of each of n pairs: (n,) bool."""
     first, second, _ = zip(*pairs, strict=True)
     return np.asarray(trained_on.sentences(first) | trained_on.sentences(second))
 
 
-def _by_training(
+def _score_by_training(
     subsets: Subsets, sides: Mapping[str, tuple[np.ndarray, np.ndarray]], trained_on: TrainedOn
 ) -> dict[str, Values]:
     """Score seen and unseen pairs apart: for the whole task, and for each subset that has both
     kinds.
     """
-    seen = {name: any_seen(pairs, trained_on) for name, pairs in subsets.items()}
-    parts = _both_kinds("", np.hstack(list(sides.values())), np.concatenate(list(seen.values())))
-    if len(subsets) > 1:
-        for name, marks in seen.items():
-            if marks.any() and not marks.all():
-                parts |= _both_kinds(f"{name} ", np.stack(sides[name]), marks)
+    seen = {name: find_seen_pairs(pairs, trained_on) for name, pairs in subsets.items()}
+    cosines, gold = np.hstack(list(sides.values()))
+    parts = _score_both_kinds("", cosines, gold, np.concatenate(list(seen.values())))
+    if len(subsets) == 1:
+        return parts
+
+    for name, is_seen in seen.items():
+        if is_seen.any() and not is_seen.all():
+            parts |= _score_both_kinds(f"{name} ", *sides[name], is_seen)
     return parts
 
 
-def _both_kinds(prefix: str, side: np.ndarray, seen: np.ndarray) -> dict[str, Values]:
-    """Score cosines and gold scores, (2, n), of unmarked pairs and of marked pairs."""
-    marks = {f"{prefix}{UNSEEN}": ~seen, f"{prefix}{SEEN}": seen}
-    counts = {name: int(which.sum()) for name, which in marks.items()}
-    scored = {
-        name: _correlations(*side[:, which])
-        for name, which in marks.items()
-        if counts[name] >= FEWEST
-    }
-    return {name: _percent(scored.get(name, {}), count) for name, count in counts.items()}
+def _score_both_kinds(
+    prefix: str, cosines: np.ndarray, gold: np.ndarray, seen: np.ndarray
+) -> dict[str, Values]:
+    """Score the cosines of unseen and of seen pairs against their gold scores, (n,) each."""
+    parts = {}
+    for kind, rows in ((UNSEEN, ~seen), (SEEN, seen)):
+        count = int(rows.sum())
+        correlations = {}
+        if count >= FEWEST:
+            correlations = _compute_correlations(cosines[rows], gold[rows])
+        parts[f"{prefix}{kind}"] = _make_values(correlations, count)
+    return parts
 
 
-def _correlations(cosines: np.ndarray, gold: np.ndarray) -> dict[str, float | None]:
+def _compute_correlations(cosines: np.ndarray, gold: np.ndarray) -> dict[str, float | None]:
     return {"spearman": spearman(cosines, gold), "pearson": pearson(cosines, gold)}
 
 
-def _undefined(cosines: np.ndarray, gold: np.ndarray) -> str:
+def _list_undefined(
+    whole_task: Mapping[str, float | None], parts: Mapping[str, Mapping[str, float | None]]
+) -> list[str]:
+    """A warning that names the undefined values of a task and of its parts, if there are some."""
+    undefined = [metric for metric, value in whole_task.items() if value is None]
+    for name, part in parts.items():
+        undefined += [f"{metric} of {name}" for metric, value in part.items() if value is None]
+    if not undefined:
+        return []
+    names = ", ".join(undefined)
+    return [f"{names} left out, undefined: constant similarities or scores"]
+
+
+def _explain_undefined(cosines: np.ndarray, gold: np.ndarray) -> str:
     if len(gold) < 2:
         return "it has one pair only"
-    return "all gold scores are equal" if np.ptp(gold) == 0 else "all similarities are equal"
+    if np.ptp(gold) == 0:
+        return "all gold scores are equal"
+    return "all similarities are equal"
 
 
-def _percent(values: Mapping[str, float | None], pairs: int) -> Values:
-    return {metric: 100 * value for metric, value in values.items() if value is not None} | {
-        "n": pairs
+def _make_values(correlations: Mapping[str, float | None], pairs: int) -> Values:
+    values: Values = {
+        metric: 100 * value for metric, value in correlations.items() if value is not None
     }
+    return values | {"n": pairs}
 
 
-def _mean(values: Sequence[float | None], weights: Sequence[int]) -> float | None:
+def _compute_mean(values: Sequence[float | None], weights: Sequence[int]) -> float | None:
     defined = [value for value in values if value is not None]
-    return float(np.average(defined, weights=weights)) if len(defined) == len(values) else None
+    if len(defined) < len(values):
+        return None
+    return float(np.average(defined, weights=weights))

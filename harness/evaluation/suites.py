@@ -42,27 +42,28 @@ class NotFiniteError(Exception):
     """Vectors contain NaN or infinite values, so no score is computed."""
 
 
-def normalised(x: np.ndarray) -> np.ndarray:
+def compute_unit_rows(x: np.ndarray) -> np.ndarray:
     """Scale rows to Euclidean norm 1 in float64; a zero row stays zero."""
     x = x.astype(np.float64)
     norms = np.linalg.norm(x, axis=1, keepdims=True)
     return x / np.where(norms > 0, norms, 1.0)
 
 
-def units(x: np.ndarray) -> np.ndarray:
+def require_unit_rows(x: np.ndarray) -> np.ndarray:
     """Scale rows to Euclidean norm 1, computed in float64, returned as float32. Raises
     NotFiniteError.
     """
     finite = np.isfinite(x).all(axis=1)
     if not finite.all():
         raise NotFiniteError(f"{np.count_nonzero(~finite):,} of {len(x):,} vectors are not finite")
-    return normalised(x).astype(np.float32)
+    return compute_unit_rows(x).astype(np.float32)
 
 
-def row_blocks(rows: int, columns: int) -> Iterator[slice]:
+def split_rows(rows: int, columns: int) -> Iterator[slice]:
     """Split the rows of a large matrix of cosines into blocks that fit in memory."""
     size = max(1, CELLS // columns)
-    return (slice(top, min(top + size, rows)) for top in range(0, rows, size))
+    for start in range(0, rows, size):
+        yield slice(start, min(start + size, rows))
 
 
 class ImageTextSpace(Protocol):
@@ -136,7 +137,7 @@ class Embedder:
         return self.embed(sentences)
 
 
-def with_progress(embed: Embedder, tasks: Mapping[str, T]) -> Iterator[tuple[str, T]]:
+def report_tasks(embed: Embedder, tasks: Mapping[str, T]) -> Iterator[tuple[str, T]]:
     """Yield tasks by name, reporting each to the embedder first."""
     for done, (name, task) in enumerate(tasks.items()):
         embed.report(name, done, len(tasks))
@@ -180,16 +181,16 @@ class Embedded:
             )
         return self._vectors[rows]
 
-    def leading(self, dimensions: int) -> Embedded:
+    def take_leading(self, dimensions: int) -> Embedded:
         """The same sentences with the first numbers of their vectors alone. Raises UserError where
         the vectors have fewer.
         """
         shorter = copy(self)
-        shorter._vectors = leading(self._vectors, dimensions)
+        shorter._vectors = take_leading(self._vectors, dimensions)
         return shorter
 
 
-def leading(vectors: np.ndarray, dimensions: int) -> np.ndarray:
+def take_leading(vectors: np.ndarray, dimensions: int) -> np.ndarray:
     """The first numbers of vectors, (n, d) -> (n, `dimensions`). Raises UserError where they have
     fewer.
     """
@@ -202,13 +203,13 @@ def leading(vectors: np.ndarray, dimensions: int) -> np.ndarray:
     return vectors[:, :dimensions]
 
 
-def nested_name(metric: str, dimensions: int | str) -> str:
+def make_nested_name(metric: str, dimensions: int | str) -> str:
     """The name of a metric of the first dimensions of vectors alone."""
     return f"{metric}@{dimensions}"
 
 
 def split_nested_name(name: str) -> tuple[str, str]:
-    """The metric and the number of dimensions of a name that `nested_name` gives."""
+    """The metric and the number of dimensions of a name that `make_nested_name` gives."""
     metric, _, dimensions = name.rpartition("@")
     return metric, dimensions
 
@@ -283,7 +284,7 @@ class SuiteScores:
     warnings: list[str] = field(default_factory=list)
     arrays: Mapping[ArrayName, np.ndarray] = field(default_factory=dict)
 
-    def without_averages(self) -> SuiteScores:
+    def remove_averages(self) -> SuiteScores:
         """The same without means over tasks, which some tasks of a suite do not have."""
         scores = {task: values for task, values in self.scores.items() if not _is_average(task)}
         parts = {task: values for task, values in self.parts.items() if not _is_average(task)}
@@ -347,13 +348,16 @@ class Suite(registry.Registered, ABC):
         """`tasks` are registered names and tasks of a profile. Raises UserError for tasks the suite
         does not accept.
         """
-        named = [task if isinstance(task, str) else task.name for task in tasks]
-        repeated = sorted({name for name in named if named.count(name) > 1})
-        if repeated or not named:
+        names = [task if isinstance(task, str) else task.name for task in tasks]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated or not names:
             wrong = f"names {', '.join(repeated)} twice" if repeated else "has no tasks"
             raise UserError(f"the suite '{self.name}' {wrong}; list each of its tasks once")
-        loaded = (self.find(task) if isinstance(task, str) else self._own(task) for task in tasks)
-        self._tasks: dict[str, Any] = dict(zip(named, loaded, strict=True))
+
+        self._tasks: dict[str, Any] = {}
+        for name, task in zip(names, tasks, strict=True):
+            loaded = self.find(task) if isinstance(task, str) else self._check_kind(task)
+            self._tasks[name] = loaded
 
     @classmethod
     def takes(cls, kind: str) -> bool:
@@ -361,7 +365,7 @@ class Suite(registry.Registered, ABC):
         return kind == cls.kind
 
     @classmethod
-    def _own(cls, task: OwnTask) -> OwnTask:
+    def _check_kind(cls, task: OwnTask) -> OwnTask:
         if not cls.takes(task.kind):
             raise UserError(
                 f"the suite '{cls.name}' does not evaluate a {task.kind} such as '{task.name}'; "
@@ -377,11 +381,11 @@ class Suite(registry.Registered, ABC):
     def tasks(self) -> list[str]:
         return list(self._tasks)
 
-    def nest(self, dims: Sequence[int]) -> None:
+    def set_dims(self, dims: Sequence[int]) -> None:
         """Score numbers of leading dimensions too, each metric as `METRIC@D`. Raises UserError for a
         number that is not positive, or stands twice.
         """
-        if len(set(dims)) < len(dims) or any(number < 1 for number in dims):
+        if len(set(dims)) < len(dims) or min(dims, default=1) < 1:
             raise UserError(
                 f"the suite '{self.name}' has dims = {list(dims)}; give positive numbers, each once"
             )
@@ -392,7 +396,9 @@ class Suite(registry.Registered, ABC):
         nested = [metric for metric in self.metrics if metric.name in self.nested]
         metrics = list(self.metrics)
         for number in self.dims:
-            metrics += (replace(each, name=nested_name(each.name, number)) for each in nested)
+            for metric in nested:
+                name = make_nested_name(metric.name, number)
+                metrics.append(replace(metric, name=name))
         return tuple(metrics)
 
     @property
@@ -401,28 +407,30 @@ class Suite(registry.Registered, ABC):
         return self.tasks if self.kind == RETRIEVAL else []
 
     def missing(self, root: Path | None) -> list[Missing]:
-        return list(
-            dict.fromkeys(absent for task in self._tasks.values() for absent in task.missing(root))
-        )
+        absent = chain.from_iterable(task.missing(root) for task in self._tasks.values())
+        # tasks may share a file
+        return list(dict.fromkeys(absent))
 
     def computes(self, teacher: str, root: Path | None) -> bool:
         """Whether an image teacher must compute features for some task, since no file has them."""
-        return any(
-            task.computes(teacher, root) if isinstance(task, HasImages) else self.needs_images
-            for task in self._tasks.values()
-        )
+        for task in self._tasks.values():
+            must_compute = self.needs_images
+            if isinstance(task, HasImages):
+                must_compute = task.computes(teacher, root)
+            if must_compute:
+                return True
+        return False
 
     @property
     def has_pictures(self) -> bool:
         """Whether a teacher can compute features of all its images."""
-        return all(
-            task.has_pictures for task in self._tasks.values() if isinstance(task, HasImages)
-        )
+        with_images = [task for task in self._tasks.values() if isinstance(task, HasImages)]
+        return all(task.has_pictures for task in with_images)
 
     def fingerprint(self, root: Path | None) -> str:
         contents = [[name, task.fingerprint(root)] for name, task in self._tasks.items()]
-        whole = digest(self.name, self.version, contents)
-        return digest(whole, self.dims) if self.dims else whole
+        plain = digest(self.name, self.version, contents)
+        return digest(plain, self.dims) if self.dims else plain
 
     def identity(self, root: Path | None) -> str:
         """Return the fingerprint, or the first missing item; computed for every plan, so it must be
@@ -450,38 +458,46 @@ class Suite(registry.Registered, ABC):
         return averages
 
     def collect(self, per_task: Mapping[str, TaskScores]) -> SuiteScores:
-        scores = {name: each.scores for name, each in per_task.items()}
+        scores = {}
+        parts = {}
+        warnings = []
+        for name, task in per_task.items():
+            scores[name] = task.scores
+            if task.parts:
+                parts[name] = task.parts
+            warnings += [f"{name}: {line}" for line in task.warnings]
+
         average = self.average(scores)
-        lines = [f"{name}: {line}" for name, each in per_task.items() for line in each.warnings]
         names = [metric.name for metric in self.list_metrics()]
         left_out = [name for name in names if name not in average]
         if left_out:
-            lines.append(f"{AVERAGE}: {', '.join(left_out)} left out, not every task has a value")
-        parts = {name: each.parts for name, each in per_task.items() if each.parts}
-        return SuiteScores(
-            {**scores, AVERAGE: average}, parts, [f"{self.name}: {line}" for line in lines]
-        )
+            listed = ", ".join(left_out)
+            warnings.append(f"{AVERAGE}: {listed} left out, not every task has a value")
+        scores[AVERAGE] = average
+        return SuiteScores(scores, parts, [f"{self.name}: {line}" for line in warnings])
 
 
 class PairSuite(Suite):
     """A suite over similarity tasks; every distinct sentence of all its tasks is embedded once."""
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
-        loaded: dict[str, Subsets] = {name: task.load(root) for name, task in self._tasks.items()}
-        for name, subsets in loaded.items():
+        loaded: dict[str, Subsets] = {}
+        sentences = []
+        for name, task in self._tasks.items():
+            subsets = task.load(root)
             if not subsets or not all(subsets.values()):
                 raise UserError(
                     f"the similarity task '{name}' has no pairs in a subset; fix its data or "
                     "remove the task from the suite"
                 )
-        vectors = Embedded(
-            embed, (sentence for subsets in loaded.values() for sentence in sentences_of(subsets))
-        )
-        return self.collect(
-            scored(
-                embed, loaded, lambda name, subsets: self.score(subsets, vectors, embed.trained_on)
-            )
-        )
+            loaded[name] = subsets
+            sentences += list_sentences(subsets)
+        vectors = Embedded(embed, sentences)
+
+        def score(name: str, subsets: Subsets) -> TaskScores:
+            return self.score(subsets, vectors, embed.trained_on)
+
+        return self.collect(score_tasks(embed, loaded, score))
 
     @abstractmethod
     def score(
@@ -492,14 +508,14 @@ class PairSuite(Suite):
         """
 
 
-def scored(
+def score_tasks(
     embed: Embedder, tasks: Mapping[str, T], score: Callable[[str, T], TaskScores]
 ) -> dict[str, TaskScores]:
     """Score tasks, reporting each to the embedder first; a task with non-finite vectors gets only a
     warning.
     """
     scores = {}
-    for name, task in with_progress(embed, tasks):
+    for name, task in report_tasks(embed, tasks):
         try:
             scores[name] = score(name, task)
         except NotFiniteError as error:
@@ -511,11 +527,14 @@ def _is_average(task: str) -> bool:
     return task == AVERAGE or task.startswith(f"{AVERAGE}[")
 
 
-def pairs_of(subsets: Subsets) -> list[SentencePair]:
+def list_pairs(subsets: Subsets) -> list[SentencePair]:
     """List the pairs of all subsets, in order."""
     return list(chain.from_iterable(subsets.values()))
 
 
-def sentences_of(subsets: Subsets) -> Iterable[str]:
-    """Yield both sentences of every pair, in order, with repeats."""
-    return (sentence for first, second, _ in pairs_of(subsets) for sentence in (first, second))
+def list_sentences(subsets: Subsets) -> list[str]:
+    """List both sentences of every pair, in order, with repeats."""
+    sentences: list[str] = []
+    for first, second, _ in list_pairs(subsets):
+        sentences += (first, second)
+    return sentences

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
@@ -35,7 +36,7 @@ from harness.datafiles import (
 )
 from harness.documents import page_of
 from harness.errors import UserError
-from harness.evaluation.probes import L2, MODES, Mode, Probe, Split, stratified
+from harness.evaluation.probes import L2, MODES, Mode, Probe, Split, split_into_folds
 from harness.evaluation.suites import (
     Embedded,
     Embedder,
@@ -43,8 +44,8 @@ from harness.evaluation.suites import (
     Suite,
     SuiteScores,
     TaskScores,
-    nested_name,
-    scored,
+    make_nested_name,
+    score_tasks,
 )
 from harness.metrics import Metric, MetricWords
 from harness.sources import FileSource, Findings, digest
@@ -55,6 +56,9 @@ _HOW = (
 )
 #: the registry kind of classification tasks
 TRANSFER = "transfer task"
+
+#: where a sample stands -> its label, and the words of each side
+Samples = dict[str, tuple[str, list[list[str]]]]
 
 PROBES = ("senteval", "lbfgs")
 #: the columns of a user's table that names no others
@@ -96,22 +100,20 @@ class TransferFiles(FileSource):
         self._columns = columns
 
     def load(self, root: Path | None) -> dict[str, Labelled]:
-        return {
-            split: self._read(path)
-            for split, path in zip(self._splits, self.paths(root), strict=True)
-        }
+        paths = zip(self._splits, self.paths(root), strict=True)
+        return {split: self._read_split(path) for split, path in paths}
 
-    def _read(self, path: Path) -> Labelled:
+    def _read_split(self, path: Path) -> Labelled:
         rows = []
-        for where, (label, *texts) in read_rows(path, "label", *self._columns):
+        for place, (label, *texts) in read_rows(path, "label", *self._columns):
             words = [text.split() for text in texts]
-            rows.append((words, self._number_class(where, label)))
-        return in_order(rows)
+            rows.append((words, self._find_class(place, label)))
+        return sort_samples(rows)
 
-    def _number_class(self, where: str, label: str) -> int:
+    def _find_class(self, place: str, label: str) -> int:
         if label not in self.classes:
             raise UserError(
-                f"{where}: the label '{label}' is not one of {', '.join(self.classes)}; correct the line"
+                f"{place}: the label '{label}' is not one of {', '.join(self.classes)}; correct the line"
             )
         return self.classes.index(label)
 
@@ -149,85 +151,91 @@ class OwnClasses(OwnTables):
 
     def load(self, root: Path | None) -> dict[str, Labelled]:
         paths = dict(zip(self._splits, self.paths(root), strict=True))
-        rows = {split: self._rows(split, path) for split, path in paths.items()}
-        labels = [label for samples in rows.values() for label, _ in samples.values()]
+        samples = {split: self._read_samples(split, path) for split, path in paths.items()}
+        labels = []
+        for split in samples:
+            labels += [label for label, _ in samples[split].values()]
         check_no_label(paths[self._splits[-1]], labels, self._no_label)
-        rows = {split: self._labelled(samples) for split, samples in rows.items()}
-        classes = sorted({label for label, _ in rows[self._splits[0]].values()})
+
+        labelled = {split: self._remove_unlabelled(rows) for split, rows in samples.items()}
+        training = self._splits[0]
+        classes = sorted({label for label, _ in labelled[training].values()})
         if len(classes) < 2:
             has = f"one label only, '{classes[0]}'" if classes else "no labels"
-            raise UserError(f"{paths[self._splits[0]]} has {has}; a task needs two classes")
-        splits = {}
-        for split, path in paths.items():
-            if not rows[split]:
-                raise UserError(
-                    f"{path} has no labels, but '{self._no_label}', which stands for none; give a labelled file"
-                )
-            for where, (label, _) in rows[split].items():
-                if label not in classes:
-                    raise UserError(
-                        f"{where}: no training sample has the label '{label}'; correct the line"
-                    )
-            splits[split] = in_order(
-                [(words, classes.index(label)) for label, words in rows[split].values()]
-            )
-        return splits
+            raise UserError(f"{paths[training]} has {has}; a task needs two classes")
+        return {
+            split: self._number_classes(paths[split], rows, classes)
+            for split, rows in labelled.items()
+        }
 
-    def _labelled(
-        self, samples: dict[str, tuple[str, list[list[str]]]]
-    ) -> dict[str, tuple[str, list[list[str]]]]:
-        """The samples that have a label."""
+    def _number_classes(self, path: Path, samples: Samples, classes: list[str]) -> Labelled:
+        """The samples of a split with their classes. Raises UserError."""
+        if not samples:
+            raise UserError(
+                f"{path} has no labels, but '{self._no_label}', which stands for none; give a labelled file"
+            )
+        rows = []
+        for place, (label, sides) in samples.items():
+            if label not in classes:
+                raise UserError(
+                    f"{place}: no training sample has the label '{label}'; correct the line"
+                )
+            rows.append((sides, classes.index(label)))
+        return sort_samples(rows)
+
+    def _remove_unlabelled(self, samples: Samples) -> Samples:
         if not self._no_label:
             return samples
-        return {where: row for where, row in samples.items() if row[0] != self._no_label}
+        return {place: row for place, row in samples.items() if row[0] != self._no_label}
 
-    def _rows(self, split: str, path: Path) -> dict[str, tuple[str, list[list[str]]]]:
+    def _read_samples(self, split: str, path: Path) -> Samples:
         samples = {}
-        for where, (label, *texts) in read_rows(path, *self._columns, split=self._parts.get(split)):
+        for place, (label, *texts) in read_rows(path, *self._columns, split=self._parts.get(split)):
             if not label.strip():
-                raise UserError(f"{where}: no label; correct or remove the line")
-            samples[where] = (label.strip(), [text.split() for text in texts])
+                raise UserError(f"{place}: no label; correct or remove the line")
+            samples[place] = (label.strip(), [text.split() for text in texts])
         return samples
 
     def examine(self, root: Path | None) -> Findings:
         accounts = list[Account]()
-        samples = list[tuple[str, list[list[str]]]]()
+        labels = []
+        samples = []
         unlabelled = 0
         for split, path in zip(self._splits, self.paths(root), strict=True):
             part = self._parts.get(split)
             accounts += account_for_columns(path, self._columns, self.ignore, part, _DEFAULTS)
-            rows = self._rows(split, path)
-            labelled = self._labelled(rows)
-            samples += labelled.values()
+            rows = self._read_samples(split, path)
+            labelled = self._remove_unlabelled(rows)
             unlabelled += len(rows) - len(labelled)
+            for label, sides in labelled.values():
+                labels.append(label)
+                samples.append(tuple(map(" ".join, sides)))
         self.load(root)
 
         accounts += account_for_number("rows", unlabelled, f"no_label = '{self._no_label}'")
-        texts = [" ".join(words) for _, sides in samples for words in sides]
-        empty = [f"{texts.count('')} of {len(texts)} texts are empty"] if "" in texts else []
-        remarks = (
-            label_remarks(label for label, _ in samples) + empty + text_remarks(texts, "texts")
-        )
-        distinct = {tuple(" ".join(words) for words in sides) for _, sides in samples}
-        equal = len(samples) - len(distinct)
+        texts = list(chain.from_iterable(samples))
+        remarks = label_remarks(labels)
+        if "" in texts:
+            remarks.append(f"{texts.count('')} of {len(texts)} texts are empty")
+        remarks += text_remarks(texts, "texts")
+        equal = len(samples) - len({*samples})
         sample = TextSurvey.of(texts).sample
         return Findings(len(samples), remarks, equal_rows=equal, accounts=accounts, sample=sample)
 
     def content(self, root: Path | None) -> object:
-        return [
-            [split, read.sides, read.labels.tolist()] for split, read in self.load(root).items()
-        ]
+        splits = self.load(root).items()
+        return [[split, read.sides, read.labels.tolist()] for split, read in splits]
 
 
-def in_order(rows: list[tuple[list[list[str]], int]]) -> Labelled:
+def sort_samples(rows: list[tuple[list[list[str]], int]]) -> Labelled:
     """Sort one or more samples into SentEval's order, given the words of each side and the class."""
     rows.sort(key=lambda row: (*map(len, row[0]), row[1]))
-    texts, labels = zip(*rows, strict=True)
-    sides = tuple([" ".join(words) for words in side] for side in zip(*texts, strict=True))
+    samples, labels = zip(*rows, strict=True)
+    sides = tuple(list(map(" ".join, side)) for side in zip(*samples, strict=True))
     return Labelled(sides, np.array(labels, dtype=np.int64))
 
 
-def _files(name: str) -> dict[str, str]:
+def _name_split_files(name: str) -> dict[str, str]:
     return {split: f"transfer/{name}-{split}.tsv" for split in ("train", "test")}
 
 
@@ -242,8 +250,8 @@ SST2 = TransferFiles(
         "test": "transfer/SST2-test.tsv",
     },
 )
-TREC = TransferFiles("TREC", _files("TREC"), classes="ABBR DESC ENTY HUM LOC NUM")
-MRPC = TransferFiles("MRPC", _files("MRPC"), columns=("s1", "s2"))
+TREC = TransferFiles("TREC", _name_split_files("TREC"), classes="ABBR DESC ENTY HUM LOC NUM")
+MRPC = TransferFiles("MRPC", _name_split_files("MRPC"), columns=("s1", "s2"))
 
 
 @dataclass(frozen=True)
@@ -289,11 +297,11 @@ class TransferSuite(Suite):
         it.
         """
         super().__init__(tasks)
-        self.nest(dims)
-        for option, given, known in (("probe", probe, PROBES), ("mode", mode, tuple(MODES))):
-            if given not in known:
+        self.set_dims(dims)
+        for option, value, choices in (("probe", probe, PROBES), ("mode", mode, tuple(MODES))):
+            if value not in choices:
                 raise UserError(
-                    f"the suite '{self.name}' has no {option} '{given}'; use one of {', '.join(known)}"
+                    f"the suite '{self.name}' has no {option} '{value}'; use one of {', '.join(choices)}"
                 )
         self._probe = probe
         self._mode = MODES[mode]
@@ -302,42 +310,44 @@ class TransferSuite(Suite):
         return digest(super().fingerprint(root), self._probe, vars(self._mode))
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
-        loaded: dict[str, dict[str, Labelled]] = {
-            name: task.load(root) for name, task in self._tasks.items()
-        }
-        for name, splits in loaded.items():
-            self._check(name, splits)
-        sides = (
-            side for splits in loaded.values() for split in splits.values() for side in split.sides
-        )
-        vectors = Embedded(embed, (sentence for side in sides for sentence in side))
+        loaded: dict[str, dict[str, Labelled]] = {}
+        sentences: list[str] = []
+        for name, task in self._tasks.items():
+            loaded[name] = task.load(root)
+            self._check(name, loaded[name])
+            for split in loaded[name].values():
+                sentences += chain.from_iterable(split.sides)
+        vectors = Embedded(embed, sentences)
         probe = make_probe(self._probe, self._mode, embed.device)
-        return self.collect(
-            scored(embed, loaded, lambda name, splits: score(splits, vectors, probe, self.dims))
-        )
+
+        def score_task(name: str, splits: dict[str, Labelled]) -> TaskScores:
+            return score(splits, vectors, probe, self.dims)
+
+        return self.collect(score_tasks(embed, loaded, score_task))
 
     def _check(self, name: str, splits: Mapping[str, Labelled]) -> None:
         """Raise UserError unless every class has enough rows to be in every fold, outer and inner."""
         labels = splits["all" if "all" in splits else "train"].labels
-        least = int(np.bincount(labels).min())
-        if least < 2 * self._mode.folds:
+        fewest = int(np.bincount(labels).min())
+        folds = self._mode.folds
+        if fewest < 2 * folds:
             raise UserError(
-                f"the transfer task '{name}' has a class of {least} training samples, {self._mode.folds} folds need "
-                f"{2 * self._mode.folds}; fix its data or remove the task from the suite"
+                f"the transfer task '{name}' has a class of {fewest} training samples, {folds} folds need "
+                f"{2 * folds}; fix its data or remove the task from the suite"
             )
 
 
 def make_probe(name: str, mode: Mode, device: str) -> Probe:
-    """Make one of `PROBES` on a PyTorch device; PyTorch is imported here, since planning needs no
-    probe.
-    """
+    """Make one of `PROBES` on a PyTorch device."""
+    # planning needs no probe, and these import torch
     import torch
 
     from harness.evaluation.probes.lbfgs import LBFGSProbe
     from harness.evaluation.probes.senteval import SentEvalProbe
 
-    on = torch.device(device)
-    return SentEvalProbe(mode, on) if name == "senteval" else LBFGSProbe(mode.folds, on)
+    if name == "senteval":
+        return SentEvalProbe(mode, torch.device(device))
+    return LBFGSProbe(mode.folds, torch.device(device))
 
 
 def score(
@@ -348,68 +358,71 @@ def score(
 
     train = splits["all" if "all" in splits else "train"]
     test = splits["all" if "all" in splits else "test"]
-    accuracies = _classify_splits(splits, vectors, probe)
+    accuracies = _evaluate_splits(splits, vectors, probe)
 
     values = {"acc": 100 * accuracies.test, "devacc": 100 * accuracies.dev}
     if len(test.sides) == 2:
         f1 = f1_score(test.labels == 1, accuracies.predicted == 1, zero_division=0.0)
         values["f1"] = 100 * float(f1)
     for number in dims:
-        accuracy = _classify_splits(splits, vectors.leading(number), probe).test
-        values[nested_name("acc", number)] = 100 * accuracy
+        accuracy = _evaluate_splits(splits, vectors.take_leading(number), probe).test
+        values[make_nested_name("acc", number)] = 100 * accuracy
     return TaskScores(values | {"n_train": len(train.labels), "n_test": len(test.labels)})
 
 
-def _classify_splits(splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe) -> Accuracies:
-    inputs = {name: (features(split, vectors), split.labels) for name, split in splits.items()}
-    return classify(inputs, probe)
+def _evaluate_splits(splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe) -> Accuracies:
+    inputs = {name: (make_features(split, vectors), split.labels) for name, split in splits.items()}
+    return evaluate_probe(inputs, probe)
 
 
-def features(split: Labelled, vectors: Embedded) -> np.ndarray:
+def make_features(split: Labelled, vectors: Embedded) -> np.ndarray:
     """Return a probe's input for n samples, float32: u, (n, d), or for pairs [|u - v|; u * v], (n,
     2d).
     """
-    if len(split.sides) == 1:
-        return vectors.rows(split.sides[0])
-    first, second = (vectors.rows(side) for side in split.sides)
+    sides = [vectors.rows(side) for side in split.sides]
+    if len(sides) == 1:
+        return sides[0]
+    first, second = sides
     return np.concatenate([np.abs(first - second), first * second], axis=1)
 
 
-def classify(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -> Accuracies:
+def evaluate_probe(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -> Accuracies:
     """Train and test a probe on features (n, d) float32 and labels (n,) int64 by split (see
     `TransferFiles`).
     """
     if "all" in splits:
-        return _cross_validate(*splits["all"], probe)
+        return _evaluate_folds(*splits["all"], probe)
     return _train_and_test(splits, probe)
 
 
-def best(accuracies: np.ndarray) -> int:
+def find_best(accuracies: np.ndarray) -> int:
     """Return the index of the best of m accuracies (fractions), compared as percent with two
     decimals; ties: first.
     """
-    return int(np.argmax([round(100 * float(value), 2) for value in accuracies]))
+    percents = [round(100 * float(accuracy), 2) for accuracy in accuracies]
+    return int(np.argmax(percents))
 
 
-def _cross_validate(x: np.ndarray, labels: np.ndarray, probe: Probe) -> Accuracies:
+def _evaluate_folds(x: np.ndarray, labels: np.ndarray, probe: Probe) -> Accuracies:
     """Test on each fold a probe whose strength was chosen by folds of the others."""
-    outer = stratified(np.arange(len(labels)), labels, probe.folds)
+    outer = split_into_folds(np.arange(len(labels)), labels, probe.folds)
     inner = []
     for part in outer:
-        inner += stratified(part.train, labels[part.train], probe.folds)
+        inner += split_into_folds(part.train, labels[part.train], probe.folds)
 
     # (inner folds of all outer ones, strengths) -> (outer folds, strengths)
-    dev_of_folds = probe.fit(x, labels, inner, _grid(len(inner))).dev
+    dev_of_folds = probe.fit(x, labels, inner, _make_grid(len(inner))).dev
     dev = dev_of_folds.reshape(len(outer), probe.folds, -1).mean(axis=1)
-    strengths = [best(row) for row in dev]
+    strengths = [find_best(row) for row in dev]
 
-    refits = [probe.refit_split(part.train) for part in outer]
+    refits = [probe.split_for_refit(part.train) for part in outer]
     fitted = probe.fit(x, labels, refits, np.array([[L2[index]] for index in strengths]))
     predicted = np.empty_like(labels)
     accuracies = []
     for fold, part in enumerate(outer):
-        predicted[part.dev] = fitted.predict(fold, 0, x[part.dev])
-        accuracies.append((predicted[part.dev] == labels[part.dev]).mean())
+        tested = part.dev
+        predicted[tested] = fitted.predict(fold, 0, x[tested])
+        accuracies.append((predicted[tested] == labels[tested]).mean())
 
     dev_of_best = dev[np.arange(len(outer)), strengths].mean()
     return Accuracies(float(np.mean(accuracies)), float(dev_of_best), predicted)
@@ -424,21 +437,26 @@ def _train_and_test(
         dev_x, dev_labels = splits["dev"]
         x = np.concatenate([x, dev_x])
         labels = np.concatenate([labels, dev_labels])
-        fitted = probe.fit(x, labels, [Split(rows, np.arange(len(rows), len(labels)))], _grid(1))
+        split = Split(rows, np.arange(len(rows), len(labels)))
+        fitted = probe.fit(x, labels, [split], _make_grid(1))
         # SentEval refits on the same rows with the same seed, which gives the same classifier
         dev = fitted.dev[0]
-        column = best(fitted.dev[0])
+        strength = find_best(dev)
+        column = strength
     else:
-        inner = stratified(rows, labels, probe.folds)
-        dev = probe.fit(x, labels, inner, _grid(len(inner))).dev.mean(axis=0)
+        inner = split_into_folds(rows, labels, probe.folds)
+        dev = probe.fit(x, labels, inner, _make_grid(len(inner))).dev.mean(axis=0)
+        strength = find_best(dev)
+        refit = probe.split_for_refit(rows)
+        fitted = probe.fit(x, labels, [refit], np.array([[L2[strength]]]))
         column = 0
-        fitted = probe.fit(x, labels, [probe.refit_split(rows)], np.array([[L2[best(dev)]]]))
 
     test, gold = splits["test"]
     predicted = fitted.predict(0, column, test)
-    return Accuracies(float((predicted == gold).mean()), float(dev[best(dev)]), predicted)
+    accuracy = (predicted == gold).mean()
+    return Accuracies(float(accuracy), float(dev[strength]), predicted)
 
 
-def _grid(splits: int) -> np.ndarray:
+def _make_grid(splits: int) -> np.ndarray:
     """Every strength for each of some splits: (splits, strengths)."""
     return np.tile(np.array(L2), (splits, 1))

@@ -19,7 +19,7 @@ import numpy as np
 from harness.caches import cached_note
 from harness.corpora.base import CorpusSource
 from harness.errors import UserError
-from harness.evaluation.retrieval import FEWEST, RetrievalTask, check_captions, seen_images
+from harness.evaluation.retrieval import FEWEST, RetrievalTask, check_captions, find_seen_images
 from harness.planning.ingredients import Ingredient
 from harness.planning.seen import VERSION, SeenRows
 from harness.sources import digest, reading_code
@@ -92,7 +92,7 @@ def _compare_with_settings(
     for name, corpora in settings.items():
         # a corpus that cannot be read trains no model: its own runs are refused with the reason
         with suppress(UserError):
-            seen = seen_images(data, SeenRows(corpora))
+            seen = find_seen_images(data, SeenRows(corpora))
             seen_count = int(seen.sum())
             if not seen_count:
                 continue

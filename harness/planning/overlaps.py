@@ -10,9 +10,9 @@ import numpy as np
 
 from harness.corpora.base import CorpusSource, Pairs
 from harness.errors import MissingData, UserError
-from harness.evaluation.retrieval import RetrievalSuite, seen_images
+from harness.evaluation.retrieval import RetrievalSuite, find_seen_images
 from harness.evaluation.sts import STSSuite
-from harness.evaluation.suites import PairSuite, SentencePair, Suite, pairs_of
+from harness.evaluation.suites import PairSuite, SentencePair, Suite, list_pairs
 from harness.grid import check_setting
 from harness.planning.ingredients import Ingredient
 from harness.planning.inventory import Inventory
@@ -160,7 +160,7 @@ class SettingData:
         """The overlap of a similarity task and, if it has several subsets, of each."""
         source = self.inventory.find_similarity_task(task).source
         subsets = source.load(self.inventory.root)
-        yield self._compare_subset(suite, task, "", pairs_of(subsets))
+        yield self._compare_subset(suite, task, "", list_pairs(subsets))
         if len(subsets) > 1:
             for name, pairs in subsets.items():
                 yield self._compare_subset(suite, task, name, pairs)
@@ -168,7 +168,7 @@ class SettingData:
     def compare_images(self, suite: str, task: str) -> ImageOverlap:
         """The overlap of a retrieval task."""
         source = self.inventory.find_retrieval_task(task).source
-        seen = seen_images(source.load(self.inventory.root), self.seen)
+        seen = find_seen_images(source.load(self.inventory.root), self.seen)
         return ImageOverlap(str(self.setting), suite, task, len(seen), int(seen.sum()))
 
     def _compare_subset(

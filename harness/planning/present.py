@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.commands import read_places
 from harness.errors import UserError
-from harness.evaluation.suites import pairs_of
+from harness.evaluation.suites import list_pairs
 from harness.grid import Resolved, resolve
 from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
@@ -88,7 +88,7 @@ class Present:
             data = inventory.find_retrieval_task(task).source.load(inventory.root)
             return [(text,) for text in data.texts]
         subsets = inventory.find_similarity_task(task).source.load(inventory.root)
-        return [(first, second) for first, second, _ in pairs_of(subsets)]
+        return [(first, second) for first, second, _ in list_pairs(subsets)]
 
     def _load_inventory(self, profile: str) -> Inventory | None:
         """What runs of a profile would read now; None if the profile cannot be read."""

@@ -56,7 +56,7 @@ def evaluate(
         scored = suite.evaluate(replace(model, trained_on=trained_on, keep=folder), inventory.root)
         inventory.check_protocol(name)
         if inventory.list_selected_tasks(name):
-            scored = scored.without_averages()
+            scored = scored.remove_averages()
         evaluation = Evaluation(
             suite=name,
             protocol=protocol,

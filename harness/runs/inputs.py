@@ -19,7 +19,7 @@ from harness.encoders.heads import read_projections
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.encoders.trial import TrialFindings
 from harness.errors import UserError
-from harness.evaluation.sts import dev_scorer
+from harness.evaluation.sts import make_dev_scorer
 from harness.evaluation.suites import EmbedFunction
 from harness.grid import Resolved
 from harness.planning.experiments import Experiment
@@ -124,7 +124,7 @@ def load_training_inputs(experiment: Experiment, device: str, folders: Folders) 
         rates=run.dropout,
     ).to(torch.device(device))
     data = load_training_data(experiment, student.tokenizer, device, folders)
-    dev = dev_scorer(experiment.dev.current(), experiment.dev.root)
+    dev = make_dev_scorer(experiment.dev.current(), experiment.dev.root)
     models = _load_models(experiment, torch.device(device), folders)
     return Inputs(student, data, dev, models=models)
 

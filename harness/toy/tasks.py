@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from harness.corpora.retrieval import CaptionedImages
-from harness.evaluation.suites import SentencePair, Subsets, pairs_of
+from harness.evaluation.suites import SentencePair, Subsets, list_pairs
 from harness.seeds import generator
 from harness.sources import Generated, digest
 from harness.toy.corpora import ToyPairs, hash_generated
@@ -120,7 +120,7 @@ class ToyTask(Generated):
 
 
 def _make_similarity() -> dict[str, Any]:
-    return {"pairs": pairs_of(TOY_STS.load(None))}
+    return {"pairs": list_pairs(TOY_STS.load(None))}
 
 
 def _make_classification() -> dict[str, Any]:

@@ -317,4 +317,4 @@ def _apply_colours(
     # the brightness of a picture differs, and so does each value of a pixel
     for size in ((len(pixels), 1, 1, 1), pixels.shape):
         pixels += rng.integers(-_NOISE, _NOISE + 1, size=size, dtype=np.int16)
-    return np.clip(pixels, 0, 255, dtype=np.int16).astype(np.uint8)
+    return np.asarray(np.clip(pixels, 0, 255), dtype=np.uint8)

@@ -20,7 +20,7 @@ from harness.evaluation.cxc import (
     CXC_2017_DEV,
     CxCImagesSuite,
     CxCSuite,
-    sampled_correlations,
+    compute_sampled_correlations,
 )
 from harness.evaluation.retrieval import RetrievalSuite
 from harness.evaluation.suites import Embedded, Embedder
@@ -49,7 +49,7 @@ def test_the_score_is_the_mean_over_samples_of_half_of_the_captions() -> None:
                     else None
                 )
                 expected += [] if value is None or np.isnan(value) else [value]
-    found = sampled_correlations(PAIRS, cosines, gold, samples=4000)
+    found = compute_sampled_correlations(PAIRS, cosines, gold, samples=4000)
     assert found.mean() == pytest.approx(
         np.mean(expected), abs=4 * np.std(expected) / np.sqrt(len(found))
     )
@@ -167,7 +167,7 @@ def test_ratings_of_images_are_scored_in_the_space_of_the_method(rated: Path) ->
         assert found[task]["spearman"] == pytest.approx(
             100 * stats.spearmanr(cosines, gold).statistic
         )
-        samples = 100 * sampled_correlations(pairs, cosines, gold, samples=1000)
+        samples = 100 * compute_sampled_correlations(pairs, cosines, gold, samples=1000)
         assert (found[task]["sampled"], found[task]["n"]) == (
             pytest.approx(samples.mean()),
             len(rows),

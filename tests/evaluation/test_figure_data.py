@@ -16,15 +16,15 @@ from harness.errors import UserError
 from harness.evaluation.figure_data import (
     EDGES,
     FiguresSuite,
-    clusters_of,
-    nearest,
-    neighbours_of,
-    plane,
-    sentence_triples,
-    similarities,
-    view_cosines,
+    compare_views,
+    draw_neighbours,
+    draw_triples,
+    find_clusters,
+    find_nearest,
+    measure_similarities,
+    project_to_plane,
 )
-from harness.evaluation.suites import Embedder, units
+from harness.evaluation.suites import Embedder, require_unit_rows
 from harness.metrics import ArrayName
 from harness.runs.evaluate import encode_dropout_views
 from harness.seeds import generator
@@ -60,7 +60,7 @@ def test_neighbours_in_blocks_are_a_full_sort(rows: int, width: int, cells: int,
     queries, k = rng.integers(0, rows, 5), int(rng.integers(1, rows))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("harness.evaluation.suites.CELLS", cells)
-        neighbours = nearest(pool, queries, k)
+        neighbours = find_nearest(pool, queries, k)
     for query, found_rows, values in zip(queries, *neighbours, strict=True):
         expected = slow_nearest(query, pool, k)
         assert values == pytest.approx([cosine for _, cosine in expected], abs=1e-6)
@@ -80,7 +80,7 @@ def test_drawn_captions_have_the_nearest_others_by_hand() -> None:
     def drawn(
         texts: Sequence[str], count: int, seed: int = 0, embed: Callable = circle
     ) -> dict[str, np.ndarray]:
-        return neighbours_of(texts, embed, count, np.random.default_rng(seed))
+        return draw_neighbours(texts, embed, count, np.random.default_rng(seed))
 
     # every caption is there twice
     whole = drawn([*ANGLES, *ANGLES], 9)
@@ -99,7 +99,7 @@ def test_drawn_captions_have_the_nearest_others_by_hand() -> None:
         drawn(["a", "a"], 5)
     for k in (0, 6):
         with pytest.raises(ValueError, match="neighbours are left in a pool of 6"):
-            nearest(np.ones((6, 2), dtype=np.float32), np.array([0]), k)
+            find_nearest(np.ones((6, 2), dtype=np.float32), np.array([0]), k)
 
 
 def test_one_seed_gives_one_plane_and_clusters_stay_together_in_it() -> None:
@@ -108,24 +108,24 @@ def test_one_seed_gives_one_plane_and_clusters_stay_together_in_it() -> None:
     """
     which = np.random.default_rng(1).permutation(np.repeat(np.arange(3), 20))
     vectors = (np.eye(8)[which] + 0.01 * RNG.standard_normal((60, 8))).astype(np.float32)
-    first = plane(vectors, 7)
+    first = project_to_plane(vectors, 7)
     assert (first.shape, first.dtype) == ((60, 2), np.float32)
-    np.testing.assert_array_equal(first, plane(vectors, 7))
+    np.testing.assert_array_equal(first, project_to_plane(vectors, 7))
     distances = np.linalg.norm(first[:, None] - first[None], axis=2)
     np.fill_diagonal(distances, np.inf)
     assert (which[distances.argmin(axis=1)] == which).all()
-    assert len(set(zip(clusters_of(vectors, 3, 0), which, strict=True))) == 3
+    assert len(set(zip(find_clusters(vectors, 3, 0), which, strict=True))) == 3
     for rows in (2, 5):
-        assert np.isfinite(plane(np.ones((rows, 4), dtype=np.float32), 0)).all()
-        assert sorted(clusters_of(np.eye(rows, dtype=np.float32), 9, 0)) == list(range(rows))
+        assert np.isfinite(project_to_plane(np.ones((rows, 4), dtype=np.float32), 0)).all()
+        assert sorted(find_clusters(np.eye(rows, dtype=np.float32), 9, 0)) == list(range(rows))
 
 
 def test_ranks_and_histograms_are_those_of_a_loop() -> None:
     texts, images = RNG.standard_normal((30, 6)), RNG.standard_normal((10, 6))
     image_of = np.concatenate([np.arange(10), RNG.integers(0, 10, 20)])
-    computed = similarities(texts, images, image_of)
+    computed = measure_similarities(texts, images, image_of)
     assert computed["worst_rank"].dtype == np.int32
-    cosine_of = units(texts) @ units(images).T
+    cosine_of = require_unit_rows(texts) @ require_unit_rows(images).T
     for row, own in enumerate(image_of):
         assert computed["rank"][row] == 1 + sum(
             cosine_of[row, image] > cosine_of[row, own] for image in range(10)
@@ -148,7 +148,7 @@ def test_ranks_and_histograms_are_those_of_a_loop() -> None:
         )
     assert computed["similarity_true"].sum() == 30
     same = np.ones((4, 3))
-    tied = similarities(same, same, np.arange(4))
+    tied = measure_similarities(same, same, np.arange(4))
     assert tied["worst_rank"].tolist() == tied["rank"].tolist() == [4] * 4, (
         "ties count against the model"
     )
@@ -169,7 +169,7 @@ def test_triples_take_two_captions_of_one_image_and_a_far_one() -> None:
 
     def triples(image_of: list[int], count: int) -> list[list[str]]:
         data = SimpleNamespace(texts=TEXTS[: len(image_of)], image_of=np.array(image_of))
-        return list(map(list, sentence_triples(data, count, np.random.default_rng(0))))
+        return list(map(list, draw_triples(data, count, np.random.default_rng(0))))
 
     drawn = triples([0, 0, 1, 1, 2, 2], 3)
     for triple in drawn:
@@ -201,7 +201,7 @@ def test_view_cosines_are_means_over_pairs() -> None:
         "cosine_close": np.mean(close),
         "cosine_apart": np.mean(apart),
     }
-    assert view_cosines(views) == pytest.approx(wanted)
+    assert compare_views(views) == pytest.approx(wanted)
 
 
 def test_the_suite_on_the_toy_world() -> None:

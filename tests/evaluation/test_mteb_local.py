@@ -11,7 +11,13 @@ import pytest
 
 from harness import registry
 from harness.errors import UserError
-from harness.evaluation.mteb_local import FileTask, build, classification, reranking, retrieval
+from harness.evaluation.mteb_local import (
+    FileTask,
+    build,
+    make_classification,
+    read_reranking,
+    read_retrieval,
+)
 from harness.evaluation.mteb_suite import MTEBSuite
 
 TASKS = registry.names("mteb task")
@@ -64,15 +70,15 @@ def test_one_file_without_a_split_is_refused(tmp_path: Path) -> None:
     (tmp_path / "c.tsv").write_text("label\ttext\na\tone\nb\ttwo\n")
     (tmp_path / "d.tsv").write_text("label\ttext\nb\tthree\n")
     with pytest.raises(UserError, match="has no column split"):
-        classification("c", "c.tsv", "c.tsv").load(tmp_path)
-    assert classification("c", "c.tsv", "d.tsv").load(tmp_path)["test"] == [("b", "three")]
+        make_classification("c", "c.tsv", "c.tsv").load(tmp_path)
+    assert make_classification("c", "c.tsv", "d.tsv").load(tmp_path)["test"] == [("b", "three")]
 
 
 def test_splits_labels_titles_and_judgements_are_read(tmp_path: Path) -> None:
     (tmp_path / "c.tsv").write_text(
         "split\tlabel\ttext\ntrain\tb\tone\ntest\ta\ttwo\nvalid\ta\tno\ntrain\ta\tthree\n"
     )
-    assert classification("c", "c.tsv", "c.tsv").load(tmp_path) == {
+    assert make_classification("c", "c.tsv", "c.tsv").load(tmp_path) == {
         "train": [("b", "one"), ("a", "three")],
         "test": [("a", "two")],
     }
@@ -89,7 +95,7 @@ def test_splits_labels_titles_and_judgements_are_read(tmp_path: Path) -> None:
     (tmp_path / "j.tsv").write_text(
         "split\tquery_id\tdoc_id\tscore\ntrain\tr\t1\t1\ntest\tq\t2\t2\n"
     )
-    assert FileTask("r", "Retrieval", ("d.jsonl.gz", "q.tsv", "j.tsv"), retrieval).load(
+    assert FileTask("r", "Retrieval", ("d.jsonl.gz", "q.tsv", "j.tsv"), read_retrieval).load(
         tmp_path
     ) == {
         "corpus": {"1": "T x\u2028y", "2": "z"},
@@ -100,7 +106,7 @@ def test_splits_labels_titles_and_judgements_are_read(tmp_path: Path) -> None:
         "split\tquery_no\tlabel\tquery\tcandidate\n"
         "test\t0\t1\twhat\tyes\ntest\t0\t0\twhat\tno\ntest\t1\t1\tall right\tx\ntrain\t2\t0\twho\ty\n"
     )
-    assert FileTask("k", "Reranking", ["k.tsv"], reranking).load(tmp_path) == {
+    assert FileTask("k", "Reranking", ["k.tsv"], read_reranking).load(tmp_path) == {
         "corpus": {"0-0": "yes", "0-1": "no"},
         "queries": {"0": "what"},
         "relevant": {"0": {"0-0": 1}},

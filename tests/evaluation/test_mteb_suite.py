@@ -17,8 +17,8 @@ from scripts import script
 from harness import registry
 from harness.encoders.student import SentenceModules
 from harness.errors import MissingData, UserError
-from harness.evaluation.mteb_local import build, classification
-from harness.evaluation.mteb_suite import MTEBSuite, OwnTasks, datasets_cache
+from harness.evaluation.mteb_local import build, make_classification
+from harness.evaluation.mteb_suite import MTEBSuite, OwnTasks, find_datasets_cache
 from harness.evaluation.sts import STSSuite
 from harness.evaluation.suites import Embedder, TaskScores
 from harness.sources import digest
@@ -110,7 +110,7 @@ def test_means_are_by_type_and_over_all_tasks(monkeypatch: pytest.MonkeyPatch) -
     }
     scored = {name: TaskScores({"main_score": value, "n": 1}) for name, value in values.items()}
     monkeypatch.setattr(
-        "harness.evaluation.mteb_suite._task_scores",
+        "harness.evaluation.mteb_suite._score_task",
         lambda model, task, cache: scored[task.metadata.name],
     )
     second = copy.copy(toy.TOY_STS_TASK)
@@ -157,7 +157,7 @@ def test_the_fingerprint_follows_the_data_the_settings_and_mteb(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "x.tsv").write_text("label\ttext\n0\ta\n")
-    eight, nine = (classification("x", "x.tsv", "x.tsv", samples=count) for count in (8, 9))
+    eight, nine = (make_classification("x", "x.tsv", "x.tsv", samples=count) for count in (8, 9))
     assert eight.fingerprint(tmp_path) != nine.fingerprint(tmp_path)
     first, again, other = (
         MTEBSuite([f"ToyMTEB-{kind}"]).fingerprint(None) for kind in ("STS", "STS", "Retrieval")
@@ -214,7 +214,7 @@ def test_the_cache_of_datasets_is_where_datasets_looks(
         monkeypatch.delenv(name, raising=False)
     if variable:
         monkeypatch.setenv(variable, str(tmp_path))
-    assert datasets_cache() == script(Path(config.__file__)).HF_DATASETS_CACHE, (
+    assert find_datasets_cache() == script(Path(config.__file__)).HF_DATASETS_CACHE, (
         "as the module is when imported now"
     )
 
@@ -225,7 +225,7 @@ def test_what_mteb_knows_is_kept_and_made_again_if_it_is_damaged(
     """mteb is asked once for each name and version; the kept answer is the same."""
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
     tasks = OwnTasks("MTEB(eng, v1):STS")
-    first, fingerprint = tasks.known(), tasks.fingerprint(None)
+    first, fingerprint = tasks.list_known(), tasks.fingerprint(None)
     built = tasks.build()
     expected = [
         [t.metadata.name, t.metadata.dataset, list(t.eval_splits), list(t.hf_subsets)]
@@ -234,14 +234,14 @@ def test_what_mteb_knows_is_kept_and_made_again_if_it_is_damaged(
     assert fingerprint == digest(expected)
     asked: list[str] = []
     monkeypatch.setattr(OwnTasks, "build", lambda self: asked.append(self.name) or built)
-    assert (tasks.known(), tasks.fingerprint(None), asked) == (first, fingerprint, [])
+    assert (tasks.list_known(), tasks.fingerprint(None), asked) == (first, fingerprint, [])
     (note,) = (tmp_path / "mteb").iterdir()
     for damage in ("", "[{}]", "{}]", '["row"]', '[{"splits": [], "subsets": []}]'):
         note.write_text(damage)
-        assert tasks.known() == first
+        assert tasks.list_known() == first
     assert len(asked) == 5
     monkeypatch.setattr("harness.evaluation.mteb_suite.version", lambda name: "another")
-    assert tasks.known() == first
+    assert tasks.list_known() == first
     assert len(asked) == 6
 
 

@@ -17,7 +17,13 @@ from harness.corpora.base import Pairs
 from harness.corpora.retrieval import CaptionedImages
 from harness.errors import UserError
 from harness.evaluation.declared import describe_suite
-from harness.evaluation.retrieval import TIE, RetrievalSuite, both_ways, ranks, recalls
+from harness.evaluation.retrieval import (
+    TIE,
+    RetrievalSuite,
+    compute_ranks,
+    compute_recalls,
+    score_both_ways,
+)
 from harness.evaluation.suites import RETRIEVAL, Embedder, SuiteScores
 from harness.metrics import MetricWords
 from harness.planning.seen import name_image
@@ -63,10 +69,10 @@ def test_ranks_in_blocks_are_brute_force(
     every = np.arange(images)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("harness.evaluation.suites.CELLS", cells)
-        assert ranks(texts, pictures, owners, every).tolist() == slow_ranks(
+        assert compute_ranks(texts, pictures, owners, every).tolist() == slow_ranks(
             texts, pictures, owners, every
         )
-        assert ranks(pictures, texts, every, owners).tolist() == slow_ranks(
+        assert compute_ranks(pictures, texts, every, owners).tolist() == slow_ranks(
             pictures, texts, every, owners
         )
 
@@ -77,7 +83,7 @@ def test_a_constant_model_is_last_everywhere(value: float) -> None:
         np.full((1500, 37), value, dtype=np.float32),
         np.full((300, 37), value, dtype=np.float32),
     )
-    scores, parts = both_ways(texts, images, np.repeat(np.arange(300), 5))
+    scores, parts = score_both_ways(texts, images, np.repeat(np.arange(300), 5))
     assert {name: x for name, x in scores.items() if "R@" in name and x != 0} == {}
     assert scores["t2i_median_rank"] == 300
     assert parts["one"]["i2t_median_rank"] == 300
@@ -90,7 +96,7 @@ def test_one_takes_the_first_caption_of_an_image_and_five_the_first_five_of_seve
     right, wrong = [1.0, 0.0], [0.0, 1.0]
     texts = np.array([wrong, wrong, right, right, wrong, [0.1, 1], right], dtype=np.float32)
     images, image_of = np.array([right, wrong], dtype=np.float32), np.array([0, 1, 0, 0, 0, 0, 0])
-    scores, parts = both_ways(texts, images, image_of)
+    scores, parts = score_both_ways(texts, images, image_of)
     # Captions of image 0 in order: wrong, right, right, wrong, nearly wrong, and right as the
     # sixth, left out.
     assert [parts["one"][name] for name in ("t2i_R@1", "i2t_R@1")] == [50, 0]
@@ -99,12 +105,12 @@ def test_one_takes_the_first_caption_of_an_image_and_five_the_first_five_of_seve
     )
     assert scores == parts["five"] | {"n_texts": 6, "n_images": 2}
     eye = np.eye(3, dtype=np.float32)
-    scores, parts = both_ways(eye, eye, np.array([0, 2, 1]))
+    scores, parts = score_both_ways(eye, eye, np.array([0, 2, 1]))
     assert parts == {}
     assert (scores["t2i_R@1"], scores["t2i_median_rank"]) == (pytest.approx(100 / 3), 3)
     with pytest.raises(ValueError, match="no true row"):
-        ranks(eye, eye, np.array([0, 3, 1]), np.arange(3))
-    values = recalls(np.array([1, 1, 5, 6, 10, 11, 40, 2]))
+        compute_ranks(eye, eye, np.array([0, 3, 1]), np.arange(3))
+    values = compute_recalls(np.array([1, 1, 5, 6, 10, 11, 40, 2]))
     assert values == {"R@1": 25.0, "R@5": 50.0, "R@10": 75.0, "median_rank": 5.5}
 
 
@@ -196,7 +202,7 @@ def test_leading_dimensions_of_the_shared_space_have_recalls_of_their_own() -> N
     assert whole is not None
     texts = whole.texts(half.data.texts)[:, :2]
     images = whole.images(half.data.images, "half")[:, :2]
-    expected, parts = both_ways(texts, images, half.data.image_of)
+    expected, parts = score_both_ways(texts, images, half.data.image_of)
     for metric in RetrievalSuite.nested:
         scores = evaluation.scores["half"]
         assert scores[f"{metric}@2"] == evaluation.scores["Avg"][f"{metric}@2"] == expected[metric]

@@ -29,7 +29,7 @@ from harness.evaluation.sts import (
     OwnPairs,
     SimilarityFile,
     STSSuite,
-    dev_scorer,
+    make_dev_scorer,
 )
 from harness.evaluation.suites import Embedded, Embedder, TaskScores
 
@@ -358,7 +358,7 @@ def test_the_dev_score_is_the_spearman_of_the_task(
         STSB_DEV,
         "score\tsentence1\tsentence2\n" + "".join(f"{g}\t{a}\t{b}\n" for a, b, g in ONE),
     )
-    scorer, embedded = dev_scorer(STSB_DEV, tmp_path), []
+    scorer, embedded = make_dev_scorer(STSB_DEV, tmp_path), []
     (tmp_path / "sts" / "STSB-dev.tsv").unlink()
     score = scorer(lambda texts: embedded.append(len(texts)) or planar(texts))
     assert score == pytest.approx(in_percent(ONE)["spearman"])

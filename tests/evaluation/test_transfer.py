@@ -22,8 +22,8 @@ from harness.evaluation.transfer import (
     Labelled,
     TransferFiles,
     TransferSuite,
-    best,
-    classify,
+    evaluate_probe,
+    find_best,
     score,
 )
 from harness.sources import Generated, digest
@@ -196,7 +196,7 @@ class Recording:
         self.dev = dev
         self.seen: list[tuple[np.ndarray, list[Split], np.ndarray]] = []
 
-    def refit_split(self, rows: np.ndarray) -> Split:
+    def split_for_refit(self, rows: np.ndarray) -> Split:
         return Split(rows, rows[:0])
 
     def fit(
@@ -215,7 +215,7 @@ def test_nested_folds_choose_inside_and_test_outside() -> None:
     dev = np.full((25, 4), 0.5)
     dev[:5, 2], dev[5:, 3] = 0.6, 0.7
     probe = Recording(dev)
-    result = classify({"all": (x, labels)}, probe)
+    result = evaluate_probe({"all": (x, labels)}, probe)
     (_, inner, grid), (_, refits, chosen) = probe.seen
     assert len(inner) == 25
     np.testing.assert_array_equal(grid, np.tile(L2, (25, 1)))
@@ -233,7 +233,7 @@ def test_nested_folds_choose_inside_and_test_outside() -> None:
 def test_a_dev_set_chooses_and_its_classifier_is_the_one_tested() -> None:
     data = np.zeros((30, 1), dtype=np.float32), np.array([0, 1, 1] * 10)
     probe = Recording(np.array([[0.5, 0.9, 0.8, 0.9]]))
-    result = classify({"train": data, "dev": data, "test": data}, probe)
+    result = evaluate_probe({"train": data, "dev": data, "test": data}, probe)
     ((x, (split,), grid),) = probe.seen
     assert len(x) == 60
     np.testing.assert_array_equal(split.dev, np.arange(30, 60))
@@ -243,8 +243,8 @@ def test_a_dev_set_chooses_and_its_classifier_is_the_one_tested() -> None:
 
 
 def test_equal_accuracies_after_rounding_give_the_first_weight() -> None:
-    assert best(np.array([0.70001, 0.81234, 0.812344, 0.8])) == 1
-    assert best(np.array([0.70001, 0.81234, 0.81246, 0.8])) == 2
+    assert find_best(np.array([0.70001, 0.81234, 0.812344, 0.8])) == 1
+    assert find_best(np.array([0.70001, 0.81234, 0.81246, 0.8])) == 2
 
 
 def test_the_fingerprint_depends_on_probe_and_mode() -> None:

@@ -16,7 +16,7 @@ from executor_jobs import experiment
 from harness.command_line import Selection
 from harness.datafiles import lines_of, normalised_text, read_rows
 from harness.errors import UserError
-from harness.evaluation.suites import pairs_of
+from harness.evaluation.suites import list_pairs
 from harness.fetching.archives import write_parquet
 from harness.fetching.published_captions import match
 from harness.metrics import is_by_training
@@ -137,7 +137,7 @@ def test_a_run_scores_pairs_by_the_sentences_that_its_few_steps_read(tmp_path: P
     """Trained on sentences of its own test: 4 steps of 16 rows, the first and the last of pairs of
     the toy world.
     """
-    pairs = pairs_of(get("similarity task", "ToySTS").load(None))
+    pairs = list_pairs(get("similarity task", "ToySTS").load(None))
     sentences = list(dict.fromkeys(text for first, second, _ in pairs for text in (first, second)))
     (tmp_path / "own.txt").write_text("\n".join(text.upper() for text in sentences))
     (tmp_path / "mine.toml").write_text(

@@ -15,7 +15,7 @@ from harness.command_line import Selection
 from harness.encoders.locate import FolderModel
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
-from harness.evaluation.retrieval import both_ways
+from harness.evaluation.retrieval import score_both_ways
 from harness.planning.request import make_request
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import ReleasedTable
@@ -98,7 +98,7 @@ def test_captions_and_images_meet_in_the_published_space(
     vectors = torch.from_numpy(Student.load(data / "weights", "cls").embed(test.texts))
     texts = torch.tanh(vectors @ weight.T + bias).numpy()
     images = torch.tanh(torch.from_numpy(features()) @ image_weight.T + image_bias).numpy()
-    expected, _ = both_ways(texts, images, test.image_of)
+    expected, _ = score_both_ways(texts, images, test.image_of)
     row = result.evaluations[0].scores["ToyRetrieval"]
     assert row["n_images"] == 1000
     assert {name: row[name] for name in expected} == pytest.approx(expected, abs=0.2)

@@ -36,12 +36,12 @@ from harness.toy.world import (
     LEXICON,
     SIZES,
     TEMPLATES,
-    get_classes,
     describe,
-    draw_scenes,
     draw_frequent_scenes,
-    render,
+    draw_scenes,
+    get_classes,
     list_words,
+    render,
 )
 
 NOWHERE: Path | None = None

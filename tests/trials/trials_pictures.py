@@ -20,7 +20,7 @@ from harness.corpora.files import CaptionsFile
 from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.retrieval import CaptionedFile
 from harness.encoders.media import decoded
-from harness.evaluation.retrieval import seen_images
+from harness.evaluation.retrieval import find_seen_images
 from harness.evaluation.transfer import OwnClasses
 from harness.planning.ingredients import Ingredient
 from harness.planning.seen import SeenRows
@@ -211,10 +211,10 @@ def write_equal_names(folder: Path) -> None:
 def check_equal_names(folder: Path) -> None:
     read = SeenRows([Ingredient(CaptionsFile("captions.csv", images="train2017"), folder)])
     task = CaptionedFile("mine", "test.csv", "", {}, images="val2017", layout=CaptionsLayout())
-    assert seen_images(task.load(folder), read).tolist() == [False] * 6 + [True]
+    assert find_seen_images(task.load(folder), read).tolist() == [False] * 6 + [True]
     # without pixels on one side, the name is all that is known
     read = SeenRows([Ingredient(CaptionsFile("captions.csv"), folder)])
-    assert seen_images(task.load(folder), read).tolist() == [True] * 6 + [False]
+    assert find_seen_images(task.load(folder), read).tolist() == [True] * 6 + [False]
 
 
 def write_deep_picture(folder: Path) -> None:

@@ -74,7 +74,7 @@ class Probe(Protocol):
 
     folds: int
 
-    def refit_split(self, rows: np.ndarray) -> Split:
+    def split_for_refit(self, rows: np.ndarray) -> Split:
         """Split the n training rows of the classifier that is tested into train and dev rows."""
 
     def fit(
@@ -86,7 +86,7 @@ class Probe(Protocol):
         """
 
 
-def stratified(rows: np.ndarray, labels: np.ndarray, folds: int) -> list[Split]:
+def split_into_folds(rows: np.ndarray, labels: np.ndarray, folds: int) -> list[Split]:
     """Split n rows into shuffled folds of equal shares of each class, rows ascending in both parts
     of a split.
 
@@ -95,10 +95,10 @@ def stratified(rows: np.ndarray, labels: np.ndarray, folds: int) -> list[Split]:
     """
     from sklearn.model_selection import StratifiedKFold
 
-    maker = StratifiedKFold(n_splits=folds, shuffle=True, random_state=SEED)
-    return [Split(rows[train], rows[dev]) for train, dev in maker.split(rows, labels)]
+    splitter = StratifiedKFold(n_splits=folds, shuffle=True, random_state=SEED)
+    return [Split(rows[train], rows[dev]) for train, dev in splitter.split(rows, labels)]
 
 
-def with_ones(x: np.ndarray) -> np.ndarray:
+def append_ones(x: np.ndarray) -> np.ndarray:
     """Append the input of the bias: (n, d) -> (n, d + 1) of the same type."""
     return np.concatenate([x, np.ones((len(x), 1), dtype=x.dtype)], axis=1)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harness.evaluation.probes import Fitted, Split, with_ones
+from harness.evaluation.probes import Fitted, Split, append_ones
 
 log = logging.getLogger(__name__)
 
@@ -43,38 +43,40 @@ class LBFGSProbe:
         self.folds = folds
         self._device = device
 
-    def refit_split(self, rows: np.ndarray) -> Split:
+    def split_for_refit(self, rows: np.ndarray) -> Split:
         return Split(rows, rows[:0])
 
     def fit(
         self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray
     ) -> Fitted:
-        rows = with_ones(x.astype(np.float64))
-        classes = int(labels.max()) + 1
+        rows = append_ones(x.astype(np.float64))
         # in the basis of the features' second moments the curvature is nearly diagonal; rotation
         # keeps norms
         moments, basis = np.linalg.eigh(rows.T @ rows / len(rows))
         turned = torch.from_numpy(rows @ basis).to(self._device)
-        problem = _Regressions(
-            turned, torch.from_numpy(labels).to(self._device), torch.from_numpy(moments)
-        )
-        size = max(1, CELLS // (len(rows) * classes * l2.shape[1]))
-        parts = [slice(start, start + size) for start in range(0, len(splits), size)]
-        weights = (
-            np.concatenate([problem.solve(splits[part], l2[part]) for part in parts]) @ basis.T
-        )
-        pairs = zip(weights, splits, strict=True)
-        return Fitted(
-            weights, np.stack([_accuracy(each, rows[s.dev], labels[s.dev]) for each, s in pairs])
-        )
+        classes = torch.from_numpy(labels).to(self._device)
+        problem = _Regressions(turned, classes, torch.from_numpy(moments))
+
+        size = max(1, CELLS // (len(rows) * problem.classes * l2.shape[1]))
+        parts = []
+        for start in range(0, len(splits), size):
+            chunk = slice(start, start + size)
+            parts.append(problem.fit(splits[chunk], l2[chunk]))
+        weights = np.concatenate(parts) @ basis.T
+
+        accuracies = np.empty(l2.shape)
+        for number, split in enumerate(splits):
+            dev = split.dev
+            accuracies[number] = _compute_accuracy(weights[number], rows[dev], labels[dev])
+        return Fitted(weights, accuracies)
 
 
-def _accuracy(weights: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def _compute_accuracy(weights: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Compute the accuracy of m classifiers (m, C, w) on rows (n, w): (m,), NaN for no rows."""
     if not len(rows):
         return np.full(len(weights), np.nan)
-    chosen = np.einsum("nw,mcw->mnc", rows, weights, optimize=True).argmax(axis=2)
-    return np.asarray((chosen == labels).mean(axis=1))
+    logits = np.einsum("nw,mcw->mnc", rows, weights, optimize=True)
+    return np.asarray((logits.argmax(axis=2) == labels).mean(axis=1))
 
 
 class _Regressions:
@@ -83,49 +85,49 @@ class _Regressions:
     def __init__(self, rows: Tensor, labels: Tensor, moments: Tensor) -> None:
         self._rows = rows
         self._labels = labels
+        self._places = torch.arange(len(labels), device=labels.device)
         self._targets = torch.nn.functional.one_hot(labels).to(rows).T.contiguous()
         self._moments = moments.to(rows).clamp(min=0)
+        self.classes = len(self._targets)
 
-    def solve(self, splits: Sequence[Split], l2: np.ndarray) -> np.ndarray:
+    def fit(self, splits: Sequence[Split], l2: np.ndarray) -> np.ndarray:
         """Compute optimal weights (F, m, C, w) for each split and each of its l2 weights (F, m)."""
-        classes = len(self._targets)
-        width = self._rows.shape[1]
+        device = self._rows.device
         shares = self._rows.new_zeros(len(splits), len(self._rows))
         for share, split in zip(shares, splits, strict=True):
-            share[torch.from_numpy(split.train).to(share.device)] = 1 / len(split.train)
+            share[torch.from_numpy(split.train).to(device)] = 1 / len(split.train)
         penalties = torch.from_numpy(l2).to(shares).flatten()
-        split_of = torch.arange(len(splits), device=shares.device).repeat_interleave(l2.shape[1])
+        split_of = torch.arange(len(splits), device=device).repeat_interleave(l2.shape[1])
 
-        def objective(points: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
-            return self._loss(points, shares[split_of[which]], penalties[which])
+        def compute_loss(points: Tensor, problems: Tensor) -> tuple[Tensor, Tensor]:
+            return self._compute_loss(points, shares[split_of[problems]], penalties[problems])
 
         # Boehning (1992): the softmax's curvature is at most half the second moments.
-        curvature = (self._moments / 2 + penalties.unsqueeze(1)).repeat(1, classes)
-        points, unfinished = minimise(
-            objective, torch.zeros_like(curvature), curvature, torch.sqrt(2 * penalties * GAP)
-        )
+        curvature = (self._moments / 2 + penalties.unsqueeze(1)).repeat(1, self.classes)
+        bounds = torch.sqrt(2 * penalties * GAP)
+        points, unfinished = minimise(compute_loss, torch.zeros_like(curvature), curvature, bounds)
         if unfinished:
             log.warning(
                 "%d of %d regressions did not reach their optimum", unfinished, len(penalties)
             )
-        return points.view(*l2.shape, classes, width).cpu().numpy()
+        return points.view(*l2.shape, self.classes, -1).cpu().numpy()
 
-    def _loss(self, points: Tensor, shares: Tensor, penalties: Tensor) -> tuple[Tensor, Tensor]:
+    def _compute_loss(
+        self, points: Tensor, shares: Tensor, penalties: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Compute losses (M,) and gradients (M, C w) at points (M, C w); `shares` (M, n) are the
         rows' weights.
         """
-        count = len(points)
-        logits = (points.view(-1, self._rows.shape[1]) @ self._rows.T).view(
-            count, -1, len(self._labels)
-        )
+        weights = points.view(-1, self._rows.shape[1])
+        logits = (weights @ self._rows.T).view(len(points), -1, len(self._rows))
         totals = torch.logsumexp(logits, dim=1)
-        own = logits[:, self._labels, torch.arange(len(self._labels), device=logits.device)]
-        losses = ((totals - own) * shares).sum(dim=1) + penalties / 2 * points.square().sum(dim=1)
-        slopes = (torch.exp(logits - totals.unsqueeze(1)) - self._targets) * shares.unsqueeze(1)
-        gradients = (slopes.flatten(0, 1) @ self._rows).view(count, -1) + penalties.unsqueeze(
-            1
-        ) * points
-        return losses, gradients
+        entropies = totals - logits[:, self._labels, self._places]
+        losses = (entropies * shares).sum(dim=1) + penalties / 2 * points.square().sum(dim=1)
+
+        probabilities = torch.exp(logits - totals.unsqueeze(1))
+        slopes = (probabilities - self._targets) * shares.unsqueeze(1)
+        gradients = (slopes.flatten(0, 1) @ self._rows).view(len(points), -1)
+        return losses, gradients + penalties.unsqueeze(1) * points
 
 
 def minimise(
@@ -139,20 +141,23 @@ def minimise(
     again.
     """
     points = start.clone()
-    places = torch.arange(len(start), device=start.device)
-    state = _State.at(start, *objective(start, places), curvature)
+    problems = torch.arange(len(start), device=start.device)
+    values, gradients = objective(start, problems)
+    state = _State.start(start, values, gradients, curvature)
     for _ in range(MOST):
-        going = state.gradients.norm(dim=1) > bounds[places]
-        if not going.all():
-            points[places[~going]] = state.points[~going]
-            places = places[going]
-            state = state.rows(going)
-        if not len(places):
+        is_open = state.gradients.norm(dim=1) > bounds[problems]
+        if not is_open.all():
+            points[problems[~is_open]] = state.points[~is_open]
+            problems = problems[is_open]
+            state = state.select(is_open)
+        if not len(problems):
             return points, 0
+
         trial = state.points + state.lengths.unsqueeze(1) * state.directions
-        state.move(trial, *objective(trial, places))
-    points[places] = state.points
-    return points, len(places)
+        values, gradients = objective(trial, problems)
+        state.move(trial, values, gradients)
+    points[problems] = state.points
+    return points, len(problems)
 
 
 @dataclass
@@ -173,42 +178,33 @@ class _State:
     changes: Tensor
 
     @classmethod
-    def at(cls, points: Tensor, values: Tensor, gradients: Tensor, curvature: Tensor) -> _State:
+    def start(cls, points: Tensor, values: Tensor, gradients: Tensor, curvature: Tensor) -> _State:
         """Start with an empty memory and the gradient direction."""
-        memory = points.new_zeros(len(points), MEMORY, points.shape[1])
+        steps = points.new_zeros(len(points), MEMORY, points.shape[1])
+        directions = -gradients / curvature
         lengths = torch.ones_like(values)
-        return cls(
-            points,
-            values,
-            gradients,
-            curvature,
-            -gradients / curvature,
-            lengths,
-            memory,
-            memory.clone(),
-        )
+        return cls(points, values, gradients, curvature, directions, lengths, steps, steps.clone())
 
-    def rows(self, which: Tensor) -> _State:
-        return _State(**{name: value[which] for name, value in vars(self).items()})
+    def select(self, problems: Tensor) -> _State:
+        """The state of the marked problems alone."""
+        return _State(**{name: value[problems] for name, value in vars(self).items()})
 
     def move(self, points: Tensor, values: Tensor, gradients: Tensor) -> None:
         """Accept points that are low enough and compute their next direction; halve the other
         steps.
         """
         promised = self.lengths * (self.gradients * self.directions).sum(dim=1)
-        low = values <= self.values + _ARMIJO * promised + _ROUNDING * self.values.abs()
-        self.lengths = torch.where(low, 1.0, self.lengths / 2)
-        for name, new in (("steps", points - self.points), ("changes", gradients - self.gradients)):
-            memory = getattr(self, name)
-            memory[low] = torch.cat([memory[low, 1:], new[low].unsqueeze(1)], dim=1)
-        self.points[low], self.values[low], self.gradients[low] = (
-            points[low],
-            values[low],
-            gradients[low],
-        )
-        self.directions[low] = self.rows(low)._direction()
+        is_low = values <= self.values + _ARMIJO * promised + _ROUNDING * self.values.abs()
+        self.lengths = torch.where(is_low, 1.0, self.lengths / 2)
+        _remember(self.steps, points - self.points, is_low)
+        _remember(self.changes, gradients - self.gradients, is_low)
 
-    def _direction(self) -> Tensor:
+        self.points[is_low] = points[is_low]
+        self.values[is_low] = values[is_low]
+        self.gradients[is_low] = gradients[is_low]
+        self.directions[is_low] = self.select(is_low)._compute_direction()
+
+    def _compute_direction(self) -> Tensor:
         """Compute minus the approximate inverse Hessian times the gradient, by the two-loop
         recursion.
         """
@@ -217,15 +213,19 @@ class _State:
         q = self.gradients.clone()
         weights = []
         for age in reversed(range(MEMORY)):
-            weights.append(scales[:, age] * (self.steps[:, age] * q).sum(dim=1, keepdim=True))
-            q -= weights[-1] * self.changes[:, age]
-        newest = self.changes[:, -1]
-        q *= (
-            products[:, -1]
-            / (newest.square() / self.curvature).sum(dim=1, keepdim=True)
-            / self.curvature
-        )
+            weight = scales[:, age] * (self.steps[:, age] * q).sum(dim=1, keepdim=True)
+            q -= weight * self.changes[:, age]
+            weights.append(weight)
+
+        squares = self.changes[:, -1].square() / self.curvature
+        q *= products[:, -1] / squares.sum(dim=1, keepdim=True) / self.curvature
         for age in range(MEMORY):
             back = scales[:, age] * (self.changes[:, age] * q).sum(dim=1, keepdim=True)
-            q += (weights[MEMORY - 1 - age] - back) * self.steps[:, age]
+            q += (weights.pop() - back) * self.steps[:, age]
         return -q
+
+
+def _remember(memory: Tensor, newest: Tensor, problems: Tensor) -> None:
+    """Replace the oldest of the last steps or changes of the marked problems by the newest."""
+    others = memory[problems, 1:]
+    memory[problems] = torch.cat([others, newest[problems].unsqueeze(1)], dim=1)

@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 from torch import nn
 
 from harness.evaluation import transfer
-from harness.evaluation.probes import L2, MODES, Mode, Split, lbfgs, senteval, stratified
+from harness.evaluation.probes import L2, MODES, Mode, Split, lbfgs, senteval, split_into_folds
 from harness.evaluation.probes.lbfgs import LBFGSProbe
 from harness.evaluation.probes.senteval import SentEvalProbe
 
@@ -94,7 +94,7 @@ def test_classifiers_trained_together_equal_those_trained_one_at_a_time(
     mode: Mode, classes: int
 ) -> None:
     x, labels = made(103, 6, classes)
-    splits = stratified(np.arange(len(x)), labels, 3)
+    splits = split_into_folds(np.arange(len(x)), labels, 3)
     passes = check(x, labels, splits, np.tile([1e-5, 1e-2, 0.3], (len(splits), 1)), mode)
     assert len({len(split.train) for split in splits}) > 1, (
         "splits of several sizes have batches of their own"
@@ -106,7 +106,7 @@ def test_refits_hold_rows_out_and_go_on_with_the_same_random_numbers() -> None:
     """Splits that are trained together may have dev rows of different numbers."""
     x, labels = made(101, 4, 2)
     probe = SentEvalProbe(SHORT["adam"], CPU)
-    refits = [probe.refit_split(np.arange(start, 100 + start)) for start in (0, 1)]
+    refits = [probe.split_for_refit(np.arange(start, 100 + start)) for start in (0, 1)]
     splits = [Split(np.arange(95), np.arange(95, 101)), *refits]
     assert len({len(split.train) for split in splits}) == 1
     check(x, labels, splits, np.array([[1e-4], [1e-4], [1e-2]]), SHORT["adam"])
@@ -121,7 +121,9 @@ def test_splits_may_stop_in_any_order(
 ) -> None:
     monkeypatch.setattr(senteval, "CHUNK", chunk)
     x, labels = made(96, 4, 3)
-    passes = check(x, labels, stratified(np.arange(len(x)), labels, 8), np.full((8, 1), 1e-3), mode)
+    passes = check(
+        x, labels, split_into_folds(np.arange(len(x)), labels, 8), np.full((8, 1), 1e-3), mode
+    )
     assert passes != sorted(passes), "an earlier split goes on when a later one stops"
     assert passes != sorted(passes, reverse=True), "a later split goes on when an earlier one stops"
 
@@ -152,25 +154,25 @@ def test_the_modes_are_the_published_ones() -> None:
 
 def test_no_global_generator_is_touched() -> None:
     x, labels = made(40, 3, 2)
-    splits, l2 = stratified(np.arange(40), labels, 4), np.full((4, 1), 1e-3)
+    splits, l2 = split_into_folds(np.arange(40), labels, 4), np.full((4, 1), 1e-3)
     before, kept = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     for probe in (SentEvalProbe(SHORT["adam"], CPU), LBFGSProbe(4, CPU)):
         probe.fit(x.astype(np.float32), labels, splits, l2)
-        probe.refit_split(np.arange(40))
+        probe.split_for_refit(np.arange(40))
     assert torch.equal(torch.get_rng_state(), before)
     np.testing.assert_array_equal(np.random.get_state()[1], kept)  # noqa: NPY002
 
 
 def test_folds_and_held_out_rows_are_the_published_ones() -> None:
     rows, labels = np.arange(100, 203), np.repeat([0, 1, 2], [60, 30, 13])
-    splits = stratified(rows, labels, 5)
+    splits = split_into_folds(rows, labels, 5)
     published = StratifiedKFold(n_splits=5, shuffle=True, random_state=1111).split(rows, labels)
     for split, (train, dev) in zip(splits, published, strict=True):
         np.testing.assert_array_equal(split.train, rows[train])
         np.testing.assert_array_equal(split.dev, rows[dev])
     rows = np.arange(50, 129)
     split, order = (
-        SentEvalProbe(SHORT["adam"], CPU).refit_split(rows),
+        SentEvalProbe(SHORT["adam"], CPU).split_for_refit(rows),
         rows[np.random.RandomState(1111).permutation(79)],
     )
     np.testing.assert_array_equal(split.dev, order[:3])
@@ -181,7 +183,7 @@ def test_folds_and_held_out_rows_are_the_published_ones() -> None:
 @pytest.mark.parametrize("classes", [2, 4])
 def test_the_optimum_is_that_of_scikit_learn(classes: int) -> None:
     x, labels = made(200, 5, classes, seed=1)
-    splits = stratified(np.arange(200), labels, 2)
+    splits = split_into_folds(np.arange(200), labels, 2)
     l2 = np.array([[1e-3, 1e-1], [1e-2, 1e-4]])
     fitted = LBFGSProbe(2, CPU).fit(x.astype(np.float32), labels, splits, l2)
     rows = np.c_[x.astype(np.float32), np.ones(200)]
@@ -200,7 +202,7 @@ def test_the_optimum_is_that_of_scikit_learn(classes: int) -> None:
 
 def test_refits_at_the_optimum_use_all_rows_and_have_no_dev_accuracy() -> None:
     x, labels = made(30, 3, 2)
-    split = LBFGSProbe(2, CPU).refit_split(np.arange(30))
+    split = LBFGSProbe(2, CPU).split_for_refit(np.arange(30))
     fitted = LBFGSProbe(2, CPU).fit(x, labels, [split], np.array([[1e-2]]))
     assert len(split.train) == 30
     assert np.isnan(fitted.dev).all()
@@ -211,7 +213,7 @@ def test_solving_in_parts_changes_nothing_and_what_does_not_reach_its_optimum_is
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     x, labels = made(60, 4, 2)
-    splits, l2 = stratified(np.arange(60), labels, 4), np.tile([1e-3, 1e-2], (4, 1))
+    splits, l2 = split_into_folds(np.arange(60), labels, 4), np.tile([1e-3, 1e-2], (4, 1))
     whole = LBFGSProbe(4, CPU).fit(x, labels, splits, l2)
     monkeypatch.setattr(lbfgs, "CELLS", 1)
     parts = LBFGSProbe(4, CPU).fit(x, labels, splits, l2)

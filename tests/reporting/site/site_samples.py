@@ -12,7 +12,7 @@ from builders import failure, over_seeds, result, sts
 from builders import split as with_seen
 
 import harness
-from harness.evaluation.suites import pairs_of
+from harness.evaluation.suites import list_pairs
 from harness.metrics import ArrayName
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
@@ -118,7 +118,7 @@ def report_with_pairs(folder: Path) -> Path:
 
     Every caption of ToyRetrieval ranks its own image first, save one of each method.
     """
-    results, pairs = folder / "results", pairs_of(TOY_STS.load(None))
+    results, pairs = folder / "results", list_pairs(TOY_STS.load(None))
     gold = np.array([score for *_, score in pairs], dtype=np.float32)
     protocol = Inventory(load_profile("tiny"), None, {}).find_protocol("figures")
     captions = len(TOY_RETRIEVAL.load(None).texts)

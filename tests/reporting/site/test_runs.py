@@ -13,7 +13,7 @@ from builders import over_seeds, result
 from site_samples import rendered, shown_run
 
 from harness.commands import DEFAULT_COMMANDS
-from harness.evaluation.suites import pairs_of
+from harness.evaluation.suites import list_pairs
 from harness.metrics import ArrayName, Metric
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
@@ -107,7 +107,7 @@ def test_warnings_overrides_and_teachers_are_shown(tmp_path: Path) -> None:
 def test_the_cosines_of_pairs_are_a_runs_and_their_texts_shared_where_the_tests_data_are_at_hand(
     pairs_site: Path,
 ) -> None:
-    folder, pairs = pairs_site / "runs", pairs_of(TOY_STS.load(None))
+    folder, pairs = pairs_site / "runs", list_pairs(TOY_STS.load(None))
 
     def read(path: Path) -> Any:
         return json.loads(path.read_text("utf-8").partition("(")[2].removesuffix(");\n"))

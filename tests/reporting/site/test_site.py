@@ -15,7 +15,7 @@ import pytest
 from builders import over_seeds, result, sts
 from site_samples import EVIL, rendered
 
-from harness.evaluation.suites import pairs_of
+from harness.evaluation.suites import list_pairs
 from harness.reporting import pages
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
@@ -415,7 +415,7 @@ def test_a_runs_worst_pairs_and_captions_and_those_that_two_rows_judge_most_diff
     watched: Watched, pairs_site: Path
 ) -> None:
     watched.site = pairs_site
-    pairs = pairs_of(TOY_STS.load(None))
+    pairs = list_pairs(TOY_STS.load(None))
     ends = (each(pairs, key=lambda pair: pair[2]) for each in (min, max))
     least, most = (f"“{first}”\n“{second}”" for first, second, _ in ends)
 
