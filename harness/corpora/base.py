@@ -159,13 +159,12 @@ class Media(ABC):
 
     def ready(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Normalise the pixels of a batch; called on the student's device."""
-        from harness.encoders.vision import (
-            normalised,
-        )  # imports torch, which planning does not need
+        # imports torch, which planning does not need
+        from harness.encoders.vision import normalised
 
-        return {
-            name: normalised(value) if name == "pixels" else value for name, value in inputs.items()
-        }
+        if "pixels" not in inputs:
+            return inputs
+        return {**inputs, "pixels": normalised(inputs["pixels"])}
 
 
 class CorpusSource(Registered, Source):

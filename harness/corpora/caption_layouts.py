@@ -68,6 +68,23 @@ _NUMBER = re.compile(r"(?<=.)#\d+$")
 #: the header of results.csv and its rows, of which one lacks the second bar
 _BARS = re.compile(r"image_name\|\s*comment_number\|\s*comment\s*")
 _BARRED = re.compile(r"([^|]+)\|\s*\d+(?:\s*\||\s)\s*([^|]+)")
+#: the keys of COCO's and of Karpathy's JSON that are read
+_COCO_KEYS = (
+    "images",
+    "annotations",
+    "images.id",
+    "images.file_name",
+    "annotations.image_id",
+    "annotations.caption",
+)
+_KARPATHY_KEYS = (
+    "images",
+    "images.filename",
+    "images.filepath",
+    "images.split",
+    "images.sentences",
+    "images.sentences.raw",
+)
 
 
 @dataclass
@@ -113,27 +130,29 @@ class CaptionsLayout:
 DEFAULT_LAYOUT = CaptionsLayout()
 
 
-def layout_of(path: Path, columns: Columns = COLUMNS) -> Layout:
+def find_layout(path: Path, columns: Columns = COLUMNS) -> Layout:
     """How a file holds captions; a file of other named columns is a table. Raises UserError."""
-    names = (str(columns[0]), str(columns[1]))
+    is_default = columns == COLUMNS
     if container_of(path) in COLUMNAR:
-        return (
-            "lists" if has_lists(path, "captions" if columns == COLUMNS else names[1]) else "rows"
-        )
+        caption_column = "captions" if is_default else str(columns[1])
+        return "lists" if has_lists(path, caption_column) else "rows"
+
     if is_json(path):
-        if object_names := _object_names(path, columns):
-            return "objects" if _has_lists_in_objects(path, object_names) else "rows"
-        return "document" if columns == COLUMNS else "rows"
-    if columns != COLUMNS:
+        keys = _find_object_keys(path, columns)
+        if keys is None:
+            return "document" if is_default else "rows"
+        return "objects" if _has_lists_in_objects(path, keys) else "rows"
+
+    if not is_default or table_in(path) or _match_header(_split_first_line(path)):
         return "rows"
-    return "rows" if table_in(path) or _header(_first_cells(path)) else "lines"
+    return "lines"
 
 
-def _object_names(path: Path, columns: Columns) -> tuple[str, str] | None:
+def _find_object_keys(path: Path, columns: Columns) -> tuple[str, str] | None:
     """The keys of images and of captions in JSON lines, if these have them."""
-    there = {*column_names(path)}
     known = _LISTS if columns == COLUMNS else [(str(columns[0]), str(columns[1]))]
-    return next((names for names in known if {*names} <= there), None)
+    present = {*column_names(path)}
+    return next((keys for keys in known if {*keys} <= present), None)
 
 
 def _has_lists_in_objects(path: Path, names: tuple[str, str]) -> bool:
@@ -149,31 +168,37 @@ def read_captions(
     Raises UserError naming file and line, and the option that would read a file of another layout.
     """
     if images is not None:
-        return _add_remarks(_read_parallel(path, images))
+        return _add_remarks(_parse_parallel(path, images))
 
     columns = layout.columns
     split = layout.split
-    kind = layout_of(path, columns)
-    if split is not None and kind == "lines":
-        raise UserError(f"{path} has no splits; remove split = '{split}' from the profile")
+    kind = find_layout(path, columns)
     if kind == "lines":
-        return _by_line(path)
+        if split is not None:
+            raise UserError(f"{path} has no splits; remove split = '{split}' from the profile")
+        return _parse_lines(path)
     if kind == "lists":
         names = ("image_id", "captions") if layout.has_default_columns else layout.names
-        return _add_remarks(_lists(path, names, TablePart.parse(split)))
+        return _add_remarks(_parse_lists(path, names, TablePart.parse(split)))
     if kind == "objects":
-        return _add_remarks(_object_lists(path, columns, TablePart.parse(split)))
+        return _add_remarks(_parse_object_lists(path, columns, TablePart.parse(split)))
+
     if kind == "document":
-        read = _document(path, split)
+        read = _parse_document(path, split)
     else:
-        rows, is_numbered = _rows(path, columns, split)
-        by_image = _by_image(rows, tidy=split is None)
-        read = ReadCaptions(None if is_numbered else list(by_image), list(by_image.values()))
+        rows, is_numbered = _parse_rows(path, columns, split)
+        read = _make_captions(_group_by_image(rows, tidy=split is None))
+        if is_numbered:
+            read.ids = None
     if not read.texts:
         raise UserError(
             f"{path} has no captions of the split '{split}'; choose another, or {RESTORE}"
         )
     return _add_remarks(read)
+
+
+def _make_captions(by_image: Mapping[str, list[str]]) -> ReadCaptions:
+    return ReadCaptions(list(by_image), list(by_image.values()))
 
 
 def account_for_captions(
@@ -184,53 +209,54 @@ def account_for_captions(
     Raises UserError for one that parts the table, and for one that may be meant.
     """
     columns = layout.columns
-    kind = layout_of(path, columns)
+    kind = find_layout(path, columns)
     if layout.image_list is not None or kind in ("lines", "document"):
         return []
     if container_of(path) not in COLUMNAR and not is_json(path):
-        first = next(lines_of(path), "")
-        if _BARS.fullmatch(first):
-            return account_for("columns", ["image_name", "comment"], "read") + account_for(
-                "columns", ["comment_number"], "left out", "captions keep the order of their lines"
-            )
+        if _is_barred(path):
+            why = "captions keep the order of their lines"
+            accounts = account_for("columns", ["image_name", "comment"], "read")
+            return accounts + account_for("columns", ["comment_number"], "left out", why)
         if isinstance(columns[0], int) or isinstance(columns[1], int):
-            _, cells = next(cells_of(path))
-            numbers = [str(number) for number in range(1, len(cells) + 1)]
-            others = [number for number in numbers if number not in layout.names]
-            return account_for("columns", layout.names, "read") + account_for(
-                "columns", others, "left out", "no key gives their numbers"
-            )
+            return _account_for_numbers(path, layout.names)
 
-    names = layout.names
+    names: tuple[str, str] | None = layout.names
     if kind == "objects":
-        names = _object_names(path, columns) or names
+        names = _find_object_keys(path, columns)
     elif layout.has_default_columns and kind == "lists":
         names = ("image_id", "captions")
     elif layout.has_default_columns:
-        header = _header(column_names(path))
-        if header is None:
-            return []
-        names = header
+        names = _match_header(column_names(path))
+    if names is None:
+        return []
 
     defaults = [DefaultColumn(name, "pictures") for name in pictures]
     if columns[0] == COLUMNS[0]:
         defaults.append(DefaultColumn(names[0], "names", "image"))
     if columns[1] == COLUMNS[1]:
-        holds: Literal["lists", "texts"] = "texts" if kind == "rows" else "lists"
-        defaults.append(DefaultColumn(names[1], holds, "caption"))
+        content: Literal["lists", "texts"] = "texts" if kind == "rows" else "lists"
+        defaults.append(DefaultColumn(names[1], content, "caption"))
     split = TablePart.parse(layout.split)
     return account_for_columns(path, (*names, *pictures), layout.ignore, split, defaults)
 
 
-def _by_image(rows: Iterator[TableRow], *, tidy: bool) -> dict[str, list[str]]:
+def _account_for_numbers(path: Path, numbers: Sequence[str]) -> list[Account]:
+    """What became of the columns of a table without a header, of which these numbers are read."""
+    _, cells = next(cells_of(path))
+    unread = [str(number + 1) for number in range(len(cells)) if str(number + 1) not in numbers]
+    accounts = account_for("columns", numbers, "read")
+    return accounts + account_for("columns", unread, "left out", "no key gives their numbers")
+
+
+def _group_by_image(rows: Iterator[TableRow], *, tidy: bool) -> dict[str, list[str]]:
     """The captions of each image; runs of blanks in a tidy one become one blank. Raises UserError."""
     by_image: dict[str, list[str]] = {}
-    for where, (name, text) in rows:
+    for place, (name, text) in rows:
         image = _NUMBER.sub("", name.strip())
         caption = " ".join(text.split()) if tidy else text.strip()
         if not image or not caption:
-            what = "caption" if image else "file name of an image"
-            raise UserError(f"{where}: no {what}; correct the line or remove it")
+            lacking = "caption" if image else "file name of an image"
+            raise UserError(f"{place}: no {lacking}; correct the line or remove it")
         by_image.setdefault(image, []).append(caption)
     return by_image
 
@@ -245,14 +271,17 @@ def _add_remarks(captions: ReadCaptions) -> ReadCaptions:
     return captions
 
 
-def _by_line(path: Path) -> ReadCaptions:
+def _parse_lines(path: Path) -> ReadCaptions:
+    """Captions of an image each; an empty line is one too, as one blank."""
     lines = [line.strip() or " " for line in lines_of(path)]
     empty = lines.count(" ")
-    remarks = [f"{empty} of {len(lines)} lines are empty, captions of one blank"] if empty else []
-    return ReadCaptions(None, [[line] for line in lines], remarks + text_remarks(lines, "captions"))
+    remarks = text_remarks(lines, "captions")
+    if empty:
+        remarks = [f"{empty} of {len(lines)} lines are empty, captions of one blank", *remarks]
+    return ReadCaptions(None, [[line] for line in lines], remarks)
 
 
-def _read_parallel(path: Path, images: Path) -> ReadCaptions:
+def _parse_parallel(path: Path, images: Path) -> ReadCaptions:
     """Captions whose image stands in the same line of a list; of several files, each is parallel
     to the list.
     """
@@ -265,14 +294,12 @@ def _read_parallel(path: Path, images: Path) -> ReadCaptions:
                 f"{images} has {len(names)} lines for the {len(captions)} of {part}; line k of "
                 "both must be of one image: give the list that was made with these captions"
             )
-        for number, pair in enumerate(zip(names, captions, strict=True), 1):
-            rows.append(TableRow(f"{part}, line {number}", pair))
-
-    by_image = _by_image(iter(rows), tidy=True)
-    return ReadCaptions(list(by_image), list(by_image.values()))
+        pairs = zip(names, captions, strict=True)
+        rows += [TableRow(f"{part}, line {number}", pair) for number, pair in enumerate(pairs, 1)]
+    return _make_captions(_group_by_image(iter(rows), tidy=True))
 
 
-def _lists(path: Path, names: tuple[str, str], split: TablePart | None) -> ReadCaptions:
+def _parse_lists(path: Path, names: tuple[str, str], split: TablePart | None) -> ReadCaptions:
     columns = names if split is None else (*names, split.column)
     table = read_columns(path, *columns)
     ids = texts_of(path, names[0], table.column(0), numbers=False)
@@ -280,9 +307,9 @@ def _lists(path: Path, names: tuple[str, str], split: TablePart | None) -> ReadC
     if split is not None:
         parts = texts_of(path, split.column, table.column(2))
         check_parts(path, split, Counter(parts))
-        kept = [row for row, part in enumerate(parts) if part in split.values]
-        ids = [ids[row] for row in kept]
-        captions = [captions[row] for row in kept]
+        rows = [row for row, part in enumerate(parts) if part in split.values]
+        ids = [ids[row] for row in rows]
+        captions = [captions[row] for row in rows]
 
     for name, texts in zip(ids, captions, strict=True):
         _check_list(f"{path}: the image {name}", texts)
@@ -290,33 +317,32 @@ def _lists(path: Path, names: tuple[str, str], split: TablePart | None) -> ReadC
     return ReadCaptions(ids, captions)
 
 
-def _check_list(where: str, texts: object) -> None:
+def _check_list(place: str, texts: object) -> None:
     listed = texts if isinstance(texts, list) else []
     if not listed or not all(isinstance(text, str) and text.strip() for text in listed):
-        raise UserError(f"{where} has no list of captions that are not empty; correct its row")
+        raise UserError(f"{place} has no list of captions that are not empty; correct its row")
 
 
-def _object_lists(path: Path, columns: Columns, split: TablePart | None) -> ReadCaptions:
+def _parse_object_lists(path: Path, columns: Columns, split: TablePart | None) -> ReadCaptions:
     """Captions of JSON lines, whose objects have a list of captions each."""
-    names = _object_names(path, columns)
+    names = _find_object_keys(path, columns)
     assert names is not None
-    wanted = names if split is None else (*names, split.column)
+    keys = names if split is None else (*names, split.column)
     by_image: dict[str, list[str]] = {}
     counts = Counter[str]()
-    for where, (image, texts, *part) in read_objects(path, *wanted):
+    for place, (image, texts, *part) in read_objects(path, *keys):
         if split is not None:
             counts[str(part[0])] += 1
             if str(part[0]) not in split.values:
                 continue
         if isinstance(image, bool) or not isinstance(image, str | int) or not str(image).strip():
-            raise UserError(f"{where}: '{names[0]}' names no image; correct the line")
-        _check_list(f"{where}: the image {image}", texts)
-        tidy = [" ".join(text.split()) for text in texts]
-        by_image.setdefault(str(image).strip(), []).extend(tidy)
+            raise UserError(f"{place}: '{names[0]}' names no image; correct the line")
+        _check_list(f"{place}: the image {image}", texts)
+        by_image.setdefault(str(image).strip(), []).extend(" ".join(text.split()) for text in texts)
 
     if split is not None:
         check_parts(path, split, counts)
-    return ReadCaptions(list(by_image), list(by_image.values()))
+    return _make_captions(by_image)
 
 
 def _refuse_twice(path: Path, ids: Sequence[str]) -> None:
@@ -327,21 +353,21 @@ def _refuse_twice(path: Path, ids: Sequence[str]) -> None:
         )
 
 
-def _header(there: Sequence[str]) -> tuple[str, str] | None:
+def _match_header(columns: Sequence[str]) -> tuple[str, str] | None:
     """The names of a header's columns of images and captions, if they are known."""
-    names = {name.strip() for name in there}
+    names = {name.strip() for name in columns}
     return next((header for header in _HEADERS if {*header} <= names), None)
 
 
-def _first_cells(path: Path) -> list[str]:
+def _split_first_line(path: Path) -> list[str]:
     return re.split(r"[\t,;|]", next(lines_of(path), ""))
 
 
-def _rows(path: Path, columns: Columns, split: str | None) -> tuple[Iterator[TableRow], bool]:
+def _parse_rows(path: Path, columns: Columns, split: str | None) -> tuple[Iterator[TableRow], bool]:
     """File name and caption of each row, and whether images are numbered instead. Raises UserError."""
     image, caption = columns
     if isinstance(image, int) and isinstance(caption, int):
-        return _by_number(path, image, caption), False
+        return _parse_numbered_columns(path, image, caption), False
     if isinstance(image, int) or isinstance(caption, int):
         raise UserError(
             f"{path}: image = {image!r} and caption = {caption!r} are a name and a number; give "
@@ -349,68 +375,84 @@ def _rows(path: Path, columns: Columns, split: str | None) -> tuple[Iterator[Tab
         )
 
     is_columnar = container_of(path) in COLUMNAR
-    if not is_columnar and _BARS.fullmatch(next(lines_of(path), "")):
-        return _barred(path), False
-    there = column_names(path)
-    names = (image, caption) if columns != COLUMNS else _header(there)
-    if names is None:
-        if is_columnar or len(there) != 2 or not IMAGE_FILE.fullmatch(there[0]):
-            raise UserError(
-                f"{path}, line 1: neither a header with the columns '{COLUMNS[0]}' and '{COLUMNS[1]}' nor an image's "
-                f"file name and its caption, but {first_of([name.strip() for name in there], 10)}; name the columns in "
-                "the profile: image = '...', caption = '...', or without a header by their numbers: image = 2, "
-                "caption = 1"
-            )
-        return _without_header(path), False
-    return read_rows(path, *names, split=TablePart.parse(split)), names[0] == _NUMBERED
+    if not is_columnar and _is_barred(path):
+        return _parse_barred_rows(path), False
+    present = column_names(path)
+    names = (image, caption) if columns != COLUMNS else _match_header(present)
+    if names is not None:
+        rows = read_rows(path, *names, split=TablePart.parse(split))
+        return rows, names[0] == _NUMBERED
+    if is_columnar or len(present) != 2 or not IMAGE_FILE.fullmatch(present[0]):
+        listed = first_of([name.strip() for name in present], 10)
+        raise UserError(
+            f"{path}, line 1: neither a header with the columns '{COLUMNS[0]}' and '{COLUMNS[1]}' nor an image's "
+            f"file name and its caption, but {listed}; name the columns in "
+            "the profile: image = '...', caption = '...', or without a header by their numbers: image = 2, "
+            "caption = 1"
+        )
+    return _parse_headerless_rows(path), False
 
 
-def _by_number(path: Path, image: int, caption: int) -> Iterator[TableRow]:
+def _is_barred(path: Path) -> bool:
+    """Whether a file is Flickr30k's results.csv."""
+    return bool(_BARS.fullmatch(next(lines_of(path), "")))
+
+
+def _parse_numbered_columns(path: Path, image: int, caption: int) -> Iterator[TableRow]:
     """Image and caption of each line of a table without a header, by numbers of columns from 1."""
+    for place, cells in _split_lines(path):
+        fields = len(cells)
+        if min(image, caption) < 1 or max(image, caption) > fields:
+            raise UserError(
+                f"{place}: image = {image} and caption = {caption} are not both columns of the "
+                f"{fields} that it has; count from 1"
+            )
+        yield TableRow(place, (cells[image - 1], cells[caption - 1]))
+
+
+def _split_lines(path: Path) -> Iterator[tuple[str, Sequence[str]]]:
+    """The cells of each line of a table without a header, and its place. Raises UserError unless
+    all have as many.
+    """
     fields = 0
     for number, cells in cells_of(path):
-        where = f"{path}, line {number}"
+        place = f"{path}, line {number}"
         fields = fields or len(cells)
         if len(cells) != fields:
             raise UserError(
-                f"{where}: {len(cells)} fields, the lines above have {fields}; correct the line"
+                f"{place}: {len(cells)} fields, the lines above have {fields}; correct the line"
             )
-        if not 1 <= min(image, caption) <= max(image, caption) <= fields:
-            raise UserError(
-                f"{where}: image = {image} and caption = {caption} are not both columns of the "
-                f"{fields} that it has; count from 1"
-            )
-        yield TableRow(where, (cells[image - 1], cells[caption - 1]))
+        yield place, cells
 
 
-def _barred(path: Path) -> Iterator[TableRow]:
+def _parse_barred_rows(path: Path) -> Iterator[TableRow]:
     for number, line in enumerate(lines_of(path), 1):
-        if number > 1 and line.strip():
-            found = _BARRED.fullmatch(line)
-            if found is None:
-                raise UserError(
-                    f"{path}, line {number}: not an image, a number and a caption; correct the line"
-                )
-            yield TableRow(f"{path}, line {number}", (found[1], found[2]))
+        if number == 1 or not line.strip():
+            continue
+        match = _BARRED.fullmatch(line)
+        place = f"{path}, line {number}"
+        if match is None:
+            raise UserError(f"{place}: not an image, a number and a caption; correct the line")
+        yield TableRow(place, (match[1], match[2]))
 
 
-def _without_header(path: Path) -> Iterator[TableRow]:
-    for number, cells in cells_of(path):
-        if len(cells) != 2:
-            raise UserError(
-                f"{path}, line {number}: {len(cells)} fields, the lines above have 2; correct the line"
-            )
-        yield TableRow(f"{path}, line {number}", (cells[0], cells[1]))
+def _parse_headerless_rows(path: Path) -> Iterator[TableRow]:
+    """Image and caption of each line of a table of two columns."""
+    for place, (image, caption) in _split_lines(path):
+        yield TableRow(place, (image, caption))
 
 
-def _document(path: Path, split: str | None) -> ReadCaptions:
+def _parse_document(path: Path, split: str | None) -> ReadCaptions:
     """The captions of each image in COCO's or Karpathy's JSON. Raises UserError."""
-    known = read_json(path)
+    document = read_json(path)
     try:
-        is_coco = "annotations" in known
-        read = _coco(path, known, split) if is_coco else _karpathy(path, known["images"], split)
+        is_coco = "annotations" in document
+        parse = _parse_coco if is_coco else _parse_karpathy
+        read = parse(path, document, split)
     except (TypeError, KeyError, AttributeError) as error:
-        keys = f"the keys {first_of([*known], 10)}" if isinstance(known, dict) else "no keys"
+        keys = "no keys"
+        if isinstance(document, dict):
+            keys = f"the keys {first_of([*document], 10)}"
         raise UserError(
             f"{path}, line 1: JSON with {keys}, neither COCO's captions (images and annotations) nor Karpathy's "
             "(images with sentences); give an object a line, and name its keys in the profile: image = '...', "
@@ -419,59 +461,64 @@ def _document(path: Path, split: str | None) -> ReadCaptions:
 
     ids = read.ids or []
     _refuse_twice(path, ids)
-    by_image = {
-        name: [text for text in texts if text] for name, texts in zip(ids, read.texts, strict=True)
-    }
-    empty = sum(map(len, read.texts)) - sum(map(len, by_image.values()))
-    bare = sum(not texts for texts in by_image.values())
+    by_image = {}
+    empty = 0
+    for name, captions in zip(ids, read.texts, strict=True):
+        texts = [text for text in captions if text]
+        empty += len(captions) - len(texts)
+        if texts:
+            by_image[name] = texts
+
+    without_caption = len(ids) - len(by_image)
     if empty:
         read.remarks.append(f"{empty} empty captions are left out")
-    if bare:
-        read.remarks.append(f"{bare} images have no caption and are left out")
-    read.accounts += account_for("keys", _list_unread_keys(known, is_coco), "left out", "not read")
+    if without_caption:
+        read.remarks.append(f"{without_caption} images have no caption and are left out")
+    unread = _list_unread_keys(document, is_coco)
+    read.accounts += account_for("keys", unread, "left out", "not read")
     read.accounts += account_for_number("captions", empty, "empty")
-    read.accounts += account_for_number("images", bare, "without a caption")
-    read.ids = [name for name, texts in by_image.items() if texts]
-    read.texts = [texts for texts in by_image.values() if texts]
+    read.accounts += account_for_number("images", without_caption, "without a caption")
+    read.ids = list(by_image)
+    read.texts = list(by_image.values())
     return read
 
 
-def _list_unread_keys(known: Mapping[str, Any], is_coco: bool) -> list[str]:
+def _list_unread_keys(document: Mapping[str, Any], is_coco: bool) -> list[str]:
     """The keys of COCO's or Karpathy's JSON that are not read: 'info', 'images.height'."""
-    entries = {"": [known], "images.": known["images"]}
+    images = document["images"]
+    entries = {"": [document], "images.": images}
     if is_coco:
-        entries["annotations."] = known["annotations"]
-        read = ["images", "annotations", "images.id", "images.file_name"]
-        read += ["annotations.image_id", "annotations.caption"]
+        entries["annotations."] = document["annotations"]
     else:
-        entries["images.sentences."] = chain.from_iterable(
-            image["sentences"] for image in known["images"]
-        )
-        read = ["images", "images.filename", "images.filepath", "images.split"]
-        read += ["images.sentences", "images.sentences.raw"]
+        sentences = chain.from_iterable(image["sentences"] for image in images)
+        entries["images.sentences."] = sentences
 
     unread = []
-    for place, objects in entries.items():
+    for prefix, objects in entries.items():
         keys = dict[str, Any]()
         for entry in objects:
             keys.update(entry)
-        unread += [f"{place}{key}" for key in keys if f"{place}{key}" not in read]
-    return unread
+        unread += [f"{prefix}{key}" for key in keys]
+    read = _COCO_KEYS if is_coco else _KARPATHY_KEYS
+    return [key for key in unread if key not in read]
 
 
-def _coco(path: Path, known: Mapping[str, Any], split: str | None) -> ReadCaptions:
+def _parse_coco(path: Path, document: Mapping[str, Any], split: str | None) -> ReadCaptions:
     if split is not None:
         raise UserError(
             f"{path} is COCO's and has no splits; remove split = '{split}' from the profile"
         )
-    names = [str(image["file_name"]) for image in known["images"]]
-    texts: dict[Any, list[str]] = {image["id"]: [] for image in known["images"]}
-    astray = [each["image_id"] for each in known["annotations"] if each["image_id"] not in texts]
+    images = document["images"]
+    annotations = document["annotations"]
+    texts: dict[Any, list[str]] = {image["id"]: [] for image in images}
+    numbers = [annotation["image_id"] for annotation in annotations]
+    astray = [number for number in numbers if number not in texts]
     if astray:
         raise UserError(
             f"{path}: {len(astray)} captions name no image of the file, such as {astray[0]}; {RESTORE}"
         )
-    for annotation in known["annotations"]:
+
+    for annotation in annotations:
         if "caption" not in annotation:
             raise UserError(
                 f"{path}: its annotations have no caption, but {first_of([*annotation], 10)}; give the file of "
@@ -485,26 +532,34 @@ def _coco(path: Path, known: Mapping[str, Any], split: str | None) -> ReadCaptio
                 "not a text; remove the annotation, or give it a caption"
             )
         texts[annotation["image_id"]].append(" ".join(caption.split()))
-    return ReadCaptions(names, [texts[image["id"]] for image in known["images"]])
+    names = [str(image["file_name"]) for image in images]
+    return ReadCaptions(names, [texts[image["id"]] for image in images])
 
 
-def _karpathy(path: Path, listed: Sequence[Any], split: str | None) -> ReadCaptions:
+def _parse_karpathy(path: Path, document: Mapping[str, Any], split: str | None) -> ReadCaptions:
+    listed = document["images"]
     counts = Counter(str(image[_SPLIT]) for image in listed)
     if split is None and len(counts) > 1:
         raise UserError(
             f"{path} has the splits {describe_parts(counts)}; choose one in the profile: split = '...'"
         )
-    wanted = {*counts} if split is None else {*split.split("+")}
-    images = [image for image in listed if image[_SPLIT] in wanted]
-    names = [str(image["filename"]) for image in images]
-    places = [
-        f"{image['filepath']}/{name}" if image.get("filepath") else name
-        for image, name in zip(images, names, strict=True)
-    ]
+    splits = [*counts] if split is None else split.split("+")
+
+    names = []
+    places = []
+    texts = []
+    for image in listed:
+        if image[_SPLIT] not in splits:
+            continue
+        name = str(image["filename"])
+        folder = image.get("filepath")
+        names.append(name)
+        places.append(f"{folder}/{name}" if folder else name)
+        texts.append([" ".join(sentence["raw"].split()) for sentence in image["sentences"]])
+
     # images of two folders may have one name
     ids = names if len({*names}) == len(names) else places
-    texts = [[" ".join(each["raw"].split()) for each in image["sentences"]] for image in images]
-    others = {name: count for name, count in counts.items() if name not in wanted}
-    why = f"of other splits: {describe_parts(others)}"
-    accounts = account_for_number("images", len(listed) - len(images), why)
+    unread = {name: count for name, count in counts.items() if name not in splits}
+    why = f"of other splits: {describe_parts(unread)}"
+    accounts = account_for_number("images", sum(unread.values()), why)
     return ReadCaptions(ids, texts, [], dict(zip(ids, places, strict=True)), accounts)

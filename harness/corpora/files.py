@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +22,7 @@ from harness.corpora.caption_layouts import (
     CaptionsLayout,
     ReadCaptions,
     account_for_captions,
-    layout_of,
+    find_layout,
     read_captions,
 )
 from harness.corpora.images import (
@@ -70,8 +71,10 @@ class LimitedFile(FileSource, CorpusSource):
     ) -> None:
         super().__init__([file], how)
         check_positive("limit", limit)
-        self.limit, self.columns = limit, tuple(columns)
-        self.split, self.ignore = split, tuple(ignore)
+        self.limit = limit
+        self.columns = tuple(columns)
+        self.split = split
+        self.ignore = tuple(ignore)
 
     def fingerprint(self, root: Path | None) -> str:
         split = [] if self.split is None else ["split", self.split]
@@ -111,7 +114,8 @@ class SentencesFile(LimitedFile):
         split: str | None = None,
         ignore: Sequence[str] = (),
     ) -> None:
-        super().__init__(file, how, limit, () if column is None else (column,), split, ignore)
+        columns = () if column is None else (column,)
+        super().__init__(file, how, limit, columns, split, ignore)
         if split is not None and column is None:
             raise UserError(
                 f"{file} is read as one sentence a line, which has no splits; name a column in the "
@@ -126,11 +130,13 @@ class SentencesFile(LimitedFile):
         accounts = self._account_for_columns(root, self.columns) if self.columns else []
         counts = Counter[bool]()
         survey = TextSurvey()
-        remarks = text_remarks(survey.passing(self._counted(root, counts)), "sentences")
+        remarks = text_remarks(survey.passing(self._count_texts(root, counts)), "sentences")
 
+        empty = counts[False]
         sort = "empty rows" if self.columns else "empty lines"
-        remarks = ([f"{counts[False]} {sort} are left out"] if counts[False] else []) + remarks
-        accounts += account_for_number(sort, counts[False], "no text")
+        if empty:
+            remarks = [f"{empty} {sort} are left out", *remarks]
+        accounts += account_for_number(sort, empty, "no text")
         accounts += self._account_for_limit(self._count_after_limit(root))
         return Findings(
             counts[True],
@@ -141,15 +147,15 @@ class SentencesFile(LimitedFile):
         )
 
     def texts(self, root: Path | None) -> Iterator[str]:
-        return filter(None, self._counted(root, Counter()))
+        return filter(None, self._count_texts(root, Counter()))
 
-    def _counted(self, root: Path | None, counts: Counter[bool]) -> Iterator[str]:
+    def _count_texts(self, root: Path | None, counts: Counter[bool]) -> Iterator[str]:
         """Yield the texts up to the limit, empty ones too; `counts` says how many have words.
         Raises UserError.
         """
         path = self.paths(root)[0]
         filled = 0
-        for text in self._lines(path):
+        for text in self._split_texts(path):
             if text:
                 filled += 1
             else:
@@ -164,13 +170,14 @@ class SentencesFile(LimitedFile):
         """The number of texts that the limit leaves out."""
         if self.limit is None:
             return 0
-        count = sum(1 for text in self._lines(self.paths(root)[0]) if text)
+        count = sum(1 for text in self._split_texts(self.paths(root)[0]) if text)
         return max(0, count - self.limit)
 
-    def _lines(self, path: Path) -> Iterator[str]:
+    def _split_texts(self, path: Path) -> Iterator[str]:
         if self.columns:
             rows = read_rows(path, *self.columns, split=TablePart.parse(self.split))
             return (" ".join(row.values[0].split()) for row in rows)
+
         columns = table_in(path)
         if columns is not None:
             has = f"a table with the columns {first_of(columns, 10)}" if columns else "JSON"
@@ -200,44 +207,46 @@ class TripletsFile(LimitedFile):
         ignore: Sequence[str] = (),
     ) -> None:
         super().__init__(file, how, limit, columns, split, ignore)
-        if self.columns and len(self.columns) != len(TRIPLET):
+        count = len(self.columns)
+        if count not in (0, len(TRIPLET)):
             raise UserError(
                 f"columns = {list(columns)}: a triplet has three texts; name three columns in the profile"
             )
-        if len(set(self.columns)) < len(self.columns):
+        if len(set(self.columns)) < count:
             raise UserError(
                 f"columns = {list(columns)} names a column twice; name three different ones in the profile"
             )
 
     def examine(self, root: Path | None) -> Findings:
         accounts = self._account_for_columns(root, self.columns or TRIPLET)
-        rows, left_out = self._read_to_limit(root)
+        triplets, left_out = self._load_to_limit(root)
         accounts += self._account_for_limit(left_out)
-        texts = [*rows.premises, *rows.entailed, *rows.contradicted]
-        distinct = {*zip(rows.premises, rows.entailed, rows.contradicted, strict=True)}
+        sides = (triplets.premises, triplets.entailed, triplets.contradicted)
+        distinct = {*zip(*sides, strict=True)}
+        texts = list(chain.from_iterable(sides))
         return Findings(
-            len(rows),
+            len(triplets),
             text_remarks(texts, "texts"),
-            equal_rows=len(rows) - len(distinct),
+            equal_rows=len(triplets) - len(distinct),
             accounts=accounts,
             sample=TextSurvey.of(texts).sample,
         )
 
     def load(self, root: Path | None) -> Triplets:
-        triplets, _ = self._read_to_limit(root)
+        triplets, _ = self._load_to_limit(root)
         return triplets
 
-    def _read_to_limit(self, root: Path | None) -> tuple[Triplets, int]:
+    def _load_to_limit(self, root: Path | None) -> tuple[Triplets, int]:
         """The triplets up to the limit, and the number of the others. Raises UserError."""
         path = self.paths(root)[0]
+        columns = self.columns or TRIPLET
         rows = []
-        split = TablePart.parse(self.split)
-        for where, values in read_rows(path, *(self.columns or TRIPLET), split=split):
+        for place, values in read_rows(path, *columns, split=TablePart.parse(self.split)):
             # published texts keep their blanks, on which fingerprints do not depend
             texts = [" ".join(text.split()) if self.columns else text.strip() for text in values]
             if not all(texts):
                 raise UserError(
-                    f"{where}: a triplet needs three texts; correct the line or remove it"
+                    f"{place}: a triplet needs three texts; correct the line or remove it"
                 )
             rows.append(texts)
         self._check_limit(path, len(rows))
@@ -298,62 +307,64 @@ class CaptionsFile(FileSource, CorpusSource):
         self.caption_seed = caption_seed
         self._matched = FileSource([matched["file"]], matched["how"]) if matched else None
         if images:
-            self.pixels = CaptionImages(file, images, how, self._names_and_places, self._matched)
-        self.stored = FeatureFile.of_tables(features)
-        self.stored_captions = FeatureFile.of_tables(caption_features, "caption")
+            self.pixels = CaptionImages(file, images, how, self._load_names, self._matched)
+        self.stored = FeatureFile.from_tables(features)
+        self.stored_captions = FeatureFile.from_tables(caption_features, "caption")
 
     def missing(self, root: Path | None) -> list[Missing]:
-        return super().missing(root) + (self._all.missing(root) if self._all else [])
+        absent = super().missing(root)
+        return absent + self._all.missing(root) if self._all else absent
 
     def load(self, root: Path | None) -> Pairs:
-        by_image = self._captions(root).texts
+        by_image = self._load_captions(root).texts
         images = len(by_image)
-        image_of = (
-            np.repeat(np.arange(images), list(map(len, by_image)))
-            if self.captions == "all"
-            else None
-        )
-        texts = list(self._drawn(by_image))
-        pixels = self.pixels.pixels(root, images) if self.pixels else None
-        captions = self._stored_captions(root)
+        image_of = None
+        if self.captions == "all":
+            image_of = np.repeat(np.arange(images), list(map(len, by_image)))
         return Pairs(
-            texts, pixels, self._stored(root, images), image_of=image_of, caption_features=captions
+            list(self._draw_texts(by_image)),
+            self.pixels.pixels(root, images) if self.pixels else None,
+            self._make_stored_features(root, images),
+            image_of=image_of,
+            caption_features=self._make_stored_captions(root),
         )
 
-    def _stored(self, root: Path | None, images: int) -> StoredFeatures:
+    def _make_stored_features(self, root: Path | None, images: int) -> StoredFeatures:
         # a list of images has an order of its own
         doubt = "" if self.layout.image_list else order_in_doubt(self.paths(root)[0])
-        return StoredFeatures(self.stored, root, lambda: self._ids(root), images, doubt)
+        return StoredFeatures(self.stored, root, lambda: self._get_image_ids(root), images, doubt)
 
-    def _stored_captions(self, root: Path | None) -> StoredFeatures:
+    def _make_stored_captions(self, root: Path | None) -> StoredFeatures:
         return StoredFeatures(self.stored_captions, root, lambda: list(self.texts(root)))
 
     def texts(self, root: Path | None) -> Iterator[str]:
-        return self._drawn(self._captions(root).texts)
+        return self._draw_texts(self._load_captions(root).texts)
 
-    def _drawn(self, by_image: Sequence[Sequence[str]]) -> Iterator[str]:
+    def _draw_texts(self, by_image: Sequence[Sequence[str]]) -> Iterator[str]:
         return (by_image[image][number] for image, number in self._draw(by_image))
 
     def _draw(self, by_image: Sequence[Sequence[str]]) -> Iterator[tuple[int, int]]:
         """The image of each row, and the number of its caption among those of the image."""
         for image, texts in enumerate(by_image):
-            if self.captions == "all" or len(texts) == 1:
-                yield from ((image, number) for number in range(len(texts)))
-            else:
+            numbers: Iterable[int] = range(len(texts))
+            if self.captions == "one" and len(texts) > 1:
                 rng = generator(axis="caption", seed=self.caption_seed, image=image)
-                yield image, int(rng.integers(len(texts)))
+                numbers = [int(rng.integers(len(texts)))]
+            for number in numbers:
+                yield image, number
 
     def examine(self, root: Path | None) -> Findings:
-        read = self._captions(root)
+        read = self._load_captions(root)
         images = len(read.texts)
-        rows = sum(map(len, read.texts)) if self.captions == "all" else images
-        if self.captions == "all" and rows == images:
+        captions = sum(map(len, read.texts))
+        if self.captions == "all" and captions == images:
             why = f"captions = all, but {self.files[0]} has only one caption per image"
             raise UserError(f"{why}; change the option, corpus or setting")
+
+        rows = captions if self.captions == "all" else images
         accounts = self._account_for_file(root, read) + read.accounts
-        survey = TextSurvey.of(self._drawn(read.texts))
-        not_drawn = sum(map(len, read.texts)) - rows
-        accounts += account_for_number("captions", not_drawn, "one of each image is drawn")
+        accounts += account_for_number("captions", captions - rows, "one of each image is drawn")
+        survey = TextSurvey.of(self._draw_texts(read.texts))
         return Findings(rows, read.remarks, images, survey.equal, accounts, survey.sample)
 
     def _account_for_file(self, root: Path | None, read: ReadCaptions) -> list[Account]:
@@ -362,7 +373,7 @@ class CaptionsFile(FileSource, CorpusSource):
         pictures = []
         if self.pixels and self.pixels.images == COLUMN and not self._all:
             pictures.append(COLUMN)
-        return account_for_captions(self._file(root), self._layout, pictures)
+        return account_for_captions(self._find_file(root), self._layout, pictures)
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the captions and of how they are drawn; each feature file has its own
@@ -377,24 +388,21 @@ class CaptionsFile(FileSource, CorpusSource):
         if self.layout.split is not None:
             options.append(self.layout.split)
         if self.missing_images == "skip" and self.pixels is not None:
-            options.append(digest("with images", self._captions(root).ids))
-        plain = (
-            len(options) == 2
-            and self.layout.has_default_columns
-            and (
-                self.layout.image_list is not None
-                or layout_of(self.paths(root)[0]) in ("lines", "lists")
-            )
-        )
-        return content if plain else digest(content, *options)
+            options.append(digest("with images", self._load_captions(root).ids))
+        # files in the layouts of the papers had no options once, and are as they were
+        if len(options) == 2 and self.layout.has_default_columns:
+            is_listed = self.layout.image_list is not None
+            if is_listed or find_layout(self.paths(root)[0]) in ("lines", "lists"):
+                return content
+        return digest(content, *options)
 
     def image_ids(self, root: Path | None) -> list[str] | None:
-        return self._ids(root)
+        return self._get_image_ids(root)
 
     def image_contents(self, root: Path | None) -> list[str] | None:
         if self.pixels is None or self.pixels.missing(root):
             return None
-        return self.pixels.contents(root)
+        return self.pixels.hash_contents(root)
 
     def with_captions(self, which: Literal["one", "all"]) -> CaptionsFile:
         other = copy.copy(self)
@@ -410,57 +418,54 @@ class CaptionsFile(FileSource, CorpusSource):
             if self.missing(root) or files[teacher].missing(root):
                 return 0
             if of == "caption":
-                return self._stored_captions(root).check(teacher)
-            return self._stored(root, self.examined(root).images or 0).check(teacher)
-        if self.pixels is None:
-            named = ", ".join(self.stored)
-            use = f'write images = "{next(iter(self.stored), "")}" at the top of the profile, or METHOD[images=...]'
-            has = (
-                f"only features of {named}; {use}"
-                if named
-                else "no features; name a file of them, or the images"
-            )
-            raise UnavailableError(
-                f"{self.files[0]} has no images for the teacher '{teacher}', and {has}"
-            )
-        return 0
+                return self._make_stored_captions(root).check(teacher)
+            return self._make_stored_features(root, self.examined(root).images or 0).check(teacher)
+        if self.pixels is not None:
+            return 0
+
+        has = "no features; name a file of them, or the images"
+        if self.stored:
+            option = f'images = "{next(iter(self.stored))}"'
+            way = f"write {option} at the top of the profile, or METHOD[images=...]"
+            has = f"only features of {', '.join(self.stored)}; {way}"
+        raise UnavailableError(
+            f"{self.files[0]} has no images for the teacher '{teacher}', and {has}"
+        )
 
     @property
     def _all(self) -> FileSource | None:
         """The matched file, if its captions are the rows."""
         return self._matched if self.captions == "all" else None
 
-    def _file(self, root: Path | None) -> Path:
-        return self._file_of_lines(root) if self._all else self.paths(root)[0]
+    def _find_file(self, root: Path | None) -> Path:
+        return self._find_matched_file(root) if self._all else self.paths(root)[0]
 
     @property
     def _layout(self) -> CaptionsLayout:
         """The layout of the file that is read: the matched one has the default columns."""
         return DEFAULT_LAYOUT if self._all else self.layout
 
-    def _captions(self, root: Path | None) -> ReadCaptions:
-        read = self._all_captions(root)
+    def _load_captions(self, root: Path | None) -> ReadCaptions:
+        read = self._load_all_captions(root)
         if self.missing_images == "refuse" or self.pixels is None or self.pixels.missing(root):
             return read
-        return self.pixels.leave_out_missing(root, read)
+        return self.pixels.exclude_missing(root, read)
 
-    def _all_captions(self, root: Path | None) -> ReadCaptions:
+    def _load_all_captions(self, root: Path | None) -> ReadCaptions:
         paths = FileSource.paths(self, root)
         image_list = paths[1] if self._layout.image_list else None
-        return read_captions(self._file(root), self._layout, image_list)
+        return read_captions(self._find_file(root), self._layout, image_list)
 
-    def _ids(self, root: Path | None) -> list[str] | None:
-        if self._all or self._matched is None or self._matched.missing(root):
-            return self._captions(root).ids
-        return read_captions(self._file_of_lines(root)).ids
+    def _get_image_ids(self, root: Path | None) -> list[str] | None:
+        return self._load_names(root).ids
 
-    def _names_and_places(self, root: Path | None) -> ReadCaptions:
+    def _load_names(self, root: Path | None) -> ReadCaptions:
         """The images by name, with the places that the file states."""
         if self._all or self._matched is None or self._matched.missing(root):
-            return self._captions(root)
-        return read_captions(self._file_of_lines(root))
+            return self._load_captions(root)
+        return read_captions(self._find_matched_file(root))
 
-    def _file_of_lines(self, root: Path | None) -> Path:
+    def _find_matched_file(self, root: Path | None) -> Path:
         """The path of the matched file. Raises UserError if it was matched to other lines."""
         assert self._matched is not None
         path = self._matched.paths(root)[0]

@@ -87,10 +87,10 @@ class CaptionImages(Source):
             return digest("images", COLUMN)
 
         folder = placed(root, self.images)
-        files = self._files(root)
+        files = self._find_image_files(root)
         names = [path.relative_to(folder).as_posix() for path in files]
-        contents = hashes_within(folder, files)
-        return digest("images", [list(pair) for pair in zip(names, contents, strict=True)])
+        contents = zip(names, hashes_within(folder, files), strict=True)
+        return digest("images", list(map(list, contents)))
 
     def examined(self, root: Path | None) -> Findings:
         """Count the images, and the other files of their folder."""
@@ -98,17 +98,17 @@ class CaptionImages(Source):
             return Findings()
 
         folder = placed(root, self.images)
-        files = self._files(root)
-        read = {path.relative_to(folder).as_posix() for path in files}
-        others = sorted(name for name in _listed(folder, deep=True) if name not in read)
-        accounts = account_for("files", sorted(read), "read")
-        accounts += account_for("files", others, "left out", "no caption names them")
+        files = self._find_image_files(root)
+        names = {path.relative_to(folder).as_posix() for path in files}
+        unread = sorted(name for name in _list_paths(folder, deep=True) if name not in names)
+        accounts = account_for("files", sorted(names), "read")
+        accounts += account_for("files", unread, "left out", "no caption names them")
         return Findings(images=len(files), accounts=accounts)
 
-    def contents(self, root: Path | None) -> list[str]:
+    def hash_contents(self, root: Path | None) -> list[str]:
         """SHA-256 (hex) of the bytes of each image."""
         if self.images != COLUMN:
-            return hashes_within(placed(root, self.images), self._files(root))
+            return hashes_within(placed(root, self.images), self._find_image_files(root))
 
         path = placed(root, self.captions)
         key = digest("contents of images", *map(file_hash, parts_of(path)))
@@ -120,46 +120,49 @@ class CaptionImages(Source):
         note = cached_note(f"images/{key}.json", "the images will be hashed again", compute)
         return list(note["sha256"])
 
-    def sizes(self, root: Path | None) -> list[tuple[int, int]]:
+    def measure_sizes(self, root: Path | None) -> list[tuple[int, int]]:
         """Width and height of each image in pixels, kept by the contents of all. Raises UserError
         for one that cannot be opened.
         """
 
         def compute() -> dict[str, list[tuple[int, int]]]:
-            return {"sizes": [_size_of(file) for file in self._files(root)]}
+            return {"sizes": [_measure_size(file) for file in self._find_image_files(root)]}
 
         key = digest("sizes of images", self.fingerprint(root))
         note = cached_note(f"images/{key}.json", "the images will be opened again", compute)
         return [(width, height) for width, height in note["sizes"]]
 
     def pixels(self, root: Path | None, count: int) -> Pixels:
-        names = cache(lambda: self._ids(self._read(root)))
-        return Pixels(self._reader(root), lambda number: names()[number], count)
+        names = cache(lambda: self._require_ids(self._read(root)))
+        return Pixels(self._make_image_reader(root), lambda number: names()[number], count)
 
-    def leave_out_missing(self, root: Path | None, read: ReadCaptions) -> ReadCaptions:
+    def exclude_missing(self, root: Path | None, read: ReadCaptions) -> ReadCaptions:
         """The captions whose images are there; the others are counted. Raises UserError."""
-        ids = self._ids(read)
+        ids = self._require_ids(read)
         if self.images == COLUMN:
             return read
-        files = find_files(placed(root, self.images), ids, read.places)
-        kept = [row for row, file in enumerate(files) if file is not None]
-        absent = [name for name, file in zip(ids, files, strict=True) if file is None]
-        if not kept:
+
+        folder = placed(root, self.images)
+        present = []
+        absent = []
+        texts = []
+        files = find_files(folder, ids, read.places)
+        for name, captions, file in zip(ids, read.texts, files, strict=True):
+            if file is None:
+                absent.append(name)
+            else:
+                present.append(name)
+                texts.append(captions)
+        if not present:
             raise UserError(
-                f"{placed(root, self.images)} has none of the {len(ids)} images that {self.captions} "
+                f"{folder} has none of the {len(ids)} images that {self.captions} "
                 f"names, such as {ids[0]}; correct the folder, or the column of the images"
             )
-        accounts = account_for(
-            "images", absent, "left out", "no such file, missing_images = 'skip'"
-        )
-        return replace(
-            read,
-            ids=[ids[row] for row in kept],
-            texts=[read.texts[row] for row in kept],
-            accounts=[*read.accounts, *accounts],
-        )
+        why = "no such file, missing_images = 'skip'"
+        accounts = read.accounts + account_for("images", absent, "left out", why)
+        return replace(read, ids=present, texts=texts, accounts=accounts)
 
-    def _ids(self, read: ReadCaptions) -> list[str]:
+    def _require_ids(self, read: ReadCaptions) -> list[str]:
         """The ids of the images. Raises UserError if the captions file has none."""
         if read.ids is None:
             raise UserError(
@@ -168,33 +171,50 @@ class CaptionImages(Source):
             )
         return read.ids
 
-    def _reader(self, root: Path | None) -> Callable[[int], Encoded]:
+    def _make_image_reader(self, root: Path | None) -> Callable[[int], Encoded]:
+        # files are looked for, and the column is read, once an image is asked for
         if self.images != COLUMN:
-            files = cache(lambda: self._files(root))
+            files = cache(lambda: self._find_image_files(root))
             return lambda number: files()[number]
         column = cache(lambda: read_columns(placed(root, self.captions), COLUMN).column(COLUMN))
         return lambda number: column()[number].as_py() or b""
 
-    def _files(self, root: Path | None) -> list[Path]:
+    def _find_image_files(self, root: Path | None) -> list[Path]:
         folder = self.require(root) / self.images
         read = self._read(root)
-        names = self._ids(read)
-        files = find_files(folder, names, read.places)
-        if absent := [name for name, file in zip(names, files, strict=True) if file is None]:
-            stem = _folded(Path(absent[0]).stem)
-            similar = [
-                file for file in _listed(folder, deep=True) if _folded(Path(file).stem) == stem
-            ]
-            others = f" and {len(absent) - 1} others of {len(names)}" if absent[1:] else ""
+        names = self._require_ids(read)
+        files = []
+        absent = []
+        for name, file in zip(names, find_files(folder, names, read.places), strict=True):
+            if file is None:
+                absent.append(name)
+            else:
+                files.append(folder / file)
+        if absent:
             raise UserError(
-                f"{folder} has no image {absent[0]} ({', '.join(ENDINGS[1:])}){others}, which {self.captions} names; "
-                f"{f'it has {first_of(similar, 3)}; ' if similar else ''}add the image, remove its captions, or leave "
+                f"{folder} has no image {_describe_absent(absent, names)}, which {self.captions} names; "
+                f"{_describe_similar(folder, absent[0])}add the image, remove its captions, or leave "
                 "out what is missing: missing_images = 'skip'"
             )
-        return [folder / file for file in files if file is not None]
+        return files
 
 
-def _size_of(file: Path) -> tuple[int, int]:
+def _describe_absent(absent: Sequence[str], names: Sequence[str]) -> str:
+    described = f"{absent[0]} ({', '.join(ENDINGS[1:])})"
+    if len(absent) == 1:
+        return described
+    return f"{described} and {len(absent) - 1} others of {len(names)}"
+
+
+def _describe_similar(folder: Path, name: str) -> str:
+    """The files of a folder whose names are like that of an absent image, for a message."""
+    stem = _apply_casefold(Path(name).stem)
+    paths = _list_paths(folder, deep=True)
+    similar = [path for path in paths if _apply_casefold(Path(path).stem) == stem]
+    return f"it has {first_of(similar, 3)}; " if similar else ""
+
+
+def _measure_size(file: Path) -> tuple[int, int]:
     try:
         with opened(file) as image:
             return image.size
@@ -222,24 +242,27 @@ def find_files(folder: Path, names: Sequence[str], places: Mapping[str, str]) ->
     end. A file has one name: what fits another name better is no file of this one.
     """
     is_deep = any("/" in name for name in (*names, *places.values()))
-    finder = _Finder(folder, list(_listed(folder, deep=is_deep)))
+    finder = _Finder(folder, list(_list_paths(folder, deep=is_deep)))
     matches = [finder.find(name, places.get(name, name)) for name in names]
-
-    best: dict[str, list[tuple[int, str]]] = {}
+    rivals_for: dict[str, list[tuple[int, str]]] = {}
     for name, match in zip(names, matches, strict=True):
         if match is not None:
-            best.setdefault(match.file, []).append((match.distance, name))
-    for file, rivals in best.items():
+            rivals_for.setdefault(match.file, []).append((match.distance, name))
+
+    owners = {}
+    for file, rivals in rivals_for.items():
         rivals.sort()
-        if len(rivals) > 1 and rivals[0][0] == rivals[1][0]:
+        distance, owner = rivals[0]
+        if len(rivals) > 1 and rivals[1][0] == distance:
             raise UserError(
-                f"{folder}: the file {file} fits the images {rivals[0][1]} and {rivals[1][1]} alike; "
+                f"{folder}: the file {file} fits the images {owner} and {rivals[1][1]} alike; "
                 "give each image a file of its name"
             )
+        owners[file] = owner
 
     files: list[str | None] = []
     for name, match in zip(names, matches, strict=True):
-        is_own = match is not None and best[match.file][0][1] == name
+        is_own = match is not None and owners[match.file] == name
         files.append(match.file if match is not None and is_own else None)
     return files
 
@@ -262,24 +285,28 @@ class _Finder:
     def find(self, name: str, place: str) -> _Match | None:
         """The nearest file. Raises UserError if several are equally near."""
         distance = 0
-        for wanted in dict.fromkeys((place, name, _end_of_address(name))):
-            for form in (str, _composed, _folded):
+        for spelling in dict.fromkeys((place, name, _end_of_address(name))):
+            for form in (str, _apply_nfc, _apply_casefold):
                 for endings in (ENDINGS[:1], ENDINGS[1:]):
-                    fits = self._fits(wanted, form, endings)
-                    if len(fits) > 1:
+                    files = self._find_fitting(spelling, form, endings)
+                    if len(files) > 1:
                         raise UserError(
-                            f"{self.folder} has {' and '.join(fits)} for the image {name}; remove or rename one"
+                            f"{self.folder} has {' and '.join(files)} for the image {name}; remove or rename one"
                         )
-                    if fits:
-                        return _Match(fits[0], distance)
+                    if files:
+                        return _Match(files[0], distance)
                     distance += 1
         return None
 
-    def _fits(self, name: str, form: Callable[[str], str], endings: Sequence[str]) -> list[str]:
+    def _find_fitting(
+        self, name: str, form: Callable[[str], str], endings: Sequence[str]
+    ) -> list[str]:
         if form not in self._by_form:
-            self._by_form[form] = _grouped(self.files, form)
-        groups = self._by_form[form]
-        return [file for ending in endings for file in groups.get(form(name + ending), ())]
+            self._by_form[form] = _group_by_form(self.files, form)
+        files = []
+        for ending in endings:
+            files += self._by_form[form].get(form(name + ending), [])
+        return files
 
 
 def _end_of_address(name: str) -> str:
@@ -287,30 +314,32 @@ def _end_of_address(name: str) -> str:
     return name.partition("?")[0].rpartition("/")[2] if "://" in name else name
 
 
-def _grouped(names: Sequence[str], form: Callable[[str], str]) -> dict[str, list[str]]:
+def _group_by_form(names: Sequence[str], form: Callable[[str], str]) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(form(name), []).append(name)
     return groups
 
 
-def _composed(name: str) -> str:
+def _apply_nfc(name: str) -> str:
     return normalize("NFC", name)
 
 
-def _folded(name: str) -> str:
-    return _composed(name).casefold()
+def _apply_casefold(name: str) -> str:
+    return _apply_nfc(name).casefold()
 
 
-def _listed(folder: Path, *, deep: bool) -> Iterator[str]:
+def _list_paths(folder: Path, *, deep: bool) -> Iterator[str]:
     """Paths of the files of a folder, and of its own sub-folders if `deep`; links to other folders
     are not followed.
     """
-    for parent, folders, files in os.walk(folder):
+    for parent, folders, names in os.walk(folder):
         if not deep:
             folders.clear()
-        paths = (Path(parent, name) for name in files)
-        yield from (path.relative_to(folder).as_posix() for path in paths if path.is_file())
+        for name in names:
+            path = Path(parent, name)
+            if path.is_file():
+                yield path.relative_to(folder).as_posix()
 
 
 #: what a stored feature describes
@@ -343,7 +372,7 @@ class FeatureFile(FileSource):
         self.transform = transform
 
     @classmethod
-    def of_tables(
+    def from_tables(
         cls,
         tables: Mapping[str, Mapping[str, str]] | None,
         of: Described = "image",
@@ -365,17 +394,19 @@ class FeatureFile(FileSource):
         return digest(super().fingerprint(root), self.transform)
 
     def examine(self, root: Path | None) -> Findings:
-        _, count = self.rows(root)
+        _, count = self.check_rows(root)
         accounts = account_for_arrays(self.paths(root)[0], self.of)
         return Findings(count, accounts=accounts)
 
-    def rows(self, root: Path | None) -> tuple[list[str] | None, int]:
+    def check_rows(self, root: Path | None) -> tuple[list[str] | None, int]:
         """Ids and number of the rows of a sound file. Raises UserError."""
         return check_features(self.paths(root)[0], self.of, *self.paths(root)[1:])
 
     def read(self, root: Path | None) -> IdsAndFeatures:
         ids, values = read_features(self.paths(root)[0], self.of, *self.paths(root)[1:])
-        return ids, standardised(values, values) if self.transform == "sqrt-standardise" else values
+        if self.transform == "sqrt-standardise":
+            values = transform_features(values, values)
+        return ids, values
 
 
 class StoredFeatures(Mapping[str, np.ndarray]):
@@ -407,25 +438,27 @@ class StoredFeatures(Mapping[str, np.ndarray]):
         the images.
         """
         ids, values = self.files[teacher].read(self.root)
-        rows = self._rows(self.files[teacher], ids, len(values))
+        rows = self._match_rows(self.files[teacher], ids, len(values))
         return values if rows is None else values[rows]
 
     def check(self, teacher: str) -> int:
         """Check a file's features, and its rows against the images; the number of rows that belong
         to none. Raises UserError.
         """
-        ids, count = self.files[teacher].rows(self.root)
-        rows = self._rows(self.files[teacher], ids, count)
+        ids, count = self.files[teacher].check_rows(self.root)
+        rows = self._match_rows(self.files[teacher], ids, count)
         return 0 if rows is None else count - len({*rows.tolist()})
 
-    def _rows(self, file: FeatureFile, ids: list[str] | None, count: int) -> np.ndarray | None:
+    def _match_rows(
+        self, file: FeatureFile, ids: list[str] | None, count: int
+    ) -> np.ndarray | None:
         """The row of each image; None if the rows are in the order of the images, which then need
         no ids.
         """
-        wanted = self.ids()
+        corpus_ids = self.ids()
         name = file.files[0]
-        what = file.of
-        if ids is None and what == "image":
+        kind = file.of
+        if ids is None and kind == "image":
             if count != self.images:
                 raise UserError(
                     f"{name} has {count} rows for {self.images} captioned images; "
@@ -437,17 +470,18 @@ class StoredFeatures(Mapping[str, np.ndarray]):
                     "give ids = '...', a text file with the image of each row of features"
                 )
             return None
-        if ids is None or wanted is None:
-            if wanted is not None:
-                raise UserError(
-                    f"rows of {name} are matched by {what}, which it does not name; give ids = '...', a text file "
-                    f"with the {what} of each row"
-                )
+
+        if corpus_ids is None:
             raise UserError(
-                f"rows of {name} are matched by {what}, which their captions file does not name; give the captions "
+                f"rows of {name} are matched by {kind}, which their captions file does not name; give the captions "
                 "image_list = '...', a text file with the image of each line, or remove the ids of the features"
             )
-        return _rows_of(file, ids, wanted)
+        if ids is None:
+            raise UserError(
+                f"rows of {name} are matched by {kind}, which it does not name; give ids = '...', a text file "
+                f"with the {kind} of each row"
+            )
+        return _find_feature_rows(file, ids, corpus_ids)
 
     def __contains__(self, teacher: object) -> bool:
         return teacher in self.files
@@ -459,40 +493,49 @@ class StoredFeatures(Mapping[str, np.ndarray]):
         return len(self.files)
 
 
-def standardised(values: np.ndarray, like: np.ndarray) -> np.ndarray:
+def transform_features(values: np.ndarray, like: np.ndarray) -> np.ndarray:
     """The signed square root of features (n, f), standardised by mean and deviation of other
     features (m, f).
 
     The moments are float64: in float32, rounding errors of the mean would look like the deviation
     of a constant dimension.
     """
-    known = _rooted(like)
-    mean = known.mean(axis=0, dtype=np.float64)
-    spread = known.std(axis=0, dtype=np.float64)
-    centred: np.ndarray = _rooted(values) - mean.astype(np.float32)
-    return centred / np.where(spread > 0, spread, 1).astype(np.float32)
+    roots = _compute_signed_roots(like)
+    mean = roots.mean(axis=0, dtype=np.float64)
+    deviation = roots.std(axis=0, dtype=np.float64)
+    divisor = np.where(deviation > 0, deviation, 1)
+    centred = _compute_signed_roots(values) - mean.astype(np.float32)
+    return np.asarray(centred / divisor.astype(np.float32))
 
 
-def _rooted(values: np.ndarray) -> np.ndarray:
-    rooted: np.ndarray = np.sign(values) * np.sqrt(np.abs(values))
-    return rooted
+def _compute_signed_roots(values: np.ndarray) -> np.ndarray:
+    return np.asarray(np.sign(values) * np.sqrt(np.abs(values)))
 
 
-def _rows_of(file: FeatureFile, ids: list[str], wanted: Sequence[str]) -> np.ndarray:
-    """The row of each wanted id. Raises UserError that counts the ids without a row, and images
-    with two.
+def _find_feature_rows(file: FeatureFile, ids: list[str], corpus_ids: Sequence[str]) -> np.ndarray:
+    """The row of each id of a corpus. Raises UserError that counts the ids without a row, and
+    images with two.
     """
-    if file.of == "caption":
-        ids, wanted = ([" ".join(text.split()) for text in texts] for texts in (ids, wanted))
-    rows = {name: row for row, name in reversed(list(enumerate(ids)))}
-    if file.of != "caption" and len(rows) < len(ids):
-        twice = [name for name, count in Counter(ids).items() if count > 1]
+    name = file.files[0]
+    kind = file.of
+    if kind == "caption":
+        ids = [" ".join(text.split()) for text in ids]
+        corpus_ids = [" ".join(text.split()) for text in corpus_ids]
+
+    rows = dict[str, int]()
+    for row, row_id in enumerate(ids):
+        rows.setdefault(row_id, row)
+    # equal captions have equal features
+    if kind != "caption" and len(rows) < len(ids):
+        repeated = [row_id for row_id, count in Counter(ids).items() if count > 1]
         raise UserError(
-            f"{file.files[0]} has {len(twice)} of {len(rows)} {file.of} ids twice: {first_of(twice, 3)}; {RESTORE}"
+            f"{name} has {len(repeated)} of {len(rows)} {kind} ids twice: {first_of(repeated, 3)}; {RESTORE}"
         )
-    if absent := [name for name in dict.fromkeys(wanted) if name not in rows]:
+
+    absent = [row_id for row_id in dict.fromkeys(corpus_ids) if row_id not in rows]
+    if absent:
         raise UserError(
-            f"{file.files[0]} has no features of the {file.of} {absent[0]}, and of {len(absent)} of {len(set(wanted))} "
-            f"{file.of}s in all; its ids are {first_of(ids, 3)}; use files made from the same list of {file.of}s"
+            f"{name} has no features of the {kind} {absent[0]}, and of {len(absent)} of {len(set(corpus_ids))} "
+            f"{kind}s in all; its ids are {first_of(ids, 3)}; use files made from the same list of {kind}s"
         )
-    return np.array([rows[name] for name in wanted])
+    return np.array([rows[row_id] for row_id in corpus_ids])

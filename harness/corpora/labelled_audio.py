@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def samples(path: Path, name: str) -> tuple[int, np.ndarray]:
+def read_samples(path: Path, name: str) -> tuple[int, np.ndarray]:
     """Read a recording: samples per second, and samples in -1..1 averaged over channels, (n,)
     float32.
 
@@ -55,24 +55,32 @@ def samples(path: Path, name: str) -> tuple[int, np.ndarray]:
     """
     try:
         with open_regular(path) as file:
-            rate, values = _wav(path) if file.read(4) in (b"", b"RIFF") else _other(path)
+            read = _decode_wav if file.read(4) in (b"", b"RIFF") else _decode_other_format
+        rate, samples = read(path)
     except ImportError as error:
         raise UserError(
             f"the recording {name} is no WAV; other formats need the package soundfile; "
             "run `pip install 'sentence-harness[audio]'`"
         ) from error
     except (wave.Error, EOFError, ValueError, RuntimeError, OSError) as error:
-        why = f"cannot be read: {str(error) or 'unexpected end of file'}"
+        wrong = f"cannot be read: {str(error) or 'unexpected end of file'}"
     else:
-        if len(values) >= WINDOW_MS * rate // 1000 > 0 and np.isfinite(values).all():
-            return rate, values.astype(np.float32)
-        short = f"is shorter than {WINDOW_MS} ms" if len(values) else "is empty"
-        why = (
-            short
-            if len(values) < WINDOW_MS * rate // 1000
-            else "has samples that are not finite numbers"
-        )
-    raise UserError(f"the recording {name} {why}; remove or replace it")
+        wrong = _describe_fault(rate, samples)
+    if wrong:
+        raise UserError(f"the recording {name} {wrong}; remove or replace it")
+    return rate, samples.astype(np.float32)
+
+
+def _describe_fault(rate: int, samples: np.ndarray) -> str:
+    """What is wrong with samples; '' for good ones."""
+    window = WINDOW_MS * rate // 1000
+    if not len(samples):
+        return "is empty"
+    if window <= 0 or len(samples) < window:
+        return f"is shorter than {WINDOW_MS} ms"
+    if not np.isfinite(samples).all():
+        return "has samples that are not finite numbers"
+    return ""
 
 
 #: suffixes of the names of recordings
@@ -81,21 +89,23 @@ SOUND_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".aac", ".ai
 _STREAMED = 0x7FFFF000
 
 
-def _wav(path: Path) -> tuple[int, np.ndarray]:
+def _decode_wav(path: Path) -> tuple[int, np.ndarray]:
     try:
         with wave.open(str(path)) as file:
             bits = 8 * file.getsampwidth()
             channels = file.getnchannels()
             frames = file.getnframes()
+            rate = file.getframerate()
             if bits != 16:
                 raise ValueError(f"its samples have {bits} bits; convert it to 16-bit PCM")
             values = np.frombuffer(file.readframes(frames), dtype="<i2")
-            if 2 * channels * frames < _STREAMED - 2 * channels:
-                _check_whole(len(values) // channels, frames)
-            whole = len(values) - len(values) % channels
-            return file.getframerate(), values[:whole].reshape(-1, channels).mean(axis=1) / 2**15
     except wave.Error as error:
         raise ValueError(f"{error}; convert it to 16-bit PCM") from error
+
+    if 2 * channels * frames < _STREAMED - 2 * channels:
+        _check_whole(len(values) // channels, frames)
+    complete = len(values) - len(values) % channels
+    return rate, values[:complete].reshape(-1, channels).mean(axis=1) / 2**15
 
 
 def _check_whole(held: int, promised: int) -> None:
@@ -103,7 +113,7 @@ def _check_whole(held: int, promised: int) -> None:
         raise ValueError(f"it holds {held} of the {promised} samples that its header promises")
 
 
-def _other(path: Path) -> tuple[int, np.ndarray]:
+def _decode_other_format(path: Path) -> tuple[int, np.ndarray]:
     import soundfile
 
     with soundfile.SoundFile(path) as file:
@@ -112,20 +122,18 @@ def _other(path: Path) -> tuple[int, np.ndarray]:
         return int(file.samplerate), values.mean(axis=1)
 
 
-def located(path: Path, names: Sequence[str]) -> list[Path]:
+def find_recordings(path: Path, names: Sequence[str]) -> list[Path]:
     """The file of each recording in a folder or an archive. Raises UserError naming a missing one."""
-    files = _unpacked(path, names) if path.is_file() else [path / name for name in names]
-    absent = next(
-        (name for name, file in zip(names, files, strict=True) if not file.is_file()), None
-    )
-    if absent is not None:
-        raise UserError(
-            f"{path} has no recording {absent}, which its index lists; add it, or remove its line from the index"
-        )
+    files = _unpack_recordings(path, names) if path.is_file() else [path / name for name in names]
+    for name, file in zip(names, files, strict=True):
+        if not file.is_file():
+            raise UserError(
+                f"{path} has no recording {name}, which its index lists; add it, or remove its line from the index"
+            )
     return files
 
 
-def _unpacked(path: Path, names: Sequence[str]) -> list[Path]:
+def _unpack_recordings(path: Path, names: Sequence[str]) -> list[Path]:
     """Unpack members of an archive into the cache, all or none, named by number instead of by their
     own paths.
 
@@ -134,49 +142,53 @@ def _unpacked(path: Path, names: Sequence[str]) -> list[Path]:
     key = digest(file_hash(path), names)
     files = {name: f"{number:06d}{Path(name).suffix}" for number, name in enumerate(names)}
 
-    def found(cache: Path) -> list[Path]:
+    def unpack(cache: Path) -> list[Path]:
         folder = cache / key
         with locked(folder.with_suffix(".lock"), folder):
             if not folder.is_dir():
                 part = folder.with_suffix(".part")
                 shutil.rmtree(part, ignore_errors=True)
                 part.mkdir()
-                _unpack(path, files, part)
+                _extract_recordings(path, files, part)
                 part.replace(folder)
         return [folder / file for file in files.values()]
 
-    return in_cache("recordings", found)
+    return in_cache("recordings", unpack)
 
 
-def _unpack(path: Path, files: Mapping[str, str], folder: Path) -> None:
+def _extract_recordings(path: Path, files: Mapping[str, str], folder: Path) -> None:
+    size = 0
+    members_of = dict[str, str]()
     try:
         with tarfile.open(path) as archive:
-            size = 0
-            places = dict[str, str]()
             for member in archive:
                 size += member.size
                 check_unpacked(path, size)
-                short = member.name.rpartition("/")[2]
-                known = next(
-                    (name for name in (member.name.removeprefix("./"), short) if name in files),
-                    None,
-                )
-                stream = archive.extractfile(member) if known and member.isreg() else None
-                if known and stream is not None:
-                    if known in places:
-                        raise UserError(
-                            f"{path} has {known} twice, as {places[known]} and {member.name}; list "
-                            "the recordings by their paths in the archive"
-                        )
-                    places[known] = member.name
-                    with (folder / files[known]).open("wb") as out:
-                        shutil.copyfileobj(stream, out)
+                name = _find_listed(member.name, files)
+                stream = archive.extractfile(member) if name and member.isreg() else None
+                if name is None or stream is None:
+                    continue
+                if name in members_of:
+                    raise UserError(
+                        f"{path} has {name} twice, as {members_of[name]} and {member.name}; list "
+                        "the recordings by their paths in the archive"
+                    )
+                members_of[name] = member.name
+                with (folder / files[name]).open("wb") as out:
+                    shutil.copyfileobj(stream, out)
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        if isinstance(error, OSError) and is_unusable(
-            error
-        ):  # an error of the cache, not of the archive
+        # an error of the cache, not of the archive
+        if isinstance(error, OSError) and is_unusable(error):
             raise
         raise UserError(f"the archive {path} cannot be read: {error}; {RESTORE}") from error
+
+
+def _find_listed(name: str, listed: Mapping[str, str]) -> str | None:
+    """The name by which an index lists a file, its path or its name alone; None if it does not."""
+    for spelling in (name.removeprefix("./"), name.rpartition("/")[2]):
+        if spelling in listed:
+            return spelling
+    return None
 
 
 #: the augmentation of the public code: mix-up of waves, then masks over bins and frames
@@ -222,20 +234,22 @@ class Recordings(Media):
         import torch
 
         if not self._augments:
-            return {
-                "spectrograms": torch.from_numpy(np.stack([self._bank(int(row)) for row in rows]))
-            }
-        banks, sources = zip(*(self._mixed(int(row), rng) for row in rows), strict=True)
-        spectrograms = torch.from_numpy(masked(np.stack(banks), rng))
-        return {
-            "spectrograms": spectrograms,
-            "labels": torch.from_numpy(self.labels[list(sources)]),
-        }
+            banks = [self._get_bank(int(row)) for row in rows]
+            return {"spectrograms": torch.from_numpy(np.stack(banks))}
 
-    def _bank(self, row: int) -> np.ndarray:
+        banks = []
+        sources = []
+        for row in rows:
+            bank, source = self._draw_bank(int(row), rng)
+            banks.append(bank)
+            sources.append(source)
+        spectrograms = torch.from_numpy(masked(np.stack(banks), rng))
+        return {"spectrograms": spectrograms, "labels": torch.from_numpy(self.labels[sources])}
+
+    def _get_bank(self, row: int) -> np.ndarray:
         return padded(self._banks[row], self.frames)
 
-    def _mixed(self, row: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
+    def _draw_bank(self, row: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
         """Return a filterbank, and the number of the recording that gives its class.
 
         With probability one half, the wave is mixed with another by a weight from Beta(10, 10), and
@@ -243,12 +257,14 @@ class Recordings(Media):
         trainers.py).
         """
         if rng.random() >= 0.5:
-            return self._bank(row), row
+            return self._get_bank(row), row
+
         partner = int(rng.integers(len(self)))
         weight = float(rng.beta(10, 10))
-        rate, own = self._wave(row)
-        _, other = self._wave(partner)
-        bank = filterbank(mixed(own, other, weight), rate, bins=self.bins, frames=self.frames)
+        rate, samples = self._wave(row)
+        _, partner_samples = self._wave(partner)
+        blend = mixed(samples, partner_samples, weight)
+        bank = filterbank(blend, rate, bins=self.bins, frames=self.frames)
         return bank, row if weight >= 0.5 else partner
 
 
@@ -295,127 +311,131 @@ class LabelledAudio(CorpusSource):
         self.frames = frames
 
     def missing(self, root: Path | None) -> list[Missing]:
-        wanted = filter(None, (self.path, self.index))
-        return [lacking for name in wanted for lacking in absent(root, name, self.how, folder=True)]
+        lacking = absent(root, self.path, self.how, folder=True)
+        if self.index:
+            lacking += absent(root, self.index, self.how, folder=True)
+        return lacking
 
     def fingerprint(self, root: Path | None) -> str:
         index = file_hash(placed(self.require(root), self.index)) if self.index else ""
         options = self.label, self.split, self.top, self.bins, self.frames
-        return digest(VERSION, self._content(root), index, *options)
+        return digest(VERSION, self._hash_recordings(root), index, *options)
 
     def examined(self, root: Path | None) -> Findings:
         """Look for all recordings, and decode those of a corpus of at most PLANNED_BYTES, once for
         its content.
         """
-        names, files = self._files(root)
+        labels, files = self._find_files(root)
         if sum(file.stat().st_size for file in files.values()) <= PLANNED_BYTES:
-            note = f"recordings/{digest('note on recordings', 1, self._content(root), sorted(files))}.json"
-            read = cached_note(
-                note, "the recordings will be read again", lambda: {"faults": _faults(files)}
-            )
-            if faults := read["faults"]:
-                raise UserError(
-                    f"{self.path}: {len(faults)} of {len(files)} recordings cannot be used: {first_of(faults, 5, '; ')}"
-                )
-        classes = sorted({*names.values()})
+            self._check_recordings(root, files)
+        classes = sorted({*labels.values()})
         if len(classes) < 2:
             raise UserError(
                 f"{self.path} has one class only, {classes[0]}; give recordings of two classes"
             )
-        remarks = label_remarks(self._labels(root).values())
-        return Findings(len(names), remarks, accounts=self._accounts(root, names))
+        remarks = label_remarks(self._load_labels(root).values())
+        return Findings(len(labels), remarks, accounts=self._account_for_recordings(root, labels))
 
-    def _accounts(self, root: Path | None, names: Mapping[str, str]) -> list[Account]:
+    def _check_recordings(self, root: Path | None, files: Mapping[str, Path]) -> None:
+        """Raise UserError for recordings that cannot be used."""
+        key = digest("note on recordings", 1, self._hash_recordings(root), sorted(files))
+        note = cached_note(
+            f"recordings/{key}.json",
+            "the recordings will be read again",
+            lambda: {"faults": _find_faults(files)},
+        )
+        faults = note["faults"]
+        if faults:
+            raise UserError(
+                f"{self.path}: {len(faults)} of {len(files)} recordings cannot be used: {first_of(faults, 5, '; ')}"
+            )
+
+    def _account_for_recordings(self, root: Path | None, names: Mapping[str, str]) -> list[Account]:
         """What became of the columns of the index, and of all files. Raises UserError."""
         path = placed(self.require(root), self.path)
-        accounts = account_for("recordings", names, "read")
-        listed = self._labels(root)
+        listed = self._load_labels(root)
         dropped = [name for name in listed if name not in names]
+        accounts = account_for("recordings", names, "read")
         accounts += account_for("recordings", dropped, "left out", f"top = {self.top}")
+        index_path = None
         if self.index:
+            index_path = placed(self.require(root), self.index)
             part = TablePart.parse(self.split)
-            index = placed(self.require(root), self.index)
             columns = ("file", self.label)
-            accounts += account_for_columns(index, columns, self.ignore, part, _DEFAULTS)
+            accounts += account_for_columns(index_path, columns, self.ignore, part, _DEFAULTS)
 
-        there = _members(path) if path.is_file() else _files_within(path)
-        index_path = placed(self.require(root), self.index) if self.index else None
-        others = [
-            name for name in there if not _is_listed(name, listed) and path / name != index_path
-        ]
-        why = "not in the index" if self.index else "no recordings of LibriSpeech's folders"
-        for name in others:
+        sort = "members" if path.is_file() else "files"
+        files = _list_members(path) if path.is_file() else _list_files_within(path)
+        unlisted = [name for name in files if _find_listed(name, listed) is None]
+        unread = [name for name in unlisted if path / name != index_path]
+        if self.index:
+            return accounts + account_for(sort, unread, "left out", "not in the index")
+
+        for name in unread:
             is_sound = Path(name).suffix.lower() in SOUND_SUFFIXES
-            if not self.index and is_sound and not is_ignored(name, self.ignore):
+            if is_sound and not is_ignored(name, self.ignore):
                 raise UserError(
                     f"{path} has {name}, which is no SPEAKER/CHAPTER/*.flac; name the recordings in an index: "
                     f"index = '...', or leave such files out: ignore = ['*{Path(name).suffix}']"
                 )
-        sort = "members" if path.is_file() else "files"
-        return accounts + account_for(sort, others, "left out", why)
+        why = "no recordings of LibriSpeech's folders"
+        return accounts + account_for(sort, unread, "left out", why)
 
-    def _labels(self, root: Path | None) -> dict[str, str]:
+    def _load_labels(self, root: Path | None) -> dict[str, str]:
         """Label by file. Raises UserError."""
-        index = placed(self.require(root), self.index or "")
-        path = placed(root, self.path)
-        return _indexed(index, self.label, self.split) if self.index else _speakers(path)
+        if not self.index:
+            return _list_speakers(placed(root, self.path))
+        return _load_index(placed(self.require(root), self.index), self.label, self.split)
 
-    def _files(self, root: Path | None) -> tuple[dict[str, str], dict[str, Path]]:
+    def _find_files(self, root: Path | None) -> tuple[dict[str, str], dict[str, Path]]:
         """Label and file of each recording by name. Raises UserError."""
         path = placed(self.require(root), self.path)
-        names = self._labels(root)
-        kept = {name for name, _ in Counter(names.values()).most_common(self.top)}
-        names = {name: label for name, label in names.items() if label in kept}
-        return names, dict(zip(names, located(path, list(names)), strict=True))
+        labels = self._load_labels(root)
+        frequent = {label for label, _ in Counter(labels.values()).most_common(self.top)}
+        labels = {name: label for name, label in labels.items() if label in frequent}
+        files = find_recordings(path, list(labels))
+        return labels, dict(zip(labels, files, strict=True))
 
     def load(self, root: Path | None) -> Recordings:
         path = placed(self.require(root), self.path)
-        names, files = self._files(root)
-        listed = list(names)
-        labels = np.unique(list(names.values()), return_inverse=True)[1].astype(np.int64)
-        rate, _ = samples(files[listed[0]], listed[0])
+        label_of, files = self._find_files(root)
+        names = list(label_of)
+        _, classes = np.unique(list(label_of.values()), return_inverse=True)
+        rate, _ = read_samples(files[names[0]], names[0])
 
-        def bank(row: int) -> np.ndarray:
-            name = listed[row]
-            frequency, wave = samples(files[name], name)
-            if frequency != rate:
+        def compute_bank(row: int) -> np.ndarray:
+            name = names[row]
+            own_rate, samples = read_samples(files[name], name)
+            if own_rate != rate:
                 raise UserError(
-                    f"{path} has recordings with several sampling rates, {sorted({rate, frequency})}, such as {name}; "
+                    f"{path} has recordings with several sampling rates, {sorted({rate, own_rate})}, such as {name}; "
                     "resample them to one rate"
                 )
-            return energies(wave, rate, bins=self.bins, frames=self.frames)
+            return energies(samples, rate, bins=self.bins, frames=self.frames)
 
-        key = digest(
-            "filterbanks",
-            VERSION,
-            reading_code(),
-            installed("soundfile"),
-            self._content(root),
-            listed,
-            self.frames,
-        )
-        banks = cached_ragged(key, len(files), self.bins, bank)
-        wave = partial(_samples_of, list(files.items()))
-        return Recordings(labels, banks, wave, bins=self.bins, frames=self.frames)
+        code = (VERSION, reading_code(), installed("soundfile"))
+        key = digest("filterbanks", *code, self._hash_recordings(root), names, self.frames)
+        banks = cached_ragged(key, len(files), self.bins, compute_bank)
+        read = partial(_decode_recording, list(files.items()))
+        labels = classes.astype(np.int64)
+        return Recordings(labels, banks, read, bins=self.bins, frames=self.frames)
 
-    def _content(self, root: Path | None) -> str:
+    def _hash_recordings(self, root: Path | None) -> str:
         path = placed(self.require(root), self.path)
-        files = (
-            [path]
-            if path.is_file()
-            else sorted(item for item in path.rglob("*.*") if item.is_file())
-        )
+        files = [path]
+        if path.is_dir():
+            files = sorted(file for file in path.rglob("*.*") if file.is_file())
         names = [file.relative_to(path.parent).as_posix() for file in files]
-        hashes = hashes_within(path.parent, files)
-        return digest([list(pair) for pair in zip(names, hashes, strict=True)])
+        contents = zip(names, hashes_within(path.parent, files), strict=True)
+        return digest(list(map(list, contents)))
 
 
-def _samples_of(files: Sequence[tuple[str, Path]], row: int) -> tuple[int, np.ndarray]:
+def _decode_recording(files: Sequence[tuple[str, Path]], row: int) -> tuple[int, np.ndarray]:
     name, path = files[row]
-    return samples(path, name)
+    return read_samples(path, name)
 
 
-def _faults(files: Mapping[str, Path]) -> list[str]:
+def _find_faults(files: Mapping[str, Path]) -> list[str]:
     """What is wrong with recordings: unreadable ones, and other sampling rates than that of the
     first.
     """
@@ -423,33 +443,35 @@ def _faults(files: Mapping[str, Path]) -> list[str]:
     rates = dict[str, int]()
     for name, path in files.items():
         try:
-            rates[name] = samples(path, name)[0]
+            rates[name], _ = read_samples(path, name)
         except UserError as error:
             faults.append(str(error))
-    odd = [name for name, rate in rates.items() if rate != next(iter(rates.values()))]
+
+    first_rate = next(iter(rates.values()), 0)
+    odd = [name for name, rate in rates.items() if rate != first_rate]
     if odd:
+        listed = sorted({*rates.values()})
         faults.append(
-            f"several sampling rates, {sorted({*rates.values()})}, such as {odd[0]}; resample them to one rate"
+            f"several sampling rates, {listed}, such as {odd[0]}; resample them to one rate"
         )
     return faults
 
 
-def _indexed(path: Path, label: str, split: str | None) -> dict[str, str]:
+def _load_index(path: Path, label: str, split: str | None) -> dict[str, str]:
     """Label by file, in the order of the index. Raises UserError."""
     labels: dict[str, str] = {}
-    part = TablePart.parse(split)
-    for where, (file, named) in read_rows(path, "file", label, split=part):
-        if not file or not named:
+    for place, (file, name) in read_rows(path, "file", label, split=TablePart.parse(split)):
+        if not file or not name:
             raise UserError(
-                f"{where}: the columns file and {label} are not both filled; correct the line"
+                f"{place}: the columns file and {label} are not both filled; correct the line"
             )
         if file in labels:
-            raise UserError(f"{where} lists the recording {file} twice; remove one of the lines")
-        labels[file] = named
+            raise UserError(f"{place} lists the recording {file} twice; remove one of the lines")
+        labels[file] = name
     return labels
 
 
-def _speakers(path: Path) -> dict[str, str]:
+def _list_speakers(path: Path) -> dict[str, str]:
     files = sorted(file for file in path.glob("*/*/*.flac") if _is_shown(path, file))
     if not files:
         raise UserError(
@@ -463,13 +485,13 @@ def _is_shown(folder: Path, file: Path) -> bool:
     return not any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
-def _files_within(folder: Path) -> list[str]:
+def _list_files_within(folder: Path) -> list[str]:
     """The files below a folder that are not hidden, by paths within it."""
     files = (path for path in folder.rglob("*") if path.is_file() and _is_shown(folder, path))
     return sorted(path.relative_to(folder).as_posix() for path in files)
 
 
-def _members(archive: Path) -> list[str]:
+def _list_members(archive: Path) -> list[str]:
     """The files of an archive. Raises UserError."""
     note = f"members/{digest('members', file_hash(archive))}.json"
 
@@ -481,8 +503,3 @@ def _members(archive: Path) -> list[str]:
             raise UserError(f"the archive {archive} cannot be read: {error}; {RESTORE}") from error
 
     return list(cached_note(note, "the archive will be read again", read)["names"])
-
-
-def _is_listed(name: str, listed: Mapping[str, str]) -> bool:
-    """Whether an index lists a file, by its path or by its name alone."""
-    return name.removeprefix("./") in listed or name.rpartition("/")[2] in listed

@@ -99,9 +99,9 @@ class AugmentedImages(Media):
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
         import torch
 
-        return {"pixels": torch.stack([self._views(int(row), rng) for row in rows])}
+        return {"pixels": torch.stack([self._make_views(int(row), rng) for row in rows])}
 
-    def _views(self, row: int, rng: np.random.Generator) -> Tensor:
+    def _make_views(self, row: int, rng: np.random.Generator) -> Tensor:
         item = self.items[row]
         try:
             image = Image.fromarray(item) if isinstance(item, np.ndarray) else opened(item)
@@ -166,14 +166,15 @@ class LabelledImages(CorpusSource):
         `bad` is left out, since it does not change results.
         """
         path = placed(self.require(root), self.path)
-        files = self._files(path)
+        files = self._list_image_files(path)
         names = [file.relative_to(path.parent).as_posix() for file in files]
-        hashes = hashes_within(path.parent, files)
-        content = [list(pair) for pair in zip(names, hashes, strict=True)]
-        parts = [] if self.split is None else ["split", self.split]
-        parts += ["no label", self.no_label] if self.no_label else []
-        options = self.size, self.labelled, self.per_class, self.sample_seed
-        return digest(VIEWS_VERSION, content, *options, *parts)
+        contents = zip(names, hashes_within(path.parent, files), strict=True)
+        options: list[object] = [self.size, self.labelled, self.per_class, self.sample_seed]
+        if self.split is not None:
+            options += ["split", self.split]
+        if self.no_label:
+            options += ["no label", self.no_label]
+        return digest(VIEWS_VERSION, list(map(list, contents)), *options)
 
     def examined(self, root: Path | None) -> Findings:
         """Decode the images of a corpus of at most PLANNED_BYTES; of a larger one, check the
@@ -182,17 +183,16 @@ class LabelledImages(CorpusSource):
         path = placed(self.require(root), self.path)
         if path.is_dir():
             folder = read_class_folders(path, nested=self.nested)
-            accounts = folder.accounts(self.ignore, may_be_left_out(self.how, self.ignore))
-            labels = _folder(path, nested=self.nested)[1].tolist()
+            accounts = folder.account_for_files(self.ignore, may_be_left_out(self.how, self.ignore))
+            labels = _load_folder(path, nested=self.nested)[1].tolist()
         else:
-            table = _read_labels(path, self.split, self.no_label)
+            table = _load_labels(path, self.split, self.no_label)
+            why = f"no_label = '{self.no_label}'"
             accounts = _account_for_table(path, self.split, self.ignore)
-            accounts += account_for_number(
-                "rows", table.unlabelled, f"no_label = '{self.no_label}'"
-            )
+            accounts += account_for_number("rows", table.unlabelled, why)
             labels = table.labels
-        if sum(file.stat().st_size for file in self._files(path)) <= PLANNED_BYTES:
-            self._rows(root)
+        if sum(file.stat().st_size for file in self._list_image_files(path)) <= PLANNED_BYTES:
+            self._load_images(root)
 
         names = {str(label) for label in labels}
         if self.labelled and len(names) < 2:
@@ -201,54 +201,54 @@ class LabelledImages(CorpusSource):
                 "labelled = false, which makes each image a class of its own"
             )
         remarks = label_remarks(labels) if self.labelled else ()
-        rows = len(self._sampled(np.array(labels)))
-        accounts += account_for_number(
-            "images", len(labels) - rows, f"per_class = {self.per_class}"
-        )
+        rows = len(self._sample(np.array(labels)))
+        not_drawn = len(labels) - rows
+        accounts += account_for_number("images", not_drawn, f"per_class = {self.per_class}")
         return Findings(rows, remarks, rows, accounts=accounts)
 
-    def _files(self, path: Path) -> list[Path]:
+    def _list_image_files(self, path: Path) -> list[Path]:
         if path.is_dir():
             return read_class_folders(path, nested=self.nested).images
         return parts_of(path)
 
     def load(self, root: Path | None) -> AugmentedImages:
-        from harness.encoders.vision import (
-            Augmentation,
-        )  # imports torch, which planning does not need
+        # imports torch, which planning does not need
+        from harness.encoders.vision import Augmentation
 
-        items, labels, warnings = self._rows(root)
+        items, labels, warnings = self._load_images(root)
         return AugmentedImages(items, labels, Augmentation(self.size), warnings)
 
-    def _rows(self, root: Path | None) -> tuple[list[Encoded], np.ndarray, list[str]]:
+    def _load_images(self, root: Path | None) -> tuple[list[Encoded], np.ndarray, list[str]]:
         """Readable images with their labels, and a warning about the others. Raises UserError."""
         path = placed(self.require(root), self.path)
         if path.is_dir():
-            items, classes = _folder(path, nested=self.nested)
+            items, classes = _load_folder(path, nested=self.nested)
         else:
-            items, classes = _read_table(path, self.split, self.no_label)
-        rows = self._sampled(classes)
-        labels = (
-            np.unique(classes[rows], return_inverse=True)[1]
-            if self.labelled
-            else np.arange(len(rows))
-        )
-        kept = [items[row] for row in rows]
-        names = [
-            item.relative_to(path).as_posix() if isinstance(item, Path) else f"row {row + 1}"
-            for row, item in zip(rows, kept, strict=True)
-        ]
-        order, warnings = self._readable(kept, names, self.fingerprint(root))
-        return [kept[row] for row in order], labels.astype(np.int64)[order], warnings
+            items, classes = _load_table(path, self.split, self.no_label)
 
-    def _sampled(self, classes: np.ndarray) -> np.ndarray:
+        rows = self._sample(classes)
+        labels = np.arange(len(rows))
+        if self.labelled:
+            _, labels = np.unique(classes[rows], return_inverse=True)
+        images = []
+        names = []
+        for row in rows:
+            item = items[row]
+            images.append(item)
+            is_file = isinstance(item, Path)
+            names.append(item.relative_to(path).as_posix() if is_file else f"row {row + 1}")
+        order, warnings = self._replace_unreadable(images, names, self.fingerprint(root))
+        return [images[row] for row in order], labels.astype(np.int64)[order], warnings
+
+    def _sample(self, classes: np.ndarray) -> np.ndarray:
+        """The rows that are drawn of each class, ascending."""
         if self.per_class is None:
             return np.arange(len(classes))
         order = generator(axis="sample images", seed=self.sample_seed).permutation(len(classes))
-        kept = [order[classes[order] == name][: self.per_class] for name in np.unique(classes)]
-        return np.sort(np.concatenate(kept))
+        rows = [order[classes[order] == name][: self.per_class] for name in np.unique(classes)]
+        return np.sort(np.concatenate(rows))
 
-    def _readable(
+    def _replace_unreadable(
         self, items: Sequence[Encoded], names: Sequence[str], key: str
     ) -> tuple[np.ndarray, list[str]]:
         """Map each of n images to itself, or to the next readable one, wrapping at the end: (n,),
@@ -256,41 +256,44 @@ class LabelledImages(CorpusSource):
 
         Raises UserError for more than `bad` unreadable images, naming the first of them.
         """
-        bad = _unreadable(items, key)
+        faults = _find_unreadable(items, key)
         order = np.arange(len(items))
-        if not bad:
+        if not faults:
             return order, []
-        problem = f"{self.path}: {len(bad)} of {len(items)} images cannot be decoded"
-        listed = first_of([f"{names[row]} ({why})" for row, why in bad.items()], 5, "; ")
-        if len(bad) > self.bad or len(bad) == len(items):
+
+        count = len(faults)
+        problem = f"{self.path}: {count} of {len(items)} images cannot be decoded"
+        listed = first_of([f"{names[row]} ({fault})" for row, fault in faults.items()], 5, "; ")
+        if count > self.bad or count == len(items):
             raise UserError(
-                f"{problem}: {listed}; remove or replace them, or set bad = {len(bad)} for the corpus to use the next "
+                f"{problem}: {listed}; remove or replace them, or set bad = {count} for the corpus to use the next "
                 "images in their place"
             )
-        good = np.delete(order, list(bad))
         warning = f"{problem} and are replaced by the next ones: {listed}"
         log.warning(warning)
-        return good[np.searchsorted(good, order) % len(good)], [warning]
+        readable = np.delete(order, list(faults))
+        places = np.searchsorted(readable, order) % len(readable)
+        return readable[places], [warning]
 
 
-def _unreadable(items: Sequence[Encoded], key: str) -> Mapping[int, str]:
+def _find_unreadable(items: Sequence[Encoded], key: str) -> Mapping[int, str]:
     """Why images cannot be decoded, by number of the image; cached by `key`, which identifies the
     content.
     """
     note = f"readable/{digest('what is readable', DECODING, installed('pillow'), key)}.json"
 
-    def read() -> dict[str, dict[int, str]]:
+    def decode() -> dict[str, dict[int, str]]:
         # Pillow releases the interpreter's lock
         with ThreadPoolExecutor(cores()) as pool:
-            return {
-                "unreadable": {row: why for row, why in enumerate(pool.map(_why_not, items)) if why}
-            }
+            faults = list(pool.map(_explain_unreadable, items))
+        return {"unreadable": {row: fault for row, fault in enumerate(faults) if fault}}
 
-    unreadable = cached_note(note, "the images will be decoded again", read)["unreadable"]
-    return {int(row): why for row, why in unreadable.items()}
+    unreadable = cached_note(note, "the images will be decoded again", decode)["unreadable"]
+    return {int(row): fault for row, fault in unreadable.items()}
 
 
-def _why_not(item: Encoded) -> str:
+def _explain_unreadable(item: Encoded) -> str:
+    """Why an image cannot be decoded; '' for a readable one."""
     try:
         decoded(item)
     except UNREADABLE as error:
@@ -308,35 +311,39 @@ class _Labels(NamedTuple):
     unlabelled: int
 
 
-def _read_labels(path: Path, split: str | None, no_label: str | None) -> _Labels:
+def _load_labels(path: Path, split: str | None, no_label: str | None) -> _Labels:
     """Read the labels of a table, without its images. Raises UserError."""
     part = TablePart.parse(split)
-    _, label_column = _columns(path)
+    _, label_column = _find_label_columns(path)
     columns = [label_column] if part is None else [label_column, part.column]
     table = read_columns(path, *columns)
     labels = table.column(0).to_pylist()
     rows = list(range(len(labels)))
     if part is not None:
-        values = [str(value) for value in table.column(1).to_pylist()]
+        values = list(map(str, table.column(1).to_pylist()))
         check_parts(path, part, Counter(values))
         rows = [row for row in rows if values[row] in part.values]
 
     _check_filled(path, labels, rows)
     check_no_label(path, [labels[row] for row in rows], no_label)
-    kept = [row for row in rows if not no_label or str(labels[row]) != no_label]
-    return _Labels(kept, [labels[row] for row in kept], len(rows) - len(kept))
+    labelled = [row for row in rows if not no_label or str(labels[row]) != no_label]
+    return _Labels(labelled, [labels[row] for row in labelled], len(rows) - len(labelled))
 
 
-def _read_table(
+def _load_table(
     path: Path, split: str | None, no_label: str | None
 ) -> tuple[list[Encoded], np.ndarray]:
     """Encoded images and their labels. Raises UserError."""
-    read = _read_labels(path, split, no_label)
-    column = read_columns(path, _columns(path)[0]).column(0)
-    images = [column[row].as_py() for row in read.rows]
-    items = [image["bytes"] if isinstance(image, dict) else image for image in images]
-    _check_filled(path, dict(zip(read.rows, items, strict=True)), read.rows)
-    return items, np.array(read.labels)
+    read = _load_labels(path, split, no_label)
+    image_column, _ = _find_label_columns(path)
+    column = read_columns(path, image_column).column(0)
+    items = dict[int, Encoded]()
+    for row in read.rows:
+        image = column[row].as_py()
+        # `datasets` saves bytes with their path
+        items[row] = image["bytes"] if isinstance(image, dict) else image
+    _check_filled(path, items, read.rows)
+    return list(items.values()), np.array(read.labels)
 
 
 def _check_filled(path: Path, values: Sequence[Any] | Mapping[int, Any], rows: list[int]) -> None:
@@ -348,13 +355,17 @@ def _check_filled(path: Path, values: Sequence[Any] | Mapping[int, Any], rows: l
 
 
 def _account_for_table(path: Path, split: str | None, ignore: Sequence[str]) -> list[Account]:
-    return account_for_columns(path, _columns(path), ignore, TablePart.parse(split), _DEFAULTS)
+    return account_for_columns(
+        path, _find_label_columns(path), ignore, TablePart.parse(split), _DEFAULTS
+    )
 
 
-def _columns(path: Path) -> tuple[str, str]:
+def _find_label_columns(path: Path) -> tuple[str, str]:
     """The columns of images, bytes or as `datasets` saves them, and of labels."""
-    there = column_names(path)
-    return "image" if "image" in there else "jpeg", "label" if "label" in there else "label_name"
+    columns = column_names(path)
+    image = "image" if "image" in columns else "jpeg"
+    label = "label" if "label" in columns else "label_name"
+    return image, label
 
 
 @dataclass(frozen=True)
@@ -370,7 +381,9 @@ class ClassFolders:
     #: images whose class is in doubt: beside the folders of classes, or in folders within them
     astray: list[str]
 
-    def accounts(self, ignore: Sequence[str], others: Sequence[str]) -> list[Account]:
+    def account_for_files(
+        self, ignore: Sequence[str], may_be_unread: Sequence[str]
+    ) -> list[Account]:
         """What became of all files.
 
         Raises UserError for images in doubt that the patterns of `ignore` do not fit, and for other
@@ -378,30 +391,36 @@ class ClassFolders:
         """
         images = [path.relative_to(self.folder).as_posix() for path in self.images]
         deep = [name for name in (*images, *self.astray) if name.count("/") > 1]
-        tops = sorted({name.partition("/")[0] for name in deep})
-        if tops and all(map(part_named, tops)):
+        parts = sorted({name.partition("/")[0] for name in deep})
+        if parts and all(map(part_named, parts)):
             raise UserError(
-                f"{self.folder} has the parts {first_of(tops, 5)} of a data set, not folders of classes; name one of "
-                f"them: {self.folder / tops[0]}"
+                f"{self.folder} has the parts {first_of(parts, 5)} of a data set, not folders of classes; name one of "
+                f"them: {self.folder / parts[0]}"
             )
-        for name in self.astray:
-            if is_ignored(name, ignore):
-                continue
-            is_nested = "/" in name
-            where = "lies in a folder within that of a class" if is_nested else "lies in no class"
-            way = "write nested = true to add it to the class, or " if is_nested else ""
-            pattern = f"{name.rpartition('/')[0]}/*" if is_nested else name
+
+        in_doubt = [name for name in self.astray if not is_ignored(name, ignore)]
+        if in_doubt:
             raise UserError(
-                f"{self.folder}: the image {name} {where}, one of {len(self.astray)}; {way}leave it out: "
-                f"ignore = ['{pattern}']"
+                f"{self.folder}: the image {in_doubt[0]} {_describe_doubt(in_doubt[0], len(self.astray))}"
             )
-        check_unread_files(self.folder, "files", self.others, others)
+        check_unread_files(self.folder, "files", self.others, may_be_unread)
         return [
             *account_for("images", images, "read"),
             *account_for("images", self.astray, "left out", "ignored"),
             *account_for("hidden files and folders", self.hidden, "left out"),
             *account_for("files", self.others, "left out", "no images"),
         ]
+
+
+def _describe_doubt(name: str, count: int) -> str:
+    """Why the class of an image is in doubt, as that of `count` in all, and what to write."""
+    folder, is_nested, _ = name.rpartition("/")
+    if not is_nested:
+        return f"lies in no class, one of {count}; leave it out: ignore = ['{name}']"
+    return (
+        f"lies in a folder within that of a class, one of {count}; write nested = true to add it to "
+        f"the class, or leave it out: ignore = ['{folder}/*']"
+    )
 
 
 def read_class_folders(folder: Path, *, nested: bool = False) -> ClassFolders:
@@ -421,17 +440,15 @@ def read_class_folders(folder: Path, *, nested: bool = False) -> ClassFolders:
     # the folder of a class may be a link; links within it are not followed
     for class_folder in classes:
         for parent, folders, names in os.walk(class_folder):
-            place = Path(parent)
-            is_read = nested or place == class_folder
-            _list_files(listing, place, names, is_read=is_read)
-            listing.hidden.extend(
-                (place / name).relative_to(folder).as_posix()
-                for name in folders
-                if _is_hidden(name)
-            )
+            path = Path(parent)
+            _list_files(listing, path, names, is_read=nested or path == class_folder)
+            for name in sorted(folders):
+                short = (path / name).relative_to(folder).as_posix()
+                if _is_hidden(name):
+                    listing.hidden.append(short)
+                elif (path / name).is_symlink():
+                    listing.others.append(short)
             folders[:] = sorted(name for name in folders if not _is_hidden(name))
-            links = [name for name in folders if (place / name).is_symlink()]
-            listing.others.extend((place / name).relative_to(folder).as_posix() for name in links)
     return listing
 
 
@@ -455,17 +472,19 @@ def _list_files(listing: ClassFolders, place: Path, names: Sequence[str], *, is_
             listing.astray.append(short)
 
 
-def _folder(path: Path, *, nested: bool) -> tuple[Sequence[Encoded], np.ndarray]:
+def _load_folder(path: Path, *, nested: bool) -> tuple[Sequence[Encoded], np.ndarray]:
     files = read_class_folders(path, nested=nested).images
+    suffixes = ", ".join(IMAGE_SUFFIXES)
     if not files:
         raise UserError(
-            f"{path} has no folders with images ({', '.join(IMAGE_SUFFIXES)}); put one folder per class there"
+            f"{path} has no folders with images ({suffixes}); put one folder per class there"
         )
     classes = [file.relative_to(path).parts[0] for file in files]
-    shown = [item.name for item in path.iterdir() if item.is_dir() and not _is_hidden(item.name)]
-    if empty := sorted({*shown} - {*classes}):
+    folders = {item.name for item in path.iterdir() if item.is_dir() and not _is_hidden(item.name)}
+    empty = sorted(folders - {*classes})
+    if empty:
         raise UserError(
-            f"{path}: {len(empty)} of {len(shown)} folders of classes have no images ({', '.join(IMAGE_SUFFIXES)}): "
+            f"{path}: {len(empty)} of {len(folders)} folders of classes have no images ({suffixes}): "
             f"{first_of(empty, 5)}; put images there, or remove them"
         )
     return files, np.array(classes)

@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 from harness.census import Account, account_for, account_for_number
 from harness.columns import account_for_columns
-from harness.corpora.regions import Box, check_box, cover
+from harness.corpora.regions import Box, check_box, join_boxes
 from harness.datafiles import TablePart, column_names, lines_of, read_rows
 from harness.errors import UserError
 from harness.formatting import first_of
@@ -74,7 +74,7 @@ def read_phrases(path: Path, split: str | None, content: str) -> ReadPhrases:
 
     `split` chooses rows or images of a part. Raises UserError naming file and line.
     """
-    read = _read_entities(path, split) if is_entities(path) else _read_table(path, split)
+    read = _parse_entities(path, split) if is_entities(path) else _parse_phrase_table(path, split)
     if not any(read.phrases):
         raise UserError(f"{path} has no phrase that names a region; give it some, or another file")
     return read
@@ -89,48 +89,48 @@ def account_for_phrases(
     Raises UserError for a column that parts the table.
     """
     if not is_entities(path):
-        return account_for_columns(path, _columns_of(path), ignore, TablePart.parse(split))
+        return account_for_columns(path, _find_phrase_columns(path), ignore, TablePart.parse(split))
 
-    read = {f"{folder}/{Path(name).stem}{suffix}" for folder, suffix in _FILES for name in names}
+    read = set[str]()
+    for name in names:
+        stem = Path(name).stem
+        read |= {f"{SENTENCES}/{stem}.txt", f"{ANNOTATIONS}/{stem}.xml"}
     if split is not None:
         read |= {f"{part}.txt" for part in split.split("+")}
-    others = [name for name in _list_files(path) if name not in read]
+    unread = [name for name in _list_files(path) if name not in read]
     accounts = account_for("files", sorted(read), "read")
-    return accounts + account_for("files", others, "left out", "of no image that is read")
+    return accounts + account_for("files", unread, "left out", "of no image that is read")
 
 
-def files_of(path: Path) -> list[Path]:
+def list_text_files(path: Path) -> list[Path]:
     """The files of Flickr30k Entities on which its phrases depend, in order."""
     return [path / name for name in _list_files(path) if name.endswith((".txt", ".xml"))]
 
 
-_FILES = ((SENTENCES, ".txt"), (ANNOTATIONS, ".xml"))
-
-
 def _list_files(path: Path) -> list[str]:
-    found = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
-    return sorted(name.as_posix() for name in found if not name.parts[0].startswith("."))
+    files = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
+    return sorted(file.as_posix() for file in files if not file.parts[0].startswith("."))
 
 
-def _columns_of(path: Path) -> list[str]:
+def _find_phrase_columns(path: Path) -> list[str]:
     """The columns of a table of phrases that are read. Raises UserError for one that lacks some."""
-    there = column_names(path)
+    present = column_names(path)
     columns = ["image", "caption"]
-    for names, what in ((("phrase",), "texts"), (SPAN, "places"), (BOX, "boxes")):
-        given = [name for name in names if name in there]
-        if given and len(given) < len(names):
-            absent = [name for name in names if name not in there]
+    for names, content in ((("phrase",), "texts"), (SPAN, "places"), (BOX, "boxes")):
+        own = [name for name in names if name in present]
+        if own and len(own) < len(names):
+            absent = [name for name in names if name not in present]
             raise UserError(
-                f"{path} has the columns {', '.join(given)} of its {what}, and no "
+                f"{path} has the columns {', '.join(own)} of its {content}, and no "
                 f"{', '.join(absent)}; give all of them"
             )
-        columns += given
+        columns += own
     if "phrase" not in columns and "start" not in columns:
         raise UserError(
             f"{path} does not say what its phrases are; give it a column 'phrase', or 'start' and "
             "'end', the characters of the caption"
         )
-    if "region" in there:
+    if "region" in present:
         columns.append("region")
     elif "left" not in columns:
         raise UserError(
@@ -140,27 +140,27 @@ def _columns_of(path: Path) -> list[str]:
     return columns
 
 
-def _read_table(path: Path, split: str | None) -> ReadPhrases:
-    columns = _columns_of(path)
+def _parse_phrase_table(path: Path, split: str | None) -> ReadPhrases:
+    columns = _find_phrase_columns(path)
     read = ReadPhrases()
     numbers = dict[str, int]()
     images_of_regions = dict[str, str]()
     seen = set[tuple[str, str, PhrasePlace]]()
     repeated = 0
-    for where, values in read_rows(path, *columns, split=TablePart.parse(split)):
+    for place, values in read_rows(path, *columns, split=TablePart.parse(split)):
         row = dict(zip(columns, values, strict=True))
         image = row["image"].strip()
         caption = " ".join(row["caption"].split())
         if not image or not caption:
-            what = "caption" if image else "file name of an image"
-            raise UserError(f"{where}: no {what}; correct the line or remove it")
+            lacking = "caption" if image else "file name of an image"
+            raise UserError(f"{place}: no {lacking}; correct the line or remove it")
 
-        start, end = _find_span(where, row, caption)
-        box = _read_box(where, row)
-        region = _name_region(where, row, box)
+        start, end = _find_span(place, row, caption)
+        box = _parse_box(place, row)
+        region = _name_region(place, row, box)
         if "region" in row and images_of_regions.setdefault(region, image) != image:
             raise UserError(
-                f"{where}: the region {region} is of the images {images_of_regions[region]} and "
+                f"{place}: the region {region} is of the images {images_of_regions[region]} and "
                 f"{image}; give each region an id of its own"
             )
 
@@ -171,7 +171,7 @@ def _read_table(path: Path, split: str | None) -> ReadPhrases:
             read.phrases.append([])
             read.regions.append({})
         if read.regions[number].setdefault(region, box) != box:
-            raise UserError(f"{where}: the region {region} has two boxes; give it one in all lines")
+            raise UserError(f"{place}: the region {region} has two boxes; give it one in all lines")
 
         texts = read.texts[number]
         if caption not in texts:
@@ -186,79 +186,80 @@ def _read_table(path: Path, split: str | None) -> ReadPhrases:
     return read
 
 
-def _find_span(where: str, row: Mapping[str, str], caption: str) -> tuple[int, int]:
+def _find_span(place: str, row: Mapping[str, str], caption: str) -> tuple[int, int]:
     """The characters of a row's phrase in its caption. Raises UserError."""
     phrase = " ".join(row["phrase"].split()) if "phrase" in row else None
     if "start" not in row:
         assert phrase is not None
-        return _find_phrase(where, phrase, caption)
+        return _find_phrase(place, phrase, caption)
 
     if caption != row["caption"]:
         raise UserError(
-            f"{where}: the caption has blanks at its ends or several in a row, so 'start' and 'end' "
+            f"{place}: the caption has blanks at its ends or several in a row, so 'start' and 'end' "
             "are in doubt; write one blank between words, and count again"
         )
-    start, end = (_whole(where, name, row[name]) for name in SPAN)
+    start, end = (_parse_whole_number(place, name, row[name]) for name in SPAN)
     if not 0 <= start < end <= len(caption):
         raise UserError(
-            f"{where}: the characters {start} to {end} are none of its caption, which has "
+            f"{place}: the characters {start} to {end} are none of its caption, which has "
             f"{len(caption)}; correct the line"
         )
+
     named = caption[start:end]
-    if not named.strip() or (phrase is not None and named != phrase):
-        told = "" if phrase is None else f", not '{phrase}'"
+    if not named.strip() or phrase not in (None, named):
+        expected = "" if phrase is None else f", not '{phrase}'"
         raise UserError(
-            f"{where}: the characters {start} to {end} of its caption are '{named}'{told}; correct "
+            f"{place}: the characters {start} to {end} of its caption are '{named}'{expected}; correct "
             "the line"
         )
     return start, end
 
 
-def _find_phrase(where: str, phrase: str, caption: str) -> tuple[int, int]:
+def _find_phrase(place: str, phrase: str, caption: str) -> tuple[int, int]:
     if not phrase:
-        raise UserError(f"{where}: no phrase; correct the line or remove it")
-    found = [*re.finditer(rf"(?<!\w){re.escape(phrase)}(?!\w)", caption)]
-    if len(found) == 1:
-        return found[0].span()
-    times = f"stands {len(found)} times" if found else "does not stand"
+        raise UserError(f"{place}: no phrase; correct the line or remove it")
+    matches = [*re.finditer(rf"(?<!\w){re.escape(phrase)}(?!\w)", caption)]
+    if len(matches) == 1:
+        return matches[0].span()
+    times = f"stands {len(matches)} times" if matches else "does not stand"
     raise UserError(
-        f"{where}: '{phrase}' {times} in its caption '{caption[:60]}'; correct the line, or give the "
+        f"{place}: '{phrase}' {times} in its caption '{caption[:60]}'; correct the line, or give the "
         "characters of the phrase in the columns start and end"
     )
 
 
-def _read_box(where: str, row: Mapping[str, str]) -> Box | None:
+def _parse_box(place: str, row: Mapping[str, str]) -> Box | None:
     if "left" not in row:
         return None
-    left, top, right, bottom = (_whole(where, name, row[name]) for name in BOX)
+    left, top, right, bottom = (_parse_whole_number(place, name, row[name]) for name in BOX)
     return left, top, right, bottom
 
 
-def _name_region(where: str, row: Mapping[str, str], box: Box | None) -> str:
+def _name_region(place: str, row: Mapping[str, str], box: Box | None) -> str:
     """The name of a row's region: its id, or else its box."""
     if "region" not in row:
         return " ".join(map(str, box or ()))
     name = row["region"].strip()
     if not name:
-        raise UserError(f"{where}: no region; correct the line or remove it")
+        raise UserError(f"{place}: no region; correct the line or remove it")
     return name
 
 
-def _whole(where: str, name: str, text: str) -> int:
+def _parse_whole_number(place: str, name: str, text: str) -> int:
     try:
         number = float(text)
         if number.is_integer():
             return int(number)
     except ValueError:
         pass
-    raise UserError(f"{where}: '{name}' is '{text}', no whole number; correct the line")
+    raise UserError(f"{place}: '{name}' is '{text}', no whole number; correct the line")
 
 
-def _read_entities(path: Path, split: str | None) -> ReadPhrases:
+def _parse_entities(path: Path, split: str | None) -> ReadPhrases:
     """Read Flickr30k Entities: a phrase's region is the box around all boxes of what it names."""
     read = ReadPhrases()
     unboxed = 0
-    for name in _images_of_part(path, split):
+    for name in _list_images_of_part(path, split):
         sentences = path / SENTENCES / f"{name}.txt"
         annotations = path / ANNOTATIONS / f"{name}.xml"
         for file in (sentences, annotations):
@@ -267,35 +268,37 @@ def _read_entities(path: Path, split: str | None) -> ReadPhrases:
                     f"{path} has no {file.relative_to(path)}; unpack all of its annotations.zip"
                 )
 
-        boxes = _read_annotations(annotations)
+        boxes = _parse_annotations(annotations)
         texts = []
         phrases = []
         for number, line in enumerate(filter(str.strip, lines_of(sentences))):
-            where = f"{sentences}, sentence {number + 1}"
-            text, named = _read_sentence(where, line)
+            text, named = _parse_sentence(f"{sentences}, sentence {number + 1}", line)
             texts.append(text)
             for start, end, region in named:
                 if region in boxes:
                     phrases.append(PhrasePlace(number, start, end, f"{name}#{region}"))
                 else:
                     unboxed += 1
+
+        named_regions = {phrase.region for phrase in phrases}
+        regions = dict[str, Box | None]()
+        for region, box in boxes.items():
+            if f"{name}#{region}" in named_regions:
+                regions[f"{name}#{region}"] = box
         read.ids.append(f"{name}.jpg")
         read.texts.append(texts)
         read.phrases.append(phrases)
-        named_regions = {phrase.region for phrase in phrases}
-        regions = {f"{name}#{region}": box for region, box in boxes.items()}
-        read.regions.append({key: regions[key] for key in regions if key in named_regions})
-    why = "they name nothing that has a box"
-    read.accounts += account_for_number("phrases", unboxed, why)
+        read.regions.append(regions)
+    read.accounts += account_for_number("phrases", unboxed, "they name nothing that has a box")
     return read
 
 
-def _images_of_part(path: Path, split: str | None) -> list[str]:
+def _list_images_of_part(path: Path, split: str | None) -> list[str]:
     """The images of Flickr30k Entities, or of some of its parts. Raises UserError where the parts
     are there and none is named.
     """
-    there = sorted(file.stem for file in (path / SENTENCES).glob("*.txt"))
-    if not there:
+    images = sorted(file.stem for file in (path / SENTENCES).glob("*.txt"))
+    if not images:
         raise UserError(f"{path / SENTENCES} has no .txt; unpack all of its annotations.zip")
     lists = [part for part in PARTS if (path / f"{part}.txt").is_file()]
     if split is None:
@@ -304,33 +307,33 @@ def _images_of_part(path: Path, split: str | None) -> list[str]:
                 f"{path} has the parts {', '.join(lists)}, and no key says which are read; write "
                 f"split = '{lists[0]}' in the profile, several parts as '{'+'.join(lists[:2])}'"
             )
-        return there
+        return images
 
-    chosen = []
+    images = []
     for part in split.split("+"):
         file = path / f"{part}.txt"
         if part not in lists:
+            listed = first_of([f"{name}.txt" for name in lists], 3)
             raise UserError(
-                f"{path} has no list {file.name} of the split '{part}'; it has "
-                f"{first_of([f'{name}.txt' for name in lists], 3) or 'none'}"
+                f"{path} has no list {file.name} of the split '{part}'; it has {listed or 'none'}"
             )
-        chosen += [line.strip() for line in lines_of(file) if line.strip()]
-    twice = [name for name, count in Counter(chosen).items() if count > 1]
-    if twice:
-        raise UserError(f"{path}: the image {twice[0]} is twice in {split}; correct its lists")
-    return chosen
+        images += [line.strip() for line in lines_of(file) if line.strip()]
+    repeated = [name for name, count in Counter(images).items() if count > 1]
+    if repeated:
+        raise UserError(f"{path}: the image {repeated[0]} is twice in {split}; correct its lists")
+    return images
 
 
-def _read_sentence(where: str, line: str) -> tuple[str, list[tuple[int, int, str]]]:
+def _parse_sentence(place: str, line: str) -> tuple[str, list[tuple[int, int, str]]]:
     """A sentence without marks, and the characters and the id of each phrase that names something
     visible. Raises UserError.
     """
     words = list[str]()
     named = []
-    for text, region in _pieces_of(line):
+    for text, region in _split_sentence(line):
         if "[/EN#" in text:
             raise UserError(
-                f"{where}: '{text[text.index('[/EN#') :][:60]}' is no phrase; write "
+                f"{place}: '{text[text.index('[/EN#') :][:60]}' is no phrase; write "
                 "[/EN#ID/TYPE PHRASE]"
             )
         before = len(" ".join(words))
@@ -341,7 +344,7 @@ def _read_sentence(where: str, line: str) -> tuple[str, list[tuple[int, int, str
     return " ".join(words), named
 
 
-def _pieces_of(line: str) -> Iterator[tuple[str, str | None]]:
+def _split_sentence(line: str) -> Iterator[tuple[str, str | None]]:
     """The texts of a sentence in order, each with its id if it is a phrase."""
     place = 0
     for match in _PHRASE.finditer(line):
@@ -351,33 +354,33 @@ def _pieces_of(line: str) -> Iterator[tuple[str, str | None]]:
     yield line[place:], None
 
 
-def _read_annotations(path: Path) -> dict[str, Box]:
+def _parse_annotations(path: Path) -> dict[str, Box]:
     """The box around all boxes of each id. Pixels count from 1, the last ones included.
 
     Raises UserError for a file that cannot be read, and for a box outside of the image.
     """
     try:
         root = ElementTree.parse(path).getroot()
-        width, height = (int(_text_of(root, f"size/{name}")) for name in ("width", "height"))
+        width = int(_get_text(root, "size/width"))
+        height = int(_get_text(root, "size/height"))
         boxes = dict[str, list[Box]]()
-        for thing in root.iterfind("object"):
-            found = thing.find("bndbox")
-            if found is None:
+        for visible in root.iterfind("object"):
+            corners = visible.find("bndbox")
+            if corners is None:
                 continue
-            corners = [int(_text_of(found, name)) for name in ("xmin", "ymin", "xmax", "ymax")]
-            left, top, right, bottom = corners
-            box = (left - 1, top - 1, right, bottom)
+            pixels = [int(_get_text(corners, name)) for name in ("xmin", "ymin", "xmax", "ymax")]
+            box = (pixels[0] - 1, pixels[1] - 1, pixels[2], pixels[3])
             check_box(str(path), box, width, height)
-            for name in thing.iterfind("name"):
+            for name in visible.iterfind("name"):
                 boxes.setdefault((name.text or "").strip(), []).append(box)
     except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise UserError(
             f"{path} is no annotation of Flickr30k Entities: {error}; unpack it again"
         ) from error
-    return {name: cover(found) for name, found in boxes.items()}
+    return {name: join_boxes(boxes_of_name) for name, boxes_of_name in boxes.items()}
 
 
-def _text_of(element: ElementTree.Element, path: str) -> str:
+def _get_text(element: ElementTree.Element, path: str) -> str:
     text = element.findtext(path)
     if text is None:
         raise ValueError(f"it has no <{path.rpartition('/')[2]}>")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -16,8 +17,8 @@ from harness.corpora.images import COLUMN, FeatureFile, StoredFeatures
 from harness.corpora.phrase_layouts import (
     ReadPhrases,
     account_for_phrases,
-    files_of,
     is_entities,
+    list_text_files,
     read_phrases,
 )
 from harness.corpora.regions import Box, check_box
@@ -64,7 +65,7 @@ class PhrasesFile(CaptionsFile):
             missing_images=missing_images,
             ignore=ignore,
         )
-        self.stored_regions = FeatureFile.of_tables(region_features, "region")
+        self.stored_regions = FeatureFile.from_tables(region_features, "region")
 
     @property
     def phrases(self) -> PhraseSource:
@@ -77,8 +78,8 @@ class PhrasesFile(CaptionsFile):
     def images_fingerprint(self, root: Path | None) -> str:
         options = [self.layout.split]
         if self.missing_images == "skip" and self.pixels is not None:
-            options.append(digest("with images", self._captions(root).ids))
-        return digest("phrases", self._content(root), *options)
+            options.append(digest("with images", self._load_captions(root).ids))
+        return digest("phrases", self._hash_content(root), *options)
 
     def check_features(self, root: Path | None, teacher: str, of: str = "image") -> int:
         """The same for regions: refuse stored features that lack some, and boxes that are not
@@ -89,78 +90,81 @@ class PhrasesFile(CaptionsFile):
         if self.missing(root):
             return 0
         if teacher in self.stored_regions:
-            is_there = not self.stored_regions[teacher].missing(root)
-            return self.stored_region_features(root).check(teacher) if is_there else 0
+            if self.stored_regions[teacher].missing(root):
+                return 0
+            return self.make_region_features(root).check(teacher)
 
-        named = ", ".join(self.stored_regions)
-        has = f"only features of {named}" if named else "no file of features"
-        why = (
-            f"{self.files[0]} has no {{}} to cut regions out for the teacher '{teacher}', and {has}"
+        if self.pixels is not None and self._has_boxes(root):
+            if not self.pixels.missing(root):
+                self._check_boxes(root)
+            return 0
+        lacking = "images" if self.pixels is None else "boxes"
+        names = ", ".join(self.stored_regions)
+        has = f"only features of {names}" if names else "no file of features"
+        raise UnavailableError(
+            f"{self.files[0]} has no {lacking} to cut regions out for the teacher '{teacher}', and {has}"
         )
-        if self.pixels is None:
-            raise UnavailableError(why.format("images"))
-        if not self._has_boxes(root):
-            raise UnavailableError(why.format("boxes"))
-        if not self.pixels.missing(root):
-            self._check_boxes(root)
-        return 0
 
     def load_phrases(self, root: Path | None) -> Phrases:
         """The phrases of the captions that are rows, and all regions of their images."""
-        read = self._read(root)
-        kept = self._kept_images(root, read)
-        phrases_of = [_by_caption(read, image) for image in kept]
-        firsts = np.cumsum([0, *(len(read.regions[image]) for image in kept)])
-        numbers = [
-            {name: place for place, name in enumerate(read.regions[image])} for image in kept
-        ]
+        read = self._load_phrases(root)
+        images = self._select_images(root, read)
+        phrases_of = [_group_by_caption(read, image) for image in images]
+
+        # regions are numbered over all images, in order
+        counts = [len(read.regions[image]) for image in images]
+        numbers = dict[tuple[int, str], int]()
+        for place, image in enumerate(images):
+            for name in read.regions[image]:
+                numbers[place, name] = len(numbers)
 
         captions = []
         spans = []
         regions = []
-        rows = self._draw([read.texts[image] for image in kept])
+        rows = self._draw([read.texts[image] for image in images])
         for row, (place, number) in enumerate(rows):
             for start, end, region in phrases_of[place].get(number, ()):
                 captions.append(row)
                 spans.append((start, end))
-                regions.append(int(firsts[place]) + numbers[place][region])
+                regions.append(numbers[place, region])
 
         return Phrases(
             captions=np.array(captions, np.int64),
             spans=np.array(spans, np.int64).reshape(-1, 2),
             regions=np.array(regions, np.int64),
-            images=np.repeat(np.arange(len(kept)), np.diff(firsts)),
-            boxes=_boxes_of(read, kept),
-            features=self.stored_region_features(root),
+            images=np.repeat(np.arange(len(images)), counts),
+            boxes=_collect_boxes(read, images),
+            features=self.make_region_features(root),
         )
 
-    def stored_region_features(self, root: Path | None) -> StoredFeatures:
+    def make_region_features(self, root: Path | None) -> StoredFeatures:
         """Features of the regions in files, by teacher."""
 
         def list_ids() -> list[str]:
-            read = self._read(root)
-            return [name for image in self._kept_images(root, read) for name in read.regions[image]]
+            read = self._load_phrases(root)
+            regions = [read.regions[image] for image in self._select_images(root, read)]
+            return list(chain.from_iterable(regions))
 
         return StoredFeatures(self.stored_regions, root, list_ids)
 
-    def _content(self, root: Path | None) -> str:
+    def _hash_content(self, root: Path | None) -> str:
         """A hash of the content of the table, or of all files of the folder."""
         path = self.paths(root)[0]
         if not is_entities(path):
             return FileSource.fingerprint(self, root)
-        files = files_of(path)
+        files = list_text_files(path)
         names = [file.relative_to(path).as_posix() for file in files]
         return digest("flickr30k entities", names, hashes_within(path, files))
 
-    def _read(self, root: Path | None) -> ReadPhrases:
-        return read_phrases(self.paths(root)[0], self.layout.split, self._content(root))
+    def _load_phrases(self, root: Path | None) -> ReadPhrases:
+        return read_phrases(self.paths(root)[0], self.layout.split, self._hash_content(root))
 
-    def _stored(self, root: Path | None, images: int) -> StoredFeatures:
-        return StoredFeatures(self.stored, root, lambda: self._ids(root), images)
+    def _make_stored_features(self, root: Path | None, images: int) -> StoredFeatures:
+        return StoredFeatures(self.stored, root, lambda: self._get_image_ids(root), images)
 
-    def _all_captions(self, root: Path | None) -> ReadCaptions:
-        read = self._read(root)
-        remarks = text_remarks([text for texts in read.texts for text in texts], "captions")
+    def _load_all_captions(self, root: Path | None) -> ReadCaptions:
+        read = self._load_phrases(root)
+        remarks = text_remarks(chain.from_iterable(read.texts), "captions")
         return ReadCaptions(read.ids, read.texts, remarks, accounts=read.accounts)
 
     def _account_for_file(self, root: Path | None, read: ReadCaptions) -> list[Account]:
@@ -169,24 +173,24 @@ class PhrasesFile(CaptionsFile):
             check_file_names(path, self.ignore)
         return account_for_phrases(path, self.layout.split, self.ignore, read.ids or ())
 
-    def _kept_images(self, root: Path | None, read: ReadPhrases) -> list[int]:
+    def _select_images(self, root: Path | None, read: ReadPhrases) -> list[int]:
         """The images that are read: without those whose file is missing, if these are skipped."""
-        kept = {*(self._captions(root).ids or ())}
-        return [number for number, name in enumerate(read.ids) if name in kept]
+        names = {*(self._load_captions(root).ids or ())}
+        return [number for number, name in enumerate(read.ids) if name in names]
 
     def _has_boxes(self, root: Path | None) -> bool:
-        return all(None not in regions.values() for regions in self._read(root).regions)
+        return all(None not in regions.values() for regions in self._load_phrases(root).regions)
 
     def _check_boxes(self, root: Path | None) -> None:
         """Raise UserError for a box that is not within its image."""
         assert self.pixels is not None
-        read = self._read(root)
-        sizes = self.pixels.sizes(root)
-        for image, (width, height) in zip(self._kept_images(root, read), sizes, strict=True):
-            where = f"{self.files[0]}, image {read.ids[image]}"
+        read = self._load_phrases(root)
+        sizes = self.pixels.measure_sizes(root)
+        for image, (width, height) in zip(self._select_images(root, read), sizes, strict=True):
+            place = f"{self.files[0]}, image {read.ids[image]}"
             for box in read.regions[image].values():
                 assert box is not None
-                check_box(where, box, width, height)
+                check_box(place, box, width, height)
 
 
 class FilePhrases(PhraseSource):
@@ -206,15 +210,15 @@ class FilePhrases(PhraseSource):
         return self.corpus.load_phrases(root)
 
 
-def _by_caption(read: ReadPhrases, image: int) -> dict[int, list[tuple[int, int, str]]]:
+def _group_by_caption(read: ReadPhrases, image: int) -> dict[int, list[tuple[int, int, str]]]:
     """Characters and regions of the phrases of an image, by the number of their caption."""
-    found = dict[int, list[tuple[int, int, str]]]()
+    phrases = dict[int, list[tuple[int, int, str]]]()
     for caption, start, end, region in read.phrases[image]:
-        found.setdefault(caption, []).append((start, end, region))
-    return found
+        phrases.setdefault(caption, []).append((start, end, region))
+    return phrases
 
 
-def _boxes_of(read: ReadPhrases, images: Sequence[int]) -> np.ndarray | None:
+def _collect_boxes(read: ReadPhrases, images: Sequence[int]) -> np.ndarray | None:
     """The boxes of the regions of some images, (r, 4); None if some have none."""
     boxes = list[Box]()
     for image in images:

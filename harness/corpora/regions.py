@@ -16,19 +16,22 @@ from harness.seeds import generator
 Box = tuple[int, int, int, int]
 
 
-def check_box(where: str, box: Sequence[int], width: int, height: int) -> None:
+def check_box(place: str, box: Sequence[int], width: int, height: int) -> None:
     """Raise UserError for a box that has no pixel, or that is not within its image."""
     left, top, right, bottom = box
-    if 0 <= left < right <= width and 0 <= top < bottom <= height:
+    if left >= right or top >= bottom:
+        wrong = "has no pixel"
+    elif min(left, top) < 0 or right > width or bottom > height:
+        wrong = "lies outside of the image"
+    else:
         return
-    wrong = "has no pixel" if left >= right or top >= bottom else "lies outside of the image"
     raise UserError(
-        f"{where}: the box {left}, {top}, {right}, {bottom} (left, top, right, bottom) {wrong}, "
+        f"{place}: the box {left}, {top}, {right}, {bottom} (left, top, right, bottom) {wrong}, "
         f"which has {width} x {height} pixels; correct it, or remove its phrases"
     )
 
 
-def cover(boxes: Sequence[Box]) -> Box:
+def join_boxes(boxes: Sequence[Box]) -> Box:
     """The smallest box around several."""
     lefts, tops, rights, bottoms = zip(*boxes, strict=True)
     return min(lefts), min(tops), max(rights), max(bottoms)
@@ -89,7 +92,7 @@ def take_from_other_images(images: np.ndarray, seed: int) -> np.ndarray:
     _, firsts, counts = np.unique(images, return_index=True, return_counts=True)
     circle = generator(axis="permuted regions", seed=seed).permutation(len(firsts))
     order = np.empty(len(images), np.int64)
-    for image, other in zip(circle, np.roll(circle, -1), strict=True):
-        own = np.arange(counts[image])
-        order[firsts[image] + own] = firsts[other] + own % counts[other]
+    for image, following in zip(circle, np.roll(circle, -1), strict=True):
+        places = np.arange(counts[image])
+        order[firsts[image] + places] = firsts[following] + places % counts[following]
     return order

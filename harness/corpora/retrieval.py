@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,7 @@ from harness.corpora.caption_layouts import (
     CaptionsLayout,
     ReadCaptions,
     account_for_captions,
-    layout_of,
+    find_layout,
     read_captions,
 )
 from harness.corpora.images import (
@@ -41,7 +40,7 @@ from harness.corpora.images import (
     IdsAndFeatures,
     StoredFeatures,
     check_missing_images,
-    standardised,
+    transform_features,
 )
 from harness.datafiles import finite_number, order_in_doubt, read_json, read_rows
 from harness.errors import RESTORE, UserError
@@ -83,13 +82,15 @@ class LikeTraining(FeatureFile):
 
     def read(self, root: Path | None) -> IdsAndFeatures:
         ids, values = super().read(root)
-        _, known = self.training.read(root)
-        if values.shape[1] != known.shape[1]:
+        _, training = self.training.read(root)
+        width = values.shape[1]
+        training_width = training.shape[1]
+        if width != training_width:
             raise UserError(
-                f"{self.files[0]} is {values.shape[1]} wide and {self.training.files[0]} {known.shape[1]}: they come "
+                f"{self.files[0]} is {width} wide and {self.training.files[0]} {training_width}: they come "
                 "from different teachers; use the files of one teacher"
             )
-        return ids, standardised(values, known)
+        return ids, transform_features(values, training)
 
 
 class CaptionedFile(FileSource):
@@ -117,17 +118,19 @@ class CaptionedFile(FileSource):
         self.layout = replace(layout, split=split)
         self.ignore = layout.ignore
         self.missing_images = check_missing_images(missing_images, images)
-        self.pixels = CaptionImages(file, images, how, self._captions) if images else None
+        self.pixels = CaptionImages(file, images, how, self._load_captions) if images else None
 
     def missing(self, root: Path | None) -> list[Missing]:
         """The captions if missing; and if neither images nor any features exist: the images, or
         else all features.
         """
-        absent = [file.missing(root) for file in self.features.values()]
-        lacking = (
-            self.pixels.missing(root) if self.pixels else [item for each in absent for item in each]
-        )
-        return super().missing(root) + (lacking if all(absent) else [])
+        absent = super().missing(root)
+        features = [file.missing(root) for file in self.features.values()]
+        if not all(features):
+            return absent
+        if self.pixels:
+            return absent + self.pixels.missing(root)
+        return absent + list(chain.from_iterable(features))
 
     @property
     def has_pictures(self) -> bool:
@@ -139,29 +142,38 @@ class CaptionedFile(FileSource):
         return teacher not in self.features or bool(self.features[teacher].missing(root))
 
     def fingerprint(self, root: Path | None) -> str:
-        present = {
-            teacher: file.fingerprint(root)
-            for teacher, file in self.features.items()
-            if not file.missing(root)
-        }
-        if pixels := self._pixels(root):
+        present = {}
+        for teacher, file in self.features.items():
+            if not file.missing(root):
+                present[teacher] = file.fingerprint(root)
+        pixels = self._get_pixels(root)
+        if pixels:
             present["images"] = pixels.fingerprint(root)
-        plain = self.layout.has_default_columns and (
-            self.layout.split
-            or self.layout.image_list is not None
-            or layout_of(self._path(root)) in ("lines", "lists")
-        )
-        columns = () if plain else self.layout.columns
-        kept = []
+
+        options: list[object] = []
+        if not self._has_published_layout(root):
+            options += self.layout.columns
         if self.missing_images == "skip":
-            kept.append(digest("with images", self._captions(root).ids))
-        return digest(super().fingerprint(root), self.layout.split, present, *columns, *kept)
+            options.append(digest("with images", self._load_captions(root).ids))
+        return digest(super().fingerprint(root), self.layout.split, present, *options)
+
+    def _has_published_layout(self, root: Path | None) -> bool:
+        """Whether a fingerprint stands without the names of columns, as it did before there were
+        any.
+        """
+        layout = self.layout
+        if not layout.has_default_columns:
+            return False
+        if layout.split or layout.image_list is not None:
+            return True
+        return find_layout(self._find_path(root)) in ("lines", "lists")
 
     def examine(self, root: Path | None) -> Findings:
-        read = self._captions(root)
+        read = self._load_captions(root)
         survey = TextSurvey.of(chain.from_iterable(read.texts))
         pictures = [COLUMN] if self.pixels and self.pixels.images == COLUMN else []
-        accounts = account_for_captions(self._path(root), self.layout, pictures) + read.accounts
+        accounts = account_for_captions(self._find_path(root), self.layout, pictures)
+        accounts += read.accounts
         stored = self.load(root).images.features
         if isinstance(stored, StoredFeatures):
             for teacher, file in stored.files.items():
@@ -177,47 +189,49 @@ class CaptionedFile(FileSource):
         fingerprint.
         """
         findings = super().examined(root)
-        pixels = self._pixels(root)
+        pixels = self._get_pixels(root)
         if pixels is None:
             return findings
         accounts = [*findings.accounts, *pixels.examined(root).accounts]
         return replace(findings, accounts=accounts)
 
     def load(self, root: Path | None) -> CaptionedImages:
-        read = self._captions(root)
-        ids = read.ids
+        read = self._load_captions(root)
         captions = read.texts
-        pixels = self._pixels(root)
         count = len(captions)
+        pixels = self._get_pixels(root)
         # if the images exist, missing feature files are ignored: the teacher computes them
         stored = {
-            name: file
-            for name, file in self.features.items()
-            if not (pixels and file.missing(root))
+            teacher: file
+            for teacher, file in self.features.items()
+            if pixels is None or not file.missing(root)
         }
+        doubt = order_in_doubt(self._find_path(root))
         images = Pairs(
             [texts[0] for texts in captions],
             pixels.pixels(root, count) if pixels else None,
-            StoredFeatures(stored, root, lambda: ids, count, order_in_doubt(self._path(root))),
+            StoredFeatures(stored, root, lambda: read.ids, count, doubt),
         )
-        texts = [text for each in captions for text in each]
-        image_of = np.repeat(np.arange(count), [len(each) for each in captions])
-        contents = pixels.contents(root) if pixels else None
-        return CaptionedImages(texts, image_of, images, ids, contents=contents)
+        return CaptionedImages(
+            list(chain.from_iterable(captions)),
+            np.repeat(np.arange(count), list(map(len, captions))),
+            images,
+            read.ids,
+            contents=pixels.hash_contents(root) if pixels else None,
+        )
 
-    def _captions(self, root: Path | None) -> ReadCaptions:
+    def _load_captions(self, root: Path | None) -> ReadCaptions:
+        # the captions can be read without features
         paths = FileSource(self.files, self.how).paths(root)
         read = read_captions(paths[0], self.layout, *paths[1:])
         if self.missing_images == "refuse" or self.pixels is None or self.pixels.missing(root):
             return read
-        return self.pixels.leave_out_missing(root, read)
+        return self.pixels.exclude_missing(root, read)
 
-    def _path(self, root: Path | None) -> Path:
-        return FileSource(self.files, self.how).paths(root)[
-            0
-        ]  # the captions can be read without features
+    def _find_path(self, root: Path | None) -> Path:
+        return FileSource(self.files, self.how).paths(root)[0]
 
-    def _pixels(self, root: Path | None) -> CaptionImages | None:
+    def _get_pixels(self, root: Path | None) -> CaptionImages | None:
         return self.pixels if self.pixels and not self.pixels.missing(root) else None
 
 
@@ -255,46 +269,44 @@ class RatedFile(FileSource):
         return digest(super().fingerprint(root), self.pixels.fingerprint(root))
 
     def load(self, root: Path | None) -> CaptionedImages:
-        ids = self._ids(root)
+        ids = self._list_ids(root)
         ratings, *captions = self.paths(root)
-        texts = {str(one["id"]): " ".join(one["caption"].split()) for one in _annotations(captions)}
+        texts = _load_coco_captions(captions[0]) if captions else {}
         pairs = []
-        for where, (first, second, score) in read_rows(ratings, *self.columns, "agg_score"):
-            number = first.rpartition(":")[2]
-            if captions and number not in texts:
-                raise UserError(f"{where}: {captions[0]} has no caption {number}; {RESTORE}")
-            pairs.append(
-                (texts[number] if captions else first, second, finite_number(where, score))
-            )
+        for place, (first, second, score) in read_rows(ratings, *self.columns, "agg_score"):
+            item = first
+            if captions:
+                number = first.rpartition(":")[2]
+                if number not in texts:
+                    raise UserError(f"{place}: {captions[0]} has no caption {number}; {RESTORE}")
+                item = texts[number]
+            pairs.append((item, second, finite_number(place, score)))
         images = Pairs(ids, self.pixels.pixels(root, len(ids)))
         return CaptionedImages([], np.zeros(0, np.int64), images, ids, pairs)
 
     def _read_ids(self, root: Path | None) -> ReadCaptions:
-        return ReadCaptions(self._ids(root), [])
+        return ReadCaptions(self._list_ids(root), [])
 
-    def _ids(self, root: Path | None) -> list[str]:
-        images = [column for column in self.columns if column.startswith("image")]
-        return list(
-            dict.fromkeys(
-                name for _, row in read_rows(self.paths(root)[0], *images) for name in row
-            )
-        )
+    def _list_ids(self, root: Path | None) -> list[str]:
+        """The rated images, in the order of the file."""
+        columns = [column for column in self.columns if column.startswith("image")]
+        rows = read_rows(self.paths(root)[0], *columns)
+        return list(dict.fromkeys(chain.from_iterable(row.values for row in rows)))
 
 
-def _annotations(files: Sequence[Path]) -> list[dict[str, Any]]:
-    """The captions of COCO's file, if there is one. Raises UserError."""
+def _load_coco_captions(path: Path) -> dict[str, str]:
+    """The captions of COCO's file by their ids. Raises UserError."""
     try:
-        return [
-            one
-            for file in files
-            for one in read_json(file)["annotations"]
-            if one["id"] and one["caption"]
-        ]
+        captions = {}
+        for annotation in read_json(path)["annotations"]:
+            if annotation["id"] and annotation["caption"]:
+                captions[str(annotation["id"])] = " ".join(annotation["caption"].split())
     except (TypeError, KeyError) as error:
-        raise UserError(f"{files[0]} has no annotations with id and caption; {RESTORE}") from error
+        raise UserError(f"{path} has no annotations with id and caption; {RESTORE}") from error
+    return captions
 
 
-def _stored(folder: str, split: str = "test") -> dict[str, FeatureFile]:
+def _name_feature_files(folder: str, split: str = "test") -> dict[str, FeatureFile]:
     """Feature files of test images by teacher of the papers, stored next to those of the training
     images.
     """
@@ -317,7 +329,7 @@ FLICKR30K = CaptionedFile(
     "Flickr30k",
     "captions/flickr30k_captions.tsv.gz",
     "run `harness data fetch karpathy`",
-    _stored("flickr"),
+    _name_feature_files("flickr"),
     split="test",
     images="flickr/images",
 )
@@ -325,7 +337,7 @@ FLICKR30K_ENTITIES = CaptionedFile(
     "Flickr30k-Entities",
     "captions/flickr30k_entities_captions.tsv.gz",
     "run `harness data fetch flickr30k-entities`",
-    _stored("flickr", "entities_test"),
+    _name_feature_files("flickr", "entities_test"),
     split="test",
     images="flickr/images",
 )
@@ -333,7 +345,7 @@ COCO = CaptionedFile(
     "COCO",
     "captions/coco_karpathy_captions.tsv.gz",
     "run `harness data fetch karpathy`",
-    _stored("coco"),
+    _name_feature_files("coco"),
     split="test5k",
     images="coco/val2014",
 )

@@ -84,17 +84,15 @@ class ShardPairs(CorpusSource):
         self.bad = bad
 
     def missing(self, root: Path | None) -> list[Missing]:
-        return absent(
-            root, self.path if self.path.startswith(HUB) else f"{self.path}/*.tar", self.how
-        )
+        shards = self.path if self.path.startswith(HUB) else f"{self.path}/*.tar"
+        return absent(root, shards, self.how)
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the shards in order and of the limit; `bad` is left out, since it does not change
         results.
         """
-        return digest(
-            "shards", VERSION, [file_hash(shard) for shard in self._shards(root)], self.limit
-        )
+        hashes = [file_hash(shard) for shard in self._list_shards(root)]
+        return digest("shards", VERSION, hashes, self.limit)
 
     def examined(self, root: Path | None) -> Findings:
         """Count pairs, flaws and other members, by the indexes of the shards."""
@@ -103,22 +101,23 @@ class ShardPairs(CorpusSource):
         survey = TextSurvey()
         pairs = 0
         flaws = 0
-        others = Counter[str]()
-        for index in map(_read_index, self._shards(root)):
-            wanted = None if self.limit is None else max(0, self.limit - pairs)
-            survey.add([caption for _, caption, *_ in index["pairs"][:wanted]])
+        other_members = Counter[str]()
+        for index in map(_get_index, self._list_shards(root)):
+            still_read = None if self.limit is None else max(0, self.limit - pairs)
+            survey.add([caption for _, caption, *_ in index["pairs"][:still_read]])
             pairs += len(index["pairs"])
             flaws += len(index["flaws"])
-            others.update(dict(index["others"]))
+            other_members.update(dict(index["others"]))
             if self.limit is not None and pairs >= self.limit:
                 break
+
         rows = pairs if self.limit is None else min(pairs, self.limit)
         accounts = account_for_number("keys", flaws, f"flaws, bad = {self.bad}")
         accounts += account_for_number("pairs", pairs - rows, f"limit = {self.limit}")
-        accounts += account_for_number("links", others.pop(_LINKS, 0), "not followed")
-        endings = [f"*.{ending}" for ending in others]
+        accounts += account_for_number("links", other_members.pop(_LINKS, 0), "not followed")
+        endings = [f"*.{ending}" for ending in other_members]
         check_unread_files(path, "members", endings, may_be_left_out(self.how, self.ignore))
-        for ending, count in others.items():
+        for ending, count in other_members.items():
             why = f"*.{ending}, neither image nor caption"
             accounts += account_for_number("members", count, why)
         accounts += self._account_for_files(path)
@@ -144,88 +143,92 @@ class ShardPairs(CorpusSource):
     def load(self, root: Path | None) -> Pairs:
         pairs: list[tuple[Path, str, str, int, int]] = []
         flaws: list[str] = []
-        for shard in self._shards(root):
-            index = _read_index(shard)
+        for shard in self._list_shards(root):
+            index = _get_index(shard)
             flaws += [f"{shard.name}: {flaw}" for flaw in index["flaws"]]
             pairs += [(shard, *pair) for pair in index["pairs"]]
             if self.limit and len(pairs) >= self.limit:
                 break
-        warnings = self._checked(flaws, len(pairs))
+        warnings = self._check_flaws(flaws, len(pairs))
         pairs = pairs[: self.limit]
 
         def read(number: int) -> bytes:
             shard, _, _, start, size = pairs[number]
-            return _bytes(shard, start, size)
+            return _get_bytes(shard, start, size)
 
         def name(number: int) -> str:
             shard, key, *_ = pairs[number]
             return f"{shard.name}/{key}"
 
-        return Pairs(
-            [caption for _, _, caption, *_ in pairs], Pixels(read, name, len(pairs)), {}, warnings
-        )
+        captions = [caption for _, _, caption, *_ in pairs]
+        return Pairs(captions, Pixels(read, name, len(pairs)), {}, warnings)
 
-    def _checked(self, flaws: list[str], count: int) -> list[str]:
+    def _check_flaws(self, flaws: list[str], count: int) -> list[str]:
         """The warning about flaws. Raises UserError for more than `bad` flaws or too few pairs."""
         listed = f"{self.path}: {len(flaws)} flaws among {count} pairs: {first_of(flaws, 5, '; ')}"
         if len(flaws) > self.bad:
             raise UserError(
                 f"{listed}; restore the shards, or set bad = {len(flaws)} for the corpus to skip them"
             )
-        if not count or (self.limit and count < self.limit):
+        fewest = self.limit or 1
+        if count < fewest:
             raise UserError(
-                f"{self.path} has {count} pairs, fewer than the limit {self.limit or 1}; lower the limit, or add shards"
+                f"{self.path} has {count} pairs, fewer than the limit {fewest}; lower the limit, or add shards"
             )
         if not flaws:
             return []
-        log.warning("%s; they are skipped", listed)
-        return [f"{listed}; they are skipped"]
 
-    def _shards(self, root: Path | None) -> list[Path]:
+        warning = f"{listed}; they are skipped"
+        log.warning(warning)
+        return [warning]
+
+    def _list_shards(self, root: Path | None) -> list[Path]:
         path = placed(self.require(root), self.path)
         return parts_of(path if self.path.startswith(HUB) else path / "*.tar")
 
 
-def _bytes(shard: Path, start: int, size: int) -> bytes:
+def _get_bytes(shard: Path, start: int, size: int) -> bytes:
     with open_regular(shard) as stream:
         stream.seek(start)
         return stream.read(size)
 
 
-def _read_index(shard: Path) -> Mapping[str, list[Any]]:
+def _get_index(shard: Path) -> Mapping[str, list[Any]]:
     """The index of a shard, cached by its content."""
     note = f"shards/{digest('note on a shard', INDEX_VERSION, file_hash(shard))}.json"
-    return cached_note(note, "the shard will be read again", partial(_index, shard))
+    return cached_note(note, "the shard will be read again", partial(_make_index, shard))
 
 
-def _index(shard: Path) -> dict[str, list[Any]]:
+def _make_index(shard: Path) -> dict[str, list[Any]]:
     """The pairs of a shard, each with key, caption, and start and size of its image; a description
     of each flaw; and the number of other members by their endings.
     """
     images: dict[str, tuple[int, int]] = {}
     captions: dict[str, str] = {}
     flaws: list[str] = []
-    others = Counter[str]()
-    for key, members in _members(shard, flaws, others):
-        if key in (captions if isinstance(members, str) else images):
+    other_members = Counter[str]()
+    for key, content in _list_members(shard, flaws, other_members):
+        if key in (captions if isinstance(content, str) else images):
             flaws.append(f"{key} has two files of one kind, only the first is read")
-        elif isinstance(members, str):
-            captions[key] = members
+        elif isinstance(content, str):
+            captions[key] = content
         else:
-            images[key] = members
+            images[key] = content
+
     flaws += [f"{key} has no caption" for key in images if key not in captions]
     flaws += [f"{key} has no image" for key in captions if key not in images]
-    both = [key for key in images if key in captions]
-    flaws += [f"{key} has a blank caption" for key in both if not captions[key]]
-    return {
-        "pairs": [(key, captions[key], *images[key]) for key in both if captions[key]],
-        "flaws": flaws,
-        "others": list(others.items()),
-    }
+    pairs = []
+    for key, (start, size) in images.items():
+        caption = captions.get(key)
+        if caption:
+            pairs.append((key, caption, start, size))
+        elif caption == "":
+            flaws.append(f"{key} has a blank caption")
+    return {"pairs": pairs, "flaws": flaws, "others": list(other_members.items())}
 
 
-def _members(
-    shard: Path, flaws: list[str], others: Counter[str]
+def _list_members(
+    shard: Path, flaws: list[str], other_members: Counter[str]
 ) -> Iterator[tuple[str, str | tuple[int, int]]]:
     """Yield keys with captions, or with start and size of images; a key ends at the first full stop
     of the name. `others` counts the other members.
@@ -236,28 +239,26 @@ def _members(
                 if member.isdir():
                     continue
                 if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
-                    others[_LINKS] += 1
+                    other_members[_LINKS] += 1
                     continue
+                start = member.offset_data
+                # a complete header can be followed by truncated data
+                if start + member.size > shard.stat().st_size:
+                    raise tarfile.ReadError("unexpected end of data")
+
                 folder, slash, name = member.name.rpartition("/")
                 stem, _, ending = name.partition(".")
                 key = folder + slash + stem
-                kind = ending.lower()
-                span = (member.offset_data, member.size)
-                # a complete header can be followed by truncated data
-                if sum(span) > shard.stat().st_size:
-                    raise tarfile.ReadError("unexpected end of data")
-                if kind in IMAGES:
-                    yield key, span
-                elif kind == CAPTION:
-                    yield (
-                        key,
-                        " ".join(_bytes(shard, *span).decode("utf-8", errors="replace").split()),
-                    )
+                if ending.lower() in IMAGES:
+                    yield key, (start, member.size)
+                elif ending.lower() == CAPTION:
+                    text = _get_bytes(shard, start, member.size).decode(errors="replace")
+                    yield key, " ".join(text.split())
                 else:
-                    others[ending] += 1
+                    other_members[ending] += 1
             # tarfile mistakes a truncated or missing header for the end of the archive, which is a
             # block of zeros
-            if _bytes(shard, archive.offset, tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+            if _get_bytes(shard, archive.offset, tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
                 raise tarfile.ReadError("no end mark")
     except (tarfile.TarError, OSError, EOFError) as error:
         flaws.append(f"the shard is truncated or damaged ({error})")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -69,19 +69,20 @@ class Tokens:
         sentences = (rows[:, None] * self._per_row + np.arange(self._per_row)).ravel()
         begins = np.empty(len(sentences), np.int64)
         lengths = np.empty(len(sentences), np.int64)
-        of_file = np.searchsorted(self._starts, sentences, side="right") - 1
+        file_of = np.searchsorted(self._starts, sentences, side="right") - 1
         for number, file in enumerate(self._files):
-            mine = of_file == number
-            local = sentences[mine] - self._starts[number]
-            begins[mine] = file.offsets[local]
-            lengths[mine] = file.offsets[local + 1] - begins[mine]
-        places = np.arange(max(1, lengths.max()))
-        mask = places < lengths[:, None]
-        wanted = begins[:, None] + places
-        ids = np.full(mask.shape, self._pad, np.int64)
+            is_of_file = file_of == number
+            numbers = sentences[is_of_file] - self._starts[number]
+            begins[is_of_file] = file.offsets[numbers]
+            lengths[is_of_file] = file.offsets[numbers + 1] - begins[is_of_file]
+
+        columns = np.arange(max(1, lengths.max()))
+        is_token = columns < lengths[:, None]
+        places = begins[:, None] + columns
+        ids = np.full(is_token.shape, self._pad, np.int64)
         for number, file in enumerate(self._files):
-            mine = mask & (of_file == number)[:, None]
-            ids[mine] = file.ids[wanted[mine]]
+            is_of_file = is_token & (file_of == number)[:, None]
+            ids[is_of_file] = file.ids[places[is_of_file]]
         return TokenRows.padded(ids, lengths)
 
 
@@ -101,23 +102,23 @@ class Utf8:
         return {"input_ids": [list(text.encode()) for text in texts]}
 
 
-def decoded(rows: TokenRows) -> tuple[str, ...]:
+def decode_texts(rows: TokenRows) -> tuple[str, ...]:
     """The texts of rows that `Utf8` made."""
     return tuple(bytes(ids).decode().rstrip("\0") for ids in rows.listed_ids())
 
 
-def tokenizer_key(tokenizer: PreTrainedTokenizerBase | Utf8) -> str:
+def hash_tokenizer(tokenizer: PreTrainedTokenizerBase | Utf8) -> str:
     """A hash of everything that determines the token ids of a sentence."""
     fast = getattr(tokenizer, "backend_tokenizer", None)
-    made_by = [type(tokenizer).__name__, installed("tokenizers")]
+    code = [type(tokenizer).__name__, installed("tokenizers")]
     if fast is None:
-        return digest(made_by, sorted(tokenizer.get_vocab().items()), tokenizer.init_kwargs)
-    described = json.loads(fast.to_str())
+        return digest(code, sorted(tokenizer.get_vocab().items()), tokenizer.init_kwargs)
     # set by the last caller; the length is part of the tokens' own key
-    return digest(made_by, {**described, "truncation": None, "padding": None})
+    last_call = {"truncation": None, "padding": None}
+    return digest(code, json.loads(fast.to_str()) | last_call)
 
 
-def tokenised(
+def encode_texts(
     texts: Iterable[str], tokenizer: PreTrainedTokenizerBase | Utf8, max_length: int
 ) -> Iterator[list[list[int]]]:
     """Yield token ids of texts, truncated at `max_length` tokens with special tokens, chunk by
@@ -138,8 +139,8 @@ def tokenised(
 def find_token_spans(
     texts: Sequence[str], phrases: Phrases, tokenizer: Any, max_length: int
 ) -> np.ndarray:
-    """The tokens of phrases in the rows that `tokenised` makes of their captions: (p, 2) int64, from
-    the first to the one after the last.
+    """The tokens of phrases in the rows that `encode_texts` makes of their captions: (p, 2) int64,
+    from the first to the one after the last.
 
     A token belongs to a phrase if it has one of its characters. A phrase that is cut with its row,
     or of which no token was made, has -1 twice. Raises UserError for a tokenizer that does not say
@@ -154,36 +155,34 @@ def find_token_spans(
     fast.no_padding()
     fast.no_truncation()
 
-    found = np.full((len(phrases), 2), -1, np.int64)
+    spans = np.full((len(phrases), 2), -1, np.int64)
     named, firsts = np.unique(phrases.captions, return_index=True)
     ends = [*firsts[1:].tolist(), len(phrases)]
     captions = zip(named.tolist(), firsts.tolist(), ends, strict=True)
     while chunk := list(islice(captions, CHUNK)):
         encodings = fast.encode_batch([texts[caption] for caption, _, _ in chunk])
         for encoding, (_, first, end) in zip(encodings, chunk, strict=True):
-            offsets = _kept_offsets(encoding, max_length)
+            offsets = _list_kept_offsets(encoding, max_length)
             for number in range(first, end):
                 start, stop = phrases.spans[number].tolist()
-                own = [place for place, (a, b) in offsets if a < stop and b > start]
+                places = [place for place, (a, b) in offsets if a < stop and b > start]
                 # a token that was cut had characters of the phrase if those that are kept lack its end
-                if own and (len(encoding) <= max_length or offsets[-1][1][1] >= stop):
-                    found[number] = own[0], own[-1] + 1
-    return found
+                if places and (len(encoding) <= max_length or offsets[-1][1][1] >= stop):
+                    spans[number] = places[0], places[-1] + 1
+    return spans
 
 
-def _kept_offsets(encoding: Any, max_length: int) -> list[tuple[int, tuple[int, int]]]:
+def _list_kept_offsets(encoding: Any, max_length: int) -> list[tuple[int, tuple[int, int]]]:
     """The places of a row's tokens that have characters of the text, and these characters."""
-    kept = len(encoding)
-    if kept > max_length:
+    count = len(encoding)
+    if count > max_length:
         # the special tokens at the end of a row stay when it is cut
-        at_end = encoding.special_tokens_mask[::-1].index(0)
-        kept = max_length - at_end
-    return [
-        (place, span) for place, span in enumerate(encoding.offsets[:kept]) if span[1] > span[0]
-    ]
+        count = max_length - encoding.special_tokens_mask[::-1].index(0)
+    offsets = enumerate(encoding.offsets[:count])
+    return [(place, (start, end)) for place, (start, end) in offsets if end > start]
 
 
-def cached_tokens(
+def get_tokens(
     content: str,
     texts: Callable[[], Iterable[str]],
     tokenizer: PreTrainedTokenizerBase | Utf8,
@@ -198,31 +197,25 @@ def cached_tokens(
     tokenised is told under its `name`. One process tokenises while others wait; damaged files are
     replaced.
     """
-    key = digest("tokens", VERSION, reading_code(), content, tokenizer_key(tokenizer), max_length)
+    key = digest("tokens", VERSION, reading_code(), content, hash_tokenizer(tokenizer), max_length)
 
-    def found(folder: Path) -> TokenFile:
+    def map_from(folder: Path) -> TokenFile:
         note = folder / f"{key}.json"
+        files = {member: note.with_suffix(f".{member}") for member in ("ids", "offsets")}
+
+        def write() -> dict[str, str]:
+            chunks = encode_texts(texts(), tokenizer, max_length)
+            return _write_tokens(files, chunks, len(tokenizer), name, expected())
+
         with locked(folder / f"{key}.lock", note):
-            files = {member: note.with_suffix(f".{member}") for member in ("ids", "offsets")}
-            noted = kept_files(
-                note,
-                files,
-                "the texts will be tokenised again",
-                lambda: _write(
-                    files,
-                    tokenised(texts(), tokenizer, max_length),
-                    len(tokenizer),
-                    name,
-                    expected(),
-                ),
-            )
+            noted = kept_files(note, files, "the texts will be tokenised again", write)
             ids = np.memmap(files["ids"], np.dtype(str(noted["dtype"])), mode="r")
             return TokenFile(ids, np.memmap(files["offsets"], "<i8", mode="r"))
 
-    return in_cache("tokens", found)
+    return in_cache("tokens", map_from)
 
 
-def _write(
+def _write_tokens(
     files: Mapping[str, Path],
     chunks: Iterable[list[list[int]]],
     vocabulary: int,
@@ -235,7 +228,7 @@ def _write(
     with replaced(files["ids"]) as stream:
         for chunk in chunks:
             lengths += map(len, chunk)
-            stream.write(np.fromiter((token for ids in chunk for token in ids), dtype).tobytes())
+            stream.write(np.fromiter(chain.from_iterable(chunk), dtype).tobytes())
             tell(Event("prepare", stage=Stage("tokens", name, len(lengths) - 1, expected)))
     write_bytes(files["offsets"], np.cumsum(lengths).astype("<i8").tobytes())
     return {"dtype": dtype.str}

@@ -556,7 +556,7 @@ def make_own_task(
         name,
         section.captions,
         OWN_FILE,
-        FeatureFile.of_tables(section.features),
+        FeatureFile.from_tables(section.features),
         section.split,
         section.images,
         layout,

@@ -14,7 +14,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from harness.corpora.base import Media, Pairs, number_images
-from harness.corpora.tokens import TokenFile, Tokens, Utf8, cached_tokens
+from harness.corpora.tokens import TokenFile, Tokens, Utf8, get_tokens
 from harness.encoders.heads import read_projections
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.encoders.trial import TrialFindings
@@ -253,7 +253,7 @@ def load_token_file(
     tokenised first.
     """
     expected = partial(corpus.read.source.expected, corpus.read.root)
-    return cached_tokens(
+    return get_tokens(
         corpus.read.fingerprint, corpus.texts, tokenizer, max_length, corpus.name, expected
     )
 

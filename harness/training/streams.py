@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from harness.corpora.base import Media
-from harness.corpora.tokens import Tokens, decoded
+from harness.corpora.tokens import Tokens, decode_texts
 from harness.encoders.features import Stacked
 from harness.encoders.rows import TokenRows, sent
 from harness.encoders.student import Student
@@ -337,7 +337,7 @@ class Batches:
 
     def texts_of(self, stream: Stream, rows: np.ndarray) -> tuple[str, ...]:
         """The texts of rows of a stream."""
-        return decoded(self.data.texts[stream].batch(rows))
+        return decode_texts(self.data.texts[stream].batch(rows))
 
     def rows_used(self, stream: Stream) -> np.ndarray:
         """The rows of a stream that the run uses."""

@@ -14,7 +14,7 @@ from PIL import Image
 from transformers import AutoTokenizer
 
 from harness.corpora.labelled_images import LabelledImages
-from harness.corpora.tokens import cached_tokens
+from harness.corpora.tokens import get_tokens
 from harness.evaluation.sts import OwnPairs
 from harness.planning.seen import load_hashes
 from harness.sources import file_hash, installed
@@ -29,7 +29,7 @@ def _empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def tokens(root: Path) -> object:
     tokenizer = AutoTokenizer.from_pretrained(str(student_folder()))
     return np.array(
-        cached_tokens("content", lambda: [(root / "text").read_text()], tokenizer, 8).ids
+        get_tokens("content", lambda: [(root / "text").read_text()], tokenizer, 8).ids
     ).tolist()
 
 

@@ -63,7 +63,7 @@ def test_every_format_gives_float32_rows_of_finite_numbers(tmp_path: Path, suffi
     for kind in (np.float16, np.float32, np.float64):
         write(tmp_path, suffix, VALUES.astype(kind))
         ids, values = file.read(tmp_path)
-        assert file.rows(tmp_path) == (ids, 4)
+        assert file.check_rows(tmp_path) == (ids, 4)
         assert values.dtype == np.float32
         np.testing.assert_array_equal(values, VALUES.astype(kind).astype(np.float32))
         assert ids == (list(IMAGES) if suffix == ".parquet" else None)
@@ -73,7 +73,7 @@ def test_every_format_gives_float32_rows_of_finite_numbers(tmp_path: Path, suffi
             UserError,
             match=f"features{suffix} has .* of 4 rows with NaN or infinite numbers, the fir",
         ):
-            file.rows(tmp_path)
+            file.check_rows(tmp_path)
     for content in (b"", b"no such format, and some bytes more"):
         (tmp_path / f"features{suffix}").write_bytes(content)
         with pytest.raises(UserError, match=f"features{suffix} is not a feature file") as error:
@@ -263,7 +263,7 @@ def test_ids_and_rows_that_cannot_be_used_are_refused_when_planned(
     write_file, message = UNUSABLE[kind]
     write_file(tmp_path / "f.npz")
     with pytest.raises(UserError, match=message):
-        FeatureFile("f.npz").rows(tmp_path)
+        FeatureFile("f.npz").check_rows(tmp_path)
 
 
 def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused_before_it_is_unpacked(
@@ -278,7 +278,7 @@ def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused_before_it_
     with pytest.raises(
         UserError, match=r"f\.npz unpacks to 2\.0 GB from 0\.0 MB; .* save it without compression"
     ):
-        FeatureFile("f.npz").rows(tmp_path)
+        FeatureFile("f.npz").check_rows(tmp_path)
 
 
 def test_a_file_that_another_process_has_open_is_waited_for(tmp_path: Path) -> None:
@@ -293,9 +293,9 @@ def test_a_file_that_another_process_has_open_is_waited_for(tmp_path: Path) -> N
             UserError,
             match=r"another process has it open; wait until .*HDF5_USE_FILE_LOCKING=FALSE",
         ):
-            FeatureFile("f.h5").rows(tmp_path)
+            FeatureFile("f.h5").check_rows(tmp_path)
         other.communicate()
-    assert FeatureFile("f.h5").rows(tmp_path) == (None, 4)
+    assert FeatureFile("f.h5").check_rows(tmp_path) == (None, 4)
 
 
 def test_a_file_is_opened_only_when_its_teacher_is_asked_for(tmp_path: Path) -> None:

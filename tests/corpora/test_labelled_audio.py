@@ -12,7 +12,7 @@ from made_files import RATE, riff, write_tar
 
 from harness.corpora import labelled_audio
 from harness.corpora.base import Media
-from harness.corpora.labelled_audio import LabelledAudio, samples
+from harness.corpora.labelled_audio import LabelledAudio, read_samples
 from harness.encoders.media import energies, filterbank, masked, mixed
 from harness.errors import UserError
 from harness.seeds import generator
@@ -54,9 +54,9 @@ def test_filterbanks_are_kept_and_waves_are_read_again_for_mixing_alone(
     monkeypatch.setenv("HARNESS_CACHE", str(speech / "cache"))
     audio().load(speech)
     opened: list[str] = []
-    real = labelled_audio.samples
+    real = labelled_audio.read_samples
     monkeypatch.setattr(
-        labelled_audio, "samples", lambda path, name: opened.append(name) or real(path, name)
+        labelled_audio, "read_samples", lambda path, name: opened.append(name) or real(path, name)
     )
     plain = audio().load(speech)
     banks = drawn(plain, list(range(6)))
@@ -117,7 +117,7 @@ def test_librispeechs_folders_need_a_package(tmp_path: Path, whole: bool) -> Non
     source = LabelledAudio("speech", "", bins=16, frames=150)
     if whole:
         banks = drawn(source.load(tmp_path), [0, 1])
-        _, wave = samples(paths[1], "")  # of 16 bits
+        _, wave = read_samples(paths[1], "")  # of 16 bits
         np.testing.assert_allclose(wave, tone(26), atol=1e-4)
         np.testing.assert_allclose(banks[1], filterbank(wave, RATE, bins=16, frames=150), atol=0.05)
     else:
@@ -189,7 +189,7 @@ def test_an_augmented_batch_is_the_public_codes_in_loops(speech: Path) -> None:
     """
     plain = audio(bins=32).load(speech)
     media, rows = plain.augmented("mixup+masks"), np.array([0, 3, 5, 4, 0, 2])
-    waves = [samples(speech / "wav" / f"{row}.wav", "")[1] for row in range(6)]
+    waves = [read_samples(speech / "wav" / f"{row}.wav", "")[1] for row in range(6)]
     partners = set()
     for seed in range(20):
         batch, rng = media.batch(rows, generator(seed=seed)), generator(seed=seed)
@@ -253,17 +253,17 @@ def test_recordings_that_would_be_short_or_misread_are_counted_when_planned(
 def test_a_recording_is_what_its_bytes_are_and_channels_are_averaged(tmp_path: Path) -> None:
     path = tmp_path / "song.flac"
     path.write_bytes(riff(np.stack([PCM, np.zeros_like(PCM)], axis=1).tobytes(), channels=2))
-    rate, values = samples(path, "song")
+    rate, values = read_samples(path, "song")
     assert rate == RATE
     np.testing.assert_array_equal(values, (PCM / 2**16).astype(np.float32))
     soundfile = pytest.importorskip("soundfile", reason="no FLAC is read; install the extra dev")
     soundfile.write(path, tone(1), RATE, format="FLAC")
     whole = path.read_bytes()
     path.rename(tmp_path / "song.wav")
-    np.testing.assert_allclose(samples(tmp_path / "song.wav", "song")[1], tone(1), atol=1e-4)
+    np.testing.assert_allclose(read_samples(tmp_path / "song.wav", "song")[1], tone(1), atol=1e-4)
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(UserError, match=r"song cannot be read: .*; remove or replace it"):
-        samples(path, "song")
+        read_samples(path, "song")
 
 
 INDEX = b"file\tspeaker_id\tsplit\n0.wav\t0\ttrain\n"

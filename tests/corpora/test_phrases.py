@@ -18,7 +18,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from harness.corpora.base import Phrases
 from harness.corpora.phrases import PhrasesFile
 from harness.corpora.regions import cut_out
-from harness.corpora.tokens import cached_tokens, find_token_spans
+from harness.corpora.tokens import find_token_spans, get_tokens
 from harness.errors import UserError
 from harness.toy import student_folder
 
@@ -339,7 +339,7 @@ def test_tokens_of_a_phrase_are_those_that_have_its_characters(name: str, length
     captions = np.array([row for row, _ in named])
     phrases = Phrases(captions, np.array(spans), np.arange(len(named)), np.zeros(len(named), int))
     found = find_token_spans(texts, phrases, tokenizer, length)
-    rows = cached_tokens(f"{name}{length}", lambda: texts, tokenizer, length)
+    rows = get_tokens(f"{name}{length}", lambda: texts, tokenizer, length)
     for (row, text), (start, end), (first, last) in zip(named, spans, found.tolist(), strict=True):
         ids = rows.ids[rows.offsets[row] : rows.offsets[row + 1]].tolist()
         whole = tokenizer(texts[row], return_offsets_mapping=True)

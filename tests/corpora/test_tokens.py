@@ -14,7 +14,7 @@ import torch
 from transformers import AutoTokenizer
 
 from harness.caches import cache_folder
-from harness.corpora.tokens import Tokens, cached_tokens
+from harness.corpora.tokens import Tokens, get_tokens
 from harness.toy import student_folder
 
 TEXTS = [
@@ -46,7 +46,7 @@ def _empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_ids_of_a_vocabulary_beyond_16_bits_are_whole() -> None:
     large = AutoTokenizer.from_pretrained(str(student_folder()))
     large.add_tokens([f"w{number}" for number in range(2**16)])
-    tokens = Tokens([cached_tokens("large", lambda: ["w65535 w1"], large, 8)], large.pad_token_id)
+    tokens = Tokens([get_tokens("large", lambda: ["w65535 w1"], large, 8)], large.pad_token_id)
     assert tokens.batch(np.array([0]))["input_ids"][0].tolist() == large("w65535 w1")["input_ids"]
 
 
@@ -63,8 +63,8 @@ def test_batches_are_what_the_tokenizer_says(tokenizer: Any, length: int) -> Non
     """Whatever was asked of the tokenizer before; a row of triplets is three sentences."""
     plain(tokenizer, TEXTS, 7)
     files = [
-        cached_tokens("a", lambda: TEXTS[:3], tokenizer, length),
-        cached_tokens("b", lambda: TEXTS[3:], tokenizer, length),
+        get_tokens("a", lambda: TEXTS[:3], tokenizer, length),
+        get_tokens("b", lambda: TEXTS[3:], tokenizer, length),
     ]
     tokens = Tokens(files, tokenizer.pad_token_id)
     assert len(tokens) == len(TEXTS)
@@ -73,7 +73,7 @@ def test_batches_are_what_the_tokenizer_says(tokenizer: Any, length: int) -> Non
         for name, value in tokens.batch(np.array(rows)).items():
             assert torch.equal(value, wanted[name]), (rows, name)
     triplets = Tokens(
-        [cached_tokens("c", lambda: TEXTS[:6], tokenizer, length)] * 2,
+        [get_tokens("c", lambda: TEXTS[:6], tokenizer, length)] * 2,
         tokenizer.pad_token_id,
         per_row=3,
     )
@@ -83,27 +83,27 @@ def test_batches_are_what_the_tokenizer_says(tokenizer: Any, length: int) -> Non
 
 
 def test_they_are_made_once_for_a_content_a_tokenizer_and_a_length(tokenizer: Any) -> None:
-    first = cached_tokens("a", lambda: TEXTS, tokenizer, 32)
+    first = get_tokens("a", lambda: TEXTS, tokenizer, 32)
     plain(tokenizer, TEXTS, 9)
-    again = cached_tokens("a", never, tokenizer, 32)
+    again = get_tokens("a", never, tokenizer, 32)
     assert np.array_equal(first.ids, again.ids)
     assert isinstance(again.ids, np.memmap)
     other = AutoTokenizer.from_pretrained(tokenizer.name_or_path)
     other.add_tokens(["boxkämpfer"])
     for content, used, length in (("b", tokenizer, 32), ("a", tokenizer, 31), ("a", other, 32)):
         with pytest.raises(AssertionError, match="nothing is to be read"):
-            cached_tokens(content, never, used, length)
+            get_tokens(content, never, used, length)
 
 
 @pytest.mark.parametrize("kind", [".ids", ".offsets", ".json"])
 def test_what_is_not_whole_is_made_again(tokenizer: Any, kind: str) -> None:
-    whole = np.array(cached_tokens("a", lambda: TEXTS, tokenizer, 32).ids)
+    whole = np.array(get_tokens("a", lambda: TEXTS, tokenizer, 32).ids)
     (path,) = (cache_folder() / "tokens").glob(f"*{kind}")
     if kind == ".json":
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:-2] + b"\x01\x00")
     asked = []
-    again = cached_tokens("a", lambda: asked.append("read") or TEXTS, tokenizer, 32)
+    again = get_tokens("a", lambda: asked.append("read") or TEXTS, tokenizer, 32)
     assert asked == ["read"]
     assert np.array_equal(again.ids, whole)

@@ -14,7 +14,7 @@ from test_trainer import TRAINING, assert_same, sentences
 from torch import Tensor
 from toy_trainers import stopped_and_resumed
 
-from harness.corpora.tokens import Tokens, Utf8, cached_tokens
+from harness.corpora.tokens import Tokens, Utf8, get_tokens
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.losses.contrastive import info_nce_hard
@@ -103,7 +103,7 @@ def make(folder: Path, kind: Any = Near, rows: np.ndarray | None = None) -> Trai
     values = kind.configure("paper", {})
     student = Student.load(student_folder(), values.pooling, own_head=False)
     source = ToySentences(size=40)
-    texts = cached_tokens(source.fingerprint(None), lambda: source.texts(None), Utf8(), 32)
+    texts = get_tokens(source.fingerprint(None), lambda: source.texts(None), Utf8(), 32)
     data = TrainingData(
         sentences(student),
         texts={"sentences": Tokens([texts], 0)},

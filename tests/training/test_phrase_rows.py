@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from harness.corpora.base import Pairs, Phrases
-from harness.corpora.tokens import Tokens, cached_tokens
+from harness.corpora.tokens import Tokens, get_tokens
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.method import by_batches
@@ -60,7 +60,7 @@ def test_a_batch_has_the_features_of_the_regions_of_its_phrases(student: Student
     phrases = TokenPhrases.find(
         [(toy.load(None), toy.load_phrases())], student.tokenizer, 32, ROLES
     )
-    file = cached_tokens("toy 6", lambda: toy.texts(None), student.tokenizer, 32)
+    file = get_tokens("toy 6", lambda: toy.texts(None), student.tokenizer, 32)
     data = TrainingData(
         {"pairs": Tokens([file], 0)},
         {"image": OBJECTS[::2], "object": OBJECTS},

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from harness.corpora.base import CorpusSource
-from harness.corpora.tokens import Tokens, cached_tokens
+from harness.corpora.tokens import Tokens, get_tokens
 from harness.encoders.student import Student
 from harness.method import OwnSteps, PairBatch, Patches, SentenceBatch, by_batches
 from harness.profiles import Training
@@ -28,9 +28,7 @@ def student() -> Student:
 
 def tokens(student: Student, kind: str, size: int) -> Tokens:
     source: CorpusSource = get("corpus", kind)(size=size)
-    file = cached_tokens(
-        source.fingerprint(None), lambda: source.texts(None), student.tokenizer, 32
-    )
+    file = get_tokens(source.fingerprint(None), lambda: source.texts(None), student.tokenizer, 32)
     return Tokens([file], student.tokenizer.pad_token_id)
 
 

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch.utils._python_dispatch import TorchDispatchMode
 from toy_trainers import stopped_and_resumed
 
-from harness.corpora.tokens import Tokens, cached_tokens
+from harness.corpora.tokens import Tokens, get_tokens
 from harness.encoders.patches import ImagePatches
 from harness.encoders.student import Student
 from harness.events import Event, listening
@@ -40,7 +40,7 @@ TRAINING = Training(steps=6, eval_every=3, batch_size=8, learning_rate=1e-3)
 
 def sentences(student: Student) -> dict[str, Tokens]:
     source = ToySentences(size=40)
-    file = cached_tokens(
+    file = get_tokens(
         source.fingerprint(None), lambda: source.texts(None), student.tokenizer, TRAINING.max_length
     )
     return {"sentences": Tokens([file], student.tokenizer.pad_token_id)}

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from trial import Trial, check_refused
 
-from harness.corpora.labelled_audio import LabelledAudio, samples
+from harness.corpora.labelled_audio import LabelledAudio, read_samples
 
 RATE = 16000
 
@@ -30,11 +30,11 @@ def write_streamed(folder: Path) -> None:
 
 def check_streamed(folder: Path) -> None:
     for name in ("streamed.wav", "sox.wav"):
-        rate, values = samples(folder / name, name)
+        rate, values = read_samples(folder / name, name)
         assert (rate, len(values)) == (RATE, 8000)
         expected = (np.sin(np.arange(8000) / 10) * 8000).astype(np.int16) / 2**15
         np.testing.assert_allclose(values, expected, atol=1e-6)
-    check_refused(lambda: samples(folder / "cut.wav", "cut.wav"), "8000 of the 10000 samples")
+    check_refused(lambda: read_samples(folder / "cut.wav", "cut.wav"), "8000 of the 10000 samples")
 
 
 def write_cut(folder: Path) -> None:
@@ -43,7 +43,7 @@ def write_cut(folder: Path) -> None:
 
 def check_cut(folder: Path) -> None:
     words = "it holds 3000 of the 8000 samples that its header promises"
-    check_refused(lambda: samples(folder / "cut.wav", "cut.wav"), words)
+    check_refused(lambda: read_samples(folder / "cut.wav", "cut.wav"), words)
 
 
 def write_indexed(folder: Path) -> None:

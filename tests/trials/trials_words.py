@@ -14,7 +14,7 @@ from trial import Trial, check_refused
 
 import harness
 from harness.corpora.files import SentencesFile
-from harness.corpora.labelled_audio import samples
+from harness.corpora.labelled_audio import read_samples
 from harness.encoders.student import Student
 from harness.profiles import load_profile
 from harness.store import Store
@@ -96,7 +96,7 @@ def write_odd_formats(folder: Path) -> None:
 def check_odd_formats(folder: Path) -> None:
     semicolons = SentencesFile("pairs.csv", column="text")
     check_refused(lambda: semicolons.load(folder), "separated by ';'", "tabs or commas")
-    check_refused(lambda: samples(folder / "deep.wav", "deep.wav"), "convert it to 16-bit PCM")
+    check_refused(lambda: read_samples(folder / "deep.wav", "deep.wav"), "convert it to 16-bit PCM")
 
 
 TRIALS = [
