@@ -269,11 +269,15 @@ def _list_used_values(
     the default), and the readings, settings and encoders that use it, '' for all of them. Raises
     UserError where the method cannot be trained there.
     """
+    from harness.grid import check_setting
     from harness.method.declared import declared_method
 
     if encoder is not None and encoder not in profile.encoders:
         hint = suggest(encoder, sorted(profile.encoders))
         raise UserError(f"the profile '{profile.name}' has no encoder '{encoder}'; {hint}")
+    # a method that does not train is in no setting, but a mistyped one is still a mistake
+    if setting is not None and setting != UNTRAINED:
+        check_setting(profile, parse_setting(setting))
     runs = dict(_resolve_runs(method, profile, setting, encoder))
     if not runs:
         raise UserError(

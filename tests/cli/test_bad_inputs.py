@@ -253,6 +253,7 @@ MISTAKES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("audit", "--profile", "paper"), "add --seen"),
     (("power", "--effect", "1", "--std", "1", "--seeds", "100000000"), "2<=x<=10000"),
     (("show", "mcse", "--profile", "tiny", "--encoder", "nope"), "no encoder 'nope'"),
+    (("show", "none", "--profile", "tiny", "--setting", "nope"), "no setting 'nope'"),
     *(
         ((*words, "--results", __file__), "is not a folder")
         for words in (("status",), ("doctor",), ("table", "sts"))
