@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +22,33 @@ from harness.planning.request import Request
 from harness.processors import own_cores
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
+from harness.registry import get_class
 from harness.runs.execution import Seat
 from harness.spec import RunSpec, Variant, parse_setting
 from harness.store import Result, Store
+from harness.toy.corpora import ToyCorpus
 from harness.work.job import End, Job, Prepared, RunJob
 from harness.work.jobs import list_jobs
 from harness.work.resources import Estimates, Resources
 
 log = logging.getLogger("cluster")
 STUDENT = "simcse/toy/toy-bert/seed-0"
+#: how many times smaller the corpora of `small_world` are
+SMALLER = 32
 #: needs STUDENT as its teacher
 TAUGHT = f"dalr[text=run:{STUDENT}]"
 READER = "none[pooling=mean]/none/toy-bert/seed-0"
+
+
+@cache
+def small_world() -> Profile:
+    """The profile `tiny` with a small part of each corpus, as runs of some steps read no more."""
+    tiny = load_profile("tiny")
+    corpora = {}
+    for name, corpus in tiny.corpora.items():
+        rows = get_class("corpus", corpus.kind, ToyCorpus).rows
+        corpora[name] = corpus.model_copy(update={"size": rows // SMALLER})
+    return tiny.model_copy(update={"corpora": corpora})
 
 
 def plan(
@@ -46,7 +62,7 @@ def plan(
 ) -> Plan:
     """A plan of runs of three steps each, and of `none`, which trains nothing."""
     trains = not all(method.startswith("none") for method in methods)
-    profile = profile or load_profile("tiny")
+    profile = profile or small_world()
     variants = [Variant.parse(method) for method in methods]
     wanted = dict.fromkeys(
         make_grid(profile, variants, [parse_setting(setting)], ["toy-bert"], seeds), suites
@@ -58,27 +74,28 @@ def plan(
 def experiment(
     key: str, profile: Profile | None = None, root: Path | None = None, **overrides: Any
 ) -> Experiment:
-    """What a run of a profile is, of the toy one unless another is given."""
-    profile = profile or load_profile("tiny")
+    """What a run of a profile is, of the small world unless another is given."""
+    profile = profile or small_world()
     return Experiments(Inventory(profile, root, {}), overrides).find(
         resolve(profile, RunSpec.parse(key), overrides)
     )
 
 
-def with_teachers(**tables: TeacherTable) -> Profile:
-    """The toy profile with more teachers."""
-    tiny = load_profile("tiny")
+def with_teachers(profile: Profile | None = None, **tables: TeacherTable) -> Profile:
+    """A profile with more teachers: the small world unless another is given."""
+    tiny = profile or small_world()
     return tiny.model_copy(update={"teachers": {**tiny.teachers, **tables}})
 
 
-def with_lit() -> Profile:
-    """The toy profile with a dual encoder fitted on toy CLIP's picture features and the untrained
+def with_lit(profile: Profile | None = None) -> Profile:
+    """Such a profile with a dual encoder fitted on toy CLIP's picture features and the untrained
     student's.
     """
     return with_teachers(
+        profile,
         lit=TeacherTable(
             kind="lit", images="toy-clip", captions=f"run:{READER}", corpus="toy-pairs"
-        )
+        ),
     )
 
 

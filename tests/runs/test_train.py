@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from executor_jobs import STUDENT, TAUGHT, experiment, plan, with_lit
+from executor_jobs import SMALLER, STUDENT, TAUGHT, experiment, plan, small_world, with_lit
 
 from harness.encoders.student import Student
 from harness.errors import UserError
@@ -123,13 +123,13 @@ def test_a_budget_counts_rows_of_text_and_of_the_other_modality(
 def test_streams_have_the_rows_of_their_corpora_and_nothing_else(store: Store) -> None:
     loaded = data("simcse", store)
     assert {stream: len(tokens) for stream, tokens in loaded.tokens.items()} == {
-        "sentences": 8192,
-        "pairs": 4096,
+        "sentences": 8192 // SMALLER,
+        "pairs": 4096 // SMALLER,
     }
     assert not loaded.features
     assert not loaded.media
     media = data("visualcse", store).media
-    assert {stream: len(rows) for stream, rows in media.items()} == {"images": 4096}, (
+    assert {stream: len(rows) for stream, rows in media.items()} == {"images": 4096 // SMALLER}, (
         "of a method that reads them"
     )
 
@@ -208,7 +208,7 @@ def test_a_run_trains_its_teacher_first_and_reads_its_sentences(
     inputs = inputs_of(made.runs[-1].experiment, store)
     assert inputs.data is not None
     learnt = inputs.data.features["teacher1"][np.arange(5)]
-    captions = ToyPairs(**load_profile("tiny").corpora["toy-pairs"].options).load(None).texts
+    captions = ToyPairs(**small_world().corpora["toy-pairs"].options).load(None).texts
     best = store.work(made.runs[0].fingerprint) / "best"
     np.testing.assert_allclose(learnt, Student.load(best).embed(captions[:5]), atol=1e-5)
     # a teacher whose weights were removed is trained again
@@ -245,7 +245,10 @@ def test_features_are_computed_once_for_all_runs(store: Store, events: list[Even
 @pytest.mark.long
 @pytest.mark.usefixtures("_empty_cache")
 def test_a_lit_teacher_gives_pictures_and_captions_one_space(store: Store) -> None:
-    loaded, rows = data("kdmcse[images=lit]", store, profile=with_lit()), np.arange(400)
+    loaded, rows = (
+        data("kdmcse[images=lit]", store, profile=with_lit(load_profile("tiny"))),
+        np.arange(400),
+    )
     images, captions = (loaded.features[role][rows] for role in ("image", "caption"))
     assert images.shape == captions.shape
     cosines = captions @ images.T
@@ -262,7 +265,7 @@ def assert_same_partners(one: np.ndarray, other: np.ndarray) -> None:
 
 def test_controls_are_drawn_from_the_real_features_or_noise(store: Store) -> None:
     kinds = [
-        data(text, store).features["image"]
+        data(text, store, profile=load_profile("tiny")).features["image"]
         for text in ("mcse", *(f"mcse[images={name}]" for name in DRAWN))
     ]
     rows = np.arange(len(kinds[0]))
