@@ -28,7 +28,7 @@ import torch
 from transformers import BertConfig, BertModel
 
 from harness.corpora.tokens import TokenFile, Tokens
-from harness.encoders.precision import float32_products
+from harness.encoders.precision import set_float32_products
 from harness.encoders.student import Student
 from harness.encoders.trial import TrialFindings
 from harness.method import Dimensions, method_named
@@ -145,7 +145,7 @@ def _time_steps(load: Load, barrier: Barrier) -> StepTime:
         trainer = load.trainer(Path(folder))
 
         def take_steps(first: int, count: int) -> None:
-            with float32_products(load.precision, load.device):
+            with set_float32_products(load.precision, load.device):
                 for number in range(first, first + count):
                     for _, total, _ in trainer.losses(number):
                         assert total is not None

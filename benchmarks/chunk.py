@@ -105,7 +105,7 @@ def seconds(work: Callable[[], None]) -> float:
 @click.option("--rounds", default=3, show_default=True, help="Steps of each way.")
 def main(rows: int, chunk: int, rounds: int) -> None:
     student = small().train()
-    tokens = TokenRows.listed(torch.randint(5, VOCABULARY, (rows, LENGTH)).tolist(), 1)
+    tokens = TokenRows.from_lists(torch.randint(5, VOCABULARY, (rows, LENGTH)).tolist(), 1)
     ways: dict[str, Encode] = {"whole": student.encode, "pieces": Chunked(student.encode, chunk)}
     bytes_held = {name: held(student, encode, tokens) for name, encode in ways.items()}
     times: dict[str, list[float]] = {name: [] for name in ways}

@@ -70,7 +70,7 @@ def main(file: Path | None, rounds: int, batch: int, count: int) -> None:
     model = BertModel(BertConfig(vocab_size=30522, **SHAPE), add_pooling_layer=False)
     student = Student(model, AutoTokenizer.from_pretrained(str(student_folder())))
     optimizer = torch.optim.AdamW(student.parameters(), lr=3e-5)
-    tokens = TokenRows.listed(torch.randint(100, 30000, (batch, LENGTH)).tolist(), 0)
+    tokens = TokenRows.from_lists(torch.randint(100, 30000, (batch, LENGTH)).tolist(), 0)
     texts = list(dict.fromkeys(sentences(file, count)))
 
     def step() -> None:

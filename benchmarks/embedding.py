@@ -41,7 +41,7 @@ def public_way(student: Student, sentences: list[str]) -> np.ndarray:
     parts = []
     for start in range(0, len(sentences), 128):
         tokens = student.tokenize(sentences[start : start + 128], 512)
-        parts.append(student.pooled(tokens).numpy())
+        parts.append(student.pool(tokens).numpy())
     return np.concatenate(parts)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from harness.encoders.features import Stacked, cached_features
+from harness.encoders.features import Stacked, load_cached_features
 
 WIDTH = 768
 BATCH = 64
@@ -46,14 +46,14 @@ def main(rows: int) -> None:
             generated(start, min(start + 4096, rows))
         alone = time.perf_counter() - clock
         clock = time.perf_counter()
-        cached_features("benchmark", rows, generated)
+        load_cached_features("benchmark", rows, generated)
         stored = time.perf_counter() - clock
         print(
             f"computing: {rows / alone:,.0f} rows/s alone, {rows / stored:,.0f} rows/s kept on disk as well"
         )
         for what in ("first start after", "later start"):
             clock = time.perf_counter()
-            mapped = cached_features("benchmark", rows, generated)
+            mapped = load_cached_features("benchmark", rows, generated)
             print(f"{what}: mapped in {1000 * (time.perf_counter() - clock):.0f} ms")
         file = Path(str(mapped.filename))  # type: ignore[attr-defined]
         ways = {

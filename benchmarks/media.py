@@ -24,8 +24,8 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from harness.corpora.labelled_images import AugmentedImages
-from harness.encoders.features import cached_features
-from harness.encoders.media import Pixels, filterbank, opened, worked
+from harness.encoders.features import load_cached_features
+from harness.encoders.media import Pixels, compute_filterbank, open_image, process_images
 from harness.encoders.teachers import Teacher, open_teacher
 from harness.encoders.vision import DEVIATION, MEAN, Augmentation
 from harness.seeds import generator
@@ -76,7 +76,7 @@ def torchvisions(size: int) -> Callable[[bytes], object]:
     )
 
     def views(raw: bytes) -> object:
-        image = opened(raw).convert("RGB")
+        image = open_image(raw).convert("RGB")
         return [chain(image) for _ in range(2)]
 
     return views
@@ -124,12 +124,12 @@ def teachers_path(raw: bytes, device: str, images: int) -> None:
 
         def features(teacher: Teacher, name: str) -> None:
             every = pixels()
-            cached_features(
+            load_cached_features(
                 name, images, lambda start, stop: teacher.images(every[start:stop]), chunk=512
             )
 
         clock = time.perf_counter()
-        decoded = sum(1 for _ in worked(pixels(), lambda image: image))
+        decoded = sum(1 for _ in process_images(pixels(), lambda image: image))
         threads = len(os.sched_getaffinity(0))
         print(
             f"decoded by {threads} thread(s): {decoded / (time.perf_counter() - clock):,.0f} images/s"
@@ -158,7 +158,7 @@ def main(device: str, images: int, batch: int, rounds: int) -> None:
     for name, shape in PICTURES.items():
         raw = photograph(shape)
         decoding = rate(
-            lambda number, raw=raw: [opened(raw).convert("RGB") for _ in rows], batch, rounds
+            lambda number, raw=raw: [open_image(raw).convert("RGB") for _ in rows], batch, rounds
         )
         print(f"JPEG {name}, {len(raw):,} bytes: decoding alone {decoding:,.0f} images/s")
         for size in (32, 224):
@@ -189,7 +189,7 @@ def main(device: str, images: int, batch: int, rounds: int) -> None:
             ahead.close()
             print(f"  two views at 224 through {workers} worker(s): {through:,.0f} images/s")
     wave = np.random.default_rng(0).standard_normal(int(SECONDS * RATE)).astype(np.float32)
-    speed = rate(lambda number: [filterbank(wave, RATE) for _ in range(8)], 8, rounds)
+    speed = rate(lambda number: [compute_filterbank(wave, RATE) for _ in range(8)], 8, rounds)
     print(f"filterbanks of {SECONDS} s: {speed:,.0f} clips/s a core")
 
 

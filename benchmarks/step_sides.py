@@ -154,7 +154,7 @@ def ours(case: Case, precision: str, folder: Path) -> Callable[[int], None]:
     )
     media = {}
     if case.method == "visualcse":
-        student.attach("pixels", ImagePatches.fresh(WIDTH, PIXELS, PATCH))
+        student.attach("pixels", ImagePatches.create(WIDTH, PIXELS, PATCH))
         pictures = [photograph(PICTURES["500 x 375"])] * IMAGES
         media["images"] = AugmentedImages(pictures, np.arange(IMAGES), Augmentation(PIXELS))
     data = TrainingData({case.stream: Tokens([file], tokenizer.pad_token_id)}, stored(case), media)
@@ -187,7 +187,7 @@ def reference(case: Case) -> Callable[[int], None]:
     features = stored(case)
     teachers = [encoder()[0].eval() for _ in case.taught]
     patches = (
-        ImagePatches.fresh(WIDTH, PIXELS, PATCH)
+        ImagePatches.create(WIDTH, PIXELS, PATCH)
         if case.method == "visualcse"
         else torch.nn.Module()
     )

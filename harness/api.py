@@ -34,7 +34,7 @@ from harness.command_line import (
     Selection,
 )
 from harness.commands import no_results
-from harness.encoders.modules import declared_pooling
+from harness.encoders.modules import find_pooling
 from harness.encoders.sentence_model import SentenceModel
 from harness.errors import MissingData, UserError
 from harness.events import Listener, both
@@ -459,7 +459,7 @@ def load_model(
 
     folder = expand(model)
     if folder.is_dir():
-        named = pooling or declared_pooling(folder)
+        named = pooling or find_pooling(folder)
         if named is None:
             raise UserError(
                 f"{model} does not state its pooling; give pooling='cls', 'mean' or 'pooler'"

@@ -35,8 +35,8 @@ def fake_cuda() -> Iterator[FakeDevice]:
             ("torch.random.fork_rng", lambda devices: nullcontext()),
             ("torch.cuda.get_device_capability", lambda device: (8, 0)),
             # a trial compares numbers, of which there are none
-            ("harness.encoders.kernels._failure", lambda *given: None),
-            ("harness.encoders.student.Student._packs_rightly", lambda student: True),
+            ("harness.encoders.kernels._find_failure", lambda *given: None),
+            ("harness.encoders.student.Student._is_packed_rightly", lambda student: True),
         ):
             stack.enter_context(patch(name, value))
         stack.enter_context(patch.object(FakeTensor, "numpy", _zeros, create=True))

@@ -13,7 +13,7 @@ import pytest
 
 from harness import code as module
 from harness.code import Declarations
-from harness.encoders.teachers import declared_teacher, teacher_class
+from harness.encoders.teachers import get_teacher_class, get_teacher_features
 from harness.method import method_named
 from harness.method.declared import declared_method
 from harness.registry import names, target
@@ -80,8 +80,8 @@ def test_declarations_of_every_method_and_teacher() -> None:
         assert declared.options == set(method.Hyperparameters.options())
         assert declared.reading_values == method.reading_values
     for kind in names("teacher kind"):
-        found_kind = declared_teacher(kind)
-        assert found_kind == (teacher_class(kind).gives, teacher_class(kind).pooled)
+        found_kind = get_teacher_features(kind)
+        assert found_kind == (get_teacher_class(kind).gives, get_teacher_class(kind).pooled)
 
 
 def test_the_key_is_the_code_and_what_is_registered(

@@ -160,11 +160,11 @@ class Media(ABC):
     def ready(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Normalise the pixels of a batch; called on the student's device."""
         # imports torch, which planning does not need
-        from harness.encoders.vision import normalised
+        from harness.encoders.vision import normalise_pixels
 
         if "pixels" not in inputs:
             return inputs
-        return {**inputs, "pixels": normalised(inputs["pixels"])}
+        return {**inputs, "pixels": normalise_pixels(inputs["pixels"])}
 
 
 class CorpusSource(Registered, Source):

@@ -26,8 +26,8 @@ from harness.encoders.media import (
     UNREADABLE,
     Encoded,
     Pixels,
-    described,
-    opened,
+    describe_image_error,
+    open_image,
 )
 from harness.errors import RESTORE, UserError
 from harness.formatting import first_of
@@ -216,11 +216,11 @@ def _describe_similar(folder: Path, name: str) -> str:
 
 def _measure_size(file: Path) -> tuple[int, int]:
     try:
-        with opened(file) as image:
+        with open_image(file) as image:
             return image.size
     except UNREADABLE as error:
         raise UserError(
-            f"the image {file} cannot be opened: {described(error)}; replace it or remove its rows"
+            f"the image {file} cannot be opened: {describe_image_error(error)}; replace it or remove its rows"
         ) from error
 
 

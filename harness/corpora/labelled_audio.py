@@ -24,8 +24,15 @@ from harness.census import Account, account_for, is_ignored
 from harness.columns import DefaultColumn, account_for_columns
 from harness.corpora.base import PLANNED_BYTES, CorpusSource, Media, check_positive
 from harness.datafiles import TablePart, label_remarks, read_rows
-from harness.encoders.features import Ragged, cached_ragged
-from harness.encoders.media import WINDOW_MS, energies, filterbank, masked, mixed, padded
+from harness.encoders.features import Ragged, load_cached_ragged
+from harness.encoders.media import (
+    WINDOW_MS,
+    compute_energies,
+    compute_filterbank,
+    mask_bands,
+    mix_waves,
+    pad_frames,
+)
 from harness.errors import RESTORE, UserError
 from harness.files import check_unpacked, open_regular
 from harness.formatting import first_of
@@ -243,11 +250,11 @@ class Recordings(Media):
             bank, source = self._draw_bank(int(row), rng)
             banks.append(bank)
             sources.append(source)
-        spectrograms = torch.from_numpy(masked(np.stack(banks), rng))
+        spectrograms = torch.from_numpy(mask_bands(np.stack(banks), rng))
         return {"spectrograms": spectrograms, "labels": torch.from_numpy(self.labels[sources])}
 
     def _get_bank(self, row: int) -> np.ndarray:
-        return padded(self._banks[row], self.frames)
+        return pad_frames(self._banks[row], self.frames)
 
     def _draw_bank(self, row: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
         """Return a filterbank, and the number of the recording that gives its class.
@@ -263,8 +270,8 @@ class Recordings(Media):
         weight = float(rng.beta(10, 10))
         rate, samples = self._wave(row)
         _, partner_samples = self._wave(partner)
-        blend = mixed(samples, partner_samples, weight)
-        bank = filterbank(blend, rate, bins=self.bins, frames=self.frames)
+        blend = mix_waves(samples, partner_samples, weight)
+        bank = compute_filterbank(blend, rate, bins=self.bins, frames=self.frames)
         return bank, row if weight >= 0.5 else partner
 
 
@@ -411,11 +418,11 @@ class LabelledAudio(CorpusSource):
                     f"{path} has recordings with several sampling rates, {sorted({rate, own_rate})}, such as {name}; "
                     "resample them to one rate"
                 )
-            return energies(samples, rate, bins=self.bins, frames=self.frames)
+            return compute_energies(samples, rate, bins=self.bins, frames=self.frames)
 
         code = (VERSION, reading_code(), installed("soundfile"))
         key = digest("filterbanks", *code, self._hash_recordings(root), names, self.frames)
-        banks = cached_ragged(key, len(files), self.bins, compute_bank)
+        banks = load_cached_ragged(key, len(files), self.bins, compute_bank)
         read = partial(_decode_recording, list(files.items()))
         labels = classes.astype(np.int64)
         return Recordings(labels, banks, read, bins=self.bins, frames=self.frames)

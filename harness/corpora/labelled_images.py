@@ -42,10 +42,10 @@ from harness.encoders.media import (
     UNREADABLE,
     VIEWS_VERSION,
     Encoded,
-    decoded,
-    described,
+    decode_image,
+    describe_image_error,
     is_image_file,
-    opened,
+    open_image,
 )
 from harness.errors import UserError
 from harness.formatting import first_of
@@ -104,12 +104,12 @@ class AugmentedImages(Media):
     def _make_views(self, row: int, rng: np.random.Generator) -> Tensor:
         item = self.items[row]
         try:
-            image = Image.fromarray(item) if isinstance(item, np.ndarray) else opened(item)
-            return self._augmentation.of(image, rng)
+            image = Image.fromarray(item) if isinstance(item, np.ndarray) else open_image(item)
+            return self._augmentation.apply(image, rng)
         except UNREADABLE as error:
             name = str(item) if isinstance(item, Path) else f"number {row + 1}"
             raise UserError(
-                f"the labelled image {name} cannot be decoded: {described(error)}; remove or replace it"
+                f"the labelled image {name} cannot be decoded: {describe_image_error(error)}; remove or replace it"
             ) from error
 
 
@@ -295,11 +295,11 @@ def _find_unreadable(items: Sequence[Encoded], key: str) -> Mapping[int, str]:
 def _explain_unreadable(item: Encoded) -> str:
     """Why an image cannot be decoded; '' for a readable one."""
     try:
-        decoded(item)
+        decode_image(item)
     except UNREADABLE as error:
         if isinstance(error, OSError) and error.errno:
             raise UserError(f"an image cannot be read: {error}; check its folder") from error
-        return described(error)
+        return describe_image_error(error)
     return ""
 
 

@@ -83,7 +83,7 @@ class Tokens:
         for number, file in enumerate(self._files):
             is_of_file = is_token & (file_of == number)[:, None]
             ids[is_of_file] = file.ids[places[is_of_file]]
-        return TokenRows.padded(ids, lengths)
+        return TokenRows.from_padded(ids, lengths)
 
 
 class Utf8:
@@ -104,7 +104,7 @@ class Utf8:
 
 def decode_texts(rows: TokenRows) -> tuple[str, ...]:
     """The texts of rows that `Utf8` made."""
-    return tuple(bytes(ids).decode().rstrip("\0") for ids in rows.listed_ids())
+    return tuple(bytes(ids).decode().rstrip("\0") for ids in rows.list_ids())
 
 
 def hash_tokenizer(tokenizer: PreTrainedTokenizerBase | Utf8) -> str:

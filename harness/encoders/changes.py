@@ -14,16 +14,16 @@ from torch import nn
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-def layout_of(model: nn.Module) -> dict[str, str]:
+def describe_layout(model: nn.Module) -> dict[str, str]:
     """The class of each module and the shape of each parameter and buffer, by name."""
     layout = {name: type(module).__name__ for name, module in model.named_modules()}
     layout |= {name: str(tuple(value.shape)) for name, value in model.state_dict().items()}
     return layout
 
 
-def changed_part(before: Mapping[str, str], model: nn.Module) -> str | None:
+def find_changed_part(before: Mapping[str, str], model: nn.Module) -> str | None:
     """The first module, parameter or buffer that is not as in an earlier layout, None if all are."""
-    now = layout_of(model)
+    now = describe_layout(model)
     for name in (*before, *now):
         if before.get(name) != now.get(name):
             return f"{name} ({before.get(name, 'absent')}) is now {now.get(name, 'absent')}"

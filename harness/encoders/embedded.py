@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from harness.encoders.rows import Packed
@@ -31,18 +30,20 @@ class EmbeddingChange:
     places: PlaceTokens | None = None
     embedded: ChangeEmbedded | None = None
 
-    def positions(self, positions: Tensor, packed: Packed) -> Tensor:
+    def move_positions(self, positions: Tensor, packed: Packed) -> Tensor:
         """The position ids of N tokens, (N,), as the places say. Raises UserError for places
         outside of the rows.
         """
         if self.places is None:
             return positions
+
         columns = self.places(packed)
         if columns.shape != packed.columns.shape:
             raise UserError(
                 f"places= returned {tuple(columns.shape)} places for {len(packed.columns)} tokens; "
                 "return the place of each token in its row"
             )
+
         # on an accelerator, looking at the values would block
         if columns.device.type == "cpu":
             lengths = packed.offsets.diff()[packed.row_numbers]
@@ -51,13 +52,15 @@ class EmbeddingChange:
                     "places= returned a place outside of its row; a row of L tokens has the places "
                     "0 to L - 1"
                 )
+
         firsts = packed.firsts.long()[packed.row_numbers]
         return positions[firsts + columns]
 
-    def states(self, states: Tensor, packed: Packed) -> Tensor:
+    def change_states(self, states: Tensor, packed: Packed) -> Tensor:
         """The embedded tokens, (N, d), changed. Raises UserError for another shape."""
         if self.embedded is None:
             return states
+
         changed = self.embedded(states, packed)
         if changed.shape != states.shape:
             raise UserError(
@@ -68,15 +71,16 @@ class EmbeddingChange:
 
 
 @contextmanager
-def changed_embeddings(model: Any, change: EmbeddingChange, packed: Packed) -> Iterator[None]:
+def apply_change(model: Any, change: EmbeddingChange | None, packed: Packed) -> Iterator[None]:
     """Change what the embeddings of an encoder return while it runs by its modules, over one row of
     packed tokens, (1, N, d), or over padded rows, (B, L, d).
 
     Raises UserError for an encoder without a module `embeddings`.
     """
-    if change.embedded is None:
+    if change is None or change.embedded is None:
         yield
         return
+
     embeddings = getattr(model, "embeddings", None)
     if not isinstance(embeddings, nn.Module):
         raise UserError(
@@ -84,12 +88,16 @@ def changed_embeddings(model: Any, change: EmbeddingChange, packed: Packed) -> I
             "use an encoder such as BERT or RoBERTa"
         )
 
+    change_states = change.change_states
+
     def change_output(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
-        flat = output.flatten(0, 1)
-        if len(flat) == len(packed.ids):
-            return change.states(flat, packed).view_as(output)
-        tokens = change.states(flat.index_select(0, packed.places), packed)
-        return flat.index_copy(0, packed.places, tokens).view_as(output)
+        states = output.flatten(0, 1)
+        if len(states) == len(packed.ids):
+            return change_states(states, packed).view_as(output)
+
+        # padded rows: the change sees the tokens alone
+        tokens = change_states(states.index_select(0, packed.places), packed)
+        return states.index_copy(0, packed.places, tokens).view_as(output)
 
     handle = embeddings.register_forward_hook(change_output)
     try:
@@ -98,21 +106,19 @@ def changed_embeddings(model: Any, change: EmbeddingChange, packed: Packed) -> I
         handle.remove()
 
 
-def padded_positions(positions: Tensor, packed: Packed, first: int) -> Tensor:
+def pad_positions(positions: Tensor, packed: Packed, first: int) -> Tensor:
     """The position ids of N tokens at their places in padded rows, (B, L); those of padding are
     that before `first`, the position of a row's first token.
     """
-    whole = torch.full(
-        (packed.rows * packed.longest,),
-        max(0, first - 1),
-        dtype=positions.dtype,
-        device=positions.device,
-    )
-    return whole.index_copy_(0, packed.places, positions).view(packed.rows, packed.longest)
+    shape = (packed.rows, packed.longest)
+    position_of_padding = max(0, first - 1)
+    padded = positions.new_full(shape, position_of_padding)
+    padded.view(-1).index_copy_(0, packed.places, positions)
+    return padded
 
 
 @contextmanager
-def dropout_at(model: nn.Module, rate: float) -> Iterator[None]:
+def set_dropout(model: nn.Module, rate: float) -> Iterator[None]:
     """Set the dropout of an encoder's states and attention to a rate; 0 is none. In evaluation mode
     there is none at any rate.
 
@@ -120,22 +126,24 @@ def dropout_at(model: nn.Module, rate: float) -> Iterator[None]:
     """
     if not 0 <= rate < 1:
         raise UserError(f"dropout= must be 0 or more and below 1, not {rate:g}")
+
+    # evaluation mode leaves out dropout whatever its name
+    changed_value = rate if rate else False
     before: list[tuple[nn.Module, str, Any]] = []
     for module in model.modules():
-        if rate == 0:
-            before.append((module, "training", module.training))
-        else:
-            before += [(module, name, vars(module)[name]) for name in _rates_of(module)]
+        names = _list_rates(module) if rate else ["training"]
+        before += [(module, name, getattr(module, name)) for name in names]
+
     try:
         for module, name, _ in before:
-            setattr(module, name, False if rate == 0 else rate)
+            setattr(module, name, changed_value)
         yield
     finally:
         for module, name, value in before:
             setattr(module, name, value)
 
 
-def _rates_of(module: nn.Module) -> list[str]:
+def _list_rates(module: nn.Module) -> list[str]:
     """The names of a module's rates of dropout: `p`, or a number such as `attention_dropout`."""
     if isinstance(module, nn.Dropout):
         return ["p"]

@@ -34,7 +34,7 @@ ComputeRows = Callable[[int, int], np.ndarray]
 _AGAIN = "the features will be computed again"
 
 
-def cached_features(
+def load_cached_features(
     key: str,
     rows: int,
     compute: ComputeRows,
@@ -56,33 +56,34 @@ def cached_features(
         raise ValueError(f"features need rows, and float32 or float16, not {rows} rows of {dtype}")
     name = digest(key, rows, dtype)
 
-    def made(start: int, stop: int) -> tuple[np.ndarray, list[tuple[int, ...]]]:
-        values = _checked(compute(start, stop), start, stop, np.dtype(dtype))
+    def make_chunk(start: int, stop: int) -> tuple[np.ndarray, list[tuple[int, ...]]]:
+        values = _convert_features(compute(start, stop), start, stop, np.dtype(dtype))
         return values, [values.shape[1:]]
 
-    def header(shapes: Sequence[tuple[int, ...]]) -> bytes:
-        if len(set(shapes)) > 1:
-            found = " and ".join(map(str, sorted(set(shapes))))
+    def make_header(shapes: Sequence[tuple[int, ...]]) -> bytes:
+        different = sorted(set(shapes))
+        if len(different) > 1:
             raise UserError(
-                f"features have the shapes {found}, some from before an interruption; "
-                f"delete {cache_folder() / 'features' / name}.parts to compute them all again"
+                f"features have the shapes {' and '.join(map(str, different))}, some from before "
+                f"an interruption; delete {cache_folder() / 'features' / name}.parts to compute "
+                "them all again"
             )
-        stream = io.BytesIO()
-        described = {
+        description = {
             "descr": np.dtype(dtype).str,
             "fortran_order": False,
             "shape": (rows, *shapes[0]),
         }
-        np.lib.format.write_array_header_1_0(stream, described)
+        stream = io.BytesIO()
+        np.lib.format.write_array_header_1_0(stream, description)
         return stream.getvalue()
 
-    def found(folder: Path) -> np.ndarray:
+    def open_features(folder: Path) -> np.ndarray:
         file = folder / f"{name}.npy"
-        _kept(file, rows, chunk, made, header, subject)
+        _write_once(file, rows, chunk, make_chunk, make_header, subject)
         array: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
         return array
 
-    return in_cache("features", found)
+    return in_cache("features", open_features)
 
 
 class Stacked:
@@ -93,11 +94,13 @@ class Stacked:
     def __init__(self, parts: Sequence[np.ndarray]) -> None:
         shapes = {tuple(part.shape[1:]) for part in parts}
         if len(shapes) != 1:
+            shape_list = ", ".join(map(str, sorted(shapes)))
             raise UserError(
-                f"the corpora's features have different shapes: {', '.join(map(str, sorted(shapes))) or 'none'}; "
-                "name a teacher with features of one shape for all of them"
+                f"the corpora's features have different shapes: {shape_list or 'none'}; name a "
+                "teacher with features of one shape for all of them"
             )
-        self._read = tuple(_reader(part) for part in parts)
+
+        self._read = tuple(_open_rows(part) for part in parts)
         self._starts = np.cumsum([0, *map(len, parts)])
         self._order: np.ndarray | None = None
         self.shape: tuple[int, ...] = (len(self), *shapes.pop())
@@ -105,49 +108,57 @@ class Stacked:
     def __len__(self) -> int:
         return int(self._starts[-1]) if self._order is None else len(self._order)
 
-    def in_order(self, order: np.ndarray) -> Stacked:
+    def take(self, order: np.ndarray) -> Stacked:
         """Return the rows in another order, possibly repeated: row i is row `order[i]` of these."""
-        other = copy.copy(self)
-        other._order = order if self._order is None else self._order[order]
-        other.shape = (len(order), *self.shape[1:])
-        return other
+        taken = copy.copy(self)
+        taken._order = self._find_places(order)
+        taken.shape = (len(order), *self.shape[1:])
+        return taken
+
+    def _find_places(self, rows: np.ndarray) -> np.ndarray:
+        """Where the rows of these numbers are in the arrays, one after another."""
+        return rows if self._order is None else self._order[rows]
 
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
         """Return rows by number, (B, ...) float32. Raises IndexError."""
         rows = np.asarray(rows)
         if rows.size and not (rows.min() >= 0 and rows.max() < len(self)):
             raise IndexError(f"rows are 0 to {len(self) - 1}")
-        places = rows if self._order is None else self._order[rows]
+
+        places = self._find_places(rows)
         gathered = np.empty((len(rows), *self.shape[1:]), dtype=np.float32)
-        for read, start, stop in zip(self._read, self._starts, self._starts[1:], strict=False):
-            mine = (places >= start) & (places < stop)
-            gathered[mine] = read(places[mine] - start)
+        for number, read in enumerate(self._read):
+            start, stop = self._starts[number : number + 2]
+            is_within = (places >= start) & (places < stop)
+            gathered[is_within] = read(places[is_within] - start)
         return gathered
 
 
-def _reader(part: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def _open_rows(part: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function that reads rows of an array; rows of a mapped file are read from the file.
 
     Touching a mapped page can load up to 2 MB around it into resident memory, a read loads only its
     row.
     """
-    if not (
-        isinstance(part, np.memmap) and isinstance(part.base, mmap) and part.flags.c_contiguous
-    ):
+    if not isinstance(part, np.memmap) or not isinstance(part.base, mmap):
         return part.__getitem__
+    if not part.flags.c_contiguous:
+        return part.__getitem__
+
     stream = Path(str(part.filename)).open("rb")  # noqa: SIM115 - open as long as the reader
-    size = part.strides[0]
+    row_bytes = part.strides[0]
     offset = part.offset
     shape = part.shape[1:]
     dtype = part.dtype
 
-    def read(rows: np.ndarray) -> np.ndarray:
-        data = b"".join(
-            os.pread(stream.fileno(), size, offset + row * size) for row in rows.tolist()
-        )
+    def read_row(row: int) -> bytes:
+        return os.pread(stream.fileno(), row_bytes, offset + row * row_bytes)
+
+    def read_rows(rows: np.ndarray) -> np.ndarray:
+        data = b"".join(map(read_row, rows.tolist()))
         return np.frombuffer(data, dtype).reshape(len(rows), *shape)
 
-    return read
+    return read_rows
 
 
 #: (start, stop) -> these rows one after another, and the shape of each; one shape if all have the
@@ -155,7 +166,7 @@ def _reader(part: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 MakeChunk = Callable[[int, int], tuple[np.ndarray, list[tuple[int, ...]]]]
 
 
-def _kept(
+def _write_once(
     file: Path,
     rows: int,
     chunk: int,
@@ -174,7 +185,7 @@ def _kept(
 
     parts = file.with_suffix(".parts")
 
-    def kept_part(start: int) -> tuple[Path, list[tuple[int, ...]]]:
+    def keep_part(start: int) -> tuple[Path, list[tuple[int, ...]]]:
         stop = min(start + chunk, rows)
         part = parts / f"{start}-{stop}.bin"
 
@@ -183,41 +194,48 @@ def _kept(
             write_bytes(part, values.tobytes())
             return {"shapes": shapes}
 
-        noted = kept_files(part.with_suffix(".json"), {"sha256": part}, _AGAIN, write)
+        note = kept_files(part.with_suffix(".json"), {"sha256": part}, _AGAIN, write)
         report(stop)
-        return part, [tuple(shape) for shape in noted["shapes"]]
+        return part, list(map(tuple, note["shapes"]))
 
     def write() -> dict[str, Any]:
         report(0)
-        kept = [kept_part(start) for start in range(0, rows, chunk)]
-        shapes = [shape for _, each in kept for shape in each]
-        first = header(shapes)
+        part_files = []
+        shapes = []
+        for start in range(0, rows, chunk):
+            part, part_shapes = keep_part(start)
+            part_files.append(part)
+            shapes += part_shapes
+
+        first_bytes = header(shapes)
         with replaced(file) as stream:
-            stream.write(first)
-            for part, _ in kept:
+            stream.write(first_bytes)
+            for part in part_files:
                 with part.open("rb") as source:
                     copyfileobj(source, stream)
         return {"shapes": shapes}
 
     with locked(file.with_suffix(".lock"), file):
-        noted = kept_files(file.with_suffix(".json"), {"sha256": file}, _AGAIN, write)
+        note = kept_files(file.with_suffix(".json"), {"sha256": file}, _AGAIN, write)
         remove(parts)
-    return [tuple(shape) for shape in noted["shapes"]]
+    return list(map(tuple, note["shapes"]))
 
 
-def _checked(values: np.ndarray, start: int, stop: int, dtype: np.dtype) -> np.ndarray:
+def _convert_features(values: np.ndarray, start: int, stop: int, dtype: np.dtype) -> np.ndarray:
     """Convert a chunk to the stored type. Raises UserError for values that are not finite."""
     if len(values) != stop - start:
         raise ValueError(f"{len(values)} features computed for the rows {start} to {stop}")
+
     with np.errstate(over="ignore"):
-        cast = np.ascontiguousarray(values, dtype=dtype)
-    bad = np.flatnonzero(~np.isfinite(cast).reshape(len(cast), -1).all(axis=1)) + start
-    if len(bad):
+        converted = np.ascontiguousarray(values, dtype=dtype)
+    is_finite = np.isfinite(converted).reshape(len(converted), -1).all(axis=1)
+    bad_rows = np.flatnonzero(~is_finite) + start
+    if len(bad_rows):
         raise UserError(
-            f"the features of the rows {first_of(list(map(str, bad)), 5)} are not finite numbers in {dtype}; "
-            "check the images or captions of these rows"
+            f"the features of the rows {first_of(list(map(str, bad_rows)), 5)} are not finite "
+            f"numbers in {dtype}; check the images or captions of these rows"
         )
-    return cast
+    return converted
 
 
 #: of ragged arrays: version of the layout, rows of a chunk, and the type in files
@@ -238,28 +256,30 @@ class Ragged:
         return len(self._starts) - 1
 
     def __getitem__(self, number: int) -> np.ndarray:
-        start, stop = (int(at) * self.width for at in self._starts[number : number + 2])
+        start, stop = (int(row) * self.width for row in self._starts[number : number + 2])
         data = np.fromfile(self.file, DTYPE, stop - start, offset=start * DTYPE.itemsize)
         if len(data) != stop - start:
             raise UserError(f"{self.file} is truncated; delete it and run again")
         return data.reshape(-1, self.width).astype(np.float32)
 
 
-def cached_ragged(key: str, rows: int, width: int, compute: Callable[[int], np.ndarray]) -> Ragged:
-    """Return the `rows` arrays of `key`, (length, width) each, in float16, as `cached_features`
+def load_cached_ragged(
+    key: str, rows: int, width: int, compute: Callable[[int], np.ndarray]
+) -> Ragged:
+    """Return the `rows` arrays of `key`, (length, width) each, in float16, as `load_cached_features`
     does.
 
     `compute` makes the row of a number; it is called on this process's cores.
     """
 
-    def made(start: int, stop: int) -> tuple[np.ndarray, list[tuple[int, ...]]]:
+    def make_chunk(start: int, stop: int) -> tuple[np.ndarray, list[tuple[int, ...]]]:
         with ThreadPoolExecutor(own_cores()) as pool:
             arrays = [np.asarray(row, dtype=DTYPE) for row in pool.map(compute, range(start, stop))]
         return np.concatenate(arrays), [array.shape for array in arrays]
 
-    def found(folder: Path) -> Ragged:
+    def open_rows(folder: Path) -> Ragged:
         file = folder / f"{digest('ragged', VERSION, key, rows, width)}.bin"
-        shapes = _kept(file, rows, CHUNK, made, lambda _: b"")
+        shapes = _write_once(file, rows, CHUNK, make_chunk, lambda _: b"")
         return Ragged(file, [length for length, *_ in shapes], width)
 
-    return in_cache("ragged", found)
+    return in_cache("ragged", open_rows)

@@ -5,7 +5,6 @@ computes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +14,7 @@ from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student
 
 
-def token_flops(student: Student) -> int:
+def count_token_flops(student: Student) -> int:
     """Count the operations of both passes of a token in the matrices of all layers, those of
     ALBERT's layers as often as they are used.
 
@@ -23,27 +22,27 @@ def token_flops(student: Student) -> int:
     (Kaplan et al. 2020, Table 1).
     """
     config: Any = student.model.config
-    uses = config.num_hidden_layers // getattr(
-        config, "num_hidden_groups", config.num_hidden_layers
-    )
-    layers = [part for part in student.model.modules() if isinstance(part, nn.Linear)]
+    layers = config.num_hidden_layers
+    uses = layers // getattr(config, "num_hidden_groups", layers)
+
     operations = 0
-    for layer in layers:
-        operations += layer.weight.numel() * (6 if layer.weight.requires_grad else 4)
+    for module in student.model.modules():
+        if isinstance(module, nn.Linear):
+            cost = 6 if module.weight.requires_grad else 4
+            operations += cost * module.weight.numel()
     return int(uses) * operations
 
 
-def training_flops(
+def count_training_flops(
     student: Student, per_token: int, inputs: Mapping[str, Tensor], views: int
 ) -> int:
     """Count the operations of both passes of a batch, `inputs` and `views` as for `Student.encode`.
 
-    A token costs `per_token`, which is `token_flops`, and 4 d L for attention in each layer, in a
+    A token costs `per_token`, which is `count_token_flops`, and 4 d L for attention in each layer, in a
     row of L tokens, and twice that in the backward pass. Padding, a second encoding in pieces and
     what the last layer leaves out are of this program and not counted, nor are heads, losses,
     searches for neighbours and a method's other models.
     """
-    config: Any = student.model.config
     embedding = 0
     if isinstance(inputs, TokenRows):
         lengths = inputs.lengths
@@ -52,11 +51,13 @@ def training_flops(
     else:
         ((name, media),) = inputs.items()
         kernel = cast(nn.Conv2d, student.patches[name].projection)
-        patches = prod(
-            side // size for side, size in zip(media.shape[-2:], kernel.kernel_size, strict=True)
-        )
+        height, width = media.shape[-2:]
+        patch_height, patch_width = kernel.kernel_size
+        patches = (height // patch_height) * (width // patch_width)
         lengths = np.full(len(media), patches + 1)
         embedding = 4 * kernel.weight.numel() * patches * len(media)  # pixels have no gradient
+
+    config: Any = student.model.config
     tokens = int(lengths.sum())
     squares = int((lengths.astype(np.int64) ** 2).sum())
     attention = 12 * config.num_hidden_layers * config.hidden_size * squares

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @contextmanager
-def without_foreign_code() -> Iterator[None]:
+def refuse_foreign_code() -> Iterator[None]:
     """Raise ValueError in this context where a library would execute code of a model's repository.
 
     Libraries pass settings of a folder on to transformers, `trust_remote_code` among them. All such

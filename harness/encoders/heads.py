@@ -9,17 +9,18 @@ and a tanh into 256 dimensions.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from harness.encoders.modules import transformer_folder
-from harness.encoders.weights import UNREADABLE, reading
+from harness.encoders.modules import find_transformer_folder
+from harness.encoders.weights import UNREADABLE, convert_errors
 from harness.errors import RESTORE, UserError, first_line
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
+    from transformers.modeling_outputs import BaseModelOutput
 
 #: the module's key in the file, and the prefix of its weights' names: for captions, then for images
 _HEADS = (("grounding", "dense."), ("visn_model", "mlp.dense."))
@@ -52,36 +53,50 @@ class WordHead(nn.Module):
 
         The head of a config is random and always the same.
         """
-        from transformers import AutoModelForMaskedLM, modeling_outputs
+        from transformers import AutoModelForMaskedLM
 
         super().__init__()
-        read = None
-        auto = AutoModelForMaskedLM
         if isinstance(model, Path):
-            with reading(
-                "head for masked words in", model, "name a model that predicts masked words"
-            ):
-                read, about = auto.from_pretrained(
-                    transformer_folder(model),
-                    output_loading_info=True,
-                    local_files_only=True,
-                    trust_remote_code=False,
-                )
-                if not fresh and (missing := sorted(about["missing_keys"])):
-                    raise ValueError(f"it lacks {missing[0]}")
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            read = read or auto.from_config(model)
-        self.model = read.float().eval().requires_grad_(False)
-        delattr(read, base := read.base_model_prefix)
-        setattr(
-            read,
-            base,
-            lambda *args, inputs_embeds, **_: modeling_outputs.BaseModelOutput(inputs_embeds),
-        )
+            masked_model = _load_masked_model(model, fresh=fresh)
+        else:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
+                masked_model = AutoModelForMaskedLM.from_config(model)
+        self.model = masked_model.float().eval().requires_grad_(False)
+
+        # in place of the encoder, a function that takes its states
+        encoder_name = masked_model.base_model_prefix
+        delattr(masked_model, encoder_name)
+        setattr(masked_model, encoder_name, _return_states)
 
     def forward(self, states: Tensor) -> Tensor:
         return self.model(inputs_embeds=states).logits  # type: ignore[no-any-return]
+
+
+def _load_masked_model(folder: Path, *, fresh: bool) -> Any:
+    """Read a model for masked words. Raises UserError for one that lacks weights, unless `fresh`
+    ones will do.
+    """
+    from transformers import AutoModelForMaskedLM
+
+    remedy = "name a model that predicts masked words"
+    with convert_errors("head for masked words in", folder, remedy):
+        model, about = AutoModelForMaskedLM.from_pretrained(
+            find_transformer_folder(folder),
+            output_loading_info=True,
+            local_files_only=True,
+            trust_remote_code=False,
+        )
+        missing = sorted(about["missing_keys"])
+        if missing and not fresh:
+            raise ValueError(f"it lacks {missing[0]}")
+    return model
+
+
+def _return_states(*args: Any, inputs_embeds: Tensor, **settings: Any) -> BaseModelOutput:
+    from transformers.modeling_outputs import BaseModelOutput
+
+    return BaseModelOutput(inputs_embeds)
 
 
 def by_view(head: nn.Module, vectors: Tensor) -> tuple[Tensor, ...]:
@@ -95,21 +110,23 @@ def read_projections(file: Path) -> tuple[nn.Module, nn.Module]:
     """
     try:
         loaded = torch.load(file, map_location="cpu", weights_only=True)
-        texts, images = (_head(loaded[module], prefix) for module, prefix in _HEADS)
+        texts, images = (_build_head(loaded[module], prefix) for module, prefix in _HEADS)
     except UNREADABLE as error:
-        why = f"{type(error).__name__}: {first_line(error)}"
-        raise UserError(f"{file} does not have MCSE's projections: {why}; {RESTORE}") from error
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        raise UserError(f"{file} does not have MCSE's projections: {reason}; {RESTORE}") from error
     return texts, images
 
 
-def _head(weights: dict[str, Tensor], prefix: str) -> nn.Module:
+def _build_head(weights: dict[str, Tensor], prefix: str) -> nn.Module:
     """Build a head from its weights. Raises ValueError if they are not those of one linear layer."""
     if set(weights) != {f"{prefix}weight", f"{prefix}bias"}:
         raise ValueError(
             f"its weights are {', '.join(sorted(weights))}, not {prefix}weight and {prefix}bias"
         )
+
     weight = weights[f"{prefix}weight"]
     bias = weights[f"{prefix}bias"]
+
     head = TanhHead(weight.shape[1], weight.shape[0])
     head.load_state_dict({"0.weight": weight.float(), "0.bias": bias.float()})
     return head.eval()

@@ -54,148 +54,149 @@ _CLOSE_HALF = 5e-2
 
 
 @cache
-def attention_on(
+def find_attention(
     device: torch.device, dtype: torch.dtype, heads: int, size: int
 ) -> Attention | None:
     """Return the fastest attention that works on a device for `heads` heads of `size` dimensions;
     None if none does.
     """
-    for attention, name, why in trials(device, dtype, heads, size):
-        if why is None:
+    for attention, name, failure in try_attentions(device, dtype, heads, size):
+        if failure is None:
             return attention
-        log.warning("%s attention is not used for %s on %s: %s", name, str(dtype)[6:], device, why)
+        type_name = str(dtype).removeprefix("torch.")
+        log.warning("%s attention is not used for %s on %s: %s", name, type_name, device, failure)
     return None
 
 
-def trials(
+def try_attentions(
     device: torch.device, dtype: torch.dtype, heads: int, size: int
 ) -> Iterator[tuple[Attention, str, str | None]]:
     """Try each attention of a device, fastest first; yield it with its name and why it fails, None
     if it works.
     """
-    for attention in _candidates(device, dtype):
-        yield (
-            attention,
-            attention.__name__.strip("_"),
-            _failure(attention, device, dtype, heads, size),
-        )
+    for attention, name in _list_attentions(device, dtype):
+        yield attention, name, _find_failure(attention, device, dtype, heads, size)
 
 
-def scattered(
+def compute_scattered_attention(
     packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float
 ) -> Tensor:
     """Compute attention on padded tensors, on any device."""
+    shape = (packed.rows, packed.longest)
     query, key, value = (
-        _Moved.apply(each, packed, True).unflatten(1, (packed.rows, packed.longest))
-        for each in (query, key, value)
+        _Moved.apply(tokens, packed, True).unflatten(1, shape) for tokens in (query, key, value)
     )
-    real = None
+
+    is_token = None
     if packed.shortest < packed.longest:
-        real = torch.arange(packed.longest, device=query.device) < packed.offsets.diff().unsqueeze(
-            1
-        )
-    gathered: Tensor = _Moved.apply(
-        within(query, key, value, real, dropout, scale).flatten(1, 2), packed, False
-    )
-    return gathered
+        columns = torch.arange(packed.longest, device=query.device)
+        is_token = columns < packed.offsets.diff().unsqueeze(1)
+
+    padded = compute_attention(query, key, value, is_token, dropout, scale)
+    tokens: Tensor = _Moved.apply(padded.flatten(1, 2), packed, False)
+    return tokens
 
 
-def within(
-    query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, dropout: float, scale: float
+def compute_attention(
+    query: Tensor, key: Tensor, value: Tensor, is_token: Tensor | None, dropout: float, scale: float
 ) -> Tensor:
-    """Compute attention, (X, Y, L, d) three times -> (X, Y, L, d); `real`, (Y, L), are the keys
-    that count.
+    """Compute attention, (X, Y, L, d) three times -> (X, Y, L, d); `is_token`, (Y, L), says which
+    keys count, None for all.
     """
     if dropout == 0 or query.device.type != "cpu" or torch.compiler.is_compiling():
-        mask = None if real is None else real.unsqueeze(1)
+        mask = None if is_token is None else is_token.unsqueeze(1)
         return scaled_dot_product_attention(
             query, key, value, attn_mask=mask, dropout_p=dropout, scale=scale
         )
-    bias = (
-        None
-        if real is None
-        else query.new_zeros(real.shape).masked_fill_(~real, -torch.inf).unsqueeze(1)
+
+    bias = None
+    if is_token is not None:
+        bias = query.new_zeros(is_token.shape).masked_fill_(~is_token, -torch.inf).unsqueeze(1)
+    attended = compute_blocked_attention(
+        query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1), bias, dropout, scale
     )
-    flat = [each.flatten(0, 1) for each in (query, key, value)]
-    return blocked_attention(flat[0], flat[1], flat[2], bias, dropout, scale).view(
-        *query.shape[:3], -1
-    )
+    return attended.view(*query.shape[:3], -1)
 
 
-def _flash(
+def _compute_flash_attention(
     packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float
 ) -> Tensor:
-    rows = packed.offsets
+    offsets = packed.offsets
     longest = packed.longest
     attended: Tensor = torch.ops.aten._flash_attention_forward(
-        query, key, value, rows, rows, longest, longest, dropout, False, False, scale=scale
+        query, key, value, offsets, offsets, longest, longest, dropout, False, False, scale=scale
     )[0]
     return attended
 
 
-def _efficient(
+def _compute_efficient_attention(
     packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float
 ) -> Tensor:
-    tokens = [each.unsqueeze(0) for each in (query, key, value)]
-    rows = packed.offsets
+    tokens = [part.unsqueeze(0) for part in (query, key, value)]
+    offsets = packed.offsets
     longest = packed.longest
-    graph = query.requires_grad and torch.is_grad_enabled()
+    needs_gradient = query.requires_grad and torch.is_grad_enabled()
     attended: Tensor = torch.ops.aten._efficient_attention_forward(
-        *tokens, None, rows, rows, longest, longest, dropout, 0, graph, scale=scale
+        *tokens, None, offsets, offsets, longest, longest, dropout, 0, needs_gradient, scale=scale
     )[0]
     return attended.squeeze(0)
 
 
-def _candidates(device: torch.device, dtype: torch.dtype) -> Iterator[Attention]:
+def _list_attentions(device: torch.device, dtype: torch.dtype) -> Iterator[tuple[Attention, str]]:
+    """Yield the attentions that a device may have, with their names, fastest first."""
     if device.type == "cuda":
-        flash = dtype in _HALF and torch.cuda.get_device_capability(device) >= (8, 0)
-        if flash and _as_expected("_flash_attention_forward"):
-            yield _flash
-        if dtype in (*_HALF, torch.float32) and _as_expected("_efficient_attention_forward"):
-            yield _efficient
-    yield scattered
+        has_flash = dtype in _HALF and torch.cuda.get_device_capability(device) >= (8, 0)
+        if has_flash and _has_expected_arguments("_flash_attention_forward"):
+            yield _compute_flash_attention, "flash"
+
+        has_efficient = dtype in (*_HALF, torch.float32)
+        if has_efficient and _has_expected_arguments("_efficient_attention_forward"):
+            yield _compute_efficient_attention, "efficient"
+
+    yield compute_scattered_attention, "scattered"
 
 
-def _as_expected(operator: str) -> bool:
+def _has_expected_arguments(operator: str) -> bool:
     """Whether this torch has an operator with the signature that is used here."""
     try:
-        given = getattr(torch.ops.aten, operator).default._schema.arguments
+        arguments = getattr(torch.ops.aten, operator).default._schema.arguments
     except AttributeError:
         return False
+
     expected = _ARGUMENTS[operator].split(", ")
-    rest = given[len(expected) :]
-    return (
-        [f"{each.type} {each.name}" for each in given[: len(expected)]] == expected
-        and any(each.name == "scale" for each in rest)
-        and all(each.has_default_value() for each in rest)
-    )
+    first = [f"{argument.type} {argument.name}" for argument in arguments[: len(expected)]]
+    rest = arguments[len(expected) :]
+    takes_scale = any(argument.name == "scale" for argument in rest)
+    return first == expected and takes_scale and all(map(_is_optional, rest))
 
 
-def _failure(
+def _is_optional(argument: Any) -> bool:
+    return bool(argument.has_default_value())
+
+
+def _find_failure(
     attention: Attention, device: torch.device, dtype: torch.dtype, heads: int, size: int
 ) -> str | None:
     """Return why an attention cannot be used: its error, or how far its numbers are from the CPU's."""
-    packed = TokenRows.listed([[0] * length for length in _TRIAL], 0).packed
-    drawn = torch.randn(4, sum(_TRIAL), heads, size, generator=torch.Generator().manual_seed(0)).to(
-        dtype
-    )
+    packed = TokenRows.from_lists([[0] * length for length in _TRIAL], 0).packed
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(4, sum(_TRIAL), heads, size, generator=generator).to(dtype)
+
     with torch.inference_mode(False), torch.enable_grad():
-        wanted = _outcome(scattered, packed, drawn.float())
+        expected = _compute_outcome(compute_scattered_attention, packed, drawn.float())
         try:
-            outcome = _outcome(attention, packed.to(device), drawn.to(device))
+            outcome = _compute_outcome(attention, packed.to(device), drawn.to(device))
         except torch.cuda.OutOfMemoryError:
             raise
         except (RuntimeError, TypeError, ValueError) as error:
             return first_line(error)
-    far = _difference(outcome, wanted)
-    return (
-        None
-        if far <= (_CLOSE_HALF if dtype in _HALF else _CLOSE)
-        else f"its numbers differ by {far:.0%}"
-    )
+
+    difference = _measure_difference(outcome, expected)
+    allowed = _CLOSE_HALF if dtype in _HALF else _CLOSE
+    return None if difference <= allowed else f"its numbers differ by {difference:.0%}"
 
 
-def _outcome(attention: Attention, packed: Packed, drawn: Tensor) -> Tensor:
+def _compute_outcome(attention: Attention, packed: Packed, drawn: Tensor) -> Tensor:
     """Return the output for queries, keys and values, and their gradients under given weights: (4,
     N, heads, d).
     """
@@ -206,12 +207,13 @@ def _outcome(attention: Attention, packed: Packed, drawn: Tensor) -> Tensor:
     return torch.cat([output.detach().unsqueeze(0), gradients])
 
 
-def _difference(computed: Tensor, wanted: Tensor) -> float:
+def _measure_difference(computed: Tensor, expected: Tensor) -> float:
     """Return the largest difference of output and gradients, each relative to its largest value;
     infinite for NaN.
     """
-    far = (computed.cpu().float() - wanted).abs().amax((1, 2, 3)) / wanted.abs().amax((1, 2, 3))
-    return float(far.nan_to_num(torch.inf).max())
+    differences = (computed.cpu().float() - expected).abs().amax((1, 2, 3))
+    largest = expected.abs().amax((1, 2, 3))
+    return float((differences / largest).nan_to_num(torch.inf).max())
 
 
 class _Moved(torch.autograd.Function):
@@ -229,12 +231,8 @@ class _Moved(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        values = gradients[0]
-        return (
-            (_gather(values, ctx.packed) if ctx.scatters else _scatter(values, ctx.packed)),
-            None,
-            None,
-        )
+        move_back = _gather if ctx.scatters else _scatter
+        return move_back(gradients[0], ctx.packed), None, None
 
 
 def _scatter(tokens: Tensor, packed: Packed) -> Tensor:
@@ -245,6 +243,7 @@ def _scatter(tokens: Tensor, packed: Packed) -> Tensor:
 def _gather(padded: Tensor, packed: Packed) -> Tensor:
     if torch.compiler.is_compiling():
         return padded.index_select(1, packed.places).transpose(0, 1).contiguous()
+
     # written in the order of the tokens at once, which saves a copy
     gathered = padded.new_empty(len(packed.places), len(padded), padded.shape[-1])
     torch.index_select(padded, 1, packed.places, out=gathered.transpose(0, 1))
@@ -260,18 +259,18 @@ class Dropout(nn.Dropout):
     """`nn.Dropout` with masks that are drawn quickly on a CPU; the same elsewhere."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name that torch gives it
-        return dropped(input, self.p) if self.training else input
+        return apply_dropout(input, self.p) if self.training else input
 
 
-def dropped(values: Tensor, chance: float) -> Tensor:
+def apply_dropout(values: Tensor, chance: float) -> Tensor:
     """Set each element to 0 with probability `chance`, and divide the others by 1 - `chance`."""
     if chance == 0:
         return values
     if values.device.type != "cpu" or chance == 1 or torch.compiler.is_compiling():
         return torch.dropout(values, chance, train=True)
-    return values * kept_at_random(tuple(values.shape), chance).to(values.dtype).mul_(
-        1 / (1 - chance)
-    )
+
+    mask = draw_mask(tuple(values.shape), chance).to(values.dtype)
+    return values * mask.mul_(1 / (1 - chance))
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:
@@ -283,25 +282,30 @@ def seed_dropout(seed: int, device: torch.device) -> None:
         torch.cuda.manual_seed_all(seed)
 
 
-def quicken(model: nn.Module) -> None:
+def replace_dropout(model: nn.Module) -> None:
     """Replace the `nn.Dropout` modules of a model by `Dropout`."""
-    for part in model.modules():
-        for name, child in part.named_children():
+    for module in model.modules():
+        for name, child in module.named_children():
             if type(child) is nn.Dropout:
-                setattr(part, name, Dropout(child.p).train(child.training))
+                setattr(module, name, Dropout(child.p).train(child.training))
 
 
 @torch.no_grad()
-def kept_at_random(shape: tuple[int, ...], chance: float) -> Tensor:
+def draw_mask(shape: tuple[int, ...], chance: float) -> Tensor:
     """Draw 0 with probability 0 < `chance` < 1, else 1, on the CPU, as int8, which torch multiplies
     quickly.
     """
     count = math.prod(shape)
-    words = torch.empty(-(-count // 4) + 1, dtype=torch.int64).random_(-(2**63), None)
+    word_count = math.ceil(count / 4) + 1
+    words = torch.empty(word_count, dtype=torch.int64).random_(-(2**63), None)
+
     # the last word settles how many of the 65,536 values drop: the integer below or above chance x
     # 65,536
-    below = math.floor(chance * _VALUES + (int(words[-1]) + 2**63) / 2**64)
-    return words.view(torch.int16)[:count].ge_(_SMALLEST + below).to(torch.int8).view(shape)
+    fraction = (int(words[-1]) + 2**63) / 2**64
+    dropped_values = math.floor(chance * _VALUES + fraction)
+
+    values = words.view(torch.int16)[:count]
+    return values.ge_(_SMALLEST + dropped_values).to(torch.int8).view(shape)
 
 
 #: Bytes of scores at a time: with the weights and their mask they fit into the second cache of
@@ -309,7 +313,7 @@ def kept_at_random(shape: tuple[int, ...], chance: float) -> Tensor:
 _BYTES = 2**20
 
 
-def blocked_attention(
+def compute_blocked_attention(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, dropout: float, scale: float
 ) -> Tensor:
     """Attention with dropout of its weights, (X, L, d) three times -> (X, L, d).
@@ -318,7 +322,7 @@ def blocked_attention(
     gradient of `bias` is not computed. Weights are float32 at least, products are computed in the
     type of `query`.
     """
-    kept = kept_at_random((*query.shape[:2], key.shape[1]), dropout)
+    kept = draw_mask((*query.shape[:2], key.shape[1]), dropout)
     attended: Tensor = _Blocked.apply(query, key, value, bias, kept, 1 / (1 - dropout), scale)
     return attended
 
@@ -338,50 +342,60 @@ class _Blocked(torch.autograd.Function):
         ctx.save_for_backward(query, key, value, bias, kept)
         ctx.raised = raised
         ctx.scale = scale
+
         attended = torch.empty_like(query)
         with torch.autocast("cpu", enabled=False):
-            for part in _parts(kept):
-                weights = _weights(query[part], key[part], bias, part, scale)
-                torch.bmm(
-                    _drop(weights, kept[part], raised).to(value.dtype),
-                    value[part],
-                    out=attended[part],
-                )
+            for part in _split_items(kept):
+                weights = _compute_weights(query[part], key[part], bias, part, scale)
+                weights = _apply_mask(weights, kept[part], raised).to(value.dtype)
+                torch.bmm(weights, value[part], out=attended[part])
         return attended
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, bias, kept = ctx.saved_tensors
         outer = gradients[0].contiguous()
-        of_query, of_key, of_value = (torch.empty_like(each) for each in (query, key, value))
+        of_query = torch.empty_like(query)
+        of_key = torch.empty_like(key)
+        of_value = torch.empty_like(value)
+
         with torch.autocast("cpu", enabled=False):
-            for part in _parts(kept):
-                weights = _weights(query[part], key[part], bias, part, ctx.scale)
-                dropped = _drop(weights.clone(), kept[part], ctx.raised).to(value.dtype)
+            for part in _split_items(kept):
+                weights = _compute_weights(query[part], key[part], bias, part, ctx.scale)
+                dropped = _apply_mask(weights.clone(), kept[part], ctx.raised).to(value.dtype)
                 torch.bmm(dropped.transpose(1, 2), outer[part], out=of_value[part])
-                of_weights = torch.bmm(outer[part], value[part].transpose(1, 2)).to(weights.dtype)
-                of_scores = torch._softmax_backward_data(
-                    _drop(of_weights, kept[part], ctx.raised), weights, -1, weights.dtype
-                ).to(query.dtype)
-                torch.bmm(of_scores.mul_(ctx.scale), key[part], out=of_query[part])
+
+                of_dropped = torch.bmm(outer[part], value[part].transpose(1, 2))
+                of_weights = _apply_mask(of_dropped.to(weights.dtype), kept[part], ctx.raised)
+                of_scores = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype)
+
+                of_scores = of_scores.to(query.dtype).mul_(ctx.scale)
+                torch.bmm(of_scores, key[part], out=of_query[part])
                 torch.bmm(of_scores.transpose(1, 2), query[part], out=of_key[part])
         return of_query, of_key, of_value, None, None, None, None
 
 
-def _parts(kept: Tensor) -> list[slice]:
-    count = max(1, _BYTES // (4 * kept.shape[1] * kept.shape[2]))
-    return [slice(start, min(start + count, len(kept))) for start in range(0, len(kept), count)]
+def _split_items(kept: Tensor) -> list[slice]:
+    """Slices of the first dimension whose scores, (x, L, L), take up to _BYTES."""
+    items, queries, keys = kept.shape
+    count = max(1, _BYTES // (4 * queries * keys))
+    return [slice(start, min(start + count, items)) for start in range(0, items, count)]
 
 
-def _weights(query: Tensor, key: Tensor, bias: Tensor | None, part: slice, scale: float) -> Tensor:
+def _compute_weights(
+    query: Tensor, key: Tensor, bias: Tensor | None, part: slice, scale: float
+) -> Tensor:
     """The weights of attention before dropout: (x, L, d) twice -> (x, L, L)."""
     if bias is None:
         scores = torch.bmm(query, key.transpose(1, 2)).mul_(scale)
     else:
         rows = torch.arange(part.start, part.stop) % len(bias)
         scores = torch.baddbmm(bias[rows], query, key.transpose(1, 2), alpha=scale)
+
+    # in float32, since rounded weights would not sum to 1
     return scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
 
 
-def _drop(weights: Tensor, kept: Tensor, raised: float) -> Tensor:
+def _apply_mask(weights: Tensor, kept: Tensor, raised: float) -> Tensor:
+    """Set weights to 0 in place where they are not kept, and multiply the others."""
     return weights.mul_(kept).mul_(raised)

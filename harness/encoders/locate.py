@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.encoders.modules import module_files
+from harness.encoders.modules import list_module_files
 from harness.errors import MissingData, UserError
 from harness.files import read_regular
 from harness.sources import Missing, Source, digest, file_hash
@@ -66,22 +66,22 @@ class FolderModel(Source):
         return str(self.folder)
 
     def missing(self, root: Path | None) -> list[Missing]:
-        return (
-            []
-            if _has_weights(self.folder)
-            else [Missing(f"model weights in {self.folder}", self.how)]
-        )
+        if _has_weights(self.folder):
+            return []
+        return [Missing(f"model weights in {self.folder}", self.how)]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash weights, configurations and tokenizer files by name, and the files of
         sentence-transformers' modules.
         """
-        files = {*files_of_model(self.folder)}
-        files |= {*self.folder.glob("*.py")} if self.trusted else set()
-        files |= {self.folder / self.beside} if self.has_beside else set()
-        return digest(
-            *([path.relative_to(self.folder).as_posix(), file_hash(path)] for path in sorted(files))
-        )
+        files = set(list_model_files(self.folder))
+        if self.trusted:
+            files.update(self.folder.glob("*.py"))
+        if self.has_beside:
+            files.add(self.folder / self.beside)
+
+        names = [path.relative_to(self.folder).as_posix() for path in sorted(files)]
+        return digest(*([name, file_hash(self.folder / name)] for name in names))
 
     @property
     def has_beside(self) -> bool:
@@ -125,32 +125,36 @@ class HubModel(Source):
     about: int | None = field(default=None, compare=False)
 
     def missing(self, root: Path | None) -> list[Missing]:
-        how = (
-            f"run `hf download {self.hub} --revision {self.revision}`, or give a folder "
-            "(an encoder's with --encoders NAME=FOLDER, a teacher's in a profile of your own)"
-        )
-        if self._snapshot():
+        if self._find_snapshot():
             return []
-        what = f"the weights of {self.hub} at {self.revision}"
-        return [
-            MissingModel(what, how, self.hub, self.revision, beside=self.beside, about=self.about)
-        ]
+        missing = MissingModel(
+            f"the weights of {self.hub} at {self.revision}",
+            f"run `hf download {self.hub} --revision {self.revision}`, or give a folder "
+            "(an encoder's with --encoders NAME=FOLDER, a teacher's in a profile of your own)",
+            self.hub,
+            self.revision,
+            beside=self.beside,
+            about=self.about,
+        )
+        return [missing]
 
     def fingerprint(self, root: Path | None) -> str:
         """A hash of the commit. Raises UserError where a file in the cache is not that of the hub."""
-        snapshot = self._snapshot()
+        snapshot = self._find_snapshot()
         if snapshot is not None:
             check_snapshot(snapshot)
-        commit = self.revision if self.revision != MAIN else self.path().name
-        return digest(self.hub, commit, *(["trusted"] if self.trusted else []))
+        commit = self.path().name if self.revision == MAIN else self.revision
+        if self.trusted:
+            return digest(self.hub, commit, "trusted")
+        return digest(self.hub, commit)
 
     def path(self) -> Path:
-        snapshot = self._snapshot()
+        snapshot = self._find_snapshot()
         if snapshot is None:
             raise MissingData(str(self.missing(None)[0]))
         return snapshot
 
-    def _snapshot(self) -> Path | None:
+    def _find_snapshot(self) -> Path | None:
         """The folder of the model in the hub's cache; None if it is not there, or not whole."""
         from huggingface_hub import constants
 
@@ -174,10 +178,10 @@ class HubModel(Source):
 ModelSource = FolderModel | HubModel
 
 
-def files_of_model(folder: Path) -> list[Path]:
+def list_model_files(folder: Path) -> list[Path]:
     """Weights, configurations and tokenizer files of a model, and the files of its modules."""
     files = {path for pattern in _PATTERNS for path in folder.glob(pattern)}
-    return sorted({*files, *module_files(folder)})
+    return sorted({*files, *list_module_files(folder)})
 
 
 def check_snapshot(folder: Path) -> None:
@@ -185,12 +189,12 @@ def check_snapshot(folder: Path) -> None:
 
     The files of a snapshot are links to files that are named by their content; copies state nothing.
     """
-    for path in files_of_model(folder):
+    for path in list_model_files(folder):
         stored = path.resolve()
         if _SHA256.fullmatch(stored.name):
             content = file_hash(stored)
         elif _GIT_ID.fullmatch(stored.name):
-            content = git_id(read_regular(stored))
+            content = compute_git_id(read_regular(stored))
         else:
             continue
         if content != stored.name:
@@ -200,13 +204,13 @@ def check_snapshot(folder: Path) -> None:
             )
 
 
-def git_id(content: bytes) -> str:
+def compute_git_id(content: bytes) -> str:
     """The id that git gives a file of this content, 40 hex digits."""
     header = f"blob {len(content)}\0".encode()
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
 
-def noted_model(typed: str) -> FolderModel:
+def parse_model(typed: str) -> FolderModel:
     """The model that `typed` names: a folder, or that of a run."""
     folder = Path(typed.removeprefix(RUN))
     return RunModelFolder(folder) if typed.startswith(RUN) else FolderModel(folder)
@@ -216,13 +220,23 @@ def _is_whole(folder: Path) -> bool:
     """Whether a download has ended: no link leads nowhere, and weights in several files have all of
     them.
     """
-    files = [*folder.iterdir()]
-    shards = Counter(match.groups() for file in files if (match := _SHARD.match(file.name)))
-    return all(file.exists() for file in files) and all(
-        number == int(of) for (_, of), number in shards.items()
-    )
+    shards = Counter[tuple[str, ...]]()
+    for file in folder.iterdir():
+        if not file.exists():
+            return False
+        match = _SHARD.match(file.name)
+        if match:
+            shards[match.groups()] += 1
+
+    return all(count == int(stated) for (_, stated), count in shards.items())
 
 
 def _has_weights(folder: Path) -> bool:
-    own = any(next(folder.glob(pattern), None) for pattern in _WEIGHTS)
-    return own or any(file.match(pattern) for file in module_files(folder) for pattern in _WEIGHTS)
+    for pattern in _WEIGHTS:
+        if any(folder.glob(pattern)):
+            return True
+    return any(map(_is_weights, list_module_files(folder)))
+
+
+def _is_weights(file: Path) -> bool:
+    return any(map(file.match, _WEIGHTS))

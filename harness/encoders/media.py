@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any, overload
 
@@ -47,8 +48,15 @@ IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".ti
 _IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 #: errors of Pillow for a file that cannot be decoded
 UNREADABLE = (
-    *(OSError, EOFError, SyntaxError, ValueError, LookupError, ArithmeticError),
-    *(struct.error, zlib.error, Image.DecompressionBombError),
+    OSError,
+    EOFError,
+    SyntaxError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
 )
 #: images decoded ahead of the teacher
 AHEAD = 512
@@ -67,11 +75,12 @@ def is_image_file(path: Path) -> bool:
             start = stream.read(12)
     except OSError:
         return False
+
     is_webp = start[:4] == b"RIFF" and start[8:] == b"WEBP"
     return is_webp or start.startswith(_IMAGE_STARTS)
 
 
-def opened(item: Encoded) -> Image.Image:
+def open_image(item: Encoded) -> Image.Image:
     """Open an image without decoding it. Raises one of UNREADABLE, for more than LARGEST pixels
     too.
     """
@@ -82,26 +91,27 @@ def opened(item: Encoded) -> Image.Image:
     return image
 
 
-def rgb(image: Image.Image) -> Image.Image:
+def convert_to_rgb(image: Image.Image) -> Image.Image:
     """Decode to 8-bit RGB: palettes and CMYK converted, transparency dropped, 16 bits cut to 8.
 
     Of several pictures the first is taken, and none is turned as its Exif data say, as in the
     public code. Raises one of UNREADABLE, for a truncated file and for pixels whose range no format
     defines too.
     """
-    ImageFile.LOAD_TRUNCATED_IMAGES = (
-        False  # other libraries set it, and what is missing would be black
-    )
-    sixteen = image.mode.startswith("I;16") or (
-        image.mode == "I" and image.format in ("PNG", "PPM")
-    )
-    if (image.mode in ("I", "F") and not sixteen) or (
-        isinstance(image, TiffImageFile) and _is_odd(image, sixteen)
-    ):
+    # other libraries set it, and what is missing would be black
+    ImageFile.LOAD_TRUNCATED_IMAGES = False
+
+    is_wide = image.mode in ("I", "F")
+    has_16_bits = image.mode.startswith("I;16")
+    if image.mode == "I" and image.format in ("PNG", "PPM"):
+        has_16_bits = True
+    is_odd_tiff = isinstance(image, TiffImageFile) and _is_odd(image, has_16_bits)
+    if is_odd_tiff or (is_wide and not has_16_bits):
         raise ValueError(
             f"its pixels ({image.mode}) have no known range; convert it to 8 bits or to PNG of 16 bits"
         )
-    if sixteen:
+
+    if has_16_bits:
         values = np.asarray(image, dtype=np.uint16) >> 8
         return Image.fromarray(values.astype(np.uint8)).convert("RGB")
     if image.mode in ("P", "PA") and "transparency" in image.info:
@@ -109,39 +119,47 @@ def rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _is_odd(image: TiffImageFile, sixteen: bool) -> bool:
+def _is_odd(image: TiffImageFile, has_16_bits: bool) -> bool:
     """Whether a TIFF has signed samples, or wide ones that Pillow does not scale: 12 bits, or white
     as 0.
     """
     tags = image.tag_v2
-    unscaled = sixteen and (
-        tags.get(BITSPERSAMPLE) != (16,) or tags.get(PHOTOMETRIC_INTERPRETATION) != 1
-    )
-    return unscaled or set(tags.get(SAMPLEFORMAT, (1,))) != {1}
+    if set(tags.get(SAMPLEFORMAT, (1,))) != {1}:
+        return True
+    is_scaled = tags.get(BITSPERSAMPLE) == (16,) and tags.get(PHOTOMETRIC_INTERPRETATION) == 1
+    return has_16_bits and not is_scaled
 
 
-def decoded(item: Encoded) -> np.ndarray:
+def decode_image(item: Encoded) -> np.ndarray:
     """Decode an image file: (height, width, 3) uint8. Raises one of UNREADABLE."""
-    image = opened(item)
-    pixels = np.array(rgb(image))
-    if image.format == "JPEG":
-        last: Any = image.getpixel((image.width - 1, image.height - 1))
-        progressive = "progressive" in image.info
-        if progressive or set(np.ravel(last)) <= {127, 128}:
-            content = item if isinstance(item, bytes) else item.read_bytes()
-            if _lacks_scans(content, pixels) if progressive else _lacks_blocks(content):
-                raise OSError("image file is truncated, though it has an end mark")
+    image = open_image(item)
+    pixels = np.array(convert_to_rgb(image))
+    if image.format == "JPEG" and _is_cut(image, item, pixels):
+        raise OSError("image file is truncated, though it has an end mark")
     return pixels
+
+
+def _is_cut(image: Image.Image, item: Encoded, pixels: np.ndarray) -> bool:
+    """Whether a JPEG lacks data before its end mark, where its pixels alone do not exclude it."""
+    is_progressive = "progressive" in image.info
+    last: Any = image.getpixel((image.width - 1, image.height - 1))
+    is_grey = set(np.ravel(last)) <= {127, 128}
+    if not (is_progressive or is_grey):
+        return False
+
+    content = item if isinstance(item, bytes) else item.read_bytes()
+    return _lacks_scans(content, pixels) if is_progressive else _lacks_blocks(content)
 
 
 def _lacks_blocks(content: bytes) -> bool:
     """Whether a sequential JPEG ends before its last block: libjpeg makes the missing ones grey,
     without an error.
     """
+    # without the mark, a file with data for its last block can still be decoded, and another one
+    # cannot
+    without_mark = content[: content.rfind(_END)] + bytes(16)
     try:
-        # without the mark, a file with data for its last block can still be decoded, and another
-        # one cannot
-        Image.open(io.BytesIO(content[: content.rfind(_END)] + bytes(16))).load()
+        Image.open(io.BytesIO(without_mark)).load()
     except OSError:
         return True
     return False
@@ -158,33 +176,36 @@ def _lacks_scans(content: bytes, pixels: np.ndarray) -> bool:
         return False  # in arithmetic coding, whose encoders leave zeros out
     if not _has_all_scans(content[content.rfind(b"\xff\xc2") :]):
         return True
+
     end = content.rfind(_END)
     longer = content[:end] + bytes(range(255)) * 8 + content[end:]
-    return not np.array_equal(pixels, np.asarray(rgb(opened(longer))))
+    return not np.array_equal(pixels, np.asarray(convert_to_rgb(open_image(longer))))
 
 
 def _has_all_scans(frame: bytes) -> bool:
     """Whether the scans of a progressive frame give every coefficient of every component to its
     last bit.
     """
-    given = set[tuple[int, int]]()
-    for start in re.finditer(rb"\xff\xda", frame):
-        header = frame[start.end() + 2 :]
-        first, last, bits = header[1 + 2 * header[0] :][:3]
-        if bits % 16 == 0:
-            components = header[1 : 2 * header[0] : 2]
-            given |= {
-                (component, each) for component in components for each in range(first, last + 1)
-            }
-    return len(given) == 64 * frame[9]
+    complete = set[tuple[int, int]]()
+    for mark in re.finditer(rb"\xff\xda", frame):
+        header = frame[mark.end() + 2 :]
+        end_of_components = 1 + 2 * header[0]
+        first, last, bits = header[end_of_components : end_of_components + 3]
+        is_to_last_bit = bits % 16 == 0
+        if is_to_last_bit:
+            components = header[1 : end_of_components - 1 : 2]
+            complete.update(product(components, range(first, last + 1)))
+
+    component_count = frame[9]
+    return len(complete) == 64 * component_count
 
 
-def described(error: Exception) -> str:
+def describe_image_error(error: Exception) -> str:
     """Describe an error in one line, without the memory address in Pillow's message."""
     text = first_line(error)
-    return (
-        "not an image format that Pillow supports" if "cannot identify image file" in text else text
-    )
+    if "cannot identify image file" in text:
+        return "not an image format that Pillow supports"
+    return text
 
 
 class Pixels(Sequence[np.ndarray]):
@@ -203,7 +224,9 @@ class Pixels(Sequence[np.ndarray]):
         """`read` and `name` return the encoded file and the name of an image number below `count`."""
         self._read = read
         self._name = name
-        self._every = self._numbers = range(count)
+        #: the numbers of all images, and of those in this slice
+        self._all_numbers = range(count)
+        self._numbers = self._all_numbers
         #: of all slices: one thread per core, since Pillow releases the interpreter's lock, and
         #: what they are to make
         self._pool = ThreadPoolExecutor(cores())
@@ -213,7 +236,7 @@ class Pixels(Sequence[np.ndarray]):
         return len(self._numbers)
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        return self.worked(_unchanged)
+        return self.process(_keep_image)
 
     @overload
     def __getitem__(self, index: int) -> np.ndarray: ...
@@ -226,37 +249,43 @@ class Pixels(Sequence[np.ndarray]):
             part = copy(self)
             part._numbers = self._numbers[index]
             return part
-        return self._made(self._numbers[index], _unchanged)
+        return self._process_image(self._numbers[index], _keep_image)
 
-    def worked(self, work: OneImage) -> Iterator[np.ndarray]:
+    def process(self, work: OneImage) -> Iterator[np.ndarray]:
         """Yield `work` of each image, in order, while threads decode and process the next images."""
-        for number in self._every[self._numbers.start : self._numbers.stop + AHEAD]:
+        first = self._numbers.start
+        for number in self._all_numbers[first : self._numbers.stop + AHEAD]:
             if (work, number) not in self._waiting:
-                self._waiting[work, number] = self._pool.submit(self._made, number, work)
-        for done in [
-            key for key in self._waiting if key[0] != work or key[1] < self._numbers.start
-        ]:
-            self._waiting.pop(done).cancel()
+                self._waiting[work, number] = self._pool.submit(self._process_image, number, work)
+
+        # what nobody will ask for
+        for other_work, number in list(self._waiting):
+            if other_work != work or number < first:
+                self._waiting.pop((other_work, number)).cancel()
+
         for number in self._numbers:
             yield self._waiting.pop((work, number)).result()
 
-    def _made(self, number: int, work: OneImage) -> np.ndarray:
+    def _process_image(self, number: int, work: OneImage) -> np.ndarray:
         try:
-            image = decoded(self._read(number))
+            image = decode_image(self._read(number))
         except UNREADABLE as error:
             raise UserError(
-                f"the image {self._name(number)} cannot be decoded: {described(error)}; replace it or remove its row"
+                f"the image {self._name(number)} cannot be decoded: {describe_image_error(error)}; "
+                "replace it or remove its row"
             ) from error
         return work(image)
 
 
-def _unchanged(image: np.ndarray) -> np.ndarray:
+def _keep_image(image: np.ndarray) -> np.ndarray:
     return image
 
 
-def worked(images: Sequence[np.ndarray] | np.ndarray, work: OneImage) -> Iterator[np.ndarray]:
+def process_images(
+    images: Sequence[np.ndarray] | np.ndarray, work: OneImage
+) -> Iterator[np.ndarray]:
     """Yield `work` of each image, in order; by several threads for images decoded on access."""
-    return images.worked(work) if isinstance(images, Pixels) else map(work, images)
+    return images.process(work) if isinstance(images, Pixels) else map(work, images)
 
 
 WINDOW_MS = 25
@@ -268,42 +297,47 @@ MASKED_BINS = 48 / 128
 MASKED_FRAMES = 192 / 1024
 
 
-def filterbank(wave: np.ndarray, rate: int, *, bins: int = 128, frames: int = 1024) -> np.ndarray:
+def compute_filterbank(
+    wave: np.ndarray, rate: int, *, bins: int = 128, frames: int = 1024
+) -> np.ndarray:
     """Compute log mel energies of a mono wave (n,) at `rate` samples a second, padded: (frames,
     bins) float32.
     """
-    return padded(energies(wave, rate, bins=bins, frames=frames), frames)
+    return pad_frames(compute_energies(wave, rate, bins=bins, frames=frames), frames)
 
 
-def padded(bank: np.ndarray, frames: int) -> np.ndarray:
+def pad_frames(bank: np.ndarray, frames: int) -> np.ndarray:
     """Pad (t, bins) with zeros at the end to (frames, bins)."""
-    return np.concatenate([bank, np.zeros((frames - len(bank), bank.shape[1]), dtype=bank.dtype)])
+    padding = np.zeros((frames - len(bank), bank.shape[1]), dtype=bank.dtype)
+    return np.concatenate([bank, padding])
 
 
-def energies(wave: np.ndarray, rate: int, *, bins: int, frames: int) -> np.ndarray:
+def compute_energies(wave: np.ndarray, rate: int, *, bins: int, frames: int) -> np.ndarray:
     """Compute log mel energies of at most `frames` windows of a wave, none if it is too short: (t,
     bins).
     """
     length = WINDOW_MS * rate // 1000
     hop = HOP_MS * rate // 1000
+
     if len(wave) < length:
         return np.zeros((0, bins), dtype=np.float32)
-    windows = np.lib.stride_tricks.sliding_window_view(np.asarray(wave, dtype=np.float64), length)[
-        ::hop
-    ][:frames]
+
+    samples = np.asarray(wave, dtype=np.float64)
+    windows = np.lib.stride_tricks.sliding_window_view(samples, length)[::hop][:frames]
     # subtracting each window's mean also removes the mean of the wave
     windows = windows - windows.mean(axis=1, keepdims=True)
-    raised = windows - PREEMPHASIS * np.concatenate([windows[:, :1], windows[:, :-1]], axis=1)
-    size = 1 << (length - 1).bit_length()
-    power = np.abs(np.fft.rfft(raised * np.hanning(length), size)) ** 2
-    logs: np.ndarray = np.log(
-        np.maximum(power @ _filters(size, bins, rate), np.finfo(np.float32).eps)
-    )
+    previous = np.concatenate([windows[:, :1], windows[:, :-1]], axis=1)
+    emphasised = windows - PREEMPHASIS * previous
+
+    power_of_2 = 1 << (length - 1).bit_length()
+    spectrum = np.fft.rfft(emphasised * np.hanning(length), power_of_2)
+    energies = np.abs(spectrum) ** 2 @ _make_filters(power_of_2, bins, rate)
+    logs: np.ndarray = np.log(np.maximum(energies, np.finfo(np.float32).eps))
     return logs.astype(np.float32)
 
 
 @lru_cache(maxsize=4)
-def _filters(size: int, bins: int, rate: int) -> np.ndarray:
+def _make_filters(size: int, bins: int, rate: int) -> np.ndarray:
     from transformers.audio_utils import mel_filter_bank
 
     with warnings.catch_warnings():
@@ -322,31 +356,33 @@ def _filters(size: int, bins: int, rate: int) -> np.ndarray:
     return filters
 
 
-def mixed(own: np.ndarray, other: np.ndarray, weight: float) -> np.ndarray:
+def mix_waves(own: np.ndarray, other: np.ndarray, weight: float) -> np.ndarray:
     """Mix two waves less their means, as AudioCSE's public code does; the second is cut or
     zero-padded: (n,).
     """
+    centred = own - own.mean()
     fitted = np.zeros_like(own)
     fitted[: len(other)] = (other - other.mean())[: len(own)]
-    wave: np.ndarray = weight * (own - own.mean()) + (1 - weight) * fitted
+    wave: np.ndarray = weight * centred + (1 - weight) * fitted
     return wave
 
 
-def masked(spectrograms: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def mask_bands(spectrograms: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Set a band of bins and a band of frames of each item (B, T, F) to 0, as AudioCSE's public
     code.
 
     Widths are uniform below MASKED_BINS of F and MASKED_FRAMES of T, which are 48 bins and 192
     frames at 1,024 x 128, rounded down as in torchaudio's FrequencyMasking and TimeMasking.
     """
-    out = spectrograms.copy()
-    for item in out:
-        item[:, _band(item.shape[1], MASKED_BINS, rng)] = 0
-        item[_band(item.shape[0], MASKED_FRAMES, rng)] = 0
-    return out
+    masked = spectrograms.copy()
+    for item in masked:
+        frames, bins = item.shape
+        item[:, _draw_band(bins, MASKED_BINS, rng)] = 0
+        item[_draw_band(frames, MASKED_FRAMES, rng)] = 0
+    return masked
 
 
-def _band(size: int, most: float, rng: np.random.Generator) -> slice:
+def _draw_band(size: int, most: float, rng: np.random.Generator) -> slice:
     width = rng.random() * most * size
     start = int(rng.random() * (size - width))
     return slice(start, start + int(width))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import registry
-from harness.encoders.poolings import MODULES, Pooling, pooling_named
+from harness.encoders.poolings import MODULES, Pooling, get_pooling
 from harness.errors import RESTORE, UserError
 from harness.files import read_regular, write_text
 
@@ -48,48 +48,50 @@ class ListedModule:
         return self.type.rpartition(".")[2]
 
 
-def listed_modules(folder: Path) -> tuple[ListedModule, ...]:
+def list_modules(folder: Path) -> tuple[ListedModule, ...]:
     """Return a folder's modules of sentence-transformers in order, if any. Raises UserError for a
     damaged list.
     """
     file = folder / "modules.json"
     if not file.is_file():
         return ()
+
     try:
-        modules = tuple(
-            ListedModule(str(each["type"]), str(each["path"]))
-            for each in json.loads(read_regular(file))
-        )
+        entries = json.loads(read_regular(file))
+        modules = tuple(ListedModule(str(entry["type"]), str(entry["path"])) for entry in entries)
     except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise _unreadable(file, error) from error
+        raise _make_unreadable_error(file, error) from error
+
     _check_paths(file, modules)
     return modules
 
 
-def all_modules(folder: Path) -> tuple[ListedModule, ...]:
+def list_all_modules(folder: Path) -> tuple[ListedModule, ...]:
     """Return a folder's listed modules, and those to which a Router among them sends texts.
 
     Raises UserError for a damaged list.
     """
-    modules = list(listed_modules(folder))
+    modules = list(list_modules(folder))
     for module in modules:  # which grows: a route may begin with a Router
         if module.kind in _ROUTERS:
-            modules += _routed_modules(folder, module)
+            modules += _list_routed_modules(folder, module)
     return tuple(modules)
 
 
-def _routed_modules(folder: Path, router: ListedModule) -> list[ListedModule]:
-    place = folder / router.path
-    files = [place / name for name in ("router_config.json", "config.json")]
+def _list_routed_modules(folder: Path, router: ListedModule) -> list[ListedModule]:
+    files = [folder / router.path / name for name in ("router_config.json", "config.json")]
     file = next((file for file in files if file.is_file()), files[0])
     types = read_settings(file).get("types", {})
     if not isinstance(types, dict):
         raise UserError(f"{file} has no table of types; {RESTORE}")
-    modules = [
-        ListedModule(str(kind), Path(router.path, name).as_posix()) for name, kind in types.items()
-    ]
+
+    modules = []
+    for name, kind in types.items():
+        path = Path(router.path, name)
+        if path != Path(router.path):
+            modules.append(ListedModule(str(kind), path.as_posix()))
     _check_paths(file, modules)
-    return [module for module in modules if Path(module.path) != Path(router.path)]
+    return modules
 
 
 def _check_paths(file: Path, modules: Iterable[ListedModule]) -> None:
@@ -100,11 +102,11 @@ def _check_paths(file: Path, modules: Iterable[ListedModule]) -> None:
             )
 
 
-def transformer_folder(folder: Path) -> Path:
+def find_transformer_folder(folder: Path) -> Path:
     """Return the folder of the encoder: the first module's, or the folder itself. Raises UserError
     for no encoder.
     """
-    modules = listed_modules(folder)
+    modules = list_modules(folder)
     if modules and modules[0].kind != "Transformer":
         raise UserError(
             f"{folder} is a model of sentence-transformers that begins with {modules[0].kind}, not with an encoder of "
@@ -113,11 +115,13 @@ def transformer_folder(folder: Path) -> Path:
     return folder / modules[0].path if modules else folder
 
 
-def module_files(folder: Path) -> Iterator[Path]:
+def list_module_files(folder: Path) -> Iterator[Path]:
     """Yield the files in the sub-folders of a folder's modules, descriptions excepted."""
-    for path in {module.path for module in all_modules(folder)} - {"", "."}:
+    paths = {module.path for module in list_all_modules(folder)}
+    for path in paths - {"", "."}:
         for file in (folder / path).rglob("*"):
-            if not file.is_dir() and file.suffix != ".md" and not file.name.startswith("."):
+            is_description = file.suffix == ".md" or file.name.startswith(".")
+            if not file.is_dir() and not is_description:
                 yield file
 
 
@@ -125,86 +129,94 @@ def refuse_code(folder: Path) -> None:
     """Raise UserError for a module or activation that is code from outside sentence-transformers
     and torch.
     """
-    for module in all_modules(folder):
-        settings = (
-            read_settings(folder / module.path / "config.json") if module.kind == "Dense" else {}
+    for module in list_all_modules(folder):
+        _refuse_code_outside(folder, module.type, _LIBRARY)
+        if module.kind == "Dense":
+            settings = read_settings(folder / module.path / "config.json")
+            activation = str(settings.get("activation_function", _ACTIVATIONS))
+            _refuse_code_outside(folder, activation, _ACTIVATIONS)
+
+
+def _refuse_code_outside(folder: Path, name: str, library: str) -> None:
+    if not name.startswith(library):
+        raise UserError(
+            f"{folder} needs {name}, code from outside sentence-transformers, which is not "
+            "executed by default; if you trust it, use `harness eval --trust-remote-code`"
         )
-        activation = str(settings.get("activation_function", _ACTIVATIONS))
-        for name, library in ((module.type, _LIBRARY), (activation, _ACTIVATIONS)):
-            if not name.startswith(library):
-                raise UserError(
-                    f"{folder} needs {name}, code from outside sentence-transformers, which is not executed by "
-                    "default; if you trust it, use `harness eval --trust-remote-code`"
-                )
 
 
-def declared_pooling(folder: Path) -> str | None:
+def find_pooling(folder: Path) -> str | None:
     """Return the pooling that a model folder names, None if it names none.
 
     It is `modules` for a folder of sentence-transformers. Otherwise it is read from
     `1_Pooling/config.json`, else from `pooling` in the front matter of an exported model's card.
     Raises UserError for a damaged list of modules.
     """
-    if listed_modules(folder):
+    if list_modules(folder):
         return MODULES
+
     file = folder / "1_Pooling" / "config.json"
-    return _pooling_of(read_settings(file)) if file.is_file() else _of_card(folder / "README.md")
+    if file.is_file():
+        return _match_pooling(read_settings(file))
+    return _find_pooling_of_card(folder / "README.md")
 
 
-def _pooling_of(settings: Any) -> str | None:
+def _match_pooling(settings: Any) -> str | None:
     """Find the registered pooling that a pooling file describes; None if there is none, or several
     modes.
     """
-    named = settings.get("pooling_mode")
-    switches = {
-        key.removeprefix(_SWITCH)
-        for key, on in settings.items()
-        if key.startswith(_SWITCH) and on is True
-    }
-    modes = {named} if isinstance(named, str) else {_mode(switch) for switch in switches}
+    mode = settings.get("pooling_mode")
+    if isinstance(mode, str):
+        modes = {mode}
+    else:
+        modes = {
+            _get_mode(key)
+            for key, value in settings.items()
+            if key.startswith(_SWITCH) and value is True
+        }
+
     for name in registry.names("pooling"):
-        with suppress(
-            UserError
-        ):  # a package that fails to load cannot be the one that wrote the folder
-            pooling = pooling_named(name)
-            if (
-                pooling.switch
-                and not pooling.head
-                and {_mode(pooling.switch.removeprefix(_SWITCH))} == modes
-            ):
+        # a package that fails to load cannot be the one that wrote the folder
+        with suppress(UserError):
+            pooling = get_pooling(name)
+            if pooling.switch and not pooling.head and modes == {_get_mode(pooling.switch)}:
                 return name
+
     return None
 
 
-def _mode(switch: str) -> str:
-    """Return the newer name of a pooling switch: 'mean_tokens' is 'mean'."""
-    return switch.removesuffix("s").removesuffix("_token")
+def _get_mode(switch: str) -> str:
+    """Return the newer name of a pooling switch: 'pooling_mode_mean_tokens' is 'mean'."""
+    return switch.removeprefix(_SWITCH).removesuffix("s").removesuffix("_token")
 
 
-def _of_card(card: Path) -> str | None:
+def _find_pooling_of_card(card: Path) -> str | None:
     from huggingface_hub import ModelCard
     from yaml import YAMLError
 
     if not card.is_file():
         return None
+
+    pooling = None
     with suppress(ValueError, OSError, YAMLError):
-        named = ModelCard(card.read_text(encoding="utf-8"), ignore_metadata_errors=True).data.get(
-            "pooling"
-        )
-        return named if named in registry.names("pooling") and named != MODULES else None
-    return None
+        text = card.read_text(encoding="utf-8")
+        pooling = ModelCard(text, ignore_metadata_errors=True).data.get("pooling")
+    is_token_pooling = pooling in registry.names("pooling") and pooling != MODULES
+    return pooling if is_token_pooling else None
 
 
 def read_settings(file: Path) -> dict[str, Any]:
     """Read a file of settings, {} for a missing one. Raises UserError for a damaged file."""
+    if not file.is_file():
+        return {}
     try:
-        settings: dict[str, Any] = dict(json.loads(read_regular(file))) if file.is_file() else {}
+        settings: dict[str, Any] = dict(json.loads(read_regular(file)))
     except (OSError, TypeError, ValueError, RecursionError) as error:
-        raise _unreadable(file, error) from error
+        raise _make_unreadable_error(file, error) from error
     return settings
 
 
-def _unreadable(file: Path, error: Exception) -> UserError:
+def _make_unreadable_error(file: Path, error: Exception) -> UserError:
     return UserError(f"{file} is not a valid file of a model: {error}; {RESTORE}")
 
 
@@ -224,28 +236,24 @@ def write_modules(
     """
     if pooling.switch is None:
         return
-    paths = {"Transformer": "", "Pooling": "1_Pooling"} | (
-        {"Dense": "2_Dense"} if pooling.head else {}
-    )
-    modules = [
-        {
-            "idx": index,
-            "name": str(index),
-            "path": path,
-            "type": f"sentence_transformers.models.{kind}",
-        }
-        for index, (kind, path) in enumerate(paths.items())
-    ]
-    switches = dict.fromkeys(_SWITCHES, False) | {pooling.switch: True}
+
+    paths = {"Transformer": "", "Pooling": "1_Pooling"}
     if pooling.head:
+        paths["Dense"] = "2_Dense"
         _write_dense(folder / paths["Dense"], head)
-    _write(
-        folder / paths["Pooling"] / "config.json", {"word_embedding_dimension": width, **switches}
-    )
-    _write(
-        folder / "sentence_bert_config.json", {"max_seq_length": longest, "do_lower_case": False}
-    )
-    _write(folder / "modules.json", modules)
+
+    switches = dict.fromkeys(_SWITCHES, False) | {pooling.switch: True}
+    pooling_settings = {"word_embedding_dimension": width, **switches}
+    _write_json(folder / paths["Pooling"] / "config.json", pooling_settings)
+
+    encoder_settings = {"max_seq_length": longest, "do_lower_case": False}
+    _write_json(folder / "sentence_bert_config.json", encoder_settings)
+
+    modules = []
+    for index, (kind, path) in enumerate(paths.items()):
+        type_name = f"sentence_transformers.models.{kind}"
+        modules.append({"idx": index, "name": str(index), "path": path, "type": type_name})
+    _write_json(folder / "modules.json", modules)
 
 
 def _write_dense(folder: Path, head: Mapping[str, Tensor]) -> None:
@@ -256,14 +264,19 @@ def _write_dense(folder: Path, head: Mapping[str, Tensor]) -> None:
             "the pooling needs a head, but the architecture of this encoder has none; "
             "use an encoder such as BERT or RoBERTa"
         )
+
     width_out, width_in = head["weight"].shape
-    shape = {"in_features": width_in, "out_features": width_out, "bias": True}
-    _write(
-        folder / "config.json", {**shape, "activation_function": "torch.nn.modules.activation.Tanh"}
-    )
+    settings = {
+        "in_features": width_in,
+        "out_features": width_out,
+        "bias": True,
+        "activation_function": "torch.nn.modules.activation.Tanh",
+    }
+    _write_json(folder / "config.json", settings)
+
     layer = {f"linear.{name}": value.detach().contiguous() for name, value in head.items()}
     save_file(layer, str(folder / "model.safetensors"), metadata={"format": "pt"})
 
 
-def _write(path: Path, content: Any) -> None:
+def _write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2) + "\n")

@@ -18,8 +18,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harness.encoders.embedded import EmbeddingChange, changed_embeddings
-from harness.encoders.kernels import Attention, attention_on, dropped, scattered, within
+from harness.encoders.embedded import EmbeddingChange, apply_change
+from harness.encoders.kernels import (
+    Attention,
+    apply_dropout,
+    compute_attention,
+    compute_scattered_attention,
+    find_attention,
+)
 from harness.encoders.rows import Packed, TokenRows
 from harness.encoders.weights import UNREADABLE
 
@@ -46,7 +52,7 @@ class EncoderLayer:
     heads: int
 
     @classmethod
-    def of(cls, module: Any) -> EncoderLayer:
+    def from_module(cls, module: Any) -> EncoderLayer:
         """Find the parts of a layer of transformers. Raises AttributeError for any other layout."""
         inner = module.attention.self
         mixed = module.attention.output
@@ -63,29 +69,36 @@ class EncoderLayer:
         self, states: Tensor, attend: Attend, *, training: bool, kept: Tensor | None = None
     ) -> Tensor:
         """Compute the next states: (N, d) -> (N, d), or (K, d) at the K tokens `kept`."""
-        weights, mixed, narrow = self.chances if training else (0.0, 0.0, 0.0)
+        weights_chance, mixed_chance, narrow_chance = self.chances if training else (0.0, 0.0, 0.0)
+
         shape = (len(states), self.heads, -1)
-        query, key, value = (
-            _linear(each, states).view(shape) for each in (self.query, self.key, self.value)
-        )
-        context = attend(query, key, value, weights, query.shape[-1] ** -0.5).flatten(1)
+        query = _apply_linear(self.query, states).view(shape)
+        key = _apply_linear(self.key, states).view(shape)
+        value = _apply_linear(self.value, states).view(shape)
+        scale = query.shape[-1] ** -0.5
+        context = attend(query, key, value, weights_chance, scale).flatten(1)
+
         if kept is not None:
             context = context.index_select(0, kept)
             states = states.index_select(0, kept)
-        states = _normed(self.mixed_norm, dropped(_linear(self.mixed, context), mixed) + states)
-        inner = self.activation(_linear(self.wide, states))
-        return _normed(self.norm, dropped(_linear(self.narrow, inner), narrow) + states)
+
+        mixed = apply_dropout(_apply_linear(self.mixed, context), mixed_chance)
+        states = _apply_norm(self.mixed_norm, mixed + states)
+
+        wide = self.activation(_apply_linear(self.wide, states))
+        narrow = apply_dropout(_apply_linear(self.narrow, wide), narrow_chance)
+        return _apply_norm(self.norm, narrow + states)
 
 
-def layers_of(model: Any) -> tuple[EncoderLayer, ...]:
+def find_layers(model: Any) -> tuple[EncoderLayer, ...]:
     """Return the layers of an encoder laid out like BERT; none of another."""
     try:
-        return tuple(map(EncoderLayer.of, model.encoder.layer))
+        return tuple(map(EncoderLayer.from_module, model.encoder.layer))
     except (AttributeError, TypeError):
         return ()
 
 
-def through(
+def run_layers(
     layers: Sequence[EncoderLayer],
     states: Tensor,
     attend: Attend,
@@ -100,18 +113,21 @@ def through(
     hidden = [states]
     for layer in layers[:-1]:
         hidden.append(layer(hidden[-1], attend, training=training))
-    return [*hidden, layers[-1](hidden[-1], attend, training=training, kept=kept)]
+
+    last = layers[-1](hidden[-1], attend, training=training, kept=kept)
+    return [*hidden, last]
 
 
-def _linear(module: nn.Module, states: Tensor) -> Tensor:
+def _apply_linear(module: nn.Module, states: Tensor) -> Tensor:
     if type(module) is nn.Linear:
         return functional.linear(states, module.weight, module.bias)
+
     # a linear layer with low-rank matrices beside it (`harness.encoders.adapters`)
     adapted: Tensor = module(states)
     return adapted
 
 
-def _normed(module: nn.LayerNorm, states: Tensor) -> Tensor:
+def _apply_norm(module: nn.LayerNorm, states: Tensor) -> Tensor:
     return torch.layer_norm(states, module.normalized_shape, module.weight, module.bias, module.eps)
 
 
@@ -143,50 +159,54 @@ class Packing:
 
     first: int
     layers: tuple[EncoderLayer, ...] = ()
-    attention: Attention = scattered
+    attention: Attention = compute_scattered_attention
 
-    def on_device(self, model: Any) -> Packing | None:
+    def select_attention(self, model: Any) -> Packing | None:
         """Return the packing for a model's device and compute type; None if no attention works
         there.
         """
         if torch.compiler.is_compiling():
             return self
+
         device = model.device
         dtype = model.dtype
-        heads = model.config.num_attention_heads
         if torch.is_autocast_enabled(device.type):
             dtype = torch.get_autocast_dtype(device.type)
-        attention = attention_on(device, dtype, heads, model.config.hidden_size // heads)
-        return attention and replace(self, attention=attention)
+
+        heads = model.config.num_attention_heads
+        attention = find_attention(device, dtype, heads, model.config.hidden_size // heads)
+        return None if attention is None else replace(self, attention=attention)
 
 
-def packing_of(model: Any, rows: Sequence[Sequence[int]]) -> Packing | None:
+def find_packing(model: Any, rows: Sequence[Sequence[int]]) -> Packing | None:
     """Return the packing of a model on the CPU; None unless packed rows of these token ids equal
     padded ones.
     """
     before = model.config._attn_implementation
     if before != "sdpa":
         return None
-    _attend_by_rows(model)
+
+    _register_attention(model)
     training = model.training
     try:
-        packing = _tried(model.eval(), rows)
+        packing = _try_packings(model.eval(), rows)
     finally:
         model.train(training)
+
     if packing is None:
         model.config._attn_implementation = before
     return packing
 
 
-def known_packing(model: Any, first: int, *, direct: bool) -> Packing:
-    """Return the packing that `packing_of` has found for an equal model; `direct` is whether it has
+def restore_packing(model: Any, first: int, *, direct: bool) -> Packing:
+    """Return the packing that `find_packing` has found for an equal model; `direct` is whether it has
     layers.
     """
-    _attend_by_rows(model)
-    return Packing(first, layers_of(model) if direct else ())
+    _register_attention(model)
+    return Packing(first, find_layers(model) if direct else ())
 
 
-def packed_forward(
+def run_packed(
     model: Any,
     packed: Packed,
     packing: Packing,
@@ -198,28 +218,28 @@ def packed_forward(
     layer first.
     """
     if packing.layers:
-        layers = _by_functions(model, packed, packing, change=change)
+        layers = _run_functions(model, packed, packing, change=change)
         return tuple(layers if all_layers else layers[-1:])
-    inputs = _inputs(packed, packing, change) | {_ARGUMENT: partial(packing.attention, packed)}
-    if change is None:
-        states = padded_forward(model, inputs, all_layers=all_layers)
-    else:
-        with changed_embeddings(model, change, packed):
-            states = padded_forward(model, inputs, all_layers=all_layers)
+
+    inputs = _make_inputs(packed, packing, change)
+    inputs[_ARGUMENT] = partial(packing.attention, packed)
+    with apply_change(model, change, packed):
+        states = run_padded(model, inputs, all_layers=all_layers)
     return tuple(layer.squeeze(0) for layer in states)
 
 
-def first_tokens(
+def run_to_first_tokens(
     model: Any, packed: Packed, packing: Packing, change: EmbeddingChange | None = None
 ) -> Tensor:
     """Run an encoder over packed rows and take the last layer at the first token of each: (B, d)."""
     if packing.layers:
-        return _by_functions(model, packed, packing, packed.firsts, change)[-1]
-    states = packed_forward(model, packed, packing, change=change)[-1]
+        return _run_functions(model, packed, packing, packed.firsts, change)[-1]
+
+    (states,) = run_packed(model, packed, packing, change=change)
     return states.index_select(0, packed.firsts)
 
 
-def padded_forward(
+def run_padded(
     model: nn.Module, inputs: Mapping[str, Any], *, all_layers: bool = False
 ) -> tuple[Tensor, ...]:
     """Run an encoder over padded rows: its hidden states, (B, L, d) each, the last or all,
@@ -229,107 +249,113 @@ def padded_forward(
     return (*(output.hidden_states or ())[:-1], output.last_hidden_state)
 
 
-def _by_functions(
+def _run_functions(
     model: Any,
     packed: Packed,
     packing: Packing,
     kept: Tensor | None = None,
     change: EmbeddingChange | None = None,
 ) -> list[Tensor]:
-    embedded = model.embeddings(**_inputs(packed, packing, change)).squeeze(0)
+    embedded = model.embeddings(**_make_inputs(packed, packing, change)).squeeze(0)
     if change is not None:
-        embedded = change.states(embedded, packed)
-    return through(
-        packing.layers,
-        embedded,
-        partial(packing.attention, packed),
-        training=model.training,
-        kept=kept,
-    )
+        embedded = change.change_states(embedded, packed)
+
+    attend = partial(packing.attention, packed)
+    return run_layers(packing.layers, embedded, attend, training=model.training, kept=kept)
 
 
-def _inputs(
+def _make_inputs(
     packed: Packed, packing: Packing, change: EmbeddingChange | None = None
 ) -> dict[str, Any]:
-    positions = positions_of(packed, packing.first)
+    positions = compute_positions(packed, packing.first)
     if change is not None:
-        positions = change.positions(positions, packed)
+        positions = change.move_positions(positions, packed)
     return {"input_ids": packed.ids.unsqueeze(0), "position_ids": positions.unsqueeze(0)}
 
 
-def positions_of(packed: Packed, first: int) -> Tensor:
+def compute_positions(packed: Packed, first: int) -> Tensor:
     """The position ids of N tokens, (N,), of an encoder that counts from `first`."""
-    return _without_pads(packed, first) if first else packed.columns
+    return _count_without_pads(packed, first) if first else packed.columns
 
 
-def _without_pads(packed: Packed, first: int) -> Tensor:
+def _count_without_pads(packed: Packed, first: int) -> Tensor:
     """The positions of tokens, (N,): counted from `first` in each row, and `first` - 1 for tokens
     of that id.
     """
-    counts = (packed.ids != first - 1).long()
-    upto = counts.cumsum(0)
-    begins = torch.arange(len(counts), device=counts.device) - packed.columns
-    return (upto - (upto - counts)[begins]) * counts + (first - 1)
+    is_counted = (packed.ids != first - 1).long()
+    counts = is_counted.cumsum(0)
+
+    firsts = torch.arange(len(counts), device=counts.device) - packed.columns
+    counts_before_row = (counts - is_counted)[firsts]
+    return (counts - counts_before_row) * is_counted + (first - 1)
 
 
 @torch.no_grad()
-def _tried(model: Any, ids: Sequence[Sequence[int]]) -> Packing | None:
+def _try_packings(model: Any, ids: Sequence[Sequence[int]]) -> Packing | None:
     """Return the first packing that reproduces the padded pass of a model in evaluation mode; None
     if none does.
     """
     pad = getattr(model.config, "pad_token_id", None) or 0
-    rows = TokenRows.listed(ids, pad)
-    wanted = model(**rows).last_hidden_state.flatten(0, 1)[rows.packed.places]
+    rows = TokenRows.from_lists(ids, pad)
+    packed = rows.packed
+    expected = model(**rows).last_hidden_state.flatten(0, 1)[packed.places]
+
     # BERT counts from 0, RoBERTa from the id of padding
     for packing in (Packing(0), Packing(pad + 1)):
-        if _same(partial(packed_forward, model, rows.packed, packing), (wanted,)):
-            direct = replace(packing, layers=layers_of(model))
-            return direct if _same_by_functions(model, rows.packed, packing, direct) else packing
+        if _is_same(partial(run_packed, model, packed, packing), (expected,)):
+            direct = replace(packing, layers=find_layers(model))
+            return direct if _has_same_functions(model, packed, packing, direct) else packing
+
     return None
 
 
-def _same_by_functions(model: Any, packed: Packed, packing: Packing, direct: Packing) -> bool:
+def _has_same_functions(model: Any, packed: Packed, packing: Packing, direct: Packing) -> bool:
     """Whether layers as functions equal the modules: at first tokens, and at all tokens with equal
     random numbers.
     """
 
-    def drawn(packing: Packing) -> tuple[Tensor, ...]:
+    def compute_first_tokens(packing: Packing) -> tuple[Tensor, ...]:
+        return (run_to_first_tokens(model, packed, packing),)
+
+    def compute_training_states(packing: Packing) -> tuple[Tensor, ...]:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            return packed_forward(model.train(), packed, packing, all_layers=True)
+            return run_packed(model.train(), packed, packing, all_layers=True)
 
-    firsts = (first_tokens(model, packed, packing),)
-    return _same(lambda: (first_tokens(model, packed, direct),), firsts) and _same(
-        partial(drawn, direct), drawn(packing)
-    )
+    firsts = compute_first_tokens(packing)
+    if not _is_same(partial(compute_first_tokens, direct), firsts):
+        return False
+    return _is_same(partial(compute_training_states, direct), compute_training_states(packing))
 
 
-def _same(compute: Callable[[], tuple[Tensor, ...]], wanted: tuple[Tensor, ...]) -> bool:
+def _is_same(compute: Callable[[], tuple[Tensor, ...]], expected: tuple[Tensor, ...]) -> bool:
     """Whether a forward pass works and gives the expected states."""
+    # the encoder may take no positions, compute its attention itself, or have other layers
     try:
         computed = compute()
-    except (
-        UNREADABLE
-    ):  # the encoder takes no positions, computes its attention itself or has other layers
+    except UNREADABLE:
         return False
-    return all(
-        each.shape == given.shape
-        and bool(((each - given).abs() <= _CLOSE * float(given.abs().max())).all())
-        for each, given in zip(computed, wanted, strict=True)
-    )
+    return all(map(_is_close, computed, expected))
 
 
-def _attend_by_rows(model: Any) -> None:
+def _is_close(computed: Tensor, expected: Tensor) -> bool:
+    if computed.shape != expected.shape:
+        return False
+    allowed = _CLOSE * float(expected.abs().max())
+    return bool(((computed - expected).abs() <= allowed).all())
+
+
+def _register_attention(model: Any) -> None:
     """Let a model of transformers call the attention function of packed rows."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-    AttentionInterface.register(_NAME, _attention)
+    AttentionInterface.register(_NAME, _compute_module_attention)
     AttentionMaskInterface.register(_NAME, sdpa_mask)
     model.config._attn_implementation = _NAME
 
 
-def _attention(
+def _compute_module_attention(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -337,7 +363,7 @@ def _attention(
     attention_mask: Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
-    packed_rows: Callable[[Tensor, Tensor, Tensor, float, float], Tensor] | None = None,
+    packed_rows: Attend | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """Attention within rows, as transformers calls it: (B, heads, L, d) three times -> (B, L,
@@ -346,23 +372,30 @@ def _attention(
     Packed rows are one row of N tokens. Raises TypeError for an attention that depends on more than
     the rows.
     """
-    odd = [
+    influences = [
         name
-        for name, given in kwargs.items()
-        if given is not None and name not in _WITHOUT_INFLUENCE
+        for name, argument in kwargs.items()
+        if argument is not None and name not in _WITHOUT_INFLUENCE
     ]
-    plain = not odd and attention_mask is None and not getattr(module, "is_causal", False)
+    is_causal = getattr(module, "is_causal", False)
+    is_plain = not influences and attention_mask is None and not is_causal
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    if packed_rows is None and plain and query.device.type == "cpu":
-        return within(query, key, value, None, dropout, scale).transpose(1, 2).contiguous(), None
+
+    if packed_rows is None and is_plain and query.device.type == "cpu":
+        attended = compute_attention(query, key, value, None, dropout, scale)
+        return attended.transpose(1, 2).contiguous(), None
+
     if packed_rows is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-        attended: tuple[Tensor, None] = sdpa_attention_forward(
+        output: tuple[Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
         )
-        return attended
-    if not plain:
-        raise TypeError(f"attention over packed rows has no {', '.join(odd) or 'mask'}")
-    query, key, value = (each.squeeze(0).transpose(0, 1) for each in (query, key, value))
+        return output
+
+    if not is_plain:
+        raise TypeError(f"attention over packed rows has no {', '.join(influences) or 'mask'}")
+
+    # the one row of N tokens as N tokens
+    query, key, value = (part.squeeze(0).transpose(0, 1) for part in (query, key, value))
     return packed_rows(query, key, value, dropout, scale).unsqueeze(0), None

@@ -24,7 +24,7 @@ MODULES = "modules"
 class Pooling(registry.Registered, ABC):
     """Compute sentence vectors from hidden states."""
 
-    #: The registered name, set by `pooling_named`.
+    #: The registered name, set by `get_pooling`.
     name: str
     #: Whether all layers are needed; otherwise only the last is computed and passed.
     all_layers: ClassVar[bool] = False
@@ -95,7 +95,7 @@ class MeanPooling(Pooling):
     code = f"hidden = output.last_hidden_state\n{_MEAN}"
 
     def __call__(self, layers: Sequence[Tensor], mask: Tensor) -> Tensor:
-        return _mean(layers[-1], mask)
+        return _compute_mean(layers[-1], mask)
 
 
 class FirstLastPooling(Pooling):
@@ -107,7 +107,7 @@ class FirstLastPooling(Pooling):
     code = f"hidden = (output.hidden_states[0] + output.last_hidden_state) / 2\n{_MEAN}"
 
     def __call__(self, layers: Sequence[Tensor], mask: Tensor) -> Tensor:
-        return _mean((layers[0] + layers[-1]) / 2, mask)
+        return _compute_mean((layers[0] + layers[-1]) / 2, mask)
 
 
 class ModulesPooling(Pooling):
@@ -120,13 +120,13 @@ class ModulesPooling(Pooling):
         )
 
 
-def pooling_named(name: str) -> Pooling:
+def get_pooling(name: str) -> Pooling:
     """Return a registered pooling. Raises UserError for an unknown name."""
     pooling = registry.get_class("pooling", name, Pooling)()
     pooling.name = name
     return pooling
 
 
-def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
+def _compute_mean(hidden: Tensor, mask: Tensor) -> Tensor:
     weights = mask.unsqueeze(-1).to(hidden.dtype)
     return (hidden * weights).sum(1) / weights.sum(1)

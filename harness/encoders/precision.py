@@ -30,7 +30,7 @@ def autocast(precision: str, device: str) -> AbstractContextManager[object]:
 
 
 @contextmanager
-def float32_products(precision: str, device: str) -> Iterator[None]:
+def set_float32_products(precision: str, device: str) -> Iterator[None]:
     """Allow TF32 in float32 products and convolutions on a GPU in precision 'tf32', forbid it in
     any other.
 
@@ -39,15 +39,19 @@ def float32_products(precision: str, device: str) -> Iterator[None]:
     if torch.device(device).type != "cuda":
         yield
         return
-    switches: tuple[Any, Any] = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = [switch.allow_tf32 for switch in switches]
+
+    products: Any = torch.backends.cuda.matmul
+    convolutions: Any = torch.backends.cudnn
+    products_before = products.allow_tf32
+    convolutions_before = convolutions.allow_tf32
+    allowed = precision == "tf32"
     try:
-        for switch in switches:  # cuDNN uses TF32 unless told otherwise
-            switch.allow_tf32 = precision == "tf32"
+        products.allow_tf32 = allowed
+        convolutions.allow_tf32 = allowed  # cuDNN uses TF32 unless told otherwise
         yield
     finally:
-        for switch, value in zip(switches, before, strict=True):
-            switch.allow_tf32 = value
+        products.allow_tf32 = products_before
+        convolutions.allow_tf32 = convolutions_before
 
 
 def check_precision(precision: str, device: str) -> None:
@@ -60,11 +64,13 @@ def check_precision(precision: str, device: str) -> None:
         )
     if precision != "bf16" or os.environ.get(EMULATE):
         return
+
     if device == "cpu" and not has_bf16():
         raise UserError(
             "precision bf16 would be emulated slowly: this processor has no instructions for it; give --set "
             f"precision=fp32, or set {EMULATE}=1 to use it anyway"
         )
+
     # torch emulates bf16 on GPUs without it, more slowly than float32
     if device == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
         raise UserError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import torch
@@ -51,40 +52,42 @@ class Packed:
         """Move all tensors to a device in one copy; no copy if they are already there."""
         if device.type == self.ids.device.type:
             return self
+
+        # two offsets of 32 bits are one number of 64 bits
+        offsets = self.offsets
+        if len(offsets) % 2:
+            offsets = torch.cat([offsets, offsets[-1:]])
+        offset_pairs = offsets.view(torch.int64)
+        sent = send(torch.cat([self.ids, self.columns, self.places, offset_pairs]), device)
+
         tokens = len(self.ids)
-        odd = len(self.offsets) % 2
-        offsets = torch.cat([self.offsets, self.offsets[-1:]]) if odd else self.offsets
-        whole = sent(
-            torch.cat([self.ids, self.columns, self.places, offsets.view(torch.int64)]), device
-        )
-        ids, columns, places, offsets = torch.split(
-            whole, [tokens, tokens, tokens, len(whole) - 3 * tokens]
-        )
-        offsets = offsets.view(torch.int32)[: self.rows + 1]
+        sizes = [tokens, tokens, tokens, len(offset_pairs)]
+        ids, columns, places, offset_pairs = torch.split(sent, sizes)
+        offsets = offset_pairs.view(torch.int32)[: self.rows + 1]
         return replace(self, ids=ids, columns=columns, places=places, offsets=offsets)
 
-    def repeated(self, views: int) -> Packed:
+    def repeat(self, views: int) -> Packed:
         """Return all rows `views` times, one set after another: row i of view v is row v B + i."""
         if views == 1:
             return self
+
         view = torch.arange(views, dtype=torch.int32, device=self.ids.device).unsqueeze(1)
-        places = (self.places + view * (self.rows * self.longest)).flatten()
-        offsets = torch.cat([self.offsets[:1], (self.offsets[1:] + view * len(self.ids)).flatten()])
+        places = self.places + view * (self.rows * self.longest)
+        ends = self.offsets[1:] + view * len(self.ids)
         return Packed(
-            self.ids.repeat(views),
-            self.columns.repeat(views),
-            places,
-            offsets,
-            self.longest,
-            self.shortest,
+            ids=self.ids.repeat(views),
+            columns=self.columns.repeat(views),
+            places=places.flatten(),
+            offsets=torch.cat([self.offsets[:1], ends.flatten()]),
+            longest=self.longest,
+            shortest=self.shortest,
         )
 
-    def padded(self, values: Tensor) -> Tensor:
+    def pad(self, values: Tensor) -> Tensor:
         """Put values of the tokens, (N, ...), at their places among zeros: (B, L, ...)."""
-        whole = values.new_zeros(self.rows * self.longest, *values.shape[1:])
-        return whole.index_copy_(0, self.places, values).view(
-            self.rows, self.longest, *values.shape[1:]
-        )
+        padded = values.new_zeros(self.rows * self.longest, *values.shape[1:])
+        padded.index_copy_(0, self.places, values)
+        return padded.view(self.rows, self.longest, *values.shape[1:])
 
 
 class TokenRows(Mapping[str, Tensor]):
@@ -107,7 +110,8 @@ class TokenRows(Mapping[str, Tensor]):
         value = self._tensors[name]
         device = self.packed.ids.device
         if value.device.type != device.type:
-            value = self._tensors[name] = sent(value, device)
+            value = send(value, device)
+            self._tensors[name] = value
         return value
 
     def __iter__(self) -> Iterator[str]:
@@ -117,74 +121,88 @@ class TokenRows(Mapping[str, Tensor]):
         return len(self._tensors)
 
     @classmethod
-    def padded(cls, ids: np.ndarray, lengths: np.ndarray) -> TokenRows:
+    def from_padded(cls, ids: np.ndarray, lengths: np.ndarray) -> TokenRows:
         """Make rows of padded ids, (B, L > 0) int64, and the lengths of the rows, (B,).
 
         A row without a token becomes one of a single pad token: an empty text has a vector too.
         """
         lengths = np.maximum(lengths, 1)
-        mask = np.arange(ids.shape[1]) < lengths[:, None]
-        (places,) = mask.ravel().nonzero()
+        longest = ids.shape[1]
+        is_token = _is_token(longest, lengths)
+        (places,) = is_token.ravel().nonzero()
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+
         packed = Packed(
-            ids=torch.from_numpy(ids[mask]),
-            columns=torch.from_numpy(places % ids.shape[1]),
+            ids=torch.from_numpy(ids[is_token]),
+            columns=torch.from_numpy(places % longest),
             places=torch.from_numpy(places),
             offsets=torch.from_numpy(offsets),
-            longest=ids.shape[1],
+            longest=longest,
             shortest=int(lengths.min()),
         )
-        return cls(torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64)), packed, lengths)
+        mask = torch.from_numpy(is_token.astype(np.int64))
+        return cls(torch.from_numpy(ids), mask, packed, lengths)
 
     @classmethod
-    def listed(cls, sentences: Sequence[Sequence[int]], pad: int) -> TokenRows:
+    def from_lists(cls, sentences: Sequence[Sequence[int]], pad: int) -> TokenRows:
         """Make rows of the ids of B > 0 sentences; `pad` is the id of padding."""
         lengths = np.array([len(ids) for ids in sentences], dtype=np.int64)
-        padded = np.full((len(lengths), max(1, lengths.max())), pad, dtype=np.int64)
-        padded[np.arange(padded.shape[1]) < lengths[:, None]] = [
-            token for ids in sentences for token in ids
-        ]
-        return cls.padded(padded, lengths)
+        longest = max(1, lengths.max())
+        padded = np.full((len(lengths), longest), pad, dtype=np.int64)
+        padded[_is_token(longest, lengths)] = list(chain.from_iterable(sentences))
+        return cls.from_padded(padded, lengths)
 
-    def listed_ids(self) -> list[list[int]]:
+    def list_ids(self) -> list[list[int]]:
         """The ids of each row without padding, on the host."""
         ids = self._tensors["input_ids"].tolist()
         return [row[:length] for row, length in zip(ids, self.lengths.tolist(), strict=True)]
 
     @classmethod
-    def of(cls, tokens: Mapping[str, Tensor]) -> TokenRows | None:
+    def from_tokens(cls, tokens: Mapping[str, Tensor]) -> TokenRows | None:
         """Return rows of `input_ids` and `attention_mask`, (B, L); None unless padded at the end.
         May block.
         """
         if isinstance(tokens, TokenRows):
             return tokens
+
         ids, mask = (tokens[name] for name in NAMES)
-        rows = cls.padded(ids.cpu().numpy(), mask.sum(1).cpu().numpy())
-        return rows.to(ids.device) if bool((rows["attention_mask"] == mask.cpu()).all()) else None
+        rows = cls.from_padded(ids.cpu().numpy(), mask.sum(1).cpu().numpy())
+        is_padded_at_end = bool((rows["attention_mask"] == mask.cpu()).all())
+        return rows.to(ids.device) if is_padded_at_end else None
 
     def to(self, device: torch.device) -> TokenRows:
         ids, mask = self._tensors.values()
         return TokenRows(ids, mask, self.packed.to(device), self.lengths)
 
-    def part(self, start: int, stop: int) -> TokenRows:
-        """Return some of the rows, still padded to the length of all; never blocks."""
+    def take(self, start: int, stop: int) -> TokenRows:
+        """Return the rows from `start` to before `stop`, still padded to the length of all; never
+        blocks.
+        """
         first = int(self.lengths[:start].sum())
-        last = int(self.lengths[:stop].sum())
-        whole = self.packed
         lengths = self.lengths[start:stop]
-        packed = Packed(
-            whole.ids[first:last],
-            whole.columns[first:last],
-            whole.places[first:last] - start * whole.longest,
-            whole.offsets[start : stop + 1] - first,
-            whole.longest,
-            int(lengths.min()),
+        last = first + int(lengths.sum())
+
+        rows = self.packed
+        packed = replace(
+            rows,
+            ids=rows.ids[first:last],
+            columns=rows.columns[first:last],
+            places=rows.places[first:last] - start * rows.longest,
+            offsets=rows.offsets[start : stop + 1] - first,
+            shortest=int(lengths.min()),
         )
+
         ids, mask = (tensor[start:stop] for tensor in self._tensors.values())
         return TokenRows(ids, mask, packed, lengths)
 
 
-def sent(value: Tensor, device: torch.device) -> Tensor:
+def _is_token(longest: int, lengths: np.ndarray) -> np.ndarray:
+    """Which places of padded rows hold tokens: (B, L) bool."""
+    is_token: np.ndarray = np.arange(longest) < lengths[:, None]
+    return is_token
+
+
+def send(value: Tensor, device: torch.device) -> Tensor:
     """Copy a tensor of the host to a device; to a GPU from pinned memory, so that the host does not
     wait.
     """

@@ -47,7 +47,7 @@ class SentenceModel:
 
         is_single = isinstance(sentences, str)
         texts = [cast(str, sentences)] if is_single else _list_texts(sentences)
-        with _progress_bar(show_progress_bar) as report:
+        with _show_progress(show_progress_bar) as report:
             vectors = self.student.embed(texts, report, rows=batch_size)
 
         if normalize_embeddings:
@@ -101,7 +101,7 @@ def _normalise(vectors: np.ndarray) -> np.ndarray:
 
 
 @contextmanager
-def _progress_bar(is_shown: bool) -> Iterator[Callable[[int, int], None]]:
+def _show_progress(is_shown: bool) -> Iterator[Callable[[int, int], None]]:
     """A function that is told how many sentences of how many are done, and shows it on demand."""
     if not is_shown:
         yield lambda done, total: None

@@ -26,46 +26,46 @@ from harness.encoders.embedded import (
     ChangeEmbedded,
     EmbeddingChange,
     PlaceTokens,
-    changed_embeddings,
-    dropout_at,
-    padded_positions,
+    apply_change,
+    pad_positions,
+    set_dropout,
 )
 from harness.encoders.heads import WordHead
-from harness.encoders.kernels import quicken
-from harness.encoders.modules import all_modules, listed_modules, refuse_code, write_modules
+from harness.encoders.kernels import replace_dropout
+from harness.encoders.modules import list_all_modules, list_modules, refuse_code, write_modules
 from harness.encoders.packed import (
     Packing,
-    first_tokens,
-    known_packing,
-    layers_of,
-    packed_forward,
-    padded_forward,
-    positions_of,
+    compute_positions,
+    find_layers,
+    restore_packing,
+    run_packed,
+    run_padded,
+    run_to_first_tokens,
 )
-from harness.encoders.patches import media_forward
-from harness.encoders.poolings import MODULES, pooling_named
-from harness.encoders.rows import Packed, TokenRows
+from harness.encoders.patches import forward_media
+from harness.encoders.poolings import MODULES, get_pooling
+from harness.encoders.rows import NAMES, Packed, TokenRows
 from harness.encoders.tokenizer import (
     check_tokenizer,
-    known_vocabulary,
+    follow_tokenizer_files,
     read_tokenizer,
-    tokens_of_files,
+    require_vocabulary,
 )
 from harness.encoders.trial import (
     ROWS_OF_IDS,
     RowsOfBatch,
     TrialFindings,
     TrialKey,
-    tried,
+    load_tried,
     try_modules,
     try_student,
 )
 from harness.encoders.weights import (
     check_configuration,
     check_modules,
+    convert_errors,
     load_encoder,
-    reading,
-    strict_weights,
+    require_weights,
 )
 from harness.errors import UserError
 
@@ -106,13 +106,15 @@ class Student(nn.Module):
         a model that cannot be used with this pooling or length, or does not follow these rates.
         """
         super().__init__()
-        quicken(model)
+        replace_dropout(model)
         self.model = model
         self.tokenizer = tokenizer
-        self.pooling = pooling_named(pooling)
+        self.pooling = get_pooling(pooling)
+
         self.patches = nn.ModuleDict()
         # in a tuple, which hides its parameters from the student: the head belongs to the method
         self._heads: tuple[nn.Module, ...] = ()
+
         self.folder: Path | None = None
         #: the rank of the matrices that are trained in place of the encoder's weights; 0 for none
         self.lora_rank = 0
@@ -127,7 +129,8 @@ class Student(nn.Module):
             try_student(self, max_length, rates)
             self.found = replace(self.found, remarks=remarks)
         elif found.rows == "packed":
-            self.packing = known_packing(model, found.position, direct=found.direct)
+            self.packing = restore_packing(model, found.position, direct=found.direct)
+
         if self.packing is None:
             log.warning(
                 "%s computes on padding too: its attention does not go through transformers' AttentionInterface, or "
@@ -159,8 +162,8 @@ class Student(nn.Module):
         transformers cannot read, weights that do not fit, dropout that the encoder does not have,
         and as the constructor.
         """
-        with_pooler = own_head and pooling_named(pooling).head
-        with reading(
+        with_pooler = own_head and get_pooling(pooling).head
+        with convert_errors(
             what,
             folder,
             "it needs config.json, weights and a tokenizer, as transformers saves them",
@@ -168,19 +171,22 @@ class Student(nn.Module):
         ):
             model = load_encoder(folder, pooler=with_pooler, trusted=trusted, rates=rates)
             tokenizer, remarks = read_tokenizer(folder, trusted=trusted)
+
         pooler = getattr(model, "pooler", None)
         if hasattr(model, "pooler"):
             model.pooler = nn.Identity()  # some encoders call theirs unconditionally
-        tokenizer.padding_side = (
-            "right"  # as rows are padded here, and for those who load an exported model
-        )
-        key = TrialKey(folder, pooling, own_head, trusted, max_length, rates)
-        read = partial(cls, model, tokenizer, pooling, max_length=max_length, rates=rates)
+        # as rows are padded here, and for those who load an exported model
+        tokenizer.padding_side = "right"
+
+        make = partial(cls, model, tokenizer, pooling, max_length=max_length, rates=rates)
         if found is None:
-            student = tried(key, what, lambda known: read(found=known, remarks=remarks))
+            key = TrialKey(folder, pooling, own_head, trusted, max_length, rates)
+            student = load_tried(key, what, lambda known: make(found=known, remarks=remarks))
         else:
-            student = read(found=found)
+            student = make(found=found)
+
         student.folder = folder
+
         if with_pooler and pooler is not None:
             student.read_through(nn.Sequential(pooler.dense, nn.Tanh()))
         return student
@@ -201,10 +207,11 @@ class Student(nn.Module):
 
     def tokenize(self, sentences: Sequence[str], max_length: int) -> TokenRows:
         """Token ids of B > 0 sentences with special tokens, cut at `max_length`, on the CPU."""
-        encoded = self.tokenizer(list(sentences), truncation=True, max_length=max_length)[
-            "input_ids"
-        ]
-        return TokenRows.listed(encoded, self.tokenizer.pad_token_id)
+        encoded = self.tokenizer(list(sentences), truncation=True, max_length=max_length)
+        return self._make_rows(encoded["input_ids"])
+
+    def _make_rows(self, rows: Sequence[Sequence[int]]) -> TokenRows:
+        return TokenRows.from_lists(rows, self.tokenizer.pad_token_id)
 
     def attach(self, name: str, patches: nn.Module) -> None:
         """Add the patch embedding for inputs called `name` ('pixels', 'spectrograms'), of the
@@ -236,7 +243,7 @@ class Student(nn.Module):
             self.look_again()
         self.model.load_state_dict(weights)
 
-    def whole_weights(self) -> dict[str, Tensor]:
+    def get_whole_weights(self) -> dict[str, Tensor]:
         """The encoder's weights as a saved model has them, with low-rank matrices merged into them."""
         return merge_weights(self.model) if self.lora_rank else self.model.state_dict()
 
@@ -260,20 +267,23 @@ class Student(nn.Module):
         `places` and `embedded` are those of `harness.method.Encode`.
         """
         if dropout is not None:
-            with self._dropout_at(dropout):
+            with self._set_dropout(dropout):
                 return self.encode(inputs, views, places=places, embedded=embedded)
-        change = _change_of(places, embedded)
+
+        change = _make_change(places, embedded)
         if "input_ids" in inputs:
-            vectors = self._pooled(inputs, views, change)
+            vectors = self._pool(inputs, views, change)
             return vectors.view(views, -1, vectors.shape[-1]).transpose(0, 1)
+
         if change is not None:
             raise UserError("places= and embedded= change tokens; images and recordings have none")
+
         ((name, media),) = inputs.items()
-        flat = media.flatten(0, 1) if name == "pixels" else media.repeat_interleave(views, dim=0)
-        packing = self._allowed_packing()
-        vectors = media_forward(
-            self.model, self.patches[name](flat), packing.layers if packing else ()
-        )
+        # pixels come with the augmented views of an item
+        items = media.flatten(0, 1) if name == "pixels" else media.repeat_interleave(views, dim=0)
+        packing = self._get_packing()
+        layers = packing.layers if packing else ()
+        vectors = forward_media(self.model, self.patches[name](items), layers)
         return vectors.view(-1, views, vectors.shape[-1])
 
     def states(
@@ -289,10 +299,12 @@ class Student(nn.Module):
         padding; changed as by `encode`.
         """
         if dropout is not None:
-            with self._dropout_at(dropout):
+            with self._set_dropout(dropout):
                 return self.states(inputs, views, places=places, embedded=embedded)
-        change = _change_of(places, embedded)
-        (last,) = self._layers(inputs, views, all_layers=False, change=change)
+
+        change = _make_change(places, embedded)
+
+        (last,) = self._encode_layers(inputs, views, all_layers=False, change=change)
         return last.view(views, -1, *last.shape[1:]).transpose(0, 1)
 
     def second(self) -> Student:
@@ -318,69 +330,66 @@ class Student(nn.Module):
         """Compute `count` vectors of each of n sentences in one pass, equal unless dropout is
         active: (n, count, d).
         """
-        vectors = self.pooled(self.tokenize(sentences, self.longest).to(self.device), count)
+        vectors = self.pool(self.tokenize(sentences, self.longest).to(self.device), count)
         return vectors.view(count, -1, vectors.shape[-1]).transpose(0, 1)
 
-    def pooled(self, tokens: Mapping[str, Tensor], views: int = 1) -> Tensor:
+    def pool(self, tokens: Mapping[str, Tensor], views: int = 1) -> Tensor:
         """Encode the rows `views` times, one set after another, with pooling and head: (views x B,
         d).
         """
-        vectors = self._pooled(tokens, views)
+        vectors = self._pool(tokens, views)
         headed: Tensor = self._heads[0](vectors) if self.pooling.head else vectors
         return headed
 
-    def vectors(self, rows: Sequence[Sequence[int]], views: int = 1) -> Tensor:
+    def compute_vectors(self, rows: Sequence[Sequence[int]], views: int = 1) -> Tensor:
         """Encode B rows of token ids `views` times, pooled without a head, on the CPU: (views x B,
         d).
         """
-        return self._pooled(TokenRows.listed(rows, self.tokenizer.pad_token_id), views)
+        return self._pool(self._make_rows(rows), views)
 
-    def layers(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, ...]:
+    def compute_layers(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, ...]:
         """Encode B rows of token ids on the CPU: (B, L, d), the last of the hidden states."""
-        return self._layers(
-            TokenRows.listed(rows, self.tokenizer.pad_token_id), 1, all_layers=False
-        )
+        return self._encode_layers(self._make_rows(rows), 1, all_layers=False)
 
     @contextmanager
-    def _dropout_at(self, rate: float) -> Iterator[None]:
+    def _set_dropout(self, rate: float) -> Iterator[None]:
         """Encode with another rate of dropout."""
         packing = self.packing
-        with dropout_at(self.model, rate):
+        with set_dropout(self.model, rate):
             if packing is not None and packing.layers:
-                self.packing = replace(packing, layers=layers_of(self.model))
+                self.packing = replace(packing, layers=find_layers(self.model))
             try:
                 yield
             finally:
                 self.packing = packing
 
-    def _pooled(
-        self, tokens: Mapping[str, Tensor], views: int, change: EmbeddingChange | None = None
+    def _pool(
+        self, tokens: Mapping[str, Tensor], views: int = 1, change: EmbeddingChange | None = None
     ) -> Tensor:
-        if (
-            self.pooling.first_token
-        ):  # without the mask, which a packed pass need not have on its device
-            firsts = self._firsts(tokens, views, change).unsqueeze(1)
-            return self.pooling(
-                (firsts,), torch.ones(firsts.shape[:2], dtype=torch.int64, device=firsts.device)
-            )
-        mask = tokens["attention_mask"].repeat(views, 1)
-        all_layers = self.pooling.all_layers
-        return self.pooling(self._layers(tokens, views, all_layers=all_layers, change=change), mask)
+        if self.pooling.first_token:
+            # without the mask of the rows, which a packed pass need not have on its device
+            firsts = self._encode_first_tokens(tokens, views, change).unsqueeze(1)
+            mask = torch.ones(firsts.shape[:2], dtype=torch.int64, device=firsts.device)
+            return self.pooling((firsts,), mask)
 
-    def _firsts(
+        all_layers = self.pooling.all_layers
+        layers = self._encode_layers(tokens, views, all_layers=all_layers, change=change)
+        return self.pooling(layers, tokens["attention_mask"].repeat(views, 1))
+
+    def _encode_first_tokens(
         self, tokens: Mapping[str, Tensor], views: int, change: EmbeddingChange | None
     ) -> Tensor:
         """Encode the rows `views` times; the last layer at the first token, one set after another:
         (views x B, d).
         """
-        packed = self._packed(tokens, views)
-        return (
-            first_tokens(self.model, *packed, change)
-            if packed
-            else self._layers(tokens, views, all_layers=False, change=change)[-1][:, 0]
-        )
+        packed = self._pack(tokens, views)
+        if packed:
+            return run_to_first_tokens(self.model, *packed, change)
 
-    def _layers(
+        (last,) = self._encode_layers(tokens, views, all_layers=False, change=change)
+        return last[:, 0]
+
+    def _encode_layers(
         self,
         tokens: Mapping[str, Tensor],
         views: int,
@@ -391,37 +400,39 @@ class Student(nn.Module):
         """Encode the rows `views` times; hidden states of the last or all layers: (views x B, L, d)
         each.
         """
-        packed = self._packed(tokens, views)
+        packed = self._pack(tokens, views)
         if packed:
-            states = packed_forward(self.model, *packed, all_layers=all_layers, change=change)
-            return tuple(map(packed[0].padded, states))
+            states = run_packed(self.model, *packed, all_layers=all_layers, change=change)
+            return tuple(map(packed[0].pad, states))
+
         repeated = {name: value.repeat(views, 1) for name, value in tokens.items()}
         if change is not None:
-            return self._padded_with(repeated, change, all_layers=all_layers)
+            return self._run_changed(repeated, change, all_layers=all_layers)
         if self.found.rows == "equal lengths":
-            return self._by_length(repeated, all_layers=all_layers)
-        return self.padded(repeated, all_layers=all_layers)
+            return self._run_by_length(repeated, all_layers=all_layers)
+        return self.run_padded(repeated, all_layers=all_layers)
 
-    def _padded_with(
+    def _run_changed(
         self, tokens: Mapping[str, Tensor], change: EmbeddingChange, *, all_layers: bool
     ) -> tuple[Tensor, ...]:
-        """As `padded`, with changed places or embeddings. Raises UserError for an encoder whose
+        """As `run_padded`, with changed places or embeddings. Raises UserError for an encoder whose
         rows could never be packed, since it is not known how it places tokens.
         """
-        rows = TokenRows.of(tokens)
+        rows = TokenRows.from_tokens(tokens)
         if rows is None or not (self.packing or self.unpacked):
             raise UserError(
                 f"{type(self.model).__name__} computes on padding, so places= and embedded= cannot "
                 "say which tokens they change; use an encoder such as BERT or RoBERTa"
             )
+
         packed = rows.packed
         first = self.found.position
-        positions = change.positions(positions_of(packed, first), packed)
-        placed = {"position_ids": padded_positions(positions, packed, first)}
-        with changed_embeddings(self.model, change, packed):
-            return self.padded(tokens, all_layers=all_layers, more=placed)
+        positions = change.move_positions(compute_positions(packed, first), packed)
+        more_inputs = {"position_ids": pad_positions(positions, packed, first)}
+        with apply_change(self.model, change, packed):
+            return self.run_padded(tokens, all_layers=all_layers, more=more_inputs)
 
-    def padded(
+    def run_padded(
         self,
         tokens: Mapping[str, Tensor],
         *,
@@ -431,51 +442,54 @@ class Student(nn.Module):
         """Run the encoder over rows padded at their end, with `more` of its inputs: (B, L, d) each,
         the last of the hidden states or all.
         """
-        inputs = {"input_ids": tokens["input_ids"], "attention_mask": tokens["attention_mask"]}
+        inputs = {name: tokens[name] for name in NAMES}
         if any(self.found.types):
             first, within, last = self.found.types
             types = torch.full_like(inputs["input_ids"], within)
             types[:, 0] = first
-            types.scatter_(1, inputs["attention_mask"].sum(1, keepdim=True) - 1, last)
+            last_columns = inputs["attention_mask"].sum(1, keepdim=True) - 1
+            types.scatter_(1, last_columns, last)
             inputs["token_type_ids"] = types
-        return padded_forward(self.model, inputs | dict(more or {}), all_layers=all_layers)
 
-    def _by_length(self, tokens: Mapping[str, Tensor], *, all_layers: bool) -> tuple[Tensor, ...]:
-        """Run the encoder over rows of each length apart: as `padded`, with zeros at padding."""
+        return run_padded(self.model, inputs | dict(more or {}), all_layers=all_layers)
+
+    def _run_by_length(
+        self, tokens: Mapping[str, Tensor], *, all_layers: bool
+    ) -> tuple[Tensor, ...]:
+        """Run the encoder over rows of each length apart: as `run_padded`, with zeros at padding."""
         lengths = tokens["attention_mask"].sum(1)
-        groups = [
-            (length, (lengths == length).nonzero().flatten())
-            for length in sorted(set(lengths.tolist()))
-        ]
-        parts = [
-            self.padded(
-                {name: value[rows, :length] for name, value in tokens.items()},
-                all_layers=all_layers,
-            )
-            for length, rows in groups
-        ]
-        order = torch.cat([rows for _, rows in groups]).argsort()
         longest = int(lengths.max())
-        return tuple(
-            torch.cat(
-                [nn.functional.pad(each, (0, 0, 0, longest - each.shape[1])) for each in layer]
-            )[order]
-            for layer in zip(*parts, strict=True)
-        )
 
-    def _packed(self, tokens: Mapping[str, Tensor], views: int) -> tuple[Packed, Packing] | None:
+        rows_by_length = []
+        layers_by_length = []
+        for length in sorted(set(lengths.tolist())):
+            rows = (lengths == length).nonzero().flatten()
+            cut = {name: value[rows, :length] for name, value in tokens.items()}
+            layers = self.run_padded(cut, all_layers=all_layers)
+            padding = (0, 0, 0, longest - length)
+            rows_by_length.append(rows)
+            layers_by_length.append([nn.functional.pad(states, padding) for states in layers])
+
+        order = torch.cat(rows_by_length).argsort()
+        return tuple(torch.cat(states)[order] for states in zip(*layers_by_length, strict=True))
+
+    def _pack(self, tokens: Mapping[str, Tensor], views: int) -> tuple[Packed, Packing] | None:
         """Return `views` packed copies of the rows and the packing to use; None if rows stay
         padded.
         """
-        packing = self._allowed_packing()
-        packing = packing and packing.on_device(self.model)
-        rows = TokenRows.of(tokens) if packing else None
-        return (rows.packed.repeated(views), packing) if packing and rows else None
+        allowed = self._get_packing()
+        packing = allowed.select_attention(self.model) if allowed else None
+        if packing is None:
+            return None
 
-    def _allowed_packing(self) -> Packing | None:
+        rows = TokenRows.from_tokens(tokens)
+        return None if rows is None else (rows.packed.repeat(views), packing)
+
+    def _get_packing(self) -> Packing | None:
         """The packing; None for an encoder with hooks, which a packed pass would go round."""
         if self.packing is None or torch.compiler.is_compiling() or not self._hooks:
             return self.packing
+
         self.unpacked = HOOKED
         return None
 
@@ -486,26 +500,29 @@ class Student(nn.Module):
         self._hooks = Hooks(self.model)
         if self.packing is None:
             return
+
         if self.packing.layers:
-            self.packing = replace(self.packing, layers=layers_of(self.model))
+            self.packing = replace(self.packing, layers=find_layers(self.model))
         if self._hooks:
             self.unpacked = HOOKED
-        elif not self._packs_rightly():
+        elif not self._is_packed_rightly():
             self.unpacked = "its modules compute other vectors than its parameters alone"
+
         if self.unpacked:
             self.packing = None
             self.found = replace(self.found, rows="padded")
 
     @torch.no_grad()
-    def _packs_rightly(self) -> bool:
+    def _is_packed_rightly(self) -> bool:
         """Whether packed and padded rows have the same states in evaluation mode."""
-        tokens = TokenRows.listed(ROWS_OF_IDS, self.tokenizer.pad_token_id).to(self.device)
+        tokens = self._make_rows(ROWS_OF_IDS).to(self.device)
         modes = {module: module.training for module in self.modules()}
         self.eval()
-        (packed,) = self._layers(tokens, 1, all_layers=False)
-        (padded,) = self.padded(tokens)
+        (packed,) = self._encode_layers(tokens, 1, all_layers=False)
+        (padded,) = self.run_padded(tokens)
         for module, was_training in modes.items():
             module.training = was_training
+
         is_token = tokens["attention_mask"].bool()
         difference = (packed - padded)[is_token].abs().max()
         return bool(difference <= CLOSE * padded[is_token].abs().max())
@@ -529,23 +546,25 @@ class Student(nn.Module):
         """
         if not sentences:
             return np.empty((0, self.width), dtype=np.float32)
+
         was_training = self.training
         self.eval()
         done = 0
         report(done, len(sentences))
-        encoded = self.tokenizer(
-            list(sentences), truncation=True, max_length=longest or self.longest
-        )["input_ids"]
-        lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
-        vectors = np.empty((len(encoded), self.width), dtype=np.float32)
-        for batch in _batches(lengths, rows):
-            tokens = TokenRows.listed(
-                [encoded[row] for row in batch], self.tokenizer.pad_token_id
-            ).to(self.device)
-            computed = self.pooled(tokens) if headed else self._pooled(tokens, 1)
-            vectors[batch] = computed.float().cpu().numpy()
+
+        max_length = self.longest if longest is None else longest
+        encoded = self.tokenizer(list(sentences), truncation=True, max_length=max_length)
+        ids = encoded["input_ids"]
+        lengths = np.array(list(map(len, ids)), dtype=np.int64)
+
+        pool = self.pool if headed else self._pool
+        vectors = np.empty((len(ids), self.width), dtype=np.float32)
+        for batch in _make_batches(lengths, rows):
+            tokens = self._make_rows([ids[row] for row in batch]).to(self.device)
+            vectors[batch] = pool(tokens).float().cpu().numpy()
             done += len(batch)
             report(done, len(sentences))
+
         self.train(was_training)
         return vectors
 
@@ -558,45 +577,52 @@ class Student(nn.Module):
         pooling that sentence-transformers does not have. Raises UserError for a pooling that needs
         a head where there is none.
         """
-        head = {
-            name.rpartition(".")[2]: value
-            for head in self._heads
-            for name, value in head.state_dict().items()
-        }
-        state = self.whole_weights() | {
-            f"pooler.dense.{name}": value for name, value in head.items()
-        }
+        weights = dict(self.get_whole_weights())
+        head_weights = {}
+        for head in self._heads:
+            for full_name, value in head.state_dict().items():
+                name = full_name.rpartition(".")[2]
+                head_weights[name] = value
+                weights[f"pooler.dense.{name}"] = value
+
         # transformers 5 would write the weight names of the original file, such as `gamma` of the
         # first BERT
-        self.model.save_pretrained(str(folder), state_dict=state, save_original_format=False)  # type: ignore[operator]
+        self.model.save_pretrained(str(folder), state_dict=weights, save_original_format=False)  # type: ignore[operator]
+
         # a fast tokenizer would save how its last caller cut and padded
-        if (fast := getattr(self.tokenizer, "backend_tokenizer", None)) is not None:
+        fast = getattr(self.tokenizer, "backend_tokenizer", None)
+        if fast is not None:
             fast.no_truncation()
             fast.no_padding()
         self.tokenizer.save_pretrained(str(folder))
-        write_modules(folder, self.pooling, self.width, self.longest, head)
+        write_modules(folder, self.pooling, self.width, self.longest, head_weights)
 
 
-def _change_of(
+def _make_change(
     places: PlaceTokens | None, embedded: ChangeEmbedded | None
 ) -> EmbeddingChange | None:
     """The change of a pass; None where there is none."""
-    return EmbeddingChange(places, embedded) if places or embedded else None
+    if places is None and embedded is None:
+        return None
+    return EmbeddingChange(places, embedded)
 
 
-def _batches(lengths: np.ndarray, rows: int | None) -> list[np.ndarray]:
+def _make_batches(lengths: np.ndarray, rows: int | None) -> list[np.ndarray]:
     """Batch row numbers by similar length, longest first: `rows`, or up to TOKENS_A_BATCH tokens
     but at least a row.
     """
     order = np.argsort(-lengths, kind="stable")
     if rows:
         return [order[start : start + rows] for start in range(0, len(order), rows)]
-    ends = np.cumsum(lengths[order])
+
+    tokens_to_end = np.cumsum(lengths[order])
     batches = []
     start = 0
     while start < len(order):
-        before = ends[start] - lengths[order[start]]
-        stop = max(start + 1, int(np.searchsorted(ends, before + TOKENS_A_BATCH, side="right")))
+        tokens_before = tokens_to_end[start] - lengths[order[start]]
+        most = tokens_before + TOKENS_A_BATCH
+        stop = int(np.searchsorted(tokens_to_end, most, side="right"))
+        stop = max(start + 1, stop)
         batches.append(order[start:stop])
         start = stop
     return batches
@@ -616,13 +642,13 @@ class SentenceModules(nn.Module):
         """
         super().__init__()
         self.model = model.float().eval()
+        # so that the first token is where poolings look for it
         if hasattr(getattr(model, "tokenizer", None), "padding_side"):
-            model.tokenizer.padding_side = (
-                "right"  # so that the first token is where poolings look for it
-            )
-        self.found = found or TrialFindings()
+            model.tokenizer.padding_side = "right"
+
         if found is None:
-            self.found = replace(try_modules(self._embedded, model), remarks=remarks)
+            found = replace(try_modules(self._encode_batches, model), remarks=remarks)
+        self.found = found
 
     @classmethod
     def load(cls, folder: Path, *, trusted: bool = False) -> SentenceModules:
@@ -632,17 +658,18 @@ class SentenceModules(nn.Module):
         that the library cannot read, for weights that do not fit, a missing vocabulary, and code
         that is not trusted.
         """
-        if not listed_modules(folder):
+        if not list_modules(folder):
             raise UserError(
                 f"{folder} has no modules of sentence-transformers; give --pooling cls, mean, last or another"
             )
         if not trusted:
             refuse_code(folder)
+
         what = "sentence-transformers model"
         remedy = "correct the folder, or read the encoder alone with --pooling"
-        with reading(what, folder, remedy, trusted=trusted):
-            model, remarks = _loaded(folder, trusted)
-        return tried(
+        with convert_errors(what, folder, remedy, trusted=trusted):
+            model, remarks = _load_sentence_model(folder, trusted)
+        return load_tried(
             TrialKey(folder, MODULES, trusted=trusted),
             what,
             lambda known: cls(model, known, remarks),
@@ -659,10 +686,11 @@ class SentenceModules(nn.Module):
         """
         return self.found.by_task or any(self.model.prompts.values())
 
-    def _embedded(
-        self, sentences: Sequence[str], rows: RowsOfBatch, size: int | None = None
+    def _encode_batches(
+        self, sentences: Sequence[str], rows: RowsOfBatch, size: int = BATCH
     ) -> np.ndarray:
-        size = 1 if rows == "equal lengths" else size or BATCH
+        if rows == "equal lengths":
+            size = 1
         vectors = self.model.encode(
             sentences, batch_size=size, show_progress_bar=False, convert_to_numpy=True
         )
@@ -677,17 +705,15 @@ class SentenceModules(nn.Module):
         """
         if self.found.rows == "equal lengths" and len(sentences) > 1:
             return torch.cat([self.views([sentence], count) for sentence in sentences])
+
         from sentence_transformers.util import batch_to_device, truncate_embeddings
 
         prompt = self.model.prompts.get(self.model.default_prompt_name)
         repeated = [sentence for sentence in sentences for _ in range(count)]
         features = batch_to_device(self.model.preprocess(repeated, prompt=prompt), self.device)
         vectors = self.model(features)["sentence_embedding"]
-        vectors = (
-            vectors
-            if self.model.truncate_dim is None
-            else truncate_embeddings(vectors, self.model.truncate_dim)
-        )
+        if self.model.truncate_dim is not None:
+            vectors = truncate_embeddings(vectors, self.model.truncate_dim)
         return torch.as_tensor(vectors).view(len(sentences), count, -1)
 
     def embed(
@@ -705,11 +731,15 @@ class SentenceModules(nn.Module):
         """
         report(0, len(sentences))
         order = sorted(range(len(sentences)), key=lambda row: -len(sentences[row]))
+        size = BATCH if rows is None else rows
+
         parts = []
+        # no sentences are encoded too, which says how wide their array is
         for start in range(0, max(1, len(order)), COUNTED):
-            some = [sentences[row] for row in order[start : start + COUNTED]]
-            parts.append(self._embedded(some, self.found.rows, rows))
+            texts = [sentences[row] for row in order[start : start + COUNTED]]
+            parts.append(self._encode_batches(texts, self.found.rows, size))
             report(min(start + COUNTED, len(order)), len(order))
+
         vectors = np.concatenate(parts).astype(np.float32)
         return vectors[np.argsort(order)]
 
@@ -723,26 +753,29 @@ def open_model(folder: Path, pooling: str, *, trusted: bool = False) -> Student 
     return Student.load(folder, pooling, trusted=trusted)
 
 
-def _loaded(folder: Path, trusted: bool) -> tuple[Any, tuple[str, ...]]:
+def _load_sentence_model(folder: Path, trusted: bool) -> tuple[Any, tuple[str, ...]]:
     """A model of sentence-transformers, and what a user should know of how it was read."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Transformer
 
     encoders = [
-        folder / module.path for module in all_modules(folder) if module.kind == "Transformer"
+        folder / module.path for module in list_all_modules(folder) if module.kind == "Transformer"
     ]
     check_modules(folder)
     for encoder in encoders:
         check_configuration(encoder, trusted=trusted)
+
     with ExitStack() as checks:
-        checks.enter_context(strict_weights(pooler=False))
-        remarks = checks.enter_context(tokens_of_files())
+        checks.enter_context(require_weights(pooler=False))
+        remarks = checks.enter_context(follow_tokenizer_files())
         for encoder in encoders:
-            checks.enter_context(known_vocabulary(encoder))
+            checks.enter_context(require_vocabulary(encoder))
         model = SentenceTransformer(
             str(folder), device="cpu", local_files_only=True, trust_remote_code=trusted
         )
+
     transformers = [module for module in model.modules() if isinstance(module, Transformer)]
     for encoder, module in zip(encoders, transformers, strict=True):
         check_tokenizer(encoder, module.tokenizer)
+
     return model, tuple(remarks)

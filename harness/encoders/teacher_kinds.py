@@ -19,11 +19,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from harness.encoders.features import Stacked
-from harness.encoders.media import worked
+from harness.encoders.media import process_images
 from harness.encoders.modules import read_settings
+from harness.encoders.rows import NAMES
 from harness.encoders.student import Student
-from harness.encoders.teachers import ImageArrays, Teacher, in_batches
-from harness.encoders.weights import reading
+from harness.encoders.teachers import ImageArrays, Teacher, compute_in_batches
+from harness.encoders.weights import convert_errors
 from harness.errors import UserError
 
 #: images or sentences in one forward pass, on the CPU and on other devices
@@ -38,36 +39,34 @@ class _Preparation:
 
     def __init__(self, chain: Any) -> None:
         *resizing, convert, normalise = chain.transforms
-        if (
-            type(convert).__name__ not in ("ToTensor", "MaybeToTensor")
-            or type(normalise).__name__ != "Normalize"
-        ):
+        ends = (type(convert).__name__, type(normalise).__name__)
+        if ends not in (("ToTensor", "Normalize"), ("MaybeToTensor", "Normalize")):
             raise ValueError(
                 f"its preprocessing does not end with ToTensor and Normalize: {chain.transforms}"
             )
         self._resizing = resizing
-        self._mean, self._std = (
-            torch.as_tensor(values, dtype=torch.float32).view(3, 1, 1)
-            for values in (normalise.mean, normalise.std)
-        )
+        self._mean = torch.as_tensor(normalise.mean, dtype=torch.float32).view(3, 1, 1)
+        self._std = torch.as_tensor(normalise.std, dtype=torch.float32).view(3, 1, 1)
 
-    def resized(self, image: np.ndarray) -> np.ndarray:
+    def resize(self, image: np.ndarray) -> np.ndarray:
         """Resize and crop an image, (h, w, 3) uint8, to the size of the network: (H, W, 3) uint8."""
         picture = Image.fromarray(image)
         for step in self._resizing:
             picture = step(picture)
         return np.asarray(picture)
 
-    def scaled(self, images: np.ndarray, device: str) -> Tensor:
-        """Scale and normalise resized images, (n, H, W, 3) uint8, on a device: (n, 3, H, W)
+    def scale(self, images: np.ndarray, device: str) -> Tensor:
+        """Scale and normalise resize images, (n, H, W, 3) uint8, on a device: (n, 3, H, W)
         float32.
         """
-        pixels = torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2) / 255
+        pixels = torch.from_numpy(np.ascontiguousarray(images)).to(device)
+        pixels = pixels.permute(0, 3, 1, 2) / 255
         return (pixels - self._mean.to(device)) / self._std.to(device)
 
-    def batch(self, images: ImageArrays, device: str) -> Tensor:
+    def prepare(self, images: ImageArrays, device: str) -> Tensor:
         """Resize, scale and normalise n images: (n, 3, H, W) float32 on a device."""
-        return self.scaled(np.stack(list(worked(images, self.resized))), device).contiguous()
+        resized = np.stack(list(process_images(images, self.resize)))
+        return self.scale(resized, device).contiguous()
 
 
 def _refuse_trust(folder: Path) -> None:
@@ -75,15 +74,16 @@ def _refuse_trust(folder: Path) -> None:
 
     `get_tokenizer` passes them on, and takes no setting of the caller's for CLIP's own tokenizer.
     """
-    text = read_settings(folder / "open_clip_config.json").get("model_cfg", {}).get("text_cfg", {})
-    if text.get("tokenizer_kwargs", {}).get("trust_remote_code"):
+    settings = read_settings(folder / "open_clip_config.json")
+    text_settings = settings.get("model_cfg", {}).get("text_cfg", {})
+    if text_settings.get("tokenizer_kwargs", {}).get("trust_remote_code"):
         raise ValueError(
             "its open_clip_config.json asks for trust_remote_code, and code of a model is not "
             "executed; remove that key"
         )
 
 
-def _batch_size(device: str) -> int:
+def _get_batch_size(device: str) -> int:
     return BATCH if device == "cpu" else DEVICE_BATCH
 
 
@@ -101,7 +101,7 @@ class ClipTeacher(Teacher):
         import open_clip
 
         needs = "it needs open_clip_config.json, weights and a tokenizer (unless CLIP's own), as open_clip saves them"
-        with reading("teacher folder", folder, needs):
+        with convert_errors("teacher folder", folder, needs):
             _refuse_trust(folder)
             model, chain = open_clip.create_model_from_pretrained(
                 f"local-dir:{folder}",
@@ -112,33 +112,36 @@ class ClipTeacher(Teacher):
             )
             self._tokenizer = open_clip.get_tokenizer(f"local-dir:{folder}")
             self._preparation = _Preparation(chain)
+
         self._model: Any = model.eval()
         self._device = device
+
         size = model.visual.preprocess_cfg["size"]
         self._size = (size, size) if isinstance(size, int) else tuple(size)
 
     def images(self, pixels: ImageArrays) -> np.ndarray:
-        """Compute features of n images, each (h, w, 3) uint8: (n, f) float32; resized only where
+        """Compute features of n images, each (h, w, 3) uint8: (n, f) float32; resize only where
         the size differs.
         """
-        return in_batches(
-            pixels,
-            _batch_size(self._device),
-            lambda part: self._model.encode_image(self._ready(part)),
-        )
+
+        def encode(part: ImageArrays) -> Tensor:
+            features: Tensor = self._model.encode_image(self._prepare(part))
+            return features
+
+        return compute_in_batches(pixels, _get_batch_size(self._device), encode)
 
     def captions(self, sentences: Sequence[str]) -> np.ndarray:
-        tokens = self._tokenizer
-        return in_batches(
-            sentences,
-            _batch_size(self._device),
-            lambda part: self._model.encode_text(tokens(part).to(self._device)),
-        )
+        def encode(part: Sequence[str]) -> Tensor:
+            tokens = self._tokenizer(part).to(self._device)
+            features: Tensor = self._model.encode_text(tokens)
+            return features
 
-    def _ready(self, pixels: ImageArrays) -> Tensor:
+        return compute_in_batches(sentences, _get_batch_size(self._device), encode)
+
+    def _prepare(self, pixels: ImageArrays) -> Tensor:
         if isinstance(pixels, np.ndarray) and pixels.shape[1:3] == self._size:
-            return self._preparation.scaled(pixels, self._device)
-        return self._preparation.batch(pixels, self._device)
+            return self._preparation.scale(pixels, self._device)
+        return self._preparation.prepare(pixels, self._device)
 
 
 class TimmTeacher(Teacher):
@@ -156,22 +159,21 @@ class TimmTeacher(Teacher):
         import timm
         from timm.data import create_transform, resolve_model_data_config
 
-        with reading(
-            "teacher folder", folder, "it needs config.json and weights, as timm saves them"
-        ):
+        needs = "it needs config.json and weights, as timm saves them"
+        with convert_errors("teacher folder", folder, needs):
             model = timm.create_model(f"local-dir:{folder}", pretrained=True, num_classes=0)
-            self._preparation = _Preparation(
-                create_transform(**resolve_model_data_config(model), is_training=False)
-            )
+            settings = resolve_model_data_config(model)
+            self._preparation = _Preparation(create_transform(**settings, is_training=False))
+
         self._model: Any = model.float().eval().to(device)
         self._device = device
 
     def images(self, pixels: ImageArrays) -> np.ndarray:
-        return in_batches(
-            pixels,
-            _batch_size(self._device),
-            lambda part: self._model(self._preparation.batch(part, self._device)),
-        )
+        def encode(part: ImageArrays) -> Tensor:
+            features: Tensor = self._model(self._preparation.prepare(part, self._device))
+            return features
+
+        return compute_in_batches(pixels, _get_batch_size(self._device), encode)
 
 
 #: sentences in one forward pass
@@ -187,9 +189,8 @@ class TextTeacher(Teacher):
     pooled = True
 
     def __init__(self, folder: Path, *, pooling: str, max_length: int, device: str) -> None:
-        self._student = (
-            Student.load(folder, pooling, what="teacher folder").eval().to(torch.device(device))
-        )
+        student = Student.load(folder, pooling, what="teacher folder")
+        self._student = student.eval().to(torch.device(device))
         self._max_length = max_length
 
     def captions(self, sentences: Sequence[str]) -> np.ndarray:
@@ -202,21 +203,20 @@ class TextTeacher(Teacher):
         Position 0 and padding are included: the public code of DALR normalises over all tokens.
         """
 
-        def hidden(part: Sequence[str]) -> Tensor:
-            tokens = self._student.tokenizer(
+        student = self._student
+
+        def compute_states(part: Sequence[str]) -> Tensor:
+            tokens = student.tokenizer(
                 list(part),
                 truncation=True,
                 padding="max_length",
                 max_length=max_length,
                 return_tensors="pt",
             )
-            inputs = {
-                name: tokens[name].to(self._student.device)
-                for name in ("input_ids", "attention_mask")
-            }
-            return self._student.padded(inputs)[-1]
+            (last,) = student.run_padded({name: tokens[name].to(student.device) for name in NAMES})
+            return last
 
-        return in_batches(sentences, TEXT_BATCH, hidden)
+        return compute_in_batches(sentences, TEXT_BATCH, compute_states)
 
 
 #: rows read at a time to compute mean and deviation
@@ -236,11 +236,17 @@ class Tower:
     weight: np.ndarray
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
-        projected: np.ndarray = (
-            (np.asarray(features, dtype=np.float32) - self.mean) / self.spread
-        ) @ self.weight.T
-        projected /= np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), np.float32(1e-12))
+        standardised = _standardise(features, self.mean, self.spread)
+        projected: np.ndarray = standardised @ self.weight.T
+        lengths = np.linalg.norm(projected, axis=1, keepdims=True)
+        projected /= np.maximum(lengths, np.float32(1e-12))
         return projected
+
+
+def _standardise(features: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """Rows less the mean of each dimension, divided by its deviation: (n, f) float32."""
+    standardised: np.ndarray = (np.asarray(features, dtype=np.float32) - mean) / spread
+    return standardised
 
 
 def fit(
@@ -265,60 +271,73 @@ def fit(
         raise ValueError(f"{len(images)} images for {len(texts)} captions")
     if len(images) < 2:
         raise UserError("fitting a dual encoder needs at least two pairs; use a larger corpus")
-    random = torch.Generator().manual_seed(seed)
-    moments = [_moments(values) for values in (images, texts)]
-    wide = [len(mean) for mean, _ in moments]
-    weights = [
-        (torch.randn(width, each, generator=random) / each**0.5).requires_grad_() for each in wide
-    ]
+
+    generator = torch.Generator().manual_seed(seed)
+    image_moments = _compute_moments(images)
+    text_moments = _compute_moments(texts)
+
+    def draw_weight(moments: tuple[np.ndarray, np.ndarray]) -> Tensor:
+        features = len(moments[0])
+        weight: Tensor = torch.randn(width, features, generator=generator) / features**0.5
+        return weight.requires_grad_()
+
+    image_weight = draw_weight(image_moments)
+    text_weight = draw_weight(text_moments)
     log_scale = torch.tensor(np.log(1 / 0.07), dtype=torch.float32, requires_grad=True)
 
-    def projected(side: int, rows: np.ndarray) -> Tensor:
-        """Project some rows with dropout, norm 1: (B, width); a cosine needs no rescaling for
-        dropout.
-        """
-        mean, spread = moments[side]
-        features = (images, texts)[side]
-        values = (np.asarray(features[rows], dtype=np.float32) - mean) / spread
-        kept = torch.rand(values.shape, generator=random) >= dropout
-        return functional.normalize((torch.from_numpy(values) * kept) @ weights[side].T, dim=1)
+    def project(
+        features: np.ndarray, moments: tuple[np.ndarray, np.ndarray], weight: Tensor
+    ) -> Tensor:
+        """Project rows with dropout, norm 1: (B, width); a cosine needs no rescaling for dropout."""
+        values = torch.from_numpy(_standardise(features, *moments))
+        is_kept = torch.rand(values.shape, generator=generator) >= dropout
+        projected: Tensor = (values * is_kept) @ weight.T
+        return functional.normalize(projected, dim=1)
 
-    optimizer = torch.optim.AdamW([*weights, log_scale], lr=learning_rate, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(
+        [image_weight, text_weight, log_scale], lr=learning_rate, weight_decay=0.0
+    )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for _ in range(steps):
         # distinct rows in file order, for features mapped from disk
-        rows = np.sort(torch.randperm(len(images), generator=random)[:batch_size].numpy())
-        loss = _loss(projected(0, rows), projected(1, rows), log_scale)
+        rows = np.sort(torch.randperm(len(images), generator=generator)[:batch_size].numpy())
+        image_vectors = project(images[rows], image_moments, image_weight)
+        text_vectors = project(texts[rows], text_moments, text_weight)
+        loss = _compute_loss(image_vectors, text_vectors, log_scale)
+
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
-    first, second = (
-        Tower(*each, weight.detach().numpy()) for each, weight in zip(moments, weights, strict=True)
-    )
-    return first, second
+
+    image_tower = Tower(*image_moments, image_weight.detach().numpy())
+    text_tower = Tower(*text_moments, text_weight.detach().numpy())
+    return image_tower, text_tower
 
 
-def _loss(first: Tensor, second: Tensor, log_scale: Tensor) -> Tensor:
+def _compute_loss(first: Tensor, second: Tensor, log_scale: Tensor) -> Tensor:
     logits = first @ second.T * log_scale.exp().clamp(max=LARGEST_SCALE)
     target = torch.arange(len(logits))
-    return (
-        functional.cross_entropy(logits, target) + functional.cross_entropy(logits.T, target)
-    ) / 2
+    to_second = functional.cross_entropy(logits, target)
+    to_first = functional.cross_entropy(logits.T, target)
+    return (to_second + to_first) / 2
 
 
-def _moments(features: np.ndarray | Stacked) -> tuple[np.ndarray, np.ndarray]:
+def _compute_moments(features: np.ndarray | Stacked) -> tuple[np.ndarray, np.ndarray]:
     """Compute mean and deviation of each dimension, in float64 and by chunks; constant dimensions
     have deviation 1.
     """
-    total = squares = np.zeros(features.shape[1])
-    for start in range(0, len(features), CHUNK):
-        values = np.asarray(
-            features[np.arange(start, min(start + CHUNK, len(features)))], dtype=np.float64
-        )
-        total = total + values.sum(0)
-        squares = squares + (values**2).sum(0)
-    mean = total / len(features)
-    variance = squares / len(features) - mean**2
-    constant = variance <= 1e-12 * np.maximum(mean**2, np.finfo(np.float64).tiny)
-    return mean.astype(np.float32), np.sqrt(np.where(constant, 1, variance)).astype(np.float32)
+    count, width = features.shape
+    total = np.zeros(width)
+    squares = np.zeros(width)
+    for start in range(0, count, CHUNK):
+        rows = np.arange(start, min(start + CHUNK, count))
+        values = np.asarray(features[rows], dtype=np.float64)
+        total += values.sum(0)
+        squares += (values**2).sum(0)
+
+    mean = total / count
+    variance = squares / count - mean**2
+    is_constant = variance <= 1e-12 * np.maximum(mean**2, np.finfo(np.float64).tiny)
+    deviation = np.sqrt(np.where(is_constant, 1, variance))
+    return mean.astype(np.float32), deviation.astype(np.float32)

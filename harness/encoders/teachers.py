@@ -15,7 +15,7 @@ import numpy as np
 
 from harness import registry
 from harness.code import declarations
-from harness.encoders.modules import transformer_folder
+from harness.encoders.modules import find_transformer_folder
 from harness.errors import UserError
 from harness.spec import FeatureKind
 
@@ -50,38 +50,38 @@ class Teacher(registry.Registered, ABC):
 
     def images(self, pixels: ImageArrays) -> np.ndarray:
         """Compute features of n images, each (h, w, 3) uint8: (n, f) float32."""
-        raise self._refusal("image")
+        raise self._make_refusal("image")
 
     def captions(self, sentences: Sequence[str]) -> np.ndarray:
         """Compute features of n sentences: (n, f) float32."""
-        raise self._refusal("caption")
+        raise self._make_refusal("caption")
 
     def tokens(self, sentences: Sequence[str], max_length: int) -> np.ndarray:
         """Compute features of every token of n sentences: (n, max_length, f) float32."""
-        raise self._refusal("tokens")
+        raise self._make_refusal("tokens")
 
-    def _refusal(self, kind: FeatureKind) -> UserError:
-        given = " and ".join(self.gives)
+    def _make_refusal(self, kind: FeatureKind) -> UserError:
+        kinds = " and ".join(self.gives)
         return UserError(
-            f"{type(self).__name__} computes {given} features, not {kind} features; choose another teacher"
+            f"{type(self).__name__} computes {kinds} features, not {kind} features; choose another teacher"
         )
 
 
-def teacher_class(kind: str) -> type[Teacher]:
+def get_teacher_class(kind: str) -> type[Teacher]:
     """Return the class of a registered kind of teacher. Raises UserError for an unknown kind."""
     return registry.get_class("teacher kind", kind, Teacher)
 
 
-def declared_teacher(kind: str) -> tuple[tuple[FeatureKind, ...], bool]:
+def get_teacher_features(kind: str) -> tuple[tuple[FeatureKind, ...], bool]:
     """Return `gives` and `pooled` of a registered kind, imported only if they are not cached.
     Raises UserError.
     """
 
-    def answer() -> list[Any]:
-        teacher = teacher_class(kind)
+    def read_class() -> list[Any]:
+        teacher = get_teacher_class(kind)
         return [list(teacher.gives), teacher.pooled]
 
-    gives, pooled = declarations().ask("teacher kind", kind, "class", answer)
+    gives, pooled = declarations().ask("teacher kind", kind, "class", read_class)
     return tuple(gives), pooled
 
 
@@ -89,10 +89,10 @@ def open_teacher(
     kind: str, folder: Path, *, pooling: str = "cls", max_length: int = 32, device: str = "cpu"
 ) -> Teacher:
     """Load a teacher of a registered kind (see `Teacher`). Raises UserError."""
-    return teacher_class(kind)(folder, pooling=pooling, max_length=max_length, device=device)
+    return get_teacher_class(kind)(folder, pooling=pooling, max_length=max_length, device=device)
 
 
-def in_batches(items: Any, size: int, compute: Callable[[Any], Tensor]) -> np.ndarray:
+def compute_in_batches(items: Any, size: int, compute: Callable[[Any], Tensor]) -> np.ndarray:
     """Compute features of n > 0 items `size` at a time, without gradients: (n, ...) float32."""
     import torch
 
@@ -107,12 +107,15 @@ def check_vocabulary(student: Path, teacher: Path, name: str) -> None:
     """
     from transformers import AutoTokenizer
 
-    folders = map(transformer_folder, (student, teacher))
-    ours, theirs = (
-        AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
-        for folder in folders
-    )
-    if ours.get_vocab() != theirs.get_vocab():
+    def read_vocabulary(folder: Path) -> dict[str, int]:
+        place = str(find_transformer_folder(folder))
+        tokenizer = AutoTokenizer.from_pretrained(
+            place, local_files_only=True, trust_remote_code=False
+        )
+        vocabulary: dict[str, int] = tokenizer.get_vocab()
+        return vocabulary
+
+    if read_vocabulary(student) != read_vocabulary(teacher):
         raise UserError(
             f"token features need a teacher with the student's vocabulary, and {name} has another; "
             "name a teacher of the same family, or leave out the loss term that reads tokens"

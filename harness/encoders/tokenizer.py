@@ -9,14 +9,14 @@ reads the file as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from harness.encoders.modules import transformer_folder
+from harness.encoders.modules import find_transformer_folder
 from harness.encoders.weights import UNREADABLE
 from harness.errors import UserError
 
@@ -53,8 +53,8 @@ def read_tokenizer(folder: Path, *, trusted: bool = False) -> tuple[Any, tuple[s
     """Read a tokenizer as `load_tokenizer`, and what a user should know of how it was read."""
     from transformers import AutoTokenizer
 
-    folder = transformer_folder(folder)
-    with known_vocabulary(folder), tokens_of_files() as remarks:
+    folder = find_transformer_folder(folder)
+    with require_vocabulary(folder), follow_tokenizer_files() as remarks:
         tokenizer = AutoTokenizer.from_pretrained(
             str(folder), local_files_only=True, trust_remote_code=trusted
         )
@@ -68,7 +68,7 @@ def read_tokenizer(folder: Path, *, trusted: bool = False) -> tuple[Any, tuple[s
 
 
 @contextmanager
-def tokens_of_files() -> Iterator[list[str]]:
+def follow_tokenizer_files() -> Iterator[list[str]]:
     """Let transformers read tokenizers whose token ids are those of their tokenizer.json.
 
     Yields a list of remarks, which has a line for each tokenizer that was read in another way than
@@ -82,27 +82,32 @@ def tokens_of_files() -> Iterator[list[str]]:
     refusals: list[UserError] = []
 
     # other libraries read tokenizers too, so this cannot be an argument
-    def read(cls: Any, /, name: Any, *args: Any, **kwargs: Any) -> Any:
+    def load(cls: Any, /, name: Any, *args: Any, **kwargs: Any) -> Any:
         tokenizer = original(cls, name, *args, **kwargs)
         file = Path(name, kwargs.get("subfolder") or "", "tokenizer.json")
         if not file.is_file() or not type(tokenizer).__module__.startswith("transformers."):
             return tokenizer  # nothing to compare with, or code that the user trusts
+
+        read_file = partial(original, PreTrainedTokenizerFast)
         try:
-            return _by_file(file, tokenizer, partial(original, PreTrainedTokenizerFast), remarks)
+            return _resolve_tokenizer(file, tokenizer, read_file, remarks)
         except UserError as error:
             refusals.append(error)  # AutoProcessor would catch it, and look for another class
             return tokenizer
 
-    PreTrainedTokenizerBase.from_pretrained = classmethod(read)
+    PreTrainedTokenizerBase.from_pretrained = classmethod(load)
     try:
         yield remarks
     finally:
         PreTrainedTokenizerBase.from_pretrained = classmethod(original)
+
     if refusals:
         raise refusals[0]
 
 
-def _by_file(file: Path, tokenizer: Any, read_file: Callable[..., Any], remarks: list[str]) -> Any:
+def _resolve_tokenizer(
+    file: Path, tokenizer: Any, read_file: Callable[..., Any], remarks: list[str]
+) -> Any:
     """The tokenizer if its ids are those of its file, else one that reads the file, with a remark.
 
     Raises UserError if neither gives these ids.
@@ -112,51 +117,60 @@ def _by_file(file: Path, tokenizer: Any, read_file: Callable[..., Any], remarks:
     expected = Tokenizer.from_file(str(file))
     expected.no_truncation()
     expected.no_padding()
-    texts = [*_TEXTS, *_drawn_tokens(expected)]
-    wanted = [encoding.ids for encoding in expected.encode_batch(texts)]
+    ids_by_text = {}
+    texts = [*_TEXTS, *_draw_tokens(expected)]
+    for text, encoding in zip(texts, expected.encode_batch(texts), strict=True):
+        ids_by_text[text] = encoding.ids
 
-    text = _first_unlike(tokenizer, texts, wanted)
-    if text is None:
+    unlike = _find_unlike(tokenizer, ids_by_text)
+    if unlike is None:
         return tokenizer
 
     name = type(tokenizer).__name__
     library = f"transformers {version('transformers')}"
-    by_file = read_file(str(file.parent), local_files_only=True, **_settings(tokenizer, expected))
-    if _first_unlike(by_file, texts, wanted) is None:
+    by_file = read_file(
+        str(file.parent), local_files_only=True, **_get_settings(tokenizer, expected)
+    )
+    if _find_unlike(by_file, ids_by_text) is None:
         remarks.append(
             f"its tokens are those of its tokenizer.json, which {name} of {library} does not "
-            f"follow (at '{text[:40]}')"
+            f"follow (at '{unlike[:40]}')"
         )
         return by_file
+
     raise UserError(
-        f"the tokenizer in {file.parent} cuts '{text[:40]}' into other tokens than its "
+        f"the tokenizer in {file.parent} cuts '{unlike[:40]}' into other tokens than its "
         f"tokenizer.json, as {library} reads it; if its tokenizer_config.json is right, write the "
         "file again: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER); else remove "
         "the keys and added tokens there that differ from it"
     )
 
 
-def _drawn_tokens(tokenizer: Any) -> list[str]:
+def _draw_tokens(tokenizer: Any) -> list[str]:
     """Tokens of a vocabulary as texts, without the marks of word pieces and of spaces."""
     size = tokenizer.get_vocab_size()
     step = 1 + size // _DRAWN
-    tokens = [tokenizer.id_to_token(number) or "" for number in range(0, size, step)]
     special = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
-    return [token.strip("Ġ▁#").replace("</w>", "") for token in tokens if token not in special]
+
+    texts = []
+    for number in range(0, size, step):
+        token = tokenizer.id_to_token(number) or ""
+        if token not in special:
+            texts.append(token.strip("Ġ▁#").replace("</w>", ""))
+    return texts
 
 
-def _first_unlike(
-    tokenizer: Any, texts: Sequence[str], wanted: Sequence[Sequence[int]]
-) -> str | None:
-    """The first text whose token ids are not those wanted, None if there is none."""
-    given = tokenizer(list(texts), verbose=False)["input_ids"]
-    for text, ids, expected in zip(texts, given, wanted, strict=True):
-        if list(ids) != list(expected):
+def _find_unlike(tokenizer: Any, ids_by_text: Mapping[str, list[int]]) -> str | None:
+    """The first text to which a tokenizer gives other token ids, None if there is none."""
+    texts = list(ids_by_text)
+    encoded = tokenizer(texts, verbose=False)
+    for text, ids in zip(texts, encoded["input_ids"], strict=True):
+        if list(ids) != ids_by_text[text]:
             return text
     return None
 
 
-def _settings(tokenizer: Any, expected: Any) -> dict[str, Any]:
+def _get_settings(tokenizer: Any, expected: Any) -> dict[str, Any]:
     """What the class of a tokenizer sets and a file may not hold: names of special tokens, the
     longest sequence, sides, and which inputs a model gets.
     """
@@ -176,13 +190,15 @@ def check_tokenizer(folder: Path, tokenizer: Any) -> None:
     """
     files = set(tokenizer.vocab_files_names.values())
     if files and not any((folder / name).is_file() for name in files):
-        raise ValueError(_no_vocabulary(files))
-    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
+        raise ValueError(_describe_no_vocabulary(files))
+
+    words = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
+    if not words:
         raise ValueError("its vocabulary has special tokens only, so every word would be unknown")
 
 
 @contextmanager
-def known_vocabulary(folder: Path) -> Iterator[None]:
+def require_vocabulary(folder: Path) -> Iterator[None]:
     """Raise ValueError if reading a tokenizer fails in this context and the folder has no
     vocabulary.
     """
@@ -191,9 +207,9 @@ def known_vocabulary(folder: Path) -> Iterator[None]:
     except UNREADABLE as error:
         files = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
         if not any(next(folder.glob(name), None) for name in files):
-            raise ValueError(_no_vocabulary(files)) from error
+            raise ValueError(_describe_no_vocabulary(files)) from error
         raise
 
 
-def _no_vocabulary(files: Collection[str]) -> str:
+def _describe_no_vocabulary(files: Collection[str]) -> str:
     return f"it has no vocabulary ({' or '.join(sorted(files))}), so every word would be unknown"

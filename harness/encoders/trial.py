@@ -44,7 +44,9 @@ LONGEST = 512
 _LIBRARIES = ("torch", "transformers", "tokenizers", "sentence-transformers")
 #: token ids of rows of one, some and many tokens, small enough for any vocabulary
 ROWS_OF_IDS = ((5,), (6, 7, 8), (5, 9, 7, 6, 8, 9, 5), (8, 6))
-#: words of a sentence of the trial, and tokens at which its longest one is cut
+#: tokens of a vocabulary that are tried as words, words of a sentence of the trial, and tokens at
+#: which its longest one is cut
+_WORDS = 2000
 _FEW = 6
 _MANY = 24
 #: the text of the trial that has the pad token inside
@@ -81,7 +83,7 @@ class TrialFindings:
     remarks: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, note: Mapping[str, Any]) -> Self:
+    def from_note(cls, note: Mapping[str, Any]) -> Self:
         values = {name: note[name] for name in cls.__dataclass_fields__}
         lists = {name: tuple(values[name]) for name in ("types", "remarks")}
         return cls(**{**values, **lists})
@@ -102,10 +104,10 @@ class TrialKey:
     max_length: int = 0
     rates: tuple[float, float] = (-1.0, -1.0)
 
-    def known(self) -> TrialFindings | None:
+    def get_known(self) -> TrialFindings | None:
         """The answer in the cache, if there is one."""
         note = read_note(cache_folder() / self._name, "the model will be tried again")
-        return None if note is None else TrialFindings.of(note)
+        return None if note is None else TrialFindings.from_note(note)
 
     def keep(self, found: TrialFindings) -> None:
         keep_text(self._name, sealed(json.dumps(asdict(found))))
@@ -113,7 +115,7 @@ class TrialKey:
     @property
     def _name(self) -> str:
         content = FolderModel(self.folder, trusted=self.trusted).fingerprint(None)
-        asked = (
+        question = (
             self.pooling,
             code_of("pooling", self.pooling),
             self.own_head,
@@ -121,46 +123,67 @@ class TrialKey:
             self.max_length,
             self.rates,
         )
-        return f"trials/{digest(content, asked, state_of_code(), installed(*_LIBRARIES))[:32]}.json"
+        key = digest(content, question, state_of_code(), installed(*_LIBRARIES))
+        return f"trials/{key[:32]}.json"
 
 
-def tried(key: TrialKey, what: str, make: Callable[[TrialFindings | None], Tried]) -> Tried:
+def load_tried(key: TrialKey, what: str, make: Callable[[TrialFindings | None], Tried]) -> Tried:
     """Make a model from what is known of it; else it is tried, and the answer kept. A UserError
     names its folder.
     """
-    known = key.known()
+    known = key.get_known()
     try:
-        made = make(known)
+        model = make(known)
     except UserError as error:
         raise UserError(f"the {what} {key.folder} cannot be used: {error}") from error
-    for line in made.found.remarks:
+
+    for line in model.found.remarks:
         log.warning("%s %s: %s", what, key.folder, line)
     if known is None:
-        key.keep(made.found)
-    return made
+        key.keep(model.found)
+    return model
 
 
-def _texts(tokenizer: Any, longest: int) -> list[str]:
+def _make_trial_texts(tokenizer: Any, longest: int) -> list[str]:
     """A sentence of known words, the same with another first word and another last one; then texts
     of other lengths.
     """
-    listed = sorted(getattr(tokenizer, "get_vocab", dict)())
-    plain = {
-        str(token).replace("</w>", "").strip("Ġ▁#") for token in listed[:: 1 + len(listed) // 2000]
-    }
-    words = sorted(
-        (word for word in plain if word.isalpha()), key=lambda word: (len(word) < 3, word)
-    ) or ["man", "dog"]
-    words = _distinct_words(tokenizer, words)
-    body = words[: max(1, min(_FEW, longest - 4))]
-    other = words[-1]
-    pad = getattr(tokenizer, "pad_token", None) or ""
-    changed = [body, [other, *body[1:]], [*body[:-1], other]]
-    others = [body[:1], body[1:3], [body[0], str(pad), other, body[0]], [], words[:_MANY] * _MANY]
-    return [" ".join(each) for each in (*changed, *others)]
+    words = _select_distinct_words(tokenizer, _list_known_words(tokenizer))
+    sentence = words[: max(1, min(_FEW, longest - 4))]
+    other_word = words[-1]
+    pad_token = str(getattr(tokenizer, "pad_token", None) or "")
+    texts = [
+        sentence,
+        [other_word, *sentence[1:]],  # must move a vector that is read at the first token
+        [*sentence[:-1], other_word],  # ... and at the last one
+        sentence[:1],
+        sentence[1:3],
+        # a pad token inside the text is a token like others
+        [sentence[0], pad_token, other_word, sentence[0]],
+        [],
+        words[:_MANY] * _MANY,  # longer than the model's limit
+    ]
+    return list(map(" ".join, texts))
 
 
-def _distinct_words(tokenizer: Any, words: list[str]) -> list[str]:
+def _list_known_words(tokenizer: Any) -> list[str]:
+    """Words of a vocabulary, those of three letters and more first; two English ones if there are
+    none.
+    """
+    tokens = sorted(getattr(tokenizer, "get_vocab", dict)())
+    step = 1 + len(tokens) // _WORDS
+    words = set()
+    for token in tokens[::step]:
+        word = str(token).replace("</w>", "").strip("Ġ▁#")
+        if word.isalpha():
+            words.add(word)
+
+    if not words:
+        return ["man", "dog"]
+    return sorted(words, key=lambda word: (len(word) < 3, word))
+
+
+def _select_distinct_words(tokenizer: Any, words: list[str]) -> list[str]:
     """Words of different tokens, without those of none: unknown words are the same tokens, and
     tokenizers of word embeddings leave out stop words.
     """
@@ -184,25 +207,29 @@ def try_student(student: Any, max_length: int, rates: tuple[float, float]) -> No
     """
     import torch
 
-    name = type(student.model).__name__
+    student.packing = None
+    student.found = TrialFindings()
     modes = [(module, module.training) for module in student.modules()]
-    student.packing, student.found = None, TrialFindings()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         try:
             _check_sizes(student.tokenizer, student.model)
-            longest = _longest(student.eval(), max_length)
-            texts = _texts(student.tokenizer, longest)
+            longest = _find_longest(student.eval(), max_length)
+            texts = _make_trial_texts(student.tokenizer, longest)
             encoded = student.tokenizer(texts, truncation=True, max_length=min(_MANY, longest))
+            rows = encoded["input_ids"]
             if student.pooling.first_token:
-                _check_first(encoded["input_ids"], student.tokenizer)
-            student.found = TrialFindings(longest=longest, types=_types(encoded))
-            _try_rows(student, texts, encoded["input_ids"])
-            first, second = student.train().vectors(encoded["input_ids"][:1], 2)
-            student.found = replace(student.found, views=_far(first, second))
+                _check_first(rows, student.tokenizer)
+
+            student.found = TrialFindings(longest=longest, types=_find_types(encoded))
+            _try_rows(student, texts, rows)
+
+            first, second = student.train().compute_vectors(rows[:1], 2)
+            student.found = replace(student.found, views=_measure_distance(first, second))
             _check_dropout(student.found.views, rates)
         except UNREADABLE as error:
             raise UserError(
-                f"{name} fails on sentences of the trial: {first_line(error)}; use another encoder or pooling"
+                f"{type(student.model).__name__} fails on sentences of the trial: "
+                f"{first_line(error)}; use another encoder or pooling"
             ) from error
         finally:
             for module, mode in modes:
@@ -213,41 +240,59 @@ def _check_dropout(views: float, rates: tuple[float, float]) -> None:
     """Raise UserError unless two vectors of a sentence in training differ as the rates of dropout
     say.
     """
-    acts = views > 0
-    if (max(rates) > 0 and not acts) or (min(rates) == max(rates) == 0 and acts):
-        asked = " and ".join(f"{rate:g}" for rate in rates if rate >= 0)
+    has_dropout = views > 0
+    is_ignored = max(rates) > 0 and not has_dropout
+    is_added = min(rates) == max(rates) == 0 and has_dropout
+    if is_ignored or is_added:
+        stated = " and ".join(f"{rate:g}" for rate in rates if rate >= 0)
+        outcome = "different" if has_dropout else "equal"
         raise UserError(
-            f"with a dropout of {asked}, two vectors of a sentence in training are "
-            f"{'different' if acts else 'equal'}: the encoder does not follow its config.json; leave dropout out"
+            f"with a dropout of {stated}, two vectors of a sentence in training are {outcome}: the "
+            "encoder does not follow its config.json; leave dropout out"
         )
 
 
 def _try_rows(student: Any, texts: Sequence[str], rows: Sequence[Sequence[int]]) -> None:
     import torch
 
-    from harness.encoders.packed import packing_of
+    from harness.encoders.packed import find_packing
 
-    states = student.layers(rows[:1])[-1].shape[1]
-    pad = getattr(student.model.config, "pad_token_id", None)
+    (last,) = student.compute_layers(rows[:1])
+    states = last.shape[1]
     if states != len(rows[0]) and not student.pooling.first_token:
         raise UserError(
             f"its last layer has {states} vectors for {len(rows[0])} tokens; use the pooling cls"
         )
-    alone = torch.cat([student.vectors([row]) for row in rows])
+
+    alone = torch.cat([student.compute_vectors([row]) for row in rows])
     _check_plain(student, texts, rows, alone)
-    together = student.vectors(rows)
-    if _far(alone, together) > _CLOSE:
+    together = student.compute_vectors(rows)
+    if _measure_distance(alone, together) > _CLOSE:
         student.found = replace(student.found, rows="equal lengths")
     elif not any(student.found.types):
-        with_pad = [(5, pad, 7, 6)] if isinstance(pad, int) and pad >= 0 else []
-        student.packing = packing_of(student.model, [*ROWS_OF_IDS, *with_pad, *filter(None, rows)])
-        if packing := student.packing:
-            student.found = replace(
-                student.found, rows="packed", position=packing.first, direct=bool(packing.layers)
-            )
-    student.found = _measured(
-        student.found, texts, alone.double().numpy(), student.vectors(rows).double().numpy()
+        student.packing = find_packing(student.model, _list_rows_to_pack(student.model, rows))
+
+    packing = student.packing
+    if packing is not None:
+        student.found = replace(
+            student.found, rows="packed", position=packing.first, direct=bool(packing.layers)
+        )
+
+    together = student.compute_vectors(rows)
+    student.found = _add_measurements(
+        student.found, texts, alone.double().numpy(), together.double().numpy()
     )
+
+
+def _list_rows_to_pack(model: Any, rows: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+    """Rows of token ids on which packed and padded passes are compared, one with a pad token
+    inside.
+    """
+    compared: list[Sequence[int]] = [*ROWS_OF_IDS]
+    pad = getattr(model.config, "pad_token_id", None)
+    if isinstance(pad, int) and pad >= 0:
+        compared.append((5, pad, 7, 6))
+    return [*compared, *filter(None, rows)]
 
 
 def _check_plain(
@@ -257,20 +302,22 @@ def _check_plain(
 
     Plain are all inputs that the tokenizer gives, in the model's own forward pass, pooled.
     """
-    from harness.encoders.packed import padded_forward
+    from harness.encoders.packed import run_padded
 
     known_inputs = inspect.signature(student.model.forward).parameters
-    vectors = list(zip(texts, rows, alone, strict=True))
     # a plain one, the one with a pad token inside, and the longest
-    for text, row, vector in (vectors[0], vectors[_PADDED], vectors[-1]):
+    for number in (0, _PADDED, len(texts) - 1):
+        text = texts[number]
+        row = rows[number]
         if not row:
             continue  # transformers computes nothing from no token
+
         encoded = student.tokenizer(text, truncation=True, max_length=len(row), return_tensors="pt")
         inputs = {name: value for name, value in encoded.items() if name in known_inputs}
-        layers = padded_forward(student.model, inputs, all_layers=student.pooling.all_layers)
+        layers = run_padded(student.model, inputs, all_layers=student.pooling.all_layers)
         plain = student.pooling(layers, encoded["attention_mask"])
         is_finite = bool(plain.isfinite().all())  # else it is refused as such, below
-        if is_finite and _far(plain[0], vector) > _CLOSE:
+        if is_finite and _measure_distance(plain[0], alone[number]) > _CLOSE:
             raise UserError(
                 f"its vector of the sentence '{text[:40]}' is not that of transformers with all "
                 f"that its tokenizer gives ({', '.join(inputs)}); use another encoder"
@@ -292,34 +339,39 @@ def try_modules(
     limit = getattr(model, "max_seq_length", None)
     if hasattr(model[0], "auto_model"):
         _check_sizes(tokenizer, model[0].auto_model)
-    found = TrialFindings(longest=int(min(LONGEST, limit or LONGEST)))
-    texts = _texts(tokenizer, found.longest)
+
+    longest = int(min(LONGEST, limit or LONGEST))
+    texts = _make_trial_texts(tokenizer, longest)
+    rows: RowsOfBatch = "padded"
     with torch.random.fork_rng(devices=[]):
         try:
-            alone = np.concatenate([embed([text], "padded") for text in texts])
-            together = embed(texts, "padded")
-            if _far(alone, together) > _CLOSE:
-                found = replace(found, rows="equal lengths")
-                together = embed(texts, "equal lengths")
-            found = replace(found, by_task=_depends_on_task(model, texts))
+            alone = np.concatenate([embed([text], rows) for text in texts])
+            together = embed(texts, rows)
+            if _measure_distance(alone, together) > _CLOSE:
+                rows = "equal lengths"
+                together = embed(texts, rows)
+            by_task = _has_task_vectors(model, texts)
         except UNREADABLE as error:
             raise UserError(
                 f"it fails on sentences of the trial: {first_line(error)}; correct the folder"
             ) from error
-    return _measured(found, texts, alone, together)
+
+    findings = TrialFindings(longest=longest, rows=rows, by_task=by_task)
+    return _add_measurements(findings, texts, alone, together)
 
 
-def _depends_on_task(model: Any, texts: Sequence[str]) -> bool:
+def _has_task_vectors(model: Any, texts: Sequence[str]) -> bool:
     """Whether `encode_query` or `encode_document` gives other vectors than `encode`, as of a Router."""
-    plain, *others = (
-        encode(texts, batch_size=1, show_progress_bar=False)
-        for encode in (model.encode, model.encode_query, model.encode_document)
-    )
-    return any(vectors.shape != plain.shape or _far(plain, vectors) > _CLOSE for vectors in others)
+    plain = model.encode(texts, batch_size=1, show_progress_bar=False)
+    for encode in (model.encode_query, model.encode_document):
+        vectors = encode(texts, batch_size=1, show_progress_bar=False)
+        if vectors.shape != plain.shape or _measure_distance(plain, vectors) > _CLOSE:
+            return True
+    return False
 
 
-def _measured(
-    found: TrialFindings, texts: Sequence[str], alone: np.ndarray, together: np.ndarray
+def _add_measurements(
+    findings: TrialFindings, texts: Sequence[str], alone: np.ndarray, together: np.ndarray
 ) -> TrialFindings:
     """Add what was measured by the vectors of all texts, (n, d). Raises UserError for useless ones."""
     import numpy as np
@@ -329,34 +381,50 @@ def _measured(
             raise UserError(
                 f"its vector of the sentence '{text[:40]}' is not finite; correct its weights"
             )
-    if (far := _far(alone, together)) > _CLOSE:
+
+    distance = _measure_distance(alone, together)
+    if distance > _CLOSE:
         raise UserError(
-            f"its vector of a sentence depends on the others of the batch (by {far:.0%} of the largest value), in "
-            "batches of equal lengths too; use another encoder"
+            "its vector of a sentence depends on the others of the batch (by "
+            f"{distance:.0%} of the largest value), in batches of equal lengths too; use another "
+            "encoder"
         )
-    first = _far(alone[0], alone[1])
-    last = _far(alone[0], alone[2])
-    for word, value, other in (("last", last, "last"), ("first", first, "cls")):
-        if not value > _MOVED and texts[1] != texts[2]:
+
+    first = _measure_distance(alone[0], alone[1])
+    last = _measure_distance(alone[0], alone[2])
+    # a sentence of one word has no other first word
+    if texts[1] != texts[2]:
+        _check_word("last", last, "last")
+        _check_word("first", first, "cls")
+
+    for one, two in ((0, 3), (0, 4), (3, 4)):
+        if _measure_distance(alone[one], alone[two]) <= _MOVED:
             raise UserError(
-                f"another {word} word of a sentence does not change its vector: the pooled token does not see it, as "
-                f"in models that read from left to right; use the pooling {other} or mean (of a method: "
-                f"pooling={other} in its brackets; in evaluation: --pooling {other})"
+                "different sentences have the same vector; use another encoder or pooling"
             )
-    if (
-        not min(_far(alone[0], alone[3]), _far(alone[0], alone[4]), _far(alone[3], alone[4]))
-        > _MOVED
-    ):
-        raise UserError("different sentences have the same vector; use another encoder or pooling")
-    return replace(found, alone=far, first_word=first, last_word=last)
+    return replace(findings, alone=distance, first_word=first, last_word=last)
 
 
-def _far(first: Any, second: Any) -> float:
+def _check_word(word: str, distance: float, pooling: str) -> None:
+    """Raise UserError if another first or last word has not moved a sentence's vector; `pooling`
+    would see it.
+    """
+    if distance <= _MOVED:
+        raise UserError(
+            f"another {word} word of a sentence does not change its vector: the pooled token does "
+            "not see it, as in models that read from left to right; use the pooling "
+            f"{pooling} or mean (of a method: pooling={pooling} in its brackets; in evaluation: "
+            f"--pooling {pooling})"
+        )
+
+
+def _measure_distance(first: Any, second: Any) -> float:
     """The largest difference relative to the largest value of `first`; infinite where a value is
     not finite.
     """
-    far = float(abs(first - second).max()) / (float(abs(first).max()) or 1.0)
-    return far if math.isfinite(far) else math.inf
+    largest = float(abs(first).max()) or 1.0
+    distance = float(abs(first - second).max()) / largest
+    return distance if math.isfinite(distance) else math.inf
 
 
 def _check_sizes(tokenizer: Any, model: Any) -> None:
@@ -382,54 +450,63 @@ def _check_first(rows: Sequence[Sequence[int]], tokenizer: Any) -> None:
     classification token if any.
     """
     mark = tokenizer.cls_token_id
-    full = [row for row in rows if row]
-    elsewhere = mark != tokenizer.sep_token_id and any(mark in row[1:] for row in full)
-    if elsewhere or len({row[0] for row in full}) > 1:
-        raise UserError(
-            f"its tokenizer {'puts ' + tokenizer.cls_token if elsewhere else 'has no token'} "
-            f"{'elsewhere than' if elsewhere else 'of its own'} at the beginning of a sentence, and the first token is "
-            "pooled; use the pooling last or mean (in evaluation: --pooling last), or another encoder"
-        )
+    full_rows = [row for row in rows if row]
+    first_tokens = {row[0] for row in full_rows}
+    is_elsewhere = mark != tokenizer.sep_token_id and any(mark in row[1:] for row in full_rows)
+    if is_elsewhere:
+        reason = f"puts {tokenizer.cls_token} elsewhere than at the beginning of a sentence"
+    elif len(first_tokens) > 1:
+        reason = "has no token of its own at the beginning of a sentence"
+    else:
+        return
+    raise UserError(
+        f"its tokenizer {reason}, and the first token is pooled; use the pooling last or mean (in "
+        "evaluation: --pooling last), or another encoder"
+    )
 
 
-def _types(encoded: Mapping[str, Any]) -> tuple[int, int, int]:
+def _find_types(encoded: Mapping[str, Any]) -> tuple[int, int, int]:
     """The token types of first tokens, of others, and of last ones. Raises UserError where these
     differ by sentence.
     """
-    rows = [row for row in encoded.get("token_type_ids", ()) if len(row) > 2]
-    found = {(row[0], kind, row[-1]) for row in rows for kind in row[1:-1]}
-    if len(found) > 1:
+    types = set()
+    for row in encoded.get("token_type_ids", ()):
+        for type_within in row[1:-1]:
+            types.add((row[0], type_within, row[-1]))
+
+    if len(types) > 1:
         raise UserError(
             "its tokenizer gives the tokens of a single sentence several types; use another tokenizer"
         )
-    return found.pop() if found else (0, 0, 0)
+    return types.pop() if types else (0, 0, 0)
 
 
-def _longest(student: Any, max_length: int) -> int:
+def _find_longest(student: Any, max_length: int) -> int:
     """Tokens at which sentences of tests are cut. Raises UserError if the model does not read
     `max_length` tokens.
     """
-    own = min(LONGEST, getattr(student.tokenizer, "model_max_length", LONGEST))
-    most = _largest(student, max(own, max_length))
-    if most < max_length:
+    stated = min(LONGEST, getattr(student.tokenizer, "model_max_length", LONGEST))
+    limit = _find_limit(student, max(stated, max_length))
+    if limit < max_length:
         raise UserError(
-            f"max_length = {max_length}, and the encoder reads {most} tokens at most; give --set max_length={most} "
-            "or fewer"
+            f"max_length = {max_length}, and the encoder reads {limit} tokens at most; give --set "
+            f"max_length={limit} or fewer"
         )
-    return min(own, most)
+    return min(stated, limit)
 
 
-def _largest(student: Any, length: int) -> int:
+def _find_limit(student: Any, length: int) -> int:
     """The most tokens up to `length` that a model reads."""
+    # pads have no positions in RoBERTa
+    pad = getattr(student.model.config, "pad_token_id", None)
+    token = 6 if pad == 5 else 5
+
     low = 0
     high = length + 1
     middle = length
-    token = (
-        5 if getattr(student.model.config, "pad_token_id", None) != 5 else 6
-    )  # pads have no positions in RoBERTa
     while high - low > 1:
         try:
-            student.layers([[token] * middle])
+            student.compute_layers([[token] * middle])
             low = middle
         except UNREADABLE:
             high = middle

@@ -12,7 +12,7 @@ from harness.sources import digest, file_hash, installed
 _FILE = "tokenizer.json"
 
 
-def unknown_share(texts: Sequence[str], folder: Path) -> float | None:
+def compute_unknown_share(texts: Sequence[str], folder: Path) -> float | None:
     """The share of unknown tokens in some texts, from 0 to 1, cached.
 
     None for a model without a file of its tokenizer, and where the texts have no tokens.
@@ -41,13 +41,13 @@ def _compute_share(texts: Sequence[str], file: Path) -> float | None:
     tokenizer.no_truncation()
     tokenizer.no_padding()
 
-    unknown = _unknown_id(json.loads(tokenizer.to_str())["model"], tokenizer.get_vocab())
+    unknown = _find_unknown_id(json.loads(tokenizer.to_str())["model"], tokenizer.get_vocab())
     encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
     ids = [token for encoding in encodings for token in encoding.ids]
     return ids.count(unknown) / len(ids) if ids else None
 
 
-def _unknown_id(model: dict[str, object], vocabulary: dict[str, int]) -> int:
+def _find_unknown_id(model: dict[str, object], vocabulary: dict[str, int]) -> int:
     """The id of the token that stands for what the vocabulary lacks; -1 if there is none."""
     number = model.get("unk_id")
     if isinstance(number, int):

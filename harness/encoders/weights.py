@@ -20,32 +20,28 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 
 from harness.encoders.contents import FULL, account_for
-from harness.encoders.foreign_code import without_foreign_code
-from harness.encoders.modules import all_modules, read_settings, transformer_folder
+from harness.encoders.foreign_code import refuse_foreign_code
+from harness.encoders.modules import find_transformer_folder, list_all_modules, read_settings
 from harness.errors import UserError, first_line
 from harness.files import open_regular, read_regular
 from harness.formatting import first_of
 
 #: Raised by the libraries for a folder, a configuration or weights that they cannot read.
 UNREADABLE = (
-    *(
-        OSError,
-        EOFError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        RuntimeError,
-        ImportError,
-    ),
-    *(
-        ArithmeticError,
-        AssertionError,
-        MemoryError,
-        UnpicklingError,
-        SafetensorError,
-        StrictDataclassError,
-    ),
+    OSError,
+    EOFError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+    ImportError,
+    ArithmeticError,
+    AssertionError,
+    MemoryError,
+    UnpicklingError,
+    SafetensorError,
+    StrictDataclassError,
 )
 _POOLER = "pooler."
 #: Weights beside an encoder that its vectors do not depend on and no class of transformers adds, by
@@ -54,29 +50,31 @@ _POOLER = "pooler."
 #: `vit_embeddings`) and AudioCSE (`v_`) train beside the encoder and save with it, where their
 #: converter writes `mlp` as `pooler`; heads of DeBERTa as its authors name them.
 _BESIDE = (
-    *(
-        _POOLER,
-        "mlp.",
-        "discriminator.",
-        "generator.",
-        "electra_head.",
-        "aux_",
-        "image_mlp.",
-        "image_pooler.",
-    ),
-    *("vit_embeddings.", "v_patch_embed.", "v_cls_token", "lm_predictions.", "mask_predictions."),
+    _POOLER,
+    "mlp.",
+    "discriminator.",
+    "generator.",
+    "electra_head.",
+    "aux_",
+    "image_mlp.",
+    "image_pooler.",
+    "vit_embeddings.",
+    "v_patch_embed.",
+    "v_cls_token",
+    "lm_predictions.",
+    "mask_predictions.",
 )
 #: sizes in a config.json that must not exceed the size of the weights
 _SIZES = (
-    *(
-        "num_hidden_layers",
-        "hidden_size",
-        "embedding_size",
-        "vocab_size",
-        "intermediate_size",
-        "num_attention_heads",
-    ),
-    *("max_position_embeddings", "type_vocab_size", "input_embedding_size"),
+    "num_hidden_layers",
+    "hidden_size",
+    "embedding_size",
+    "vocab_size",
+    "intermediate_size",
+    "num_attention_heads",
+    "max_position_embeddings",
+    "type_vocab_size",
+    "input_embedding_size",
 )
 #: types of numbers that weights may have, as safetensors and torch name them
 _FLOATS = ("F64", "F32", "F16", "BF16", "float64", "float32", "float16", "bfloat16")
@@ -84,47 +82,51 @@ _FLOATS = ("F64", "F32", "F16", "BF16", "float64", "float32", "float16", "bfloat
 _KERNEL = re.compile(r'attn_implementation": (?:\{[^}]*)?"([^"]+/[^"]+)"')
 #: buffers that older versions saved
 _BUFFERS = (
-    *(
-        "position_ids",
-        "embeddings.token_type_ids",
-        "rotary_emb.inv_freq",
-        "attn.bias",
-        "attn.masked_bias",
-    ),
-    *("num_batches_tracked", "relative_position_index", "embeddings.word_embeddings._weight"),
+    "position_ids",
+    "embeddings.token_type_ids",
+    "rotary_emb.inv_freq",
+    "attn.bias",
+    "attn.masked_bias",
+    "num_batches_tracked",
+    "relative_position_index",
+    "embeddings.word_embeddings._weight",
 )
 
 
 @contextmanager
-def reading(what: str, folder: Path, remedy: str, *, trusted: bool = False) -> Iterator[None]:
+def convert_errors(
+    what: str, folder: Path, remedy: str, *, trusted: bool = False
+) -> Iterator[None]:
     """Convert a library's errors for an unreadable model folder into a UserError.
 
     The library executes code of the folder only if that is `trusted`.
     """
     try:
-        with nullcontext() if trusted else without_foreign_code():
+        with nullcontext() if trusted else refuse_foreign_code():
             yield
     except UNREADABLE as error:
-        why = first_line(error) if folder.is_dir() else "the folder does not exist"
-        raise UserError(f"the {what} {folder} cannot be read: {why}; {remedy}") from error
+        reason = first_line(error) if folder.is_dir() else "the folder does not exist"
+        raise UserError(f"the {what} {folder} cannot be read: {reason}; {remedy}") from error
 
 
 #: names of the rates of dropout in the configurations of encoders: of states, and of the weights of
 #: attention
-_RATES = (
-    (
-        *(
-            "hidden_dropout_prob",
-            "dropout",
-            "hidden_dropout",
-            "dropout_rate",
-            "resid_pdrop",
-            "embd_pdrop",
-        ),
-        *("embedding_dropout", "mlp_dropout", "residual_dropout", "resid_dropout", "embed_dropout"),
+_RATES = {
+    "dropout": (
+        "hidden_dropout_prob",
+        "dropout",
+        "hidden_dropout",
+        "dropout_rate",
+        "resid_pdrop",
+        "embd_pdrop",
+        "embedding_dropout",
+        "mlp_dropout",
+        "residual_dropout",
+        "resid_dropout",
+        "embed_dropout",
     ),
-    ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop"),
-)
+    "attention_dropout": ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop"),
+}
 
 
 def load_encoder(
@@ -138,23 +140,30 @@ def load_encoder(
     are missing or do not belong to the encoder; UserError for a folder of sentence-transformers
     without an encoder, and for dropout that it lacks.
     """
-    folder = transformer_folder(folder)
+    folder = find_transformer_folder(folder)
     check_configuration(folder, trusted=trusted)
+
     options = {"local_files_only": True, "trust_remote_code": trusted}
-    config, reader = _reader(folder, options)
-    changed = dict[str, float]()
-    for kind, names, rate in zip(("dropout", "attention_dropout"), _RATES, rates, strict=True):
-        own = [name for name in names if isinstance(getattr(config, name, None), int | float)]
-        if rate >= 0 and not own:
+    config, reader = _find_model_class(folder, options)
+    changes = dict[str, float]()
+    for (kind, names), rate in zip(_RATES.items(), rates, strict=True):
+        if rate < 0:
+            continue
+
+        known_names = [
+            name for name in names if isinstance(getattr(config, name, None), int | float)
+        ]
+        if not known_names:
             raise UserError(
                 f"{folder} is a {config.model_type}, whose config.json has no {kind}; leave {kind} out"
             )
-        changed |= dict.fromkeys(own, rate) if rate >= 0 else {}
-    with strict_weights(pooler=pooler):
-        return reader.from_pretrained(str(folder), **options, **changed)
+        changes |= dict.fromkeys(known_names, rate)
+
+    with require_weights(pooler=pooler):
+        return reader.from_pretrained(str(folder), **options, **changes)
 
 
-def _reader(folder: Path, options: Mapping[str, Any]) -> tuple[Any, Any]:
+def _find_model_class(folder: Path, options: Mapping[str, Any]) -> tuple[Any, Any]:
     """The configuration of a model and the class that reads it: AutoModel, or the encoder of an
     encoder-decoder such as T5.
 
@@ -165,12 +174,11 @@ def _reader(folder: Path, options: Mapping[str, Any]) -> tuple[Any, Any]:
 
     config = AutoConfig.from_pretrained(str(folder), **options)
     model = AutoModel._model_mapping.get(type(config), None)
-    first = model[0] if isinstance(model, tuple) else model
-    name = first.__name__ if first else config.model_type
-    is_text_alone = (
-        getattr(first, "main_input_name", "input_ids") == "input_ids"
-        and config.get_text_config() is config
-    )
+    if isinstance(model, tuple):
+        model = model[0]
+    name = model.__name__ if model else config.model_type
+    takes_text = getattr(model, "main_input_name", "input_ids") == "input_ids"
+    is_text_alone = takes_text and config.get_text_config() is config
     # an encoder-decoder's class says so too where the configuration is of its encoder alone
     is_pair = config.is_encoder_decoder or getattr(type(config), "is_encoder_decoder", False)
     encoder = getattr(transformers, name.removesuffix("Model") + "EncoderModel", None)
@@ -186,7 +194,7 @@ def _reader(folder: Path, options: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 @contextmanager
-def strict_weights(*, pooler: bool) -> Iterator[None]:
+def require_weights(*, pooler: bool) -> Iterator[None]:
     """Let transformers read models in float32, and raise UserError if weights, with those of a
     `pooler`, do not fit the model being loaded.
     """
@@ -197,21 +205,21 @@ def strict_weights(*, pooler: bool) -> Iterator[None]:
     original = PreTrainedModel.__dict__["from_pretrained"].__func__
 
     # transformers reports missing weights only to its caller, which can be another library
-    def checked(cls: Any, /, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
+    def load(cls: Any, /, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
         kwargs |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
+        # whatever the config.json names
         kwargs.pop("torch_dtype", None)
-        kwargs["dtype"] = torch.float32  # whatever the config.json names
-        kwargs["attn_implementation"] = (
-            "sdpa" if cls._supports_sdpa else "eager"
-        )  # whatever the config.json names
+        kwargs["dtype"] = torch.float32
+        kwargs["attn_implementation"] = "sdpa" if cls._supports_sdpa else "eager"
+
         model, info = original(cls, *args, **kwargs)
         model.config.return_dict = True
-        _check(model, info, pooler, Path(args[0]))
+        _check_loaded(model, info, pooler, Path(args[0]))
         return (model, info) if output_loading_info else model
 
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # the check refuses what it would warn of
-    PreTrainedModel.from_pretrained = classmethod(checked)
+    PreTrainedModel.from_pretrained = classmethod(load)
     try:
         yield
     finally:
@@ -232,14 +240,19 @@ def check_modules(folder: Path) -> None:
     """Raise UserError for files in a folder, or its modules', that are not read as what the model
     was trained with.
     """
-    account_for(folder, {path.name for path in _weight_files(folder)})
-    for path in {folder, *(folder / module.path for module in all_modules(folder))}:
-        for file in _weight_files(path):
-            for name, (_, kind) in _held(file).items():
-                if kind not in _FLOATS and not name.endswith(_BUFFERS):
-                    raise UserError(
-                        f"{file} holds {name} as {kind}, numbers that are not read as weights; {FULL}"
-                    )
+    account_for(folder, {path.name for path in _list_weight_files(folder)})
+    for place in {folder, *(folder / module.path for module in list_all_modules(folder))}:
+        for file in _list_weight_files(place):
+            _check_types(file)
+
+
+def _check_types(file: Path) -> None:
+    """Raise UserError for weights that are no floating-point numbers."""
+    for name, (_, kind) in _list_shapes(file).items():
+        if kind not in _FLOATS and not name.endswith(_BUFFERS):
+            raise UserError(
+                f"{file} holds {name} as {kind}, numbers that are not read as weights; {FULL}"
+            )
 
 
 def _refuse_code(folder: Path) -> None:
@@ -255,7 +268,8 @@ def _refuse_code(folder: Path) -> None:
             "executed by default; if you trust it, use `harness eval --trust-remote-code`"
         )
     for name in ("config.json", "sentence_bert_config.json"):
-        if kernel := _KERNEL.search(json.dumps(read_settings(folder / name))):
+        kernel = _KERNEL.search(json.dumps(read_settings(folder / name)))
+        if kernel:
             raise ValueError(
                 f"its {name} names the attention '{kernel[1]}', code of another repository, which is not executed; "
                 "remove that key"
@@ -267,126 +281,160 @@ def _refuse_size(folder: Path) -> None:
 
     config = read_settings(folder / "config.json")
     kind = config.get("model_type")
-    other = CONFIG_MAPPING[kind].attribute_map if kind in CONFIG_MAPPING else {}
-    named = {
-        name: config.get(name, config.get(other.get(name, name)))
-        for name in (*_SIZES, "pad_token_id")
-    }
-    sizes = {name: value for name, value in named.items() if value is not None}
-    for name, value in sizes.items():
+    other_names = CONFIG_MAPPING[kind].attribute_map if kind in CONFIG_MAPPING else {}
+    sizes = dict[str, int]()
+    for name in (*_SIZES, "pad_token_id"):
+        value = config.get(name, config.get(other_names.get(name, name)))
+        if value is None:
+            continue
         if type(value) is not int or (value < 0 and name != "pad_token_id"):
             raise ValueError(f"its config.json has {name} = {value!r}, which is no whole number")
+        sizes[name] = value
+
     words = sizes.get("vocab_size")
     pad = sizes.pop("pad_token_id", 0)
     if words is not None and not -words <= pad < words:
         raise ValueError(
             f"its config.json has pad_token_id = {pad}, outside of its vocabulary of {words} tokens"
         )
-    weights = _weight_files(folder)
+
+    weights = _list_weight_files(folder)
     if not weights:
         return
-    shapes = [shape for path in weights for shape, _ in _held(path).values()]
-    numbers = min(
-        sum(map(math.prod, shapes)), sum(path.stat().st_size for path in weights)
-    )  # a byte each at least
-    narrowest = min(
-        (sizes[name] for name in sizes if name.endswith(("embedding_size", "hidden_size"))),
-        default=1,
-    )
+    too_large = _find_size_too_large(sizes, weights)
+    if too_large is not None:
+        raise ValueError(
+            f"its config.json has {too_large} = {sizes[too_large]}, more than its "
+            f"{weights[0].name} can hold"
+        )
+
+
+def _find_size_too_large(sizes: Mapping[str, int], weights: Sequence[Path]) -> str | None:
+    """The name of a size for which files of weights have too few numbers, None if there is none."""
+    shapes = [shape for path in weights for shape, _ in _list_shapes(path).values()]
+    numbers = sum(map(math.prod, shapes))
+    file_bytes = sum(path.stat().st_size for path in weights)
+    most_numbers = min(numbers, file_bytes)  # a byte each at least
+    most_layers = max(len(shapes), 128)  # layers may share weights
+
+    widths = [sizes[name] for name in sizes if name.endswith(("embedding_size", "hidden_size"))]
     for name, value in sizes.items():
-        width = narrowest if name == "vocab_size" else 1
-        # layers may share weights
-        if value * width > (max(len(shapes), 128) if name == "num_hidden_layers" else numbers):
-            raise ValueError(
-                f"its config.json has {name} = {value}, more than its {weights[0].name} can hold"
-            )
+        if name == "num_hidden_layers":
+            is_too_large = value > most_layers
+        elif name == "vocab_size":
+            is_too_large = value * min(widths, default=1) > most_numbers
+        else:
+            is_too_large = value > most_numbers
+        if is_too_large:
+            return name
+    return None
 
 
-def _weight_files(folder: Path) -> list[Path]:
+def _list_weight_files(folder: Path) -> list[Path]:
     """The files from which transformers reads a folder's weights."""
     for name in ("model.safetensors", "pytorch_model.bin"):
-        whole = folder / name
+        file = folder / name
+        if file.is_file():
+            return [file]
+
         index = folder / f"{name}.index.json"
-        if whole.is_file():
-            return [whole]
         if index.is_file():
-            shards = {
-                str(shard) for shard in json.loads(read_regular(index))["weight_map"].values()
-            }
+            shards = set(map(str, json.loads(read_regular(index))["weight_map"].values()))
             if any(Path(shard).name != shard for shard in shards):
                 raise ValueError(f"its {index.name} names a file of another folder")
             return [folder / shard for shard in sorted(shards)]
     return []
 
 
-def _held(path: Path) -> dict[str, tuple[Sequence[int], str]]:
+def _list_shapes(path: Path) -> dict[str, tuple[Sequence[int], str]]:
     """Shape and type of the tensors in a file of weights by name. Raises UserError for other
     contents.
     """
     with open_regular(path):  # opening a pipe would block for ever
         pass
+
+    shapes: dict[str, tuple[Sequence[int], str]] = {}
     if path.suffix == ".safetensors":
         with safe_open(path, framework="np") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-            return {name: (part.get_shape(), part.get_dtype()) for name, part in slices.items()}
+            for name in file.keys():  # noqa: SIM118 - not a mapping
+                part = file.get_slice(name)
+                shapes[name] = (part.get_shape(), part.get_dtype())
+        return shapes
+
     import torch
 
     try:
-        held = torch.load(path, map_location="meta", weights_only=True)
+        weights = torch.load(path, map_location="meta", weights_only=True)
     except UnpicklingError as error:
         raise UserError(
             f"{path} cannot be read: it is a pickled object of Python, not weights by name; save the model with "
             "`save_pretrained`"
         ) from error
-    if not isinstance(held, dict) or not all(
-        isinstance(value, torch.Tensor) for value in held.values()
-    ):
+
+    values = weights.values() if isinstance(weights, dict) else [None]
+    if not all(isinstance(value, torch.Tensor) for value in values):
         raise UserError(
             f"{path} does not hold weights by name alone; save the model with `save_pretrained`"
         )
-    return {
-        name: (value.shape, str(value.dtype).removeprefix("torch.")) for name, value in held.items()
-    }
+    for name, value in weights.items():
+        shapes[name] = (value.shape, str(value.dtype).removeprefix("torch."))
+    return shapes
 
 
-def _check(model: Any, info: Mapping[str, Any], pooler: bool, folder: Path) -> None:
+def _check_loaded(model: Any, info: Mapping[str, Any], pooler: bool, folder: Path) -> None:
     """Raise UserError for weights that are missing, that have another shape, or that belong to
     another model.
     """
     name = type(model).__name__
-    unread = f"{folder} cannot be read"
     remedy = "give the folder of one model as `save_pretrained` writes it"
+
     unexpected = sorted(info["unexpected_keys"])
     missing = sorted(info["missing_keys"])
-    absent = [key for key in missing if pooler or not _bare(model, key).startswith(_POOLER)]
-    if absent and (found := [key for key in unexpected if key.endswith(f".{absent[0]}")]):
-        prefix = found[0].removesuffix(absent[0])
+    if not pooler:
+        missing = [key for key in missing if not _strip_prefix(model, key).startswith(_POOLER)]
+
+    if missing:
+        for key in unexpected:
+            if key.endswith(f".{missing[0]}"):
+                prefix = key.removesuffix(missing[0])
+                raise UserError(
+                    f"{folder} cannot be read: all names of its weights begin with '{prefix}'; "
+                    "save them without it"
+                )
         raise UserError(
-            f"{unread}: all names of its weights begin with '{prefix}'; save them without it"
+            f"{folder} cannot be read: it has no weights of {first_of(missing, 3)}, which {name} "
+            f"would initialise at random; {remedy}"
         )
-    if absent:
-        made_up = (
-            f"it has no weights of {first_of(absent, 3)}, which {name} would initialise at random"
-        )
-        raise UserError(f"{unread}: {made_up}; {remedy}")
+
     if pooler and not hasattr(getattr(model, "pooler", None), "dense"):
         raise UserError(
             f"{folder} is a {name}, which has no pooler like BERT's; give --pooling cls or mean"
         )
-    odd = [key for key, *_ in info["mismatched_keys"]]
-    strange = [
-        key
-        for key in unexpected
-        if not (_bare(model, key).startswith(_BESIDE) or key.endswith(_BUFFERS))
-    ]
-    heads = _heads(model) if strange else frozenset()
-    odd += [key for key in strange if _bare(model, key).partition(".")[0] not in heads]
-    if odd:
-        foreign = f"its weights {first_of(sorted(odd), 3)} do not fit {name} as its config.json describes it"
-        raise UserError(f"{unread}: {foreign}; {remedy}")
+
+    foreign = [key for key, *_ in info["mismatched_keys"]]
+    foreign += _list_foreign(model, unexpected)
+    if foreign:
+        raise UserError(
+            f"{folder} cannot be read: its weights {first_of(sorted(foreign), 3)} do not fit {name} "
+            f"as its config.json describes it; {remedy}"
+        )
 
 
-def _heads(model: Any) -> frozenset[str]:
+def _list_foreign(model: Any, unexpected: Sequence[str]) -> list[str]:
+    """Those of the weights that a model does not take that belong to no head or module beside it."""
+    strange = []
+    for key in unexpected:
+        is_beside = _strip_prefix(model, key).startswith(_BESIDE)
+        if not is_beside and not key.endswith(_BUFFERS):
+            strange.append(key)
+    if not strange:
+        return []
+
+    heads = _list_heads(model)
+    return [key for key in strange if _strip_prefix(model, key).partition(".")[0] not in heads]
+
+
+def _list_heads(model: Any) -> frozenset[str]:
     """The modules that transformers' classes of this type, such as its masked language model, add
     to the encoder.
     """
@@ -396,16 +444,22 @@ def _heads(model: Any) -> frozenset[str]:
     config = copy.deepcopy(model.config)
     classes = set[Any]()
     for name, mapping in vars(modeling_auto).items():
-        found = mapping.get(type(config), ()) if name.endswith("_MAPPING") else ()
-        classes |= set(found if isinstance(found, tuple) else [found])
+        if name.endswith("_MAPPING"):
+            listed = mapping.get(type(config), ())
+            classes.update(listed if isinstance(listed, tuple) else [listed])
+
     config.num_labels = 2  # some classes for answers to questions take no other
+    modules = set[str]()
     with torch.device("meta"):
-        built = [each(config) for each in classes - {type(model)}]
-    names = {name.partition(".")[0] for each in built for name in each.state_dict()}
-    return frozenset(
-        names - {model.base_model_prefix} - {name.partition(".")[0] for name in model.state_dict()}
-    )
+        for headed_class in classes - {type(model)}:
+            modules |= _list_module_names(headed_class(config))
+    return frozenset(modules - {model.base_model_prefix} - _list_module_names(model))
 
 
-def _bare(model: Any, key: str) -> str:
+def _list_module_names(model: Any) -> set[str]:
+    """The names of a model's modules that have weights."""
+    return {name.partition(".")[0] for name in model.state_dict()}
+
+
+def _strip_prefix(model: Any, key: str) -> str:
     return key.removeprefix(f"{model.base_model_prefix}.")

@@ -25,7 +25,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 
-from harness.encoders.changes import changed_part, layout_of
+from harness.encoders.changes import describe_layout, find_changed_part
 from harness.errors import UserError
 from harness.method.base import Method
 from harness.method.interface import Batch, Hyperparameters, MediaBatch, ValueOrigin
@@ -396,9 +396,9 @@ def _differ(one: Method, other: Method, batch: Batch | MediaBatch) -> bool:
 def _check_encoder(method: type[Method], reading: str) -> Iterator[str]:
     """Check that the encoder stays in training mode, and has the modules of its architecture."""
     student = small_student().train()
-    layout = layout_of(student.model)
+    layout = describe_layout(student.model)
     built = build_with(student, method, method.configure(reading))
-    if part := changed_part(layout, student.model):
+    if part := find_changed_part(layout, student.model):
         yield f"prepare() changes the encoder: {part}; keep modules of your own in the method"
         return
     student.train()
@@ -409,7 +409,7 @@ def _check_encoder(method: type[Method], reading: str) -> Iterator[str]:
             "a step leaves the encoder in evaluation mode, without dropout; call student.train() "
             "after student.eval()"
         )
-    if part := changed_part(layout, student.model):
+    if part := find_changed_part(layout, student.model):
         yield f"a step changes the encoder: {part}; keep modules of your own in the method"
 
 

@@ -108,7 +108,7 @@ def random_batches(method: Method) -> list[Batch | MediaBatch]:
     for row in range(ROWS):
         length = 1 if row % 2 else LENGTH - 2
         rows.append([2, *range(5 + row, 5 + row + length), 3])
-    tokens = dict(TokenRows.listed(rows, 0))
+    tokens = dict(TokenRows.from_lists(rows, 0))
 
     shared: dict[str, Any] = {"changed": _change_batch(method, rows)}
     if method.uses_texts():
@@ -171,11 +171,11 @@ def _change_batch(method: Method, rows: list[list[int]]) -> RecordedNames:
     """What the method makes of a batch's rows and texts, and rows near them, by name."""
     changed = {}
     for name, changed_rows in method.change_rows(rows, np.random.default_rng(LOSS)).items():
-        changed[name] = dict(TokenRows.listed(changed_rows, 0))
+        changed[name] = dict(TokenRows.from_lists(changed_rows, 0))
 
     for name, wanted in method.neighbours(method.hyperparameters).items():
         others = [rows[(row + 1) % ROWS] for row in range(ROWS)]
-        changed[name] = dict(TokenRows.listed(others * wanted.count, 0))
+        changed[name] = dict(TokenRows.from_lists(others * wanted.count, 0))
 
     changed_texts = method.change_texts(list(TEXTS), np.random.default_rng(LOSS))
     if changed_texts:
@@ -262,8 +262,8 @@ class RandomEncoder:
             length,
         )
         change = EmbeddingChange(places, embedded)
-        change.positions(packed.columns, packed)
-        states = change.states(torch.randn(count, WIDTH, device=self.device), packed)
+        change.move_positions(packed.columns, packed)
+        states = change.change_states(torch.randn(count, WIDTH, device=self.device), packed)
         return states.view(views, rows, length, WIDTH).transpose(0, 1)
 
     def _draw(self, *shape: int) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from harness.encoders.poolings import pooling_named
+from harness.encoders.poolings import get_pooling
 from harness.method.base import Method
 from harness.method.interface import MediaBatch
 from harness.method.samples import (
@@ -29,7 +29,7 @@ class ShortTraining:
 
     def __init__(self, method: type[Method], values: Any, seed: int) -> None:
         self.student = small_student().train()
-        self.student.pooling = pooling_named(values.pooling)
+        self.student.pooling = get_pooling(values.pooling)
         self.method = build_with(self.student, method, values, seed).train()
         if self.student.pooling.head:
             self.student.read_through(self.method.test_head())

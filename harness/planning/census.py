@@ -8,8 +8,8 @@ from pathlib import Path
 
 from harness.census import InputCensus, account_for, account_for_number
 from harness.corpora.images import CaptionImages, FeatureFile
-from harness.encoders.locate import ModelSource, files_of_model
-from harness.encoders.unknown import unknown_share
+from harness.encoders.locate import ModelSource, list_model_files
+from harness.encoders.unknown import compute_unknown_share
 from harness.planning.ingredients import Ingredient
 from harness.planning.inventory import Inventory, UsedCorpus
 from harness.sources import Checkable, Findings
@@ -27,7 +27,7 @@ def make_census(
     shares = {}
     if encoder is not None:
         name, folder = encoder
-        share = unknown_share(findings.sample, folder)
+        share = compute_unknown_share(findings.sample, folder)
         if share is not None:
             shares[name] = share
     return InputCensus(
@@ -85,7 +85,7 @@ def make_model_census(what: str, model: Ingredient[ModelSource]) -> InputCensus:
 @cache
 def _make_folder_census(what: str, folder: Path, fingerprint: str) -> InputCensus:
     """The same, once for a content."""
-    names_read = [path.relative_to(folder).as_posix() for path in files_of_model(folder)]
+    names_read = [path.relative_to(folder).as_posix() for path in list_model_files(folder)]
     names_of_files = {
         path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
     }

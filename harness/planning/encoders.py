@@ -63,7 +63,7 @@ def _check_encoder(
     )
     if key not in answers:
         try:
-            answers[key] = key.known() or _try_encoder(key)
+            answers[key] = key.get_known() or _try_encoder(key)
         except UserError as error:
             answers[key] = error
 

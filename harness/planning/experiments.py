@@ -10,9 +10,9 @@ from typing import Any
 
 from harness.census import InputCensus
 from harness.code import code_of
-from harness.encoders.contents import read_width, remarks_on
+from harness.encoders.contents import list_remarks, read_width
 from harness.encoders.locate import ModelSource
-from harness.encoders.teachers import declared_teacher
+from harness.encoders.teachers import get_teacher_features
 from harness.errors import UnavailableError, UserError
 from harness.evaluation.suites import SimilarityTask, Suite
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
@@ -185,7 +185,7 @@ class Experiment:
 
         lines = []
         for name, model in models:
-            lines += [f"{name}: {line}" for line in remarks_on(model.path())]
+            lines += [f"{name}: {line}" for line in list_remarks(model.path())]
         return lines
 
     def _list_small_streams(self) -> Iterator[str]:
@@ -629,7 +629,7 @@ class Experiments:
             return self._explain_unknown_teacher(name, of)
 
         kind = RunModel.kind if section is None else section.kind
-        computed = LIT_GIVES if kind == LIT else declared_teacher(kind)[0]
+        computed = LIT_GIVES if kind == LIT else get_teacher_features(kind)[0]
         # a region is an image cut out of another one
         is_cut_out = of == "region" and kind != LIT and "image" in computed
         if of not in computed and not is_cut_out:

@@ -19,7 +19,7 @@ from harness.corpora.base import CorpusSource, Phrases, PhraseSource
 from harness.corpora.caption_layouts import CaptionsLayout
 from harness.corpora.images import FeatureFile
 from harness.corpora.retrieval import CaptionedFile
-from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource, noted_model
+from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource, parse_model
 from harness.errors import UnavailableError, UserError
 from harness.evaluation.retrieval import RetrievalSuite, RetrievalTask
 from harness.evaluation.sts import OwnPairs
@@ -174,7 +174,7 @@ class Inventory:
     @classmethod
     def from_places(cls, profile: Profile, places: LastPlaces) -> Inventory:
         """An inventory with the data root and encoder folders that runs of the profile last used."""
-        folders = {name: noted_model(folder) for name, folder in places.encoders.items()}
+        folders = {name: parse_model(folder) for name, folder in places.encoders.items()}
         return cls(profile, data_root(places.data_root or None), folders)
 
     @cached_property

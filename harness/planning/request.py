@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.command_line import Names, Selection
 from harness.commands import LastPlaces
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
-from harness.encoders.modules import declared_pooling
+from harness.encoders.modules import find_pooling
 from harness.errors import UserError
 from harness.evaluation.suites import Suite
 from harness.files import expand
@@ -619,7 +619,7 @@ def _find_pooling(source: ModelSource, profile: Profile) -> str | None:
 
     if isinstance(source, HubModel) and source.hub in pooling_by_hub:
         return pooling_by_hub[source.hub]
-    return declared_pooling(source.path())
+    return find_pooling(source.path())
 
 
 def _split_names(names: Names | None) -> list[str]:

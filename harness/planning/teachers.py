@@ -23,10 +23,10 @@ import numpy as np
 from harness.code import KnownBy, code_of
 from harness.corpora.base import Pairs, Phrases, number_images
 from harness.corpora.regions import cut_out, shuffle_within_images, take_from_other_images
-from harness.encoders.features import ComputeRows, Stacked, cached_features
+from harness.encoders.features import ComputeRows, Stacked, load_cached_features
 from harness.encoders.locate import HubModel, MissingModel, ModelSource
 from harness.encoders.media import DECODING
-from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
+from harness.encoders.teachers import Teacher, check_vocabulary, get_teacher_features, open_teacher
 from harness.errors import UnavailableError, UserError
 from harness.evaluation.retrieval import RetrievalTask
 from harness.evaluation.suites import HasImages
@@ -223,7 +223,7 @@ class NamedTeacher:
             if is_stored
             else self._compute(owner, pairs, device, folders)
         )
-        return cached_features(
+        return load_cached_features(
             key,
             self._count_features(owner, pairs),
             compute_rows,
@@ -249,7 +249,7 @@ class NamedTeacher:
         ]
         stacked = Stacked(features)
         if self.of == "image":
-            return stacked.in_order(number_images(loaded))
+            return stacked.take(number_images(loaded))
         return stacked
 
     def _read_stored(self, owner: FeatureOwner, pairs: Pairs) -> ComputeRows:
@@ -295,7 +295,7 @@ class FrozenModel(Source):
             fingerprint = digest(self.precision, fingerprint)
         fingerprint = read_by(fingerprint, code_of("teacher kind", self.kind, self.known_by))
 
-        _, reads_pooling = declared_teacher(self.kind)
+        _, reads_pooling = get_teacher_features(self.kind)
         if reads_pooling:
             code = code_of("pooling", self.pooling, self.known_by)
             return digest(self.kind, self.pooling, read_by(fingerprint, code))
@@ -360,9 +360,9 @@ class ModelTeacher(NamedTeacher):
         precision = self.model.source.precision
 
         def compute_rows(start: int, stop: int) -> np.ndarray:
-            from harness.encoders.precision import autocast, float32_products  # imports torch
+            from harness.encoders.precision import autocast, set_float32_products  # imports torch
 
-            with float32_products(precision, device), autocast(precision, device):
+            with set_float32_products(precision, device), autocast(precision, device):
                 if self.of == "caption":
                     return open_once().captions(pairs.texts[start:stop])
                 if self.of == "tokens":
@@ -383,9 +383,9 @@ class ModelTeacher(NamedTeacher):
         precision = self.model.source.precision
 
         def embed(sentences: Sequence[str]) -> np.ndarray:
-            from harness.encoders.precision import autocast, float32_products  # imports torch
+            from harness.encoders.precision import autocast, set_float32_products  # imports torch
 
-            with float32_products(precision, device), autocast(precision, device):
+            with set_float32_products(precision, device), autocast(precision, device):
                 return teacher.captions(sentences)
 
         return embed
@@ -538,22 +538,22 @@ class RoleFeatures:
         if self.feature.of == "region" and control in ("shuffled", "permuted"):
             images = _number_images_of_regions(self.corpora, loaded)
             exchange = shuffle_within_images if control == "shuffled" else take_from_other_images
-            return features.in_order(exchange(images, seed))
+            return features.take(exchange(images, seed))
 
         if control == "shuffled":
             order = generator(axis="shuffled images", seed=seed).permutation(rows)
-            return features.in_order(order)
+            return features.take(order)
 
         if control == "random":
             drawn_rows = generator(axis="random images", seed=seed).integers(rows, size=rows)
-            return features.in_order(drawn_rows)
+            return features.take(drawn_rows)
 
         if control == "permuted":
             _, first_rows, image_of = np.unique(
                 number_images(loaded), return_index=True, return_inverse=True
             )
             row_of_image = generator(axis="permuted images", seed=seed).permutation(first_rows)
-            return features.in_order(row_of_image[image_of])
+            return features.take(row_of_image[image_of])
 
         if control == "noise":
             noise = generator(axis="noise images", seed=seed)

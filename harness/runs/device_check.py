@@ -18,8 +18,8 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 import torch
 
-from harness.encoders.kernels import trials
-from harness.encoders.precision import TYPES, check_precision, float32_products
+from harness.encoders.kernels import try_attentions
+from harness.encoders.precision import TYPES, check_precision, set_float32_products
 from harness.encoders.teachers import open_teacher
 from harness.errors import UserError, first_line
 from harness.events import Event, listening
@@ -102,9 +102,9 @@ class DeviceCheck:
             except UserError as error:
                 yield Outcome(precision, f"{NOT_CHECKED}{error}")
                 continue
-            with float32_products(precision, self.device):
+            with set_float32_products(precision, self.device):
                 dtype = TYPES.get(precision, torch.float32)
-                for _, name, reason in trials(torch.device(self.device), dtype, 12, 64):
+                for _, name, reason in try_attentions(torch.device(self.device), dtype, 12, 64):
                     yield Outcome(f"{precision}, {name}", reason or "the same", reason is None)
 
     def check_methods(self) -> Iterator[Outcome]:
@@ -143,7 +143,7 @@ class DeviceCheck:
 
         clip = ("open-clip", clip_folder())
         student = ("text", student_folder())
-        with float32_products("fp32", self.device):
+        with set_float32_products("fp32", self.device):
             for check, compute in (
                 ("open-clip: features of captions", partial(embed_captions, *clip)),
                 ("open-clip: features of pictures", partial(embed_images, *clip)),
@@ -185,7 +185,7 @@ def _compute_step(method: str, device: str) -> NamedNumbers:
         for step in first_steps.values():
             for stream, total, terms in trainer.losses(step):
                 assert total is not None
-                with float32_products("fp32", device):
+                with set_float32_products("fp32", device):
                     gradients = torch.autograd.grad(total, parameters, allow_unused=True)
                 norms = [gradient.norm() for gradient in gradients if gradient is not None]
                 norm = torch.stack(norms).norm()

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from yaml import YAMLError
 
 from harness import __version__
-from harness.encoders.poolings import pooling_named
+from harness.encoders.poolings import get_pooling
 from harness.encoders.student import SentenceModules, Student
 from harness.errors import UserError, first_line
 from harness.evaluation.suites import Suite
@@ -113,7 +113,7 @@ def make_model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) 
             if value not in ("", None):
                 values.append((part, name, canonical(value)))
 
-    pooling_code = pooling_named(facts.pooling).code
+    pooling_code = get_pooling(facts.pooling).code
     template = make_environment(finalize=_escape_value, keep_trailing_newline=True).get_template(
         "card.md"
     )

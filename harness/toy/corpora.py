@@ -20,7 +20,7 @@ from harness.caches import known_hash
 from harness.corpora.base import CorpusSource, Pairs, Phrases, PhraseSource, Sentences, Triplets
 from harness.corpora.labelled_audio import Recordings
 from harness.corpora.labelled_images import AugmentedImages
-from harness.encoders.media import VIEWS_VERSION, filterbank
+from harness.encoders.media import VIEWS_VERSION, compute_filterbank
 from harness.errors import UserError
 from harness.seeds import generator
 from harness.sources import Generated, digest, file_hash
@@ -255,7 +255,9 @@ class ToyTones(ToyCorpus):
 
     def load(self, root: Path | None) -> Recordings:
         waves, labels = draw_labelled_tones(self.size, self.seed)
-        banks = np.stack([filterbank(wave, RATE, bins=BINS, frames=FRAMES) for wave in waves])
+        banks = np.stack(
+            [compute_filterbank(wave, RATE, bins=BINS, frames=FRAMES) for wave in waves]
+        )
         return Recordings(labels, banks, partial(_get_wave, waves), bins=BINS, frames=FRAMES)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from harness.corpora.base import Media
-from harness.encoders.changes import changed_part, layout_of
+from harness.encoders.changes import describe_layout, find_changed_part
 from harness.encoders.patches import AudioPatches, ImagePatches
 from harness.encoders.student import Student
 from harness.errors import UserError
@@ -57,11 +57,11 @@ def build_method(
             attach_patches(student, steps.patches, data.media[stream], pretrained.get(stream))
 
     if kind.prepare is not Method.prepare:
-        layout = layout_of(student.model)
+        layout = describe_layout(student.model)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(axis="prepare", seed=seed, method=kind.name))
             method.prepare(student, Vocabulary.of(student.tokenizer, limit), models)
-        if part := changed_part(layout, student.model):
+        if part := find_changed_part(layout, student.model):
             raise UserError(f"{kind.name}: prepare changes the encoder: {part}; {NOT_SAVED}")
         student.look_again()
 
@@ -93,7 +93,7 @@ def attach_patches(
 
     size = find_fresh_size(patches.pretrained) if patches.pretrained else None
     if size is not None:
-        student.attach(name, ImagePatches.fresh(student.width, sample.shape[-1], size))
+        student.attach(name, ImagePatches.create(student.width, sample.shape[-1], size))
     elif pretrained is not None:
         student.attach(name, ImagePatches.load(pretrained, student.width))
     else:

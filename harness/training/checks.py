@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from torch import Tensor, nn
 
-from harness.encoders.changes import changed_part
+from harness.encoders.changes import find_changed_part
 from harness.encoders.student import Student
 from harness.method import Method
 from harness.training.record import TrainingError
@@ -116,7 +116,7 @@ def check_learning(
 
 def check_architecture(method: Method, layout: Mapping[str, str], student: Student) -> None:
     """Raise TrainingError if the encoder no longer has the layout that a saved model has."""
-    if part := changed_part(layout, student.model):
+    if part := find_changed_part(layout, student.model):
         raise TrainingError(f"{method.origin} changes the encoder: {part}; {NOT_SAVED}")
 
 

@@ -177,7 +177,7 @@ class TrainingFolder:
         stored = _weights(self.best / "model.safetensors")
         encoder = {name: value for name, value in stored.items() if not name.startswith("pooler.")}
         heads = _weights(self.best / _HEADS)
-        for expected, weights in ((student.whole_weights(), encoder), (method.kept(), heads)):
+        for expected, weights in ((student.get_whole_weights(), encoder), (method.kept(), heads)):
             _check_fit(expected, weights)
         student.load_whole(encoder)
         method.load_state_dict(heads, strict=False)  # what is aside stays as it is

@@ -10,7 +10,7 @@ import torch
 
 from harness.corpora.base import Pairs, Phrases
 from harness.corpora.tokens import find_token_spans
-from harness.encoders.rows import sent
+from harness.encoders.rows import send
 from harness.errors import UserError
 from harness.method import PhraseRows
 
@@ -81,7 +81,7 @@ class TokenPhrases:
         """The phrases of the captions of a batch, in their order."""
         phrases, places = self._select(rows)
         values = (places, self.spans[phrases], self.regions[phrases])
-        return PhraseRows(*(sent(torch.from_numpy(each), device) for each in values))
+        return PhraseRows(*(send(torch.from_numpy(each), device) for each in values))
 
     def _select(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The phrases of some captions, (P,), and the place of the caption of each among these."""

@@ -257,7 +257,7 @@ class Chunked:
 def take_rows(inputs: Mapping[str, Tensor], start: int, stop: int) -> Mapping[str, Tensor]:
     """Rows `start` to `stop` of a batch, without `stop`."""
     if isinstance(inputs, TokenRows):
-        return inputs.part(start, stop)
+        return inputs.take(start, stop)
     return {name: value[start:stop] for name, value in inputs.items()}
 
 

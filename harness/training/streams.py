@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader, Dataset
 from harness.corpora.base import Media
 from harness.corpora.tokens import Tokens, decode_texts
 from harness.encoders.features import Stacked
-from harness.encoders.rows import TokenRows, sent
+from harness.encoders.rows import TokenRows, send
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.method import (
@@ -390,7 +390,7 @@ class Batches:
         features = {}
         for role, values in self.data.features.items():
             of_rows = np.ascontiguousarray(values[wanted[role]], dtype=np.float32)
-            features[role] = sent(torch.from_numpy(of_rows), device)
+            features[role] = send(torch.from_numpy(of_rows), device)
         return PairBatch(tokens, features, changed=changed, texts=texts, phrases=phrases)
 
     def _check_negatives(self, tokens: TokenRows, stream: Stream, step: int) -> None:
@@ -412,14 +412,14 @@ class Batches:
         assert self.change is not None
         rng = generator(axis="rows", seed=self.seed, step=step)
         changed = {}
-        for name, rows in self.change(tokens.listed_ids(), rng).items():
+        for name, rows in self.change(tokens.list_ids(), rng).items():
             longest = max(map(len, rows))
             if longest > self.student.longest:
                 raise UserError(
                     f"step {step + 1}: the changed rows '{name}' have up to {longest} tokens, and the encoder reads "
                     f"{self.student.longest}; lower max_length"
                 )
-            token_rows = TokenRows.listed(rows, self.student.tokenizer.pad_token_id)
+            token_rows = TokenRows.from_lists(rows, self.student.tokenizer.pad_token_id)
             changed[name] = token_rows.to(self.student.device)
         return changed
 
@@ -435,7 +435,7 @@ class Batches:
 
     def _media(self, stream: Stream, step: int) -> MediaBatch:
         inputs = {
-            name: sent(value, self.student.device)
+            name: send(value, self.student.device)
             for name, value in self.ahead[stream].of(step).items()
         }
         labels = inputs.pop("labels")

@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from harness.encoders.changes import layout_of
-from harness.encoders.flops import token_flops, training_flops
+from harness.encoders.changes import describe_layout
+from harness.encoders.flops import count_token_flops, count_training_flops
 from harness.encoders.kernels import seed_dropout
-from harness.encoders.precision import autocast, check_precision, float32_products
+from harness.encoders.precision import autocast, check_precision, set_float32_products
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.suites import EmbedFunction
@@ -127,8 +127,8 @@ class Trainer:
 
         # as built, to compare with what training makes of them
         self._built = method.state_dict()
-        self._layout = layout_of(student.model)
-        self._token_flops = token_flops(student)
+        self._layout = describe_layout(student.model)
+        self._token_flops = count_token_flops(student)
         # those that a run has put into training mode
         self._modules: dict[str, nn.Module] = {}
         # of the batch whose gradient is to be measured
@@ -206,7 +206,7 @@ class Trainer:
 
     def _step(self, step: int) -> None:
         """Update once by each batch of a step."""
-        with self._named(step), float32_products(self.training.precision, self.device.type):
+        with self._named(step), set_float32_products(self.training.precision, self.device.type):
             for stream, total, terms in self.losses(step):
                 check_terms(self.method, total, terms)
                 stepper = self.main if stream is None else self.own[stream]
@@ -335,7 +335,9 @@ class Trainer:
         if is_measured and vectors.requires_grad:
             self._vectors.append(vectors)
         if self.record.flops is not None:
-            self.record.flops += training_flops(self.student, self._token_flops, inputs, views)
+            self.record.flops += count_training_flops(
+                self.student, self._token_flops, inputs, views
+            )
 
     def _measure_gradient(
         self, stream: Stream | None, step: int, terms: Mapping[str, Tensor], stepper: Stepper

@@ -202,12 +202,12 @@ def _make_weights(teacher: Experiment, store: Store, chunk: int | None, seat: Se
 def _make_tokens(corpus: UsedCorpus, encoder: ModelSource, max_length: int, seat: Seat) -> None:
     """The tokens of a text corpus for one encoder and length."""
     from harness.encoders.tokenizer import load_tokenizer
-    from harness.encoders.weights import reading
+    from harness.encoders.weights import convert_errors
     from harness.runs.inputs import load_token_file
 
     folder = encoder.path()
     advice = "it needs the files of a tokenizer, as transformers saves them"
-    with reading("model folder", folder, advice):
+    with convert_errors("model folder", folder, advice):
         tokenizer = load_tokenizer(folder)
     load_token_file(corpus, tokenizer, max_length)
 

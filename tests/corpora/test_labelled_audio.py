@@ -13,7 +13,7 @@ from made_files import RATE, riff, write_tar
 from harness.corpora import labelled_audio
 from harness.corpora.base import Media
 from harness.corpora.labelled_audio import LabelledAudio, read_samples
-from harness.encoders.media import energies, filterbank, masked, mixed
+from harness.encoders.media import compute_energies, compute_filterbank, mask_bands, mix_waves
 from harness.errors import UserError
 from harness.seeds import generator
 
@@ -62,7 +62,9 @@ def test_filterbanks_are_kept_and_waves_are_read_again_for_mixing_alone(
     banks = drawn(plain, list(range(6)))
     assert opened == ["0.wav"], "the rate is asked of one file"
     for row in range(6):
-        expected = filterbank(real(speech / "wav" / f"{row}.wav", "")[1], RATE, bins=32, frames=60)
+        expected = compute_filterbank(
+            real(speech / "wav" / f"{row}.wav", "")[1], RATE, bins=32, frames=60
+        )
         np.testing.assert_allclose(banks[row], expected, atol=0.005)
     mixing = plain.augmented("mixup+masks")
     assert (mixing.costly, plain.costly) == (True, False)
@@ -119,7 +121,9 @@ def test_librispeechs_folders_need_a_package(tmp_path: Path, whole: bool) -> Non
         banks = drawn(source.load(tmp_path), [0, 1])
         _, wave = read_samples(paths[1], "")  # of 16 bits
         np.testing.assert_allclose(wave, tone(26), atol=1e-4)
-        np.testing.assert_allclose(banks[1], filterbank(wave, RATE, bins=16, frames=150), atol=0.05)
+        np.testing.assert_allclose(
+            banks[1], compute_filterbank(wave, RATE, bins=16, frames=150), atol=0.05
+        )
     else:
         there = importlib.util.find_spec("soundfile") is not None
         needed = r"19-198-0000\.flac cannot be read" if there else "need the package soundfile"
@@ -148,7 +152,7 @@ def test_masks_are_bands_of_zeros_below_48_of_128_bins_and_192_of_1024_frames() 
     24 and 6.75.
     """
     ones = np.ones((400, 36, 64), dtype=np.float32)
-    out = masked(ones, generator(seed=0))
+    out = mask_bands(ones, generator(seed=0))
     assert ones.all()
     seen = []
     for item in out:
@@ -176,9 +180,9 @@ def test_a_mixture_is_cut_or_padded_to_the_first_wave(first: int, second: int) -
     for sample in range(first):
         beside = other[sample] - sum(other) / second if sample < second else 0.0
         expected.append(weight * (own[sample] - sum(own) / first) + (1 - weight) * beside)
-    np.testing.assert_allclose(mixed(own, other, weight), expected, rtol=1e-12)
-    assert energies(np.ones(10), 16000, bins=8, frames=4).shape == (0, 8)
-    assert not filterbank(np.ones(10), 16000, bins=8, frames=4).any(), (
+    np.testing.assert_allclose(mix_waves(own, other, weight), expected, rtol=1e-12)
+    assert compute_energies(np.ones(10), 16000, bins=8, frames=4).shape == (0, 8)
+    assert not compute_filterbank(np.ones(10), 16000, bins=8, frames=4).any(), (
         "shorter than a window: silence"
     )
 
@@ -198,8 +202,8 @@ def test_an_augmented_batch_is_the_public_codes_in_loops(speech: Path) -> None:
             bank, label = drawn(plain, [row])[0], plain.labels[row]
             if rng.random() < 0.5:
                 partner, weight = rng.integers(6), rng.beta(10, 10)
-                bank = filterbank(
-                    mixed(waves[row], waves[partner], weight), 16000, bins=32, frames=60
+                bank = compute_filterbank(
+                    mix_waves(waves[row], waves[partner], weight), 16000, bins=32, frames=60
                 )
                 votes = np.zeros(3)
                 votes[plain.labels[row]] += weight
@@ -208,7 +212,9 @@ def test_an_augmented_batch_is_the_public_codes_in_loops(speech: Path) -> None:
                 partners.add(label != plain.labels[row])
             banks.append(bank)
             labels.append(label)
-        np.testing.assert_allclose(batch["spectrograms"], masked(np.stack(banks), rng), atol=1e-5)
+        np.testing.assert_allclose(
+            batch["spectrograms"], mask_bands(np.stack(banks), rng), atol=1e-5
+        )
         assert batch["labels"].tolist() == labels
     assert partners == {True, False}
 

@@ -22,8 +22,8 @@ from harness.corpora.labelled_audio import LabelledAudio
 from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.shards import ShardPairs
 from harness.encoders import media
-from harness.encoders.media import decoded
-from harness.encoders.vision import Augmentation, normalised
+from harness.encoders.media import decode_image
+from harness.encoders.vision import Augmentation, normalise_pixels
 from harness.errors import MissingData, UserError
 from harness.fetching.archives import write_parquet
 from harness.files import write_note
@@ -100,9 +100,9 @@ def test_two_views_differ_and_depend_on_the_generator_alone(images: Path) -> Non
 
 def test_without_augmentation_an_image_is_normalised_by_imagenets_moments() -> None:
     plain = Augmentation(8, smallest=1.0, jitter=0, grey=0)
-    views = plain.of(Image.new("RGB", (8, 8), (255, 0, 51)), generator(seed=0))
+    views = plain.apply(Image.new("RGB", (8, 8), (255, 0, 51)), generator(seed=0))
     assert views.dtype == torch.uint8
-    pixels = normalised(views)[0, :, 4, 4].tolist()
+    pixels = normalise_pixels(views)[0, :, 4, 4].tolist()
     assert pixels == pytest.approx(
         [(1 - 0.485) / 0.229, -0.456 / 0.224, (0.2 - 0.406) / 0.225], abs=1e-5
     )
@@ -293,7 +293,9 @@ UNUSUAL = {
 @pytest.mark.parametrize("kind", UNUSUAL)
 def test_unusual_images_have_the_colours_that_they_show(kind: str) -> None:
     raw, expected = UNUSUAL[kind]
-    np.testing.assert_allclose(decoded(raw).astype(int), expected, atol=5 if kind == "CMYK" else 0)
+    np.testing.assert_allclose(
+        decode_image(raw).astype(int), expected, atol=5 if kind == "CMYK" else 0
+    )
 
 
 def tiff(values: np.ndarray, bits: int, white_is_zero: bool = False, signed: bool = False) -> bytes:
@@ -393,11 +395,11 @@ def test_a_jpeg_that_lacks_data_before_its_end_mark_is_truncated(
         content,
         image_bytes(Image.new(mode, (90, 70), (128,) * len(mode)), "JPEG", **options),
     ):
-        assert decoded(whole).shape[2] == 3
+        assert decode_image(whole).shape[2] == 3
     head = content.index(b"\xff\xda")
     for share in (0.1, 0.5, 0.95):
         with pytest.raises(OSError, match=r"truncated|broken data"):
-            decoded(content[: head + int(share * (len(content) - head))] + b"\xff\xd9")
+            decode_image(content[: head + int(share * (len(content) - head))] + b"\xff\xd9")
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")

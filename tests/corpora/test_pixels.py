@@ -11,7 +11,7 @@ import pytest
 from made_files import image_bytes
 
 from harness.corpora.files import CaptionsFile
-from harness.encoders.media import Pixels, worked
+from harness.encoders.media import Pixels, process_images
 from harness.encoders.teachers import open_teacher
 from harness.errors import MissingData, UserError
 from harness.fetching.archives import write_parquet
@@ -83,7 +83,7 @@ def test_images_are_worked_on_where_they_are_decoded_in_order_and_once(root: Pat
     whole = Pixels(png, str, 20)
     first, second = whole[:3], whole[3:20]
     for part, start in ((first, 0), (second, 3)):
-        for number, image in enumerate(worked(part, halved), start):
+        for number, image in enumerate(process_images(part, halved), start):
             np.testing.assert_array_equal(image, picture(number)[::2])
     assert len(calls) == 20
     assert main not in calls

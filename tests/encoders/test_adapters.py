@@ -14,7 +14,7 @@ from test_packed import MODELS, PADS, made, rows
 from torch import Tensor, nn
 
 from harness.encoders import adapters
-from harness.encoders.flops import token_flops, training_flops
+from harness.encoders.flops import count_token_flops, count_training_flops
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.toy import student_folder
@@ -112,7 +112,7 @@ def test_operations_of_frozen_weights_have_no_gradient() -> None:
     student.packing = None
     tokens: dict[str, Any] = {"input_ids": torch.randint(5, 90, (3, 7))}
     tokens["attention_mask"] = torch.ones_like(tokens["input_ids"])
-    found = training_flops(student, token_flops(student), tokens, 2)
+    found = count_training_flops(student, count_token_flops(student), tokens, 2)
     # the inputs of the first layer are frozen: their gradients are counted, and not computed
     assert found == pytest.approx(counted(student, tokens, 2), rel=0.1)
 

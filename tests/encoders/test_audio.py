@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from harness.encoders.media import filterbank
+from harness.encoders.media import compute_filterbank
 
 
 def mel(hertz: float) -> float:
@@ -61,7 +61,7 @@ def test_a_filterbank_is_kaldis_by_slow_loops(rate: int, bins: int) -> None:
         0.3 * np.sin(2 * np.pi * 440 * time) + 0.05 * random.standard_normal(len(time)) + 0.2
     ).astype(np.float32)
     expected = kaldi(wave, rate, bins)
-    energies = filterbank(wave, rate, bins=bins, frames=len(expected) + 3)
+    energies = compute_filterbank(wave, rate, bins=bins, frames=len(expected) + 3)
     np.testing.assert_allclose(energies[: len(expected)], expected, atol=1e-4)
     assert not energies[len(expected) :].any()
 
@@ -69,11 +69,13 @@ def test_a_filterbank_is_kaldis_by_slow_loops(rate: int, bins: int) -> None:
 def test_a_long_recording_is_cut_at_its_end() -> None:
     wave = np.random.default_rng(0).standard_normal(16000).astype(np.float32)
     np.testing.assert_array_equal(
-        filterbank(wave, 16000, frames=30), filterbank(wave, 16000, frames=98)[:30]
+        compute_filterbank(wave, 16000, frames=30), compute_filterbank(wave, 16000, frames=98)[:30]
     )
 
 
 def test_empty_filters_of_a_low_rate_warn_nobody() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert np.isfinite(filterbank(np.ones(801) * np.arange(801), 8000, bins=97, frames=8)).all()
+        assert np.isfinite(
+            compute_filterbank(np.ones(801) * np.arange(801), 8000, bins=97, frames=8)
+        ).all()

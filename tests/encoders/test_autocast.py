@@ -11,7 +11,7 @@ import torch
 from fake_device import tf32
 
 from harness import processors
-from harness.encoders.precision import EMULATE, check_precision, float32_products
+from harness.encoders.precision import EMULATE, check_precision, set_float32_products
 from harness.errors import UserError
 
 
@@ -71,8 +71,8 @@ def test_bf16_is_refused_on_a_card_that_would_emulate_it(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16", "fp16"])
 def test_products_on_a_card_use_tf32_in_that_precision_alone(precision: str) -> None:
     before = tf32()
-    with float32_products(precision, "cuda"):
+    with set_float32_products(precision, "cuda"):
         assert tf32() == (precision == "tf32",) * 2
     assert tf32() == before
-    with float32_products(precision, "cpu"):
+    with set_float32_products(precision, "cpu"):
         assert tf32() == before

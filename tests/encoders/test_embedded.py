@@ -83,7 +83,7 @@ def test_places_and_embeddings_are_those_of_each_row_alone(name: str) -> None:
     torch.testing.assert_close(both[0], both[1], rtol=0, atol=1e-12)
     plain = made(name).eval()
     first = packed.found.position
-    for number, ids in enumerate(tokens.listed_ids()):
+    for number, ids in enumerate(tokens.list_ids()):
         for view in (0, 1):
 
             def change(output: Tensor, view: int = view) -> Tensor:

@@ -14,7 +14,7 @@ from transformers import (
     DistilBertModel,
 )
 
-from harness.encoders.flops import token_flops, training_flops
+from harness.encoders.flops import count_token_flops, count_training_flops
 from harness.encoders.patches import ImagePatches
 from harness.encoders.student import Student
 from harness.toy import student_folder
@@ -54,7 +54,7 @@ def test_the_formula_counts_what_torch_counts(kind: type) -> None:
     student.packing = None  # the modules, which torch can count
     rows = torch.randint(5, 400, (3, 7))
     inputs = {"input_ids": rows, "attention_mask": torch.ones_like(rows)}
-    flops = training_flops(student, token_flops(student), inputs, 2)
+    flops = count_training_flops(student, count_token_flops(student), inputs, 2)
     assert flops == pytest.approx(counted(student, inputs, 2), rel=1e-9)
 
 
@@ -65,11 +65,13 @@ def test_rows_count_without_padding_and_images_by_patches() -> None:
         student.tokenize(["a dog"], 32),
     )
     both = student.tokenize(["a dog runs over the grass", "a dog"], 32)
-    apart = [training_flops(student, token_flops(student), rows, 1) for rows in (long, short)]
-    assert training_flops(student, token_flops(student), both, 1) == sum(apart)
-    student.attach("pixels", ImagePatches.fresh(student.width, 32, 8))
+    apart = [
+        count_training_flops(student, count_token_flops(student), rows, 1) for rows in (long, short)
+    ]
+    assert count_training_flops(student, count_token_flops(student), both, 1) == sum(apart)
+    student.attach("pixels", ImagePatches.create(student.width, 32, 8))
     pixels = {"pixels": torch.randn(3, 2, 3, 32, 32)}
     student.packing = None
     student.model.set_attn_implementation("eager")
-    found = training_flops(student, token_flops(student), pixels, 2)
+    found = count_training_flops(student, count_token_flops(student), pixels, 2)
     assert found == pytest.approx(counted(student, pixels, 2), rel=1e-9)

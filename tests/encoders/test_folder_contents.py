@@ -15,7 +15,7 @@ import torch
 from model_folders import as_bin, change, edit
 from torch import nn
 
-from harness.encoders.contents import remarks_on
+from harness.encoders.contents import list_remarks
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.errors import UserError
 from harness.toy import student_folder
@@ -159,7 +159,7 @@ def test_a_head_left_out_and_another_type_are_said_and_a_damaged_file_is_left_to
     config: str, lines: int, tmp_path: Path
 ) -> None:
     (tmp_path / "config.json").write_text(config)
-    assert len(remarks_on(tmp_path)) == lines
+    assert len(list_remarks(tmp_path)) == lines
 
 
 def test_a_lone_adapter_and_a_layer_without_its_list_are_named(

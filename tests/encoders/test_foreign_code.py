@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 from harness.encoders.locate import FolderModel
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.encoders.teachers import open_teacher
-from harness.encoders.weights import reading
+from harness.encoders.weights import convert_errors
 from harness.errors import UserError
 from harness.toy import clip_folder, student_folder
 
@@ -196,10 +196,13 @@ def test_settings_of_a_clip_cannot_trust_its_own_code(mark: Path, tmp_path: Path
 def test_no_library_executes_code_where_a_folder_is_read(folder: Path, mark: Path) -> None:
     """Whatever the library passes on to transformers."""
     own_tokenizer(folder, mark)
-    with pytest.raises(UserError, match="cannot be read"), reading("folder", folder, "repair it"):
+    with (
+        pytest.raises(UserError, match="cannot be read"),
+        convert_errors("folder", folder, "repair it"),
+    ):
         AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
     assert not mark.exists()
-    with reading("folder", folder, "repair it", trusted=True):
+    with convert_errors("folder", folder, "repair it", trusted=True):
         AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
     assert mark.exists()
 

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from harness.encoders import kernels
 from harness.encoders.kernels import (
     Dropout,
-    attention_on,
-    blocked_attention,
-    dropped,
-    quicken,
-    scattered,
+    apply_dropout,
+    compute_blocked_attention,
+    compute_scattered_attention,
+    find_attention,
+    replace_dropout,
     seed_dropout,
 )
 from harness.encoders.precision import autocast
@@ -35,9 +35,9 @@ SENTENCES = ["a red circle", "a", "two blue squares below a ring"]
 @pytest.fixture(autouse=True)
 def untried() -> Iterator[None]:
     """Trials of one test say nothing to the next."""
-    attention_on.cache_clear()
+    find_attention.cache_clear()
     yield
-    attention_on.cache_clear()
+    find_attention.cache_clear()
 
 
 def raises(packed: Packed, query: Tensor, *rest: Any) -> Tensor:
@@ -47,28 +47,32 @@ def raises(packed: Packed, query: Tensor, *rest: Any) -> Tensor:
 def forgets_the_gradient(
     packed: Packed, query: Tensor, key: Tensor, value: Tensor, *rest: Any
 ) -> Tensor:
-    return scattered(packed, query.detach(), key, value, *rest)
+    return compute_scattered_attention(packed, query.detach(), key, value, *rest)
 
 
 def mixes_rows(packed: Packed, query: Tensor, key: Tensor, value: Tensor, *rest: Any) -> Tensor:
-    whole = TokenRows.listed([[0] * len(packed.ids)], 0).packed
-    return scattered(whole, query, key, value, *rest)
+    whole = TokenRows.from_lists([[0] * len(packed.ids)], 0).packed
+    return compute_scattered_attention(whole, query, key, value, *rest)
 
 
 def gives_nan(packed: Packed, *given: Any) -> Tensor:
-    return scattered(packed, *given) * torch.nan
+    return compute_scattered_attention(packed, *given) * torch.nan
 
 
 def one_slope_is_wrong(
     packed: Packed, query: Tensor, key: Tensor, value: Tensor, *rest: Any
 ) -> Tensor:
-    return scattered(packed, query, key, value, *rest) + (value - value.detach())
+    return compute_scattered_attention(packed, query, key, value, *rest) + (value - value.detach())
 
 
 def chosen(monkeypatch: pytest.MonkeyPatch, *candidates: Any) -> Any:
     """Which of several kinds of attention is taken."""
-    monkeypatch.setattr(kernels, "_candidates", lambda device, dtype: iter(candidates))
-    return attention_on(torch.device("cpu"), torch.float32, HEADS, SIZE)
+
+    def list_candidates(device: torch.device, dtype: torch.dtype) -> list[tuple[Any, str]]:
+        return [(candidate, candidate.__name__) for candidate in candidates]
+
+    monkeypatch.setattr(kernels, "_list_attentions", list_candidates)
+    return find_attention(torch.device("cpu"), torch.float32, HEADS, SIZE)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +90,10 @@ def test_a_kernel_that_fails_is_named_once_and_the_next_is_taken(
 ) -> None:
     with caplog.at_level(logging.WARNING), torch.inference_mode():
         for _ in range(2):
-            assert chosen(monkeypatch, broken, scattered) is scattered
+            assert (
+                chosen(monkeypatch, broken, compute_scattered_attention)
+                is compute_scattered_attention
+            )
     (message,) = caplog.messages
     assert broken.__name__ in message
     assert reason in message
@@ -97,17 +104,17 @@ def test_where_every_attention_fails_the_encoder_is_padded(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     expected = Student.load(student_folder()).embed(SENTENCES)
-    attention_on.cache_clear()
+    find_attention.cache_clear()
     student = Student.load(student_folder())
     assert chosen(monkeypatch, raises, gives_nan) is None
-    monkeypatch.setattr("harness.encoders.student.first_tokens", raises)
+    monkeypatch.setattr("harness.encoders.student.run_to_first_tokens", raises)
     padded = torch.from_numpy(student.embed(SENTENCES))
     torch.testing.assert_close(padded, torch.from_numpy(expected), rtol=0, atol=1e-5)
 
 
 def test_this_torch_has_the_kernels_with_the_expected_signatures() -> None:
-    assert [name for name in kernels._ARGUMENTS if not kernels._as_expected(name)] == []
-    assert not kernels._as_expected("no_such_kernel")
+    assert [name for name in kernels._ARGUMENTS if not kernels._has_expected_arguments(name)] == []
+    assert not kernels._has_expected_arguments("no_such_kernel")
 
 
 @pytest.mark.parametrize(
@@ -126,12 +133,12 @@ def test_a_kernel_with_another_signature_is_not_called(
         for name, given in kernels._ARGUMENTS.items()
     }
     with fake_cuda():
-        assert attention_on(CUDA, torch.float64, HEADS, SIZE) is scattered, (
+        assert find_attention(CUDA, torch.float64, HEADS, SIZE) is compute_scattered_attention, (
             "there is none for double precision"
         )
         monkeypatch.setattr(kernels, "_ARGUMENTS", changed)
         for dtype in (torch.bfloat16, torch.float32):
-            assert attention_on(CUDA, dtype, HEADS, SIZE) is scattered
+            assert find_attention(CUDA, dtype, HEADS, SIZE) is compute_scattered_attention
 
 
 @pytest.mark.parametrize(
@@ -146,15 +153,15 @@ def test_a_kernel_with_another_signature_is_not_called(
 def test_a_card_computes_without_padding_with_dropout_and_gradient(
     dtype: torch.dtype, capability: tuple[int, int], kernel: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    packed = TokenRows.listed([[5], [6, 7, 8], [9, 9]], 0).packed
+    packed = TokenRows.from_lists([[5], [6, 7, 8], [9, 9]], 0).packed
     with fake_cuda():
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-        attention = attention_on(CUDA, dtype, HEADS, SIZE)
+        attention = find_attention(CUDA, dtype, HEADS, SIZE)
         given = [
             torch.zeros(12, HEADS, SIZE, dtype=dtype, device=CUDA, requires_grad=True)
             for _ in range(3)
         ]
-        output = attention(packed.to(CUDA).repeated(2), *given, 0.1, 0.25)
+        output = attention(packed.to(CUDA).repeat(2), *given, 0.1, 0.25)
         assert (output.shape, output.dtype, output.is_cuda) == ((12, HEADS, SIZE), dtype, True)
         node: Any = output.grad_fn
         while not node.name().endswith(f"{kernel}Backward0"):
@@ -163,11 +170,12 @@ def test_a_card_computes_without_padding_with_dropout_and_gradient(
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_student_takes_the_attention_of_its_precision(precision: str) -> None:
+    kinds = {"fp32": "efficient", "bf16": "flash"}
     with fake_cuda():
         student = Student.load(student_folder()).to(CUDA).train()
         with autocast(precision, "cuda"):
-            packing = student.packing and student.packing.on_device(student.model)
-            assert packing.attention.__name__ == {"fp32": "_efficient", "bf16": "_flash"}[precision]
+            packing = student.packing and student.packing.select_attention(student.model)
+            assert packing.attention.__name__ == f"_compute_{kinds[precision]}_attention"
             tokens = student.tokenize(SENTENCES, 9).to(CUDA)
             assert student.encode(tokens, 2).shape == (3, 2, student.width)
 
@@ -183,7 +191,7 @@ def test_elements_drop_with_their_probability_and_the_others_grow(
     """
     torch.manual_seed(0)
     count, draws = 10**6 + 3, 16
-    masks = [dropped(torch.ones(count, dtype=kind), chance) for _ in range(draws)]
+    masks = [apply_dropout(torch.ones(count, dtype=kind), chance) for _ in range(draws)]
     assert {value.dtype for value in masks} == {kind}
     assert set(torch.cat(masks).unique().tolist()) <= {
         0.0,
@@ -198,17 +206,17 @@ def test_elements_drop_with_their_probability_and_the_others_grow(
 
 def test_the_gradient_passes_where_the_value_did_and_nothing_and_everything_drops() -> None:
     values = torch.randn(7, 5, 3, requires_grad=True)
-    kept = dropped(values, 0.4)
+    kept = apply_dropout(values, 0.4)
     (gradient,) = torch.autograd.grad(kept.sum(), values)
     torch.testing.assert_close(kept, values * gradient)
     assert 0 < int((gradient == 0).sum()) < values.numel()
-    assert dropped(values, 0.0) is values
-    assert not dropped(values, 1.0).any()
+    assert apply_dropout(values, 0.0) is values
+    assert not apply_dropout(values, 1.0).any()
 
 
 def test_every_dropout_of_a_model_is_replaced_and_rests_in_evaluation() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Dropout(0.5))).eval()
-    quicken(model)
+    replace_dropout(model)
     values = torch.ones(64, 4)
     assert isinstance(model[1][0], Dropout)
     assert model[1][0].p == 0.5
@@ -220,7 +228,7 @@ def test_a_seed_gives_the_draws_of_torchs_own() -> None:
     drawn = []
     for seed in (torch.manual_seed, lambda seed: seed_dropout(seed, torch.device("cpu"))):
         seed(7)
-        drawn.append((torch.rand(9), dropped(torch.ones(99), 0.5)))
+        drawn.append((torch.rand(9), apply_dropout(torch.ones(99), 0.5)))
     torch.testing.assert_close(*drawn, rtol=0, atol=0)
 
 
@@ -246,7 +254,7 @@ def written_out(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) 
     scores = SCALE * query @ key.transpose(1, 2)
     if bias is not None:
         scores = scores + bias.repeat(SETS, 1, 1)
-    return dropped(scores.softmax(-1), CHANCE) @ value
+    return apply_dropout(scores.softmax(-1), CHANCE) @ value
 
 
 def with_gradients(given: list[Tensor], output: Tensor) -> list[Tensor]:
@@ -263,7 +271,7 @@ def test_values_and_gradients_are_those_of_the_formula(
     monkeypatch.setattr(kernels, "_BYTES", 4 * LENGTH**2 * heads)
     given, results = drawn(), []
     for compute in (
-        lambda: blocked_attention(*given, bias, CHANCE, SCALE),
+        lambda: compute_blocked_attention(*given, bias, CHANCE, SCALE),
         lambda: written_out(*given, bias),
     ):
         torch.manual_seed(1)
@@ -278,7 +286,7 @@ def test_weights_are_float32_where_products_are_in_bf16() -> None:
     torch.manual_seed(1)
     expected = with_gradients(given, written_out(*given, None))
     torch.manual_seed(1)
-    output = blocked_attention(*half, None, CHANCE, SCALE)
+    output = compute_blocked_attention(*half, None, CHANCE, SCALE)
     assert output.dtype == torch.bfloat16
     for ours, theirs in zip(with_gradients(half, output), expected, strict=True):
         torch.testing.assert_close(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.encoders.locate import MAIN, HubModel, MissingModel, git_id
+from harness.encoders.locate import MAIN, HubModel, MissingModel, compute_git_id
 from harness.errors import MissingData, UserError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -103,7 +103,7 @@ def test_bytes_of_the_cache_that_are_not_those_of_the_hub_are_refused(
     blobs.mkdir()
     contents = {"config.json": b"{}", "model.safetensors": b"weights"}
     names = {
-        "config.json": git_id(contents["config.json"]),
+        "config.json": compute_git_id(contents["config.json"]),
         "model.safetensors": sha256(contents["model.safetensors"]).hexdigest(),
     }
     for file, content in contents.items():

@@ -83,7 +83,7 @@ def made(name: str, hidden: float = 0.0, attention: float = 0.0) -> Any:
 
 def rows(pad: int = 0) -> TokenRows:
     drawn = np.random.default_rng(0)
-    return TokenRows.listed(
+    return TokenRows.from_lists(
         [drawn.integers(5, VOCABULARY, length).tolist() for length in LENGTHS], pad
     )
 
@@ -204,9 +204,9 @@ def test_rows_reach_a_device_in_one_copy_and_padded_ones_when_they_are_read(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copies: list[Tensor] = []
-    tokens = rows().part(0, count)
+    tokens = rows().take(0, count)
     monkeypatch.setattr(
-        "harness.encoders.rows.sent", lambda value, device: copies.append(value) or value
+        "harness.encoders.rows.send", lambda value, device: copies.append(value) or value
     )
     there = tokens.to(torch.device("cuda"))
     assert len(copies) == 1

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import T5Config, T5Model, ViTConfig, ViTModel
 
-from harness.encoders.patches import AudioPatches, ImagePatches, media_forward
+from harness.encoders.patches import AudioPatches, ImagePatches, forward_media
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.spec import find_fresh_size
@@ -103,7 +103,7 @@ def test_the_layers_read_a_sequence_as_they_read_text() -> None:
     expected = student.model(**tokens).last_hidden_state[:, 0]
     for layers in ((), student.packing.layers):
         torch.testing.assert_close(
-            media_forward(student.model, embedded, layers), expected, atol=1e-5, rtol=0
+            forward_media(student.model, embedded, layers), expected, atol=1e-5, rtol=0
         )
 
 
@@ -120,7 +120,7 @@ def test_an_encoder_without_such_layers_is_refused() -> None:
     t5 = T5Model(T5Config(vocab_size=9, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2))
     for model in (torch.nn.Linear(8, 8), t5):
         with pytest.raises(UserError, match="use a BERT or RoBERTa encoder"):
-            media_forward(model, torch.zeros(1, 2, 8))
+            forward_media(model, torch.zeros(1, 2, 8))
 
 
 def test_a_fresh_embedding_tiles_the_images_and_depends_on_the_seed_alone() -> None:
@@ -130,11 +130,11 @@ def test_a_fresh_embedding_tiles_the_images_and_depends_on_the_seed_alone() -> N
     made = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
-        made.append(ImagePatches.fresh(12, 32, 8))
+        made.append(ImagePatches.create(12, 32, 8))
     assert made[0](torch.zeros(2, 3, 32, 32)).shape == (2, 1 + 16, 12)
     states = [torch.cat([value.flatten() for value in each.state_dict().values()]) for each in made]
     assert torch.equal(states[0], states[1])
     assert not torch.equal(states[0], states[2])
     assert made[0].projection.weight.std().item() == pytest.approx(0.02, rel=0.2)
     with pytest.raises(UserError, match="patches of 5 x 5 do not tile images of 32 x 32"):
-        ImagePatches.fresh(12, 32, 5)
+        ImagePatches.create(12, 32, 5)

@@ -27,10 +27,10 @@ from transformers import AutoModel, AutoTokenizer
 
 from harness.encoders.locate import FolderModel
 from harness.encoders.modules import (
-    declared_pooling,
-    listed_modules,
-    module_files,
-    transformer_folder,
+    find_pooling,
+    find_transformer_folder,
+    list_module_files,
+    list_modules,
 )
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.encoders.teachers import open_teacher
@@ -171,14 +171,14 @@ def test_a_folder_with_its_weights_in_a_module_is_found_and_read(save: Save) -> 
     for name in ("README.md", "nested/a.bin"):
         (inner / name).write_text("read or not")
     (folder / "1_Pooling" / ".hidden").write_text("not read")
-    read = {path.relative_to(folder).as_posix() for path in module_files(folder)}
+    read = {path.relative_to(folder).as_posix() for path in list_module_files(folder)}
     assert read == {
         f"0_Transformer/{path.name}" for path in inner.glob("*.*") if path.name != "README.md"
     } | {
         "0_Transformer/nested/a.bin",
         "1_Pooling/config.json",
     }
-    assert transformer_folder(folder) == inner
+    assert find_transformer_folder(folder) == inner
     assert FolderModel(folder).missing(None) == []
     expected = Student.load(student_folder(), "mean").embed(SENTENCES)
     for model in (open_model(folder, "modules"), Student.load(folder, "mean")):
@@ -298,8 +298,8 @@ def test_a_saved_student_lists_its_modules_where_the_library_can_pool_like_it(
     pooling: str, listed: list[str], declared: str | None, tmp_path: Path
 ) -> None:
     Student.load(student_folder(), pooling).save(tmp_path)
-    assert [module.kind for module in listed_modules(tmp_path)] == listed
-    assert (declared_pooling(tmp_path), transformer_folder(tmp_path)) == (declared, tmp_path)
+    assert [module.kind for module in list_modules(tmp_path)] == listed
+    assert (find_pooling(tmp_path), find_transformer_folder(tmp_path)) == (declared, tmp_path)
 
 
 POOLING, CARD = "1_Pooling/config.json", "README.md"
@@ -327,7 +327,7 @@ def test_a_pooling_file_alone_or_a_card_names_the_pooling(
 ) -> None:
     (tmp_path / "1_Pooling").mkdir()
     (tmp_path / file).write_text(content)
-    assert declared_pooling(tmp_path) == pooling
+    assert find_pooling(tmp_path) == pooling
 
 
 @pytest.mark.parametrize(

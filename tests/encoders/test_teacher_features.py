@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from harness.encoders import features
-from harness.encoders.features import Ragged, Stacked, cached_features, cached_ragged
+from harness.encoders.features import Ragged, Stacked, load_cached_features, load_cached_ragged
 from harness.errors import UserError
 from harness.events import Event, listening
 
@@ -26,7 +26,7 @@ PROCESS = """
 import os, signal, sys, time
 from pathlib import Path
 import numpy as np
-from harness.encoders.features import cached_features
+from harness.encoders.features import load_cached_features
 
 log, deadly, pause = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 steps = 0
@@ -48,7 +48,7 @@ def compute(start, stop):
     time.sleep(pause)
     return np.arange(start * 3, stop * 3, dtype=np.float32).reshape(-1, 3)
 
-features = cached_features("key", 10, compute, chunk=4)
+features = load_cached_features("key", 10, compute, chunk=4)
 assert (features == np.arange(30).reshape(10, 3)).all()
 """
 
@@ -80,7 +80,7 @@ def process(log: Path, deadly: int = 0, pause: float = 0) -> subprocess.Popen[by
 def test_features_are_computed_once_in_chunks_and_mapped_read_only() -> None:
     compute, told = Computed(), list[Event]()
     with listening("", told.append):
-        first = cached_features("key", ROWS, compute, chunk=CHUNK)
+        first = load_cached_features("key", ROWS, compute, chunk=CHUNK)
     assert compute.calls == [(0, 4), (4, 8), (8, 10)]
     assert [(event.stage.done, event.stage.total) for event in told if event.stage] == [
         (0, 10),
@@ -88,7 +88,7 @@ def test_features_are_computed_once_in_chunks_and_mapped_read_only() -> None:
         (8, 10),
         (10, 10),
     ]
-    second = cached_features("key", ROWS, compute, chunk=CHUNK)
+    second = load_cached_features("key", ROWS, compute, chunk=CHUNK)
     assert len(compute.calls) == 3
     for array in (first, second):
         np.testing.assert_array_equal(array, EXPECTED)
@@ -105,7 +105,7 @@ def test_a_kill_at_any_step_loses_at_most_one_chunk(step: int, tmp_path: Path, c
     killed = process(tmp_path / "log", deadly=step)
     assert killed.wait() == -signal.SIGKILL
     compute = Computed()
-    np.testing.assert_array_equal(cached_features("key", ROWS, compute, chunk=CHUNK), EXPECTED)
+    np.testing.assert_array_equal(load_cached_features("key", ROWS, compute, chunk=CHUNK), EXPECTED)
     safe = min(step // 6, 3)
     assert compute.calls == [(0, 4), (4, 8), (8, 10)][safe:]
     assert {path.suffix for path in cache.glob("[!.]*")} == {".npy", ".json", ".lock"}
@@ -133,14 +133,16 @@ def interrupted() -> None:
         return EXPECTED[start:stop]
 
     with pytest.raises(RuntimeError, match="no"):
-        cached_features("key", ROWS, compute, chunk=CHUNK)
+        load_cached_features("key", ROWS, compute, chunk=CHUNK)
 
 
 @pytest.mark.parametrize(
     "harm", [lambda data: data[:-4], flipped, lambda data: b""], ids=["cut", "flipped", "emptied"]
 )
 @pytest.mark.parametrize(
-    "made", [interrupted, lambda: cached_features("key", ROWS, Computed())], ids=["part", "whole"]
+    "made",
+    [interrupted, lambda: load_cached_features("key", ROWS, Computed())],
+    ids=["part", "whole"],
 )
 def test_a_damaged_file_is_computed_again(
     made: Callable[[], Any], harm: Harm, cache: Path, caplog
@@ -150,7 +152,9 @@ def test_a_damaged_file_is_computed_again(
     path.write_bytes(harm(path.read_bytes()))
     compute = Computed()
     for _ in range(2):
-        np.testing.assert_array_equal(cached_features("key", ROWS, compute, chunk=CHUNK), EXPECTED)
+        np.testing.assert_array_equal(
+            load_cached_features("key", ROWS, compute, chunk=CHUNK), EXPECTED
+        )
     assert compute.calls == [(0, 4), (4, 8), (8, 10)]
     assert "damaged" in caplog.text
 
@@ -164,11 +168,13 @@ def test_parts_of_other_keys_types_and_counts_are_not_mixed_in() -> None:
     ):
         compute = Computed()
         np.testing.assert_array_equal(
-            cached_features(key, rows, compute, dtype=dtype), EXPECTED[:rows]
+            load_cached_features(key, rows, compute, dtype=dtype), EXPECTED[:rows]
         )
         assert compute.calls == [(0, rows)]
     with pytest.raises(UserError, match=r"shapes \(2,\) and \(3,\), some from before"):
-        cached_features("key", ROWS, lambda start, stop: np.zeros((stop - start, 2)), chunk=CHUNK)
+        load_cached_features(
+            "key", ROWS, lambda start, stop: np.zeros((stop - start, 2)), chunk=CHUNK
+        )
 
 
 @pytest.mark.parametrize(
@@ -180,7 +186,7 @@ def test_features_that_are_not_finite_are_refused_by_row(
     values = EXPECTED.copy()
     values[[5, 7], 1] = value
     with pytest.raises(UserError, match=f"the rows 5, 7 are not finite numbers in {dtype}"):
-        cached_features(
+        load_cached_features(
             "key", ROWS, lambda start, stop: values[start:stop], dtype=dtype, chunk=CHUNK
         )
     assert not list(cache.glob("*.npy"))
@@ -188,9 +194,9 @@ def test_features_that_are_not_finite_are_refused_by_row(
 
 def test_a_computation_that_gives_other_rows_is_a_bug() -> None:
     with pytest.raises(ValueError, match="3 features computed"):
-        cached_features("key", ROWS, lambda start, stop: EXPECTED[:3])
+        load_cached_features("key", ROWS, lambda start, stop: EXPECTED[:3])
     with pytest.raises(ValueError, match="need rows"):
-        cached_features("key", 0, Computed())
+        load_cached_features("key", 0, Computed())
 
 
 @pytest.mark.skipif(
@@ -206,16 +212,16 @@ def test_gathering_rows_of_a_large_file_needs_no_memory() -> None:
         )
 
     rows = np.random.default_rng(0).integers(0, 82783, 64)
-    cached_features("large", 82783, compute)
+    load_cached_features("large", 82783, compute)
     before = resident()
-    features = Stacked([cached_features("large", 82783, compute)])
+    features = Stacked([load_cached_features("large", 82783, compute)])
     gathered = features[rows]
     assert resident() - before < 50
     np.testing.assert_array_equal(gathered, np.repeat(rows[:, None], 768, axis=1))
 
 
 def mapped(values: np.ndarray) -> np.ndarray:
-    kept = cached_features(
+    kept = load_cached_features(
         str(len(values)),
         len(values),
         lambda start, stop: values[start:stop],
@@ -238,7 +244,7 @@ def test_stacked_rows_are_those_of_the_arrays_put_together(
     if shuffled:
         # twice, the second time on top of the first
         for order in (random.permutation(15), random.integers(0, 15, 15)):
-            together, stacked = together[order], stacked.in_order(order)
+            together, stacked = together[order], stacked.take(order)
     assert (len(stacked), stacked.shape, stacked.dtype) == (15, together.shape, together.dtype)
     for rows in (
         random.integers(0, 15, 40),
@@ -288,27 +294,27 @@ def check(ragged: Ragged, rows: int) -> None:
 def test_rows_come_back_with_their_own_lengths_and_are_computed_once() -> None:
     compute = Lengths()
     for _ in range(2):
-        check(cached_ragged("key", 37, 3, compute), 37)
+        check(load_cached_ragged("key", 37, 3, compute), 37)
     assert sorted(compute.asked) == list(range(37))
-    cached_ragged("another", 37, 3, compute)
+    load_cached_ragged("another", 37, 3, compute)
     assert len(compute.asked) == 74
 
 
 def test_a_killed_computation_goes_on_at_its_last_whole_chunk() -> None:
     with pytest.raises(KeyboardInterrupt):
-        cached_ragged("key", 37, 3, Lengths(deadly=25))
+        load_cached_ragged("key", 37, 3, Lengths(deadly=25))
     compute = Lengths()
-    check(cached_ragged("key", 37, 3, compute), 37)
+    check(load_cached_ragged("key", 37, 3, compute), 37)
     assert sorted(compute.asked) == list(range(20, 37))
 
 
 def test_a_damaged_file_of_rows_is_computed_again_and_one_cut_short_meanwhile_is_named(
     cache: Path,
 ) -> None:
-    cached_ragged("key", 37, 3, Lengths())
+    load_cached_ragged("key", 37, 3, Lengths())
     (file,) = cache.parent.glob("ragged/*.bin")
     file.write_bytes(file.read_bytes()[::-1])
-    ragged = cached_ragged("key", 37, 3, Lengths())
+    ragged = load_cached_ragged("key", 37, 3, Lengths())
     check(ragged, 37)
     file.write_bytes(file.read_bytes()[:8])
     with pytest.raises(UserError, match=r"\.bin is truncated"):

@@ -312,7 +312,7 @@ def test_the_loss_is_the_mean_of_both_directions() -> None:
         for row in range(5):
             scores = [float(np.dot(queries[row], key)) / 0.05 for key in two]
             expected += (np.log(sum(np.exp(score) for score in scores)) - scores[row]) / 10
-    loss = teacher_kinds._loss(
+    loss = teacher_kinds._compute_loss(
         torch.tensor(first), torch.tensor(second), torch.tensor(np.log(20.0))
     )
     assert float(loss) == pytest.approx(expected, rel=1e-9)

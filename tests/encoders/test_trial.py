@@ -253,17 +253,17 @@ def test_a_trial_leaves_random_states_and_an_answer_is_of_this_content(
     before = torch.random.get_rng_state()
     found = Student.load(folder).found
     assert torch.equal(torch.random.get_rng_state(), before)
-    assert TrialKey(folder, "cls").known() == found
-    assert TrialKey(folder, "mean").known() is None
+    assert TrialKey(folder, "cls").get_known() == found
+    assert TrialKey(folder, "mean").get_known() is None
     save_model(tmp_path, "bert", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    assert TrialKey(folder, "cls").known() is None
+    assert TrialKey(folder, "cls").get_known() is None
     assert (found.views > 0, Student.load(folder).found.views) == (True, 0.0)
 
 
 def test_a_known_answer_tries_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = save_model(tmp_path, "bert")
     found = Student.load(folder).found
-    monkeypatch.setattr(trial, "_texts", None, raising=False)
+    monkeypatch.setattr(trial, "_make_trial_texts", None)
     assert Student.load(folder).found == found
 
 

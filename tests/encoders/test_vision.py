@@ -30,7 +30,7 @@ def test_colours_change_as_often_as_asked(
     """Greys at the chance that is given, the jitter in four of five views."""
     augmentation, rng = Augmentation(8, **options), generator(seed=0)
     views = torch.stack(
-        [augmentation.of(Image.new("RGB", (9, 9), colour), rng) for _ in range(200)]
+        [augmentation.apply(Image.new("RGB", (9, 9), colour), rng) for _ in range(200)]
     ).numpy()
     assert views.dtype == np.uint8
     apart = np.abs(views / 255 - np.array(colour)[:, None, None] / 255).max(axis=(2, 3, 4))
@@ -50,7 +50,7 @@ def test_colours_are_shaken_as_torchvision_shakes_them(name: str, amount: float)
     factor = amount if name == "hue" else 1 + 4 * amount
     expected = getattr(functional, f"adjust_{name}")(pixels, factor)
     torch.testing.assert_close(
-        getattr(vision, f"_{name}")(pixels, factor), expected, atol=3e-6, rtol=0
+        getattr(vision, f"_adjust_{name}")(pixels, factor), expected, atol=3e-6, rtol=0
     )
 
 
@@ -69,24 +69,27 @@ def test_crops_have_the_distribution_of_torchvision(mine: Augmentation, smallest
     theirs = np.array(
         [[each["left"], each["top"], each["width"], each["height"]] for each in drawn]
     )
-    crops = [mine._crop(500, 200, rng) for _ in range(4000)]
+    crops = [mine._draw_crop(500, 200, rng) for _ in range(4000)]
     ours = np.array([[crop.left, crop.top, crop.width, crop.height] for crop in crops])
     for column in range(4):
         assert ks_2samp(ours[:, column], theirs[:, column]).pvalue > 1e-3, column
     # no crop of the chosen shape fits: the middle of a strip, at the greatest ratio
-    assert mine._crop(900, 30, rng) == vision.Crop(430, 0, 40, 30)
+    assert mine._draw_crop(900, 30, rng) == vision.Crop(430, 0, 40, 30)
 
 
 def test_a_view_is_pillows_crop_resized_within_one_of_255_and_half_are_turned() -> None:
     picture, rng = Image.fromarray(noise(90, 120)), generator(seed=0)
-    pixels, crops = vision._decoded(picture, [vision.Crop(10, 5, 80, 60)], 48)
+    pixels, crops = vision._decode(picture, [vision.Crop(10, 5, 80, 60)], 48)
     expected = np.asarray(
         picture.crop((10, 5, 90, 65)).resize((48, 48), Image.Resampling.BILINEAR), dtype=int
     )
     turned = []
     for _ in range(200):
         view = (
-            Augmentation(48, jitter=0, grey=0)._view(pixels, crops[0], rng).permute(1, 2, 0).numpy()
+            Augmentation(48, jitter=0, grey=0)
+            ._draw_view(pixels, crops[0], rng)
+            .permute(1, 2, 0)
+            .numpy()
         )
         apart = [np.abs(view - each).max() for each in (expected, expected[:, ::-1])]
         assert min(apart) <= 1
@@ -102,7 +105,7 @@ def test_a_large_jpeg_is_decoded_smaller_only_where_no_crop_falls_below_the_targ
     slope = np.linspace(0, 255, 640)[None, :, None] * np.ones((480, 1, 3))
     Image.fromarray(slope.astype(np.uint8)).save(stream, "JPEG", quality=95)
     crops = [vision.Crop(64, 40, side, side), vision.Crop(0, 0, 440, 440)]
-    pixels, scaled = vision._decoded(Image.open(stream), crops, 48)
+    pixels, scaled = vision._decode(Image.open(stream), crops, 48)
     assert pixels.shape[-2:] == (480 // smaller, 640 // smaller)
     assert min(scaled[0].width, scaled[0].height) >= 48
     # the crop still shows the same part of the slope

@@ -16,7 +16,7 @@ from builders import failure, result
 from harness.caches import known_hash
 from harness.code import Declarations
 from harness.commands import LastPlaces, note_places
-from harness.encoders.features import cached_features, cached_ragged
+from harness.encoders.features import load_cached_features, load_cached_ragged
 from harness.events import Event
 from harness.files import write_note
 from harness.metrics import ArrayName
@@ -85,8 +85,8 @@ OF_RESULTS: dict[str, Callable[[Path], object]] = {
 }
 #: into the cache of the user
 OF_CACHES: dict[str, Callable[[Path], object]] = {
-    "features": lambda _: cached_features("key", 64, _rows),
-    "recordings": lambda _: cached_ragged("key", 64, 8, lambda number: np.ones((4, 8))),
+    "features": lambda _: load_cached_features("key", 64, _rows),
+    "recordings": lambda _: load_cached_ragged("key", 64, 8, lambda number: np.ones((4, 8))),
     "seen texts": lambda _: load_hashes("c", lambda: ["x"]),
     "hash": lambda _: known_hash("hashes/key", lambda: "a" * 64),
     "declarations": _declare,

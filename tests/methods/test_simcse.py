@@ -44,7 +44,7 @@ def test_the_term_is_the_mean_over_the_hidden_tokens_and_weighs_what_is_given() 
         [UNMASKED],
         [UNMASKED, 8, UNMASKED],
     ]
-    rows = TokenRows.listed(labels, 0)
+    rows = TokenRows.from_lists(labels, 0)
     total, terms = method.loss(
         SentenceBatch({}, changed={"masked": rows, "labels": rows}), Encoder()
     )

@@ -358,9 +358,9 @@ def test_the_generators_words_are_told_from_the_vector_of_the_sentence() -> None
     method = made("diffcse", student.width, hidden=0.5, generator_head="tied")
     method.prepare(student, vocabulary, {"generator": student})
     words = student.model.get_input_embeddings()
-    rows = student.tokenize(SENTENCES, 32).listed_ids()
+    rows = student.tokenize(SENTENCES, 32).list_ids()
     changed = method.change_rows(rows, np.random.default_rng(0))
-    batch = {name: TokenRows.listed(each, vocabulary.pad) for name, each in changed.items()}
+    batch = {name: TokenRows.from_lists(each, vocabulary.pad) for name, each in changed.items()}
     vectors = torch.randn(3, 2, student.width, generator=torch.Generator().manual_seed(0)).double()
     terms = method.loss_terms(SentenceBatch({}, changed=batch), Given(vectors))
     flat, head = vectors.transpose(0, 1).flatten(0, 1), method.text_head
@@ -462,7 +462,7 @@ def test_the_loss_is_that_of_the_public_code_of_promptbert() -> None:
         [[2, *row, 3] for row in entry["params"]["sentences"]], np.random.default_rng(0)
     )
     batch = SentenceBatch(
-        {}, changed={name: TokenRows.listed(each, 0) for name, each in changed.items()}
+        {}, changed={name: TokenRows.from_lists(each, 0) for name, each in changed.items()}
     )
     assert_golden(entry, inputs, "text", method.loss_terms(batch, student)["text"])
 
@@ -471,10 +471,10 @@ def test_a_sentence_is_its_masks_vector_less_that_of_the_template_at_the_same_po
     tmp_path: Path,
 ) -> None:
     student, vocabulary = double_student("promptbert@paper")
-    rows, method = student.tokenize(SENTENCES, 32).listed_ids(), made("promptbert", student.width)
+    rows, method = student.tokenize(SENTENCES, 32).list_ids(), made("promptbert", student.width)
     method.prepare(student, vocabulary, {})
     changed = method.change_rows(rows, np.random.default_rng(0))
-    batch = {name: TokenRows.listed(each, vocabulary.pad) for name, each in changed.items()}
+    batch = {name: TokenRows.from_lists(each, vocabulary.pad) for name, each in changed.items()}
     views, words = [], student.model.get_input_embeddings()
     for name, template in (
         ("first", 'This sentence of "{}" means'),
@@ -501,7 +501,7 @@ def test_a_sentence_is_its_masks_vector_less_that_of_the_template_at_the_same_po
             views[-1].append((mask[-3] - alone[-3]).tolist())
     loss = method.loss_terms(SentenceBatch({}, changed=batch), student)["text"]
     assert float(loss) == pytest.approx(info_nce(*views), rel=1e-9)
-    assert student.tokenize(SENTENCES, 32).listed_ids() == changed["first"], "the template of tests"
+    assert student.tokenize(SENTENCES, 32).list_ids() == changed["first"], "the template of tests"
     student.float().save(tmp_path / "saved")
     again = Student.load(tmp_path / "saved", "prompt")
     assert (again.embed(SENTENCES) == student.embed(SENTENCES)).all()
@@ -530,7 +530,7 @@ def test_the_head_for_masked_words_is_that_of_the_folder(kind: str, tmp_path: Pa
 
 
 def packed_rows(*lengths: int) -> Packed:
-    return TokenRows.listed([list(range(length)) for length in lengths], 0).packed
+    return TokenRows.from_lists([list(range(length)) for length in lengths], 0).packed
 
 
 def test_consert_shuffles_and_cuts_off_within_each_row() -> None:
@@ -734,7 +734,7 @@ def test_changed_rows_depend_on_seed_and_step_alone(tmp_path: Path) -> None:
     batches = [
         trainer("esimcse", "fp32", CPU, tmp_path / str(number)).batches for number in range(2)
     ]
-    drawn = [[next(made.of(step))[1].changed["repeated"].listed_ids() for step in order] for made, order in
+    drawn = [[next(made.of(step))[1].changed["repeated"].list_ids() for step in order] for made, order in
              zip(batches, ((0, 1), (1, 0)), strict=True)]  # fmt: skip
     assert drawn[0] == drawn[1][::-1]
     assert drawn[0][0] != drawn[0][1]
@@ -750,8 +750,8 @@ def test_changed_texts_depend_on_seed_and_step_and_are_tokenised_like_the_corpus
 
     batches.change_texts = change
     first, second, again = (next(batches.of(step))[1] for step in (0, 1, 0))
-    assert first.changed["same"].listed_ids() == first.tokens.listed_ids()
-    drawn = [batch.changed["drawn"].listed_ids() for batch in (first, second, again)]
+    assert first.changed["same"].list_ids() == first.tokens.list_ids()
+    drawn = [batch.changed["drawn"].list_ids() for batch in (first, second, again)]
     assert drawn[0] == drawn[2] != drawn[1]
 
 

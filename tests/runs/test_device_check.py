@@ -48,7 +48,7 @@ def test_a_device_that_computes_something_else_or_nothing_fails(
     def some(check: DeviceCheck) -> dict[str, Any]:
         return {"methods": check.check_methods, "attention": check.check_attention}
 
-    monkeypatch.setattr(device_check, "trials", tried)
+    monkeypatch.setattr(device_check, "try_attentions", tried)
     monkeypatch.setattr(device_check, "_compute_step", raises)
     monkeypatch.setattr(DeviceCheck, "sections", property(some))
     done = CliRunner().invoke(cli, ["doctor", "--device", "cpu"])

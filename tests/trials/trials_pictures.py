@@ -19,7 +19,7 @@ from harness.corpora.caption_layouts import CaptionsLayout
 from harness.corpora.files import CaptionsFile
 from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.retrieval import CaptionedFile
-from harness.encoders.media import decoded
+from harness.encoders.media import decode_image
 from harness.evaluation.retrieval import find_seen_images
 from harness.evaluation.transfer import OwnClasses
 from harness.planning.ingredients import Ingredient
@@ -225,10 +225,10 @@ def write_deep_picture(folder: Path) -> None:
 
 
 def check_deep_picture(folder: Path) -> None:
-    pixels = decoded(folder / "ramp.pgm")
+    pixels = decode_image(folder / "ramp.pgm")
     np.testing.assert_array_equal(pixels[..., 0], np.arange(0, 256, 4).reshape(8, 8))
     with pytest.raises(ValueError, match="no known range"):
-        decoded(folder / "floats.tiff")
+        decode_image(folder / "floats.tiff")
 
 
 def write_other_spellings(folder: Path) -> None:
@@ -241,7 +241,7 @@ def write_other_spellings(folder: Path) -> None:
 def check_other_spellings(folder: Path) -> None:
     pixels = CaptionsFile("captions.csv", images="pictures").load(folder).images
     for number, name in enumerate(["val2014/a.jpg", "cafe\u0301.jpg", "B.JPG"]):
-        np.testing.assert_array_equal(pixels[number], decoded(folder / "pictures" / name))
+        np.testing.assert_array_equal(pixels[number], decode_image(folder / "pictures" / name))
     flat = CaptionsFile("flat.csv", images="pictures")
     check_refused(lambda: flat.pixels.fingerprint(folder), "no image a.jpg", "val2014/a.jpg")
 
