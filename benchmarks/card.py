@@ -32,7 +32,7 @@ from harness.encoders.precision import set_float32_products
 from harness.encoders.student import Student
 from harness.encoders.trial import TrialFindings
 from harness.method import Dimensions, method_named
-from harness.processors import safe_path
+from harness.processors import start_with_safe_path
 from harness.profiles import Training
 from harness.runs.execution import describe_machine, read_package_versions
 from harness.stopping import SIGNALS
@@ -118,7 +118,7 @@ def time_together(load: Load, processes: int) -> list[StepTime]:
     context = get_context("forkserver")
     context.set_forkserver_preload([__name__])
     barrier = context.Barrier(processes)
-    with safe_path(), context.Pool(processes, _start, (barrier,)) as pool:
+    with start_with_safe_path(), context.Pool(processes, _start, (barrier,)) as pool:
         return pool.map(_time_with_others, [load] * processes, chunksize=1)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from harness.files import sealed
+from harness.files import add_seal
 from harness.spec import Variant
 
 REFERENCE = Path(__file__).parent.parent / "results" / "reference"
@@ -98,7 +98,7 @@ def _one(template: dict[str, Any], option: int, setting: int, encoder: int, seed
     name = "/".join(
         quote(part, safe="[]=,+@.:-_") for part in (variant, spec["setting"], spec["encoder"])
     )
-    text = sealed(json.dumps(content, separators=(",", ":")))
+    text = add_seal(json.dumps(content, separators=(",", ":")))
     return MadeUp(f"made-up/{name}/seed-{seed}-{fingerprint[:16]}.json", text)
 
 

@@ -28,7 +28,7 @@ from harness.encoders.features import load_cached_features
 from harness.encoders.media import Pixels, compute_filterbank, open_image, process_images
 from harness.encoders.teachers import Teacher, open_teacher
 from harness.encoders.vision import DEVIATION, MEAN, Augmentation
-from harness.seeds import generator
+from harness.seeds import make_generator
 from harness.training.batching import Order
 from harness.training.streams import MediaInputs, Prefetcher
 
@@ -168,7 +168,7 @@ def main(device: str, images: int, batch: int, rounds: int) -> None:
             )
             encoded = AugmentedImages([raw] * batch, rows, Augmentation(size))
             after = rate(
-                lambda number, encoded=encoded: encoded.batch(rows, generator(step=number)),
+                lambda number, encoded=encoded: encoded.batch(rows, make_generator(step=number)),
                 batch,
                 rounds,
             )

@@ -23,7 +23,7 @@ import click
 import torch
 
 from harness import api
-from harness.events import Event, Listener, listening
+from harness.events import Event, Listener, listen_in
 from harness.processors import keep_freed_memory
 from harness.runs.inputs import find_teacher_folders, load_training_inputs
 from harness.runs.train import train
@@ -94,7 +94,7 @@ def training(run: Run, listen: Listener) -> None:
             results=folder,
             data_root=run.data_root,
         )
-        with listening("", listen):
+        with listen_in("", listen):
             run = plan.todo[0].experiment
             store = Store(Path(folder))
             inputs = load_training_inputs(run, "cpu", find_teacher_folders(run, store))

@@ -176,11 +176,11 @@ def main(
         serve(*side)
         return
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    from harness.processors import cores, has_bf16
+    from harness.processors import count_cores, has_bf16
     from harness.runs.execution import read_processor
 
     took = {"auto": ["fp32", "bf16"] if has_bf16() else ["fp32"]}.get(precision, [precision])
-    os.environ.setdefault("OMP_NUM_THREADS", str(cores()))
+    os.environ.setdefault("OMP_NUM_THREADS", str(count_cores()))
     rate = rates()
     print(
         f"{read_processor()}, {os.environ['OMP_NUM_THREADS']} threads; precisions taken: {', '.join(took)}"

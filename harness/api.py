@@ -33,11 +33,11 @@ from harness.command_line import (
     Names,
     Selection,
 )
-from harness.commands import no_results
+from harness.commands import explain_no_results
 from harness.encoders.modules import find_pooling
 from harness.encoders.sentence_model import SentenceModel
 from harness.errors import MissingData, UserError
-from harness.events import Listener, both
+from harness.events import Listener, forward_to_both
 from harness.fetching import show_downloads
 from harness.fetching.downloads import FetchList
 from harness.files import expand
@@ -54,11 +54,11 @@ from harness.planning.request import (
     select_settings,
     select_suites,
 )
-from harness.processors import passive_threads
+from harness.processors import make_threads_passive
 from harness.runs.execution import DeviceChoice, Execution, pick_device
 from harness.store import Failure, Result, Store
 from harness.store.tunings import Tuning, save_tuning
-from harness.tomlfiles import check_arguments, checked
+from harness.tomlfiles import check_arguments, check_call
 from harness.work.base import execute as execute_plan
 from harness.work.failures import parse_time_limit
 from harness.work.progress import display
@@ -141,7 +141,7 @@ def plan(selection: Selection) -> Plan:
 
     Raises UserError for an unknown name.
     """
-    passive_threads()  # before torch is imported
+    make_threads_passive()  # before torch is imported
     return _planned(selection)
 
 
@@ -211,7 +211,7 @@ def execute(how: PlanToExecute) -> Results:
         listen: Listener | Literal[True] = how.progress or (lambda event: None)
         shown = display(planned, plan.store) if listen is True else nullcontext(listen)
         with track_runs(list(trackers), plan) as record, shown as show:
-            ends += execute_plan(plan, both(show, record), how)
+            ends += execute_plan(plan, forward_to_both(show, record), how)
     finished = tuple(end for end in ends if isinstance(end, Result))
     failures = tuple(end for end in ends if isinstance(end, Failure))
     later = (
@@ -238,7 +238,7 @@ def _check_inputs(plan: Plan) -> None:
         raise MissingData(f"{what}; {explain_how_to_get(plan)}; the profile `tiny` needs no data")
 
 
-@checked
+@check_call
 def to_fetch(plan: Plan) -> FetchList:
     """List what `fetch` would download for a plan, with sizes and licences, and what to download
     manually.
@@ -253,7 +253,7 @@ def to_fetch(plan: Plan) -> FetchList:
     return make_fetch_list(list_missing(plan), plan.inventory.root)
 
 
-@checked
+@check_call
 def fetch(
     listed: FetchList, *, accept_licences: Names = (), progress: bool = False
 ) -> dict[str, str]:
@@ -278,7 +278,7 @@ def fetch(
         return listed.carry_out(say, watch)
 
 
-@checked
+@check_call
 def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) -> Results:
     """Read every result in a folder.
 
@@ -293,7 +293,7 @@ def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) ->
     Raises UserError for a folder that does not exist.
     """
     if not Path(folder).is_dir():
-        raise no_results(Path(folder), ())
+        raise explain_no_results(Path(folder), ())
     return read_folder(folder, profile)
 
 
@@ -305,7 +305,7 @@ def read_folder(folder: str | Path, profile: str | None) -> Results:
     return Results.read(store, judge=Present(store.root, profile))
 
 
-@checked
+@check_call
 def compare(
     a: str,
     b: str,
@@ -334,7 +334,7 @@ def compare(
     return read.compare(a, b, metric, profile=profile, setting=setting, encoder=encoder, set=set)
 
 
-@checked
+@check_call
 def table(
     name: str,
     *,
@@ -361,7 +361,7 @@ def _read_results(folder: str | Path, profile: str | None) -> Results:
     return results(folder, profile)
 
 
-@checked
+@check_call
 def figure(
     name: str,
     *,
@@ -402,7 +402,7 @@ def _report_contents(folder: str | Path, profile: str | None) -> Contents:
     return Contents.of(store, profile, Present(store.root, profile))
 
 
-@checked
+@check_call
 def report(
     results: str | Path = DEFAULT_RESULTS,
     out: str | Path = DEFAULT_REPORT,
@@ -427,7 +427,7 @@ def report(
     )
 
 
-@checked
+@check_call
 def load_model(
     model: str | Path,
     *,
@@ -472,7 +472,7 @@ def load_model(
     return SentenceModel(str(model), student.to(pick_device(device)))
 
 
-@checked
+@check_call
 def evaluate(
     model: SentenceFunction,
     suites: Names | None = None,
@@ -519,7 +519,7 @@ def evaluate(
     return pandas.DataFrame(rows, columns=["suite", "task", "part", "metric", "value"])
 
 
-@checked
+@check_call
 def overlaps(
     profile: str = DEFAULT_PROFILE,
     *,
@@ -546,7 +546,7 @@ def overlaps(
     return find_overlaps(inventory, select_settings(selection, inventory.profile), asked)
 
 
-@checked
+@check_call
 def plan_model(
     model: str | None = None,
     *,
@@ -572,7 +572,7 @@ def plan_model(
     equal content are one run. `trust_remote_code` allows code in the model's repository to be
     executed.
     """
-    passive_threads()  # before torch is imported
+    make_threads_passive()  # before torch is imported
     store = Store(Path(results))
     selection = Selection(
         profile, encoders=encoders, suites=suites, data_root=data_root, tasks=tasks

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.caches import cached_note
+from harness.caches import read_or_make_note
 from harness.census import Account, account_for
-from harness.datafiles import container_of, lines_of
+from harness.datafiles import detect_container, read_lines
 from harness.errors import RESTORE, UserError, first_line
-from harness.sources import digest, file_hash
+from harness.sources import digest, hash_file
 
 #: names of the features in a file, and of the ids of its rows by what these are
 FEATURES = ("features", "feature")
@@ -56,8 +56,10 @@ def check_features(path: Path, of: str, ids: Path | None = None) -> tuple[list[s
     content.
     """
     with _opened(path, of, ids) as (known, values):
-        note = f"stored/{digest('features that differ', file_hash(path))}.json"
-        cached_note(note, "the features will be checked again", lambda: _check_finite(path, values))
+        note = f"stored/{digest('features that differ', hash_file(path))}.json"
+        read_or_make_note(
+            note, "the features will be checked again", lambda: _check_finite(path, values)
+        )
         return known, len(values)
 
 
@@ -155,7 +157,7 @@ def account_for_arrays(path: Path, of: str) -> list[Account]:
 
 def _list_unread(path: Path) -> list[str]:
     """The entries of a file of features that are no arrays, or that lie in another file."""
-    kind = container_of(path)
+    kind = detect_container(path)
     if kind == "hdf5":
         import h5py
 
@@ -174,7 +176,7 @@ def _list_unread(path: Path) -> list[str]:
 
 def _arrays(path: Path, stack: ExitStack) -> dict[str, Any]:
     """The arrays of a file by name. Raises UserError for another kind of file, and one of _ERRORS."""
-    kind = container_of(path)
+    kind = detect_container(path)
     if kind == "npy":
         try:  # mapped, so that a wrong shape in its header cannot allocate memory
             return {FEATURES[0]: np.load(path, mmap_mode="r", allow_pickle=False)}
@@ -362,7 +364,7 @@ def _ids(
                 f"{path}: '{odd[0]}' has one value a row; name it {IDS[of][0]} if these are ids, or remove it"
             )
         return None
-    values = list(lines_of(beside)) if beside else arrays[there[0]][:].tolist()
+    values = list(read_lines(beside)) if beside else arrays[there[0]][:].tolist()
     if len(values) != rows:
         raise UserError(
             f"{where} has {len(values)} ids for {rows} rows of features; make both from the same list"

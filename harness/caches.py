@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 from harness.errors import REFUSALS, UserError
 from harness.files import (
     ABANDONED_S,
+    add_seal,
     expand,
+    make_temporary_path,
     read_note,
     read_regular,
     remove_leftovers,
-    sealed,
-    temporary_beside,
     write_text,
 )
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-def cache_folder() -> Path:
+def get_cache_folder() -> Path:
     """The folder of reproducible files: HARNESS_CACHE, else ~/.cache/harness."""
     return _make_absolute(os.environ.get("HARNESS_CACHE") or "~/.cache/harness")
 
@@ -44,7 +44,7 @@ def check_cache() -> None:
     """Raise UserError if the cache folder cannot be created; a read-only one is allowed, as it may
     be complete.
     """
-    in_cache(".", lambda folder: None)
+    make_in_cache(".", lambda folder: None)
 
 
 def is_unusable(error: OSError) -> bool:
@@ -53,7 +53,7 @@ def is_unusable(error: OSError) -> bool:
 
 
 @contextmanager
-def writing_to(what: object, advice: str) -> Iterator[None]:
+def explain_write_errors(what: object, advice: str) -> Iterator[None]:
     """Convert an error of a folder into a UserError of one line: its file, or that `what` cannot be
     written.
 
@@ -69,12 +69,12 @@ def writing_to(what: object, advice: str) -> Iterator[None]:
         raise UserError(f"{subject}: {error.strerror}; {advice}") from error
 
 
-def in_cache(name: str, make: Callable[[Path], T]) -> T:
+def make_in_cache(name: str, make: Callable[[Path], T]) -> T:
     """Return `make(folder)` for the folder `name` of the cache, created if missing.
 
     Raises UserError if the cache cannot be written, and any other error of `make`.
     """
-    cache = cache_folder()
+    cache = get_cache_folder()
     folder = cache / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,30 +91,32 @@ def in_cache(name: str, make: Callable[[Path], T]) -> T:
         raise _explain_unusable(error) from error
 
 
-def kept_text(name: str) -> str | None:
+def read_cached_text(name: str) -> str | None:
     """Read a small file of the cache; None if it is missing or unreadable."""
     try:
-        return read_regular(cache_folder() / name).decode()
+        return read_regular(get_cache_folder() / name).decode()
     except (OSError, UnicodeDecodeError):
         return None
 
 
-def cached_note(name: str, then: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+def read_or_make_note(
+    name: str, then: str, make: Callable[[], Mapping[str, Any]]
+) -> Mapping[str, Any]:
     """Read a note in the cache; make and keep it if it is absent or damaged.
 
     Its values are those of JSON: lists for tuples, texts as keys. The warning about a damaged note
     ends with `then`.
     """
-    note = read_note(cache_folder() / name, then)
+    note = read_note(get_cache_folder() / name, then)
     if note is None:
         text = json.dumps(make())
-        keep_text(name, sealed(text))
+        keep_text(name, add_seal(text))
         note = json.loads(text)
     return note
 
 
 def keep_text(name: str, text: str) -> None:
-    """Write a small file of the cache, for `kept_text`; if that fails, warn once."""
+    """Write a small file of the cache, for `read_cached_text`; if that fails, warn once."""
     path = Path(name)
 
     def write(folder: Path) -> None:
@@ -122,20 +124,20 @@ def keep_text(name: str, text: str) -> None:
         write_text(folder / path.name, text)
 
     try:
-        in_cache(str(path.parent), write)
+        make_in_cache(str(path.parent), write)
     except UserError as error:
         _warn_once(str(error))
 
 
-def own_secret() -> str:
+def read_own_secret() -> str:
     """A random text that stays the same for this user, from a file of the cache that nobody else
     can read; empty where the cache cannot be written.
     """
-    path = cache_folder() / "secret"
+    path = get_cache_folder() / "secret"
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = temporary_beside(path)
+            temporary = make_temporary_path(path)
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             try:
                 with os.fdopen(handle, "wb") as stream:
@@ -161,13 +163,13 @@ def _clean(folder: Path) -> None:
     remove_leftovers(folder, older_than_s=ABANDONED_S)
 
 
-def known_hash(name: str, compute: Callable[[], str]) -> str:
+def read_or_compute_hash(name: str, compute: Callable[[], str]) -> str:
     """Read a hash from the cache by name; compute and keep it if it is absent or damaged."""
     then = "it will be computed again"
-    note = cached_note(f"{name}.json", then, lambda: {"hash": compute()})
+    note = read_or_make_note(f"{name}.json", then, lambda: {"hash": compute()})
     return str(note["hash"])
 
 
 def _explain_unusable(error: OSError) -> UserError:
-    reason = f"the cache {cache_folder()} cannot be used ({error.strerror})"
+    reason = f"the cache {get_cache_folder()} cannot be used ({error.strerror})"
     return UserError(f"{reason}; repair it, or set HARNESS_CACHE to another folder")

@@ -38,11 +38,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from harness.caches import cache_folder
+from harness.caches import get_cache_folder
 from harness.errors import PlugInError, UserError
-from harness.files import DamagedError, note_in, read_regular, write_note
-from harness.registry import GROUPS, OWN, altered, errors_of, plugin_modules, target, targets
-from harness.sources import digest, file_hash
+from harness.files import DamagedError, parse_note, read_regular, write_note
+from harness.registry import (
+    GROUPS,
+    OWN,
+    convert_errors,
+    find_change,
+    find_target,
+    list_plugin_modules,
+    list_targets,
+)
+from harness.sources import digest, hash_file
 from harness.syntax import hash_of_syntax
 
 #: what a hash of code is made from; results of earlier versions have that of the bytes
@@ -59,21 +67,21 @@ _KEPT_FILES: Final = 20
 _STARTED: Final = time.time_ns()
 
 
-def code_of(kind: str, name: str, known_by: KnownBy = "syntax") -> str:
+def hash_code(kind: str, name: str, known_by: KnownBy = "syntax") -> str:
     """SHA-256 (hex) of the code of a registered object; empty for this project's own.
 
-    Raises as `code_of_module`, and UserError for a class that this process has changed.
+    Raises as `hash_module_code`, and UserError for a class that this process has changed.
     """
-    module, _, member = target(kind, name).partition(":")
-    if change := altered(getattr(sys.modules.get(module), member, None)):
+    module, _, member = find_target(kind, name).partition(":")
+    if change := find_change(getattr(sys.modules.get(module), member, None)):
         raise UserError(
             f"{change} was replaced after its class was defined, so results would not be those of the {kind} '{name}'; "
             f"restart the process, and write the change into a {kind} of your own"
         )
-    return code_of_module(module, known_by)
+    return hash_module_code(module, known_by)
 
 
-def code_of_module(module: str, known_by: KnownBy = "syntax") -> str:
+def hash_module_code(module: str, known_by: KnownBy = "syntax") -> str:
     """SHA-256 (hex) of a module with what it imports of its package and the data of that; empty for
     this project's own.
 
@@ -87,7 +95,7 @@ def code_of_module(module: str, known_by: KnownBy = "syntax") -> str:
     hashes = [(name, _content(name, path, known_by)) for name, path in files.items()]
     for name, path in files.items():
         if path.name == "__init__.py":
-            hashes += [(f"{name}/{data}", file_hash(file)) for data, file in _data_of(path.parent)]
+            hashes += [(f"{name}/{data}", hash_file(file)) for data, file in _data_of(path.parent)]
     hashes.sort()
     return digest(hashes) if known_by == "bytes" else digest("syntax", hashes)
 
@@ -109,7 +117,7 @@ def _data_of(package: Path) -> Iterator[tuple[str, Path]]:
 def _find_files(module: str) -> dict[str, Path]:
     """The files of a module, of its imports, and of the packages that contain them."""
     files: dict[str, Path] = {}
-    packages = plugin_modules() | {module.partition(".")[0]}
+    packages = list_plugin_modules() | {module.partition(".")[0]}
     folder = _folder_of(module)
     pending = [module]
     while pending:
@@ -207,7 +215,7 @@ class Declarations:
     """Cached declarations of registered classes."""
 
     def __init__(self) -> None:
-        self._file = cache_folder() / "declarations" / f"{state_of_code()[:32]}.json"
+        self._file = get_cache_folder() / "declarations" / f"{hash_state_of_code()[:32]}.json"
         self._known = _read(self._file)
         self._new = False
 
@@ -219,14 +227,14 @@ class Declarations:
         """
 
         def asked() -> Any:
-            with errors_of(kind, name):
+            with convert_errors(kind, name):
                 return json.loads(json.dumps(answer()))
 
         if not self._is_kept(kind, name):
             return asked()
 
         key = digest(kind, name, question)
-        module, _, _ = target(kind, name).partition(":")
+        module, _, _ = find_target(kind, name).partition(":")
         if module in sys.modules or key not in self._known:
             kept = asked()
             self._new |= self._known.get(key) != kept
@@ -240,9 +248,9 @@ class Declarations:
 
     def _is_kept(self, kind: str, name: str) -> bool:
         """Whether answers are kept: of this project's classes, as their files have them."""
-        module, _, member = target(kind, name).partition(":")
+        module, _, member = find_target(kind, name).partition(":")
         is_ours = module.partition(".")[0] in _DECLARING
-        return is_ours and not altered(getattr(sys.modules.get(module), member, None))
+        return is_ours and not find_change(getattr(sys.modules.get(module), member, None))
 
     def read_again(self) -> None:
         """Add the answers that other processes have kept since."""
@@ -263,9 +271,9 @@ class Declarations:
                 old.unlink(missing_ok=True)
 
 
-def declarations() -> Declarations:
+def get_declarations() -> Declarations:
     """The declarations of this process, in the current cache folder; kept there when it ends."""
-    return _declarations_in(cache_folder())
+    return _declarations_in(get_cache_folder())
 
 
 @cache
@@ -276,22 +284,22 @@ def _declarations_in(folder: Path) -> Declarations:
 
 
 @cache
-def state_of_code() -> str:
+def hash_state_of_code() -> str:
     """A hash of the project's code and of all registered names."""
     state = hashlib.sha256()
     for package, name, path in _own_files():
         content = path.read_bytes()
         state.update(f"{package}/{name} {len(content)}\n".encode() + content)
-    return digest(state.hexdigest(), {kind: targets(kind) for kind in GROUPS}, sys.version)
+    return digest(state.hexdigest(), {kind: list_targets(kind) for kind in GROUPS}, sys.version)
 
 
 def _own_files() -> Iterator[tuple[str, str, Path]]:
     """The package, the name in it and the path of each Python file of this project."""
     for package in _DECLARING:
-        yield from ((package, name, path) for name, path in python_files(package))
+        yield from ((package, name, path) for name, path in list_python_files(package))
 
 
-def python_files(module: str) -> Iterator[tuple[str, Path]]:
+def list_python_files(module: str) -> Iterator[tuple[str, Path]]:
     """Name and path of each Python file of a top-level module, which is not imported; none if it is
     not found.
     """
@@ -312,5 +320,5 @@ def python_files(module: str) -> Iterator[tuple[str, Path]]:
 
 def _read(file: Path) -> dict[str, Any]:
     with suppress(OSError, DamagedError):
-        return note_in(read_regular(file))
+        return parse_note(read_regular(file))
     return {}

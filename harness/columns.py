@@ -22,17 +22,17 @@ from harness.datafiles import (
     HEAD,
     PART_NAME,
     TablePart,
-    all_column_names,
-    binary_columns,
     check_file_names,
-    column_values,
-    container_of,
     count_values,
     describe_parts,
+    detect_container,
     has_lists,
     is_json,
-    objects_of,
-    parts_of,
+    list_binary_columns,
+    list_parts,
+    read_all_column_names,
+    read_column_values,
+    read_valid_objects,
 )
 from harness.errors import UserError
 
@@ -78,7 +78,7 @@ def account_for_columns(
     """
     check_file_names(path, ignore)
     used = [*columns] if split is None else [*columns, split.column]
-    unread = [name for name in map(str.strip, all_column_names(path)) if name not in used]
+    unread = [name for name in map(str.strip, read_all_column_names(path)) if name not in used]
     undecided = [name for name in unread if not is_ignored(name, ignore)]
     _check_parting(path, undecided)
     _check_meant(path, undecided, [default for default in defaults if default.name in used])
@@ -93,7 +93,7 @@ def _account_for_folder(path: Path) -> list[Account]:
     """What became of the files of a folder that the library `datasets` saved."""
     if not path.is_dir():
         return []
-    read = {part.name for part in parts_of(path)} | {"state.json", "dataset_info.json"}
+    read = {part.name for part in list_parts(path)} | {"state.json", "dataset_info.json"}
     unlisted = sorted(file.name for file in path.iterdir() if file.name not in read)
     return account_for("files", unlisted, "left out", "state.json does not list them")
 
@@ -124,7 +124,7 @@ def _count_parts(path: Path, name: str) -> dict[str, int]:
     """The rows of each part, if a column parts a table; else nothing."""
     counts = Counter[str]()
     with suppress(UserError):  # values that are no texts are no names of parts
-        values = column_values(path, name)
+        values = read_column_values(path, name)
         head = [value.strip() for value in islice(values, HEAD)]
         if not _PARTING.fullmatch(name) and not all(map(PART_NAME.fullmatch, head)):
             return {}
@@ -151,7 +151,7 @@ def _check_meant(path: Path, names: Sequence[str], defaults: Sequence[DefaultCol
 def _may_be_meant(path: Path, name: str, default: DefaultColumn) -> bool:
     """Whether a column is of the kind of another one, by its name and by what it holds."""
     if default.holds == "pictures":
-        return name in binary_columns(path)
+        return name in list_binary_columns(path)
 
     has_name = _stem(name, default) == _stem(default.name, default)
     if default.holds == "scores":
@@ -175,7 +175,7 @@ def _holds(path: Path, name: str, what: str) -> bool:
     """Whether a column holds texts of several words, numbers, or lists; names may be anything."""
     if what == "names":
         return True
-    if what == "lists" and container_of(path) in COLUMNAR:
+    if what == "lists" and detect_container(path) in COLUMNAR:
         return has_lists(path, name)
 
     values = _read_head(path, name)
@@ -188,13 +188,13 @@ def _holds(path: Path, name: str, what: str) -> bool:
 
 def _read_head(path: Path, name: str) -> list[object]:
     """The first values of a column that are there; rows of JSON may lack it."""
-    if container_of(path) not in COLUMNAR and is_json(path):
-        values = (row[name] for row in objects_of(path) if row.get(name) is not None)
+    if detect_container(path) not in COLUMNAR and is_json(path):
+        values = (row[name] for row in read_valid_objects(path) if row.get(name) is not None)
         return list(islice(values, HEAD))
 
     head = list[object]()
     with suppress(UserError):  # of a row of another length: the reader of the table names it
-        texts = map(str.strip, column_values(path, name))
+        texts = map(str.strip, read_column_values(path, name))
         head += [text for text in islice(texts, HEAD) if text not in ("", "None")]
     return head
 

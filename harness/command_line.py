@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from harness.errors import UserError
-from harness.spec import OptionValue, canonical, split
+from harness.spec import OptionValue, split, write_canonical
 
 #: defaults of commands and of the functions of harness.api
 DEFAULT_PROFILE = "paper"
@@ -138,7 +138,7 @@ def harness_command(*words: str, **options: Option) -> str:
             continue
 
         if isinstance(value, Mapping):
-            texts = [f"{key}={canonical(item)}" for key, item in value.items()]
+            texts = [f"{key}={write_canonical(item)}" for key, item in value.items()]
         elif isinstance(value, Sequence) and not isinstance(value, str):
             texts = [",".join(map(str, value))]
         else:
@@ -173,7 +173,7 @@ def parse_set(pairs: str | Sequence[str]) -> dict[str, str]:
 def parse_overrides(pairs: str | Sequence[str]) -> dict[str, OptionValue]:
     """Read the pairs KEY=VALUE of --set into numbers, true/false and texts. Raises UserError."""
     texts = parse_set(pairs)
-    overrides = {key: _parse_value(canonical(text)) for key, text in texts.items()}
+    overrides = {key: _parse_value(write_canonical(text)) for key, text in texts.items()}
     for key, value in overrides.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"--set {key}={texts[key]}: not a finite number; give another value")

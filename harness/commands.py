@@ -20,10 +20,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from harness.caches import own_secret
+from harness.caches import read_own_secret
 from harness.command_line import DEFAULT_RESULTS, Option, harness_command
 from harness.errors import UserError
-from harness.files import DamagedError, note_in, read_within, write_note
+from harness.files import DamagedError, parse_note, read_within, write_note
 from harness.formatting import first_of
 from harness.profiles import load_profile, shipped_profiles
 from harness.spec import RUN, UNTRAINED
@@ -59,8 +59,8 @@ def read_places(results: Path, profile: str) -> LastPlaces:
     """
     with suppress(OSError, DamagedError, ValidationError, ValueError):
         content = read_within(results, _find_places_file(results, profile))
-        note = SignedPlaces.model_validate(note_in(content))
-        if not own_secret() or not hmac.compare_digest(note.signature, _sign(note.places)):
+        note = SignedPlaces.model_validate(parse_note(content))
+        if not read_own_secret() or not hmac.compare_digest(note.signature, _sign(note.places)):
             return LastPlaces()
 
         noted = LastPlaces.model_validate_json(note.places)
@@ -85,7 +85,7 @@ def note_places(results: Path, profile: str, places: LastPlaces) -> None:
     after = places.model_copy(update={"encoders": before.encoders | places.encoders})
 
     # without a secret, nothing that is noted could be read again
-    if after != before and own_secret():
+    if after != before and read_own_secret():
         text = after.model_dump_json()
         note = SignedPlaces(places=text, signature=_sign(text))
         with suppress(OSError):
@@ -98,10 +98,12 @@ def _find_places_file(results: Path, profile: str) -> Path:
 
 
 def _sign(text: str) -> str:
-    return hmac.new(own_secret().encode(), text.encode(), "sha256").hexdigest()
+    return hmac.new(read_own_secret().encode(), text.encode(), "sha256").hexdigest()
 
 
-def no_results(results: Path, problems: Sequence[str], profile: str | None = None) -> UserError:
+def explain_no_results(
+    results: Path, problems: Sequence[str], profile: str | None = None
+) -> UserError:
     """The error for a folder without usable results, of a profile: what is wrong with its files, or
     how to get some.
     """
@@ -136,8 +138,8 @@ class Commands:
             names = [encoders] if isinstance(encoders, str) else encoders
             typed["encoders"] = [self._name_encoder(name, profile) for name in names]
 
-        typed.setdefault("results", shown(self.results))
-        typed["data_root"] = shown(places.data_root)
+        typed.setdefault("results", show_path(self.results))
+        typed["data_root"] = show_path(places.data_root)
         return harness_command("run", *words, profile=self.profile(profile), **typed)
 
     def again(self, result: Result, results: Path | None = None) -> str:
@@ -150,7 +152,7 @@ class Commands:
             encoders=spec.encoder,
             seeds=f"{spec.seed},",
             set=dict(sorted(result.overrides.items())),
-            results=shown(results or self.results),
+            results=show_path(results or self.results),
         )
 
     def profile(self, name: str) -> str:
@@ -159,7 +161,7 @@ class Commands:
         """
         if name in shipped_profiles():
             return name
-        return shown(self._read_places(name).profile) or f"./{name}.toml"
+        return show_path(self._read_places(name).profile) or f"./{name}.toml"
 
     def suites(self, profile: str, needed: Sequence[str]) -> list[str] | None:
         """Some suites as `--suites` has to name them; None if the profile evaluates them anyway.
@@ -184,13 +186,13 @@ class Commands:
         """An encoder as `--encoders` takes it: NAME=FOLDER, or only the name if that is enough."""
         folders = self._read_places(profile).encoders
         if name in folders:
-            return f"{name}={shown(folders[name])}"
+            return f"{name}={show_path(folders[name])}"
         if "/" in name or self._is_named(name, self.profile(profile)):
             return name
         return f"{name}=FOLDER"
 
 
-def shown(location: str | Path) -> str:
+def show_path(location: str | Path) -> str:
     """A path to type: relative if it is inside the working folder; "" for none."""
     path = Path(location)
     if not (location and path.is_absolute()):

@@ -122,7 +122,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _ABSENT = ("nan", "none", "null")
 
 
-def parts_of(path: Path) -> list[Path]:
+def list_parts(path: Path) -> list[Path]:
     """The files of a table or text, in order; the path itself if it is no pattern that files fit
     and no saved folder.
 
@@ -142,12 +142,12 @@ def parts_of(path: Path) -> list[Path]:
     return parts or [path]
 
 
-def order_in_doubt(path: Path) -> str:
+def describe_doubtful_order(path: Path) -> str:
     """How the order of several files is in doubt: '10 stands before 2'; empty if it is not.
 
     Their names hold numbers, by which they would be in another order than by letters.
     """
-    names = [part.name for part in parts_of(path)]
+    names = [part.name for part in list_parts(path)]
     by_number = sorted(names, key=_number_key)
     for name, numbered in zip(names, by_number, strict=True):
         if name != numbered:
@@ -186,13 +186,13 @@ def _saved(folder: Path) -> list[Path]:
     return parts
 
 
-def container_of(path: Path) -> str:
+def detect_container(path: Path) -> str:
     """What a file is by its first bytes, of several files the first one.
 
     One of parquet, arrow, hdf5, npy, zip, gzip, safetensors and text. Raises UserError.
     """
     try:
-        with open_regular(parts_of(path)[0]) as file:
+        with open_regular(list_parts(path)[0]) as file:
             first = file.read(64)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error}; {RESTORE}") from error
@@ -203,7 +203,7 @@ def container_of(path: Path) -> str:
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a text, plain or gzip. Raises UserError where they cannot be read or decoded."""
-    kind = container_of(path)
+    kind = detect_container(path)
     if remedy := _remedy_for(path, kind):
         raise UserError(f"{path} is {remedy}")
     if kind not in ("text", "gzip"):
@@ -229,12 +229,12 @@ def _remedy_for(path: Path, kind: str) -> str:
     return _REMEDIES.get(kind, "")
 
 
-def lines_of(path: Path) -> Iterator[str]:
+def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of UTF-8 text, plain or gzip, split at line feeds only and read lazily.
 
     Raises UserError naming the line when a file is damaged, not UTF-8, blank, or no data at all.
     """
-    for part in parts_of(path):
+    for part in list_parts(path):
         yield from _lines_of(part)
 
 
@@ -278,7 +278,7 @@ def is_json(path: Path) -> bool:
     """Whether a text is JSON, by its beginning: an object, an array, or an object a line. Raises
     UserError.
     """
-    with _opened(parts_of(path)[0]) as stream:
+    with _opened(list_parts(path)[0]) as stream:
         return bool(_JSON.match(stream.read(1 << 16).decode("utf-8-sig", errors="ignore")))
 
 
@@ -323,8 +323,8 @@ def read_rows(path: Path, *columns: str, split: TablePart | None = None) -> Iter
     """
     wanted = columns if split is None else (*columns, split.column)
     counts = Counter[str]()
-    for part in parts_of(path):
-        if container_of(part) in COLUMNAR:
+    for part in list_parts(path):
+        if detect_container(part) in COLUMNAR:
             rows = _records(part, wanted)
         else:
             rows = _objects(part, wanted) if is_json(part) else _delimited(part, wanted)
@@ -361,7 +361,7 @@ def describe_parts(counts: Mapping[str, int]) -> str:
     return first_of([f"{name} ({count})" for name, count in counts.items()], 10)
 
 
-def part_named(name: str) -> str:
+def find_part(name: str) -> str:
     """The part of a data set that the name of a file or folder states, such as train; else empty."""
     for word in re.split(r"[\W_\d]+", name):
         if PART_NAME.fullmatch(word):
@@ -371,7 +371,7 @@ def part_named(name: str) -> str:
 
 def check_file_names(path: Path, ignore: Sequence[str] = ()) -> None:
     """Raise UserError for a pattern that fits files of several parts, unless `ignore` names it."""
-    parts = {part_named(file.name): file.name for file in parts_of(path)}
+    parts = {find_part(file.name): file.name for file in list_parts(path)}
     if len(parts) > 1 and "" not in parts and not is_ignored(path.name, ignore):
         raise UserError(
             f"{path} fits files of several parts, {first_of(list(parts.values()), 5)}; name those of one part, or "
@@ -379,14 +379,14 @@ def check_file_names(path: Path, ignore: Sequence[str] = ()) -> None:
         )
 
 
-def column_values(path: Path, name: str) -> Iterator[str]:
+def read_column_values(path: Path, name: str) -> Iterator[str]:
     """The values of one column of a table as texts; of Parquet and Arrow those of texts, numbers and
     truth values alone.
     """
     from pyarrow import types
 
-    for part in parts_of(path):
-        if container_of(part) not in COLUMNAR:
+    for part in list_parts(path):
+        if detect_container(part) not in COLUMNAR:
             yield from (row.values[0] for row in read_rows(part, name))
             continue
         columns, _ = _footer(part)
@@ -400,7 +400,7 @@ def column_values(path: Path, name: str) -> Iterator[str]:
             yield from (str(value.as_py()) for value in read_columns(part, name).column(0))
 
 
-def finite_number(where: str, text: str) -> float:
+def parse_finite_number(where: str, text: str) -> float:
     """Read a finite number. Raises UserError."""
     with suppress(ValueError):
         if math.isfinite(value := float(text)):
@@ -408,22 +408,22 @@ def finite_number(where: str, text: str) -> float:
     raise UserError(f"{where}: the score '{text}' is not a number; correct or remove the line")
 
 
-def column_names(path: Path) -> list[str]:
+def read_column_names(path: Path) -> list[str]:
     """Names of the columns of a table: of Parquet or Arrow, the keys of an object in a line, or a
     header's fields.
 
     Of several files, the first counts. Raises UserError for a file that cannot be read.
     """
-    path = parts_of(path)[0]
-    if container_of(path) in COLUMNAR:
+    path = list_parts(path)[0]
+    if detect_container(path) in COLUMNAR:
         return list(_footer(path)[0].names)
     if not is_json(path):
-        return next(cells_of(path))[1]
+        return next(read_cells(path))[1]
     if _is_array(path):
         objects = read_json(path)
         return list(objects[0]) if objects and isinstance(objects[0], dict) else []
     try:
-        first = json.loads(next(filter(str.strip, lines_of(path))))
+        first = json.loads(next(filter(str.strip, read_lines(path))))
     except (
         ValueError,
         RecursionError,
@@ -433,29 +433,29 @@ def column_names(path: Path) -> list[str]:
     return list(first) if isinstance(first, dict) else []
 
 
-def all_column_names(path: Path) -> list[str]:
+def read_all_column_names(path: Path) -> list[str]:
     """Names of the columns of all files of a table, and of the keys of all objects of JSON, which
     may differ. Raises UserError.
     """
     names = dict[str, None]()
-    for part in parts_of(path):
-        if container_of(part) in COLUMNAR or not is_json(part):
-            names.update(dict.fromkeys(column_names(part)))
+    for part in list_parts(path):
+        if detect_container(part) in COLUMNAR or not is_json(part):
+            names.update(dict.fromkeys(read_column_names(part)))
             continue
-        for row in objects_of(part):
+        for row in read_valid_objects(part):
             names.update(dict.fromkeys(row))
     return list(names)
 
 
-def objects_of(path: Path) -> Iterator[dict[str, Any]]:
+def read_valid_objects(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of JSON lines, or of a list of objects, whatever their keys, without those that
     `read_rows` refuses. Raises UserError.
     """
-    for part in parts_of(path):
+    for part in list_parts(path):
         if _is_array(part):
             yield from (row for row in read_json(part) if isinstance(row, dict))
             continue
-        for line in lines_of(part):
+        for line in read_lines(part):
             with suppress(ValueError, RecursionError):
                 row = json.loads(line)
                 if isinstance(row, dict):
@@ -467,30 +467,30 @@ def count_values(path: Path, name: str) -> Counter[str]:
     Raises UserError.
     """
     counts = Counter[str]()
-    for part in parts_of(path):
-        if container_of(part) in COLUMNAR:
-            counts.update(value.strip() for value in column_values(part, name))
+    for part in list_parts(path):
+        if detect_container(part) in COLUMNAR:
+            counts.update(value.strip() for value in read_column_values(part, name))
         elif is_json(part):
-            counts.update(str(row[name]).strip() for row in objects_of(part) if name in row)
+            counts.update(str(row[name]).strip() for row in read_valid_objects(part) if name in row)
         else:
-            rows = cells_of(part)
+            rows = read_cells(part)
             _, header = next(rows)
             place = [title.strip() for title in header].index(name)
             counts.update(cells[place].strip() for _, cells in rows if place < len(cells))
     return counts
 
 
-def table_in(path: Path) -> list[str] | None:
+def detect_columns(path: Path) -> list[str] | None:
     """The columns of a file that is a table or JSON rather than one text a line; None if it is
     text.
 
     In text, a first line of names, a first field that names an image, as many tabs in every line,
     or a field in quotes in each tell a table; a lone name tells one in a file named .csv or .tsv.
     """
-    path = parts_of(path)[0]
-    if container_of(path) in COLUMNAR or is_json(path):
-        return column_names(path)
-    lines = list(islice(filter(str.strip, lines_of(path)), HEAD))
+    path = list_parts(path)[0]
+    if detect_container(path) in COLUMNAR or is_json(path):
+        return read_column_names(path)
+    lines = list(islice(filter(str.strip, read_lines(path)), HEAD))
     for separator in "\t,;|" if lines else "":
         rows = [_fields(line, separator) for line in lines]
         if len(rows[0]) > 1 and _is_regular(rows, separator):
@@ -527,11 +527,11 @@ def _fields(line: str, separator: str) -> list[str]:
     )
 
 
-def cells_of(path: Path) -> Iterator[tuple[int, list[str]]]:
+def read_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield number and fields of each line of a tab- or comma-separated table that is not empty.
     Raises UserError.
     """
-    lines = ((number, line.removesuffix("\r")) for number, line in enumerate(lines_of(path), 1))
+    lines = ((number, line.removesuffix("\r")) for number, line in enumerate(read_lines(path), 1))
     number, header = next((number, line) for number, line in lines if line.strip())
     other = next(
         (sign for sign in ";|" if sign in header and "\t" not in header and "," not in header), None
@@ -566,7 +566,7 @@ def cells_of(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _delimited(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
-    rows = cells_of(path)
+    rows = read_cells(path)
     line, header = next(rows)
     names = [name.strip() for name in header]
     _check_names(f"{path}, line {line}", names, columns)
@@ -608,7 +608,7 @@ def read_objects(path: Path, *columns: str) -> Iterator[tuple[str, list[Any]]]:
 
     Raises UserError naming the line.
     """
-    for part in parts_of(path):
+    for part in list_parts(path):
         rows = _objects_in_array(part) if _is_array(part) else _objects_in_lines(part)
         for where, row in rows:
             if not isinstance(row, dict):
@@ -629,7 +629,7 @@ def _objects_in_array(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _objects_in_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    for number, line in enumerate(lines_of(path), 1):
+    for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
         where = f"{path}, line {number}"
@@ -659,12 +659,14 @@ def _refuse(constant: str) -> None:
 
 def _records(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
     table = read_columns(path, *columns)
-    values = [texts_of(path, name, table.column(name)) for name in columns]
+    values = [convert_to_texts(path, name, table.column(name)) for name in columns]
     for number, texts in enumerate(zip(*values, strict=True), 1):
         yield TableRow(f"{path}, row {number}", texts)
 
 
-def texts_of(path: Path, name: str, column: ChunkedArray, *, numbers: bool = True) -> list[str]:
+def convert_to_texts(
+    path: Path, name: str, column: ChunkedArray, *, numbers: bool = True
+) -> list[str]:
     """The values of a Parquet column as texts; whole numbers and, with `numbers`, others are
     written out.
 
@@ -688,7 +690,7 @@ def texts_of(path: Path, name: str, column: ChunkedArray, *, numbers: bool = Tru
     return [str(value) for value in column.to_pylist()]
 
 
-def text_remarks(texts: Iterable[str], what: str) -> list[str]:
+def list_text_remarks(texts: Iterable[str], what: str) -> list[str]:
     """A line on texts that spell a missing value, such as 'nan'; `what` names the texts in the
     plural.
     """
@@ -700,7 +702,7 @@ def text_remarks(texts: Iterable[str], what: str) -> list[str]:
     return [f"{sum(spelled.values())} {what} are {listed}: missing values?"] if spelled else []
 
 
-def label_remarks(labels: Iterable[object]) -> list[str]:
+def list_label_remarks(labels: Iterable[object]) -> list[str]:
     """Lines on labels that differ in spelling alone, such as 1 and 1.0 or pos and Pos, and on
     missing values.
     """
@@ -712,7 +714,7 @@ def label_remarks(labels: Iterable[object]) -> list[str]:
         for several in spellings.values()
         if len(several) > 1
     ]
-    return lines + text_remarks(
+    return lines + list_text_remarks(
         [label for several in spellings.values() for label in several], "labels"
     )
 
@@ -748,21 +750,21 @@ def _meaning(label: str) -> object:
     )
 
 
-def normalised_text(text: str) -> str:
+def normalise_text(text: str) -> str:
     """Lower-case a text and replace everything but letters and digits, of any script, by single
     blanks.
     """
     return _BLANK.sub(" ", text.lower()).strip()
 
 
-def binary_columns(path: Path) -> list[str]:
+def list_binary_columns(path: Path) -> list[str]:
     """The columns of a Parquet or Arrow table that hold bytes, such as pictures, also as the library
     `datasets` saves them; none of any other table. Raises UserError.
     """
     from pyarrow import types
 
-    path = parts_of(path)[0]
-    if container_of(path) not in COLUMNAR:
+    path = list_parts(path)[0]
+    if detect_container(path) not in COLUMNAR:
         return []
     names = []
     for column in _footer(path)[0]:
@@ -778,7 +780,7 @@ def has_lists(path: Path, name: str) -> bool:
     """Whether a Parquet or Arrow table has a column of lists of this name. Raises UserError."""
     from pyarrow import types
 
-    columns, _ = _footer(parts_of(path)[0])
+    columns, _ = _footer(list_parts(path)[0])
     return name in columns.names and (
         types.is_list(kind := columns.field(name).type) or types.is_large_list(kind)
     )
@@ -790,7 +792,7 @@ def _footer(path: Path) -> tuple[Schema, int]:
     """
     import pyarrow.parquet as parquet
 
-    if container_of(path) == "arrow":
+    if detect_container(path) == "arrow":
         table = _arrow(path)
         return table.schema, int(table.num_rows)
     with _plain_errors(path):
@@ -819,7 +821,7 @@ def check_columns(path: Path, *names: str) -> int:
     other file.
     """
     count = 0
-    for part in parts_of(path):
+    for part in list_parts(path):
         columns, rows = _footer(part)
         count = count + rows
         there = columns.names
@@ -838,7 +840,7 @@ def read_columns(path: Path, *names: str) -> Table:
     import pyarrow
 
     check_columns(path, *names)
-    parts = parts_of(path)
+    parts = list_parts(path)
     with _plain_errors(parts[0]):
         return pyarrow.concat_tables([_columns(part, names) for part in parts])
 
@@ -846,7 +848,7 @@ def read_columns(path: Path, *names: str) -> Table:
 def _columns(path: Path, names: Sequence[str]) -> Table:
     import pyarrow.parquet as parquet
 
-    if container_of(path) == "arrow":
+    if detect_container(path) == "arrow":
         return _arrow(path).select(list(names))
     with _plain_errors(path):
         return parquet.read_table(path, columns=list(names)).select(list(names))
@@ -856,9 +858,9 @@ def _columns(path: Path, names: Sequence[str]) -> Table:
 def _plain_errors(path: Path) -> Iterator[None]:
     from pyarrow import ArrowException
 
-    kind = container_of(path)
+    kind = detect_container(path)
     if kind == "text" and path.stat().st_size:
-        next(lines_of(path))  # says what stands in the place of the file
+        next(read_lines(path))  # says what stands in the place of the file
     try:
         yield
     except (ArrowException, OSError, KeyError) as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 _PACKAGE = Path(__file__).parent
 
 
-def page_of(name: str) -> Path:
+def find_page(name: str) -> Path:
     """The file of a page, such as `data.md`, on this machine."""
     installed = _PACKAGE / "docs"
     folder = installed if installed.is_dir() else _PACKAGE.parent / "docs"

@@ -45,7 +45,7 @@ _PLAIN = {
 }
 
 
-def worded(*problems: Mapping[str, Any]) -> str:
+def describe_problems(*problems: Mapping[str, Any]) -> str:
     """What pydantic found wrong with a value, or with each type that it may have: 'it must be a
     number or a text'.
     """

@@ -89,7 +89,7 @@ _listening: ContextVar[tuple[str, tuple[Listener, ...]]] = ContextVar(
 
 
 @contextmanager
-def listening(run: str, *more: Listener) -> Iterator[None]:
+def listen_in(run: str, *more: Listener) -> Iterator[None]:
     """What is told in the block is about `run`, and is heard by more listeners before those from
     outside.
     """
@@ -113,7 +113,7 @@ def tell(event: Event) -> None:
         raise Stopped
 
 
-def both(first: Listener, second: Listener) -> Listener:
+def forward_to_both(first: Listener, second: Listener) -> Listener:
     """A listener that forwards each event to two others."""
 
     def listen(event: Event) -> None:

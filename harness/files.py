@@ -33,7 +33,7 @@ from typing import Any, BinaryIO, Final, TextIO
 
 from harness.errors import UserError, first_line
 from harness.formatting import LONGEST_NAME
-from harness.within import door, folder_of, refuse_links
+from harness.within import make_opener, open_folder_of, refuse_links
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def expand(path: str | os.PathLike[str]) -> Path:
 
 def open_regular(path: Path, within: Path | None = None) -> BufferedReader:
     """Open a file for reading bytes. Raises OSError, also if it is not a regular file."""
-    return open(path, "rb", opener=door(within))
+    return open(path, "rb", opener=make_opener(within))
 
 
 def read_regular(path: Path, within: Path | None = None) -> bytes:
@@ -111,8 +111,10 @@ def open_to_append(path: Path, within: Path | None = None) -> TextIO:
     """Open a text file to add lines to its end; it and its folder are made if missing. Raises
     OSError, also if it is not a regular file.
     """
-    with folder_of(path, within, make=True):
-        return open(path, "a", encoding="utf-8", errors="backslashreplace", opener=door(within))
+    with open_folder_of(path, within, make=True):
+        return open(
+            path, "a", encoding="utf-8", errors="backslashreplace", opener=make_opener(within)
+        )
 
 
 def write_text(path: Path, text: str, within: Path | None = None) -> None:
@@ -122,19 +124,19 @@ def write_text(path: Path, text: str, within: Path | None = None) -> None:
 
 def write_bytes(path: Path, content: bytes, within: Path | None = None) -> None:
     """Write a file under a temporary name, flush it to disk and rename it."""
-    with replaced(path, within) as stream:
+    with replace_file(path, within) as stream:
         stream.write(content)
 
 
 @contextmanager
-def replaced(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
+def replace_file(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
     """Yield a stream to a temporary file: if the block succeeds, it is flushed and replaces `path`,
     else removed.
 
     The new name is flushed too, so that files it supersedes can be removed safely afterwards.
     """
-    temporary = temporary_beside(path)
-    with folder_of(path, within, make=True) as folder:
+    temporary = make_temporary_path(path)
+    with open_folder_of(path, within, make=True) as folder:
         try:
             with open(temporary, "xb", opener=partial(_create_in, folder)) as stream:
                 yield stream
@@ -161,7 +163,7 @@ def _create_in(folder: int, path: str, flags: int) -> int:
 RANDOM_PART = "[0-9a-f]" * 16
 
 
-def temporary_beside(path: Path) -> Path:
+def make_temporary_path(path: Path) -> Path:
     """A new hidden temporary name in the folder of `path`, to be renamed to `path`.
 
     It is drawn at random: processes of two machines or containers may have the same id.
@@ -169,7 +171,7 @@ def temporary_beside(path: Path) -> Path:
     ending = f"{uuid.uuid4().hex[:16]}.tmp"
     name = f".{path.name}.{ending}"
     if len(name.encode()) > LONGEST_NAME:
-        name = f".{text_hash(path.name)[:32]}.{ending}"
+        name = f".{hash_text(path.name)[:32]}.{ending}"
     return path.with_name(name)
 
 
@@ -192,7 +194,7 @@ def rename(path: Path, name: str, within: Path | None = None) -> None:
     """Rename a file or folder in its folder, in place of a file of that name, and flush the folder.
     Raises OSError.
     """
-    with folder_of(path, within) as folder:
+    with open_folder_of(path, within) as folder:
         os.replace(path.name, name, src_dir_fd=folder, dst_dir_fd=folder)
         flush(folder)
 
@@ -207,8 +209,8 @@ def move(path: Path, target: Path, within: Path | None = None) -> None:
     if within is not None:
         refuse_links(within, path)
     with (
-        folder_of(path, within) as source_folder,
-        folder_of(target, within, make=True) as target_folder,
+        open_folder_of(path, within) as source_folder,
+        open_folder_of(target, within, make=True) as target_folder,
     ):
         try:
             os.replace(path.name, target.name, src_dir_fd=source_folder, dst_dir_fd=target_folder)
@@ -216,7 +218,7 @@ def move(path: Path, target: Path, within: Path | None = None) -> None:
             if error.errno != errno.EXDEV:
                 raise OSError(error.errno, error.strerror, str(path), None, str(target)) from error
             _copy_whole(path, target)
-            moved = temporary_beside(path)
+            moved = make_temporary_path(path)
             os.replace(path.name, moved.name, src_dir_fd=source_folder, dst_dir_fd=source_folder)
             remove(moved, within)
 
@@ -226,7 +228,7 @@ def move(path: Path, target: Path, within: Path | None = None) -> None:
 
 def _copy_whole(path: Path, target: Path) -> None:
     """Copy a file, a link or a folder to another disk, in place of `target`."""
-    copied = temporary_beside(target)
+    copied = make_temporary_path(target)
     try:
         if path.is_dir() and not path.is_symlink():
             shutil.copytree(path, copied, symlinks=True)
@@ -265,7 +267,7 @@ def _flush_all(path: Path) -> None:
 def remove(path: Path, within: Path | None = None) -> None:
     """Remove a file, a link or a folder with its content, if it exists. Raises OSError."""
     try:
-        with folder_of(path, within) as folder:
+        with open_folder_of(path, within) as folder:
             kind = os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode
             if stat.S_ISDIR(kind):
                 shutil.rmtree(path.name, dir_fd=folder)
@@ -288,13 +290,13 @@ def remove_leftovers(folder: Path, pattern: str = ".*.tmp", older_than_s: float 
                     remove(path)
 
 
-def sealed(text: str) -> str:
+def add_seal(text: str) -> str:
     """Add its digest, as the last member, to a non-empty JSON object given as text."""
     body = text.strip().removesuffix("}")
-    return f'{body},"digest":"{text_hash(body)}"}}\n'
+    return f'{body},"digest":"{hash_text(body)}"}}\n'
 
 
-def unsealed(content: bytes) -> bytes:
+def remove_seal(content: bytes) -> bytes:
     """Remove and check the digest of a JSON object. Raises DamagedError if it is missing or does
     not match.
     """
@@ -312,13 +314,13 @@ def unsealed(content: bytes) -> bytes:
 
 def write_note(path: Path, values: Mapping[str, Any], within: Path | None = None) -> None:
     """Write a JSON object with its digest; the file never exists half-written."""
-    write_text(path, sealed(json.dumps(values)), within)
+    write_text(path, add_seal(json.dumps(values)), within)
 
 
 def read_note(path: Path, then: str, within: Path | None = None) -> dict[str, Any] | None:
     """Read a note of `write_note`; None if there is none, or if it is damaged and was put aside."""
     try:
-        return note_in(read_regular(path, within))
+        return parse_note(read_regular(path, within))
     except FileNotFoundError:
         return None
     except (DamagedError, OSError) as error:
@@ -350,7 +352,7 @@ def read_note_on(
     return noted
 
 
-def kept_files(
+def keep_files(
     note: Path, files: Mapping[str, Path], then: str, make: Callable[[], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
     """Return the note on cached files; if they are absent or damaged, `make` writes them and
@@ -361,15 +363,15 @@ def kept_files(
     """
     noted: Mapping[str, Any] | None = read_note_on(note, files, then)
     if noted is None:
-        noted = {**make(), **{member: content_hash(path) for member, path in files.items()}}
+        noted = {**make(), **{member: hash_content(path) for member, path in files.items()}}
         write_note(note, noted)
     return noted
 
 
-def note_in(content: bytes) -> dict[str, Any]:
+def parse_note(content: bytes) -> dict[str, Any]:
     """Parse the content of a note. Raises DamagedError."""
     try:
-        values: dict[str, Any] = json.loads(unsealed(content))
+        values: dict[str, Any] = json.loads(remove_seal(content))
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"it is not JSON: {first_line(error)}") from error
     return values
@@ -379,11 +381,11 @@ def note_in(content: bytes) -> dict[str, Any]:
 _HASHES: dict[tuple[int, ...], str] = {}
 
 
-def content_hash(path: Path, within: Path | None = None) -> str:
+def hash_content(path: Path, within: Path | None = None) -> str:
     """SHA-256 (hex) of a file's bytes, read once per process unless its size or time changes.
     Raises OSError.
 
-    Unlike `harness.sources.file_hash`, each process reads the bytes, so changes that keep size and
+    Unlike `harness.sources.hash_file`, each process reads the bytes, so changes that keep size and
     time are noticed.
     """
     with open_regular(path, within) as stream:
@@ -398,7 +400,7 @@ def content_hash(path: Path, within: Path | None = None) -> str:
 def check_file(path: Path, expected: str, within: Path | None = None) -> None:
     """Raise DamagedError if a file does not have this hash."""
     try:
-        actual = content_hash(path, within)
+        actual = hash_content(path, within)
     except OSError as error:
         raise DamagedError(f"it cannot be read: {first_line(error)}") from error
     if actual != expected:
@@ -409,9 +411,9 @@ def seal_folder(folder: Path) -> None:
     """Write the hashes of all files of a complete folder, before it is moved into place."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     text = "".join(
-        f"{content_hash(path)}  {path.relative_to(folder).as_posix()}\n" for path in files
+        f"{hash_content(path)}  {path.relative_to(folder).as_posix()}\n" for path in files
     )
-    (folder / CHECKSUMS).write_text(f"{text}# {text_hash(text)}\n", encoding="utf-8")
+    (folder / CHECKSUMS).write_text(f"{text}# {hash_text(text)}\n", encoding="utf-8")
 
 
 def check_folder(folder: Path) -> None:
@@ -423,7 +425,7 @@ def check_folder(folder: Path) -> None:
     except (OSError, ValueError) as error:
         raise DamagedError(f"{CHECKSUMS} cannot be read: {first_line(error)}") from error
 
-    if last != f"# {text_hash(''.join(lines))}\n":
+    if last != f"# {hash_text(''.join(lines))}\n":
         raise DamagedError(f"{CHECKSUMS} has changed since it was written")
 
     for line in lines:
@@ -452,6 +454,6 @@ def put_aside(path: Path, why: object, then: str, within: Path | None = None) ->
         log.warning("%s is damaged (%s); renamed to %s, %s", path, why, aside.name, then)
 
 
-def text_hash(text: str) -> str:
+def hash_text(text: str) -> str:
     """SHA-256 (hex) of a text."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from harness.code import declarations
+from harness.code import get_declarations
 from harness.command_line import parse_overrides, parse_set
 from harness.corpora.base import CorpusSource
-from harness.errors import PlugInError, UnavailableError, UserError, worded
+from harness.errors import PlugInError, UnavailableError, UserError, describe_problems
 from harness.method import CaptionRows, Feature, Neighbours, OwnSteps
 from harness.method.declared import DeclaredMethod, Layers, declared_method
 from harness.method.interface import MixingRule
 from harness.profiles import Profile, Rule, Training
-from harness.registry import errors_of, get_class, names, suggest
-from harness.setting import Captions, SettingOption, setting_options
+from harness.registry import convert_errors, get_class, list_registered, suggest
+from harness.setting import Captions, SettingOption, read_setting_options
 from harness.spec import UNTRAINED, OptionValue, RunSpec, SpecError, Stream, Variant, split
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Resolved:
     @cached_property
     def hyperparameters(self) -> Hyperparameters:
         """The method's options."""
-        with errors_of("method", self.spec.variant.name):
+        with convert_errors("method", self.spec.variant.name):
             configured: Hyperparameters = self.method.configure(
                 self.spec.variant.reading, *self.layers
             )
@@ -95,7 +95,7 @@ class Resolved:
         values = declared_method(method.name).configured(str(variant), variant.reading, self.layers)
         has_changed = any(getattr(self, name) != value for name, value in values.items())
         if has_changed or method.trains != self.trains:
-            declarations().save()  # in place of the answers that the plan was made with
+            get_declarations().save()  # in place of the answers that the plan was made with
             raise UserError(
                 f"{variant.name} has changed since the run was planned; run the same command again"
             )
@@ -247,7 +247,7 @@ def _check_rules(profile: str, rules: tuple[Rule, ...], method: str) -> None:
     Raises UserError. Only the readings of this method are checked, so that no other method is
     imported.
     """
-    installed = names("method")
+    installed = list_registered("method")
     for rule in rules:
         for name in rule.methods:
             if name not in installed:
@@ -287,7 +287,9 @@ def _make_training(profile: Profile, values: Mapping[str, OptionValue | None]) -
         if place:
             subject = f"the training value '{place[0]}' = {problems[0]['input']!r} is"
         # a value that may be of several types has a problem with each
-        reasons = worded(*(problem for problem in problems if problem["loc"][:1] == place))
+        reasons = describe_problems(
+            *(problem for problem in problems if problem["loc"][:1] == place)
+        )
         raise UserError(f"{subject} refused: {reasons}") from error
 
 
@@ -319,7 +321,7 @@ def check_setting(profile: Profile, setting: Variant) -> tuple[SettingOption, ..
         raise UnavailableError(
             f"the profile '{profile.name}' has no setting '{setting.name}'; {hint}"
         )
-    return setting_options(setting, _find_streams(profile, setting).values())
+    return read_setting_options(setting, _find_streams(profile, setting).values())
 
 
 def _find_streams(profile: Profile, setting: Variant) -> dict[str, Stream]:

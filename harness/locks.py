@@ -41,7 +41,7 @@ def try_lock(path: Path, within: Path | None = None) -> Iterator[bool]:
 
 
 @contextmanager
-def locked(
+def hold_lock(
     path: Path,
     what: object,
     say: Callable[[str], None] = log.info,

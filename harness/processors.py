@@ -43,7 +43,7 @@ SAFE_PATH = "PYTHONSAFEPATH"
 _share: ContextVar[int | None] = ContextVar("cores of this job", default=None)
 
 
-def cores() -> int:
+def count_cores() -> int:
     """Processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -62,20 +62,20 @@ def use_cores(count: int) -> Iterator[None]:
         _share.reset(before)
 
 
-def own_cores() -> int:
+def count_own_cores() -> int:
     """The share of the cores that this thread's job with its helpers may use; all of them by
     default.
     """
-    return _share.get() or cores()
+    return _share.get() or count_cores()
 
 
-def asked_threads() -> int | None:
+def read_thread_limit() -> int | None:
     """The number of threads that OMP_NUM_THREADS asks for, if it does."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return int(asked) if asked.isdigit() and int(asked) > 0 else None
 
 
-def passive_threads() -> None:
+def make_threads_passive() -> None:
     """Let waiting OpenMP threads sleep instead of spin, unless OMP_WAIT_POLICY is set.
 
     Spinning makes small models many times slower on a machine that other processes keep busy.
@@ -85,7 +85,7 @@ def passive_threads() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
-def peak_memory_mb(device: str) -> float:
+def measure_peak_memory_mb(device: str) -> float:
     """Largest resident memory of this process so far in MB; on CUDA the largest allocated memory."""
     if device == "cuda":
         import torch
@@ -108,7 +108,7 @@ def keep_freed_memory() -> None:
 
 
 @contextmanager
-def safe_path() -> Iterator[None]:
+def start_with_safe_path() -> Iterator[None]:
     """Start Python processes that import nothing from the working folder, where any file could
     shadow a module.
 
@@ -129,7 +129,7 @@ def safe_path() -> Iterator[None]:
 
 
 @contextmanager
-def without_script() -> Iterator[None]:
+def start_without_script() -> Iterator[None]:
     """Start Python processes that do not import the user's script, which may have no `if __name__
     == "__main__"`.
     """
@@ -156,13 +156,13 @@ def end_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def first_when_memory_ends() -> None:
+def ask_to_be_killed_first() -> None:
     """When memory runs out, let Linux kill this worker, not the driver."""
     with suppress(OSError):
         OOM_SCORE.write_text("1000")
 
 
-def memory_groups() -> list[Path]:
+def list_memory_groups() -> list[Path]:
     """The control group that limits the memory of this process, and those that contain it; version
     2 or 1.
     """
@@ -181,12 +181,12 @@ def memory_groups() -> list[Path]:
     ]
 
 
-def memory_kills() -> int:
+def count_memory_kills() -> int:
     """How many processes of this control group, or else of this machine, Linux has killed for lack
     of memory.
     """
     names = ("memory.events", "memory.oom_control")
-    for path in (*(group / name for group in memory_groups() for name in names), COUNTERS):
+    for path in (*(group / name for group in list_memory_groups() for name in names), COUNTERS):
         with suppress(OSError):
             if counted := re.search(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE):
                 return int(counted[1])

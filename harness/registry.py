@@ -30,7 +30,7 @@ from typing import (
     get_type_hints,
 )
 
-from harness.errors import PlugInError, UserError, worded
+from harness.errors import PlugInError, UserError, describe_problems
 from harness.stopping import Stopped
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ GROUPS = {
     "pooling": "harness.poolings",
     "report section": "harness.sections",
     "retrieval task": "harness.retrieval",
-    "setting option": "harness.setting_options",
+    "setting option": "harness.read_setting_options",
     "similarity task": "harness.similarity",
     "suite": "harness.suites",
     "teacher": "harness.teachers",
@@ -120,7 +120,7 @@ def _globals(cls: type) -> dict[str, Any]:
     return vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
 
 
-def altered(registered: object) -> str:
+def find_change(registered: object) -> str:
     """What was replaced since a class, or one that it extends, was defined: a member, or a function
     of its module.
 
@@ -145,42 +145,44 @@ def altered(registered: object) -> str:
 
 
 @cache
-def installed_entries() -> EntryPoints:
+def read_installed_entries() -> EntryPoints:
     """The entry points of all installed packages, whose files are read once a process."""
     # typed as a dictionary by group before Python 3.12, which selects alike
     return cast(EntryPoints, entry_points())
 
 
 @cache
-def entries_of(kind: str) -> dict[str, dict[str, EntryPoint]]:
+def list_entry_points(kind: str) -> dict[str, dict[str, EntryPoint]]:
     """The registered names of a kind, with their entry points by target: several if packages
     disagree about a name.
     """
     registered: dict[str, dict[str, EntryPoint]] = {}
-    for point in installed_entries().select(group=GROUPS[kind]):
+    for point in read_installed_entries().select(group=GROUPS[kind]):
         registered.setdefault(point.name, {}).setdefault(point.value, point)
     return registered
 
 
-def plugin_modules() -> frozenset[str]:
+def list_plugin_modules() -> frozenset[str]:
     """The top-level modules in which other packages define registered objects."""
-    places = (point for kind in GROUPS for points in entries_of(kind).values() for point in points)
+    places = (
+        point for kind in GROUPS for points in list_entry_points(kind).values() for point in points
+    )
     return frozenset(point.partition(":")[0].partition(".")[0] for point in places) - OWN
 
 
-def names(kind: str) -> list[str]:
+def list_registered(kind: str) -> list[str]:
     """All registered names of a kind, sorted. Imports nothing."""
-    return sorted(entries_of(kind))
+    return sorted(list_entry_points(kind))
 
 
-def targets(kind: str) -> dict[str, list[str]]:
+def list_targets(kind: str) -> dict[str, list[str]]:
     """Where the registered objects of a kind are defined, by name; several places where packages
     disagree.
     """
-    return {name: list(points) for name, points in entries_of(kind).items()}
+    return {name: list(points) for name, points in list_entry_points(kind).items()}
 
 
-def target(kind: str, name: str) -> str:
+def find_target(kind: str, name: str) -> str:
     """Where a registered object is defined, as 'module:object'. Raises UserError."""
     return _point(kind, name).value
 
@@ -192,19 +194,19 @@ def get(kind: str, name: str) -> Any:
     packages register it or its package fails to import.
     """
     _points(kind, name)
-    registered, problem = loaded(kind, name)
+    registered, problem = try_to_load(kind, name)
     if problem:
         raise PlugInError(problem)
     return registered
 
 
 @cache
-def loaded(kind: str, name: str) -> tuple[Any, str]:
+def try_to_load(kind: str, name: str) -> tuple[Any, str]:
     """A registered object, or why it cannot be imported; cached, since a failing import may take
     long too.
     """
     try:
-        with errors_of(kind, name, "cannot be loaded"):
+        with convert_errors(kind, name, "cannot be loaded"):
             return _point(kind, name).load(), ""
     except UserError as error:
         return None, str(error)
@@ -227,7 +229,7 @@ def get_instance(kind: str, name: str, base: type[T]) -> T:
 
 
 @contextmanager
-def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
+def convert_errors(kind: str, name: str, what: str = "failed") -> Iterator[None]:
     """Convert any error of a registered object's own code into a PlugInError of one line naming its
     package.
 
@@ -241,7 +243,7 @@ def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
         point = _point(kind, name)
         package = f"package {point.dist.name}, " if point.dist else ""
         reason = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
-        where = raised_at(error, plugin_modules())
+        where = find_raising_line(error, list_plugin_modules())
         reason += f" ({where})" if where else ""
         raise PlugInError(
             f"the {kind} '{name}' ({package}{point.value}) {what}: {reason}; repair or uninstall the package"
@@ -249,7 +251,7 @@ def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
 
 
 def _points(kind: str, name: str) -> dict[str, EntryPoint]:
-    known = entries_of(kind)
+    known = list_entry_points(kind)
     if name not in known:
         raise UserError(f"unknown {kind} '{name}'; {suggest(name, sorted(known))}")
     return known[name]
@@ -270,10 +272,10 @@ def _point(kind: str, name: str) -> EntryPoint:
 
 def _checked(kind: str, name: str, base: type) -> Any:
     registered = get(kind, name)
-    with errors_of(kind, name, "cannot be checked"):
+    with convert_errors(kind, name, "cannot be checked"):
         wrong = _fault(registered, base)
     if wrong:
-        where = target(kind, name)
+        where = find_target(kind, name)
         raise PlugInError(f"the {kind} '{name}' ({where}) {wrong}; repair or uninstall the package")
     return registered
 
@@ -303,7 +305,7 @@ def _misfit(loaded: Any, name: str, check: TypeAdapter[Any]) -> str:
     try:
         check.validate_python(getattr(loaded, name))
     except ValidationError as error:
-        return f"declares {name} = {getattr(loaded, name)!r}: {worded(*error.errors())}"
+        return f"declares {name} = {getattr(loaded, name)!r}: {describe_problems(*error.errors())}"
     return ""
 
 
@@ -338,7 +340,7 @@ def _path(base: type) -> str:
     return f"{base.__module__.removesuffix('.base')}.{base.__name__}"
 
 
-def raised_at(error: BaseException, packages: Collection[str]) -> str:
+def find_raising_line(error: BaseException, packages: Collection[str]) -> str:
     """The last line of these packages in an error's traceback, as `file.py, line N`; empty if there
     is none.
     """

@@ -18,6 +18,6 @@ def derive_seed(**axes: str | int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
-def generator(**axes: str | int) -> np.random.Generator:
+def make_generator(**axes: str | int) -> np.random.Generator:
     """A NumPy generator seeded by the given axes."""
     return np.random.Generator(np.random.PCG64(derive_seed(**axes)))

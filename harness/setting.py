@@ -25,8 +25,8 @@ import numpy as np
 
 from harness.corpora.base import CorpusSource, Triplets
 from harness.errors import UnavailableError
-from harness.registry import Registered, get_class, names, suggest
-from harness.seeds import generator
+from harness.registry import Registered, get_class, list_registered, suggest
+from harness.seeds import make_generator
 from harness.sources import Findings, Missing, digest
 from harness.spec import Stream, Variant
 
@@ -109,7 +109,7 @@ class Noisy(CorpusSource):
         return Triplets(texts[0::3], texts[1::3], texts[2::3])
 
     def texts(self, root: Path | None) -> Iterator[str]:
-        rng = generator(
+        rng = make_generator(
             axis="noise", deletion=str(self.deletion), insertion=self.insertion, swap=self.swap
         )
         for text in self.clean.texts(root):
@@ -173,7 +173,9 @@ class Captions(SettingOption):
         return source.with_captions(self.which)
 
 
-def setting_options(setting: Variant, streams: Collection[Stream]) -> tuple[SettingOption, ...]:
+def read_setting_options(
+    setting: Variant, streams: Collection[Stream]
+) -> tuple[SettingOption, ...]:
     """Read the options of a setting whose corpora are of these streams.
 
     Raises UnavailableError for an unknown option or value, and for an option that applies to none
@@ -181,8 +183,8 @@ def setting_options(setting: Variant, streams: Collection[Stream]) -> tuple[Sett
     """
     options = []
     for name, text in setting.options:
-        if name not in names("setting option"):
-            known = suggest(name, names("setting option"))
+        if name not in list_registered("setting option"):
+            known = suggest(name, list_registered("setting option"))
             raise UnavailableError(f"the setting '{setting}' has no option '{name}'; {known}")
         try:
             option = get_class("setting option", name, SettingOption)(text)
@@ -209,7 +211,7 @@ def read_with(options: Iterable[SettingOption], source: CorpusSource) -> CorpusS
     return source
 
 
-def kept_rows(options: Iterable[SettingOption], stream: Stream) -> Kept | None:
+def find_kept_rows(options: Iterable[SettingOption], stream: Stream) -> Kept | None:
     """The rows used of a stream, the fewest if several options limit them; None for all."""
     limits = [option.kept() for option in options if stream in option.streams]
     return min((limit for limit in limits if limit is not None), default=None)

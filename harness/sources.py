@@ -22,9 +22,9 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from harness.caches import cache_folder, cached_note, keep_text, known_hash
+from harness.caches import get_cache_folder, keep_text, read_or_compute_hash, read_or_make_note
 from harness.errors import MissingData, UserError
-from harness.files import expand, open_regular, read_note, sealed, text_hash
+from harness.files import add_seal, expand, hash_text, open_regular, read_note
 from harness.formatting import duration, fixed
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Generated(Source):
         return []
 
 
-def placed(root: Path | None, name: str) -> Path:
+def resolve_path(root: Path | None, name: str) -> Path:
     """The path of a file that a profile names: below the data root unless it is absolute; in the
     hub's cache if HUB.
     """
@@ -156,13 +156,13 @@ def placed(root: Path | None, name: str) -> Path:
         return (NOWHERE if root is None else root) / name
     from huggingface_hub import constants
 
-    hub, commit, file = hub_address(name)
+    hub, commit, file = parse_hub_address(name)
     return Path(
         constants.HF_HUB_CACHE, f"datasets--{hub.replace('/', '--')}", "snapshots", commit, file
     )
 
 
-def hub_address(name: str) -> tuple[str, str, str]:
+def parse_hub_address(name: str) -> tuple[str, str, str]:
     """Data set, commit and file of a name `hf://datasets/OWNER/NAME@COMMIT/FILE`. Raises UserError."""
     found = _ADDRESS.fullmatch(name)
     if found is None or ".." in found[3].split("/"):
@@ -173,15 +173,15 @@ def hub_address(name: str) -> tuple[str, str, str]:
     return found[1], found[2], found[3]
 
 
-def absent(root: Path | None, name: str, how: str, *, folder: bool = False) -> list[Missing]:
+def list_absent(root: Path | None, name: str, how: str, *, folder: bool = False) -> list[Missing]:
     """What is missing of a file that a profile names, or of the several files of a table; any
     `folder` may do too.
     """
-    from harness.datafiles import parts_of  # imports pydantic
+    from harness.datafiles import list_parts  # imports pydantic
 
-    path = placed(root, name)
+    path = resolve_path(root, name)
     try:
-        if (folder and path.is_dir()) or all(part.is_file() for part in parts_of(path)):
+        if (folder and path.is_dir()) or all(part.is_file() for part in list_parts(path)):
             return []
         why = how
         if how == OWN_FILE and not Path(name).is_absolute():
@@ -190,7 +190,7 @@ def absent(root: Path | None, name: str, how: str, *, folder: bool = False) -> l
         why = str(error)
     if not name.startswith(HUB):
         return [Missing(name, why)]
-    hub, commit, file = hub_address(name)
+    hub, commit, file = parse_hub_address(name)
     how = f"run `hf download {hub} --repo-type dataset --revision {commit} --include '{file}'`"
     return [MissingHubFile(name, how, hub, commit, file)]
 
@@ -217,21 +217,21 @@ class FileSource(Source):
         self.files = tuple(files)
         self.how = how
         for name in self.files:
-            placed(None, name)
+            resolve_path(None, name)
 
     def paths(self, root: Path | None) -> list[Path]:
         """Absolute paths of the files. Raises MissingData."""
         path = self.require(root)
-        return [placed(path, name) for name in self.files]
+        return [resolve_path(path, name) for name in self.files]
 
     def missing(self, root: Path | None) -> list[Missing]:
-        return [item for name in self.files for item in absent(root, name, self.how)]
+        return [item for name in self.files for item in list_absent(root, name, self.how)]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the files' bytes, in order."""
-        from harness.datafiles import parts_of  # imports pydantic
+        from harness.datafiles import list_parts  # imports pydantic
 
-        return digest(*(file_hash(part) for path in self.paths(root) for part in parts_of(path)))
+        return digest(*(hash_file(part) for path in self.paths(root) for part in list_parts(path)))
 
     def examine(self, root: Path | None) -> Findings:
         """Read the whole content, for `examined`. Raises UserError naming file and line."""
@@ -250,7 +250,7 @@ class FileSource(Source):
             self.file_fingerprint(root),
             *self.ignore,
         )
-        note = cached_note(
+        note = read_or_make_note(
             f"examined/{key}.json",
             "the file will be read again",
             lambda: self.examine(root).as_note(),
@@ -273,21 +273,21 @@ def read_by(content: str, code: str) -> str:
     return digest(content, code) if code else content
 
 
-def installed(*packages: str) -> list[str]:
+def list_versions(*packages: str) -> list[str]:
     """The versions of packages that make what is cached, '' for one that is not installed."""
     return [next((found.version for found in distributions(name=name)), "") for name in packages]
 
 
 @cache
-def reading_code() -> str:
+def hash_reading_code() -> str:
     """A hash of the code that reads files of data: what other code has read is read again."""
     here = Path(__file__).parent
     return digest(
-        *(file_hash(path) for path in sorted([here / "datafiles.py", *here.glob("corpora/*.py")]))
+        *(hash_file(path) for path in sorted([here / "datafiles.py", *here.glob("corpora/*.py")]))
     )
 
 
-def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
+def resolve_data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
     """The folder of data files: `--data-root`, else the variable HARNESS_DATA, else none.
 
     Raises UserError if the path is a file.
@@ -301,7 +301,7 @@ def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
     return folder
 
 
-def may_be_left_out(how: str, ignore: Sequence[str]) -> tuple[str, ...]:
+def list_ignorable_patterns(how: str, ignore: Sequence[str]) -> tuple[str, ...]:
     """Patterns of the names of files of an input that may be left out unread.
 
     Of a user's own file, those that `ignore` names; of a data set whose source is stated (`how`),
@@ -310,7 +310,7 @@ def may_be_left_out(how: str, ignore: Sequence[str]) -> tuple[str, ...]:
     return tuple(ignore) if how == OWN_FILE else (*ignore, "*")
 
 
-def file_hash(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """SHA-256 (hex) of a file's bytes, cached by path, size and times.
 
     Raises UserError if it is not a regular file or cannot be read.
@@ -318,21 +318,21 @@ def file_hash(path: Path) -> str:
     try:
         with open_regular(path) as stream:
             stat = os.fstat(stream.fileno())
-        key = text_hash(f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ctime_ns}")
-        return known_hash(f"hashes/{key}", lambda: _HASHING.file(path, stat.st_size))
+        key = hash_text(f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ctime_ns}")
+        return read_or_compute_hash(f"hashes/{key}", lambda: _HASHING.file(path, stat.st_size))
     except OSError as error:
         raise _unreadable(path, error) from error
 
 
-def hashes_within(folder: Path, files: Sequence[Path]) -> list[str]:
+def hash_files_within(folder: Path, files: Sequence[Path]) -> list[str]:
     """SHA-256 (hex) of the bytes of files below a folder, in order, each computed once.
 
-    A file is known again by its size and both times, as by `file_hash`; since a folder may have
+    A file is known again by its size and both times, as by `hash_file`; since a folder may have
     100,000 images, one note holds those of all its files. Raises UserError if one is not a regular
     file or cannot be read.
     """
-    note = f"hashes/folder-{text_hash(str(folder.resolve()))}.json"
-    known = dict(read_note(cache_folder() / note, "the files will be hashed again") or {})
+    note = f"hashes/folder-{hash_text(str(folder.resolve()))}.json"
+    known = dict(read_note(get_cache_folder() / note, "the files will be hashed again") or {})
     hashes = []
     is_new = False
 
@@ -352,7 +352,7 @@ def hashes_within(folder: Path, files: Sequence[Path]) -> list[str]:
         hashes.append(content)
 
     if is_new:
-        keep_text(note, sealed(json.dumps(known)))
+        keep_text(note, add_seal(json.dumps(known)))
     return hashes
 
 

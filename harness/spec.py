@@ -58,7 +58,7 @@ def settle_compile(training: Mapping[str, Any]) -> dict[str, Any]:
     return dict(training)
 
 
-def identifying(training: Mapping[str, Any]) -> dict[str, Any]:
+def select_identifying(training: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a training that identify a run: all but those that earlier runs had anyway."""
     values = settle_compile(training)
     for name, earlier in LATER_VALUES.items():
@@ -301,7 +301,7 @@ def split_teachers(text: str) -> tuple[str, ...]:
     return tuple(text[slice(*match.span(1))] for match in matches)
 
 
-def canonical(value: object) -> str:
+def write_canonical(value: object) -> str:
     """Write a value in its canonical form: numbers in their shortest form, anything else unchanged."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -317,7 +317,7 @@ def canonical(value: object) -> str:
 
 def _write_option(key: str, value: object) -> str:
     """Write an option's value in its canonical form; the terms of `without` are sorted."""
-    text = canonical(value)
+    text = write_canonical(value)
     if key != "without":
         return text
     return "+".join(sorted(text.split("+")))

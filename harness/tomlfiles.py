@@ -28,7 +28,7 @@ from pydantic import (
 )
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
-from harness.errors import UserError, worded
+from harness.errors import UserError, describe_problems
 from harness.formatting import one_line
 from harness.registry import suggest
 
@@ -124,7 +124,7 @@ def validate_content(
         keys = [str(part) for part in parts]
         table = ".".join(keys[:-1]) or "top level"
         key = keys[-1] if keys else "the file as a whole"
-        message = worded(*problems)
+        message = describe_problems(*problems)
         if first["type"] == "extra_forbidden":
             message += f"; {suggest(key, _list_keys(model, first['loc'][:-1]))}"
         others = error.error_count() - len(problems)
@@ -172,7 +172,7 @@ def _list_keys(kind: Any, location: Sequence[str | int]) -> list[str]:
     return list(kind.model_fields)
 
 
-def checked(function: Callable[P, T]) -> Callable[P, T]:
+def check_call(function: Callable[P, T]) -> Callable[P, T]:
     """Make a function refuse wrong arguments with a UserError of one line, as the command line
     does.
     """
@@ -228,7 +228,9 @@ def check_arguments(
             depth = max(len(problem["loc"]) for problem in problems)
             deepest = [problem for problem in problems if len(problem["loc"]) == depth]
             given = one_line(reprlib.repr(deepest[0]["input"]))
-            raise UserError(f"{where}, {noun} '{name}': {worded(*deepest)}, not {given}") from error
+            raise UserError(
+                f"{where}, {noun} '{name}': {describe_problems(*deepest)}, not {given}"
+            ) from error
 
     return arguments
 

@@ -22,7 +22,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 Opener = Callable[[str, int], int]
 
 
-def door(within: Path | None) -> Opener:
+def make_opener(within: Path | None) -> Opener:
     """An opener of regular files for `open`.
 
     Below the folder `within` it follows no link; for None, links are followed. Its errors are
@@ -34,14 +34,14 @@ def door(within: Path | None) -> Opener:
         if within is None:
             return _check_regular(os.open(path, flags, 0o666), path)
 
-        with folder_of(Path(path), within) as folder:
+        with open_folder_of(Path(path), within) as folder:
             return _check_regular(_open_at(folder, Path(path).name, flags, path), path)
 
     return open_file
 
 
 @contextmanager
-def folder_of(path: Path, within: Path | None, *, make: bool = False) -> Iterator[int]:
+def open_folder_of(path: Path, within: Path | None, *, make: bool = False) -> Iterator[int]:
     """Yield a handle of the folder around a path, which is made if missing and `make` is set.
 
     Below `within` no link is followed. Raises OSError, also for a path outside of `within`.
@@ -68,7 +68,7 @@ def folder_of(path: Path, within: Path | None, *, make: bool = False) -> Iterato
 def refuse_links(within: Path, path: Path) -> None:
     """Raise OSError where a path, a folder around it below `within`, or anything in it is a link."""
     try:
-        with folder_of(path, within) as folder:
+        with open_folder_of(path, within) as folder:
             _refuse_links_at(folder, path.name, path)
     except FileNotFoundError:
         return

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.files import sealed, unsealed
+from harness.files import add_seal, remove_seal
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric
-from harness.registry import get, names
+from harness.registry import get, list_registered
 from harness.reporting.csvfiles import CsvFields, write_tidy
 from harness.reporting.seeds.summary import SummaryTable, make_summary_tables
 from harness.sources import digest
@@ -35,7 +35,7 @@ Split = Mapping[str, tuple[float, float | None, float, float | None]]
 
 def _metrics(suite: str) -> tuple[Metric, ...]:
     """The metrics of an installed suite; none for an unknown one."""
-    return tuple(get("suite", suite).metrics) if suite in names("suite") else ()
+    return tuple(get("suite", suite).metrics) if suite in list_registered("suite") else ()
 
 
 def tables(results: Sequence[Result]) -> list[SummaryTable]:
@@ -141,9 +141,9 @@ def result(
 
 def rewrite(path: Path, change: Callable[[dict[str, Any]], object] = len, **values: object) -> None:
     """Change a record's content, and seal it as if it had been written so."""
-    content = json.loads(unsealed(path.read_bytes()))
+    content = json.loads(remove_seal(path.read_bytes()))
     change(content)
-    path.write_text(sealed(json.dumps(content | values)))
+    path.write_text(add_seal(json.dumps(content | values)))
 
 
 def failure(of: Result, error: str = "out of memory") -> Failure:

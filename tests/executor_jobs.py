@@ -19,7 +19,7 @@ from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
-from harness.processors import own_cores
+from harness.processors import count_own_cores
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
 from harness.registry import get_class
@@ -182,7 +182,7 @@ class Stub(Errand):
             "name": self.key,
             "pid": os.getpid(),
             "share": seat.gpu_share,
-            "cores": own_cores(),
+            "cores": count_own_cores(),
         }
         time.sleep(self.seconds)
         self.note(json.dumps({**about, "card": os.environ["CUDA_VISIBLE_DEVICES"]}))

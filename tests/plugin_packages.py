@@ -22,9 +22,9 @@ Install = Callable[[str, str, Mapping[str, Mapping[str, str]]], Path]
 
 def forget() -> None:
     """Forget what is registered, and what was loaded of it."""
-    registry.installed_entries.cache_clear()
-    registry.entries_of.cache_clear()
-    registry.loaded.cache_clear()
+    registry.read_installed_entries.cache_clear()
+    registry.list_entry_points.cache_clear()
+    registry.try_to_load.cache_clear()
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import datafiles
-from harness.datafiles import check_columns, lines_of, read_columns, read_rows
+from harness.datafiles import check_columns, read_columns, read_lines, read_rows
 from harness.errors import MissingData, UserError
 from harness.sources import FileSource
 
@@ -29,7 +29,7 @@ def test_lines_end_at_line_feeds_only_and_a_byte_order_mark_is_dropped(
 ) -> None:
     raw = "\ufeffone\u2028still one\r\ntwo\n\nlast".encode()
     (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
-    assert list(lines_of(tmp_path / name)) == ["one\u2028still one\r", "two", "", "last"]
+    assert list(read_lines(tmp_path / name)) == ["one\u2028still one\r", "two", "", "last"]
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x.txt.gz"])
@@ -46,7 +46,7 @@ def test_lines_are_read_one_by_one_and_what_is_none_is_refused(
 ) -> None:
     monkeypatch.setattr(datafiles, "LONGEST_LINE", 1000)
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    lines = lines_of(tmp_path / name)
+    lines = read_lines(tmp_path / name)
     assert b"\n" not in content or next(lines) == "fine"
     with pytest.raises(UserError, match=f"{name}.*{message}"):
         next(lines)

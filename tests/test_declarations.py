@@ -16,7 +16,7 @@ from harness.code import Declarations
 from harness.encoders.teachers import get_teacher_class, get_teacher_features
 from harness.method import method_named
 from harness.method.declared import declared_method
-from harness.registry import names, target
+from harness.registry import find_target, list_registered
 
 #: reads every kind of teacher, stream and option that tiny has
 METHODS = (
@@ -70,7 +70,7 @@ def test_a_finished_plan_asked_again_imports_no_torch(tmp_path: Path) -> None:
 
 
 def test_declarations_of_every_method_and_teacher() -> None:
-    for name in names("method"):
+    for name in list_registered("method"):
         method, declared = method_named(name), declared_method(name)
         assert (declared.trains, declared.streams, declared.readings) == (
             method.trains,
@@ -79,7 +79,7 @@ def test_declarations_of_every_method_and_teacher() -> None:
         )
         assert declared.options == set(method.Hyperparameters.options())
         assert declared.reading_values == method.reading_values
-    for kind in names("teacher kind"):
+    for kind in list_registered("teacher kind"):
         found_kind = get_teacher_features(kind)
         assert found_kind == (get_teacher_class(kind).gives, get_teacher_class(kind).pooled)
 
@@ -99,17 +99,17 @@ def test_the_key_is_the_code_and_what_is_registered(
         times = file.stat()
         file.write_text(text)
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-        keys.append(module.state_of_code.__wrapped__())
+        keys.append(module.hash_state_of_code.__wrapped__())
     assert keys[0] == keys[2] != keys[1]
     monkeypatch.setattr(module, "targets", lambda kind: {})
-    assert module.state_of_code.__wrapped__() != keys[0]
+    assert module.hash_state_of_code.__wrapped__() != keys[0]
 
 
 def test_an_unwritable_or_damaged_cache_is_as_good_as_none_and_none_has_code_of_other_packages(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
-    monkeypatch.delitem(sys.modules, target("method", "mcse").partition(":")[0], raising=False)
+    monkeypatch.delitem(sys.modules, find_target("method", "mcse").partition(":")[0], raising=False)
 
     def ask(answer: int) -> object:
         known = Declarations()

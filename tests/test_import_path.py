@@ -49,11 +49,11 @@ PATHS = """
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from harness.processors import safe_path
+from harness.processors import start_with_safe_path
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
     for how in ("spawn", "forkserver"):
-        with safe_path(), ProcessPoolExecutor(1, mp_context=get_context(how)) as pool:
+        with start_with_safe_path(), ProcessPoolExecutor(1, mp_context=get_context(how)) as pool:
             print(*pool.submit(eval, "__import__('sys').path").result(), sep="\\n")
     assert sys.path[0] == sys.argv[1]
 """
@@ -140,5 +140,5 @@ def test_every_place_that_starts_a_python_process_leaves_the_working_folder_out(
         text = path.read_text()
         if re.search(r"sys\.executable|get_context\(|ray\.init\(|submit_array\(", text):
             assert re.search(r"safe_path\(\)|SAFE_PATH", text), (
-                f"{path} starts a process without `safe_path`"
+                f"{path} starts a process without `start_with_safe_path`"
             )

@@ -39,12 +39,12 @@ LIGHT: dict[str, set[str]] = {
     "import harness.reporting.seeds.summary": {"pandas", "scipy", "torch", "jinja2"},
     "import harness.papers.needed, harness.papers.audit": {"torch"},
     # what a report asks a figure for
-    "from harness.registry import get, names\n"
-    "found = {name: get('figure kind', name).suites for name in names('figure kind')}\n"
+    "from harness.registry import get, list_registered\n"
+    "found = {name: get('figure kind', name).suites for name in list_registered('figure kind')}\n"
     "assert found['alignment-uniformity'] == ('sts',) and len(found) >= 7": {"vl_convert", "torch"},
     # what a plan asks suites for
-    "import pathlib; from harness.registry import get, names\n"
-    "tasks = {'sts': ['STS12'], 'geometry': ['STS-B'], 'transfer': ['TREC'], 'mteb': names('mteb task')}\n"
+    "import pathlib; from harness.registry import get, list_registered\n"
+    "tasks = {'sts': ['STS12'], 'geometry': ['STS-B'], 'transfer': ['TREC'], 'mteb': list_registered('mteb task')}\n"
     "assert all(get('suite', name)(named).missing(pathlib.Path('nowhere')) for name, named in tasks.items())\n"
     "get('suite', 'mteb')(['ToyMTEB-STS']).fingerprint(None)": {
         *HEAVY,

@@ -13,7 +13,7 @@ import pytest
 from executor_jobs import ignore, jobs, plan
 
 from harness.errors import UserError
-from harness.locks import NO_LOCKS, locked, try_lock
+from harness.locks import NO_LOCKS, hold_lock, try_lock
 from harness.runs.execution import Execution
 from harness.store import Store
 from harness.store.folder import is_in_progress
@@ -25,10 +25,10 @@ def test_a_lock_that_another_holds_is_reported_and_waited_for(tmp_path: Path) ->
     order: list[str] = []
 
     def second() -> None:
-        with locked(tmp_path / "lock", "features", lines.append):
+        with hold_lock(tmp_path / "lock", "features", lines.append):
             order.append("second")
 
-    with locked(tmp_path / "lock", "features", lines.append):
+    with hold_lock(tmp_path / "lock", "features", lines.append):
         thread = threading.Thread(target=second)
         thread.start()
         while not lines:

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from harness.processors import cores, own_cores, use_cores
+from harness.processors import count_cores, count_own_cores, use_cores
 
 #: a block of 64 MB is freed and asked for again, as in each step of a training
 FAULTS = """
@@ -54,8 +54,8 @@ def test_a_share_of_the_cores_is_that_of_its_thread() -> None:
     with use_cores(3):
         thread.start()
         started.wait()
-        inside = own_cores()
-    after = own_cores()
+        inside = count_own_cores()
+    after = count_own_cores()
     done.set()
     thread.join()
-    assert (inside, after) == (3, cores())
+    assert (inside, after) == (3, count_cores())

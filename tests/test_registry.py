@@ -73,7 +73,7 @@ def site(install: Install) -> None:
 @pytest.mark.parametrize("name", BAD)
 @pytest.mark.usefixtures("site")
 def test_a_package_that_fails_to_import_is_one_line_with_its_name_and_error(name: str) -> None:
-    assert {*BAD, "mcse", "dalr"} <= set(registry.names("method"))
+    assert {*BAD, "mcse", "dalr"} <= set(registry.list_registered("method"))
     said = re.escape(
         f"the method '{name}' (package bad_{name}, bad_{name}:Thing) cannot be loaded: "
     )
@@ -121,7 +121,7 @@ def test_an_unknown_name_lists_the_closest_and_what_is_no_task_is_refused(instal
     with pytest.raises(UserError, match="unknown method 'msce'; did you mean"):
         registry.get("method", "msce")
     with pytest.raises(UserError, match=r"unknown suite 'qqqq'; known: .*sts"):
-        registry.target("suite", "qqqq")
+        registry.find_target("suite", "qqqq")
     install("stray", "NONE = None", {"similarity": {"stray": "NONE"}})
     with pytest.raises(
         PlugInError, match=r"'stray' .*stray:NONE\) is not an instance of .*Checkable"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.seeds import derive_seed, generator
+from harness.seeds import derive_seed, make_generator
 
 AXES = st.dictionaries(
     st.from_regex(r"[a-z]{1,6}", fullmatch=True),
@@ -27,4 +27,4 @@ def test_other_axes_give_another_seed(axes: dict, other: dict) -> None:
 
 def test_a_number_is_not_its_text_and_a_generator_starts_anew() -> None:
     assert derive_seed(seed=1) != derive_seed(seed="1")
-    assert generator(seed=1).integers(1 << 30) == generator(seed=1).integers(1 << 30)
+    assert make_generator(seed=1).integers(1 << 30) == make_generator(seed=1).integers(1 << 30)

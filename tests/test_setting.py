@@ -18,7 +18,7 @@ from harness.planning.request import Request
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting, TeacherTable
 from harness.runs.inputs import find_teacher_folders, load_training_data
-from harness.setting import Noisy, kept_rows, read_with, setting_options
+from harness.setting import Noisy, find_kept_rows, read_setting_options, read_with
 from harness.spec import Variant, parse_setting, split
 from harness.store import Store
 from harness.toy.corpora import ToyTriplets
@@ -80,14 +80,14 @@ def test_what_makes_no_sense_is_one_line(tmp_path: Path, text: str, message: str
 def test_options_are_read() -> None:
     setting = parse_setting("nli[swap=2,deletion=0.30,insertion=1,size=30000]")
     assert str(setting) == "nli[deletion=0.3,insertion=1,size=30000,swap=2]"
-    options = setting_options(setting, ["triplets", "pairs"])
-    assert kept_rows(options, "triplets") == (30000, False)
-    assert kept_rows(options, "pairs") is None
+    options = read_setting_options(setting, ["triplets", "pairs"])
+    assert find_kept_rows(options, "triplets") == (30000, False)
+    assert find_kept_rows(options, "pairs") is None
     read = read_with(options, ToyTriplets())
     assert isinstance(read, Noisy)
     assert (read.deletion, read.insertion, read.swap) == (0.3, 1, 2)
     assert not isinstance(read.clean, Noisy), "noise of several options is one source"
-    assert setting_options(parse_setting("nli"), ["triplets"]) == ()
+    assert read_setting_options(parse_setting("nli"), ["triplets"]) == ()
 
 
 def test_shots_have_the_steps_of_all_pairs_and_other_sizes_their_own(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import MissingData
 from harness.files import write_text
-from harness.sources import FileSource, data_root, digest, file_hash
+from harness.sources import FileSource, digest, hash_file, resolve_data_root
 
 
 def test_a_digest_depends_on_values_and_not_on_the_order_of_keys() -> None:
@@ -25,12 +25,12 @@ def test_the_hash_of_a_file_is_its_contents_and_is_computed_once(
     path, other = tmp_path / "one", tmp_path / "other"
     path.write_bytes(b"the same")
     other.write_bytes(b"the same")
-    assert file_hash(path) == file_hash(other) == hashlib.sha256(b"the same").hexdigest()
+    assert hash_file(path) == hash_file(other) == hashlib.sha256(b"the same").hexdigest()
     with monkeypatch.context() as patch:
         patch.setattr(hashlib, "file_digest", lambda stream, name: pytest.fail("read again"))
-        file_hash(path)
+        hash_file(path)
     path.write_bytes(b"something else")
-    assert file_hash(path) != file_hash(other)
+    assert hash_file(path) != hash_file(other)
 
 
 def test_file_sources_name_each_missing_file_and_are_identified_by_their_bytes(
@@ -71,7 +71,7 @@ def test_the_data_root_is_the_option_then_the_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HARNESS_DATA", raising=False)
-    assert data_root() is None
+    assert resolve_data_root() is None
     monkeypatch.setenv("HARNESS_DATA", str(tmp_path))
-    assert data_root() == tmp_path.resolve()
-    assert data_root(tmp_path / "other") == (tmp_path / "other").resolve()
+    assert resolve_data_root() == tmp_path.resolve()
+    assert resolve_data_root(tmp_path / "other") == (tmp_path / "other").resolve()

@@ -14,12 +14,12 @@ from harness.spec import (
     RunSpec,
     SpecError,
     Variant,
-    canonical,
     parse_encoder,
     parse_seeds,
     parse_setting,
     split,
     split_teachers,
+    write_canonical,
 )
 
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
@@ -29,7 +29,9 @@ VALUES = st.recursive(
     PLAIN
     | st.floats(allow_nan=False, allow_infinity=False, width=32)
     | st.integers(-(10**9), 10**9),
-    lambda inner: st.builds(lambda name, value: f"{name}[k={canonical(value)},j=1]", NAMES, inner),
+    lambda inner: st.builds(
+        lambda name, value: f"{name}[k={write_canonical(value)},j=1]", NAMES, inner
+    ),
     max_leaves=3,
 )
 VARIANTS = st.builds(
@@ -51,7 +53,7 @@ def test_the_order_of_options_does_not_matter(
 ) -> None:
     items = list(options.items())
     random.shuffle(items)
-    typed = f"{name}[{', '.join(f'{key} = {canonical(value)}' for key, value in items)}]"
+    typed = f"{name}[{', '.join(f'{key} = {write_canonical(value)}' for key, value in items)}]"
     assert Variant.parse(typed) == Variant.make(name, options)
 
 
@@ -78,7 +80,7 @@ def test_numbers_have_one_text_and_the_key_reads_as_the_architecture_says() -> N
         ("-0", "0"),
         ("1e3", "1000"),
     ):
-        assert canonical(number) == canonical(other)
+        assert write_canonical(number) == write_canonical(other)
     text = "dalr[without=rank]/wiki+flickr/bert-base-uncased/seed-3"
     assert str(RunSpec.parse(text)) == text
     assert str(Variant.parse("kdmcse@official")) == "kdmcse@official"

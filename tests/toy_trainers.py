@@ -16,7 +16,7 @@ from executor_jobs import experiment
 from harness.encoders.student import Student
 from harness.method import method_named
 from harness.planning.experiments import Experiment
-from harness.registry import names
+from harness.registry import list_registered
 from harness.runs.inputs import find_teacher_folders, load_training_data
 from harness.runs.train import make_method, make_weights
 from harness.stopping import Stopped
@@ -40,7 +40,7 @@ OPTIONS = (
 
 
 def variants() -> Iterator[str]:
-    for name in names("method"):
+    for name in list_registered("method"):
         method = method_named(name)
         yield from (f"{name}@{reading}" for reading in method.readings if method.trains)
     yield from OPTIONS

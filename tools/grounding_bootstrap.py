@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.metrics import ArrayName
-from harness.seeds import generator
+from harness.seeds import make_generator
 from harness.store.files import NamedArrays
 
 DRAWS = 400
@@ -70,7 +70,7 @@ def _resampled(
     seeds: list[int],
     parts: list[_Part],
 ) -> Resampled:
-    numbers = generator(axis="bootstrap of pairs", over=over)
+    numbers = make_generator(axis="bootstrap of pairs", over=over)
     size = _gain(own, other, seeds, parts, None)
     drawn = [
         _gain(own, other, numbers.choice(seeds, len(seeds)).tolist(), parts, numbers)

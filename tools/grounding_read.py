@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from harness import registry
-from harness.datafiles import normalised_text, read_rows
+from harness.datafiles import normalise_text, read_rows
 from harness.evaluation.suites import SIMILARITY
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "STS-B-dev")
@@ -35,7 +35,7 @@ def read_captions(root: Path) -> set[str]:
         for row in read_rows(root / file, *columns):
             *split, caption = row.values
             if not splits or split[0] in splits:
-                captions.add(normalised_text(caption))
+                captions.add(normalise_text(caption))
     return captions
 
 
@@ -47,7 +47,7 @@ def count_read(root: Path) -> dict[str, tuple[int, int]]:
         subsets = registry.get(SIMILARITY, name).load(root)
         pairs = [pair for subset in subsets.values() for pair in subset]
         known = [
-            normalised_text(first) in captions or normalised_text(second) in captions
+            normalise_text(first) in captions or normalise_text(second) in captions
             for first, second, _ in pairs
         ]
         counts[name] = (known.count(True), len(pairs))

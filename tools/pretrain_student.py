@@ -29,13 +29,13 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
-from harness.datafiles import lines_of, normalised_text, read_columns, read_rows
+from harness.datafiles import normalise_text, read_columns, read_lines, read_rows
 from harness.errors import UserError
 from harness.evaluation.suites import SIMILARITY, list_sentences
-from harness.files import read_note, remove, replaced, write_note, write_text
+from harness.files import read_note, remove, replace_file, write_note, write_text
 from harness.method.interface import UNMASKED, Vocabulary
-from harness.registry import get_instance, names
-from harness.seeds import derive_seed, generator
+from harness.registry import get_instance, list_registered
+from harness.seeds import derive_seed, make_generator
 from harness.sources import Checkable
 
 log = logging.getLogger(__name__)
@@ -107,8 +107,8 @@ def read_texts(root: Path) -> tuple[list[str], dict[str, int]]:
     for file in filter(lambda file: (root / file).exists(), SENTENCES):
         kept = [
             line
-            for line in lines_of(root / file)
-            if line.strip() and normalised_text(line) not in unread
+            for line in read_lines(root / file)
+            if line.strip() and normalise_text(line) not in unread
         ]
         counts[file] = len(kept)
         texts |= dict.fromkeys(kept)
@@ -117,7 +117,7 @@ def read_texts(root: Path) -> tuple[list[str], dict[str, int]]:
             continue
         rows = list(source.rows(root))
         hidden = images | {image for split, image, _ in rows if split in source.test}
-        hidden |= {image for _, image, text in rows if normalised_text(text) in unread}
+        hidden |= {image for _, image, text in rows if normalise_text(text) in unread}
         kept = [text for _, image, text in rows if image not in hidden]
         counts[source.file], counts[f"{source.file}, left out"] = len(kept), len(rows) - len(kept)
         texts |= dict.fromkeys(kept)
@@ -131,15 +131,15 @@ def tested(root: Path) -> tuple[set[str], set[str]]:
     """The texts that some test reads, normalised, and the images whose captions a test reads."""
     texts = set[str]()
     images = set[str]()
-    for name in names(SIMILARITY):
+    for name in list_registered(SIMILARITY):
         task: Any = get_instance(SIMILARITY, name, Checkable)
         if not task.missing(root):
-            texts.update(map(normalised_text, list_sentences(task.load(root))))
+            texts.update(map(normalise_text, list_sentences(task.load(root))))
     for file in filter(lambda file: (root / file).exists(), TEST_IMAGES):
         table = read_columns(root / file, "image_id", "captions")
         images.update(map(_image, table.column("image_id").to_pylist()))
         texts.update(
-            normalised_text(text) for some in table.column("captions").to_pylist() for text in some
+            normalise_text(text) for some in table.column("captions").to_pylist() for text in some
         )
     return texts, images
 
@@ -188,13 +188,13 @@ class Corpus:
         epoch, within = divmod(
             place, max(recipe.batch_size, len(self) // recipe.batch_size * recipe.batch_size)
         )
-        order = generator(axis="pretraining order", seed=recipe.seed, epoch=epoch).permutation(
+        order = make_generator(axis="pretraining order", seed=recipe.seed, epoch=epoch).permutation(
             len(self)
         )
         part = order[within - within % together :][:together]
         part = part[np.argsort(np.diff(self.starts)[part], kind="stable")]
         batches = max(1, len(part) // recipe.batch_size)
-        mixed = generator(
+        mixed = make_generator(
             axis="pretraining batches", seed=recipe.seed, place=place // together
         ).permutation(batches)
         number = mixed[within % together // recipe.batch_size % batches]
@@ -252,7 +252,7 @@ def train(folder: Path, corpus: Corpus, recipe: Recipe, vocabulary: Vocabulary) 
         done = step + 1
         now = time.monotonic()
         if done == recipe.steps or now - saved > SAVE_EVERY_S:
-            with replaced(path) as file:
+            with replace_file(path) as file:
                 torch.save(
                     {"step": done, **{name: part.state_dict() for name, part in parts.items()}},
                     file,
@@ -277,7 +277,7 @@ def _step(
     vocabulary: Vocabulary,
     step: int,
 ) -> float:
-    random = generator(axis="pretraining masks", seed=recipe.seed, step=step)
+    random = make_generator(axis="pretraining masks", seed=recipe.seed, step=step)
     inputs, hidden = corpus.masked(corpus.rows(step, recipe), vocabulary, random)
     torch.manual_seed(derive_seed(axis="pretraining dropout", seed=recipe.seed, step=step))
     with torch.autocast("cpu", torch.bfloat16):
@@ -318,7 +318,7 @@ def final_loss(
     model: BertForMaskedLM, corpus: Corpus, recipe: Recipe, vocabulary: Vocabulary
 ) -> float:
     """The loss of hidden pieces of the first 2,000 sentences, without dropout."""
-    random = generator(axis="pretraining loss", seed=recipe.seed)
+    random = make_generator(axis="pretraining loss", seed=recipe.seed)
     return float(
         _loss(model.eval(), *corpus.masked(np.arange(min(2000, len(corpus))), vocabulary, random))
     )

@@ -157,8 +157,8 @@ def _registered(table: str, kind: str, word: str, beside: str) -> str:
     sections = []
     without_keys = []
     of_the_toy_world = []
-    for name in registry.names(kind):
-        if registry.target(kind, name).partition(".")[0] not in registry.OWN:
+    for name in registry.list_registered(kind):
+        if registry.find_target(kind, name).partition(".")[0] not in registry.OWN:
             continue
         found = registry.get(kind, name)
         rows = [

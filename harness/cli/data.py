@@ -129,7 +129,7 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
     from harness.planning.inventory import Inventory
     from harness.planning.missing import describe_disk_needs, list_needed_files
     from harness.profiles import load_profile
-    from harness.sources import data_root as find_root
+    from harness.sources import resolve_data_root as find_root
 
     root = find_root(data_root)
     if names:
@@ -243,7 +243,7 @@ def path(name: str, data_root: Path | None) -> None:
 
 def _require_root(data_root: Path | None) -> Path:
     """The data root. Raises UserError where none is set."""
-    from harness.sources import data_root as find_root
+    from harness.sources import resolve_data_root as find_root
 
     root = find_root(data_root)
     if root is None:

@@ -40,12 +40,12 @@ def demo(context: click.Context, results: Path, out: Path) -> None:
     SimCSE and MCSE, with three seeds each. It needs no data, no download and no GPU, and takes a
     minute or two on two cores. The same command resumes it.
     """
-    from harness.commands import shown
+    from harness.commands import show_path
 
     context.invoke(run, **GRID, jobs=JOBS, results=results)
     context.invoke(report, profile=GRID["profile"], results=results, out=out)
 
-    place = {"profile": GRID["profile"], "results": shown(results)}
+    place = {"profile": GRID["profile"], "results": show_path(results)}
     control = "mcse[images=shuffled]"
     echo("next:")
     echo("  " + harness_command("compare", "mcse", "simcse", metric="sts.Avg", **place))

@@ -20,7 +20,7 @@ from harness.command_line import harness_command
 from harness.errors import UserError
 from harness.files import write_text
 from harness.formatting import count_of
-from harness.registry import names
+from harness.registry import list_registered
 
 #: file of a method's package -> its template; examples/plugin-template is the package that they
 #: make
@@ -75,7 +75,7 @@ def method(name: str, text_only: bool) -> None:
     fault = ""
     if not _MODULE.fullmatch(name) or keyword.iskeyword(name):
         fault = "is not a valid module name (at most 100 of a-z, 0-9 and '_')"
-    elif name in names("method") or importlib.util.find_spec(name) is not None:
+    elif name in list_registered("method") or importlib.util.find_spec(name) is not None:
         fault = "is already the name of a method or module"
     if fault:
         raise UserError(f"'{name}' {fault}; give another name, for example my_method")

@@ -15,7 +15,7 @@ from harness.cli.output import echo, print_table
 from harness.command_line import DEFAULT_PROFILE, Selection, harness_command
 from harness.errors import PlugInError
 from harness.formatting import count_of
-from harness.registry import names, target
+from harness.registry import find_target, list_registered
 from harness.runs.execution import Device, describe_machine, pick_device, read_package_versions
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _list_profile_section(kind: str, profile: Profile) -> Iterator[tuple[str, ..
 def _list_methods() -> Iterator[tuple[str, ...]]:
     from harness.method.declared import declared_method
 
-    for name in names("method"):
+    for name in list_registered("method"):
         try:
             method = declared_method(name)
         except PlugInError as error:
@@ -133,7 +133,7 @@ def _list_methods() -> Iterator[tuple[str, ...]]:
 
         terms = ", ".join(method.terms) or "none"
         readings = " ".join(f"@{reading}" for reading in method.readings)
-        yield name, terms, readings, target("method", name), method.paper
+        yield name, terms, readings, find_target("method", name), method.paper
 
 
 @click.command()
@@ -153,10 +153,10 @@ def doctor(data_root: Path | None, results: Path, device: Device | None) -> None
     resumed training, teachers), and time steps of BERT-base: a page to add to a report of a
     problem. With --device cpu, check less.
     """
-    from harness.caches import cache_folder
+    from harness.caches import get_cache_folder
     from harness.planning.missing import list_paper_needs
     from harness.profiles import load_profile, shipped_profiles
-    from harness.sources import data_root as find_root
+    from harness.sources import resolve_data_root as find_root
     from harness.store import Store
 
     root = find_root(data_root)
@@ -171,7 +171,7 @@ def doctor(data_root: Path | None, results: Path, device: Device | None) -> None
     folders = {
         "data": str(root or "not set; give --data-root DIR or set HARNESS_DATA"),
         "results": f"{results}: {len(Store(results).files())} files",
-        "cache": str(cache_folder()),
+        "cache": str(get_cache_folder()),
     }
     print_table(("folder", ""), folders.items())
     inputs = [(name, _describe_inputs(name, root)) for name in shipped_profiles()]

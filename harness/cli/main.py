@@ -25,7 +25,7 @@ from harness.cli.output import (
     echo,
     print_whatever_the_encoding,
 )
-from harness.documents import page_of
+from harness.documents import find_page
 from harness.errors import REFUSALS, UserError
 from harness.formatting import one_line
 from harness.stopping import Interrupted, stop_at_sigterm
@@ -111,7 +111,7 @@ class _Commands(CommandGroup):
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"The documents begin at {page_of('index.md')}",
+    epilog=f"The documents begin at {find_page('index.md')}",
 )
 @click.version_option(__version__, prog_name="harness")
 def cli() -> None:

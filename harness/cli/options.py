@@ -15,7 +15,7 @@ from harness.command_line import DEFAULT_PROFILE, DEFAULT_RESULTS, Selection
 from harness.errors import UserError
 from harness.files import expand
 from harness.formatting import LONGEST_NAME
-from harness.registry import names, suggest
+from harness.registry import list_registered, suggest
 from harness.runs.execution import DeviceChoice, Jobs
 
 #: names to offer, given the profile on the command line
@@ -46,7 +46,7 @@ def completer(name: str) -> Completer:
 
 def from_registry(kind: str) -> Offer:
     """Registered names of a kind."""
-    return lambda profile: names(kind)
+    return lambda profile: list_registered(kind)
 
 
 def list_tasks(profile: str) -> Iterable[str]:

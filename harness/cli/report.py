@@ -228,11 +228,11 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
     These are methods, encoders, teachers, training and test data, and this harness. Anything
     without a known reference is listed in a comment at the end.
     """
-    from harness.commands import no_results
+    from harness.commands import explain_no_results
     from harness.method import method_named
     from harness.papers.citing import Used, find_works, list_used, make_bibtex
     from harness.profiles import load_profile
-    from harness.registry import names as registered
+    from harness.registry import list_registered as registered
 
     profile_name = load_profile(profile).name if profile else None
     named_methods = [text.strip() for text in methods.split(",")] if methods else []
@@ -245,7 +245,9 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
     loaded = read_results(results)
     frames = loaded.frames.where(**wanted)
     if not frames and not named_methods:
-        raise UserError(f"{no_results(results, loaded.problems, profile_name)}, or give --methods")
+        raise UserError(
+            f"{explain_no_results(results, loaded.problems, profile_name)}, or give --methods"
+        )
 
     used = dict.fromkeys(Used("methods", method) for method in named_methods)
     used |= dict.fromkeys(list_used(frames))

@@ -24,7 +24,7 @@ from harness.cli.output import (
     warn,
 )
 from harness.command_line import Selection, harness_command, parse_texts
-from harness.documents import page_of
+from harness.documents import find_page
 from harness.formatting import count_of, duration, fixed, one_line
 from harness.runs.execution import DeviceChoice, Execution, Jobs
 from harness.spec import BASELINE, UNTRAINED
@@ -425,7 +425,7 @@ def _list_estimates(plan: Plan) -> Iterator[str]:
         if is_on_h200:
             yield (
                 f"estimate  about {_format_hours(expected.h200)} on one H200, one run at a time; by arithmetic, not "
-                f"measured ({page_of('reproduce.md')})"
+                f"measured ({find_page('reproduce.md')})"
             )
 
     if plan.request.entries or is_on_h200:

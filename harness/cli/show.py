@@ -15,7 +15,7 @@ from harness.cli.output import echo, print_table
 from harness.command_line import DEFAULT_PROFILE
 from harness.errors import UserError
 from harness.formatting import duration, one_line
-from harness.registry import names, suggest
+from harness.registry import list_registered, suggest
 from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_setting
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def show(
     has, six or more digits of its fingerprint, or its result file. A failed run is shown with its
     traceback and the end of its log.
     """
-    if what in names("method"):
+    if what in list_registered("method"):
         _show_method(what, profile or DEFAULT_PROFILE, setting, encoder)
         return
     from harness.planning.names import find_run

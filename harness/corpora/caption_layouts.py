@@ -33,22 +33,22 @@ from harness.datafiles import (
     IMAGE_FILE,
     TablePart,
     TableRow,
-    cells_of,
     check_parts,
-    column_names,
-    container_of,
+    convert_to_texts,
     describe_parts,
+    detect_columns,
+    detect_container,
     has_lists,
     is_json,
-    lines_of,
-    parts_of,
+    list_parts,
+    list_text_remarks,
+    read_cells,
+    read_column_names,
     read_columns,
     read_json,
+    read_lines,
     read_objects,
     read_rows,
-    table_in,
-    text_remarks,
-    texts_of,
 )
 from harness.errors import RESTORE, UserError
 from harness.formatting import first_of
@@ -133,7 +133,7 @@ DEFAULT_LAYOUT = CaptionsLayout()
 def find_layout(path: Path, columns: Columns = COLUMNS) -> Layout:
     """How a file holds captions; a file of other named columns is a table. Raises UserError."""
     is_default = columns == COLUMNS
-    if container_of(path) in COLUMNAR:
+    if detect_container(path) in COLUMNAR:
         caption_column = "captions" if is_default else str(columns[1])
         return "lists" if has_lists(path, caption_column) else "rows"
 
@@ -143,7 +143,7 @@ def find_layout(path: Path, columns: Columns = COLUMNS) -> Layout:
             return "document" if is_default else "rows"
         return "objects" if _has_lists_in_objects(path, keys) else "rows"
 
-    if not is_default or table_in(path) or _match_header(_split_first_line(path)):
+    if not is_default or detect_columns(path) or _match_header(_split_first_line(path)):
         return "rows"
     return "lines"
 
@@ -151,7 +151,7 @@ def find_layout(path: Path, columns: Columns = COLUMNS) -> Layout:
 def _find_object_keys(path: Path, columns: Columns) -> tuple[str, str] | None:
     """The keys of images and of captions in JSON lines, if these have them."""
     known = _LISTS if columns == COLUMNS else [(str(columns[0]), str(columns[1]))]
-    present = {*column_names(path)}
+    present = {*read_column_names(path)}
     return next((keys for keys in known if {*keys} <= present), None)
 
 
@@ -212,7 +212,7 @@ def account_for_captions(
     kind = find_layout(path, columns)
     if layout.image_list is not None or kind in ("lines", "document"):
         return []
-    if container_of(path) not in COLUMNAR and not is_json(path):
+    if detect_container(path) not in COLUMNAR and not is_json(path):
         if _is_barred(path):
             why = "captions keep the order of their lines"
             accounts = account_for("columns", ["image_name", "comment"], "read")
@@ -226,7 +226,7 @@ def account_for_captions(
     elif layout.has_default_columns and kind == "lists":
         names = ("image_id", "captions")
     elif layout.has_default_columns:
-        names = _match_header(column_names(path))
+        names = _match_header(read_column_names(path))
     if names is None:
         return []
 
@@ -242,7 +242,7 @@ def account_for_captions(
 
 def _account_for_numbers(path: Path, numbers: Sequence[str]) -> list[Account]:
     """What became of the columns of a table without a header, of which these numbers are read."""
-    _, cells = next(cells_of(path))
+    _, cells = next(read_cells(path))
     unread = [str(number + 1) for number in range(len(cells)) if str(number + 1) not in numbers]
     accounts = account_for("columns", numbers, "read")
     return accounts + account_for("columns", unread, "left out", "no key gives their numbers")
@@ -266,16 +266,16 @@ def _add_remarks(captions: ReadCaptions) -> ReadCaptions:
     repeated = sum(len(texts) - len({*texts}) for texts in captions.texts)
     if repeated:
         captions.remarks.append(f"{repeated} captions are given twice for their image")
-    captions.remarks += text_remarks(chain.from_iterable(captions.texts), "captions")
-    captions.remarks += text_remarks(captions.ids or [], "image ids")
+    captions.remarks += list_text_remarks(chain.from_iterable(captions.texts), "captions")
+    captions.remarks += list_text_remarks(captions.ids or [], "image ids")
     return captions
 
 
 def _parse_lines(path: Path) -> ReadCaptions:
     """Captions of an image each; an empty line is one too, as one blank."""
-    lines = [line.strip() or " " for line in lines_of(path)]
+    lines = [line.strip() or " " for line in read_lines(path)]
     empty = lines.count(" ")
-    remarks = text_remarks(lines, "captions")
+    remarks = list_text_remarks(lines, "captions")
     if empty:
         remarks = [f"{empty} of {len(lines)} lines are empty, captions of one blank", *remarks]
     return ReadCaptions(None, [[line] for line in lines], remarks)
@@ -285,10 +285,10 @@ def _parse_parallel(path: Path, images: Path) -> ReadCaptions:
     """Captions whose image stands in the same line of a list; of several files, each is parallel
     to the list.
     """
-    names = [line.strip() for line in lines_of(images)]
+    names = [line.strip() for line in read_lines(images)]
     rows = []
-    for part in parts_of(path):
-        captions = list(lines_of(part))
+    for part in list_parts(path):
+        captions = list(read_lines(part))
         if len(captions) != len(names):
             raise UserError(
                 f"{images} has {len(names)} lines for the {len(captions)} of {part}; line k of "
@@ -302,10 +302,10 @@ def _parse_parallel(path: Path, images: Path) -> ReadCaptions:
 def _parse_lists(path: Path, names: tuple[str, str], split: TablePart | None) -> ReadCaptions:
     columns = names if split is None else (*names, split.column)
     table = read_columns(path, *columns)
-    ids = texts_of(path, names[0], table.column(0), numbers=False)
+    ids = convert_to_texts(path, names[0], table.column(0), numbers=False)
     captions = table.column(1).to_pylist()
     if split is not None:
-        parts = texts_of(path, split.column, table.column(2))
+        parts = convert_to_texts(path, split.column, table.column(2))
         check_parts(path, split, Counter(parts))
         rows = [row for row, part in enumerate(parts) if part in split.values]
         ids = [ids[row] for row in rows]
@@ -360,7 +360,7 @@ def _match_header(columns: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _split_first_line(path: Path) -> list[str]:
-    return re.split(r"[\t,;|]", next(lines_of(path), ""))
+    return re.split(r"[\t,;|]", next(read_lines(path), ""))
 
 
 def _parse_rows(path: Path, columns: Columns, split: str | None) -> tuple[Iterator[TableRow], bool]:
@@ -374,10 +374,10 @@ def _parse_rows(path: Path, columns: Columns, split: str | None) -> tuple[Iterat
             "both as names of columns, or both as numbers of columns in a file without a header"
         )
 
-    is_columnar = container_of(path) in COLUMNAR
+    is_columnar = detect_container(path) in COLUMNAR
     if not is_columnar and _is_barred(path):
         return _parse_barred_rows(path), False
-    present = column_names(path)
+    present = read_column_names(path)
     names = (image, caption) if columns != COLUMNS else _match_header(present)
     if names is not None:
         rows = read_rows(path, *names, split=TablePart.parse(split))
@@ -395,7 +395,7 @@ def _parse_rows(path: Path, columns: Columns, split: str | None) -> tuple[Iterat
 
 def _is_barred(path: Path) -> bool:
     """Whether a file is Flickr30k's results.csv."""
-    return bool(_BARS.fullmatch(next(lines_of(path), "")))
+    return bool(_BARS.fullmatch(next(read_lines(path), "")))
 
 
 def _parse_numbered_columns(path: Path, image: int, caption: int) -> Iterator[TableRow]:
@@ -415,7 +415,7 @@ def _split_lines(path: Path) -> Iterator[tuple[str, Sequence[str]]]:
     all have as many.
     """
     fields = 0
-    for number, cells in cells_of(path):
+    for number, cells in read_cells(path):
         place = f"{path}, line {number}"
         fields = fields or len(cells)
         if len(cells) != fields:
@@ -426,7 +426,7 @@ def _split_lines(path: Path) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def _parse_barred_rows(path: Path) -> Iterator[TableRow]:
-    for number, line in enumerate(lines_of(path), 1):
+    for number, line in enumerate(read_lines(path), 1):
         if number == 1 or not line.strip():
             continue
         match = _BARRED.fullmatch(line)

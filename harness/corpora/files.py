@@ -35,16 +35,16 @@ from harness.corpora.images import (
 from harness.datafiles import (
     TablePart,
     check_file_names,
-    lines_of,
-    order_in_doubt,
+    describe_doubtful_order,
+    detect_columns,
+    list_text_remarks,
     read_columns,
+    read_lines,
     read_rows,
-    table_in,
-    text_remarks,
 )
 from harness.errors import RESTORE, UnavailableError, UserError
 from harness.formatting import first_of
-from harness.seeds import generator
+from harness.seeds import make_generator
 from harness.sources import OWN_FILE, FileSource, Findings, Missing, digest
 
 #: columns of triplets
@@ -130,7 +130,7 @@ class SentencesFile(LimitedFile):
         accounts = self._account_for_columns(root, self.columns) if self.columns else []
         counts = Counter[bool]()
         survey = TextSurvey()
-        remarks = text_remarks(survey.passing(self._count_texts(root, counts)), "sentences")
+        remarks = list_text_remarks(survey.passing(self._count_texts(root, counts)), "sentences")
 
         empty = counts[False]
         sort = "empty rows" if self.columns else "empty lines"
@@ -178,14 +178,14 @@ class SentencesFile(LimitedFile):
             rows = read_rows(path, *self.columns, split=TablePart.parse(self.split))
             return (" ".join(row.values[0].split()) for row in rows)
 
-        columns = table_in(path)
+        columns = detect_columns(path)
         if columns is not None:
             has = f"a table with the columns {first_of(columns, 10)}" if columns else "JSON"
             raise UserError(
                 f"{path}, line 1: {has}, not one sentence a line; name a column in the profile: column = '...', or "
                 "read captions of images by kind = 'captions-file'"
             )
-        return (line.strip() for line in lines_of(path))
+        return (line.strip() for line in read_lines(path))
 
 
 class TripletsFile(LimitedFile):
@@ -226,7 +226,7 @@ class TripletsFile(LimitedFile):
         texts = list(chain.from_iterable(sides))
         return Findings(
             len(triplets),
-            text_remarks(texts, "texts"),
+            list_text_remarks(texts, "texts"),
             equal_rows=len(triplets) - len(distinct),
             accounts=accounts,
             sample=TextSurvey.of(texts).sample,
@@ -331,7 +331,7 @@ class CaptionsFile(FileSource, CorpusSource):
 
     def _make_stored_features(self, root: Path | None, images: int) -> StoredFeatures:
         # a list of images has an order of its own
-        doubt = "" if self.layout.image_list else order_in_doubt(self.paths(root)[0])
+        doubt = "" if self.layout.image_list else describe_doubtful_order(self.paths(root)[0])
         return StoredFeatures(self.stored, root, lambda: self._get_image_ids(root), images, doubt)
 
     def _make_stored_captions(self, root: Path | None) -> StoredFeatures:
@@ -348,7 +348,7 @@ class CaptionsFile(FileSource, CorpusSource):
         for image, texts in enumerate(by_image):
             numbers: Iterable[int] = range(len(texts))
             if self.captions == "one" and len(texts) > 1:
-                rng = generator(axis="caption", seed=self.caption_seed, image=image)
+                rng = make_generator(axis="caption", seed=self.caption_seed, image=image)
                 numbers = [int(rng.integers(len(texts)))]
             for number in numbers:
                 yield image, number

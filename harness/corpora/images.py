@@ -17,10 +17,10 @@ from unicodedata import normalize
 import numpy as np
 
 from harness.arrays import account_for_arrays, check_features, read_features
-from harness.caches import cached_note
+from harness.caches import read_or_make_note
 from harness.census import account_for
 from harness.corpora.caption_layouts import ReadCaptions
-from harness.datafiles import parts_of, read_columns
+from harness.datafiles import list_parts, read_columns
 from harness.encoders.media import (
     IMAGE_SUFFIXES,
     UNREADABLE,
@@ -38,9 +38,9 @@ from harness.sources import (
     Missing,
     Source,
     digest,
-    file_hash,
-    hashes_within,
-    placed,
+    hash_file,
+    hash_files_within,
+    resolve_path,
 )
 
 #: endings tried after an image id
@@ -75,7 +75,7 @@ class CaptionImages(Source):
 
     def missing(self, root: Path | None) -> list[Missing]:
         absent = self._named.missing(root) if self._named else []
-        if self.images == COLUMN or placed(root, self.images).is_dir():
+        if self.images == COLUMN or resolve_path(root, self.images).is_dir():
             return absent
         return [*absent, Missing(self.images, f"{self.how}; this teacher needs the image files")]
 
@@ -86,10 +86,10 @@ class CaptionImages(Source):
         if self.images == COLUMN:
             return digest("images", COLUMN)
 
-        folder = placed(root, self.images)
+        folder = resolve_path(root, self.images)
         files = self._find_image_files(root)
         names = [path.relative_to(folder).as_posix() for path in files]
-        contents = zip(names, hashes_within(folder, files), strict=True)
+        contents = zip(names, hash_files_within(folder, files), strict=True)
         return digest("images", list(map(list, contents)))
 
     def examined(self, root: Path | None) -> Findings:
@@ -97,7 +97,7 @@ class CaptionImages(Source):
         if self.images == COLUMN:
             return Findings()
 
-        folder = placed(root, self.images)
+        folder = resolve_path(root, self.images)
         files = self._find_image_files(root)
         names = {path.relative_to(folder).as_posix() for path in files}
         unread = sorted(name for name in _list_paths(folder, deep=True) if name not in names)
@@ -108,16 +108,16 @@ class CaptionImages(Source):
     def hash_contents(self, root: Path | None) -> list[str]:
         """SHA-256 (hex) of the bytes of each image."""
         if self.images != COLUMN:
-            return hashes_within(placed(root, self.images), self._find_image_files(root))
+            return hash_files_within(resolve_path(root, self.images), self._find_image_files(root))
 
-        path = placed(root, self.captions)
-        key = digest("contents of images", *map(file_hash, parts_of(path)))
+        path = resolve_path(root, self.captions)
+        key = digest("contents of images", *map(hash_file, list_parts(path)))
 
         def compute() -> dict[str, list[str]]:
             cells = read_columns(path, COLUMN).column(COLUMN)
             return {"sha256": [hashlib.sha256(cell.as_py() or b"").hexdigest() for cell in cells]}
 
-        note = cached_note(f"images/{key}.json", "the images will be hashed again", compute)
+        note = read_or_make_note(f"images/{key}.json", "the images will be hashed again", compute)
         return list(note["sha256"])
 
     def measure_sizes(self, root: Path | None) -> list[tuple[int, int]]:
@@ -129,7 +129,7 @@ class CaptionImages(Source):
             return {"sizes": [_measure_size(file) for file in self._find_image_files(root)]}
 
         key = digest("sizes of images", self.fingerprint(root))
-        note = cached_note(f"images/{key}.json", "the images will be opened again", compute)
+        note = read_or_make_note(f"images/{key}.json", "the images will be opened again", compute)
         return [(width, height) for width, height in note["sizes"]]
 
     def pixels(self, root: Path | None, count: int) -> Pixels:
@@ -142,7 +142,7 @@ class CaptionImages(Source):
         if self.images == COLUMN:
             return read
 
-        folder = placed(root, self.images)
+        folder = resolve_path(root, self.images)
         present = []
         absent = []
         texts = []
@@ -176,7 +176,9 @@ class CaptionImages(Source):
         if self.images != COLUMN:
             files = cache(lambda: self._find_image_files(root))
             return lambda number: files()[number]
-        column = cache(lambda: read_columns(placed(root, self.captions), COLUMN).column(COLUMN))
+        column = cache(
+            lambda: read_columns(resolve_path(root, self.captions), COLUMN).column(COLUMN)
+        )
         return lambda number: column()[number].as_py() or b""
 
     def _find_image_files(self, root: Path | None) -> list[Path]:

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.caches import cached_note, in_cache, is_unusable
+from harness.caches import is_unusable, make_in_cache, read_or_make_note
 from harness.census import Account, account_for, is_ignored
 from harness.columns import DefaultColumn, account_for_columns
 from harness.corpora.base import PLANNED_BYTES, CorpusSource, Media, check_positive
-from harness.datafiles import TablePart, label_remarks, read_rows
+from harness.datafiles import TablePart, list_label_remarks, read_rows
 from harness.encoders.features import Ragged, load_cached_ragged
 from harness.encoders.media import (
     WINDOW_MS,
@@ -36,18 +36,18 @@ from harness.encoders.media import (
 from harness.errors import RESTORE, UserError
 from harness.files import check_unpacked, open_regular
 from harness.formatting import first_of
-from harness.locks import locked
+from harness.locks import hold_lock
 from harness.sources import (
     OWN_FILE,
     Findings,
     Missing,
-    absent,
     digest,
-    file_hash,
-    hashes_within,
-    installed,
-    placed,
-    reading_code,
+    hash_file,
+    hash_files_within,
+    hash_reading_code,
+    list_absent,
+    list_versions,
+    resolve_path,
 )
 
 if TYPE_CHECKING:
@@ -146,12 +146,12 @@ def _unpack_recordings(path: Path, names: Sequence[str]) -> list[Path]:
 
     Links are not followed.
     """
-    key = digest(file_hash(path), names)
+    key = digest(hash_file(path), names)
     files = {name: f"{number:06d}{Path(name).suffix}" for number, name in enumerate(names)}
 
     def unpack(cache: Path) -> list[Path]:
         folder = cache / key
-        with locked(folder.with_suffix(".lock"), folder):
+        with hold_lock(folder.with_suffix(".lock"), folder):
             if not folder.is_dir():
                 part = folder.with_suffix(".part")
                 shutil.rmtree(part, ignore_errors=True)
@@ -160,7 +160,7 @@ def _unpack_recordings(path: Path, names: Sequence[str]) -> list[Path]:
                 part.replace(folder)
         return [folder / file for file in files.values()]
 
-    return in_cache("recordings", unpack)
+    return make_in_cache("recordings", unpack)
 
 
 def _extract_recordings(path: Path, files: Mapping[str, str], folder: Path) -> None:
@@ -318,13 +318,13 @@ class LabelledAudio(CorpusSource):
         self.frames = frames
 
     def missing(self, root: Path | None) -> list[Missing]:
-        lacking = absent(root, self.path, self.how, folder=True)
+        lacking = list_absent(root, self.path, self.how, folder=True)
         if self.index:
-            lacking += absent(root, self.index, self.how, folder=True)
+            lacking += list_absent(root, self.index, self.how, folder=True)
         return lacking
 
     def fingerprint(self, root: Path | None) -> str:
-        index = file_hash(placed(self.require(root), self.index)) if self.index else ""
+        index = hash_file(resolve_path(self.require(root), self.index)) if self.index else ""
         options = self.label, self.split, self.top, self.bins, self.frames
         return digest(VERSION, self._hash_recordings(root), index, *options)
 
@@ -340,13 +340,13 @@ class LabelledAudio(CorpusSource):
             raise UserError(
                 f"{self.path} has one class only, {classes[0]}; give recordings of two classes"
             )
-        remarks = label_remarks(self._load_labels(root).values())
+        remarks = list_label_remarks(self._load_labels(root).values())
         return Findings(len(labels), remarks, accounts=self._account_for_recordings(root, labels))
 
     def _check_recordings(self, root: Path | None, files: Mapping[str, Path]) -> None:
         """Raise UserError for recordings that cannot be used."""
         key = digest("note on recordings", 1, self._hash_recordings(root), sorted(files))
-        note = cached_note(
+        note = read_or_make_note(
             f"recordings/{key}.json",
             "the recordings will be read again",
             lambda: {"faults": _find_faults(files)},
@@ -359,14 +359,14 @@ class LabelledAudio(CorpusSource):
 
     def _account_for_recordings(self, root: Path | None, names: Mapping[str, str]) -> list[Account]:
         """What became of the columns of the index, and of all files. Raises UserError."""
-        path = placed(self.require(root), self.path)
+        path = resolve_path(self.require(root), self.path)
         listed = self._load_labels(root)
         dropped = [name for name in listed if name not in names]
         accounts = account_for("recordings", names, "read")
         accounts += account_for("recordings", dropped, "left out", f"top = {self.top}")
         index_path = None
         if self.index:
-            index_path = placed(self.require(root), self.index)
+            index_path = resolve_path(self.require(root), self.index)
             part = TablePart.parse(self.split)
             columns = ("file", self.label)
             accounts += account_for_columns(index_path, columns, self.ignore, part, _DEFAULTS)
@@ -391,12 +391,12 @@ class LabelledAudio(CorpusSource):
     def _load_labels(self, root: Path | None) -> dict[str, str]:
         """Label by file. Raises UserError."""
         if not self.index:
-            return _list_speakers(placed(root, self.path))
-        return _load_index(placed(self.require(root), self.index), self.label, self.split)
+            return _list_speakers(resolve_path(root, self.path))
+        return _load_index(resolve_path(self.require(root), self.index), self.label, self.split)
 
     def _find_files(self, root: Path | None) -> tuple[dict[str, str], dict[str, Path]]:
         """Label and file of each recording by name. Raises UserError."""
-        path = placed(self.require(root), self.path)
+        path = resolve_path(self.require(root), self.path)
         labels = self._load_labels(root)
         frequent = {label for label, _ in Counter(labels.values()).most_common(self.top)}
         labels = {name: label for name, label in labels.items() if label in frequent}
@@ -404,7 +404,7 @@ class LabelledAudio(CorpusSource):
         return labels, dict(zip(labels, files, strict=True))
 
     def load(self, root: Path | None) -> Recordings:
-        path = placed(self.require(root), self.path)
+        path = resolve_path(self.require(root), self.path)
         label_of, files = self._find_files(root)
         names = list(label_of)
         _, classes = np.unique(list(label_of.values()), return_inverse=True)
@@ -420,7 +420,7 @@ class LabelledAudio(CorpusSource):
                 )
             return compute_energies(samples, rate, bins=self.bins, frames=self.frames)
 
-        code = (VERSION, reading_code(), installed("soundfile"))
+        code = (VERSION, hash_reading_code(), list_versions("soundfile"))
         key = digest("filterbanks", *code, self._hash_recordings(root), names, self.frames)
         banks = load_cached_ragged(key, len(files), self.bins, compute_bank)
         read = partial(_decode_recording, list(files.items()))
@@ -428,12 +428,12 @@ class LabelledAudio(CorpusSource):
         return Recordings(labels, banks, read, bins=self.bins, frames=self.frames)
 
     def _hash_recordings(self, root: Path | None) -> str:
-        path = placed(self.require(root), self.path)
+        path = resolve_path(self.require(root), self.path)
         files = [path]
         if path.is_dir():
             files = sorted(file for file in path.rglob("*.*") if file.is_file())
         names = [file.relative_to(path.parent).as_posix() for file in files]
-        contents = zip(names, hashes_within(path.parent, files), strict=True)
+        contents = zip(names, hash_files_within(path.parent, files), strict=True)
         return digest(list(map(list, contents)))
 
 
@@ -500,7 +500,7 @@ def _list_files_within(folder: Path) -> list[str]:
 
 def _list_members(archive: Path) -> list[str]:
     """The files of an archive. Raises UserError."""
-    note = f"members/{digest('members', file_hash(archive))}.json"
+    note = f"members/{digest('members', hash_file(archive))}.json"
 
     def read() -> dict[str, list[str]]:
         try:
@@ -509,4 +509,4 @@ def _list_members(archive: Path) -> list[str]:
         except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
             raise UserError(f"the archive {archive} cannot be read: {error}; {RESTORE}") from error
 
-    return list(cached_note(note, "the archive will be read again", read)["names"])
+    return list(read_or_make_note(note, "the archive will be read again", read)["names"])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from harness.caches import cached_note
+from harness.caches import read_or_make_note
 from harness.census import (
     Account,
     account_for,
@@ -30,10 +30,10 @@ from harness.datafiles import (
     TablePart,
     check_no_label,
     check_parts,
-    column_names,
-    label_remarks,
-    part_named,
-    parts_of,
+    find_part,
+    list_label_remarks,
+    list_parts,
+    read_column_names,
     read_columns,
 )
 from harness.encoders.media import (
@@ -49,18 +49,18 @@ from harness.encoders.media import (
 )
 from harness.errors import UserError
 from harness.formatting import first_of
-from harness.processors import cores
-from harness.seeds import generator
+from harness.processors import count_cores
+from harness.seeds import make_generator
 from harness.sources import (
     OWN_FILE,
     Findings,
     Missing,
-    absent,
     digest,
-    hashes_within,
-    installed,
-    may_be_left_out,
-    placed,
+    hash_files_within,
+    list_absent,
+    list_ignorable_patterns,
+    list_versions,
+    resolve_path,
 )
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class LabelledImages(CorpusSource):
         self.no_label = no_label
 
     def missing(self, root: Path | None) -> list[Missing]:
-        return absent(root, self.path, self.how, folder=True)
+        return list_absent(root, self.path, self.how, folder=True)
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of names and contents of the images, the options and the version of the
@@ -165,10 +165,10 @@ class LabelledImages(CorpusSource):
 
         `bad` is left out, since it does not change results.
         """
-        path = placed(self.require(root), self.path)
+        path = resolve_path(self.require(root), self.path)
         files = self._list_image_files(path)
         names = [file.relative_to(path.parent).as_posix() for file in files]
-        contents = zip(names, hashes_within(path.parent, files), strict=True)
+        contents = zip(names, hash_files_within(path.parent, files), strict=True)
         options: list[object] = [self.size, self.labelled, self.per_class, self.sample_seed]
         if self.split is not None:
             options += ["split", self.split]
@@ -180,10 +180,12 @@ class LabelledImages(CorpusSource):
         """Decode the images of a corpus of at most PLANNED_BYTES; of a larger one, check the
         folders of its classes.
         """
-        path = placed(self.require(root), self.path)
+        path = resolve_path(self.require(root), self.path)
         if path.is_dir():
             folder = read_class_folders(path, nested=self.nested)
-            accounts = folder.account_for_files(self.ignore, may_be_left_out(self.how, self.ignore))
+            accounts = folder.account_for_files(
+                self.ignore, list_ignorable_patterns(self.how, self.ignore)
+            )
             labels = _load_folder(path, nested=self.nested)[1].tolist()
         else:
             table = _load_labels(path, self.split, self.no_label)
@@ -200,7 +202,7 @@ class LabelledImages(CorpusSource):
                 f"{path} has one class only, {first_of(sorted(names), 1)}; give two classes, or write "
                 "labelled = false, which makes each image a class of its own"
             )
-        remarks = label_remarks(labels) if self.labelled else ()
+        remarks = list_label_remarks(labels) if self.labelled else ()
         rows = len(self._sample(np.array(labels)))
         not_drawn = len(labels) - rows
         accounts += account_for_number("images", not_drawn, f"per_class = {self.per_class}")
@@ -209,7 +211,7 @@ class LabelledImages(CorpusSource):
     def _list_image_files(self, path: Path) -> list[Path]:
         if path.is_dir():
             return read_class_folders(path, nested=self.nested).images
-        return parts_of(path)
+        return list_parts(path)
 
     def load(self, root: Path | None) -> AugmentedImages:
         # imports torch, which planning does not need
@@ -220,7 +222,7 @@ class LabelledImages(CorpusSource):
 
     def _load_images(self, root: Path | None) -> tuple[list[Encoded], np.ndarray, list[str]]:
         """Readable images with their labels, and a warning about the others. Raises UserError."""
-        path = placed(self.require(root), self.path)
+        path = resolve_path(self.require(root), self.path)
         if path.is_dir():
             items, classes = _load_folder(path, nested=self.nested)
         else:
@@ -244,7 +246,9 @@ class LabelledImages(CorpusSource):
         """The rows that are drawn of each class, ascending."""
         if self.per_class is None:
             return np.arange(len(classes))
-        order = generator(axis="sample images", seed=self.sample_seed).permutation(len(classes))
+        order = make_generator(axis="sample images", seed=self.sample_seed).permutation(
+            len(classes)
+        )
         rows = [order[classes[order] == name][: self.per_class] for name in np.unique(classes)]
         return np.sort(np.concatenate(rows))
 
@@ -280,15 +284,15 @@ def _find_unreadable(items: Sequence[Encoded], key: str) -> Mapping[int, str]:
     """Why images cannot be decoded, by number of the image; cached by `key`, which identifies the
     content.
     """
-    note = f"readable/{digest('what is readable', DECODING, installed('pillow'), key)}.json"
+    note = f"readable/{digest('what is readable', DECODING, list_versions('pillow'), key)}.json"
 
     def decode() -> dict[str, dict[int, str]]:
         # Pillow releases the interpreter's lock
-        with ThreadPoolExecutor(cores()) as pool:
+        with ThreadPoolExecutor(count_cores()) as pool:
             faults = list(pool.map(_explain_unreadable, items))
         return {"unreadable": {row: fault for row, fault in enumerate(faults) if fault}}
 
-    unreadable = cached_note(note, "the images will be decoded again", decode)["unreadable"]
+    unreadable = read_or_make_note(note, "the images will be decoded again", decode)["unreadable"]
     return {int(row): fault for row, fault in unreadable.items()}
 
 
@@ -362,7 +366,7 @@ def _account_for_table(path: Path, split: str | None, ignore: Sequence[str]) -> 
 
 def _find_label_columns(path: Path) -> tuple[str, str]:
     """The columns of images, bytes or as `datasets` saves them, and of labels."""
-    columns = column_names(path)
+    columns = read_column_names(path)
     image = "image" if "image" in columns else "jpeg"
     label = "label" if "label" in columns else "label_name"
     return image, label
@@ -392,7 +396,7 @@ class ClassFolders:
         images = [path.relative_to(self.folder).as_posix() for path in self.images]
         deep = [name for name in (*images, *self.astray) if name.count("/") > 1]
         parts = sorted({name.partition("/")[0] for name in deep})
-        if parts and all(map(part_named, parts)):
+        if parts and all(map(find_part, parts)):
             raise UserError(
                 f"{self.folder} has the parts {first_of(parts, 5)} of a data set, not folders of classes; name one of "
                 f"them: {self.folder / parts[0]}"

@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 from harness.census import Account, account_for, account_for_number
 from harness.columns import account_for_columns
 from harness.corpora.regions import Box, check_box, join_boxes
-from harness.datafiles import TablePart, column_names, lines_of, read_rows
+from harness.datafiles import TablePart, read_column_names, read_lines, read_rows
 from harness.errors import UserError
 from harness.formatting import first_of
 
@@ -114,7 +114,7 @@ def _list_files(path: Path) -> list[str]:
 
 def _find_phrase_columns(path: Path) -> list[str]:
     """The columns of a table of phrases that are read. Raises UserError for one that lacks some."""
-    present = column_names(path)
+    present = read_column_names(path)
     columns = ["image", "caption"]
     for names, content in ((("phrase",), "texts"), (SPAN, "places"), (BOX, "boxes")):
         own = [name for name in names if name in present]
@@ -271,7 +271,7 @@ def _parse_entities(path: Path, split: str | None) -> ReadPhrases:
         boxes = _parse_annotations(annotations)
         texts = []
         phrases = []
-        for number, line in enumerate(filter(str.strip, lines_of(sentences))):
+        for number, line in enumerate(filter(str.strip, read_lines(sentences))):
             text, named = _parse_sentence(f"{sentences}, sentence {number + 1}", line)
             texts.append(text)
             for start, end, region in named:
@@ -317,7 +317,7 @@ def _list_images_of_part(path: Path, split: str | None) -> list[str]:
             raise UserError(
                 f"{path} has no list {file.name} of the split '{part}'; it has {listed or 'none'}"
             )
-        images += [line.strip() for line in lines_of(file) if line.strip()]
+        images += [line.strip() for line in read_lines(file) if line.strip()]
     repeated = [name for name, count in Counter(images).items() if count > 1]
     if repeated:
         raise UserError(f"{path}: the image {repeated[0]} is twice in {split}; correct its lists")

@@ -22,9 +22,9 @@ from harness.corpora.phrase_layouts import (
     read_phrases,
 )
 from harness.corpora.regions import Box, check_box
-from harness.datafiles import check_file_names, text_remarks
+from harness.datafiles import check_file_names, list_text_remarks
 from harness.errors import UnavailableError, UserError
-from harness.sources import OWN_FILE, FileSource, Missing, digest, hashes_within, placed
+from harness.sources import OWN_FILE, FileSource, Missing, digest, hash_files_within, resolve_path
 
 
 class PhrasesFile(CaptionsFile):
@@ -73,7 +73,7 @@ class PhrasesFile(CaptionsFile):
         return FilePhrases(self)
 
     def missing(self, root: Path | None) -> list[Missing]:
-        return [] if is_entities(placed(root, self.files[0])) else super().missing(root)
+        return [] if is_entities(resolve_path(root, self.files[0])) else super().missing(root)
 
     def images_fingerprint(self, root: Path | None) -> str:
         options = [self.layout.split]
@@ -154,7 +154,7 @@ class PhrasesFile(CaptionsFile):
             return FileSource.fingerprint(self, root)
         files = list_text_files(path)
         names = [file.relative_to(path).as_posix() for file in files]
-        return digest("flickr30k entities", names, hashes_within(path, files))
+        return digest("flickr30k entities", names, hash_files_within(path, files))
 
     def _load_phrases(self, root: Path | None) -> ReadPhrases:
         return read_phrases(self.paths(root)[0], self.layout.split, self._hash_content(root))
@@ -164,7 +164,7 @@ class PhrasesFile(CaptionsFile):
 
     def _load_all_captions(self, root: Path | None) -> ReadCaptions:
         read = self._load_phrases(root)
-        remarks = text_remarks(chain.from_iterable(read.texts), "captions")
+        remarks = list_text_remarks(chain.from_iterable(read.texts), "captions")
         return ReadCaptions(read.ids, read.texts, remarks, accounts=read.accounts)
 
     def _account_for_file(self, root: Path | None, read: ReadCaptions) -> list[Account]:

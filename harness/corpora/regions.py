@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.corpora.base import Phrases
 from harness.errors import UserError
-from harness.seeds import generator
+from harness.seeds import make_generator
 
 #: left, top, right and bottom of a region in pixels, the last two not included
 Box = tuple[int, int, int, int]
@@ -74,7 +74,7 @@ def shuffle_within_images(images: np.ndarray, seed: int) -> np.ndarray:
     `images`, (r,) ascending, are those of the regions.
     """
     _, firsts, counts = np.unique(images, return_index=True, return_counts=True)
-    random = generator(axis="shuffled regions", seed=seed)
+    random = make_generator(axis="shuffled regions", seed=seed)
     order = np.empty(len(images), np.int64)
     for first, count in zip(firsts.tolist(), counts.tolist(), strict=True):
         circle = first + random.permutation(count)
@@ -90,7 +90,7 @@ def take_from_other_images(images: np.ndarray, seed: int) -> np.ndarray:
     `images`, (r,) ascending, are those of the regions.
     """
     _, firsts, counts = np.unique(images, return_index=True, return_counts=True)
-    circle = generator(axis="permuted regions", seed=seed).permutation(len(firsts))
+    circle = make_generator(axis="permuted regions", seed=seed).permutation(len(firsts))
     order = np.empty(len(images), np.int64)
     for image, following in zip(circle, np.roll(circle, -1), strict=True):
         places = np.arange(counts[image])

@@ -42,7 +42,7 @@ from harness.corpora.images import (
     check_missing_images,
     transform_features,
 )
-from harness.datafiles import finite_number, order_in_doubt, read_json, read_rows
+from harness.datafiles import describe_doubtful_order, parse_finite_number, read_json, read_rows
 from harness.errors import RESTORE, UserError
 from harness.sources import FileSource, Findings, Missing, digest
 
@@ -206,7 +206,7 @@ class CaptionedFile(FileSource):
             for teacher, file in self.features.items()
             if pixels is None or not file.missing(root)
         }
-        doubt = order_in_doubt(self._find_path(root))
+        doubt = describe_doubtful_order(self._find_path(root))
         images = Pairs(
             [texts[0] for texts in captions],
             pixels.pixels(root, count) if pixels else None,
@@ -280,7 +280,7 @@ class RatedFile(FileSource):
                 if number not in texts:
                     raise UserError(f"{place}: {captions[0]} has no caption {number}; {RESTORE}")
                 item = texts[number]
-            pairs.append((item, second, finite_number(place, score)))
+            pairs.append((item, second, parse_finite_number(place, score)))
         images = Pairs(ids, self.pixels.pixels(root, len(ids)))
         return CaptionedImages([], np.zeros(0, np.int64), images, ids, pairs)
 

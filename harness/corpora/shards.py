@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.caches import cached_note
+from harness.caches import read_or_make_note
 from harness.census import (
     Account,
     TextSurvey,
@@ -26,7 +26,7 @@ from harness.census import (
     check_unread_files,
 )
 from harness.corpora.base import CorpusSource, Pairs, check_positive
-from harness.datafiles import check_file_names, parts_of
+from harness.datafiles import check_file_names, list_parts
 from harness.encoders.media import Pixels
 from harness.errors import UserError
 from harness.files import open_regular
@@ -36,11 +36,11 @@ from harness.sources import (
     OWN_FILE,
     Findings,
     Missing,
-    absent,
     digest,
-    file_hash,
-    may_be_left_out,
-    placed,
+    hash_file,
+    list_absent,
+    list_ignorable_patterns,
+    resolve_path,
 )
 
 log = logging.getLogger(__name__)
@@ -85,18 +85,18 @@ class ShardPairs(CorpusSource):
 
     def missing(self, root: Path | None) -> list[Missing]:
         shards = self.path if self.path.startswith(HUB) else f"{self.path}/*.tar"
-        return absent(root, shards, self.how)
+        return list_absent(root, shards, self.how)
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the shards in order and of the limit; `bad` is left out, since it does not change
         results.
         """
-        hashes = [file_hash(shard) for shard in self._list_shards(root)]
+        hashes = [hash_file(shard) for shard in self._list_shards(root)]
         return digest("shards", VERSION, hashes, self.limit)
 
     def examined(self, root: Path | None) -> Findings:
         """Count pairs, flaws and other members, by the indexes of the shards."""
-        path = placed(self.require(root), self.path)
+        path = resolve_path(self.require(root), self.path)
         check_file_names(path if self.path.startswith(HUB) else path / "*.tar", self.ignore)
         survey = TextSurvey()
         pairs = 0
@@ -116,7 +116,7 @@ class ShardPairs(CorpusSource):
         accounts += account_for_number("pairs", pairs - rows, f"limit = {self.limit}")
         accounts += account_for_number("links", other_members.pop(_LINKS, 0), "not followed")
         endings = [f"*.{ending}" for ending in other_members]
-        check_unread_files(path, "members", endings, may_be_left_out(self.how, self.ignore))
+        check_unread_files(path, "members", endings, list_ignorable_patterns(self.how, self.ignore))
         for ending, count in other_members.items():
             why = f"*.{ending}, neither image nor caption"
             accounts += account_for_number("members", count, why)
@@ -137,7 +137,7 @@ class ShardPairs(CorpusSource):
         names.sort()
 
         doubtful = [name for name in names if not _BESIDE.fullmatch(name)]
-        check_unread_files(path, "files", doubtful, may_be_left_out(self.how, self.ignore))
+        check_unread_files(path, "files", doubtful, list_ignorable_patterns(self.how, self.ignore))
         return account_for("files", names, "left out", "no shards")
 
     def load(self, root: Path | None) -> Pairs:
@@ -183,8 +183,8 @@ class ShardPairs(CorpusSource):
         return [warning]
 
     def _list_shards(self, root: Path | None) -> list[Path]:
-        path = placed(self.require(root), self.path)
-        return parts_of(path if self.path.startswith(HUB) else path / "*.tar")
+        path = resolve_path(self.require(root), self.path)
+        return list_parts(path if self.path.startswith(HUB) else path / "*.tar")
 
 
 def _get_bytes(shard: Path, start: int, size: int) -> bytes:
@@ -195,8 +195,8 @@ def _get_bytes(shard: Path, start: int, size: int) -> bytes:
 
 def _get_index(shard: Path) -> Mapping[str, list[Any]]:
     """The index of a shard, cached by its content."""
-    note = f"shards/{digest('note on a shard', INDEX_VERSION, file_hash(shard))}.json"
-    return cached_note(note, "the shard will be read again", partial(_make_index, shard))
+    note = f"shards/{digest('note on a shard', INDEX_VERSION, hash_file(shard))}.json"
+    return read_or_make_note(note, "the shard will be read again", partial(_make_index, shard))
 
 
 def _make_index(shard: Path) -> dict[str, list[Any]]:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness.caches import in_cache
+from harness.caches import make_in_cache
 from harness.corpora.base import Phrases
 from harness.encoders.rows import TokenRows
 from harness.errors import UserError
 from harness.events import Event, Stage, tell
-from harness.files import kept_files, replaced, write_bytes
-from harness.locks import locked
-from harness.sources import digest, installed, reading_code
+from harness.files import keep_files, replace_file, write_bytes
+from harness.locks import hold_lock
+from harness.sources import digest, hash_reading_code, list_versions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -110,7 +110,7 @@ def decode_texts(rows: TokenRows) -> tuple[str, ...]:
 def hash_tokenizer(tokenizer: PreTrainedTokenizerBase | Utf8) -> str:
     """A hash of everything that determines the token ids of a sentence."""
     fast = getattr(tokenizer, "backend_tokenizer", None)
-    code = [type(tokenizer).__name__, installed("tokenizers")]
+    code = [type(tokenizer).__name__, list_versions("tokenizers")]
     if fast is None:
         return digest(code, sorted(tokenizer.get_vocab().items()), tokenizer.init_kwargs)
     # set by the last caller; the length is part of the tokens' own key
@@ -197,7 +197,9 @@ def get_tokens(
     tokenised is told under its `name`. One process tokenises while others wait; damaged files are
     replaced.
     """
-    key = digest("tokens", VERSION, reading_code(), content, hash_tokenizer(tokenizer), max_length)
+    key = digest(
+        "tokens", VERSION, hash_reading_code(), content, hash_tokenizer(tokenizer), max_length
+    )
 
     def map_from(folder: Path) -> TokenFile:
         note = folder / f"{key}.json"
@@ -207,12 +209,12 @@ def get_tokens(
             chunks = encode_texts(texts(), tokenizer, max_length)
             return _write_tokens(files, chunks, len(tokenizer), name, expected())
 
-        with locked(folder / f"{key}.lock", note):
-            noted = kept_files(note, files, "the texts will be tokenised again", write)
+        with hold_lock(folder / f"{key}.lock", note):
+            noted = keep_files(note, files, "the texts will be tokenised again", write)
             ids = np.memmap(files["ids"], np.dtype(str(noted["dtype"])), mode="r")
             return TokenFile(ids, np.memmap(files["offsets"], "<i8", mode="r"))
 
-    return in_cache("tokens", map_from)
+    return make_in_cache("tokens", map_from)
 
 
 def _write_tokens(
@@ -225,7 +227,7 @@ def _write_tokens(
     """Write ids and offsets; return the type of the ids."""
     dtype = np.dtype("<u2") if vocabulary <= 2**16 else np.dtype("<u4")
     lengths = [0]
-    with replaced(files["ids"]) as stream:
+    with replace_file(files["ids"]) as stream:
         for chunk in chunks:
             lengths += map(len, chunk)
             stream.write(np.fromiter(chain.from_iterable(chunk), dtype).tobytes())

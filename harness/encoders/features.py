@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from harness.caches import cache_folder, in_cache
+from harness.caches import get_cache_folder, make_in_cache
 from harness.errors import UserError
 from harness.events import Event, Stage, tell
-from harness.files import kept_files, remove, replaced, write_bytes
+from harness.files import keep_files, remove, replace_file, write_bytes
 from harness.formatting import first_of
-from harness.locks import locked
-from harness.processors import own_cores
+from harness.locks import hold_lock
+from harness.processors import count_own_cores
 from harness.sources import digest
 
 #: (start, stop) -> features of these rows, (stop - start, ...)
@@ -65,7 +65,7 @@ def load_cached_features(
         if len(different) > 1:
             raise UserError(
                 f"features have the shapes {' and '.join(map(str, different))}, some from before "
-                f"an interruption; delete {cache_folder() / 'features' / name}.parts to compute "
+                f"an interruption; delete {get_cache_folder() / 'features' / name}.parts to compute "
                 "them all again"
             )
         description = {
@@ -83,7 +83,7 @@ def load_cached_features(
         array: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
         return array
 
-    return in_cache("features", open_features)
+    return make_in_cache("features", open_features)
 
 
 class Stacked:
@@ -194,7 +194,7 @@ def _write_once(
             write_bytes(part, values.tobytes())
             return {"shapes": shapes}
 
-        note = kept_files(part.with_suffix(".json"), {"sha256": part}, _AGAIN, write)
+        note = keep_files(part.with_suffix(".json"), {"sha256": part}, _AGAIN, write)
         report(stop)
         return part, list(map(tuple, note["shapes"]))
 
@@ -208,15 +208,15 @@ def _write_once(
             shapes += part_shapes
 
         first_bytes = header(shapes)
-        with replaced(file) as stream:
+        with replace_file(file) as stream:
             stream.write(first_bytes)
             for part in part_files:
                 with part.open("rb") as source:
                     copyfileobj(source, stream)
         return {"shapes": shapes}
 
-    with locked(file.with_suffix(".lock"), file):
-        note = kept_files(file.with_suffix(".json"), {"sha256": file}, _AGAIN, write)
+    with hold_lock(file.with_suffix(".lock"), file):
+        note = keep_files(file.with_suffix(".json"), {"sha256": file}, _AGAIN, write)
         remove(parts)
     return list(map(tuple, note["shapes"]))
 
@@ -273,7 +273,7 @@ def load_cached_ragged(
     """
 
     def make_chunk(start: int, stop: int) -> tuple[np.ndarray, list[tuple[int, ...]]]:
-        with ThreadPoolExecutor(own_cores()) as pool:
+        with ThreadPoolExecutor(count_own_cores()) as pool:
             arrays = [np.asarray(row, dtype=DTYPE) for row in pool.map(compute, range(start, stop))]
         return np.concatenate(arrays), [array.shape for array in arrays]
 
@@ -282,4 +282,4 @@ def load_cached_ragged(
         shapes = _write_once(file, rows, CHUNK, make_chunk, lambda _: b"")
         return Ragged(file, [length for length, *_ in shapes], width)
 
-    return in_cache("ragged", open_rows)
+    return make_in_cache("ragged", open_rows)

@@ -15,7 +15,7 @@ from pathlib import Path
 from harness.encoders.modules import list_module_files
 from harness.errors import MissingData, UserError
 from harness.files import read_regular
-from harness.sources import Missing, Source, digest, file_hash
+from harness.sources import Missing, Source, digest, hash_file
 from harness.spec import RUN
 
 #: Files that a model's output depends on; a README or a second weight format does not count.
@@ -81,7 +81,7 @@ class FolderModel(Source):
             files.add(self.folder / self.beside)
 
         names = [path.relative_to(self.folder).as_posix() for path in sorted(files)]
-        return digest(*([name, file_hash(self.folder / name)] for name in names))
+        return digest(*([name, hash_file(self.folder / name)] for name in names))
 
     @property
     def has_beside(self) -> bool:
@@ -192,7 +192,7 @@ def check_snapshot(folder: Path) -> None:
     for path in list_model_files(folder):
         stored = path.resolve()
         if _SHA256.fullmatch(stored.name):
-            content = file_hash(stored)
+            content = hash_file(stored)
         elif _GIT_ID.fullmatch(stored.name):
             content = compute_git_id(read_regular(stored))
         else:

@@ -32,7 +32,7 @@ from PIL.TiffImagePlugin import (
 
 from harness.errors import UserError, first_line
 from harness.files import open_regular
-from harness.processors import cores
+from harness.processors import count_cores
 
 #: version of the pixels of `harness.encoders.vision`, part of the fingerprint of labelled images
 VIEWS_VERSION = 2
@@ -229,7 +229,7 @@ class Pixels(Sequence[np.ndarray]):
         self._numbers = self._all_numbers
         #: of all slices: one thread per core, since Pillow releases the interpreter's lock, and
         #: what they are to make
-        self._pool = ThreadPoolExecutor(cores())
+        self._pool = ThreadPoolExecutor(count_cores())
         self._waiting: dict[tuple[OneImage, int], Future[np.ndarray]] = {}
 
     def __len__(self) -> int:

@@ -175,7 +175,7 @@ def _match_pooling(settings: Any) -> str | None:
             if key.startswith(_SWITCH) and value is True
         }
 
-    for name in registry.names("pooling"):
+    for name in registry.list_registered("pooling"):
         # a package that fails to load cannot be the one that wrote the folder
         with suppress(UserError):
             pooling = get_pooling(name)
@@ -201,7 +201,7 @@ def _find_pooling_of_card(card: Path) -> str | None:
     with suppress(ValueError, OSError, YAMLError):
         text = card.read_text(encoding="utf-8")
         pooling = ModelCard(text, ignore_metadata_errors=True).data.get("pooling")
-    is_token_pooling = pooling in registry.names("pooling") and pooling != MODULES
+    is_token_pooling = pooling in registry.list_registered("pooling") and pooling != MODULES
     return pooling if is_token_pooling else None
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness import registry
-from harness.code import declarations
+from harness.code import get_declarations
 from harness.encoders.modules import find_transformer_folder
 from harness.errors import UserError
 from harness.spec import FeatureKind
@@ -81,7 +81,7 @@ def get_teacher_features(kind: str) -> tuple[tuple[FeatureKind, ...], bool]:
         teacher = get_teacher_class(kind)
         return [list(teacher.gives), teacher.pooled]
 
-    gives, pooled = declarations().ask("teacher kind", kind, "class", read_class)
+    gives, pooled = get_declarations().ask("teacher kind", kind, "class", read_class)
     return tuple(gives), pooled
 
 

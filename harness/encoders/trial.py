@@ -21,13 +21,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-from harness.caches import cache_folder, keep_text
-from harness.code import code_of, state_of_code
+from harness.caches import get_cache_folder, keep_text
+from harness.code import hash_code, hash_state_of_code
 from harness.encoders.locate import FolderModel
 from harness.encoders.weights import UNREADABLE
 from harness.errors import UserError, first_line
-from harness.files import read_note, sealed
-from harness.sources import digest, installed
+from harness.files import add_seal, read_note
+from harness.sources import digest, list_versions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,24 +106,24 @@ class TrialKey:
 
     def get_known(self) -> TrialFindings | None:
         """The answer in the cache, if there is one."""
-        note = read_note(cache_folder() / self._name, "the model will be tried again")
+        note = read_note(get_cache_folder() / self._name, "the model will be tried again")
         return None if note is None else TrialFindings.from_note(note)
 
     def keep(self, found: TrialFindings) -> None:
-        keep_text(self._name, sealed(json.dumps(asdict(found))))
+        keep_text(self._name, add_seal(json.dumps(asdict(found))))
 
     @property
     def _name(self) -> str:
         content = FolderModel(self.folder, trusted=self.trusted).fingerprint(None)
         question = (
             self.pooling,
-            code_of("pooling", self.pooling),
+            hash_code("pooling", self.pooling),
             self.own_head,
             self.trusted,
             self.max_length,
             self.rates,
         )
-        key = digest(content, question, state_of_code(), installed(*_LIBRARIES))
+        key = digest(content, question, hash_state_of_code(), list_versions(*_LIBRARIES))
         return f"trials/{key[:32]}.json"
 
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.caches import cached_note
-from harness.sources import digest, file_hash, installed
+from harness.caches import read_or_make_note
+from harness.sources import digest, hash_file, list_versions
 
 _FILE = "tokenizer.json"
 
@@ -22,8 +22,8 @@ def compute_unknown_share(texts: Sequence[str], folder: Path) -> float | None:
     if file is None or not texts:
         return None
 
-    key = digest("unknown tokens", file_hash(file), list(texts), installed("tokenizers"))
-    note = cached_note(
+    key = digest("unknown tokens", hash_file(file), list(texts), list_versions("tokenizers"))
+    note = read_or_make_note(
         f"unknown/{key}.json",
         "the texts will be tokenised again",
         lambda: {"share": _compute_share(texts, file)},

@@ -34,7 +34,7 @@ from harness.evaluation.suites import (
     score_tasks,
 )
 from harness.metrics import Metric
-from harness.seeds import generator
+from harness.seeds import make_generator
 
 _HOW = "put Crisscrossed Captions' STS pairs there with their texts: split, score, sentence1 and sentence2"
 CXC = SimilarityFile("CxC", "cxc/cxc_sts.tsv.gz", split="test", how=_HOW)
@@ -153,7 +153,7 @@ def compute_sampled_correlations(
     counts = np.array([len(listed) for listed in pairs_with.values()])
     starts = np.cumsum(counts) - counts
 
-    rng = generator(axis="Crisscrossed Captions")
+    rng = make_generator(axis="Crisscrossed Captions")
     correlations = []
     for _ in range(samples):
         items = rng.permutation(len(counts))[: max(1, len(counts) // 2)]

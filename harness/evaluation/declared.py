@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.code import declarations
+from harness.code import get_declarations
 from harness.errors import PlugInError
 from harness.evaluation.suites import Suite, make_nested_name, split_nested_name
 from harness.metrics import MetricWords
-from harness.registry import get_class, names
+from harness.registry import get_class, list_registered
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def describe_suite(name: str) -> DeclaredSuite:
     Results outlive the packages that made them, so that no table depends on the suite's code.
     """
     nothing = DeclaredSuite(name, {}, needs_images=False)
-    if name not in names("suite"):
+    if name not in list_registered("suite"):
         return nothing
 
     def answer() -> dict[str, Any]:
@@ -51,7 +51,7 @@ def describe_suite(name: str) -> DeclaredSuite:
         return {"title": suite.title, "words": words, "needs_images": suite.needs_images}
 
     try:
-        declared = declarations().ask("suite", name, "for readers", answer)
+        declared = get_declarations().ask("suite", name, "for readers", answer)
     except PlugInError:
         return nothing
 

@@ -39,7 +39,7 @@ from harness.evaluation.suites import (
     split_rows,
 )
 from harness.metrics import AVERAGE, ArrayName
-from harness.seeds import derive_seed, generator
+from harness.seeds import derive_seed, make_generator
 from harness.sources import digest
 
 #: Triples of captions, one for each of KDMCSE's Figures 8 to 12.
@@ -101,7 +101,7 @@ class FiguresSuite(Suite):
     @classmethod
     def find(cls, task: str) -> SimilarityTask | RetrievalTask:
         for kind in (RETRIEVAL, SIMILARITY):
-            if task in registry.names(kind):
+            if task in registry.list_registered(kind):
                 registered: SimilarityTask | RetrievalTask = registry.get(kind, task)
                 return registered
         raise UserError(
@@ -114,7 +114,7 @@ class FiguresSuite(Suite):
 
     @property
     def image_tasks(self) -> list[str]:
-        registered = registry.names(RETRIEVAL)
+        registered = registry.list_registered(RETRIEVAL)
         names = []
         for name, task in self._tasks.items():
             # a task of a profile has its kind with it
@@ -145,7 +145,7 @@ class FiguresSuite(Suite):
         return SuiteScores({**scores, AVERAGE: {}}, warnings=warnings, arrays=arrays)
 
     def _start_generator(self, task: str, part: str) -> np.random.Generator:
-        return generator(suite=self.name, task=task, seed=self.seed, part=part)
+        return make_generator(suite=self.name, task=task, seed=self.seed, part=part)
 
     def _evaluate_captions(
         self, name: str, data: ImagesWithCaptions, embed: Embedder

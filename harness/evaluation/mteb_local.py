@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from harness.datafiles import column_names, read_rows
+from harness.datafiles import read_column_names, read_rows
 from harness.errors import UserError
 from harness.evaluation.sts import STSB
 from harness.evaluation.suites import list_pairs
@@ -169,7 +169,7 @@ def read_labelled_texts(paths: Sequence[Path]) -> dict[str, Any]:
     UserError for one table without it, whose rows would be trained on and tested.
     """
     train, test = paths[0], paths[-1]
-    if train == test and "split" not in column_names(train):
+    if train == test and "split" not in read_column_names(train):
         raise UserError(
             f"{train} has no column split, so that a probe would be tested on its training rows; add it, with "
             "the values train and test"
@@ -182,7 +182,7 @@ def read_labelled_texts(paths: Sequence[Path]) -> dict[str, Any]:
 
 def _read_labelled_split(path: Path, split: str) -> list[tuple[str, str]]:
     columns = ["label", "text"]
-    if "split" in column_names(path):
+    if "split" in read_column_names(path):
         columns.append("split")
     rows = []
     for _, (label, text, *part) in read_rows(path, *columns):

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness import registry
-from harness.caches import cached_note
+from harness.caches import read_or_make_note
 from harness.errors import MissingData, UserError
 from harness.evaluation.mteb_local import OfflineTask, build
 from harness.evaluation.suites import (
@@ -80,7 +80,7 @@ class MTEBSuite(Suite):
         """Return a registered offline task, else mteb's tasks of that name, looked up when first
         used.
         """
-        if task in registry.names(cls.kind):
+        if task in registry.list_registered(cls.kind):
             offline: OfflineTask = registry.get(cls.kind, task)
             return offline
         return OwnTasks(task)
@@ -341,7 +341,7 @@ class OwnTasks(Source):
             return {"tasks": [asdict(KnownTask.from_task(task)) for task in tasks]}
 
         tasks = []
-        for row in cached_note(note, "it is read from mteb again", read)["tasks"]:
+        for row in read_or_make_note(note, "it is read from mteb again", read)["tasks"]:
             # JSON has no tuples
             splits, subsets = tuple(row["splits"]), tuple(row["subsets"])
             tasks.append(KnownTask(**row | {"splits": splits, "subsets": subsets}))

@@ -25,8 +25,8 @@ import numpy as np
 
 from harness.census import TextSurvey
 from harness.columns import DefaultColumn, account_for_columns
-from harness.datafiles import TablePart, finite_number, read_rows, text_remarks
-from harness.documents import page_of
+from harness.datafiles import TablePart, list_text_remarks, parse_finite_number, read_rows
+from harness.documents import find_page
 from harness.errors import UserError
 from harness.evaluation.suites import (
     SIMILARITY,
@@ -51,7 +51,7 @@ from harness.metrics import AVERAGE, NO_SCORE, SEEN, UNSEEN, Metric, MetricWords
 from harness.sources import FileSource, Findings, digest
 
 _HOW = (
-    f"put the STS files below --data-root or HARNESS_DATA in the layout of {page_of('data.md')}; the "
+    f"put the STS files below --data-root or HARNESS_DATA in the layout of {find_page('data.md')}; the "
     "originals are in SimCSE's SentEval archive (its download_dataset.sh) and on the SemEval STS pages"
 )
 _HOW_TRANSLATED = "put the data set stsb_multi_mt there, gzip, with the columns split, score, sentence1 and sentence2"
@@ -106,7 +106,7 @@ class SimilarityFile(FileSource):
         for path in paths:
             for place, (score, *texts) in read_rows(path, *columns, split=split):
                 first, second, *subset = texts
-                gold = finite_number(place, score)
+                gold = parse_finite_number(place, score)
                 pair = (" ".join(first.split()), " ".join(second.split()), gold)
                 subsets.setdefault("".join(subset), []).append(pair)
         return subsets
@@ -154,7 +154,7 @@ class OwnPairs(OwnTables):
         distinct = {(first, second) for first, second, _ in pairs}
         return Findings(
             len(pairs),
-            text_remarks(sentences, "sentences"),
+            list_text_remarks(sentences, "sentences"),
             equal_rows=len(pairs) - len(distinct),
             accounts=accounts,
             sample=TextSurvey.of(sentences).sample,
@@ -165,7 +165,7 @@ class OwnPairs(OwnTables):
 
     def _rescale(self, place: str, text: str) -> float:
         low, high = self._scale
-        score = finite_number(place, text)
+        score = parse_finite_number(place, text)
         if not low <= score <= high:
             raise UserError(
                 f"{place}: the score {text} is not between {low:g} and {high:g}; correct it, or write "

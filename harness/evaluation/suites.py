@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from harness import registry
-from harness.caches import known_hash
+from harness.caches import read_or_compute_hash
 from harness.errors import UserError
 from harness.metrics import AVERAGE, NO_SCORE, ArrayName, Metric, MetricWords
-from harness.sources import Checkable, FileSource, Findings, Missing, digest, reading_code
+from harness.sources import Checkable, FileSource, Findings, Missing, digest, hash_reading_code
 
 #: sentence, sentence, gold score
 SentencePair = tuple[str, str, float]
@@ -258,8 +258,8 @@ class OwnTables(FileSource):
         self.ignore = tuple(ignore)
 
     def fingerprint(self, root: Path | None) -> str:
-        key = digest("task", reading_code(), type(self).__name__, self.file_fingerprint(root))
-        return known_hash(f"tasks/{key}", lambda: digest(self.content(root)))
+        key = digest("task", hash_reading_code(), type(self).__name__, self.file_fingerprint(root))
+        return read_or_compute_hash(f"tasks/{key}", lambda: digest(self.content(root)))
 
     def file_fingerprint(self, root: Path | None) -> str:
         """A hash of the files' bytes and the options, unlike that of the rows that are read."""

@@ -30,11 +30,11 @@ from harness.columns import DefaultColumn, account_for_columns
 from harness.datafiles import (
     TablePart,
     check_no_label,
-    label_remarks,
+    list_label_remarks,
+    list_text_remarks,
     read_rows,
-    text_remarks,
 )
-from harness.documents import page_of
+from harness.documents import find_page
 from harness.errors import UserError
 from harness.evaluation.probes import L2, MODES, Mode, Probe, Split, split_into_folds
 from harness.evaluation.suites import (
@@ -51,7 +51,7 @@ from harness.metrics import Metric, MetricWords
 from harness.sources import FileSource, Findings, digest
 
 _HOW = (
-    f"put the transfer files below --data-root or HARNESS_DATA in the layout of {page_of('data.md')}; the "
+    f"put the transfer files below --data-root or HARNESS_DATA in the layout of {find_page('data.md')}; the "
     "originals are in SimCSE's SentEval archive (its download_dataset.sh)"
 )
 #: the registry kind of classification tasks
@@ -214,10 +214,10 @@ class OwnClasses(OwnTables):
 
         accounts += account_for_number("rows", unlabelled, f"no_label = '{self._no_label}'")
         texts = list(chain.from_iterable(samples))
-        remarks = label_remarks(labels)
+        remarks = list_label_remarks(labels)
         if "" in texts:
             remarks.append(f"{texts.count('')} of {len(texts)} texts are empty")
-        remarks += text_remarks(texts, "texts")
+        remarks += list_text_remarks(texts, "texts")
         equal = len(samples) - len({*samples})
         sample = TextSurvey.of(texts).sample
         return Findings(len(samples), remarks, equal_rows=equal, accounts=accounts, sample=sample)

@@ -167,7 +167,7 @@ def clean(text: str) -> str:
     return text.replace("\ufeff", "").strip()
 
 
-def read_lines(path: Path) -> list[str]:
+def read_published_lines(path: Path) -> list[str]:
     """Lines of a text file in UTF-8, or else Latin-1, split at line feeds only. Raises UserError."""
     try:
         return split_lines(path.read_bytes())

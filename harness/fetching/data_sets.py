@@ -30,7 +30,7 @@ from harness.fetching.archives import (
     clean,
     get_single,
     open_content,
-    read_lines,
+    read_published_lines,
     write_parquet,
     write_table,
 )
@@ -42,7 +42,7 @@ from harness.fetching.published_captions import (
     write_entities,
     write_karpathy,
 )
-from harness.seeds import generator
+from harness.seeds import make_generator
 
 
 def place(entry: Entry, got: Got, out: Path, take: Take) -> None:
@@ -82,7 +82,7 @@ def place_listed_images(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """
     listing, images = (get_single(entry, got, origin.file) for origin in entry.origins)
     names = list[str]()
-    for line in read_lines(listing):
+    for line in read_published_lines(listing):
         if line.strip():
             names.append("/".join(line.strip().split("/")[-2:]))
 
@@ -116,7 +116,9 @@ def write_cifar(entry: Entry, got: Got, out: Path, take: Take) -> None:
     options = entry.options
     with open_content(get_single(entry, got, entry.origins[0].file), out) as content:
         base = content / options["folder"]
-        names = [line.strip() for line in read_lines(base / options["names"]) if line.strip()]
+        names = [
+            line.strip() for line in read_published_lines(base / options["names"]) if line.strip()
+        ]
         for path, files in options["splits"].items():
             rows = zip(*_read_cifar_images(base, files, options["labels"], names), strict=True)
             columns = ("image_id", "label", "label_name", "jpeg")
@@ -217,22 +219,22 @@ def _write_similarity(base: Path, out: Path) -> None:
 
     header: tuple[str, ...] = ("genre", "file", "year", "index", "score", "sentence1", "sentence2")
     for split in SPLITS:
-        lines = read_lines(base / "STS" / "STSBenchmark" / f"sts-{split}.csv")
+        lines = read_published_lines(base / "STS" / "STSBenchmark" / f"sts-{split}.csv")
         rows = [_split_fields(line, 7)[:7] for line in lines]
         write_table(out / f"STSB-{split}.tsv", header, rows)
 
     header = ("pair_id", "relatedness", "entailment", "sentence1", "sentence2")
     for split, name in SICK.items():
         rows = []
-        for line in read_lines(base / "SICK" / name)[1:]:
+        for line in read_published_lines(base / "SICK" / name)[1:]:
             pair_id, first, second, relatedness, entailment, *_ = _split_fields(line, 5)
             rows.append([pair_id, relatedness, entailment, first, second])
         write_table(out / f"SICK-{split}.tsv", header, rows)
 
 
 def _read_sts_subset(folder: Path, subset: str) -> Iterator[list[str]]:
-    pairs = read_lines(folder / f"STS.input.{subset}.txt")
-    scores = read_lines(folder / f"STS.gs.{subset}.txt")
+    pairs = read_published_lines(folder / f"STS.input.{subset}.txt")
+    scores = read_published_lines(folder / f"STS.gs.{subset}.txt")
     if len(pairs) != len(scores):
         raise UserError(
             f"{folder}, {subset}: {len(pairs)} pairs and {len(scores)} scores; download the archive again"
@@ -245,24 +247,24 @@ def _read_sts_subset(folder: Path, subset: str) -> Iterator[list[str]]:
 
 def _write_transfer(base: Path, out: Path) -> None:
     for task, (positive, negative) in BINARY.items():
-        rows = [["1", line] for line in read_lines(base / positive)]
-        rows += [["0", line] for line in read_lines(base / negative)]
+        rows = [["1", line] for line in read_published_lines(base / positive)]
+        rows += [["0", line] for line in read_published_lines(base / negative)]
         write_table(out / f"{task}.tsv", ("label", "text"), rows)
 
     for split in SPLITS:
         rows = []
-        for line in read_lines(base / "SST" / "binary" / f"sentiment-{split}"):
+        for line in read_published_lines(base / "SST" / "binary" / f"sentiment-{split}"):
             text, label, *_ = _split_fields(line, 2)
             rows.append([label, text])
         suffix = ".tsv.gz" if split == "train" else ".tsv"
         write_table(out / f"SST2-{split}{suffix}", ("label", "text"), rows)
 
     for split, name in (("train", "train_5500.label"), ("test", "TREC_10.label")):
-        rows = [_split_question(line) for line in read_lines(base / "TREC" / name)]
+        rows = [_split_question(line) for line in read_published_lines(base / "TREC" / name)]
         write_table(out / f"TREC-{split}.tsv", ("label", "fine_label", "text"), rows)
 
     for split in ("train", "test"):
-        lines = read_lines(base / "MRPC" / f"msr_paraphrase_{split}.txt")[1:]
+        lines = read_published_lines(base / "MRPC" / f"msr_paraphrase_{split}.txt")[1:]
         rows = [_split_fields(line, 5)[:5] for line in lines]
         write_table(out / f"MRPC-{split}.tsv", ("label", "id1", "id2", "s1", "s2"), rows)
 
@@ -301,7 +303,7 @@ def write_wikipedia(entry: Entry, got: Got, out: Path, take: Take) -> None:
             text, options["spaced"], options["shortest"], options["longest"]
         )
         if len(candidates) > options["per_article"]:
-            numbers = generator(axis="article's sentences", seed=options["seed"], title=title)
+            numbers = make_generator(axis="article's sentences", seed=options["seed"], title=title)
             order = numbers.permutation(len(candidates))[: options["per_article"]]
             candidates = [candidates[row] for row in sorted(order)]
 
@@ -315,7 +317,7 @@ def write_wikipedia(entry: Entry, got: Got, out: Path, take: Take) -> None:
         )
 
     texts = list(distinct)[:count]
-    order = generator(axis="sentences' order", seed=options["seed"]).permutation(len(texts))
+    order = make_generator(axis="sentences' order", seed=options["seed"]).permutation(len(texts))
     target = out / entry.outputs[0].path
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("w", encoding="utf-8", newline="\n") as stream:

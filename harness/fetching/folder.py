@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Literal
 
 from harness.arrays import check_features
-from harness.caches import writing_to
-from harness.datafiles import check_columns, container_of, lines_of, read_rows, table_in
+from harness.caches import explain_write_errors
+from harness.datafiles import check_columns, detect_columns, detect_container, read_lines, read_rows
 from harness.errors import UserError
 from harness.fetching.entries import Entry, Origin, Output
-from harness.files import text_hash, write_text
-from harness.locks import locked
+from harness.files import hash_text, write_text
+from harness.locks import hold_lock
 
 #: shows a message to the user
 Say = Callable[[str], None]
@@ -42,9 +42,9 @@ def hold_entry(root: Path, name: str, say: Say) -> Iterator[None]:
     Converts errors of full disks and read-only or forbidden folders into a UserError of one line.
     """
     advice = "free some space or set another --data-root, and run the command again; incomplete files are ignored"
-    with writing_to(root, advice):
+    with explain_write_errors(root, advice):
         books(root).mkdir(parents=True, exist_ok=True)
-        with locked(books(root) / f"{name}.lock", name, say):
+        with hold_lock(books(root) / f"{name}.lock", name, say):
             yield
 
 
@@ -158,7 +158,7 @@ def write_manifest(path: Path, folder: Path, entry: Entry) -> None:
         files = list_files(folder / output.path)
         lines += [f"{hash_of(file)}  {file.relative_to(folder).as_posix()}\n" for file in files]
     text = "".join(lines)
-    write_text(path, f"# {text_hash(text)}\n{text}")
+    write_text(path, f"# {hash_text(text)}\n{text}")
 
 
 def read_manifest(path: Path) -> dict[str, str]:
@@ -169,7 +169,7 @@ def read_manifest(path: Path) -> dict[str, str]:
     text = path.read_text(encoding="utf-8", errors="replace")
     first, _, rest = text.partition("\n")
     stated = _DIGEST.fullmatch(first)  # manifests of an earlier version have no such comment
-    if stated and stated[1] != text_hash(rest):
+    if stated and stated[1] != hash_text(rest):
         raise UserError(
             f"{path} was changed or damaged after it was written; remove it and fetch or import again"
         )
@@ -257,12 +257,12 @@ def list_files(path: Path) -> list[Path]:
 
 def count_rows(path: Path) -> int:
     """Count the rows of a table or an HDF5 file, or the lines of a text. Raises UserError."""
-    kind = container_of(path)
+    kind = detect_container(path)
     if kind == "hdf5":
         return check_features(path, "image")[1]
     if kind == "parquet":
         return check_columns(path)
 
-    columns = table_in(path)
-    rows: Iterable[object] = read_rows(path, columns[0]) if columns else lines_of(path)
+    columns = detect_columns(path)
+    rows: Iterable[object] = read_rows(path, columns[0]) if columns else read_lines(path)
     return sum(1 for _ in rows)

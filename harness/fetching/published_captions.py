@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from harness.datafiles import lines_of, normalised_text, read_rows
+from harness.datafiles import normalise_text, read_lines, read_rows
 from harness.errors import UserError
 from harness.fetching.archives import (
     Got,
     Take,
     clean,
     get_single,
-    read_lines,
+    read_published_lines,
     split_lines,
     write_parquet,
     write_table,
@@ -104,8 +104,8 @@ class _NormalisedTexts:
         self, ids: Sequence[str], lines: Sequence[str], captions: Sequence[Sequence[str]]
     ) -> None:
         self.ids = ids
-        self.lines = [normalised_text(line) for line in lines]
-        self.captions = [list(map(normalised_text, texts)) for texts in captions]
+        self.lines = [normalise_text(line) for line in lines]
+        self.captions = [list(map(normalise_text, texts)) for texts in captions]
         self.packed = [text.replace(" ", "") for text in self.lines]
         self.images_of: dict[str, list[int]] = {}
         for image, texts in enumerate(self.captions):
@@ -274,7 +274,7 @@ def write_entities(entry: Entry, got: Got, out: Path, take: Take) -> None:
     split_of: dict[str, str] = {}
     for split, file in entry.options["lists"].items():
         path = get_single(entry, got, file)
-        for line in map(str.strip, read_lines(path)):
+        for line in map(str.strip, read_published_lines(path)):
             if not line:
                 continue
             if not line.isdecimal() or line in split_of:
@@ -452,7 +452,7 @@ def _write_matched(entry: Entry, got: Got, out: Path, images: Mapping[str, list[
     JSON.
     """
     path = get_single(entry, got, entry.options["lines"])
-    lines = [line.strip() or " " for line in lines_of(path)]
+    lines = [line.strip() or " " for line in read_lines(path)]
     matched = match(lines, images)
     ids = matched.check_whole(entry.name)
     columns: dict[str, Sequence[object]] = {

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from harness.errors import UserError
 from harness.fetching.folder import Say, books, hash_of, hold_entry
 from harness.fetching.transfer import Progress, ask_hub, explain_hub_errors
-from harness.files import DamagedError, sealed, unsealed, write_text
+from harness.files import DamagedError, add_seal, remove_seal, write_text
 from harness.formatting import first_of
 
 RepositoryKind = Literal["model", "dataset"]
@@ -240,7 +240,7 @@ def record_commit(root: Path, hub: str, commit: str, say: Say) -> None:
     with hold_entry(root, "models", say):
         commits = _read_commits(root)
         commits[hub] = commit
-        text = sealed(json.dumps(commits, indent=2, sort_keys=True))
+        text = add_seal(json.dumps(commits, indent=2, sort_keys=True))
         write_text(_commits_path(root), text)
 
 
@@ -256,7 +256,7 @@ def _read_commits(root: Path) -> dict[str, str]:
     try:
         content = path.read_bytes()
         if b'"digest"' in content:  # older files: no digest
-            content = unsealed(content)
+            content = remove_seal(content)
         commits = json.loads(content)
         return {str(hub): str(commit) for hub, commit in commits.items()}
     except (OSError, DamagedError, ValueError, AttributeError, RecursionError) as error:

@@ -33,7 +33,7 @@ from harness.errors import UserError
 from harness.fetching.entries import Entry, Origin
 from harness.fetching.folder import Say
 from harness.files import flush, write_text
-from harness.seeds import generator
+from harness.seeds import make_generator
 
 TRIES = 5
 TIMEOUT = 30.0
@@ -303,7 +303,7 @@ def resolve(origin: Origin, what: str) -> list[Origin]:
             f"{what}: the hub's {origin.hub} has {len(files)} files {origin.file}, needed {origin.pick}"
         )
 
-    order = generator(axis="pick files", files=origin.file).permutation(len(files))
+    order = make_generator(axis="pick files", files=origin.file).permutation(len(files))
     rows = sorted(order[: origin.pick])
     return [origin.model_copy(update={"file": files[row], "pick": None}) for row in rows]
 

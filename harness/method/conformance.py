@@ -47,7 +47,7 @@ from harness.method.samples import (
     small_student,
 )
 from harness.method.short_training import STEPS, ShortTraining
-from harness.registry import OWN_SIGNALS, names
+from harness.registry import OWN_SIGNALS, list_registered
 
 if TYPE_CHECKING:
     from harness.encoders.student import Student
@@ -187,7 +187,7 @@ def _check_answers(method: type[Method], reading: str) -> Iterator[str]:
     values = method.configure(reading)
     if hasattr(method, "pooling"):
         yield "pooling() is never called; give the value 'pooling' of its Hyperparameters another default"
-    if values.pooling not in names("pooling"):
+    if values.pooling not in list_registered("pooling"):
         yield f"the pooling '{values.pooling}' is not registered"
     models = [role for role, asked in method.features(values).items() if asked.of == "model"]
     for name, wanted in method.neighbours(values).items():

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.code import declarations
+from harness.code import get_declarations
 from harness.errors import UserError
 from harness.method.inert import inert_options, weight_factors
 from harness.method.interface import Feature, MixingRule, Neighbours, OwnSteps, Patches
@@ -69,7 +69,7 @@ class DeclaredMethod:
                 },
             }
 
-        configured = declarations().ask(
+        configured = get_declarations().ask(
             "method", self.name, ["configured", reading, layers], answer
         )
         own_steps = {
@@ -97,7 +97,7 @@ class DeclaredMethod:
             )
             return values
 
-        values: dict[str, OptionValue] = declarations().ask(
+        values: dict[str, OptionValue] = get_declarations().ask(
             "method", self.name, ["values", reading, layers], answer
         )
         return values
@@ -112,7 +112,7 @@ class DeclaredMethod:
                 method = method_named(self.name)
                 return method.mixing(method.configure(reading, *layers))(*counts)
 
-            cycle, place = declarations().ask(
+            cycle, place = get_declarations().ask(
                 "method", self.name, ["mixing", reading, layers, counts], answer
             )
             return cycle, place
@@ -130,7 +130,7 @@ class DeclaredMethod:
                 "own": sorted(method.own_steps(values)),
             }
 
-        asked = declarations().ask("method", self.name, ["weights", reading, layers], answer)
+        asked = get_declarations().ask("method", self.name, ["weights", reading, layers], answer)
         return inert_options(asked["factors"], streams, asked["own"])
 
 
@@ -156,7 +156,7 @@ def declared_method(name: str) -> DeclaredMethod:
             },
         }
 
-    declaration = declarations().ask("method", name, "class", answer)
+    declaration = get_declarations().ask("method", name, "class", answer)
     sets = {key: frozenset(declaration[key]) for key in ("options", "teacher_options")}
     lists = {key: tuple(declaration[key]) for key in ("streams", "terms", "readings")}
     return DeclaredMethod(name, **{**declaration, **sets, **lists})

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from harness.errors import UserError
-from harness.registry import suggest, target
+from harness.registry import find_target, suggest
 from harness.spec import FeatureKind, OptionValue
 
 if TYPE_CHECKING:
@@ -480,7 +480,7 @@ def _converted(what: str, item: dataclasses.Field[Any], value: Any) -> OptionVal
     if at_least is not None and not float(converted) >= at_least:
         raise UserError(f"{what} must be {at_least:g} or more, not '{value}'")
     if item.metadata["registered"]:
-        target(item.metadata["registered"], str(converted))
+        find_target(item.metadata["registered"], str(converted))
     choices = item.metadata["choices"]
     if choices and converted not in choices:
         raise UserError(f"{what} must be one of {', '.join(choices)}, not '{value}'")

@@ -14,7 +14,14 @@ from typing import Any
 from harness.errors import UserError
 from harness.files import expand
 from harness.method.base import Method
-from harness.registry import OWN, OWN_SIGNALS, get_class, names, raised_at, target
+from harness.registry import (
+    OWN,
+    OWN_SIGNALS,
+    find_raising_line,
+    find_target,
+    get_class,
+    list_registered,
+)
 from harness.spec import Variant
 from harness.tomlfiles import read_content
 
@@ -30,8 +37,8 @@ def find_methods(place: str) -> list[type[Method]]:
     if not colon:
         registered = [
             name
-            for name in names("method")
-            if top_package(target("method", name).partition(":")[0]) == module_name
+            for name in list_registered("method")
+            if top_package(find_target("method", name).partition(":")[0]) == module_name
         ]
         if registered:
             return [get_class("method", name, Method) for name in registered]
@@ -69,7 +76,11 @@ def find_variants(place: str) -> list[type[Method]]:
     if parts is not None and not Path(place).expanduser().exists():
         name, values = parts.groups()
 
-    methods = [get_class("method", name, Method)] if name in names("method") else find_methods(name)
+    methods = (
+        [get_class("method", name, Method)]
+        if name in list_registered("method")
+        else find_methods(name)
+    )
     if not values:
         return methods
     variant = Variant.parse(f"x{values}")
@@ -152,7 +163,7 @@ def import_module(name: str) -> ModuleType:
 def describe_error(error: BaseException, module: str) -> str:
     """An error in a line, with the last line of a module's package in its traceback."""
     message = " ".join(f"{type(error).__name__}: {error}".split())
-    where = raised_at(error, {top_package(module)})
+    where = find_raising_line(error, {top_package(module)})
     return f"{message} ({where})" if where else message
 
 

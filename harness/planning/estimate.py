@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from harness.grid import Resolved
 from harness.planning.plan import Plan, PlannedRun
-from harness.setting import Captions, kept_rows
+from harness.setting import Captions, find_kept_rows
 from harness.spec import Stream
 from harness.training.batching import mixed
 
@@ -264,7 +264,7 @@ def _find_rows(run: Resolved, corpus: str, stream: Stream) -> int | None:
     )
     if reads_all_captions and stream == "pairs":
         rows *= CAPTIONS
-    kept = kept_rows(run.options, stream)
+    kept = find_kept_rows(run.options, stream)
     if kept is None or kept.steps_of_all:
         return rows
     return min(rows, kept.rows)

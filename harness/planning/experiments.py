@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.census import InputCensus
-from harness.code import code_of
+from harness.code import hash_code
 from harness.encoders.contents import list_remarks, read_width
 from harness.encoders.locate import ModelSource
 from harness.encoders.teachers import get_teacher_features
@@ -38,8 +38,8 @@ from harness.planning.teachers import (
     RoleFeatures,
     RunModel,
 )
-from harness.registry import plugin_modules, suggest
-from harness.setting import kept_rows
+from harness.registry import list_plugin_modules, suggest
+from harness.setting import find_kept_rows
 from harness.sources import Checkable, Missing, digest
 from harness.spec import (
     CONTROLS,
@@ -192,7 +192,7 @@ class Experiment:
         """A line for each stream with fewer rows than a batch."""
         batch = self.resolved.training.batch_size
         for stream, all_rows in self._rows_by_stream.items():
-            kept = kept_rows(self.resolved.options, stream)
+            kept = find_kept_rows(self.resolved.options, stream)
             rows = all_rows if kept is None else kept.rows
             if 0 < rows < batch:
                 names = ", ".join(corpus.name for corpus in self.corpora if corpus.stream == stream)
@@ -277,7 +277,7 @@ class Experiment:
         """The rows of text and of pairs that decide the numbers of their batches."""
         rows_by_stream = self._rows_by_stream
         for stream in rows_by_stream:
-            kept = kept_rows(self.resolved.options, stream)
+            kept = find_kept_rows(self.resolved.options, stream)
             if kept is not None and not kept.steps_of_all:
                 rows_by_stream[stream] = kept.rows
 
@@ -299,7 +299,7 @@ class Experiment:
         searched = {}
         for stream, all_rows in self._rows_by_stream.items():
             if stream not in MEDIA:
-                kept = kept_rows(self.resolved.options, stream)
+                kept = find_kept_rows(self.resolved.options, stream)
                 searched[stream] = all_rows if kept is None else kept.rows
         return searched
 
@@ -392,7 +392,7 @@ class Experiment:
         was planned.
         """
         for (kind, name), planned in self.code.items():
-            if code_of(kind, name, self.encoder.known_by) != planned:
+            if hash_code(kind, name, self.encoder.known_by) != planned:
                 raise UserError(
                     f"the code of the {kind} '{name}' has changed since the run was planned; run the same command again"
                 )
@@ -412,7 +412,7 @@ class Experiments:
         self.overrides = overrides
         self._known: dict[RunSpec, Experiment] = {}
         self._unfinished: set[RunSpec] = set()
-        self._code = cache(partial(code_of, known_by=inventory.known_by))
+        self._code = cache(partial(hash_code, known_by=inventory.known_by))
 
     @cached_property
     def by_bytes(self) -> Experiments:
@@ -422,7 +422,7 @@ class Experiments:
     def find_for_result(self, run: Resolved, fingerprint: str) -> Experiment:
         """A run in the notation of a result's fingerprint, if that is one of its own; else as `find`."""
         experiment = self.find(run)
-        if experiment.fingerprint != fingerprint and plugin_modules():
+        if experiment.fingerprint != fingerprint and list_plugin_modules():
             by_bytes = self.by_bytes.find(run)
             if by_bytes.fingerprint == fingerprint:
                 return by_bytes

@@ -16,13 +16,13 @@ from unicodedata import unidata_version
 
 import numpy as np
 
-from harness.caches import cached_note
+from harness.caches import read_or_make_note
 from harness.corpora.base import CorpusSource
 from harness.errors import UserError
 from harness.evaluation.retrieval import FEWEST, RetrievalTask, check_captions, find_seen_images
 from harness.planning.ingredients import Ingredient
 from harness.planning.seen import VERSION, SeenRows
-from harness.sources import digest, reading_code
+from harness.sources import digest, hash_reading_code
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ def find_left_out_images(
     fingerprints = {
         name: [corpus.fingerprint for corpus in corpora] for name, corpora in settings.items()
     }
-    code = (VERSION, reading_code(), unidata_version, FEWEST)
+    code = (VERSION, hash_reading_code(), unidata_version, FEWEST)
     key = digest("left out", *code, task.fingerprint, fingerprints)
-    note = cached_note(
+    note = read_or_make_note(
         f"galleries/{key}.json",
         "it will be computed again",
         lambda: _compare_with_settings(task, settings),

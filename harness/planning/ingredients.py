@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from harness.code import KnownBy, code_of_module
+from harness.code import KnownBy, hash_module_code
 from harness.errors import UserError
 from harness.sources import Checkable, Findings, Missing, read_by
 
@@ -41,7 +41,7 @@ class Ingredient(Generic[S]):
         """
         if self.missing:
             return f"absent: {self.missing[0].what}"
-        code = code_of_module(type(self.source).__module__, self.known_by)
+        code = hash_module_code(type(self.source).__module__, self.known_by)
         return read_by(self.source.fingerprint(self.root), code)
 
     @cached_property

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from harness.census import InputCensus
-from harness.code import KnownBy, code_of, code_of_module
+from harness.code import KnownBy, hash_code, hash_module_code
 from harness.commands import LastPlaces
 from harness.corpora.base import CorpusSource, Phrases, PhraseSource
 from harness.corpora.caption_layouts import CaptionsLayout
@@ -32,16 +32,16 @@ from harness.planning.galleries import ImagesLeftOut, find_left_out_images
 from harness.planning.ingredients import Ingredient, describe_change
 from harness.profiles import Profile
 from harness.profiles.schema import ClassificationTable, ModelTable, RetrievalTable, SimilarityTable
-from harness.registry import errors_of, get, get_class, get_instance, names, suggest
+from harness.registry import convert_errors, get, get_class, get_instance, list_registered, suggest
 from harness.setting import read_with
 from harness.sources import (
     OWN_FILE,
     Checkable,
     Findings,
-    data_root,
     digest,
-    placed,
     read_by,
+    resolve_data_root,
+    resolve_path,
 )
 from harness.spec import RUN, FeatureKind, Stream
 from harness.store import Protocol as EvaluationProtocol
@@ -140,7 +140,7 @@ class UsedCorpus:
     def images(self) -> str:
         """The fingerprint of its images, whichever captions are rows."""
         source = self.read.source
-        code = code_of_module(type(source).__module__, self.read.known_by)
+        code = hash_module_code(type(source).__module__, self.read.known_by)
         return read_by(source.images_fingerprint(self.read.root), code)
 
 
@@ -175,7 +175,7 @@ class Inventory:
     def from_places(cls, profile: Profile, places: LastPlaces) -> Inventory:
         """An inventory with the data root and encoder folders that runs of the profile last used."""
         folders = {name: parse_model(folder) for name, folder in places.encoders.items()}
-        return cls(profile, data_root(places.data_root or None), folders)
+        return cls(profile, resolve_data_root(places.data_root or None), folders)
 
     @cached_property
     def by_bytes(self) -> Inventory:
@@ -240,7 +240,7 @@ class Inventory:
         if section.hub is not None:
             return self._find_hub_model(section.hub, str(section.revision), section.about)
         if section.registered is not None:
-            with errors_of(kind, section.registered):
+            with convert_errors(kind, section.registered):
                 return FolderModel(get(kind, section.registered)())
 
         folder = Path(str(section.folder))
@@ -252,7 +252,7 @@ class Inventory:
             return FolderModel(
                 folder, "set the data root that contains it: --data-root or HARNESS_DATA"
             )
-        return FolderModel(placed(self.root, str(folder)))
+        return FolderModel(resolve_path(self.root, str(folder)))
 
     @cached_property
     def corpora(self) -> dict[str, UsedCorpus]:
@@ -263,7 +263,7 @@ class Inventory:
         for name, section in self.profile.corpora.items():
             kind = get_class("corpus", section.kind, CorpusSource)
             check_arguments(kind, self._name_section(f"corpora.{name}"), (), section.options)
-            with errors_of("corpus", section.kind):
+            with convert_errors("corpus", section.kind):
                 plain: Ingredient[CorpusSource] = self._make_ingredient(kind(**section.options))
             corpora[name] = self._make_used_corpus(name, plain, plain)
         return corpora
@@ -380,7 +380,7 @@ class Inventory:
         options = self.profile.suites[name].options
         kind = get_class("suite", name, Suite)
         check_arguments(kind, self._name_section(f"suites.{name}"), ((),), options)
-        with errors_of("suite", name):
+        with convert_errors("suite", name):
             suite = kind([self.tasks.get(task, task) for task in tasks], **options)
         if isinstance(suite, RetrievalSuite):
             suite.left_out = self._find_left_out_rows
@@ -425,7 +425,7 @@ class Inventory:
         if self.list_selected_tasks(suite):
             whole = self._make_suite(suite, self.profile.suites[suite].tasks)
             protocols.append(self._make_protocol_of(whole))
-        if self.known_by == "syntax" and code_of("suite", suite):
+        if self.known_by == "syntax" and hash_code("suite", suite):
             protocols += self.by_bytes.list_protocols(suite)
         return protocols
 
@@ -438,7 +438,7 @@ class Inventory:
         )
 
     def _make_protocol_of(self, suite: Suite) -> EvaluationProtocol:
-        data = read_by(suite.identity(self.root), code_of("suite", suite.name, self.known_by))
+        data = read_by(suite.identity(self.root), hash_code("suite", suite.name, self.known_by))
         return EvaluationProtocol(version=suite.version, data=data, metrics=suite.list_metrics())
 
     def _find_hub_model(self, hub: str, revision: str, about: int | None = None) -> HubModel:
@@ -519,7 +519,7 @@ def check_task_name(name: str) -> None:
     fault = ""
     if not _NAME.fullmatch(name):
         fault = "is not made of letters, digits, '.', '_' and '-'"
-    elif name == AVERAGE or any(name in names(kind) for kind in _KINDS):
+    elif name == AVERAGE or any(name in list_registered(kind) for kind in _KINDS):
         fault = "is a name that the harness reserves"
     if fault:
         raise UserError(f"the task [tasks.{name}] {fault}; rename it in the profile")

@@ -16,7 +16,7 @@ from harness.errors import UserError
 from harness.files import DamagedError, check_folder, expand
 from harness.grid import Resolved, resolve
 from harness.profiles import load_profile, shipped_profiles
-from harness.registry import names, suggest
+from harness.registry import list_registered, suggest
 from harness.spec import (
     RUN,
     UNTRAINED,
@@ -128,7 +128,7 @@ def _find_named(store: Store, text: str, profile: str | None) -> list[Result]:
         raise make_ambiguity_error(text, list(keys))
     if not keys:
         lists = "`harness status` lists the runs of a grid, `harness list methods` the methods"
-        hint = suggest(text, {*names("method"), *frames.keys}, lists)
+        hint = suggest(text, {*list_registered("method"), *frames.keys}, lists)
         raise UserError(f"there is no result of '{text}' in {store.root}; {hint}")
     results = find_results(store, next(iter(keys)), profile)
     return [result for result in results if result.fingerprint in fingerprints]

@@ -17,7 +17,7 @@ from harness.grid import check_setting
 from harness.planning.ingredients import Ingredient
 from harness.planning.inventory import Inventory
 from harness.planning.seen import EMPTY, SeenRows, hash_texts, load_hashes
-from harness.setting import kept_rows, read_with
+from harness.setting import find_kept_rows, read_with
 from harness.spec import Variant
 
 #: Stands in place of a suite's name for the task that selects checkpoints.
@@ -115,7 +115,7 @@ class SettingData:
             corpus = inventory.corpora[name]
             if corpus.stream in ("sentences", "pairs", "triplets"):
                 sources.append(corpus.plain.source)
-        if any(kept_rows(options, source.stream) for source in sources):
+        if any(find_kept_rows(options, source.stream) for source in sources):
             raise UserError(
                 f"each run of '{setting}' draws other rows; audit '{setting.name}', all of them"
             )

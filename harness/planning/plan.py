@@ -20,7 +20,7 @@ from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.present import list_changes
 from harness.planning.request import Request
-from harness.registry import plugin_modules
+from harness.registry import list_plugin_modules
 from harness.sources import OWN_FILE, Missing
 from harness.store import Failure, Frames, Result, Store
 from harness.store.files import NAMED, check_names
@@ -396,7 +396,7 @@ def _find_in_stored_notation(experiments: Experiments, run: Resolved, store: Sto
     """
     experiment = experiments.find(run)
     profile = experiments.inventory.profile.name
-    if not plugin_modules() or store.has_result(profile, run.spec, experiment.fingerprint):
+    if not list_plugin_modules() or store.has_result(profile, run.spec, experiment.fingerprint):
         return experiment
 
     by_bytes = experiments.by_bytes.find(run)

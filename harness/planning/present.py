@@ -20,7 +20,7 @@ from harness.grid import Resolved, resolve
 from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import Profile, load_profile
-from harness.registry import plugin_modules
+from harness.registry import list_plugin_modules
 from harness.spec import RunSpec
 from harness.store import PRESENT, UNKNOWN, Evaluation, Frames, Result, lines_of
 
@@ -165,7 +165,7 @@ def list_changes(result: Result, run: Resolved, experiments: Experiments) -> tup
     and the differences are empty if nothing else differs. Code is compared in the result's notation.
     """
     lines = _compare_identities(result, experiments.find(run))
-    if plugin_modules():
+    if list_plugin_modules():
         lines_by_bytes = _compare_identities(result, experiments.by_bytes.find(run))
         # in the other notation, all code of other packages differs
         lines = min(lines, lines_by_bytes, key=lambda compared: len("; ".join(compared)))

@@ -37,19 +37,19 @@ from harness.planning.inventory import Inventory
 from harness.planning.model_names import name_model
 from harness.planning.names import run_model
 from harness.profiles import Profile, load_profile, shipped_profiles
-from harness.registry import get_class, names, suggest
-from harness.sources import data_root
+from harness.registry import get_class, list_registered, suggest
+from harness.sources import resolve_data_root
 from harness.spec import (
     RUN,
     UNTRAINED,
     RunSpec,
     SpecError,
     Variant,
-    canonical,
     parse_encoder,
     parse_seeds,
     parse_setting,
     split,
+    write_canonical,
 )
 from harness.store import Store, find_results
 from harness.store.tunings import Tuning, make_tuning, resume_tuning, start_search
@@ -117,7 +117,7 @@ class Request:
         """The sources that its profile and the user name. Raises UserError for a data root that is
         a file.
         """
-        return Inventory(self.profile, data_root(self.data), self.own_encoders, self.tasks)
+        return Inventory(self.profile, resolve_data_root(self.data), self.own_encoders, self.tasks)
 
     @property
     def places(self) -> LastPlaces:
@@ -341,7 +341,7 @@ def _list_tunings(tune: str | Sequence[str] | Mapping[str, Mapping[str, object]]
         keys = []
         for key, values in spaces.items():
             listed = values if isinstance(values, list | tuple) else [values]
-            keys.append(f"{key}={'|'.join(canonical(value) for value in listed)}")
+            keys.append(f"{key}={'|'.join(write_canonical(value) for value in listed)}")
         texts.append(f"{method}:{','.join(keys)}")
     return texts
 
@@ -531,7 +531,7 @@ def _parse_run_key(text: str) -> RunSpec | None:
         spec = RunSpec.parse(text)
     except SpecError:
         return None
-    return spec if spec.variant.name in names("method") else None
+    return spec if spec.variant.name in list_registered("method") else None
 
 
 def _name_outside_models(

@@ -26,12 +26,12 @@ from unicodedata import unidata_version
 
 import numpy as np
 
-from harness.caches import in_cache
+from harness.caches import make_in_cache
 from harness.corpora.base import CorpusSource, Pairs
-from harness.datafiles import normalised_text
-from harness.files import kept_files, write_bytes
+from harness.datafiles import normalise_text
+from harness.files import keep_files, write_bytes
 from harness.planning.ingredients import Ingredient
-from harness.sources import digest, reading_code
+from harness.sources import digest, hash_reading_code
 from harness.spec import Stream
 
 #: version of the hashes
@@ -53,7 +53,7 @@ def load_hashes(content: str, texts: Callable[[], Iterable[str]]) -> np.ndarray:
 
     `content` is the fingerprint of the corpus; `texts` is called if they are not cached.
     """
-    name = f"{digest('seen', VERSION, reading_code(), unidata_version, content)}.npy"
+    name = f"{digest('seen', VERSION, hash_reading_code(), unidata_version, content)}.npy"
 
     def load_from(folder: Path) -> np.ndarray:
         path = folder / name
@@ -64,10 +64,10 @@ def load_hashes(content: str, texts: Callable[[], Iterable[str]]) -> np.ndarray:
             write_bytes(path, buffer.getvalue())
             return {}
 
-        kept_files(path.with_suffix(".json"), {"sha256": path}, "it will be computed again", make)
+        keep_files(path.with_suffix(".json"), {"sha256": path}, "it will be computed again", make)
         return np.asarray(np.load(path, mmap_mode="r"))
 
-    return in_cache("seen", load_from)
+    return make_in_cache("seen", load_from)
 
 
 def name_image(image_id: str) -> str:
@@ -209,7 +209,7 @@ def is_among(hashes: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def _hash_text(text: str) -> int:
-    words = normalised_text(text)
+    words = normalise_text(text)
     if not words:
         return EMPTY
     hashed = hashlib.blake2b(words.encode(), digest_size=8)

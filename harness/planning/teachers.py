@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness.code import KnownBy, code_of
+from harness.code import KnownBy, hash_code
 from harness.corpora.base import Pairs, Phrases, number_images
 from harness.corpora.regions import cut_out, shuffle_within_images, take_from_other_images
 from harness.encoders.features import ComputeRows, Stacked, load_cached_features
@@ -33,16 +33,16 @@ from harness.evaluation.suites import HasImages
 from harness.method import Feature
 from harness.planning.ingredients import Ingredient
 from harness.planning.inventory import UsedCorpus
-from harness.seeds import generator
+from harness.seeds import make_generator
 from harness.sources import (
     Checkable,
     Generated,
     Missing,
     Source,
     digest,
-    installed,
+    hash_reading_code,
+    list_versions,
     read_by,
-    reading_code,
 )
 from harness.spec import FeatureKind
 
@@ -169,12 +169,12 @@ class NamedTeacher:
 
         fingerprints = [need.fingerprint for need in needs]
         if is_stored:
-            return digest("stored", self.of, self.name, content, fingerprints, reading_code())
+            return digest("stored", self.of, self.name, content, fingerprints, hash_reading_code())
 
-        computed = ("computed", self.of, content, fingerprints, installed(*LIBRARIES), DECODING)
+        computed = ("computed", self.of, content, fingerprints, list_versions(*LIBRARIES), DECODING)
         if self._sees_images:
             return digest(*computed)
-        return digest(*computed, reading_code(), self.max_length)
+        return digest(*computed, hash_reading_code(), self.max_length)
 
     def is_stored(self, owner: FeatureOwner) -> bool:
         """Whether its features are read from a file beside the corpus or the task."""
@@ -293,11 +293,11 @@ class FrozenModel(Source):
         fingerprint = self.model.fingerprint(root)
         if self.precision != "fp32":
             fingerprint = digest(self.precision, fingerprint)
-        fingerprint = read_by(fingerprint, code_of("teacher kind", self.kind, self.known_by))
+        fingerprint = read_by(fingerprint, hash_code("teacher kind", self.kind, self.known_by))
 
         _, reads_pooling = get_teacher_features(self.kind)
         if reads_pooling:
-            code = code_of("pooling", self.pooling, self.known_by)
+            code = hash_code("pooling", self.pooling, self.known_by)
             return digest(self.kind, self.pooling, read_by(fingerprint, code))
         if self.kind in BY_MODEL_ALONE:
             return fingerprint
@@ -541,22 +541,22 @@ class RoleFeatures:
             return features.take(exchange(images, seed))
 
         if control == "shuffled":
-            order = generator(axis="shuffled images", seed=seed).permutation(rows)
+            order = make_generator(axis="shuffled images", seed=seed).permutation(rows)
             return features.take(order)
 
         if control == "random":
-            drawn_rows = generator(axis="random images", seed=seed).integers(rows, size=rows)
+            drawn_rows = make_generator(axis="random images", seed=seed).integers(rows, size=rows)
             return features.take(drawn_rows)
 
         if control == "permuted":
             _, first_rows, image_of = np.unique(
                 number_images(loaded), return_index=True, return_inverse=True
             )
-            row_of_image = generator(axis="permuted images", seed=seed).permutation(first_rows)
+            row_of_image = make_generator(axis="permuted images", seed=seed).permutation(first_rows)
             return features.take(row_of_image[image_of])
 
         if control == "noise":
-            noise = generator(axis="noise images", seed=seed)
+            noise = make_generator(axis="noise images", seed=seed)
             return noise.standard_normal(features.shape, dtype=np.float32)
         return features
 

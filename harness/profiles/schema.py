@@ -13,9 +13,9 @@ from harness.spec import (
     MOST_SEEDS,
     OptionValue,
     Variant,
-    identifying,
     parse_encoder,
     parse_setting,
+    select_identifying,
 )
 from harness.tomlfiles import Commit, Name, Table
 
@@ -134,7 +134,7 @@ class Training(Table):
     @property
     def identity(self) -> dict[str, Any]:
         """The values that identify a run: all but those that change nothing of earlier runs."""
-        return identifying(self.model_dump())
+        return select_identifying(self.model_dump())
 
     @model_validator(mode="after")
     def _check_warm_up(self) -> Self:
@@ -300,7 +300,7 @@ class ReleasedTable(ModelTable):
 
 def check_registered(kind: str, name: str) -> str:
     """Return a registered name. Raises ValueError, as pydantic's validators do, for an unknown one."""
-    registered = registry.names(kind)
+    registered = registry.list_registered(kind)
     if name not in registered:
         raise ValueError(f"unknown {kind} '{name}'; {registry.suggest(name, registered)}")
     return name

@@ -19,12 +19,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 from harness import __version__
-from harness.caches import is_unusable, keep_text, kept_text
+from harness.caches import is_unusable, keep_text, read_cached_text
 from harness.errors import UserError
-from harness.files import ABANDONED_S, RANDOM_PART, remove_leftovers, temporary_beside
+from harness.files import ABANDONED_S, RANDOM_PART, make_temporary_path, remove_leftovers
 from harness.formatting import count_of
 from harness.method.naming import take_titles
-from harness.registry import names
+from harness.registry import list_registered
 from harness.reporting.contents import Contents
 from harness.reporting.csvfiles import write_runs, write_tidy
 from harness.reporting.methods import read_methods_in_process
@@ -45,7 +45,7 @@ _NOTICE = (
 def make_vega_script() -> str:
     """The Vega libraries as a script that defines `vegaEmbed`; cached for each version."""
     name = f"vega-{version('vl-convert-python')}.js"
-    if kept := kept_text(f"charts/{name}"):
+    if kept := read_cached_text(f"charts/{name}"):
         return kept
     import vl_convert
 
@@ -74,7 +74,7 @@ def replace_folder(out: Path) -> Iterator[Path]:
         raise UserError(
             f"{out} cannot be the folder of a report, which is replaced as a whole; give another --out"
         )
-    fresh, old = (temporary_beside(out).with_suffix(suffix) for suffix in (".new", ".old"))
+    fresh, old = (make_temporary_path(out).with_suffix(suffix) for suffix in (".new", ".old"))
     with _raise_os_errors_as(f"the report cannot be written to {out}"):
         _refuse_foreign(out)
         for left in (fresh, old):  # by killed reports
@@ -169,7 +169,8 @@ def write_report(
     contents = Contents.of(store, profile, judge).with_margin(margin)
     methods, broken = read_methods_in_process()
     take_titles(
-        {name: name for name in names("method")} | {facts.name: facts.title for facts in methods}
+        {name: name for name in list_registered("method")}
+        | {facts.name: facts.title for facts in methods}
     )
     contents = replace(contents, methods=methods)
     page = render(contents, out, one_file=one_file)

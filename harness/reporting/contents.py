@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from harness.commands import no_results
+from harness.commands import explain_no_results
 from harness.errors import UserError
 from harness.papers.published import (
     PAPER_PROFILE,
@@ -54,7 +54,7 @@ class Contents(Results):
         """
         made = cls.read(store, load_profile(profile).name if profile else None, judge)
         if not made.runs:
-            raise no_results(store.root, made.frames.problems, made.profile)
+            raise explain_no_results(store.root, made.frames.problems, made.profile)
         return made
 
     def arrays(self, result: Result) -> NamedArrays:

@@ -13,11 +13,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from harness.code import declarations
+from harness.code import get_declarations
 from harness.errors import UserError
 from harness.method.declared import method_named
-from harness.processors import safe_path, without_script
-from harness.registry import errors_of, names
+from harness.processors import start_with_safe_path, start_without_script
+from harness.registry import convert_errors, list_registered
 
 #: origins of @paper's values in words
 ORIGINS = {
@@ -75,7 +75,7 @@ def read_method_facts(name: str) -> MethodFacts:
 
     Raises UserError if it is unknown, PlugInError if its own code fails.
     """
-    return _read_facts(declarations().ask("method", name, _FACTS, lambda: _describe(name)))
+    return _read_facts(get_declarations().ask("method", name, _FACTS, lambda: _describe(name)))
 
 
 #: the question to a method that its facts answer
@@ -85,7 +85,7 @@ _FACTS = "facts"
 def _describe(name: str) -> dict[str, Any]:
     """The facts of a method as JSON values."""
     method = method_named(name)
-    with errors_of("method", name, "cannot be described"):
+    with convert_errors("method", name, "cannot be described"):
         values_by_reading = [method.configure(reading).named() for reading in method.readings]
         options = method.Hyperparameters.options().items()
         facts = MethodFacts(
@@ -132,14 +132,14 @@ def read_methods_in_process() -> tuple[list[MethodFacts], list[str]]:
     Those that are not kept are from a process of its own: methods import torch, which needs more
     memory than a report.
     """
-    kept = [declarations().recall("method", name, _FACTS) for name in names("method")]
+    kept = [get_declarations().recall("method", name, _FACTS) for name in list_registered("method")]
     if all(kept):
         return [_read_facts(content) for content in kept], []
 
     spawn = get_context("spawn")
     answers, answer = spawn.Pipe(duplex=False)  # a pool would need semaphores, which need /dev/shm
     process = spawn.Process(target=_send_methods, args=(answer,))
-    with safe_path(), without_script():
+    with start_with_safe_path(), start_without_script():
         process.start()
     answer.close()
     with answers:
@@ -149,19 +149,19 @@ def read_methods_in_process() -> tuple[list[MethodFacts], list[str]]:
             sent = [], ["no method is described: a method ended the process that imported it"]
     process.join()
     # the next report of this process needs no other one
-    declarations().read_again()
+    get_declarations().read_again()
     return sent
 
 
 def _send_methods(answer: Connection) -> None:
     methods = []
     problems = []
-    for name in names("method"):
+    for name in list_registered("method"):
         try:
             methods.append(read_method_facts(name))
         except UserError as error:
             problems.append(str(error))
-    declarations().save()
+    get_declarations().save()
     answer.send((methods, problems))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from harness.command_line import Names, TableFormat, parse_overrides
-from harness.commands import Commands, no_results
+from harness.commands import Commands, explain_no_results
 from harness.errors import UserError
 from harness.metrics import Metrics
 from harness.papers.needed import match_case
@@ -43,7 +43,7 @@ from harness.store import (
     metrics_of,
 )
 from harness.store.tunings import Tuning, read_tunings
-from harness.tomlfiles import checked
+from harness.tomlfiles import check_call
 
 if TYPE_CHECKING:
     import pandas
@@ -175,7 +175,7 @@ class Results:
             )
         return self._by_profile[profile]
 
-    @checked
+    @check_call
     def table(self, name: str, profile: str | None = None, rows: Names = ()) -> pandas.DataFrame:
         """A suite's summary ("sts") or a paper's table ("mcse:T1") as texts, as the report prints
         them.
@@ -187,7 +187,7 @@ class Results:
         """
         return make_grid_frame(self.of_profile(self._profile(profile)).grid(name, rows, whole=True))
 
-    @checked
+    @check_call
     def text(
         self,
         name: str,
@@ -232,7 +232,7 @@ class Results:
             grid = remove_seeds(grid)
         return grid if std else remove_spread(grid)
 
-    @checked
+    @check_call
     def compare(
         self,
         a: str,
@@ -324,7 +324,7 @@ class Results:
 
     def _check_runs(self) -> None:
         if not self.runs:
-            raise no_results(self.folder, self.problems)
+            raise explain_no_results(self.folder, self.problems)
 
     def _profile(self, asked: str | None) -> str:
         if asked is not None:

@@ -22,13 +22,13 @@ from harness.encoders.kernels import try_attentions
 from harness.encoders.precision import TYPES, check_precision, set_float32_products
 from harness.encoders.teachers import open_teacher
 from harness.errors import UserError, first_line
-from harness.events import Event, listening
+from harness.events import Event, listen_in
 from harness.grid import resolve
 from harness.method import method_named
 from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
-from harness.registry import OWN, names, target
+from harness.registry import OWN, find_target, list_registered
 from harness.runs.execution import Device
 from harness.runs.inputs import find_teacher_folders, load_training_inputs
 from harness.runs.train import make_trainer, make_weights
@@ -110,8 +110,8 @@ class DeviceCheck:
     def check_methods(self) -> Iterator[Outcome]:
         """Check one training step of every method without dropout; on the CPU, of SimCSE only."""
         own_methods = []
-        for name in names("method"):
-            module = target("method", name).split(".")[0]
+        for name in list_registered("method"):
+            module = find_target("method", name).split(".")[0]
             if module in OWN and method_named(name).trains:
                 own_methods.append(name)
 
@@ -208,7 +208,7 @@ def _train_toy(device: str, *, stopped: bool) -> NamedNumbers:
 
     with TemporaryDirectory() as folder:
         if stopped:
-            with suppress(Stopped), listening("", stop):
+            with suppress(Stopped), listen_in("", stop):
                 _make_toy_trainer("simcse", device, folder).run()
         trainer = _make_toy_trainer("simcse", device, folder)
         record = trainer.run()

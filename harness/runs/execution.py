@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import harness
-from harness.code import python_files
+from harness.code import list_python_files
 from harness.command_line import DEFAULT_DEVICE, Names, option
 from harness.errors import UserError
-from harness.processors import asked_threads, cores, keep_freed_memory
-from harness.registry import GROUPS, installed_entries
+from harness.processors import count_cores, keep_freed_memory, read_thread_limit
+from harness.registry import GROUPS, read_installed_entries
 from harness.sources import digest
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Seat:
     @classmethod
     def equal(cls, device: DeviceChoice, jobs: int) -> Seat:
         """An equal share of this machine's cores for each of `jobs` jobs at a time."""
-        return cls(device, max(1, cores() // jobs))
+        return cls(device, max(1, count_cores() // jobs))
 
     @property
     def threads(self) -> int:
@@ -88,7 +88,7 @@ class Seat:
 
         Sums of floating-point numbers depend on the number of threads in their last bits.
         """
-        return asked_threads() or self.cpus
+        return read_thread_limit() or self.cpus
 
     def take(self) -> Seat:
         """The seat with the device decided; this process is then limited to its threads and share
@@ -110,7 +110,7 @@ class Seat:
         properties: dict[str, str | int] = {
             "device": self.device,
             "processor": read_processor(),
-            "cores": cores(),
+            "cores": count_cores(),
             "threads": self.threads,
         }
         if chunk is not None:
@@ -185,7 +185,7 @@ class Software:
         packages = {}
         modules = set()
         for group in GROUPS.values():
-            for point in installed_entries().select(group=group):
+            for point in read_installed_entries().select(group=group):
                 modules.add(point.module.partition(".")[0])
                 if point.dist:
                     packages[point.dist.name] = point.dist.version
@@ -194,7 +194,7 @@ class Software:
 
         code = {}
         for module in sorted(modules):
-            files = [[name, path.read_text("utf-8")] for name, path in python_files(module)]
+            files = [[name, path.read_text("utf-8")] for name, path in list_python_files(module)]
             code[module] = digest(files)
         return cls(packages, code)
 
@@ -276,7 +276,7 @@ def describe_machine() -> dict[str, str]:
 
     properties = {
         "processor": read_processor(),
-        "cores": str(cores()),
+        "cores": str(count_cores()),
         "memory": _describe_memory(),
     }
     for index in range(torch.cuda.device_count()):

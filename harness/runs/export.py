@@ -28,8 +28,8 @@ from harness.files import (
     ABANDONED_S,
     expand,
     fill_folder,
+    make_temporary_path,
     remove_leftovers,
-    temporary_beside,
     write_text,
 )
 from harness.formatting import count_of, fixed, for_markdown
@@ -43,8 +43,8 @@ from harness.reporting.pages import make_environment
 from harness.reporting.seeds.summary import SummaryTable, make_summary_tables
 from harness.reporting.tables.grids import ABSENT, format_cell
 from harness.runs.finished import FinishedRun
-from harness.sources import data_root
-from harness.spec import canonical
+from harness.sources import resolve_data_root
+from harness.spec import write_canonical
 from harness.store import Result, Store, metrics_of
 
 
@@ -111,7 +111,7 @@ def make_model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) 
     for part in ("method", "training"):
         for name, value in hyperparameters[part].items():
             if value not in ("", None):
-                values.append((part, name, canonical(value)))
+                values.append((part, name, write_canonical(value)))
 
     pooling_code = get_pooling(facts.pooling).code
     template = make_environment(finalize=_escape_value, keep_trailing_newline=True).get_template(
@@ -126,7 +126,7 @@ def make_model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) 
         terms=[term for term in method.terms if term not in left_out],
         left_out=[term for term in left_out if term],
         values=values,
-        overrides=[f"{name}={canonical(value)}" for name, value in result.overrides.items()],
+        overrides=[f"{name}={write_canonical(value)}" for name, value in result.overrides.items()],
         packages=[f"{name} {version}" for name, version in result.packages.items()],
         name=make_display_name(result),
         bibtex=Markup("\n\n".join(map(make_entry, find_works(method.name)))),
@@ -242,7 +242,7 @@ def write_whole(to: Path, option: str, fill: Callable[[Path], None]) -> Path:
     UserError if `to` cannot be written.
     """
     folder = expand(to).resolve()
-    temporary = temporary_beside(folder)
+    temporary = make_temporary_path(folder)
     remove_leftovers(folder.parent, f".{escape(folder.name)}.*.tmp", ABANDONED_S)
     try:
         fill_folder(temporary, fill)
@@ -385,7 +385,7 @@ def _read_licence(run: FinishedRun) -> str | None:
     try:
         folder = run.given_encoder
         if folder is None:
-            inventory = Inventory(run.profile, data_root(), {})
+            inventory = Inventory(run.profile, resolve_data_root(), {})
             folder = inventory.find_encoder(run.result.spec.encoder).source.path()
         licence = (metadata_load(folder / "README.md") or {}).get("license")
     except (UserError, OSError, ValueError, YAMLError):

@@ -27,8 +27,8 @@ from harness.planning.inventory import Inventory, UsedCorpus
 from harness.planning.plan import PlannedRun
 from harness.planning.teachers import EmbedTexts, Folders, ModelTeacher, load_pairs
 from harness.runs.execution import Seat
-from harness.seeds import generator
-from harness.setting import kept_rows
+from harness.seeds import make_generator
+from harness.setting import find_kept_rows
 from harness.spec import MEDIA, FeatureKind, Stream
 from harness.store import Store
 from harness.store.folder import refuse_linked
@@ -279,14 +279,16 @@ def _draw_subsets(run: Resolved, tokens: Mapping[Stream, Tokens]) -> dict[Stream
     """
     subsets: dict[Stream, Subset] = {}
     for stream, rows in tokens.items():
-        part = kept_rows(run.options, stream)
+        part = find_kept_rows(run.options, stream)
         if part is None:
             continue
         if part.rows > len(rows):
             raise UserError(
                 f"the setting {run.spec.setting} has only {len(rows)} {stream}; ask for fewer"
             )
-        order = generator(axis="part", seed=run.spec.seed, stream=stream).permutation(len(rows))
+        order = make_generator(axis="part", seed=run.spec.seed, stream=stream).permutation(
+            len(rows)
+        )
         subsets[stream] = Subset(order[: part.rows], part.steps_of_all)
 
     return subsets

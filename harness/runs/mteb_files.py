@@ -20,7 +20,7 @@ from harness.errors import UserError, first_line
 from harness.metrics import AVERAGE
 from harness.planning.names import find_result
 from harness.profiles import load_profile, shipped_profiles
-from harness.registry import names
+from harness.registry import list_registered
 from harness.runs.export import check_new, write_whole
 from harness.store import Evaluation, Result, Store
 from harness.store.folder import SCORED_BY_MTEB, refuse_linked
@@ -134,7 +134,7 @@ def _find_task_result(
     task: str, evaluation: Evaluation, result: Result, store: Store
 ) -> TaskResult:
     """A task's result in mteb's form. Raises UserError with the reason where there is none."""
-    if task in names("mteb task"):
+    if task in list_registered("mteb task"):
         raise UserError("not a task of mteb (it comes from this project or from a package)")
 
     score = evaluation.scores[task].get("main_score")

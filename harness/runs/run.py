@@ -5,11 +5,11 @@ from __future__ import annotations
 import socket
 
 from harness.census import InputCensus
-from harness.events import Event, listening, tell
+from harness.events import Event, listen_in, tell
 from harness.planning.census import make_task_censuses, merge_censuses
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
-from harness.processors import peak_memory_mb
+from harness.processors import measure_peak_memory_mb
 from harness.runs.evaluate import evaluate, now
 from harness.runs.execution import Seat, read_package_versions, read_revision
 from harness.runs.inputs import find_teacher_folders, load_inputs
@@ -50,7 +50,7 @@ def run_one(
         revision=read_revision(),
     )
     sessions = add_session(store, run.fingerprint, session)
-    with RunLog(running_log(store, run.fingerprint), store.root) as log, listening(run.key, log):
+    with RunLog(running_log(store, run.fingerprint), store.root) as log, listen_in(run.key, log):
         tell(Event("start", device=seat.device))
         inputs = load_inputs(run, inventory, seat, find_teacher_folders(run.experiment, store))
         trained = train(run.experiment, inputs, folder, chunk)
@@ -119,7 +119,7 @@ def make_result(
         ),
         losses=LossCurves(steps=record.loss_steps, terms=record.losses),
         train_seconds=record.seconds,
-        peak_memory_mb=peak_memory_mb(seat.device),
+        peak_memory_mb=measure_peak_memory_mb(seat.device),
         hardware=hardware,
         packages=last.packages,
         revision=last.revision,

@@ -35,15 +35,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from harness.errors import NewerError, UserError, first_line, worded
+from harness.errors import NewerError, UserError, describe_problems, first_line
 from harness.files import (
     DamagedError,
+    add_seal,
     open_within,
     read_within,
     remove,
     remove_leftovers,
-    sealed,
-    unsealed,
+    remove_seal,
     write_bytes,
     write_text,
 )
@@ -175,7 +175,7 @@ class Store:
             ) from error
 
         try:
-            body = unsealed(content)
+            body = remove_seal(content)
             return Result.model_validate_json(body)
         except DamagedError as error:
             reason = str(error)
@@ -252,7 +252,7 @@ class Store:
         stored = self.find(result.profile, result.spec, result.fingerprint)
         if stored is not None:
             result = stored.merge(result)
-        write_text(self.path(result), sealed(result.model_dump_json()), self.root)
+        write_text(self.path(result), add_seal(result.model_dump_json()), self.root)
         self.forget_failure(result.profile, result.spec, result.fingerprint)
         return result
 
@@ -320,7 +320,7 @@ class Store:
         path = self._failure_path(failure.fingerprint)
         if log:
             write_text(path.with_suffix(".log"), log, self.root)
-        write_text(path, sealed(failure.model_dump_json()), self.root)
+        write_text(path, add_seal(failure.model_dump_json()), self.root)
         return path
 
     def forget_failure(self, profile: str, spec: RunSpec, fingerprint: str) -> None:
@@ -344,7 +344,7 @@ class Store:
         meanwhile.
         """
         try:
-            return Failure.model_validate_json(unsealed(read_within(self.root, path)))
+            return Failure.model_validate_json(remove_seal(read_within(self.root, path)))
         except FileNotFoundError:
             return None
         except (DamagedError, OSError, ValueError) as error:
@@ -485,5 +485,5 @@ def _explain_invalid(error: ValidationError) -> str:
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"])
     if not field:
-        return worded(first)
-    return f"{field}: {worded(first)}"
+        return describe_problems(first)
+    return f"{field}: {describe_problems(first)}"

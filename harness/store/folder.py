@@ -24,9 +24,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from harness.errors import UserError, first_line
 from harness.files import (
     DamagedError,
-    content_hash,
+    hash_content,
     move,
-    note_in,
+    parse_note,
     put_aside,
     read_note,
     read_note_on,
@@ -144,7 +144,7 @@ def _submission_file(store: Store, job: str) -> Path:
 
 def _read_submission_file(store: Store, path: Path) -> Submission | None:
     try:
-        return Submission.model_validate(note_in(read_within(store.root, path)))
+        return Submission.model_validate(parse_note(read_within(store.root, path)))
     # removed since, or damaged: treated as never submitted
     except (OSError, DamagedError, ValidationError):
         return None
@@ -162,7 +162,7 @@ def keep_evaluation(
     array_hash = ""
     if arrays:
         write_named_arrays(array_path, arrays, store.root)
-        array_hash = content_hash(array_path, store.root)
+        array_hash = hash_content(array_path, store.root)
 
     note = {"scores": evaluation.model_dump(mode="json"), "arrays": array_hash}
     write_note(path, note, store.root)

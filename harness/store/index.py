@@ -35,7 +35,7 @@ from pyarrow import ipc
 from pyarrow import json as arrow_json
 
 from harness.errors import UserError
-from harness.files import ABANDONED_S, open_regular, remove_leftovers, replaced
+from harness.files import ABANDONED_S, open_regular, remove_leftovers, replace_file
 from harness.store.batches import batches_of
 from harness.store.schema import SCHEMA_VERSION, Budget, Evaluation, Result
 
@@ -298,7 +298,7 @@ def write_table(path: Path, table: pa.Table, within: Path | None = None) -> None
         writer.write_table(table)
 
     content: Any = memoryview(sink.getvalue())
-    with replaced(path, within) as stream:
+    with replace_file(path, within) as stream:
         stream.write(content)
         stream.write(_compute_checksum(content))
 

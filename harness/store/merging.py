@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from harness.caches import writing_to
+from harness.caches import explain_write_errors
 from harness.errors import UserError
 from harness.sources import digest
-from harness.spec import identifying
+from harness.spec import select_identifying
 from harness.store.files import Store, read_named_arrays
 from harness.store.schema import Result, find_differences
 from harness.store.tunings import read_tunings, save_tuning
@@ -51,7 +51,7 @@ def check_identity(result: Result) -> bool:
         "seed": spec.seed,
         "method": spec.variant.name,
         "variant": spec.variant.reading,
-        "training": identifying(training),
+        "training": select_identifying(training),
         "setting": spec.setting.name,
         "backend": result.backend,
     }
@@ -104,7 +104,7 @@ def merge(into: Store, sources: Sequence[Store]) -> MergeOutcome:
             raise UserError(f"{source.root} has no results; give folders of results")
 
     outcome = MergeOutcome()
-    with writing_to(into.root, "give another folder, or make room and repeat the merge"):
+    with explain_write_errors(into.root, "give another folder, or make room and repeat the merge"):
         for source in sources:
             _merge_store(into, source, outcome)
     return outcome

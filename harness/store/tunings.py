@@ -25,11 +25,11 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from harness.errors import UserError, first_line
-from harness.files import DamagedError, note_in, read_within, write_note
+from harness.files import DamagedError, parse_note, read_within, write_note
 from harness.formatting import count_of
-from harness.seeds import derive_seed, generator
+from harness.seeds import derive_seed, make_generator
 from harness.sources import digest
-from harness.spec import OptionValue, SpecError, Variant, canonical, split
+from harness.spec import OptionValue, SpecError, Variant, split, write_canonical
 from harness.store.files import Store
 from harness.store.schema import Result
 
@@ -56,10 +56,10 @@ class Range:
     def find_value(self, place: float) -> str:
         """The value at a place from 0 (low) to 1 (high), to three digits."""
         value = self.low * (self.high / self.low) ** place
-        return canonical(float(f"{value:.3g}"))
+        return write_canonical(float(f"{value:.3g}"))
 
     def __str__(self) -> str:
-        return f"{canonical(self.low)}..{canonical(self.high)}"
+        return f"{write_canonical(self.low)}..{write_canonical(self.high)}"
 
 
 #: the values of an option: those that are listed, or a range
@@ -230,7 +230,7 @@ def read_tunings(store: Store) -> tuple[list[Tuning], list[str]]:
     problems = list[str]()
     for path in sorted((store.root / "tunings").glob("[!.]*.json")):
         try:
-            tunings.append(Tuning.model_validate(note_in(read_within(store.root, path))))
+            tunings.append(Tuning.model_validate(parse_note(read_within(store.root, path))))
         except (OSError, DamagedError, ValidationError) as error:
             again = "restore it, or remove it and run its `harness run --tune` again"
             problems.append(f"the tuning {path} cannot be used ({first_line(error)}); {again}")
@@ -260,7 +260,7 @@ def _parse_tried_values(values: str, text: str) -> TriedValues:
     """The values of an option in the text of a tuning. Raises SpecError for a range that is none."""
     ends = _RANGE.fullmatch(values)
     if ends is None:
-        listed_values = {canonical(value) for value in split(values, "|") if value}
+        listed_values = {write_canonical(value) for value in split(values, "|") if value}
         return tuple(sorted(listed_values))
 
     try:
@@ -301,7 +301,7 @@ def _draw_variants(
     variant = Variant.parse(base)
     text = f"{base}:{_format_space(space)}"
     variants: dict[str, None] = {}
-    for values in chain(first, _draw_configurations(space, generator(tune=text))):
+    for values in chain(first, _draw_configurations(space, make_generator(tune=text))):
         options = dict(variant.options)
         options.update(zip(space, values, strict=True))
         variants[str(Variant.make(variant.name, options, variant.reading))] = None

@@ -16,14 +16,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.caches import known_hash
+from harness.caches import read_or_compute_hash
 from harness.corpora.base import CorpusSource, Pairs, Phrases, PhraseSource, Sentences, Triplets
 from harness.corpora.labelled_audio import Recordings
 from harness.corpora.labelled_images import AugmentedImages
 from harness.encoders.media import VIEWS_VERSION, compute_filterbank
 from harness.errors import UserError
-from harness.seeds import generator
-from harness.sources import Generated, digest, file_hash
+from harness.seeds import make_generator
+from harness.sources import Generated, digest, hash_file
 from harness.toy.world import (
     ATTRIBUTES,
     GENRES,
@@ -46,8 +46,8 @@ from harness.toy.world import (
 
 def hash_generated(what: object, compute: Callable[[], str]) -> str:
     """The cached hash (hex) of the data that the current code generates for the options `what`."""
-    code = [file_hash(path) for path in sorted(Path(__file__).parent.glob("*.py"))]
-    return known_hash(f"toy/{digest(repr(what), np.__version__, code)}", compute)
+    code = [hash_file(path) for path in sorted(Path(__file__).parent.glob("*.py"))]
+    return read_or_compute_hash(f"toy/{digest(repr(what), np.__version__, code)}", compute)
 
 
 class ToyCorpus(Generated, CorpusSource):
@@ -77,7 +77,7 @@ class ToySentences(ToyCorpus):
         return digest(self.load(None).texts)
 
     def load(self, root: Path | None) -> Sentences:
-        rng = generator(world="toy", part="sentences", seed=self.seed)
+        rng = make_generator(world="toy", part="sentences", seed=self.seed)
         return Sentences(describe(draw_scenes(rng, self.size), rng))
 
 
@@ -138,11 +138,11 @@ class ToyPairs(ToyCorpus):
 
     def _start_generator(self) -> np.random.Generator:
         """The random numbers of descriptions and pictures, from the first one."""
-        return generator(world="toy", part="pairs", split=self.split, seed=self.seed)
+        return make_generator(world="toy", part="pairs", split=self.split, seed=self.seed)
 
     def draw_scenes(self) -> np.ndarray:
         """The scene of each pair, (size, attributes) int64."""
-        rng = generator(world="toy", part="scenes of pairs", split=self.split, seed=self.seed)
+        rng = make_generator(world="toy", part="scenes of pairs", split=self.split, seed=self.seed)
         if self.split == "test":
             return draw_distinct_scenes(rng, self.size)
         scenes = draw_scenes(rng, self.size)
@@ -189,7 +189,7 @@ class ToyTriplets(ToyCorpus):
         return digest(triplets.premises, triplets.entailed, triplets.contradicted)
 
     def load(self, root: Path | None) -> Triplets:
-        rng = generator(world="toy", part="triplets", seed=self.seed)
+        rng = make_generator(world="toy", part="triplets", seed=self.seed)
         scenes = draw_scenes(rng, self.size)
         attributes = rng.integers(0, len(ATTRIBUTES), self.size)
         steps = rng.integers(1, SIZES[attributes])
@@ -267,7 +267,7 @@ def _get_wave(waves: np.ndarray, row: int) -> tuple[int, np.ndarray]:
 
 def draw_labelled_pictures(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Pictures and their classes: (size, 32, 32, 3) uint8 and (size,) int64 below CLASSES."""
-    rng = generator(world="toy", part="labelled images", split="train", seed=seed)
+    rng = make_generator(world="toy", part="labelled images", split="train", seed=seed)
     scenes = draw_scenes(rng, size)
     return render(scenes, rng), get_classes(scenes)
 
@@ -279,7 +279,7 @@ def draw_labelled_tones(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarra
     The colour of a class sets the pitch, in steps of three semitones, and the shape the timbre.
     Phase, detuning (up to a third of a semitone), loudness and noise are random.
     """
-    rng = generator(world="toy", part="tones", split="train", seed=seed)
+    rng = make_generator(world="toy", part="tones", split="train", seed=seed)
     labels = get_classes(draw_scenes(rng, size))
     colours, shapes = np.divmod(labels, len(LEXICON["shape"]))
     semitones = 3 * colours + rng.uniform(-1 / 3, 1 / 3, size)

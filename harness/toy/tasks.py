@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.corpora.retrieval import CaptionedImages
 from harness.evaluation.suites import SentencePair, Subsets, list_pairs
-from harness.seeds import generator
+from harness.seeds import make_generator
 from harness.sources import Generated, digest
 from harness.toy.corpora import ToyPairs, hash_generated
 from harness.toy.world import (
@@ -54,7 +54,7 @@ class ToySimilarity(Generated):
         return {subset: self._make_pairs(subset, size) for subset, size in self.sizes.items()}
 
     def _make_pairs(self, subset: str, size: int) -> list[SentencePair]:
-        rng = generator(world="toy", part="similarity", task=self.name, subset=subset)
+        rng = make_generator(world="toy", part="similarity", task=self.name, subset=subset)
         first_scenes, second_scenes, gold = draw_related_scenes(rng, size)
         first_genre, second_genre = (GENRES.index(genre) for genre in SUBSETS[subset])
         first = describe(first_scenes, rng, np.full(size, first_genre))
@@ -128,7 +128,7 @@ def _make_classification() -> dict[str, Any]:
     colours = list(LEXICON["colour"])
     data = {}
     for split in ("train", "test"):
-        rng = generator(world="toy", part="mteb classification", split=split)
+        rng = make_generator(world="toy", part="mteb classification", split=split)
         scenes = draw_scenes(rng, 400)
         labels = [colours[number] for number in scenes[:, ATTRIBUTES.index("colour")]]
         data[split] = list(zip(labels, describe(scenes, rng), strict=True))
@@ -137,7 +137,7 @@ def _make_classification() -> dict[str, Any]:
 
 def _make_retrieval() -> dict[str, Any]:
     """Three descriptions of each of 200 scenes as documents, a fourth one as the query."""
-    rng = generator(world="toy", part="mteb retrieval")
+    rng = make_generator(world="toy", part="mteb retrieval")
     scenes = draw_distinct_scenes(rng, 200)
     documents = iter(describe(np.tile(scenes, (3, 1)), rng))
     corpus = {}

@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.errors import UserError
 from harness.method import MixingRule
-from harness.seeds import generator
+from harness.seeds import make_generator
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def _permutation(order: Order, turn: int) -> np.ndarray:
         "stream": order.stream,
         "pass": turn,
     }
-    return generator(axis="order", **axes).permutation(order.rows)
+    return make_generator(axis="order", **axes).permutation(order.rows)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from harness.encoders.patches import AudioPatches, ImagePatches
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.method import Dimensions, Method, Patches, Vocabulary
-from harness.seeds import derive_seed, generator
+from harness.seeds import derive_seed, make_generator
 from harness.spec import Stream, find_fresh_size
 from harness.training.checks import NOT_SAVED
 from harness.training.streams import TrainingData
@@ -84,7 +84,7 @@ def attach_patches(
 
     Raises UserError where an image's patch embedding has neither a size nor a file.
     """
-    ((name, sample),) = media.batch(np.array([0]), generator(axis="sample")).items()
+    ((name, sample),) = media.batch(np.array([0]), make_generator(axis="sample")).items()
     if name != "pixels":
         frames, bins = sample.shape[1:]
         audio = AudioPatches(student.width, frames, bins, patches.size, positions=patches.positions)

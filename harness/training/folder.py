@@ -24,16 +24,16 @@ from harness.errors import first_line
 from harness.files import (
     DamagedError,
     check_folder,
-    content_hash,
     fill_folder,
     flush,
-    note_in,
+    hash_content,
+    make_temporary_path,
+    parse_note,
     put_aside,
     read_regular,
     remove,
     rename,
     seal_folder,
-    temporary_beside,
     write_note,
 )
 from harness.method import Method
@@ -92,7 +92,7 @@ class TrainingFolder:
     def _record(self) -> TrainingRecord | None:
         try:
             return TypeAdapter(TrainingRecord).validate_python(
-                note_in(read_regular(self.path / RECORD_FILE, self.path))
+                parse_note(read_regular(self.path / RECORD_FILE, self.path))
             )
         except FileNotFoundError:
             return None
@@ -107,13 +107,13 @@ class TrainingFolder:
         before.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        temporary = temporary_beside(self.path / "checkpoint.pt")
+        temporary = make_temporary_path(self.path / "checkpoint.pt")
         try:
             with temporary.open("xb") as stream:
                 torch.save(state, stream)
                 stream.flush()
                 flush(stream.fileno())
-            content = content_hash(temporary, self.path)[:32]
+            content = hash_content(temporary, self.path)[:32]
             rename(temporary, f"checkpoint-{state['step']}-{content}.pt", self.path)
         except (OSError, RuntimeError) as error:
             remove(temporary, self.path)
@@ -131,7 +131,7 @@ class TrainingFolder:
             (folder / _STEP).write_text(f"{step}\n")
             seal_folder(folder)
 
-        temporary = temporary_beside(self.best)
+        temporary = make_temporary_path(self.best)
         fill_folder(temporary, fill)
         if self.best.exists():
             remove(self.previous, self.path)
@@ -193,7 +193,7 @@ def load_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
     """Read a checkpoint. Raises DamagedError for one that has changed since it was written."""
     try:
         match = CHECKPOINT.fullmatch(path.name)
-        if match is None or content_hash(path, path.parent)[:32] != match[2]:
+        if match is None or hash_content(path, path.parent)[:32] != match[2]:
             raise DamagedError("its content does not match its name")
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError, KeyError, OSError) as error:

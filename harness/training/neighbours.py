@@ -19,7 +19,7 @@ from torch import Tensor
 from harness.errors import UserError
 from harness.events import Event, Stage, tell
 from harness.method import Neighbours, find_search
-from harness.seeds import generator
+from harness.seeds import make_generator
 from harness.spec import Stream
 
 #: rows that are embedded between two reports, and cosines in memory at a time: 64 MB in float32
@@ -97,7 +97,7 @@ class NearRows:
             self._found[stream] = found
 
         nearest = found.nearest[np.searchsorted(found.rows, rows)]
-        random = generator(axis="neighbours", seed=self.seed, step=step, name=self.name)
+        random = make_generator(axis="neighbours", seed=self.seed, step=step, name=self.name)
         order = random.random(nearest.shape)
         order[nearest == NONE] = np.inf
         chosen = np.argsort(order, axis=1)[:, : self.wanted.count]

@@ -37,9 +37,9 @@ from harness.method import (
     SentenceBatch,
     TripletBatch,
 )
-from harness.processors import own_cores, safe_path, without_script
+from harness.processors import count_own_cores, start_with_safe_path, start_without_script
 from harness.profiles import Training
-from harness.seeds import generator
+from harness.seeds import make_generator
 from harness.spec import Stream
 from harness.training.batching import Order, mixed
 from harness.training.neighbours import NearRows
@@ -67,7 +67,9 @@ class MediaInputs(Dataset[dict[str, Tensor] | str]):
     seed: int
 
     def inputs(self, step: int) -> dict[str, Tensor]:
-        rng = generator(axis="augmentation", seed=self.seed, stream=self.order.stream, step=step)
+        rng = make_generator(
+            axis="augmentation", seed=self.seed, stream=self.order.stream, step=step
+        )
         rows = self.order.batch(step)
         return {"labels": torch.from_numpy(self.media.labels[rows]), **self.media.batch(rows, rng)}
 
@@ -135,7 +137,7 @@ def free_workers(media: Media, device: torch.device) -> int:
     if not media.costly or not _room():
         return 0
     taken = torch.get_num_threads() if device.type == "cpu" else 1
-    return max(0, min(MOST, own_cores() - taken))
+    return max(0, min(MOST, count_own_cores() - taken))
 
 
 def _room() -> bool:
@@ -146,7 +148,7 @@ def _room() -> bool:
     return about.f_bavail * about.f_frsize >= least
 
 
-@safe_path()
+@start_with_safe_path()
 def _started(loader: DataLoader[dict[str, Tensor] | str]) -> Iterator[dict[str, Tensor] | str]:
     """Start a loader's workers from a fork server that has already imported this module.
 
@@ -157,7 +159,7 @@ def _started(loader: DataLoader[dict[str, Tensor] | str]) -> Iterator[dict[str, 
     resource_tracker.ensure_running()  # the server starts it otherwise, which unblocks signals
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
-        with without_script():
+        with start_without_script():
             ensure_running()
             return iter(loader)
     finally:
@@ -410,7 +412,7 @@ class Batches:
         too long.
         """
         assert self.change is not None
-        rng = generator(axis="rows", seed=self.seed, step=step)
+        rng = make_generator(axis="rows", seed=self.seed, step=step)
         changed = {}
         for name, rows in self.change(tokens.list_ids(), rng).items():
             longest = max(map(len, rows))
@@ -426,7 +428,7 @@ class Batches:
     def _changed_texts(self, texts: Sequence[str], step: int) -> dict[str, TokenRows]:
         """The sentences that the method makes of a batch, tokenised, by name."""
         assert self.change_texts is not None
-        rng = generator(axis="texts", seed=self.seed, step=step)
+        rng = make_generator(axis="texts", seed=self.seed, step=step)
         changed = {}
         for name, sentences in self.change_texts(list(texts), rng).items():
             tokens = self.student.tokenize(sentences, self.training.max_length)

@@ -29,7 +29,7 @@ from harness.evaluation.suites import EmbedFunction
 from harness.events import Event, TrainingProgress, tell
 from harness.files import DamagedError
 from harness.method import Encode, Method
-from harness.processors import peak_memory_mb
+from harness.processors import measure_peak_memory_mb
 from harness.profiles import Training
 from harness.seeds import derive_seed
 from harness.spec import Stream
@@ -294,7 +294,14 @@ class Trainer:
             self.batches.waited / elapsed,
         )
         device = self.device.type
-        tell(Event("progress", device=device, progress=progress, memory_mb=peak_memory_mb(device)))
+        tell(
+            Event(
+                "progress",
+                device=device,
+                progress=progress,
+                memory_mb=measure_peak_memory_mb(device),
+            )
+        )
 
     def _load_best(self) -> None:
         """Load the best model. Raises TrainingError if it is damaged or not that of the record."""

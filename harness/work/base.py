@@ -19,7 +19,7 @@ from harness.caches import check_cache
 from harness.command_line import harness_command
 from harness.commands import note_places
 from harness.errors import UserError
-from harness.events import Listener, both
+from harness.events import Listener, forward_to_both
 from harness.files import remove
 from harness.locks import try_lock
 from harness.planning.plan import Plan, PlannedRun, RunState
@@ -173,7 +173,7 @@ class Executor:
 
         try:
             with stop_on_signals(stop):
-                self.work(queue, both(queue.observe_memory, listen))
+                self.work(queue, forward_to_both(queue.observe_memory, listen))
         finally:
             withdraw_stop()
 

@@ -19,7 +19,7 @@ from types import FrameType
 
 from harness.errors import PlugInError, UserError
 from harness.formatting import duration, one_line
-from harness.registry import OWN, plugin_modules, raised_at
+from harness.registry import OWN, find_raising_line, list_plugin_modules
 from harness.stopping import Stopped, request_stop, withdraw_stop
 
 #: Seconds that a job gets to save after its limit. Then a job that hangs is interrupted, if
@@ -143,9 +143,9 @@ def describe_error(error: BaseException | str) -> str:
     parts = [_shorten_error(text).removesuffix(":")]
     parts += getattr(error, "__notes__", ())[-1:]
     line = ", ".join(parts)
-    place = raised_at(error, plugin_modules())
+    place = find_raising_line(error, list_plugin_modules())
     if not place and not is_own:
-        place = raised_at(error, OWN)
+        place = find_raising_line(error, OWN)
     if not place:
         return line
     return f"{line} ({place})"
@@ -187,7 +187,7 @@ def _find_crash(log: str) -> str:
     file, line = frames[0]
     for foreign_file, foreign_line in frames:
         path = Path(foreign_file)
-        if plugin_modules() & {path.stem, *path.parts}:
+        if list_plugin_modules() & {path.stem, *path.parts}:
             file, line = foreign_file, foreign_line
             break
     return f" ({Path(file).name}, line {line})"

@@ -18,11 +18,11 @@ from typing import NoReturn
 
 from harness.errors import UserError
 from harness.processors import (
+    ask_to_be_killed_first,
     end_with_parent,
-    first_when_memory_ends,
-    passive_threads,
-    safe_path,
-    without_script,
+    make_threads_passive,
+    start_with_safe_path,
+    start_without_script,
 )
 from harness.stopping import SIGNALS, request_stop
 
@@ -61,13 +61,13 @@ def start(
 def _start_process(
     function: Callable[..., object], given: tuple[object, ...], environment: Mapping[str, str]
 ) -> ForkServerProcess:
-    passive_threads()
+    make_threads_passive()
     context = get_context("forkserver")
     context.set_forkserver_preload([PRELOAD])
     server_environment = {**SERVER_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(sys.path)}
     # of this process as it is now: the server may be older
     own_environment = {**os.environ, **environment}
-    with safe_path(), _set_variables(server_environment), without_script():
+    with start_with_safe_path(), _set_variables(server_environment), start_without_script():
         process = context.Process(target=_call_and_exit, args=(own_environment, function, given))
         process.start()
     return process
@@ -96,7 +96,7 @@ def _call_and_exit(
     try:
         end_with_parent(os.getppid())
         threading.Thread(target=_end_with_driver, daemon=True).start()
-        first_when_memory_ends()
+        ask_to_be_killed_first()
         # Ctrl-C reaches the whole process group; the driver handles it
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda number, frame: request_stop())

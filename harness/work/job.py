@@ -16,7 +16,7 @@ from pathlib import Path
 from traceback import format_exception
 
 from harness.errors import UserError
-from harness.events import Listener, listening
+from harness.events import Listener, listen_in
 from harness.files import read_within
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
@@ -112,7 +112,7 @@ class Job(ABC):
         try:
             with (
                 use_cores(seat.cpus),
-                listening(self.key, listen),
+                listen_in(self.key, listen),
                 self.store.lock(self.id) as acquired,
             ):
                 if not acquired:

@@ -17,7 +17,7 @@ from time import monotonic, sleep
 from harness.errors import PlugInError, UserError
 from harness.events import Listener
 from harness.files import open_to_append
-from harness.processors import cores, memory_kills
+from harness.processors import count_cores, count_memory_kills
 from harness.runs.execution import DeviceChoice, Execution, Jobs, Seat, pick_device
 from harness.work.base import Death, Executor, StartedJob
 from harness.work.failures import SMALLER, describe_death, raise_pickling_errors
@@ -52,7 +52,7 @@ class Local(Executor):
     def work(self, queue: Queue, listen: Listener) -> None:
         self.seats = self.make_seats(queue)
         self._seats_by_job = dict[Job, Seat]()
-        self._memory_kills = memory_kills()
+        self._memory_kills = count_memory_kills()
         super().work(queue, listen)
 
     def make_seats(self, queue: Queue) -> Seats:
@@ -105,7 +105,7 @@ class Local(Executor):
                 f"its report cannot be written below {folder}; free some space, and run it again"
             )
 
-        if code == -signal.SIGKILL and memory_kills() > self._memory_kills:
+        if code == -signal.SIGKILL and count_memory_kills() > self._memory_kills:
             self._memory_kills += 1
             return Death(
                 f"out of memory: Linux killed its process; {SMALLER}; --jobs N carries out fewer at a time"
@@ -161,7 +161,7 @@ def _count_jobs_on_cores(queue: Queue) -> int:
     runs = [job for job in queue.waiting if isinstance(job, RunJob)]
     largest_mb = max((queue.estimate_resources(job).memory_mb for job in runs), default=1)
     fit_in_memory = int(USABLE_MEMORY * measure_free_memory() / largest_mb)
-    return max(1, min(cores(), len(runs), fit_in_memory))
+    return max(1, min(count_cores(), len(runs), fit_in_memory))
 
 
 def perform_pickled(content: bytes, report: Report) -> None:

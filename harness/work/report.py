@@ -20,14 +20,14 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from harness.events import Event, Listener, both
+from harness.events import Event, Listener, forward_to_both
 from harness.files import (
     DamagedError,
-    note_in,
+    add_seal,
     open_regular,
     open_to_append,
+    parse_note,
     remove,
-    sealed,
     write_bytes,
 )
 from harness.runs.execution import Seat
@@ -104,7 +104,7 @@ class Report:
                 listen(_EVENT.validate_json(line))
                 continue
             with suppress(DamagedError, ValueError, KeyError):
-                note = note_in(line)
+                note = parse_note(line)
                 self._end = _ENDS[note["kind"]].validate_python(note["end"])
 
         return self._end
@@ -124,7 +124,7 @@ def _seal_end(end: End | Again | str) -> str:
     """The line of a job's end, with its digest."""
     kind = type(end).__name__
     values = _ENDS[kind].dump_python(end, mode="json")
-    return sealed(json.dumps({"kind": kind, "end": values}))
+    return add_seal(json.dumps({"kind": kind, "end": values}))
 
 
 def perform(job: Job, seat: Seat, report: Report, listen: Listener = lambda event: None) -> None:
@@ -132,7 +132,7 @@ def perform(job: Job, seat: Seat, report: Report, listen: Listener = lambda even
     written.
     """
     try:
-        end: End | Again | BaseException = job.perform(seat, both(report.write, listen))
+        end: End | Again | BaseException = job.perform(seat, forward_to_both(report.write, listen))
     except BaseException as error:
         end = error
     report.write_end(end)

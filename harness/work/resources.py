@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from harness.planning.experiments import Experiment
-from harness.processors import cores, memory_groups
+from harness.processors import count_cores, list_memory_groups
 from harness.runs.execution import Seat
 from harness.store import Result, frames_of
 
@@ -202,7 +202,7 @@ def measure_free_memory() -> float:
     if file.is_file():
         fields = dict(line.split(":", 1) for line in file.read_text().splitlines())
         limits.append(int(fields["MemAvailable"].split()[0]) * 1024 / 1e6)
-    for group, (limit_file, use_file) in itertools.product(memory_groups(), GROUP_FILES):
+    for group, (limit_file, use_file) in itertools.product(list_memory_groups(), GROUP_FILES):
         with suppress(OSError, ValueError):  # "max" is no limit
             limit = int((group / limit_file).read_text())
             use = int((group / use_file).read_text())
@@ -262,7 +262,7 @@ class Seats:
         self._occupied: list[dict[Seat, float]] = [{} for _ in cards]
         #: card -> the job that it is reserved for
         self._reserved: dict[int, str] = {}
-        self._cpus = max(1, cores() // self._jobs)
+        self._cpus = max(1, count_cores() // self._jobs)
         #: the most jobs on one card; a job that never shares its card has no memory limit
         self._most_on_card = 0
         #: seats without a GPU that are free, and the cores of each
@@ -270,8 +270,8 @@ class Seats:
         self._cpus_without_card = self._cpus
         if cards:
             self._most_on_card = count_runs_on_card(len(cards), self._jobs)
-            self._free_without_card = max(1, cores() // PREPARING_CPUS)
-            self._cpus_without_card = min(PREPARING_CPUS, cores())
+            self._free_without_card = max(1, count_cores() // PREPARING_CPUS)
+            self._cpus_without_card = min(PREPARING_CPUS, count_cores())
 
     def take(self, job: str, needs: Callable[[], Resources], *, alone: bool = False) -> Seat | None:
         """A seat for a job, by its id, or None where there is no room now; `alone` asks for a whole

@@ -16,7 +16,7 @@ import pytest
 from cli_words import Typed
 
 import harness
-from harness.caches import cache_folder
+from harness.caches import get_cache_folder
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.store import Store
@@ -451,7 +451,7 @@ def test_a_cache_without_a_home_folder_is_one_line(monkeypatch: pytest.MonkeyPat
     """As where HOME is not set for a user whom the system does not know."""
     monkeypatch.setenv("HARNESS_CACHE", "~nobody-here/cache")
     with pytest.raises(UserError, match="no home folder is known for ~nobody-here/cache"):
-        cache_folder()
+        get_cache_folder()
 
 
 def test_sigterm_is_one_line_from_the_start(tmp_path: Path) -> None:

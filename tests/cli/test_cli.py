@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli.main import cli
-from harness.files import note_in, write_note
+from harness.files import parse_note, write_note
 from harness.store import BACKEND_VERSION
 
 SHORT = ("--profile", "tiny", "--set", "steps=6", "--set", "eval_every=3", "--device", "cpu")
@@ -84,7 +84,7 @@ def test_a_failed_run_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "FAILED" in done.stdout
     (file,) = tmp_path.glob("results/tiny/simcse/*/*/seed-0-*.json")
-    result = note_in(file.read_bytes())
+    result = parse_note(file.read_bytes())
     assert result.pop("backend") == BACKEND_VERSION
     write_note(file, result)
     (record,) = tmp_path.glob("results/failed/*.json")

@@ -17,7 +17,7 @@ from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.tokens import get_tokens
 from harness.evaluation.sts import OwnPairs
 from harness.planning.seen import load_hashes
-from harness.sources import file_hash, installed
+from harness.sources import hash_file, list_versions
 from harness.toy import student_folder
 
 
@@ -48,12 +48,12 @@ def own_task(root: Path) -> object:
 
 
 READERS = [
-    ("harness.corpora.tokens.reading_code", tokens),
-    ("harness.corpora.tokens.installed", tokens),
-    ("harness.planning.seen.reading_code", seen),
+    ("harness.corpora.tokens.hash_reading_code", tokens),
+    ("harness.corpora.tokens.list_versions", tokens),
+    ("harness.planning.seen.hash_reading_code", seen),
     ("harness.planning.seen.unidata_version", seen),
-    ("harness.evaluation.suites.reading_code", own_task),
-    ("harness.corpora.labelled_images.installed", readable),
+    ("harness.evaluation.suites.hash_reading_code", own_task),
+    ("harness.corpora.labelled_images.list_versions", readable),
     ("harness.corpora.labelled_images.DECODING", readable),
 ]
 
@@ -78,13 +78,13 @@ def test_what_other_code_or_another_library_has_read_is_read_again(
 def test_a_file_of_the_same_size_and_time_is_hashed_again(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     path.write_text("one")
-    times, before = path.stat(), file_hash(path)
+    times, before = path.stat(), hash_file(path)
     path.write_text("two")
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert file_hash(path) != before
+    assert hash_file(path) != before
 
 
 def test_versions_are_those_that_are_installed() -> None:
-    found, absent = installed("numpy", "no-such-package-anywhere")
+    found, absent = list_versions("numpy", "no-such-package-anywhere")
     assert found == np.__version__
     assert absent == ""

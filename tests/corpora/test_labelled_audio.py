@@ -15,7 +15,7 @@ from harness.corpora.base import Media
 from harness.corpora.labelled_audio import LabelledAudio, read_samples
 from harness.encoders.media import compute_energies, compute_filterbank, mask_bands, mix_waves
 from harness.errors import UserError
-from harness.seeds import generator
+from harness.seeds import make_generator
 
 
 def wav(samples: np.ndarray, rate: int = RATE) -> bytes:
@@ -45,7 +45,9 @@ def audio(**options: object) -> LabelledAudio:
 
 
 def drawn(media: Media, rows: list[int], seed: int = 0) -> np.ndarray:
-    return media.ready(media.batch(np.array(rows), generator(seed=seed)))["spectrograms"].numpy()
+    return media.ready(media.batch(np.array(rows), make_generator(seed=seed)))[
+        "spectrograms"
+    ].numpy()
 
 
 def test_filterbanks_are_kept_and_waves_are_read_again_for_mixing_alone(
@@ -68,7 +70,7 @@ def test_filterbanks_are_kept_and_waves_are_read_again_for_mixing_alone(
         np.testing.assert_allclose(banks[row], expected, atol=0.005)
     mixing = plain.augmented("mixup+masks")
     assert (mixing.costly, plain.costly) == (True, False)
-    mixing.batch(np.arange(30) % 6, generator(seed=0))
+    mixing.batch(np.arange(30) % 6, make_generator(seed=0))
     assert 20 < len(opened) < 45
 
 
@@ -152,7 +154,7 @@ def test_masks_are_bands_of_zeros_below_48_of_128_bins_and_192_of_1024_frames() 
     24 and 6.75.
     """
     ones = np.ones((400, 36, 64), dtype=np.float32)
-    out = mask_bands(ones, generator(seed=0))
+    out = mask_bands(ones, make_generator(seed=0))
     assert ones.all()
     seen = []
     for item in out:
@@ -196,7 +198,7 @@ def test_an_augmented_batch_is_the_public_codes_in_loops(speech: Path) -> None:
     waves = [read_samples(speech / "wav" / f"{row}.wav", "")[1] for row in range(6)]
     partners = set()
     for seed in range(20):
-        batch, rng = media.batch(rows, generator(seed=seed)), generator(seed=seed)
+        batch, rng = media.batch(rows, make_generator(seed=seed)), make_generator(seed=seed)
         banks, labels = [], []
         for row in rows:
             bank, label = drawn(plain, [row])[0], plain.labels[row]

@@ -15,7 +15,7 @@ import torch
 from made_files import image_bytes, riff, write_tar
 from PIL import Image
 
-from harness.caches import cache_folder
+from harness.caches import get_cache_folder
 from harness.corpora.base import Media
 from harness.corpora.files import CaptionsFile
 from harness.corpora.labelled_audio import LabelledAudio
@@ -27,7 +27,7 @@ from harness.encoders.vision import Augmentation, normalise_pixels
 from harness.errors import MissingData, UserError
 from harness.fetching.archives import write_parquet
 from harness.files import write_note
-from harness.seeds import generator
+from harness.seeds import make_generator
 
 
 def jpeg(colour: tuple[int, int, int]) -> bytes:
@@ -47,7 +47,7 @@ def images(tmp_path: Path) -> Path:
 
 
 def drawn(media: Media, rows: list[int], seed: int = 0) -> np.ndarray:
-    (values,) = media.ready(media.batch(np.array(rows), generator(seed=seed))).values()
+    (values,) = media.ready(media.batch(np.array(rows), make_generator(seed=seed))).values()
     return values.numpy()
 
 
@@ -100,7 +100,7 @@ def test_two_views_differ_and_depend_on_the_generator_alone(images: Path) -> Non
 
 def test_without_augmentation_an_image_is_normalised_by_imagenets_moments() -> None:
     plain = Augmentation(8, smallest=1.0, jitter=0, grey=0)
-    views = plain.apply(Image.new("RGB", (8, 8), (255, 0, 51)), generator(seed=0))
+    views = plain.apply(Image.new("RGB", (8, 8), (255, 0, 51)), make_generator(seed=0))
     assert views.dtype == torch.uint8
     pixels = normalise_pixels(views)[0, :, 4, 4].tolist()
     assert pixels == pytest.approx(
@@ -232,7 +232,7 @@ def test_up_to_the_limit_the_next_readable_image_stands_in(
         "tree: 3 of 5 images cannot be decoded and are replaced by the next ones: cat/1.jpg"
     )
     assert caplog.records[0].getMessage() == warning
-    assert media.batch(np.arange(5), generator(seed=0))["pixels"].shape == (5, 2, 3, 224, 224)
+    assert media.batch(np.arange(5), make_generator(seed=0))["pixels"].shape == (5, 2, 3, 224, 224)
     tree(tmp_path, dict.fromkeys(whole, b""))
     with pytest.raises(UserError, match="5 of 5 images cannot be decoded"):
         LabelledImages("tree", "", bad=9).load(tmp_path)
@@ -244,7 +244,7 @@ def test_images_are_checked_once_and_again_when_they_change(
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     tree(tmp_path, {"cat/0.jpg": JPEG, "cat/1.jpg": PNG})
     LabelledImages("tree", "").load(tmp_path)
-    (note,) = (cache_folder() / "readable").iterdir()
+    (note,) = (get_cache_folder() / "readable").iterdir()
     write_note(note, {"unreadable": {"0": "as noted"}})
     with pytest.raises(UserError, match="as noted"):
         LabelledImages("tree", "").load(tmp_path)

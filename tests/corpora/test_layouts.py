@@ -12,7 +12,7 @@ import pytest
 
 from harness.corpora.files import CaptionsFile, SentencesFile, TripletsFile
 from harness.corpora.retrieval import CaptionedFile
-from harness.datafiles import label_remarks, read_rows
+from harness.datafiles import list_label_remarks, read_rows
 from harness.errors import UserError
 from harness.fetching.archives import write_parquet
 
@@ -396,4 +396,4 @@ def test_empty_texts_missing_values_and_repeated_captions_are_counted(tmp_path: 
     ],
 )
 def test_labels_that_differ_in_spelling_alone_are_told(labels: list[str], told: list[str]) -> None:
-    assert label_remarks(labels) == told
+    assert list_label_remarks(labels) == told

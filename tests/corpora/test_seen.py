@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.datafiles import normalised_text
+from harness.datafiles import normalise_text
 from harness.planning.seen import hash_texts, is_among, load_hashes, name_image
 
 
@@ -21,7 +21,7 @@ from harness.planning.seen import hash_texts, is_among, load_hashes, name_image
     ],
 )
 def test_a_text_is_its_letters_and_digits_in_lower_case(text: str, words: str) -> None:
-    assert normalised_text(text) == words
+    assert normalise_text(text) == words
 
 
 def test_an_image_is_known_by_its_number_whatever_its_file_is_called() -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from harness.caches import cache_folder
+from harness.caches import get_cache_folder
 from harness.corpora.tokens import Tokens, get_tokens
 from harness.toy import student_folder
 
@@ -98,7 +98,7 @@ def test_they_are_made_once_for_a_content_a_tokenizer_and_a_length(tokenizer: An
 @pytest.mark.parametrize("kind", [".ids", ".offsets", ".json"])
 def test_what_is_not_whole_is_made_again(tokenizer: Any, kind: str) -> None:
     whole = np.array(get_tokens("a", lambda: TEXTS, tokenizer, 32).ids)
-    (path,) = (cache_folder() / "tokens").glob(f"*{kind}")
+    (path,) = (get_cache_folder() / "tokens").glob(f"*{kind}")
     if kind == ".json":
         path.unlink()
     else:

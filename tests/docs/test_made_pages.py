@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 import harness
 from harness.profiles import schema
-from harness.registry import get, names
+from harness.registry import get, list_registered
 
 TABLES = [
     value for value in vars(schema).values()
@@ -73,7 +73,7 @@ def test_options_of_every_kind_stand_below_it(kind: str) -> None:
     of_the_toy_world = "".join(
         re.findall(r"^With `seed` and `size` alone: .*$", page, re.MULTILINE)
     )
-    for name in names(kind):
+    for name in list_registered(kind):
         options = set(inspect.signature(get(kind, name)).parameters) - {"tasks", "how", "ignore"}
         if not options:
             assert f"`{name}`" in without_keys

@@ -19,7 +19,7 @@ import yaml
 from pages import ROOT
 
 from harness.cli.main import cli
-from harness.documents import page_of
+from harness.documents import find_page
 
 FOLDERS = ("harness", "methods", "tests", "benchmarks", "tools")
 #: what a path begins with, or a name that only exists once it was made
@@ -140,7 +140,7 @@ def test_the_pages_that_messages_name_are_there() -> None:
     texts = [path.read_text() for path in (ROOT / "harness").rglob("*.py")]
     names = {name for text in texts for name in re.findall(r"page_of\([\"'](.+?)[\"']\)", text)}
     assert {"index.md", "data.md", "reproduce.md"} <= names
-    assert [name for name in names if not page_of(name).is_file()] == []
+    assert [name for name in names if not find_page(name).is_file()] == []
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,13 @@ from safetensors.torch import load_file, save_file
 
 from harness.encoders import student as module
 from harness.encoders.student import Student
-from harness.registry import names
+from harness.registry import list_registered
 from harness.toy import student_folder
 
 SENTENCES = ["a", "the big red circle", "a small blue square on the left", "", "the big red circle"]
 
 
-@pytest.fixture(scope="module", params=sorted({*names("pooling")} - {"modules"}))
+@pytest.fixture(scope="module", params=sorted({*list_registered("pooling")} - {"modules"}))
 def student(request: pytest.FixtureRequest) -> Student:
     return Student.load(student_folder(), request.param)
 

@@ -18,7 +18,7 @@ import pytest
 from harness.encoders import features
 from harness.encoders.features import Ragged, Stacked, load_cached_features, load_cached_ragged
 from harness.errors import UserError
-from harness.events import Event, listening
+from harness.events import Event, listen_in
 
 ROWS, CHUNK = 10, 4
 #: a process that computes these features and may kill itself at its nth durable step
@@ -79,7 +79,7 @@ def process(log: Path, deadly: int = 0, pause: float = 0) -> subprocess.Popen[by
 
 def test_features_are_computed_once_in_chunks_and_mapped_read_only() -> None:
     compute, told = Computed(), list[Event]()
-    with listening("", told.append):
+    with listen_in("", told.append):
         first = load_cached_features("key", ROWS, compute, chunk=CHUNK)
     assert compute.calls == [(0, 4), (4, 8), (8, 10)]
     assert [(event.stage.done, event.stage.total) for event in told if event.stage] == [

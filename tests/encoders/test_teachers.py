@@ -23,7 +23,7 @@ from harness.encoders.student import Student
 from harness.encoders.teacher_kinds import fit
 from harness.encoders.teachers import Teacher, check_vocabulary, open_teacher
 from harness.errors import UserError
-from harness.registry import names
+from harness.registry import list_registered
 from harness.toy import clip_folder, student_folder
 from harness.toy.corpora import ToyPairs
 
@@ -92,7 +92,7 @@ def test_clip_takes_images_of_any_size(clip: Teacher, pairs: Pairs) -> None:
     np.testing.assert_allclose(features[2], clip.images(pairs.images[2:3])[0], atol=1e-5)
 
 
-@pytest.mark.parametrize("pooling", sorted({*names("pooling")} - {"modules"}))
+@pytest.mark.parametrize("pooling", sorted({*list_registered("pooling")} - {"modules"}))
 def test_sentence_vectors_are_those_of_a_student(pooling: str) -> None:
     vectors = open_teacher("text", student_folder(), pooling=pooling).captions(SENTENCES)
     assert vectors.dtype == np.float32

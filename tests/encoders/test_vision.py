@@ -12,7 +12,7 @@ from scipy.stats import ks_2samp
 
 from harness.encoders import vision
 from harness.encoders.vision import Augmentation
-from harness.seeds import generator
+from harness.seeds import make_generator
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_colours_change_as_often_as_asked(
     colour: tuple[int, int, int], options: dict[str, float], share: float
 ) -> None:
     """Greys at the chance that is given, the jitter in four of five views."""
-    augmentation, rng = Augmentation(8, **options), generator(seed=0)
+    augmentation, rng = Augmentation(8, **options), make_generator(seed=0)
     views = torch.stack(
         [augmentation.apply(Image.new("RGB", (9, 9), colour), rng) for _ in range(200)]
     ).numpy()
@@ -62,7 +62,7 @@ def test_crops_have_the_distribution_of_torchvision(mine: Augmentation, smallest
     v2 = pytest.importorskip("torchvision.transforms.v2")
     theirs_crop = v2.RandomResizedCrop(8, scale=(smallest, 1.0), antialias=True)
     picture = Image.new("RGB", (500, 200))
-    rng = generator(seed=0)
+    rng = make_generator(seed=0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         drawn = [theirs_crop.make_params([picture]) for _ in range(4000)]
@@ -78,7 +78,7 @@ def test_crops_have_the_distribution_of_torchvision(mine: Augmentation, smallest
 
 
 def test_a_view_is_pillows_crop_resized_within_one_of_255_and_half_are_turned() -> None:
-    picture, rng = Image.fromarray(noise(90, 120)), generator(seed=0)
+    picture, rng = Image.fromarray(noise(90, 120)), make_generator(seed=0)
     pixels, crops = vision._decode(picture, [vision.Crop(10, 5, 80, 60)], 48)
     expected = np.asarray(
         picture.crop((10, 5, 90, 65)).resize((48, 48), Image.Resampling.BILINEAR), dtype=int

@@ -27,7 +27,7 @@ from harness.evaluation.figure_data import (
 from harness.evaluation.suites import Embedder, require_unit_rows
 from harness.metrics import ArrayName
 from harness.runs.evaluate import encode_dropout_views
-from harness.seeds import generator
+from harness.seeds import make_generator
 from harness.toy import student_folder
 from harness.toy.tasks import TOY_RETRIEVAL
 
@@ -224,9 +224,9 @@ def test_the_suite_on_the_toy_world() -> None:
         assert len({query, *texts}) == 4
     assert (np.diff(by_name["neighbour_cosines"]) <= 0).all()
     texts = list(dict.fromkeys(TOY_RETRIEVAL.load(None).texts))
-    order = generator(suite="figures", task="ToyRetrieval", seed=0, part="queries").permutation(
-        len(texts)
-    )
+    order = make_generator(
+        suite="figures", task="ToyRetrieval", seed=0, part="queries"
+    ).permutation(len(texts))
     assert by_name["queries"].tolist() == [texts[row] for row in order[:6]], (
         "a draw of its own for each purpose"
     )

@@ -20,9 +20,11 @@ from harness.evaluation.mteb_local import (
 )
 from harness.evaluation.mteb_suite import MTEBSuite
 
-TASKS = registry.names("mteb task")
+TASKS = registry.list_registered("mteb task")
 FILES = [
-    name for name in TASKS if registry.target("mteb task", name).startswith("harness.evaluation")
+    name
+    for name in TASKS
+    if registry.find_target("mteb task", name).startswith("harness.evaluation")
 ]
 #: name -> samples that mteb scores: texts of test, pairs, or documents and queries
 COUNTS = {

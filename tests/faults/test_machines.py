@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.files import temporary_beside
+from harness.files import make_temporary_path
 
 #: the first process of a container has this id
 IN_CONTAINER = ("unshare", "--user", "--map-root-user", "--pid", "--fork")
@@ -17,24 +17,24 @@ IN_CONTAINER = ("unshare", "--user", "--map-root-user", "--pid", "--fork")
 WRITER = """
 import os, sys
 from pathlib import Path
-from harness.caches import cache_folder, keep_text, kept_text
-from harness.files import note_in, read_regular, write_note
+from harness.caches import get_cache_folder, keep_text, read_cached_text
+from harness.files import parse_note, read_regular, write_note
 
 assert os.getpid() == 1
 folder, letter, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 for number in range(count):
     note = folder / "notes" / f"{number % 7}.json"
     write_note(note, {"content": letter * 5000})
-    content = note_in(read_regular(note))["content"]
+    content = parse_note(read_regular(note))["content"]
     assert content in ("a" * 5000, "b" * 5000), "a torn note"
     name = f"texts/{number % 7}"
     keep_text(name, letter * 5000)
-    assert kept_text(name) in ("a" * 5000, "b" * 5000), "a torn file"
+    assert read_cached_text(name) in ("a" * 5000, "b" * 5000), "a torn file"
 """
 
 
 def test_temporary_names_are_new_each_time(tmp_path: Path) -> None:
-    names = {temporary_beside(tmp_path / "file").name for _ in range(100)}
+    names = {make_temporary_path(tmp_path / "file").name for _ in range(100)}
     assert len(names) == 100
 
 

@@ -34,7 +34,7 @@ from faults_tools import (
 )
 
 import harness
-from harness.caches import cache_folder
+from harness.caches import get_cache_folder
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.events import Event
@@ -205,7 +205,7 @@ def test_damaged_caches_are_made_again(
 ) -> None:  # fmt: skip
     """All files of some caches, by turns."""
     expected = stage_of("training")[1]
-    shutil.copytree(cache_folder(), tmp_path / "cache")
+    shutil.copytree(get_cache_folder(), tmp_path / "cache")
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     for kind in kinds:
         for file, (harm, where) in zip(files(tmp_path / "cache", kind), cycle(harms), strict=False):

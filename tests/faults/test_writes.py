@@ -25,7 +25,7 @@ from writers import APPENDING, EXPENDABLE, WRITERS
 
 import harness
 from harness.errors import UserError
-from harness.files import replaced, write_bytes
+from harness.files import replace_file, write_bytes
 from harness.runs.export import export as write_export
 from harness.store import Store
 from harness.store.merging import merge
@@ -175,7 +175,7 @@ def test_two_writers_replace_each_other_whole_and_a_folder_may_go(tmp_path: Path
         stop.set()
         ours.join()
     assert other.returncode == 0
-    with pytest.raises(FileNotFoundError), replaced(tmp_path / "gone" / "file"):
+    with pytest.raises(FileNotFoundError), replace_file(tmp_path / "gone" / "file"):
         shutil.rmtree(tmp_path / "gone")
     long = tmp_path / ("n" * 255)
     write_bytes(long, b"whole")

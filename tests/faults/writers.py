@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from builders import failure, result
 
-from harness.caches import known_hash
+from harness.caches import read_or_compute_hash
 from harness.code import Declarations
 from harness.commands import LastPlaces, note_places
 from harness.encoders.features import load_cached_features, load_cached_ragged
@@ -88,7 +88,7 @@ OF_CACHES: dict[str, Callable[[Path], object]] = {
     "features": lambda _: load_cached_features("key", 64, _rows),
     "recordings": lambda _: load_cached_ragged("key", 64, 8, lambda number: np.ones((4, 8))),
     "seen texts": lambda _: load_hashes("c", lambda: ["x"]),
-    "hash": lambda _: known_hash("hashes/key", lambda: "a" * 64),
+    "hash": lambda _: read_or_compute_hash("hashes/key", lambda: "a" * 64),
     "declarations": _declare,
 }
 WRITERS = OF_RESULTS | OF_CACHES

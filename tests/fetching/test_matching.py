@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.datafiles import lines_of, normalised_text, read_rows
+from harness.datafiles import normalise_text, read_lines, read_rows
 from harness.errors import UserError
 from harness.fetching.published_captions import WHOLE, Match, match
 
@@ -116,7 +116,7 @@ def test_mcses_captions_find_every_image_that_has_captions(data_root: Path) -> N
     ):
         if image in captions:
             captions[image].append(caption)
-    lines = list(lines_of(folder / "flickr_random_captions.txt"))
+    lines = list(read_lines(folder / "flickr_random_captions.txt"))
     matched = match(lines, captions)
     assert methods(matched) == {"exact": 28_851, "elimination": 206, "wording": 16, "guess": 710}
     assert (
@@ -126,8 +126,8 @@ def test_mcses_captions_find_every_image_that_has_captions(data_root: Path) -> N
     )
     assert len(set(matched.images)) == len(lines)
     for line, image, method in zip(lines, matched.images, matched.methods, strict=True):
-        texts = {normalised_text(text).replace(" ", "") for text in captions[str(image)]}
-        assert (normalised_text(line).replace(" ", "") in texts) == (
+        texts = {normalise_text(text).replace(" ", "") for text in captions[str(image)]}
+        assert (normalise_text(line).replace(" ", "") in texts) == (
             method in ("exact", "elimination")
         )
     with pytest.raises(UserError, match=r"29,073 of 29,783 captions match an image \(97\.6%\)"):

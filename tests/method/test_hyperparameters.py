@@ -8,16 +8,19 @@ import pytest
 
 from harness.errors import UserError
 from harness.method import method_named
-from harness.registry import names
+from harness.registry import list_registered
 
 OWN = [
-    name for name in names("method") if method_named(name).__module__.startswith("harness_methods.")
+    name
+    for name in list_registered("method")
+    if method_named(name).__module__.startswith("harness_methods.")
 ]
 
 
 def test_options_that_name_teachers_are_declared() -> None:
     declared = {
-        name: method_named(name).Hyperparameters.teacher_options() for name in names("method")
+        name: method_named(name).Hyperparameters.teacher_options()
+        for name in list_registered("method")
     }
     assert {name: options for name, options in declared.items() if options} == {
         "mcse": {"images", "text_teacher"},

@@ -15,7 +15,7 @@ from harness.cli.main import cli
 from harness.errors import UserError
 from harness.method import Method
 from harness.papers.citing import Used, list_used, make_bibtex, make_entry, read_citations
-from harness.registry import names
+from harness.registry import list_registered
 from harness.store import Store
 
 CFF = Path(__file__).parents[2] / "CITATION.cff"
@@ -27,7 +27,7 @@ def keys(text: str) -> list[str]:
 
 def test_the_methods_of_this_project_have_their_paper() -> None:
     listed = read_citations().uses["methods"]
-    assert set(listed) == set(names("method")) - {"none"}
+    assert set(listed) == set(list_registered("method")) - {"none"}
     from harness.method import method_named
 
     for name, works in listed.items():

@@ -241,7 +241,11 @@ def test_features_are_kept_apart_by_what_decodes_and_computes_them(
     )
     (corpus,) = image.corpora
     in_file = replace(corpus, stored={("image", "toy-clip"): corpus.read})
-    changes = {"DECODING": 9, "installed": lambda *packages: ["9"], "reading_code": lambda: "9"}
+    changes = {
+        "DECODING": 9,
+        "list_versions": lambda *packages: ["9"],
+        "hash_reading_code": lambda: "9",
+    }
 
     def keys() -> list[str]:
         return [
@@ -259,7 +263,7 @@ def test_features_are_kept_apart_by_what_decodes_and_computes_them(
             moved[name] = [a != b for a, b in zip(keys(), before, strict=True)]
     assert moved == {
         "DECODING": [True, True, False],
-        "installed": [True, True, False],
-        "reading_code": [False, True, True],
+        "list_versions": [True, True, False],
+        "hash_reading_code": [False, True, True],
     }
     assert keys() == before

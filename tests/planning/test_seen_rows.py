@@ -14,7 +14,7 @@ import pytest
 from executor_jobs import experiment
 
 from harness.command_line import Selection
-from harness.datafiles import lines_of, normalised_text, read_rows
+from harness.datafiles import normalise_text, read_lines, read_rows
 from harness.errors import UserError
 from harness.evaluation.suites import list_pairs
 from harness.fetching.archives import write_parquet
@@ -122,8 +122,8 @@ def test_all_three_texts_of_a_triplet_are_read() -> None:
         get("corpus", "toy-triplets")(**tiny.corpora["toy-triplets"].options).texts(None)
     )
     read = training(None, tiny, "simcse-sup/toy/toy-bert", {"triplets": np.array([5])})
-    known = {normalised_text(text) for text in triplets[15:18]}
-    wanted = [normalised_text(text) in known for text in triplets[:60]]
+    known = {normalise_text(text) for text in triplets[15:18]}
+    wanted = [normalise_text(text) in known for text in triplets[:60]]
     assert read.sentences(triplets[:60]).tolist() == wanted
     assert 3 <= sum(wanted) < 60
 
@@ -315,7 +315,7 @@ def test_images_of_the_test_that_are_training_images_of_mcses_file(
     data = SettingData(Inventory(profile, root, {}), parse_setting("flickr"))
     overlap = data.compare_images("retrieval", "Flickr30k")
     assert (overlap.images, overlap.seen) == (1000, 943)
-    lines = list(lines_of(root / "flickr/captions.txt"))
+    lines = list(read_lines(root / "flickr/captions.txt"))
     splits = (row.values for row in read_rows(data_root / SPLIT, "image_id", "split"))
     train = [image for image, split in splits if split == "train"]
     captions: dict[str, list[str]] = {image: [] for image in train}

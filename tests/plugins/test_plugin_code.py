@@ -17,12 +17,12 @@ from plugin_packages import Install
 import harness
 from harness import api
 from harness.cli.run import status
-from harness.code import code_of, code_of_module
+from harness.code import hash_code, hash_module_code
 from harness.errors import PlugInError
 from harness.planning.experiments import Experiments
 from harness.planning.plan import Plan, PlannedRun
 from harness.planning.present import Present
-from harness.registry import GROUPS, names, target
+from harness.registry import GROUPS, find_target, list_registered
 from harness.sources import digest
 from harness.store import PRESENT
 
@@ -91,10 +91,10 @@ def test_this_projects_code_is_in_no_fingerprint() -> None:
     own = [
         (kind, name)
         for kind in GROUPS
-        for name in names(kind)
-        if target(kind, name).startswith("harness")
+        for name in list_registered(kind)
+        if find_target(kind, name).startswith("harness")
     ]
-    assert {code_of(kind, name) for kind, name in own} == {""}
+    assert {hash_code(kind, name) for kind, name in own} == {""}
     assert len(own) > 60
 
 
@@ -109,14 +109,14 @@ def test_an_edit_of_what_a_method_imports_is_another_training_and_neither_other_
     assert len(set(prints)) == 5
     (lab / "apart.py").write_text("changed = True\n")
     assert planned(tmp_path)[1].fingerprint == prints[-1]
-    code = code_of_module("lab")
+    code = hash_module_code("lab")
     moved = tmp_path / "elsewhere"
     moved.mkdir()
     lab.rename(moved / "lab")
     sys.path.insert(0, str(moved))
     try:
         forget()
-        assert code_of_module("lab") == code
+        assert hash_module_code("lab") == code
     finally:
         sys.path.remove(str(moved))
 

@@ -25,7 +25,7 @@ from harness.evaluation.suites import Suite
 from harness.method import method_named
 from harness.planning.inventory import Inventory
 from harness.profiles import Profile, load_profile
-from harness.registry import get, get_class, names
+from harness.registry import get, get_class, list_registered
 
 #: what is wrong for any key, and what is wrong for some
 NEVER: dict[str, Any] = {"nested": {"x": [[[1]]]}, "date": "1979-05-27"}
@@ -195,7 +195,7 @@ def _declared(kind: type) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("table", "registered"), [("corpora", "corpus"), ("suites", "suite")])
 def test_options_of_registered_classes_are_checked(table: str, registered: str) -> None:
     tiny, tried = load_profile("tiny"), 0
-    for name in names(registered):
+    for name in list_registered(registered):
         kind = get_class("suite", name, Suite) if registered == "suite" else get("corpus", name)
         needed = {
             each.name: "x"
@@ -219,7 +219,7 @@ def test_options_of_registered_classes_are_checked(table: str, registered: str) 
 
 def test_numbers_of_every_method_are_checked() -> None:
     tried = 0
-    for name in names("method"):
+    for name in list_registered("method"):
         kind = method_named(name).Hyperparameters
         for option, field in kind.options().items():
             for value in (

@@ -12,7 +12,7 @@ from harness.errors import UserError
 from harness.grid import Resolved, UnfitSettingError, make_grid, resolve, resolve_all
 from harness.method import Feature, method_named
 from harness.profiles import Training, load_profile, shipped_profiles
-from harness.registry import get, names
+from harness.registry import get, list_registered
 from harness.spec import RunSpec, Variant
 
 #: parameter, as the transcription of the papers calls it -> key of a rule, where they differ
@@ -38,7 +38,7 @@ def variants() -> list[Variant]:
     """Every registered method in each of its readings."""
     return [
         Variant(name, (), reading)
-        for name in names("method")
+        for name in list_registered("method")
         for reading in method_named(name).readings
     ]
 
@@ -90,9 +90,9 @@ def test_defaults_name_runs_and_tasks_that_exist(name: str) -> None:
 def test_every_key_of_a_rule_belongs_to_the_registered_methods_it_matches(name: str) -> None:
     profile = load_profile(name)
     for rule in profile.hyperparameters:
-        assert set(rule.methods) <= set(names("method")), rule
+        assert set(rule.methods) <= set(list_registered("method")), rule
         assert rule.options, f"a rule without values: {rule}"
-        for method in rule.methods or names("method"):
+        for method in rule.methods or list_registered("method"):
             known = {*Training.model_fields, *method_named(method).configure("paper").named()}
             assert set(rule.options) <= known, (
                 f"{name}, rule '{rule.source}': {method} has not all of {rule.options}"

@@ -10,7 +10,7 @@ from builders import failure, over_seeds, result
 from click.testing import CliRunner
 
 from harness.cli.main import cli
-from harness.locks import locked
+from harness.locks import hold_lock
 from harness.reporting import build
 from harness.reporting.contents import Contents
 from harness.reporting.trust import describe_trust, find_controls_to_run, list_runs_to_start
@@ -71,7 +71,7 @@ def test_a_report_of_a_running_grid_says_so_and_follows_it(
     log.parent.mkdir(parents=True)
     log.write_text("12:00  start mcse/toy/toy-bert/seed-1 on cpu\n12:01  step 20 of 60\n")
     assert read_last_lines(store) == {}, "nobody holds its lock"
-    with locked(store.lock_file("ab" * 32), "run"):
+    with hold_lock(store.lock_file("ab" * 32), "run"):
         assert read_last_lines(store) == {"mcse/toy/toy-bert/seed-1": "12:01  step 20 of 60"}
         first = build.render(Contents.of(store), tmp_path / "out")
         assert 'http-equiv="refresh"' in first.read_text("utf-8")

@@ -20,7 +20,7 @@ from harness.method import Method, method_named
 from harness.method.declared import declared_method
 from harness.planning.experiments import Experiment
 from harness.planning.ingredients import Ingredient
-from harness.registry import altered
+from harness.registry import find_change
 from harness.sources import FileSource
 
 SIMCSE, MCSE = method_named("simcse"), method_named("mcse")
@@ -52,7 +52,7 @@ def test_a_class_that_the_process_changed_is_refused_and_answers_for_nobody(
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
     with monkeypatch.context() as patched:
         patched.setattr(changed, name, value)
-        assert name in altered(
+        assert name in find_change(
             ClsPooling if changed is ClsPooling else MCSE if changed is Method else SIMCSE
         )
         for ask in (planned, before.check_code):
@@ -63,7 +63,7 @@ def test_a_class_that_the_process_changed_is_refused_and_answers_for_nobody(
             known.ask("method", "simcse", "x", lambda: "changed")
             known.save()
             assert Declarations().ask("method", "simcse", "x", lambda: "as defined") == "as defined"
-    assert not altered(changed)
+    assert not find_change(changed)
     assert planned().fingerprint == before.fingerprint
     before.check_code()
 

@@ -19,7 +19,7 @@ from harness.encoders.student import Student
 from harness.evaluation.suites import SuiteScores
 from harness.metrics import ArrayName
 from harness.planning.plan import Plan
-from harness.processors import cores
+from harness.processors import count_cores
 from harness.runs.evaluate import encode_dropout_views, remember_vectors
 from harness.runs.execution import Seat
 from harness.runs.run import run_one
@@ -74,7 +74,7 @@ def test_a_result_without_arrays_has_none_and_records_machine_packages_and_commi
     result = carried_out(plan(tmp_path, "none[pooling=mean]"))
     assert Store(tmp_path).arrays(result) == {}
     assert not list(tmp_path.rglob("seed-*.npz"))
-    machine = {"device": "cpu", "processor": "", "cores": cores(), "threads": 1}
+    machine = {"device": "cpu", "processor": "", "cores": count_cores(), "threads": 1}
     assert {**result.hardware, "processor": ""} == machine
     assert result.peak_memory_mb > 50
     assert result.packages["torch"] == torch.__version__.partition("+")[0]
@@ -85,12 +85,12 @@ def test_runs_at_a_time_share_the_cores_unless_a_person_sets_the_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert Seat.equal("cpu", 1).threads == cores()
+    assert Seat.equal("cpu", 1).threads == count_cores()
     assert Seat.equal("cpu", 10**6).threads == 1
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert Seat.equal("cpu", 2).threads == 3
     monkeypatch.setenv("OMP_NUM_THREADS", "many")
-    assert Seat.equal("cpu", 1).threads == cores()
+    assert Seat.equal("cpu", 1).threads == count_cores()
 
 
 def test_a_run_with_a_teacher_of_images_and_captions_keeps_both_spaces(tmp_path: Path) -> None:

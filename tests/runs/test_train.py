@@ -16,7 +16,7 @@ from executor_jobs import SMALLER, STUDENT, TAUGHT, experiment, plan, small_worl
 
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.events import Event, listening
+from harness.events import Event, listen_in
 from harness.planning.experiments import Experiment
 from harness.planning.plan import Plan
 from harness.profiles import Profile, load_profile
@@ -46,7 +46,7 @@ def events() -> list[Event]:
 
 @pytest.fixture
 def store(tmp_path: Path, events: list[Event]) -> Iterator[Store]:
-    with listening("", events.append):
+    with listen_in("", events.append):
         yield Store(tmp_path)
 
 

@@ -16,7 +16,7 @@ import pytest
 from builders import result, rewrite
 
 from harness.errors import UserError
-from harness.files import sealed
+from harness.files import add_seal
 from harness.store import (
     Result,
     Store,
@@ -98,7 +98,7 @@ def test_two_files_of_one_training_are_one_result(tmp_path: Path, always: None) 
         scores={"geometry": {"ToySTS": {"alignment": 0.2}}}, finished="2027-01-01T00:00:00+00:00"
     )
     store.path(first).with_name(f"seed-0-{'e' * 16}.json").write_text(
-        sealed(second.model_dump_json())
+        add_seal(second.model_dump_json())
     )
     (whole,) = store.load()[0]
     assert [evaluation.suite for evaluation in whole.evaluations] == ["sts", "geometry"]
@@ -129,7 +129,7 @@ def test_a_copy_with_an_edited_score_is_not_used_and_two_that_differ_are_both_na
         each.model_copy(update={"scores": {"Avg": {"spearman": 71.0}}})
         for each in first.evaluations
     ]
-    copy.write_text(sealed(first.model_copy(update={"evaluations": changed}).model_dump_json()))
+    copy.write_text(add_seal(first.model_copy(update={"evaluations": changed}).model_dump_json()))
     results, (problem,) = read()
     assert results == [other]
     assert str(path) in problem

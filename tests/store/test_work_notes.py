@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from builders import result
 
-from harness.files import note_in, seal_folder, write_note
+from harness.files import parse_note, seal_folder, write_note
 from harness.store import Evaluation, Protocol, Store
 from harness.store.folder import (
     find_checkpoint_step,
@@ -91,7 +91,7 @@ def test_a_kept_evaluation_without_a_member_is_evaluated_again(lost: str, tmp_pa
     keep_evaluation(store, RUN, kept, {})
     assert read_kept_evaluation(store, RUN, kept.suite, protocol) == kept
     (path,) = store.work(RUN).glob("scores-*.json")
-    values = note_in(path.read_bytes())
+    values = parse_note(path.read_bytes())
     del values[lost]
     write_note(path, {**values, "other": 1})
     assert read_kept_evaluation(store, RUN, kept.suite, protocol) is None

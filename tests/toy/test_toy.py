@@ -17,7 +17,7 @@ from harness.corpora.base import Media, Pairs
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.errors import UserError
-from harness.seeds import generator
+from harness.seeds import make_generator
 from harness.toy import clip_folder, student_folder
 from harness.toy.corpora import (
     RATE,
@@ -104,7 +104,7 @@ def test_every_word_of_an_attribute_occurs_as_often_and_beside_the_same_words(
 def test_gold_is_five_times_the_share_of_attributes_that_agree_and_tasks_do_not_share_draws() -> (
     None
 ):
-    first, second, gold = draw_related_scenes(generator(test="gold"), 500)
+    first, second, gold = draw_related_scenes(make_generator(test="gold"), 500)
     np.testing.assert_allclose(gold, 5 * (first == second).mean(1), atol=0.005)
     assert set(gold) == {0.0, 1.0, 2.0, 3.0, 4.0, 5.0}
     assert np.bincount((gold).astype(int)).min() > 50
@@ -119,8 +119,8 @@ def test_gold_is_five_times_the_share_of_attributes_that_agree_and_tasks_do_not_
 
 
 def test_a_description_says_each_attribute_of_its_scene_once() -> None:
-    scenes = draw_scenes(generator(test="say"), 200)
-    for scene, text in zip(scenes, describe(scenes, generator(test="words")), strict=True):
+    scenes = draw_scenes(make_generator(test="say"), 200)
+    for scene, text in zip(scenes, describe(scenes, make_generator(test="words")), strict=True):
         words = text.split()
         for number, attribute in zip(scene, ATTRIBUTES, strict=True):
             value = list(LEXICON[attribute].values())[number]
@@ -146,7 +146,7 @@ def test_repeated_scenes_have_new_captions_and_pictures_and_all_values_alike() -
     assert 0.9 * FREQUENT < len(np.unique(scenes, axis=0)) <= FREQUENT, "few are drawn twice"
     assert len(set(pairs.texts)) > 1190
     assert len(np.unique(pairs.images.reshape(1200, -1), axis=0)) == 1200
-    frequent = draw_frequent_scenes(generator(test="frequent"))
+    frequent = draw_frequent_scenes(make_generator(test="frequent"))
     for attribute, size in enumerate(SIZES):
         assert set(np.bincount(frequent[:, attribute], minlength=size)) == {FREQUENT // size}
     assert (
@@ -189,7 +189,9 @@ def test_phrases_say_the_attributes_of_the_objects_whose_pixels_are_in_their_box
 
 def test_pictures_have_the_same_bytes_on_every_machine() -> None:
     """Else the runs in results/reference would be of other data there."""
-    pictures = render(draw_scenes(generator(test="scenes"), 64), generator(test="pictures"))
+    pictures = render(
+        draw_scenes(make_generator(test="scenes"), 64), make_generator(test="pictures")
+    )
     assert hashlib.sha256(pictures.tobytes()).hexdigest()[:16] == "b4bca0910c09adbb"
 
 
@@ -197,7 +199,7 @@ def test_labels_of_pictures_and_tones_where_the_pitch_is_the_colour() -> None:
     images, labels = draw_labelled_pictures(64)
     assert (images.shape, images.dtype) == ((64, 32, 32, 3), np.uint8)
     assert 0 <= labels.min() <= labels.max() < CLASSES
-    assert len(np.unique(get_classes(draw_scenes(generator(test="labels"), 4000)))) == CLASSES
+    assert len(np.unique(get_classes(draw_scenes(make_generator(test="labels"), 4000)))) == CLASSES
     waves, labels = draw_labelled_tones(200)
     assert waves.dtype == np.float32
     assert np.abs(waves).max() <= 1
@@ -213,7 +215,7 @@ def test_corpora_are_determined_by_their_seeds(kind: Any) -> None:
         data = kind(size=40, **options).load(NOWHERE)
         assert len(data) == 40
         if isinstance(data, Media):
-            (values,) = data.ready(data.batch(np.array([3, 5]), generator(seed=0))).values()
+            (values,) = data.ready(data.batch(np.array([3, 5]), make_generator(seed=0))).values()
             assert data.labels.dtype == np.int64
             assert not np.array_equal(*values.numpy())
             return values.tolist()
@@ -242,7 +244,7 @@ def test_the_teacher_sees_every_attribute_and_the_threshold_of_the_filter_separa
     others. KDMCSE drops negatives with a similarity above 0.85, which here are those of the same
     scene and few others.
     """
-    rng, teacher = generator(test="probe"), open_teacher("open-clip", clip_folder())
+    rng, teacher = make_generator(test="probe"), open_teacher("open-clip", clip_folder())
     scenes = draw_scenes(rng, 2000)
     images, captions = teacher.images(render(scenes, rng)), teacher.captions(describe(scenes, rng))
     for features in (images, captions):

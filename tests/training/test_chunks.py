@@ -16,7 +16,7 @@ from toy_trainers import first_steps, trainer
 
 from harness.encoders.rows import TokenRows
 from harness.method import method_named
-from harness.registry import names
+from harness.registry import list_registered
 from harness.training.stepper import Chunked
 from harness.training.trainer import Trainer
 
@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 #: which are long
 FEW = {"audiocse": "[audio_batch_size=5]", "audiocse-sup": "[audio_batch_size=5]"}
 TRAINED = [
-    *(name + FEW.get(name, "") for name in names("method") if method_named(name).trains),
+    *(name + FEW.get(name, "") for name in list_registered("method") if method_named(name).trains),
     "dalr@official",
 ]
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from harness.profiles import Training
-from harness.spec import identifying
+from harness.spec import select_identifying
 from harness.training import compiling
 from harness.training.compiling import COMPILED_FROM_STEPS, choose_compiled
 
@@ -73,4 +73,4 @@ def test_the_machines_choice_makes_no_other_training() -> None:
     plain = auto.model_copy(update={"compile": False})
     compiled = auto.model_copy(update={"compile": True})
     assert auto.identity == plain.identity != compiled.identity
-    assert identifying(auto.model_dump())["compile"] is False
+    assert select_identifying(auto.model_dump())["compile"] is False

@@ -21,7 +21,7 @@ from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.method import method_named
 from harness.planning import teachers
-from harness.registry import names
+from harness.registry import list_registered
 from harness.runs.evaluate import Spaces, encode_dropout_views
 from harness.runs.inputs import load_training_data
 from harness.toy import clip_folder, student_folder
@@ -67,7 +67,7 @@ def test_losses_of_every_method_stay_on_the_device(
     "name",
     [
         pytest.param(name, marks=[] if f"{name}@paper" in FEW else [pytest.mark.long])
-        for name in names("method")
+        for name in list_registered("method")
         if method_named(name).trains
     ],
 )

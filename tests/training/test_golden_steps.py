@@ -16,7 +16,7 @@ import torch
 from toy_trainers import first_steps, trainer
 
 from harness.method import method_named
-from harness.registry import OWN, names, target
+from harness.registry import OWN, find_target, list_registered
 from harness.store import BACKEND_VERSION
 
 FILE = Path(__file__).resolve().parents[1] / "golden" / "first_steps.json"
@@ -24,8 +24,8 @@ FILE = Path(__file__).resolve().parents[1] / "golden" / "first_steps.json"
 CLOSE = 2e-3
 METHODS = [
     name
-    for name in names("method")
-    if target("method", name).split(".")[0] in OWN and method_named(name).trains
+    for name in list_registered("method")
+    if find_target("method", name).split(".")[0] in OWN and method_named(name).trains
 ]
 
 

@@ -12,7 +12,7 @@ from harness.encoders.student import Student
 from harness.method import OwnSteps, PairBatch, Patches, SentenceBatch, by_batches
 from harness.profiles import Training
 from harness.registry import get
-from harness.seeds import generator
+from harness.seeds import make_generator
 from harness.spec import Stream
 from harness.toy import student_folder
 from harness.training.streams import Batches, Subset, TrainingData
@@ -115,7 +115,7 @@ def test_a_media_batch_has_the_classes_of_its_augmented_items(
     assert type(text) is SentenceBatch
     rows, rng = (
         made.orders["audio"].batch(1),
-        generator(axis="augmentation", seed=0, stream="audio", step=1),
+        make_generator(axis="augmentation", seed=0, stream="audio", step=1),
     )
     expected = media.augmented(augment).batch(rows, rng)
     assert torch.equal(batch.inputs["spectrograms"], expected["spectrograms"])

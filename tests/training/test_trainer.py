@@ -19,7 +19,7 @@ from toy_trainers import stopped_and_resumed
 from harness.corpora.tokens import Tokens, get_tokens
 from harness.encoders.patches import ImagePatches
 from harness.encoders.student import Student
-from harness.events import Event, listening
+from harness.events import Event, listen_in
 from harness.files import CHECKSUMS, DamagedError, seal_folder
 from harness.method import Dimensions, Method
 from harness.profiles import Training
@@ -53,7 +53,7 @@ def stopped_at(step: int, training: Trainer) -> None:
         if event.progress and event.progress.step >= step:
             raise KilledError
 
-    with listening("", stop), pytest.raises(KilledError):
+    with listen_in("", stop), pytest.raises(KilledError):
         training.run()
 
 
@@ -457,7 +457,7 @@ def test_the_share_of_time_waited_for_images_is_reported(
 ) -> None:
     training, seen = trainer(tmp_path), list[Event]()
     monkeypatch.setattr(Batches, "waited", property(lambda batches: training.record.seconds / 4))
-    with listening("", seen.append):
+    with listen_in("", seen.append):
         training.run()
     assert [event.progress.waited for event in seen if event.progress] == pytest.approx(
         [0.25] * len(seen)

@@ -18,7 +18,7 @@ from harness.commands import LastPlaces, note_places, read_places
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.fetching.archives import unpack
-from harness.files import temporary_beside, write_bytes, write_note
+from harness.files import make_temporary_path, write_bytes, write_note
 from harness.profiles import load_profile
 from harness.runs.execution import list_shared_variables
 from harness.runs.log import RunLog
@@ -79,7 +79,7 @@ def check_linked_log_is_left_alone(folder: Path) -> None:
 
 
 def check_temporary_names(folder: Path) -> None:
-    names = {temporary_beside(folder / "note.json") for _ in range(600)}
+    names = {make_temporary_path(folder / "note.json") for _ in range(600)}
     assert len(names) == 600, "processes of two machines have one id"
 
 

@@ -11,7 +11,7 @@ import pytest
 from executor_jobs import READER, STUDENT, TAUGHT, ignore, jobs, plan, stubs, with_lit
 
 from harness.errors import UserError
-from harness.events import Event, listening
+from harness.events import Event, listen_in
 from harness.runs.execution import Seat
 from harness.runs.inputs import find_teacher_folders, load_inputs
 from harness.store import Failure, Result, Store
@@ -88,7 +88,7 @@ def test_a_run_finds_what_was_prepared(tmp_path: Path, monkeypatch: pytest.Monke
     assert {event.run for event in made} == {job.key for job in prepared}
     events = list[Event]()
     folders = find_teacher_folders(run.run.experiment, run.store)
-    with listening("", events.append):
+    with listen_in("", events.append):
         tests = load_inputs(run.run, run.inventory, Seat("cpu"), folders).tests
     assert {name: len(rows) for name, rows in tests.items()} == {
         ("ToyRetrieval", of): 1000 for of in ("image", "caption")

@@ -20,8 +20,8 @@ from executor_jobs import Errand, errand, ignore, jobs, performed, stubs
 
 import harness
 from harness.cli.run import describe_cards
-from harness.events import Event, both
-from harness.processors import cores
+from harness.events import Event, forward_to_both
+from harness.processors import count_cores
 from harness.runs.execution import Execution, Jobs
 from harness.work.forkserver import SERVER_ENVIRONMENT
 from harness.work.job import End, Job, Prepared
@@ -63,7 +63,7 @@ def test_a_process_that_dies_costs_its_job_and_what_needs_it_and_jobs_share_the_
     assert (errors["stub-0"], errors["stub-1"]) == ("", "")
     assert errors["dead"].startswith("its process ended with code -9")
     assert errors["after"] == f"dead failed, which is needed here: {errors['dead']}"
-    assert {note["cores"] for note in performed(tmp_path)} == {max(1, cores() // 2)}
+    assert {note["cores"] for note in performed(tmp_path)} == {max(1, count_cores() // 2)}
 
 
 def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did_not_fit(
@@ -230,7 +230,7 @@ def test_cards_are_packed_by_what_the_first_run_reports_before_any_has_ended(
         "one of them a card by the table"
     )
     assert started() == 8
-    both(queue.observe_memory, ignore)(
+    forward_to_both(queue.observe_memory, ignore)(
         Event("progress", listed[0].key, device="cuda", memory_mb=6_000)
     )
     assert started() == 24, "80 GB hold one of 49 and three of 8 more"

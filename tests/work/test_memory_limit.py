@@ -73,13 +73,13 @@ def test_who_killed_a_worker(counter: Path, tmp_path: Path) -> None:
 def test_kills_are_counted_by_the_group_else_by_the_machine(
     counter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert processors.memory_kills() == 2
+    assert processors.count_memory_kills() == 2
     counter.unlink()
     (tmp_path / "machine").write_text("pgmajfault 8\noom_kill 5\n")
     monkeypatch.setattr(processors, "COUNTERS", tmp_path / "machine")
-    assert processors.memory_kills() == 5
+    assert processors.count_memory_kills() == 5
     (tmp_path / "machine").unlink()
-    assert processors.memory_kills() == 0
+    assert processors.count_memory_kills() == 0
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_worker_that_a_real_control_group_ends(tmp_path: Path) -> None:
     group = next(
         (
             group
-            for group in processors.memory_groups()
+            for group in processors.list_memory_groups()
             if os.access(group / "cgroup.procs", os.W_OK)
         ),
         None,

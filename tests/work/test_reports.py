@@ -11,7 +11,7 @@ from executor_jobs import errand
 from faults_tools import files_up_to
 
 from harness.events import Event, Stage, TrainingProgress
-from harness.files import sealed
+from harness.files import add_seal
 from harness.work.job import Again, Prepared
 from harness.work.report import STAGE_S, Report
 
@@ -70,8 +70,8 @@ def test_only_a_sealed_line_that_is_whole_is_an_end(harm: str, tmp_path: Path) -
     changed = {
         "cut": whole[:-2],
         "flip": whole.replace(b"no luck", b"no lack"),
-        "other kind": sealed('{"kind":"Seat","end":{}}').encode(),
-        "event": sealed('{"kind":"start","run":"a"}').encode(),
+        "other kind": add_seal('{"kind":"Seat","end":{}}').encode(),
+        "event": add_seal('{"kind":"start","run":"a"}').encode(),
     }
     report.path.write_bytes(changed[harm])
     assert Report(report.path).read() is None

@@ -13,7 +13,7 @@ from harness.formatting import count_of
 from harness.metrics import AVERAGE
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import FigureSpec, list_pairs
-from harness.registry import errors_of, get_instance
+from harness.registry import convert_errors, get_instance
 from harness.reporting.contents import Contents
 from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
 from harness.reporting.look import Picture, draw_picture
@@ -79,7 +79,7 @@ class Material:
             )
             if not data.runs:
                 return replace(blank, empty=f"no run of profile {self.profile} yet")
-            with errors_of("figure kind", spec.kind, "cannot draw"):
+            with convert_errors("figure kind", spec.kind, "cannot draw"):
                 drawing = kind.draw(data)
                 if isinstance(drawing, str):
                     return replace(blank, empty=drawing)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 from harness.errors import PlugInError
-from harness.registry import OWN, errors_of, get_class, names, targets
+from harness.registry import OWN, convert_errors, get_class, list_registered, list_targets
 from harness.reporting.contents import Contents
 from harness.reporting.csvfiles import CsvFields
 from harness.reporting.figures.drawn import ReportFigure
@@ -112,13 +112,15 @@ def report_sections(contents: Contents) -> list[ReportSection]:
     """All registered sections in their order. One of another package that fails is left out, with a
     warning.
     """
-    own = {name for name, (where, *_) in targets(KIND).items() if where.partition(".")[0] in OWN}
+    own = {
+        name for name, (where, *_) in list_targets(KIND).items() if where.partition(".")[0] in OWN
+    }
     made: list[ReportSection] = []
-    for name in names(KIND):
+    for name in list_registered(KIND):
         try:
             section = get_class(KIND, name, ReportSection)(name, contents)
             if name not in own:
-                with errors_of(KIND, name, "cannot be made"):
+                with convert_errors(KIND, name, "cannot be made"):
                     _ = section.grids, section.figures, list(section.rows())
             made.append(section)
         except PlugInError as error:

@@ -21,7 +21,7 @@ import torch
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.errors import UserError, first_line
-from harness.processors import SAFE_PATH, safe_path
+from harness.processors import SAFE_PATH, start_with_safe_path
 from harness.runs.execution import Software, list_shared_variables
 
 DISTRIBUTION = "sentence-harness"
@@ -126,7 +126,7 @@ def _connect(address: str | None, code: list[str] | None) -> None:
     """Connect to a cluster, with folders of code to send."""
     try:
         # Ray puts the working folder on the import path of its workers
-        with safe_path(), chdir(os.sep):
+        with start_with_safe_path(), chdir(os.sep):
             ray.init(
                 address=address,
                 runtime_env={"py_modules": code} if code else None,

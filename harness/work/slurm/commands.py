@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
 
-from harness.errors import UserError, worded
+from harness.errors import UserError, describe_problems
 from harness.tomlfiles import Name, Table, read_toml
 
 #: States in which a job has ended through no fault of its own.
@@ -238,4 +238,6 @@ def read_slurm_options(file: str | None, options: Mapping[str, str]) -> SlurmTab
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
-        raise UserError(f"--executor-option {name}={options.get(name)}: {worded(first)}") from error
+        raise UserError(
+            f"--executor-option {name}={options.get(name)}: {describe_problems(first)}"
+        ) from error

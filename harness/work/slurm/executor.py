@@ -21,8 +21,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.errors import UserError, first_line
 from harness.events import Listener
-from harness.files import DamagedError, note_in, read_within, remove, write_note
-from harness.locks import locked
+from harness.files import DamagedError, parse_note, read_within, remove, write_note
+from harness.locks import hold_lock
 from harness.processors import SAFE_PATH
 from harness.runs.execution import (
     DeviceChoice,
@@ -97,7 +97,7 @@ class SubmittedArray(BaseModel):
 def _read_array(path: Path, store: Store) -> SubmittedArray | None:
     """The note on an array; None where it is gone or damaged."""
     try:
-        return SubmittedArray.model_validate(note_in(read_within(store.root, path)))
+        return SubmittedArray.model_validate(parse_note(read_within(store.root, path)))
     except (OSError, DamagedError, ValidationError):
         return None
 
@@ -163,7 +163,7 @@ class Slurm(Executor):
         queue = self.queue = Queue(jobs, listen)
         self.store = Store(jobs[0].store.root.resolve())
         lock_file = self.store.root / ".locks" / "slurm.lock"
-        with locked(lock_file, "submission to SLURM", within=self.store.root):
+        with hold_lock(lock_file, "submission to SLURM", within=self.store.root):
             submitted = self._submit_new(jobs)
         if self.waits:
             return self.work_until_stopped(queue, listen)

@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from harness.events import Event, Listener
 from harness.files import open_to_append, read_within
 from harness.planning.plan import Plan, PlannedRun
-from harness.processors import safe_path
+from harness.processors import start_with_safe_path
 from harness.sources import digest
 from harness.store import BACKEND_VERSION, Store
 from harness.within import refuse_links
@@ -76,7 +76,7 @@ class _Process:
         folder = store.root / name
         refuse_links(store.root, folder)  # the library of the tracker would follow them
         self.log = folder / "tracker.log"
-        with open_to_append(self.log, store.root) as out, safe_path():
+        with open_to_append(self.log, store.root) as out, start_with_safe_path():
             self.process = subprocess.Popen(
                 # unbuffered: the last line is the error, not what was printed before it
                 [sys.executable, "-u", "-c", COMMAND, name, str(folder)],

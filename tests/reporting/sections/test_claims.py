@@ -17,7 +17,7 @@ from harness.papers.published import (
     read_interactions,
     read_published,
 )
-from harness.registry import get, names
+from harness.registry import get, list_registered
 from harness.reporting.contents import Contents
 from harness.reporting.sections.claims import make_claims_grid, make_interactions_grid
 from harness.reporting.seeds.cells import list_training_differences
@@ -53,7 +53,7 @@ def test_every_claim_names_variants_that_exist_and_numbers_that_are_printed_for_
     for text in (claim.better, claim.worse):
         variant = Variant.parse(text)
         assert str(variant) == text
-        assert variant.name in names("method")
+        assert variant.name in list_registered("method")
         get("method", variant.name).configure(variant.reading, dict(variant.options))
     assert printed_difference(claim) > 0, "the paper prints the opposite"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.registry import names
+from harness.registry import list_registered
 from harness.reporting import methods
 from harness.reporting.methods import read_method_facts, read_methods_in_process
 
@@ -54,7 +54,7 @@ def test_facts_of_a_method() -> None:
 
 
 def test_kept_facts_need_no_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    described_here = [read_method_facts(name) for name in names("method")]
+    described_here = [read_method_facts(name) for name in list_registered("method")]
     monkeypatch.delattr(methods, "get_context")
     assert read_methods_in_process() == (described_here, [])
 
