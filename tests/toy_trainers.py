@@ -16,6 +16,7 @@ from executor_jobs import experiment
 from harness.encoders.student import Student
 from harness.method import method_named
 from harness.planning.experiments import Experiment
+from harness.profiles import load_profile
 from harness.registry import list_registered
 from harness.runs.inputs import find_teacher_folders, load_training_data
 from harness.runs.train import make_method, make_weights
@@ -47,9 +48,12 @@ def variants() -> Iterator[str]:
 
 
 @cache
-def loaded(variant: str) -> tuple[Experiment, Student, TrainingData]:
-    """The data of a run, with its teachers' features, as a run loads them on the CPU."""
-    asked = experiment(f"{variant}/toy/toy-bert/seed-0", **SHORT)
+def loaded(variant: str, profile: str | None = None) -> tuple[Experiment, Student, TrainingData]:
+    """The data of a run, with its teachers' features, as a run loads them on the CPU; of the small
+    world unless a profile is named.
+    """
+    of_profile = load_profile(profile) if profile else None
+    asked = experiment(f"{variant}/toy/toy-bert/seed-0", of_profile, **SHORT)
     student = Student.load(asked.encoder.source.path(), asked.resolved.pooling)
     store = Store(Path())
     for teacher in asked.teachers:
@@ -62,10 +66,15 @@ def loaded(variant: str) -> tuple[Experiment, Student, TrainingData]:
 
 
 def trainer(
-    variant: str, precision: str, device: torch.device, folder: Path, chunk: int | None = None
+    variant: str,
+    precision: str,
+    device: torch.device,
+    folder: Path,
+    chunk: int | None = None,
+    profile: str | None = None,
 ) -> Trainer:
     """The trainer of a run, built as `train` builds it."""
-    asked, _, data = loaded(variant)
+    asked, _, data = loaded(variant, profile)
     student = Student.load(asked.encoder.source.path(), asked.resolved.pooling, own_head=False).to(
         device
     )

@@ -33,7 +33,7 @@ def first_terms(name: str, folder: Path) -> dict[str, float]:
     """The mean of each loss term over the first step of each kind of batch and one more, each after
     an update.
     """
-    training = trainer(f"{name}@paper", "fp32", torch.device("cpu"), folder)
+    training = trainer(f"{name}@paper", "fp32", torch.device("cpu"), folder, profile="tiny")
     firsts = sorted({0, *first_steps(training)})
     with torch.random.fork_rng():
         for step in (*firsts, firsts[-1] + 1):
