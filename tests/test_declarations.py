@@ -101,7 +101,7 @@ def test_the_key_is_the_code_and_what_is_registered(
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
         keys.append(module.hash_state_of_code.__wrapped__())
     assert keys[0] == keys[2] != keys[1]
-    monkeypatch.setattr(module, "targets", lambda kind: {})
+    monkeypatch.setattr(module, "list_targets", lambda kind: {})
     assert module.hash_state_of_code.__wrapped__() != keys[0]
 
 
@@ -118,7 +118,7 @@ def test_an_unwritable_or_damaged_cache_is_as_good_as_none_and_none_has_code_of_
         return answered
 
     with monkeypatch.context() as patched:
-        patched.setattr(module, "target", lambda kind, name: "someone_else.methods:Thing")
+        patched.setattr(module, "find_target", lambda kind, name: "someone_else.methods:Thing")
         assert [ask(1), ask(2)] == [1, 2]
         assert not list(tmp_path.rglob("*.json"))
     (tmp_path / "declarations").write_text("in the way")
