@@ -49,7 +49,7 @@ GROUPS = {
     "pooling": "harness.poolings",
     "report section": "harness.sections",
     "retrieval task": "harness.retrieval",
-    "setting option": "harness.read_setting_options",
+    "setting option": "harness.setting_options",
     "similarity task": "harness.similarity",
     "suite": "harness.suites",
     "teacher": "harness.teachers",
