@@ -356,6 +356,12 @@ def hash_files_within(folder: Path, files: Sequence[Path]) -> list[str]:
     return hashes
 
 
+def hash_named_files(folder: Path, files: Sequence[Path]) -> list[list[str]]:
+    """The name of each file within a folder, and the hash of its bytes (see `hash_files_within`)."""
+    names = [path.relative_to(folder).as_posix() for path in files]
+    return list(map(list, zip(names, hash_files_within(folder, files), strict=True)))
+
+
 def _hash_bytes(path: Path, size: int) -> str:
     try:
         return _HASHING.file(path, size)

@@ -190,6 +190,7 @@ def read_captions(
         read = _make_captions(_group_by_image(rows, tidy=split is None))
         if is_numbered:
             read.ids = None
+
     if not read.texts:
         raise UserError(
             f"{path} has no captions of the split '{split}'; choose another, or {RESTORE}"
@@ -212,6 +213,8 @@ def account_for_captions(
     kind = find_layout(path, columns)
     if layout.image_list is not None or kind in ("lines", "document"):
         return []
+
+    # a line of text has no names of columns
     if detect_container(path) not in COLUMNAR and not is_json(path):
         if _is_barred(path):
             why = "captions keep the order of their lines"
@@ -236,6 +239,7 @@ def account_for_captions(
     if columns[1] == COLUMNS[1]:
         content: Literal["lists", "texts"] = "texts" if kind == "rows" else "lists"
         defaults.append(DefaultColumn(names[1], content, "caption"))
+
     split = TablePart.parse(layout.split)
     return account_for_columns(path, (*names, *pictures), layout.ignore, split, defaults)
 
@@ -294,6 +298,7 @@ def _parse_parallel(path: Path, images: Path) -> ReadCaptions:
                 f"{images} has {len(names)} lines for the {len(captions)} of {part}; line k of "
                 "both must be of one image: give the list that was made with these captions"
             )
+
         pairs = zip(names, captions, strict=True)
         rows += [TableRow(f"{part}, line {number}", pair) for number, pair in enumerate(pairs, 1)]
     return _make_captions(_group_by_image(iter(rows), tidy=True))
@@ -330,14 +335,17 @@ def _parse_object_lists(path: Path, columns: Columns, split: TablePart | None) -
     keys = names if split is None else (*names, split.column)
     by_image: dict[str, list[str]] = {}
     counts = Counter[str]()
+
     for place, (image, texts, *part) in read_objects(path, *keys):
         if split is not None:
             counts[str(part[0])] += 1
             if str(part[0]) not in split.values:
                 continue
+
         if isinstance(image, bool) or not isinstance(image, str | int) or not str(image).strip():
             raise UserError(f"{place}: '{names[0]}' names no image; correct the line")
         _check_list(f"{place}: the image {image}", texts)
+
         by_image.setdefault(str(image).strip(), []).extend(" ".join(text.split()) for text in texts)
 
     if split is not None:
@@ -377,11 +385,13 @@ def _parse_rows(path: Path, columns: Columns, split: str | None) -> tuple[Iterat
     is_columnar = detect_container(path) in COLUMNAR
     if not is_columnar and _is_barred(path):
         return _parse_barred_rows(path), False
+
     present = read_column_names(path)
     names = (image, caption) if columns != COLUMNS else _match_header(present)
     if names is not None:
         rows = read_rows(path, *names, split=TablePart.parse(split))
         return rows, names[0] == _NUMBERED
+
     if is_columnar or len(present) != 2 or not IMAGE_FILE.fullmatch(present[0]):
         listed = first_of([name.strip() for name in present], 10)
         raise UserError(
@@ -508,6 +518,7 @@ def _parse_coco(path: Path, document: Mapping[str, Any], split: str | None) -> R
         raise UserError(
             f"{path} is COCO's and has no splits; remove split = '{split}' from the profile"
         )
+
     images = document["images"]
     annotations = document["annotations"]
     texts: dict[Any, list[str]] = {image["id"]: [] for image in images}
@@ -532,6 +543,7 @@ def _parse_coco(path: Path, document: Mapping[str, Any], split: str | None) -> R
                 "not a text; remove the annotation, or give it a caption"
             )
         texts[annotation["image_id"]].append(" ".join(caption.split()))
+
     names = [str(image["file_name"]) for image in images]
     return ReadCaptions(names, [texts[image["id"]] for image in images])
 

@@ -5,6 +5,7 @@ format.
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -75,6 +76,11 @@ class LimitedFile(FileSource, CorpusSource):
         self.columns = tuple(columns)
         self.split = split
         self.ignore = tuple(ignore)
+        self._check_columns()
+
+    @abstractmethod
+    def _check_columns(self) -> None:
+        """Raise UserError for columns that the rows do not have."""
 
     def fingerprint(self, root: Path | None) -> str:
         split = [] if self.split is None else ["split", self.split]
@@ -116,10 +122,12 @@ class SentencesFile(LimitedFile):
     ) -> None:
         columns = () if column is None else (column,)
         super().__init__(file, how, limit, columns, split, ignore)
-        if split is not None and column is None:
+
+    def _check_columns(self) -> None:
+        if self.split is not None and not self.columns:
             raise UserError(
-                f"{file} is read as one sentence a line, which has no splits; name a column in the "
-                f"profile: column = '...', or remove split = '{split}'"
+                f"{self.files[0]} is read as one sentence a line, which has no splits; name a column in the "
+                f"profile: column = '...', or remove split = '{self.split}'"
             )
 
     def load(self, root: Path | None) -> Sentences:
@@ -138,6 +146,7 @@ class SentencesFile(LimitedFile):
             remarks = [f"{empty} {sort} are left out", *remarks]
         accounts += account_for_number(sort, empty, "no text")
         accounts += self._account_for_limit(self._count_after_limit(root))
+
         return Findings(
             counts[True],
             remarks,
@@ -155,12 +164,14 @@ class SentencesFile(LimitedFile):
         """
         path = self.paths(root)[0]
         filled = 0
+
         for text in self._split_texts(path):
             if text:
                 filled += 1
             else:
                 counts[False] += 1
             yield text
+            # what lies after the limit is not read
             if filled == self.limit:
                 break
         counts[True] = filled
@@ -197,24 +208,15 @@ class TripletsFile(LimitedFile):
 
     stream = "triplets"
 
-    def __init__(
-        self,
-        file: str,
-        how: str = OWN_FILE,
-        limit: int | None = None,
-        columns: Sequence[str] = (),
-        split: str | None = None,
-        ignore: Sequence[str] = (),
-    ) -> None:
-        super().__init__(file, how, limit, columns, split, ignore)
+    def _check_columns(self) -> None:
         count = len(self.columns)
         if count not in (0, len(TRIPLET)):
             raise UserError(
-                f"columns = {list(columns)}: a triplet has three texts; name three columns in the profile"
+                f"columns = {list(self.columns)}: a triplet has three texts; name three columns in the profile"
             )
         if len(set(self.columns)) < count:
             raise UserError(
-                f"columns = {list(columns)} names a column twice; name three different ones in the profile"
+                f"columns = {list(self.columns)} names a column twice; name three different ones in the profile"
             )
 
     def examine(self, root: Path | None) -> Findings:
@@ -224,6 +226,7 @@ class TripletsFile(LimitedFile):
         sides = (triplets.premises, triplets.entailed, triplets.contradicted)
         distinct = {*zip(*sides, strict=True)}
         texts = list(chain.from_iterable(sides))
+
         return Findings(
             len(triplets),
             list_text_remarks(texts, "texts"),
@@ -249,6 +252,7 @@ class TripletsFile(LimitedFile):
                     f"{place}: a triplet needs three texts; correct the line or remove it"
                 )
             rows.append(texts)
+
         self._check_limit(path, len(rows))
         within = rows[: self.limit]
         return Triplets(*zip(*within, strict=True)), len(rows) - len(within)
@@ -303,9 +307,11 @@ class CaptionsFile(FileSource, CorpusSource):
             raise UserError(
                 f"captions = '{captions}' is neither 'one' nor 'all'; write one of them in the profile"
             )
+
         self.captions = captions
         self.caption_seed = caption_seed
         self._matched = FileSource([matched["file"]], matched["how"]) if matched else None
+
         if images:
             self.pixels = CaptionImages(file, images, how, self._load_names, self._matched)
         self.stored = FeatureFile.from_tables(features)
@@ -321,6 +327,7 @@ class CaptionsFile(FileSource, CorpusSource):
         image_of = None
         if self.captions == "all":
             image_of = np.repeat(np.arange(images), list(map(len, by_image)))
+
         return Pairs(
             list(self._draw_texts(by_image)),
             self.pixels.pixels(root, images) if self.pixels else None,
@@ -389,6 +396,7 @@ class CaptionsFile(FileSource, CorpusSource):
             options.append(self.layout.split)
         if self.missing_images == "skip" and self.pixels is not None:
             options.append(digest("with images", self._load_captions(root).ids))
+
         # files in the layouts of the papers had no options once, and are as they were
         if len(options) == 2 and self.layout.has_default_columns:
             is_listed = self.layout.image_list is not None
@@ -470,6 +478,7 @@ class CaptionsFile(FileSource, CorpusSource):
         assert self._matched is not None
         path = self._matched.paths(root)[0]
         lines = FileSource.paths(self, root)[0]
+
         drawn = read_columns(path, "caption").column("caption").to_pylist()
         if drawn != [texts[0] for texts in read_captions(lines).texts]:
             raise UserError(

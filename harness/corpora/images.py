@@ -40,6 +40,7 @@ from harness.sources import (
     digest,
     hash_file,
     hash_files_within,
+    hash_named_files,
     resolve_path,
 )
 
@@ -85,12 +86,8 @@ class CaptionImages(Source):
         """
         if self.images == COLUMN:
             return digest("images", COLUMN)
-
         folder = resolve_path(root, self.images)
-        files = self._find_image_files(root)
-        names = [path.relative_to(folder).as_posix() for path in files]
-        contents = zip(names, hash_files_within(folder, files), strict=True)
-        return digest("images", list(map(list, contents)))
+        return digest("images", hash_named_files(folder, self._find_image_files(root)))
 
     def examined(self, root: Path | None) -> Findings:
         """Count the images, and the other files of their folder."""
@@ -153,11 +150,13 @@ class CaptionImages(Source):
             else:
                 present.append(name)
                 texts.append(captions)
+
         if not present:
             raise UserError(
                 f"{folder} has none of the {len(ids)} images that {self.captions} "
                 f"names, such as {ids[0]}; correct the folder, or the column of the images"
             )
+
         why = "no such file, missing_images = 'skip'"
         accounts = read.accounts + account_for("images", absent, "left out", why)
         return replace(read, ids=present, texts=texts, accounts=accounts)
@@ -185,6 +184,7 @@ class CaptionImages(Source):
         folder = self.require(root) / self.images
         read = self._read(root)
         names = self._require_ids(read)
+
         files = []
         absent = []
         for name, file in zip(names, find_files(folder, names, read.places), strict=True):
@@ -192,6 +192,7 @@ class CaptionImages(Source):
                 absent.append(name)
             else:
                 files.append(folder / file)
+
         if absent:
             raise UserError(
                 f"{folder} has no image {_describe_absent(absent, names)}, which {self.captions} names; "
@@ -460,6 +461,8 @@ class StoredFeatures(Mapping[str, np.ndarray]):
         corpus_ids = self.ids()
         name = file.files[0]
         kind = file.of
+
+        # rows without ids are those of the images, in order
         if ids is None and kind == "image":
             if count != self.images:
                 raise UserError(

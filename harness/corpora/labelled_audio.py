@@ -43,7 +43,7 @@ from harness.sources import (
     Missing,
     digest,
     hash_file,
-    hash_files_within,
+    hash_named_files,
     hash_reading_code,
     list_absent,
     list_versions,
@@ -335,11 +335,13 @@ class LabelledAudio(CorpusSource):
         labels, files = self._find_files(root)
         if sum(file.stat().st_size for file in files.values()) <= PLANNED_BYTES:
             self._check_recordings(root, files)
+
         classes = sorted({*labels.values()})
         if len(classes) < 2:
             raise UserError(
                 f"{self.path} has one class only, {classes[0]}; give recordings of two classes"
             )
+
         remarks = list_label_remarks(self._load_labels(root).values())
         return Findings(len(labels), remarks, accounts=self._account_for_recordings(root, labels))
 
@@ -351,6 +353,7 @@ class LabelledAudio(CorpusSource):
             "the recordings will be read again",
             lambda: {"faults": _find_faults(files)},
         )
+
         faults = note["faults"]
         if faults:
             raise UserError(
@@ -364,6 +367,7 @@ class LabelledAudio(CorpusSource):
         dropped = [name for name in listed if name not in names]
         accounts = account_for("recordings", names, "read")
         accounts += account_for("recordings", dropped, "left out", f"top = {self.top}")
+
         index_path = None
         if self.index:
             index_path = resolve_path(self.require(root), self.index)
@@ -432,9 +436,7 @@ class LabelledAudio(CorpusSource):
         files = [path]
         if path.is_dir():
             files = sorted(file for file in path.rglob("*.*") if file.is_file())
-        names = [file.relative_to(path.parent).as_posix() for file in files]
-        contents = zip(names, hash_files_within(path.parent, files), strict=True)
-        return digest(list(map(list, contents)))
+        return digest(hash_named_files(path.parent, files))
 
 
 def _decode_recording(files: Sequence[tuple[str, Path]], row: int) -> tuple[int, np.ndarray]:

@@ -56,7 +56,7 @@ from harness.sources import (
     Findings,
     Missing,
     digest,
-    hash_files_within,
+    hash_named_files,
     list_absent,
     list_ignorable_patterns,
     list_versions,
@@ -166,15 +166,13 @@ class LabelledImages(CorpusSource):
         `bad` is left out, since it does not change results.
         """
         path = resolve_path(self.require(root), self.path)
-        files = self._list_image_files(path)
-        names = [file.relative_to(path.parent).as_posix() for file in files]
-        contents = zip(names, hash_files_within(path.parent, files), strict=True)
+        contents = hash_named_files(path.parent, self._list_image_files(path))
         options: list[object] = [self.size, self.labelled, self.per_class, self.sample_seed]
         if self.split is not None:
             options += ["split", self.split]
         if self.no_label:
             options += ["no label", self.no_label]
-        return digest(VIEWS_VERSION, list(map(list, contents)), *options)
+        return digest(VIEWS_VERSION, contents, *options)
 
     def examined(self, root: Path | None) -> Findings:
         """Decode the images of a corpus of at most PLANNED_BYTES; of a larger one, check the
@@ -193,6 +191,8 @@ class LabelledImages(CorpusSource):
             accounts = _account_for_table(path, self.split, self.ignore)
             accounts += account_for_number("rows", table.unlabelled, why)
             labels = table.labels
+
+        # a large corpus is decoded once, when it is first loaded
         if sum(file.stat().st_size for file in self._list_image_files(path)) <= PLANNED_BYTES:
             self._load_images(root)
 
@@ -202,6 +202,7 @@ class LabelledImages(CorpusSource):
                 f"{path} has one class only, {first_of(sorted(names), 1)}; give two classes, or write "
                 "labelled = false, which makes each image a class of its own"
             )
+
         remarks = list_label_remarks(labels) if self.labelled else ()
         rows = len(self._sample(np.array(labels)))
         not_drawn = len(labels) - rows
@@ -232,6 +233,7 @@ class LabelledImages(CorpusSource):
         labels = np.arange(len(rows))
         if self.labelled:
             _, labels = np.unique(classes[rows], return_inverse=True)
+
         images = []
         names = []
         for row in rows:
@@ -239,6 +241,7 @@ class LabelledImages(CorpusSource):
             images.append(item)
             is_file = isinstance(item, Path)
             names.append(item.relative_to(path).as_posix() if is_file else f"row {row + 1}")
+
         order, warnings = self._replace_unreadable(images, names, self.fingerprint(root))
         return [images[row] for row in order], labels.astype(np.int64)[order], warnings
 
@@ -273,6 +276,7 @@ class LabelledImages(CorpusSource):
                 f"{problem}: {listed}; remove or replace them, or set bad = {count} for the corpus to use the next "
                 "images in their place"
             )
+
         warning = f"{problem} and are replaced by the next ones: {listed}"
         log.warning(warning)
         readable = np.delete(order, list(faults))
@@ -341,11 +345,13 @@ def _load_table(
     read = _load_labels(path, split, no_label)
     image_column, _ = _find_label_columns(path)
     column = read_columns(path, image_column).column(0)
+
     items = dict[int, Encoded]()
     for row in read.rows:
         image = column[row].as_py()
         # `datasets` saves bytes with their path
         items[row] = image["bytes"] if isinstance(image, dict) else image
+
     _check_filled(path, items, read.rows)
     return list(items.values()), np.array(read.labels)
 
@@ -452,6 +458,7 @@ def read_class_folders(folder: Path, *, nested: bool = False) -> ClassFolders:
                     listing.hidden.append(short)
                 elif (path / name).is_symlink():
                     listing.others.append(short)
+            # os.walk goes into the folders that are left here
             folders[:] = sorted(name for name in folders if not _is_hidden(name))
     return listing
 
@@ -483,6 +490,7 @@ def _load_folder(path: Path, *, nested: bool) -> tuple[Sequence[Encoded], np.nda
         raise UserError(
             f"{path} has no folders with images ({suffixes}); put one folder per class there"
         )
+
     classes = [file.relative_to(path).parts[0] for file in files]
     folders = {item.name for item in path.iterdir() if item.is_dir() and not _is_hidden(item.name)}
     empty = sorted(folders - {*classes})
@@ -491,4 +499,5 @@ def _load_folder(path: Path, *, nested: bool) -> tuple[Sequence[Encoded], np.nda
             f"{path}: {len(empty)} of {len(folders)} folders of classes have no images ({suffixes}): "
             f"{first_of(empty, 5)}; put images there, or remove them"
         )
+
     return files, np.array(classes)

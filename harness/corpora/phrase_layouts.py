@@ -116,6 +116,7 @@ def _find_phrase_columns(path: Path) -> list[str]:
     """The columns of a table of phrases that are read. Raises UserError for one that lacks some."""
     present = read_column_names(path)
     columns = ["image", "caption"]
+
     for names, content in ((("phrase",), "texts"), (SPAN, "places"), (BOX, "boxes")):
         own = [name for name in names if name in present]
         if own and len(own) < len(names):
@@ -125,11 +126,13 @@ def _find_phrase_columns(path: Path) -> list[str]:
                 f"{', '.join(absent)}; give all of them"
             )
         columns += own
+
     if "phrase" not in columns and "start" not in columns:
         raise UserError(
             f"{path} does not say what its phrases are; give it a column 'phrase', or 'start' and "
             "'end', the characters of the caption"
         )
+
     if "region" in present:
         columns.append("region")
     elif "left" not in columns:
@@ -137,6 +140,7 @@ def _find_phrase_columns(path: Path) -> list[str]:
             f"{path} does not say what its phrases name; give it the columns {', '.join(BOX)}, or "
             "'region', the ids of stored features"
         )
+
     return columns
 
 
@@ -147,6 +151,7 @@ def _parse_phrase_table(path: Path, split: str | None) -> ReadPhrases:
     images_of_regions = dict[str, str]()
     seen = set[tuple[str, str, PhrasePlace]]()
     repeated = 0
+
     for place, values in read_rows(path, *columns, split=TablePart.parse(split)):
         row = dict(zip(columns, values, strict=True))
         image = row["image"].strip()
@@ -182,6 +187,7 @@ def _parse_phrase_table(path: Path, split: str | None) -> ReadPhrases:
             continue
         seen.add((image, caption, phrase))
         read.phrases[number].append(phrase)
+
     read.accounts += account_for_number("rows", repeated, "given before")
     return read
 
@@ -218,9 +224,11 @@ def _find_span(place: str, row: Mapping[str, str], caption: str) -> tuple[int, i
 def _find_phrase(place: str, phrase: str, caption: str) -> tuple[int, int]:
     if not phrase:
         raise UserError(f"{place}: no phrase; correct the line or remove it")
+
     matches = [*re.finditer(rf"(?<!\w){re.escape(phrase)}(?!\w)", caption)]
     if len(matches) == 1:
         return matches[0].span()
+
     times = f"stands {len(matches)} times" if matches else "does not stand"
     raise UserError(
         f"{place}: '{phrase}' {times} in its caption '{caption[:60]}'; correct the line, or give the "
@@ -259,6 +267,7 @@ def _parse_entities(path: Path, split: str | None) -> ReadPhrases:
     """Read Flickr30k Entities: a phrase's region is the box around all boxes of what it names."""
     read = ReadPhrases()
     unboxed = 0
+
     for name in _list_images_of_part(path, split):
         sentences = path / SENTENCES / f"{name}.txt"
         annotations = path / ANNOTATIONS / f"{name}.xml"
@@ -280,15 +289,18 @@ def _parse_entities(path: Path, split: str | None) -> ReadPhrases:
                 else:
                     unboxed += 1
 
+        # a region that no phrase names is no region of the corpus
         named_regions = {phrase.region for phrase in phrases}
         regions = dict[str, Box | None]()
         for region, box in boxes.items():
             if f"{name}#{region}" in named_regions:
                 regions[f"{name}#{region}"] = box
+
         read.ids.append(f"{name}.jpg")
         read.texts.append(texts)
         read.phrases.append(phrases)
         read.regions.append(regions)
+
     read.accounts += account_for_number("phrases", unboxed, "they name nothing that has a box")
     return read
 
@@ -300,6 +312,7 @@ def _list_images_of_part(path: Path, split: str | None) -> list[str]:
     images = sorted(file.stem for file in (path / SENTENCES).glob("*.txt"))
     if not images:
         raise UserError(f"{path / SENTENCES} has no .txt; unpack all of its annotations.zip")
+
     lists = [part for part in PARTS if (path / f"{part}.txt").is_file()]
     if split is None:
         if len(lists) > 1:
@@ -318,6 +331,7 @@ def _list_images_of_part(path: Path, split: str | None) -> list[str]:
                 f"{path} has no list {file.name} of the split '{part}'; it has {listed or 'none'}"
             )
         images += [line.strip() for line in read_lines(file) if line.strip()]
+
     repeated = [name for name, count in Counter(images).items() if count > 1]
     if repeated:
         raise UserError(f"{path}: the image {repeated[0]} is twice in {split}; correct its lists")
@@ -330,12 +344,14 @@ def _parse_sentence(place: str, line: str) -> tuple[str, list[tuple[int, int, st
     """
     words = list[str]()
     named = []
+
     for text, region in _split_sentence(line):
         if "[/EN#" in text:
             raise UserError(
                 f"{place}: '{text[text.index('[/EN#') :][:60]}' is no phrase; write "
                 "[/EN#ID/TYPE PHRASE]"
             )
+
         before = len(" ".join(words))
         words += text.split()
         if region is not None and region != _NOT_VISUAL:

@@ -98,6 +98,7 @@ class PhrasesFile(CaptionsFile):
             if not self.pixels.missing(root):
                 self._check_boxes(root)
             return 0
+
         lacking = "images" if self.pixels is None else "boxes"
         names = ", ".join(self.stored_regions)
         has = f"only features of {names}" if names else "no file of features"

@@ -50,12 +50,15 @@ def cut_out(
             "the phrases have no boxes to cut out of the images; name a teacher whose features of "
             "regions are stored, or give the table of phrases left, top, right and bottom"
         )
+
     owners = phrases.images[start:stop].tolist()
     if not owners:
         return []
 
     boxes = phrases.boxes[start:stop].tolist()
     cuts = []
+
+    # images are decoded one after the other, each once
     numbered = enumerate(images[owners[0] : owners[-1] + 1], owners[0])
     number, pixels = next(numbered)
     for owner, box in zip(owners, boxes, strict=True):

@@ -83,6 +83,7 @@ class LikeTraining(FeatureFile):
     def read(self, root: Path | None) -> IdsAndFeatures:
         ids, values = super().read(root)
         _, training = self.training.read(root)
+
         width = values.shape[1]
         training_width = training.shape[1]
         if width != training_width:
@@ -171,9 +172,11 @@ class CaptionedFile(FileSource):
     def examine(self, root: Path | None) -> Findings:
         read = self._load_captions(root)
         survey = TextSurvey.of(chain.from_iterable(read.texts))
+
         pictures = [COLUMN] if self.pixels and self.pixels.images == COLUMN else []
         accounts = account_for_captions(self._find_path(root), self.layout, pictures)
         accounts += read.accounts
+
         stored = self.load(root).images.features
         if isinstance(stored, StoredFeatures):
             for teacher, file in stored.files.items():
@@ -181,6 +184,7 @@ class CaptionedFile(FileSource):
                 accounts += file.examined(root).accounts
                 why = f"features of {teacher}, of no captioned image"
                 accounts += account_for_number("rows", unread, why)
+
         images = len(read.texts)
         return Findings(survey.count, read.remarks, images, survey.equal, accounts, survey.sample)
 
@@ -200,12 +204,14 @@ class CaptionedFile(FileSource):
         captions = read.texts
         count = len(captions)
         pixels = self._get_pixels(root)
+
         # if the images exist, missing feature files are ignored: the teacher computes them
         stored = {
             teacher: file
             for teacher, file in self.features.items()
             if pixels is None or not file.missing(root)
         }
+
         doubt = describe_doubtful_order(self._find_path(root))
         images = Pairs(
             [texts[0] for texts in captions],
@@ -273,6 +279,7 @@ class RatedFile(FileSource):
         ratings, *captions = self.paths(root)
         texts = _load_coco_captions(captions[0]) if captions else {}
         pairs = []
+
         for place, (first, second, score) in read_rows(ratings, *self.columns, "agg_score"):
             item = first
             if captions:
@@ -281,6 +288,7 @@ class RatedFile(FileSource):
                     raise UserError(f"{place}: {captions[0]} has no caption {number}; {RESTORE}")
                 item = texts[number]
             pairs.append((item, second, parse_finite_number(place, score)))
+
         images = Pairs(ids, self.pixels.pixels(root, len(ids)))
         return CaptionedImages([], np.zeros(0, np.int64), images, ids, pairs)
 

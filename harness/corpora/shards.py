@@ -102,6 +102,7 @@ class ShardPairs(CorpusSource):
         pairs = 0
         flaws = 0
         other_members = Counter[str]()
+
         for index in map(_get_index, self._list_shards(root)):
             still_read = None if self.limit is None else max(0, self.limit - pairs)
             survey.add([caption for _, caption, *_ in index["pairs"][:still_read]])
@@ -115,12 +116,14 @@ class ShardPairs(CorpusSource):
         accounts = account_for_number("keys", flaws, f"flaws, bad = {self.bad}")
         accounts += account_for_number("pairs", pairs - rows, f"limit = {self.limit}")
         accounts += account_for_number("links", other_members.pop(_LINKS, 0), "not followed")
+
         endings = [f"*.{ending}" for ending in other_members]
         check_unread_files(path, "members", endings, list_ignorable_patterns(self.how, self.ignore))
         for ending, count in other_members.items():
             why = f"*.{ending}, neither image nor caption"
             accounts += account_for_number("members", count, why)
         accounts += self._account_for_files(path)
+
         return Findings(rows, (), rows, survey.equal, accounts, survey.sample)
 
     def _account_for_files(self, path: Path) -> list[Account]:
@@ -207,6 +210,7 @@ def _make_index(shard: Path) -> dict[str, list[Any]]:
     captions: dict[str, str] = {}
     flaws: list[str] = []
     other_members = Counter[str]()
+
     for key, content in _list_members(shard, flaws, other_members):
         if key in (captions if isinstance(content, str) else images):
             flaws.append(f"{key} has two files of one kind, only the first is read")
@@ -217,6 +221,7 @@ def _make_index(shard: Path) -> dict[str, list[Any]]:
 
     flaws += [f"{key} has no caption" for key in images if key not in captions]
     flaws += [f"{key} has no image" for key in captions if key not in images]
+
     pairs = []
     for key, (start, size) in images.items():
         caption = captions.get(key)

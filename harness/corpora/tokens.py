@@ -70,6 +70,7 @@ class Tokens:
         begins = np.empty(len(sentences), np.int64)
         lengths = np.empty(len(sentences), np.int64)
         file_of = np.searchsorted(self._starts, sentences, side="right") - 1
+
         for number, file in enumerate(self._files):
             is_of_file = file_of == number
             numbers = sentences[is_of_file] - self._starts[number]
@@ -80,6 +81,7 @@ class Tokens:
         is_token = columns < lengths[:, None]
         places = begins[:, None] + columns
         ids = np.full(is_token.shape, self._pad, np.int64)
+
         for number, file in enumerate(self._files):
             is_of_file = is_token & (file_of == number)[:, None]
             ids[is_of_file] = file.ids[places[is_of_file]]
@@ -163,6 +165,7 @@ def find_token_spans(
         encodings = fast.encode_batch([texts[caption] for caption, _, _ in chunk])
         for encoding, (_, first, end) in zip(encodings, chunk, strict=True):
             offsets = _list_kept_offsets(encoding, max_length)
+
             for number in range(first, end):
                 start, stop = phrases.spans[number].tolist()
                 places = [place for place, (a, b) in offsets if a < stop and b > start]
@@ -227,10 +230,12 @@ def _write_tokens(
     """Write ids and offsets; return the type of the ids."""
     dtype = np.dtype("<u2") if vocabulary <= 2**16 else np.dtype("<u4")
     lengths = [0]
+
     with replace_file(files["ids"]) as stream:
         for chunk in chunks:
             lengths += map(len, chunk)
             stream.write(np.fromiter(chain.from_iterable(chunk), dtype).tobytes())
             tell(Event("prepare", stage=Stage("tokens", name, len(lengths) - 1, expected)))
+
     write_bytes(files["offsets"], np.cumsum(lengths).astype("<i8").tobytes())
     return {"dtype": dtype.str}

@@ -92,6 +92,7 @@ class FiguresSuite(Suite):
                 f"the suite 'figures' has captions = {captions}, clusters = {clusters}, views = {views}, queries = "
                 f"{queries}; give at least 2 captions and views, 1 query, and at most as many clusters as captions"
             )
+
         self.captions = captions
         self.clusters = clusters
         self.views = views
@@ -166,10 +167,12 @@ class FiguresSuite(Suite):
         order = self._start_generator(name, "captions").permutation(len(first_captions))
         rows = first_captions[np.sort(order[: self.captions])]
         vectors = require_unit_rows(embed([data.texts[row] for row in rows]))
+
         arrays = {
             "tsne": project_to_plane(vectors, seed),
             "clusters": find_clusters(vectors, self.clusters, seed),
         }
+
         rng = self._start_generator(name, "queries")
         arrays |= draw_neighbours(data.texts, embed, self.queries, rng)
         if embed.views is None:
@@ -181,6 +184,7 @@ class FiguresSuite(Suite):
             encoded = embed.views(triple, self.views, seed)
             views.append(require_unit_rows(encoded.reshape(-1, encoded.shape[-1])))
         places = [project_to_plane(vectors, seed) for vectors in views]
+
         shape = (TRIPLES, 3, self.views, -1)
         arrays["triples"] = np.array(triples)
         arrays["views"] = np.stack(places).reshape(shape)
@@ -194,6 +198,7 @@ def _evaluate_pairs(
     cosines, gold = compare_pairs(pairs, Embedded(embed, list_sentences({"": pairs})))
     arrays = {"gold": gold.astype(np.float32), "cosine": cosines.astype(np.float32)}
     counts: Values = {"n": len(gold)}
+
     correlation = spearman(cosines, gold)
     if correlation is None:
         why = "spearman left out, undefined: constant similarities or scores"
@@ -278,6 +283,7 @@ def draw_neighbours(
     query_rows = rng.permutation(len(pool))[:queries]
     drawn = [pool[row] for row in query_rows]
     vectors = Embedded(embed, [*drawn, *pool]).rows(pool)
+
     nearest_rows, cosines = find_nearest(vectors, query_rows, max(1, min(NEAREST, len(pool) - 1)))
     texts = [pool[row] for row in nearest_rows.ravel()]
     return {
@@ -302,6 +308,7 @@ def measure_similarities(
     worst = np.zeros(len(images), dtype=np.int32)
     true_counts = np.zeros(len(EDGES) - 1, dtype=np.int64)
     counts = np.zeros_like(true_counts)
+
     for block in split_rows(len(images), len(texts)):
         cosines = np.clip(images[block] @ texts.T, -1, 1)
         is_true = image_of == np.arange(block.start, block.stop)[:, None]
@@ -349,6 +356,7 @@ def compare_views(views: np.ndarray) -> dict[str, float]:
     n = views.shape[2]
     centres = views.mean(axis=2, dtype=np.float64)
     first, second, distant = centres.transpose(1, 0, 2)
+
     # a centre's square is the mean over all n x n pairs, each encoding with itself among them
     square = np.einsum("tsd,tsd->", centres, centres) / centres[..., 0].size
     close = np.einsum("td,td->t", first, second)

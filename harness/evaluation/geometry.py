@@ -76,6 +76,7 @@ def uniformity(z: np.ndarray) -> float:
     z = compute_unit_rows(z)
     squares = np.einsum("nd,nd->n", z, z)
     total = 0.0
+
     for top in range(0, n, _BLOCK):
         rows = slice(top, top + _BLOCK)
         for start in range(top, n, _BLOCK):
@@ -170,6 +171,7 @@ class GeometrySuite(PairSuite):
         positive = [pair for pair in pairs if pair[2] > POSITIVE]
         batches = list(_split_into_batches(subsets))
         distinct = dict.fromkeys(list_sentences(subsets))
+
         values = {
             "alignment": _compute_alignment(positive, vectors),
             "alignment_batch128": _compute_alignment_of_batches(batches, vectors),
@@ -187,6 +189,7 @@ class GeometrySuite(PairSuite):
                 warnings.append(f"{name} left out, {_WHY[name]}")
             else:
                 defined[name] = value
+
         counts = {"n": len(pairs), "n_positive": len(positive)}
         return TaskScores(defined | counts, warnings=warnings)
 
@@ -233,6 +236,7 @@ def _measure_spread(z: np.ndarray) -> dict[str, float | None]:
     )
     if len(z) > 1:
         values["mean_cosine"] = mean_cosine(z)
+
     shares = spectrum(z)
     if shares.any():
         values["top_variance"] = float(shares[0])

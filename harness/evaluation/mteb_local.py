@@ -73,6 +73,7 @@ def build(task: OfflineTask, root: Path | None) -> AbsTask:
         "Classification": AbsTaskClassification,
     }
     base = bases.get(task.type, AbsTaskRetrieval)
+
     metadata = TaskMetadata(
         type=task.type,
         name=task.name,
@@ -84,6 +85,7 @@ def build(task: OfflineTask, root: Path | None) -> AbsTask:
         eval_splits=["test"],
         eval_langs=[task.language],
     )
+
     built = type(task.name, (base,), {"metadata": metadata, **task.settings})()
     built.dataset = _make_dataset(task.type, task.load(root))
     built.data_loaded = True

@@ -138,12 +138,9 @@ class MTEBSuite(Suite):
         tasks: list[AbsTask] = []
         for task in self._tasks.values():
             tasks += task.build() if isinstance(task, OwnTasks) else [build(task, root)]
+
         names = [task.metadata.name for task in tasks]
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise UserError(
-                f"the suite '{self.name}' names {', '.join(repeated)} twice; list each task once"
-            )
+        self.refuse_repeated(names)
         return dict(zip(names, tasks, strict=True))
 
 
@@ -218,6 +215,7 @@ def _score_task(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> T
         raise MissingData(
             f"{KnownTask.from_task(task).missing} ({str(error).splitlines()[0]})"
         ) from error
+
     # mteb's files keep six decimals: a result read back equals the computed one
     main = 100 * round(float(results.task_results[0].get_score()), 6)
     count = _count(task)

@@ -125,6 +125,7 @@ class RetrievalSuite(Suite):
             raise UserError(
                 f"the suite 'retrieval' has seen_images = '{seen_images}'; write 'refuse' or 'keep'"
             )
+
         self.seen_images = seen_images
         #: the rows of a task's images that are left out for every model, by the task's name
         self.left_out: Callable[[str], Sequence[int]] = exclude_none
@@ -185,6 +186,7 @@ class RetrievalSuite(Suite):
         images = shared.images(data.images, name)
         if images.ndim != 2 or len(images) != count:
             raise ValueError(f"the shared space returned shape {images.shape} for {count} images")
+
         images = images[is_ranked]
         rows = np.flatnonzero(is_ranked[data.image_of])
         captions = [data.texts[row] for row in rows]
@@ -192,6 +194,7 @@ class RetrievalSuite(Suite):
         # images are numbered without those that are left out
         image_of = (np.cumsum(is_ranked) - 1)[data.image_of[rows]]
         scores, parts = score_both_ways(texts.rows(captions), images, image_of)
+
         for number in self.dims:
             nested_scores, nested_parts = score_both_ways(
                 texts.take_leading(number).rows(captions), take_leading(images, number), image_of

@@ -102,6 +102,7 @@ class SimilarityFile(FileSource):
         if self._subset:
             columns.append(self._subset)
         split = TablePart.parse(self._split or None)
+
         subsets: dict[str, list[SentencePair]] = {}
         for path in paths:
             for place, (score, *texts) in read_rows(path, *columns, split=split):
@@ -148,10 +149,12 @@ class OwnPairs(OwnTables):
     def examine(self, root: Path | None) -> Findings:
         (path,) = self.paths(root)
         accounts = account_for_columns(path, self._columns, self.ignore, self._split, _DEFAULTS)
+
         subsets = self.load(root)
         sentences = list_sentences(subsets)
         pairs = list_pairs(subsets)
         distinct = {(first, second) for first, second, _ in pairs}
+
         return Findings(
             len(pairs),
             list_text_remarks(sentences, "sentences"),
@@ -171,6 +174,7 @@ class OwnPairs(OwnTables):
                 f"{place}: the score {text} is not between {low:g} and {high:g}; correct it, or write "
                 "scale = [lowest, highest] for the task"
             )
+
         # no rounding of scores that have the scale
         if self._scale == SCALE:
             return score

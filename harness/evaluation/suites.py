@@ -159,6 +159,7 @@ class Embedded:
             raise UserError(
                 f"the embedder returned shape {vectors.shape} for {len(unique)} sentences; return (n, d)"
             )
+
         self._vectors = vectors
         self._finite = np.asarray(np.isfinite(vectors).all(axis=1))
         if unique and not self._finite.any():
@@ -166,6 +167,7 @@ class Embedded:
                 f"none of the model's {len(unique):,} sentence vectors is finite: its weights are damaged, or its "
                 "training has diverged; restore the weights, or train it with a lower learning rate"
             )
+
         self._row = {sentence: row for row, sentence in enumerate(unique)}
 
     def __len__(self) -> int:
@@ -349,15 +351,22 @@ class Suite(registry.Registered, ABC):
         does not accept.
         """
         names = [task if isinstance(task, str) else task.name for task in tasks]
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated or not names:
-            wrong = f"names {', '.join(repeated)} twice" if repeated else "has no tasks"
-            raise UserError(f"the suite '{self.name}' {wrong}; list each of its tasks once")
+        if not names:
+            raise UserError(f"the suite '{self.name}' has no tasks; list each of its tasks once")
+        self.refuse_repeated(names)
 
         self._tasks: dict[str, Any] = {}
         for name, task in zip(names, tasks, strict=True):
             loaded = self.find(task) if isinstance(task, str) else self._check_kind(task)
             self._tasks[name] = loaded
+
+    def refuse_repeated(self, names: Sequence[str]) -> None:
+        """Raise UserError where a task is named twice."""
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise UserError(
+                f"the suite '{self.name}' names {', '.join(repeated)} twice; list each of its tasks once"
+            )
 
     @classmethod
     def takes(cls, kind: str) -> bool:

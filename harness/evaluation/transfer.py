@@ -152,36 +152,40 @@ class OwnClasses(OwnTables):
     def load(self, root: Path | None) -> dict[str, Labelled]:
         paths = dict(zip(self._splits, self.paths(root), strict=True))
         samples = {split: self._read_samples(split, path) for split, path in paths.items()}
-        labels = []
-        for split in samples:
-            labels += [label for label, _ in samples[split].values()]
-        check_no_label(paths[self._splits[-1]], labels, self._no_label)
+        return self._number_classes(paths, samples)
 
-        labelled = {split: self._remove_unlabelled(rows) for split, rows in samples.items()}
-        training = self._splits[0]
-        classes = sorted({label for label, _ in labelled[training].values()})
-        if len(classes) < 2:
-            has = f"one label only, '{classes[0]}'" if classes else "no labels"
-            raise UserError(f"{paths[training]} has {has}; a task needs two classes")
-        return {
-            split: self._number_classes(paths[split], rows, classes)
-            for split, rows in labelled.items()
-        }
-
-    def _number_classes(self, path: Path, samples: Samples, classes: list[str]) -> Labelled:
-        """The samples of a split with their classes. Raises UserError."""
-        if not samples:
-            raise UserError(
-                f"{path} has no labels, but '{self._no_label}', which stands for none; give a labelled file"
-            )
+    def _number_split(self, path: Path, samples: Samples, classes: list[str]) -> Labelled:
         rows = []
-        for place, (label, sides) in samples.items():
+        for place, (label, sides) in self._remove_unlabelled(samples).items():
             if label not in classes:
                 raise UserError(
                     f"{place}: no training sample has the label '{label}'; correct the line"
                 )
             rows.append((sides, classes.index(label)))
+        if not rows:
+            raise UserError(
+                f"{path} has no labels, but '{self._no_label}', which stands for none; give a labelled file"
+            )
         return sort_samples(rows)
+
+    def _number_classes(
+        self, paths: Mapping[str, Path], samples: Mapping[str, Samples]
+    ) -> dict[str, Labelled]:
+        """The labelled samples of each split with their classes. Raises UserError."""
+        labels = []
+        for split in samples:
+            labels += [label for label, _ in samples[split].values()]
+        check_no_label(paths[self._splits[-1]], labels, self._no_label)
+
+        training = self._splits[0]
+        labelled = self._remove_unlabelled(samples[training])
+        classes = sorted({label for label, _ in labelled.values()})
+        if len(classes) < 2:
+            has = f"one label only, '{classes[0]}'" if classes else "no labels"
+            raise UserError(f"{paths[training]} has {has}; a task needs two classes")
+        return {
+            split: self._number_split(paths[split], samples[split], classes) for split in samples
+        }
 
     def _remove_unlabelled(self, samples: Samples) -> Samples:
         if not self._no_label:
@@ -197,30 +201,32 @@ class OwnClasses(OwnTables):
         return samples
 
     def examine(self, root: Path | None) -> Findings:
+        paths = dict(zip(self._splits, self.paths(root), strict=True))
         accounts = list[Account]()
-        labels = []
-        samples = []
-        unlabelled = 0
-        for split, path in zip(self._splits, self.paths(root), strict=True):
+        samples = {}
+        for split, path in paths.items():
             part = self._parts.get(split)
             accounts += account_for_columns(path, self._columns, self.ignore, part, _DEFAULTS)
-            rows = self._read_samples(split, path)
-            labelled = self._remove_unlabelled(rows)
-            unlabelled += len(rows) - len(labelled)
-            for label, sides in labelled.values():
-                labels.append(label)
-                samples.append(tuple(map(" ".join, sides)))
-        self.load(root)
+            samples[split] = self._read_samples(split, path)
+        self._number_classes(paths, samples)
 
+        labels = []
+        rows = []
+        for split in samples:
+            for label, sides in self._remove_unlabelled(samples[split]).values():
+                labels.append(label)
+                rows.append(tuple(map(" ".join, sides)))
+        unlabelled = sum(map(len, samples.values())) - len(rows)
         accounts += account_for_number("rows", unlabelled, f"no_label = '{self._no_label}'")
-        texts = list(chain.from_iterable(samples))
+
+        texts = list(chain.from_iterable(rows))
         remarks = list_label_remarks(labels)
         if "" in texts:
             remarks.append(f"{texts.count('')} of {len(texts)} texts are empty")
         remarks += list_text_remarks(texts, "texts")
-        equal = len(samples) - len({*samples})
+        equal = len(rows) - len({*rows})
         sample = TextSurvey.of(texts).sample
-        return Findings(len(samples), remarks, equal_rows=equal, accounts=accounts, sample=sample)
+        return Findings(len(rows), remarks, equal_rows=equal, accounts=accounts, sample=sample)
 
     def content(self, root: Path | None) -> object:
         splits = self.load(root).items()
@@ -303,6 +309,7 @@ class TransferSuite(Suite):
                 raise UserError(
                     f"the suite '{self.name}' has no {option} '{value}'; use one of {', '.join(choices)}"
                 )
+
         self._probe = probe
         self._mode = MODES[mode]
 
@@ -439,6 +446,7 @@ def _train_and_test(
         labels = np.concatenate([labels, dev_labels])
         split = Split(rows, np.arange(len(rows), len(labels)))
         fitted = probe.fit(x, labels, [split], _make_grid(1))
+
         # SentEval refits on the same rows with the same seed, which gives the same classifier
         dev = fitted.dev[0]
         strength = find_best(dev)
@@ -447,6 +455,7 @@ def _train_and_test(
         inner = split_into_folds(rows, labels, probe.folds)
         dev = probe.fit(x, labels, inner, _make_grid(len(inner))).dev.mean(axis=0)
         strength = find_best(dev)
+        # the classifier that is tested has no fold of its own
         refit = probe.split_for_refit(rows)
         fitted = probe.fit(x, labels, [refit], np.array([[L2[strength]]]))
         column = 0

@@ -144,10 +144,12 @@ def minimise(
     problems = torch.arange(len(start), device=start.device)
     values, gradients = objective(start, problems)
     state = _State.start(start, values, gradients, curvature)
+
     for _ in range(MOST):
         is_open = state.gradients.norm(dim=1) > bounds[problems]
         if not is_open.all():
             points[problems[~is_open]] = state.points[~is_open]
+            # finished problems are left out of what is still computed
             problems = problems[is_open]
             state = state.select(is_open)
         if not len(problems):

@@ -53,6 +53,7 @@ class SentEvalProbe:
         classes = torch.from_numpy(labels).to(self._device)
         weights = np.empty((*l2.shape, int(labels.max()) + 1, features.shape[1]), dtype=x.dtype)
         dev = np.empty(l2.shape)
+
         for numbers in self._split_into_chunks(splits):
             chunk = [splits[number] for number in numbers]
             training = _Training(self._mode, features, classes, chunk, l2[numbers])
@@ -99,16 +100,20 @@ class _Training:
         self._labels = labels
         self._targets = torch.nn.functional.one_hot(labels).to(features.dtype)
         self._count, self._grid = l2.shape
+
+        # the batches use the random numbers after the permutation that made the splits
         self._generator = np.random.RandomState(SEED)
         self._generator.permutation(splits[0].drawn)
         self._train = torch.from_numpy(np.stack([split.train for split in splits])).to(device)
         dev = [torch.from_numpy(split.dev) for split in splits]
         self._dev = pad_sequence(dev, batch_first=True, padding_value=-1).to(device)
+
         classes = self._targets.shape[1]
         start = draw_first_weights(classes, width - 1).to(features)
         self._decay = torch.from_numpy(l2).to(start).repeat_interleave(classes, dim=1).unsqueeze(2)
         self._parameters = start.repeat(self._count, self._grid, 1)
         self._moments = {name: torch.zeros_like(self._parameters) for name in ("mean", "squares")}
+
         self._steps = 0
         self._places = torch.arange(self._count, device=device)
         self._live = torch.ones(l2.shape, dtype=torch.bool, device=device)
