@@ -119,9 +119,12 @@ def papers_root() -> Path:
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests share one cache of their own and never touch the user's."""
+    """Tests share one cache of their own, also between processes, and never touch the user's."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+        patched.setenv("HARNESS_CACHE", str(folder / "cache"))
         yield
 
 

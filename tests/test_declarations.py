@@ -44,7 +44,9 @@ finally:
 
 
 def test_a_finished_plan_asked_again_imports_no_torch(tmp_path: Path) -> None:
-    words = "run --profile tiny --methods simcse,mcse --seeds 1 --suites sts --executor serial --set steps=2"
+    words = (
+        "run --profile tiny --methods simcse --seeds 1 --suites sts --executor serial --set steps=2"
+    )
     words += " --set eval_every=2"
     environment = {**os.environ, "HARNESS_CACHE": str(tmp_path / "cache")}
     command = [

@@ -138,6 +138,7 @@ def test_no_teacher_has_read_captions_of_tests_and_papers_have_stand_ins(
         assert settings in {str(run.resolved.spec.setting) for run in runs}
 
 
+@pytest.mark.long  # its image network reads all pictures
 def test_the_profile_in_its_smallest_form(data_root: Path, tmp_path: Path) -> None:
     student = f"text-bert={data_root / 'students/lm4'}"
     given: dict[str, Any] = {

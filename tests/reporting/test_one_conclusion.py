@@ -59,7 +59,9 @@ def made_up_store(seed: int) -> list[Result]:
     return runs
 
 
-@pytest.mark.parametrize("seed", [0, 4, 7])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (4, 7))]
+)
 def test_all_appearances_of_a_comparison_have_its_p_verdict_and_words(seed: int) -> None:
     results = Results(Store(Path("nowhere")), made_up_store(seed))
     (table,) = results.tables
