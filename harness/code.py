@@ -31,7 +31,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
@@ -218,6 +218,19 @@ class Declarations:
         self._file = get_cache_folder() / "declarations" / f"{hash_state_of_code()[:32]}.json"
         self._known = _read(self._file)
         self._new = False
+        self._held: dict[str, Any] | None = None
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Within the block each question is answered once: a report asks some ten thousand times,
+        and no class changes while it is written.
+        """
+        outer = self._held
+        self._held = {} if outer is None else outer
+        try:
+            yield
+        finally:
+            self._held = outer
 
     def ask(self, kind: str, name: str, question: object, answer: Callable[[], Any]) -> Any:
         """The answer, a JSON value. `answer` computes it from the class, which it imports; errors
@@ -225,6 +238,14 @@ class Declarations:
 
         Raises UserError, and PlugInError for what the class itself raises.
         """
+        key = digest(kind, name, question)
+        if self._held is None:
+            return self._answer(key, kind, name, answer)
+        if key not in self._held:
+            self._held[key] = self._answer(key, kind, name, answer)
+        return self._held[key]
+
+    def _answer(self, key: str, kind: str, name: str, answer: Callable[[], Any]) -> Any:
 
         def asked() -> Any:
             with convert_errors(kind, name):
@@ -233,7 +254,6 @@ class Declarations:
         if not self._is_kept(kind, name):
             return asked()
 
-        key = digest(kind, name, question)
         module, _, _ = find_target(kind, name).partition(":")
         if module in sys.modules or key not in self._known:
             kept = asked()

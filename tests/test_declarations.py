@@ -145,3 +145,22 @@ def test_what_another_process_has_kept_is_known_once_it_is_read_again(
     assert own.recall("method", "mcse", "x") is None
     own.read_again()
     assert own.recall("method", "mcse", "x") == 1
+
+
+def test_a_question_is_answered_once_in_a_block_that_holds_the_answers() -> None:
+    import harness_methods.simcse  # noqa: F401  (a class whose module is loaded is read each time)
+
+    known = Declarations()
+    asked: list[str] = []
+
+    def ask(question: str) -> int:
+        def answer() -> int:
+            asked.append(question)
+            return len(asked)
+
+        answered: int = known.ask("method", "simcse", question, answer)
+        return answered
+
+    with known.hold():
+        assert [ask("first"), ask("second"), ask("first")] == [1, 2, 1]
+    assert ask("first") == 3

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from harness import __version__
 from harness.caches import is_unusable, keep_text, read_cached_text
+from harness.code import get_declarations
 from harness.errors import UserError
 from harness.files import ABANDONED_S, RANDOM_PART, make_temporary_path, remove_leftovers
 from harness.formatting import count_of
@@ -173,7 +174,8 @@ def write_report(
         | {facts.name: facts.title for facts in methods}
     )
     contents = replace(contents, methods=methods)
-    page = render(contents, out, one_file=one_file)
+    with get_declarations().hold():
+        page = render(contents, out, one_file=one_file)
     skipped = (
         *contents.problems,
         *contents.found,
