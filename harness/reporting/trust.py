@@ -22,42 +22,51 @@ def describe_trust(contents: Contents, missing: Mapping[str, str]) -> Mapping[st
     `find_controls_to_run`.
     """
     rows = [row for table in contents.tables for row in table.rows]
-    marks = _count_marked_rows(rows)
+    marked = _count_marked_rows(rows)
+    collapsed = count_of(marked[COLLAPSED], "row")
+    selected = count_of(marked[SELECTED], "row")
+    failed_runs = count_of(len(contents.failures), "failed run")
+    bad_files = count_of(len(contents.problems), "bad file")
+    family = "within a column, setting and encoder"
+
     return {
         "seeds": _describe_seeds(rows),
-        "tests": f"two-sided over seeds at {ALPHA}, {CORRECTION.name} within a column, setting and encoder",
-        "stale": _describe_stale(rows, marks["stale"]),
-        "collapsed, selected on a test": f"{count_of(marks[COLLAPSED], 'row')}, {count_of(marks[SELECTED], 'row')}",
+        "tests": f"two-sided over seeds at {ALPHA}, {CORRECTION.name} {family}",
+        "stale": _describe_stale(rows, marked["stale"]),
+        "collapsed, selected on a test": f"{collapsed}, {selected}",
         "controls missing": "; ".join(missing.values()) or "none of a leader",
-        "left out": f"{count_of(len(contents.failures), 'failed run')}, {count_of(len(contents.problems), 'bad file')}",
+        "left out": f"{failed_runs}, {bad_files}",
         "precision": _count_runs(_list_precisions(contents)),
         "hardware": _count_runs(_list_machines(contents)),
     }
 
 
 def _count_marked_rows(rows: Sequence[Row]) -> Counter[str]:
-    """How many rows have each caveat, or are stale; a row of several suites counts once."""
-    marked = set[tuple[str, Label]]()
+    """How many rows have each caveat, or are stale."""
+    # a row of several suites counts once
+    labels_by_mark: dict[str, set[Label]] = {}
     for row in rows:
-        marked |= {(caveat.mark, row.label) for caveat in row.weakness().caveats}
+        marks = [caveat.mark for caveat in row.weakness().caveats]
         if row.freshness.is_stale:
-            marked.add(("stale", row.label))
-    return Counter(mark for mark, _ in marked)
+            marks.append("stale")
+        for mark in marks:
+            labels_by_mark.setdefault(mark, set()).add(row.label)
+    return Counter({mark: len(labels) for mark, labels in labels_by_mark.items()})
 
 
 def _describe_seeds(rows: Sequence[Row]) -> str:
-    counts = {row.label: len(row.seeds) for row in rows if row.is_trained}
-    fewest = min(counts.values(), default=0)
-    most = max(counts.values(), default=0)
-    too_few = sum(count < FEWEST_SEEDS for count in counts.values())
+    seeds = {row.label: len(row.seeds) for row in rows if row.is_trained}
+    fewest_seeds = min(seeds.values(), default=0)
+    most_seeds = max(seeds.values(), default=0)
+    too_few = [label for label, number in seeds.items() if number < FEWEST_SEEDS]
     return (
-        f"{fewest} to {most} a trained row; {too_few} of {count_of(len(counts), 'row')} with fewer "
-        f"than {FEWEST_SEEDS} are neither tested nor ranked"
+        f"{fewest_seeds} to {most_seeds} a trained row; {len(too_few)} of "
+        f"{count_of(len(seeds), 'row')} with fewer than {FEWEST_SEEDS} are neither tested nor ranked"
     )
 
 
-def _describe_stale(rows: Sequence[Row], stale: int) -> str:
-    text = f"{count_of(stale, 'row')} of other code, data or values than the present ones"
+def _describe_stale(rows: Sequence[Row], stale_rows: int) -> str:
+    text = f"{count_of(stale_rows, 'row')} of other code, data or values than the present ones"
     if any(row.freshness.state == UNKNOWN for row in rows):
         text += "; some rows could not be compared"
     return text
@@ -79,8 +88,8 @@ def _list_machines(contents: Contents) -> Iterator[str]:
 
 def _count_runs(texts: Iterable[str]) -> str:
     """`fp32 (20 runs), bf16 (1 run)`."""
-    counts = Counter(texts).most_common()
-    return ", ".join(f"{text} ({count_of(number, 'run')})" for text, number in counts) or "–"
+    by_number = Counter(texts).most_common()
+    return ", ".join(f"{text} ({count_of(runs, 'run')})" for text, runs in by_number) or "–"
 
 
 def list_runs_to_start(contents: Contents, missing: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -91,24 +100,26 @@ def list_runs_to_start(contents: Contents, missing: Mapping[str, str]) -> Iterat
     """
     yield from _list_failed_runs(contents)
     yield from _list_weak_rows(contents)
-    yield from ((f"control missing: {what}", command) for command, what in missing.items())
+    for command, control in missing.items():
+        yield f"control missing: {control}", command
 
 
 def _list_failed_runs(contents: Contents) -> Iterator[tuple[str, str]]:
     """The failed runs that have no result; one with `--set` is not known by its failure's name."""
-    runs = contents.frames.runs
-    done = set(zip(runs["profile"], contents.frames.keys, strict=True))
+    frames = contents.frames
+    finished = set(zip(frames.runs["profile"], frames.keys, strict=True))
     for failure in contents.failures:
         spec = failure.spec
-        if (failure.profile, spec.key) not in done:
-            command = contents.commands.run(
-                profile=failure.profile,
-                methods=str(spec.variant),
-                settings=str(spec.setting),
-                encoders=spec.encoder,
-                seeds=f"{spec.seed},",
-            )
-            yield f"{spec.key} failed", command
+        if (failure.profile, spec.key) in finished:
+            continue
+        command = contents.commands.run(
+            profile=failure.profile,
+            methods=str(spec.variant),
+            settings=str(spec.setting),
+            encoders=spec.encoder,
+            seeds=list_of_seeds([spec.seed]),
+        )
+        yield f"{spec.key} failed", command
 
 
 def _list_weak_rows(contents: Contents) -> Iterator[tuple[str, str]]:
@@ -122,46 +133,51 @@ def _list_weak_rows(contents: Contents) -> Iterator[tuple[str, str]]:
                 rows_by_label.setdefault(row.label, []).append(row)
 
     for label, rows in rows_by_label.items():
-        stale = [row for row in rows if row.freshness.is_stale]
-        few = [row for row in rows if _has_use_for_seeds(row)]
-        if stale:
-            seeds = sorted({seed for row in stale for seed in row.seeds})
-            yield from _make_row_command(contents, label, stale, list_of_seeds(seeds), "stale")
-        elif few:
-            fewest = min(len(row.seeds) for row in few)
-            why = count_of(fewest, "seed")
-            yield from _make_row_command(contents, label, few, str(FEWEST_SEEDS), why)
+        where = f"{label.name} on {label.place}, profile {label.profile}"
+        stale_rows = [row for row in rows if row.freshness.is_stale]
+        if stale_rows:
+            seeds = set[int]().union(*(row.seeds for row in stale_rows))
+            command = _make_row_command(contents, stale_rows, list_of_seeds(sorted(seeds)))
+            yield f"{where}: stale", command
+            continue
+
+        rows_of_few = [row for row in rows if _has_use_for_seeds(row)]
+        if rows_of_few:
+            fewest_seeds = min(len(row.seeds) for row in rows_of_few)
+            command = _make_row_command(contents, rows_of_few, str(FEWEST_SEEDS))
+            yield f"{where}: {count_of(fewest_seeds, 'seed')}", command
 
 
 def _has_use_for_seeds(row: Row) -> bool:
     """Whether a row has too few seeds, and more of them have not been evaluated."""
     if len(row.seeds) >= FEWEST_SEEDS:
         return False
-    wanted = range(FEWEST_SEEDS)
-    return row.frames is None or is_unevaluated(row.frames, row.label, row.suite, wanted)
+    seeds = range(FEWEST_SEEDS)
+    return row.frames is None or is_unevaluated(row.frames, row.label, row.suite, seeds)
 
 
-def _make_row_command(
-    contents: Contents, label: Label, rows: Sequence[Row], seeds: str, why: str
-) -> Iterator[tuple[str, str]]:
-    """The command that runs a label with some seeds and evaluates it on the suites of its rows."""
-    values = json.loads(contents.frames.runs["overrides_json"][rows[0].runs[0]])
-    command = contents.commands.run(
+def _make_row_command(contents: Contents, rows: Sequence[Row], seeds: str) -> str:
+    """The command that runs the label of some rows with these seeds, and evaluates it on the suites
+    of the rows.
+    """
+    label = rows[0].label
+    overrides = json.loads(contents.frames.runs["overrides_json"][rows[0].runs[0]])
+    return contents.commands.run(
         profile=label.profile,
         methods=label.variant,
         settings=label.setting,
         encoders=label.encoder,
         seeds=seeds,
         suites=contents.commands.suites(label.profile, [row.suite for row in rows]),
-        set=values,
+        set=overrides,
     )
-    yield f"{label.name} on {label.place}, profile {label.profile}: {why}", command
 
 
 def find_controls_to_run(contents: Contents) -> Mapping[str, str]:
     """The controls of all leaders that were not run, by the commands that run them."""
-    return {
-        command: f"{what} for {forest.place}, profile {forest.table.profile}"
-        for forest in contents.forests
-        for what, command in find_missing_controls(forest, contents.commands)
-    }
+    controls = {}
+    for forest in contents.forests:
+        where = f"{forest.place}, profile {forest.table.profile}"
+        for control, command in find_missing_controls(forest, contents.commands):
+            controls[command] = f"{control} for {where}"
+    return controls

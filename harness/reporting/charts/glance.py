@@ -9,7 +9,8 @@ scores against the values of one hyperparameter, for variants that differ in not
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 from harness.formatting import fixed, interval_text, signed
 from harness.method.naming import option_title
@@ -44,40 +45,36 @@ _COLOUR = look.encode_by_name("kind", _COLOURS, _COLOURS.values())
 
 def draw_forest(forest: Forest) -> look.Plot:
     """Draw a forest."""
-    metric = forest.table.metric(forest.column)
+    table = forest.table
+    metric = table.metric(forest.column)
+    suite = name_suite(table.suite)
     base = forest.base
-    shown = forest.gains[:MOST_ROWS]
-    unit = metric.title + ("" if metric.larger_is_better else ", lower is better: sign turned")
-    axis = [
-        f"difference to {forest.baseline}" if base else f"{name_suite(forest.table.suite)} average",
-        unit,
-    ]
-    row, height, params = look.encode_names(
-        [f"{gain.name}{gain.row.weakness([forest.column]).marks}" for gain in shown]
-    )
-    zero: look.ChartSpec = {"x": {"datum": 0, "type": "quantitative", "axis": None}, **look.UPRIGHT}
+    gains = forest.gains[:MOST_ROWS]
+
+    unit = metric.title
+    if not metric.larger_is_better:
+        unit += ", lower is better: sign turned"
+    axis = [f"difference to {forest.baseline}" if base else f"{suite} average", unit]
+    names = [f"{gain.name}{gain.row.weakness([forest.column]).marks}" for gain in gains]
+    row, height, params = look.encode_names(names)
+
+    layers = [_draw_gain_intervals(), _draw_gain_points(axis, forest)]
+    if base:
+        zero = {"datum": 0, "type": "quantitative", "axis": None}
+        layers.insert(0, look.draw_line({"x": zero, **look.UPRIGHT}, strokeWidth=1))
+    values = [_make_gain_row(forest, index, gain) for index, gain in enumerate(gains)]
     spec: look.ChartSpec = {
-        **look.make_data(
-            [_make_gain_row(forest, index, gain) for index, gain in enumerate(shown)], look.DIGITS
-        ),
+        **look.make_data(values, look.DIGITS),
         "params": params,
         "height": height,
         "description": f"{', '.join(axis)}, {forest.place}",
         "encoding": {"y": row},
-        "layer": [
-            *([look.draw_line(zero, strokeWidth=1)] if base else []),
-            _draw_gain_intervals(),
-            _draw_gain_points(axis, forest),
-        ],
+        "layer": layers,
         "resolve": {"axis": {"x": "independent"}},
     }
-    key = f"forest-{forest.table.profile}-{forest.table.suite}{forest.table.about}-{forest.place}"
-    title = (
-        f"{forest.place}, profile {forest.table.profile}: {name_suite(forest.table.suite)} average"
-    )
     return look.Plot(
-        key,
-        title,
+        f"forest-{table.profile}-{table.suite}{table.about}-{forest.place}",
+        f"{forest.place}, profile {table.profile}: {suite} average",
         spec,
         _explain_forest(forest),
         unscripted="The sentences and tables have the same numbers.",
@@ -87,9 +84,12 @@ def draw_forest(forest: Forest) -> look.Plot:
 def _make_gain_row(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
     digits = forest.table.metric(forest.column).digits
     summary = gain.cell.summary
-    interval = (
-        interval_text(gain.low, gain.high, digits, signed) if gain.low < gain.high else "none"
-    )
+    interval = "none"
+    if gain.low < gain.high:
+        interval = interval_text(gain.low, gain.high, digits, signed)
+    weakness = str(gain.row.weakness([forest.column]))
+    test = _describe_gain_test(forest, gain)
+    is_certain = gain.row.is_trained and gain.cell.holds
     return {
         "i": index,
         "x": gain.size,
@@ -101,14 +101,9 @@ def _make_gain_row(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
         "seeds": summary.n,
         "size": signed(gain.size, digits) if forest.base else "–",
         "interval": interval,
-        "test": "; ".join(
-            filter(
-                None, (_describe_gain_test(forest, gain), str(gain.row.weakness([forest.column])))
-            )
-        ),
+        "test": "; ".join(filter(None, (test, weakness))),
         "kind": gain.kind,
-        "certain": (gain.row.is_trained and gain.cell.holds)
-        or gain.kind in ("baseline", "untrained", "equal"),
+        "certain": is_certain or gain.kind in ("baseline", "untrained", "equal"),
     }
 
 
@@ -144,13 +139,16 @@ def _draw_gain_points(axis: list[str], forest: Forest) -> look.ChartSpec:
 
 
 def _explain_forest(forest: Forest) -> str:
-    left_out = len(forest.gains) - MOST_ROWS
-    more = f" The best {MOST_ROWS} of {len(forest.gains)} rows." if left_out > 0 else ""
-    more = " ".join((more, *forest.notes)).rstrip()
-    if forest.base is None:
-        return (
-            f"Means over seeds with 95 % intervals (t). {_explain_missing_baseline(forest)}{more}"
-        )
+    """How the chart is read, and which rows it lacks."""
+    sentences = [f"Means over seeds with 95 % intervals (t). {_explain_missing_baseline(forest)}"]
+    if forest.base is not None:
+        sentences = _explain_colours(forest)
+    if len(forest.gains) > MOST_ROWS:
+        sentences.append(f"The best {MOST_ROWS} of {len(forest.gains)} rows.")
+    return " ".join([*sentences, *forest.notes]).rstrip()
+
+
+def _explain_colours(forest: Forest) -> list[str]:
     not_tested = [gain for gain in forest.gains if gain.kind == "not tested"]
     has_no_interval = any(gain.low == gain.high for gain in not_tested)
     has_other_values = any(gain.low < gain.high for gain in not_tested)
@@ -169,7 +167,7 @@ def _explain_forest(forest: Forest) -> str:
         sentences.append("Points without a bar have too few seeds to test.")
     if has_other_values:
         sentences.append(f"Not tested: {forest.baseline} with other values.")
-    return " ".join(sentences) + more
+    return sentences
 
 
 def _explain_missing_baseline(forest: Forest) -> str:
@@ -196,12 +194,13 @@ def draw_heat_maps(table: SummaryTable) -> list[look.Plot]:
     """A heat map for each judged metric with several tasks, setting and encoder; within a metric,
     most rows first.
     """
+    blocks = [block for block in table.blocks if len(block.trained) > 1]
+    blocks.sort(key=lambda block: -len(block.trained))
     plots = []
-    for metric in table.metrics:
-        columns = [column for column in table.columns if column.metric == metric]
-        if table.metrics[metric].judged and sum(column.task != AVERAGE for column in columns) > 1:
-            several = (block for block in table.blocks if len(block.trained) > 1)
-            blocks = sorted(several, key=lambda block: -len(block.trained))
+    for name, metric in table.metrics.items():
+        columns = [column for column in table.columns if column.metric == name]
+        tasks = [column.task for column in columns if column.task != AVERAGE]
+        if metric.judged and len(tasks) > 1:
             plots += [_draw_heat_map(table, block, columns) for block in blocks]
     return plots
 
@@ -210,19 +209,17 @@ def _draw_heat_map(table: SummaryTable, block: Block, columns: Sequence[Column])
     metric = table.metric(columns[0])
     place = block.place
     rows = _sort_heat_rows(block, columns, metric.larger_is_better)
-    values = [
-        value
-        for index, row in enumerate(rows)
-        for value in _list_heat_values(table, block, columns, index, row)
-    ]
-    most = max((abs(value["d"]) for value in values), default=0.0) or 1.0
-    row, height, params = look.encode_names(
-        [f"{row.label.name}{row.weakness(columns).marks}" for row in rows]
-    )
+    values: list[dict[str, Any]] = []
+    for index, row in enumerate(rows):
+        values += _list_heat_values(table, block, columns, index, row)
+    largest_gain = max((abs(value["d"]) for value in values), default=0.0) or 1.0
+
+    names = [f"{row.label.name}{row.weakness(columns).marks}" for row in rows]
+    row_axis, height, params = look.encode_names(names)
     above = {"orient": "top", "labelAngle": -40, "domain": False, "ticks": False, "grid": False}
     scale = {
         "type": "quantize",
-        "domain": [-most, most],
+        "domain": [-largest_gain, largest_gain],
         "range": [f"var(--d{n})" for n in range(CLASSES)],
     }
     colour = {"field": "d", "type": "quantitative", "legend": None, "scale": scale}
@@ -234,43 +231,45 @@ def _draw_heat_map(table: SummaryTable, block: Block, columns: Sequence[Column])
         ("about", "test"),
         ("weak", "weakened by"),
     )
+    text = {"text": look.encode_nominal("text")}
     spec: look.ChartSpec = {
         **look.make_data(values, look.DIGITS),
         "params": params,
         "height": height,
         "usermeta": {"narrowest": 190 + CELL * len(columns)},
         "description": f"{metric.name} by task and variant, {place}",
-        "encoding": {"x": look.encode_nominal("task", sort=None, title=None, axis=above), "y": row},
+        "encoding": {
+            "x": look.encode_nominal("task", sort=None, title=None, axis=above),
+            "y": row_axis,
+        },
         "layer": [
             look.make_layer("rect", {"color": colour, "tooltip": lines}),
-            look.make_layer(
-                "text",
-                {"text": look.encode_nominal("text")},
-                fontSize=12,
-                color=look.INK,
-                tooltip=None,
-            ),
+            look.make_layer("text", text, fontSize=12, color=look.INK, tooltip=None),
         ],
     }
-    key = f"heat-{table.profile}-{table.suite}{table.about}-{metric.name}-{place}"
-    lower = "" if metric.larger_is_better else ", lower is better"
+
     base = find_main_baseline(block, columns[0])
-    against = base.label.name if base else "the mean of the column"
-    text = (
-        f"Means over seeds. Blue: better than {against}, orange: worse; the deepest colour is a difference of "
-        f"{fixed(most, metric.digits)}."
+    reference = base.label.name if base else "the mean of the column"
+    explanation = (
+        f"Means over seeds. Blue: better than {reference}, orange: worse; the deepest colour is a difference of "
+        f"{fixed(largest_gain, metric.digits)}."
     )
-    text = " ".join((text, *list_weakness_notes(row.weakness(columns) for row in rows)))
-    return look.Plot(key, f"{place}: {metric.name} by task{lower}", spec, text)
+    notes = list_weakness_notes(row.weakness(columns) for row in rows)
+    lower = "" if metric.larger_is_better else ", lower is better"
+    return look.Plot(
+        f"heat-{table.profile}-{table.suite}{table.about}-{metric.name}-{place}",
+        f"{place}: {metric.name} by task{lower}",
+        spec,
+        " ".join((explanation, *notes)),
+    )
 
 
 def _sort_heat_rows(block: Block, columns: Sequence[Column], larger_is_better: bool) -> list[Row]:
     """The rows with scores, by the average or else the first task."""
-    by = next((column for column in columns if column.task == AVERAGE), columns[0])
-    rows = [row for row in block.rows if by in row.cells]
-    return sorted(rows, key=lambda row: row.cells[by].summary.mean, reverse=larger_is_better)[
-        :MOST_ROWS
-    ]
+    main = next((column for column in columns if column.task == AVERAGE), columns[0])
+    rows = [row for row in block.rows if main in row.cells]
+    rows.sort(key=lambda row: row.cells[main].summary.mean, reverse=larger_is_better)
+    return rows[:MOST_ROWS]
 
 
 def _list_heat_values(
@@ -281,27 +280,31 @@ def _list_heat_values(
         if cell is None:
             continue
         metric = table.metric(column)
-        base = find_main_baseline(block, column)
-        middle = [
-            row.cells[column].summary.mean
-            for row in ([base] if base else block.rows)
-            if column in row.cells
-        ]
-        gain = cell.summary.mean - sum(middle) / len(middle)
-        about = f"{signed(gain, metric.digits)}, {block.words(row, column, metric)}"
+        mean = cell.summary.mean
+        gain = mean - _find_middle(block, column)
+        test = f"{signed(gain, metric.digits)}, {block.words(row, column, metric)}"
+        weakness = str(row.weakness([column]))
+        # a cell has no room for two decimals; numbers of three and more need them
+        digits = min(1, metric.digits) if metric.digits < 3 else metric.digits
         yield {
             "i": index,
             "task": column.task,
-            "text": fixed(
-                cell.summary.mean, min(1, metric.digits) if metric.digits < 3 else metric.digits
-            )
-            + format_marks(cell),
+            "text": f"{fixed(mean, digits)}{format_marks(cell)}",
             "d": gain if metric.larger_is_better else -gain,
             "name": str(row.label.name),
             "code": row.label.name.code,
             "score": f"{format_summary(cell.summary, metric.digits)}, n = {cell.summary.n}",
-            "about": "; ".join(filter(None, (about, str(row.weakness([column]))))),
+            "about": "; ".join(filter(None, (test, weakness))),
         }
+
+
+def _find_middle(block: Block, column: Column) -> float:
+    """What scores in a column are coloured against: the baseline's, or without it the mean."""
+    base = find_main_baseline(block, column)
+    if base:
+        return base.cells[column].summary.mean
+    means = [row.cells[column].summary.mean for row in block.rows if column in row.cells]
+    return sum(means) / len(means)
 
 
 #: values of a hyperparameter that make a curve
@@ -313,55 +316,57 @@ DECADES = 20.0
 #: label -> option -> its value in the label's runs, also of options that the name leaves at their
 #: default
 UnnamedOptions = Mapping[Label, Mapping[str, object]]
-#: label without a swept option -> its scores at each value of the option
-SweptLines = Mapping[Label, Mapping[float, Cell]]
+
+
+class Sweep(NamedTuple):
+    """An option that was swept in a block: the scores at each of its values, for each variant
+    without it.
+    """
+
+    block: Block
+    option: str
+    lines: Mapping[Label, Mapping[float, Cell]]
 
 
 def draw_sweeps(table: SummaryTable, defaults: UnnamedOptions) -> list[look.Plot]:
     """A chart for each option that was swept in a setting and encoder, in the first average of a
     table.
     """
-    column = next((candidate for candidate in table.columns if candidate.task == AVERAGE), None)
+    column = next((column for column in table.columns if column.task == AVERAGE), None)
     if column is None:
         return []
-    swept_in = [
-        (block, *sweep) for block in table.blocks for sweep in _find_sweeps(block, column, defaults)
-    ]
-    swept_in.sort(key=lambda sweep: -max(map(len, sweep[-1].values())))
-    return [_draw_sweep(table, block, column, option, lines) for block, option, lines in swept_in]
+    sweeps: list[Sweep] = []
+    for block in table.blocks:
+        sweeps += _find_sweeps(block, column, defaults)
+    sweeps.sort(key=lambda sweep: -max(map(len, sweep.lines.values())))
+    return [_draw_sweep(table, column, sweep) for sweep in sweeps]
 
 
-def _draw_sweep(
-    table: SummaryTable, block: Block, column: Column, option: str, lines: SweptLines
-) -> look.Plot:
+def _draw_sweep(table: SummaryTable, column: Column, sweep: Sweep) -> look.Plot:
     metric = table.metric(column)
-    place = block.place
-    shown = list(lines.items())[:MOST_LINES]
-    legend = tuple(
-        look.LegendEntry(
-            at,
-            label.name,
-            look.choose_variant_look(at),
-            look.count_seeds(cell.summary for cell in cells.values()),
-        )
-        for at, (label, cells) in enumerate(shown)
-    )
-    rows = [
-        row
-        for at, (_, cells) in enumerate(shown)
-        for row in _list_sweep_points(at, cells, metric.digits)
-    ]
-    key = f"sweep-{table.profile}-{table.suite}{table.about}-{option}-{place}"
-    base = find_main_baseline(block, column)
-    mean = base.cells[column].summary.mean if base else None
+    place = sweep.block.place
+    legend = []
+    rows: list[dict[str, object]] = []
+    for number, (label, cells) in enumerate(islice(sweep.lines.items(), MOST_LINES)):
+        seeds = look.count_seeds(cell.summary for cell in cells.values())
+        drawn_as = look.choose_variant_look(number)
+        legend.append(look.LegendEntry(number, label.name, drawn_as, seeds))
+        rows += _list_sweep_points(number, cells, metric.digits)
+
+    base = find_main_baseline(sweep.block, column)
     text = "Means over seeds with 95 % intervals (t)."
-    text += f" Dashed: {base.label.name}." if base else ""
-    if len(lines) > len(shown):
-        text += f" The {MOST_LINES} of {len(lines)} variants with most values."
-    name = option_title(option)
-    title = f"{name}: {name_suite(table.suite)} average, {place}"
+    if base:
+        text += f" Dashed: {base.label.name}."
+    if len(sweep.lines) > MOST_LINES:
+        text += f" The {MOST_LINES} of {len(sweep.lines)} variants with most values."
+    name = option_title(sweep.option)
+    mean = base.cells[column].summary.mean if base else None
     return look.Plot(
-        key, title, _make_sweep_spec(rows, legend, name, metric.title, mean), text, legend
+        f"sweep-{table.profile}-{table.suite}{table.about}-{sweep.option}-{place}",
+        f"{name}: {name_suite(table.suite)} average, {place}",
+        _make_sweep_spec(rows, legend, name, metric.title, mean),
+        text,
+        tuple(legend),
     )
 
 
@@ -370,42 +375,46 @@ def list_swept_values(label: Label) -> Iterator[tuple[str, float, Label]]:
     variant = label.parsed
     if variant is None:
         return
-    for key, text in variant.options:
-        if (value := look.read_number(text)) is not None:
-            rest = {other: text for other, text in variant.options if other != key}
-            yield (
-                key,
-                value,
-                label._replace(variant=str(Variant.make(variant.name, rest, variant.reading))),
-            )
-    pairs = [part.partition("=") for part in label.overrides.split(",") if part]
-    for key, _, text in pairs:
-        if (value := look.read_number(text)) is not None:
-            rest_of = (f"{other}={text}" for other, _, text in pairs if other != key)
-            yield key, value, label._replace(overrides=",".join(rest_of))
+    for option, text in variant.options:
+        value = look.read_number(text)
+        if value is not None:
+            rest = {name: text for name, text in variant.options if name != option}
+            plain = str(Variant.make(variant.name, rest, variant.reading))
+            yield option, value, label._replace(variant=plain)
+
+    overrides = label.overrides.split(",")
+    for override in overrides:
+        name, _, text = override.partition("=")
+        value = look.read_number(text)
+        if value is not None:
+            without = ",".join(text for text in overrides if text != override)
+            yield name, value, label._replace(overrides=without)
 
 
-def _find_sweeps(
-    block: Block, column: Column, defaults: UnnamedOptions
-) -> Iterator[tuple[str, SweptLines]]:
-    """The options that were swept in a block, each with the variants that differ in nothing else."""
-    swept_cells: dict[str, dict[Label, dict[float, Cell]]] = {}
+def _find_sweeps(block: Block, column: Column, defaults: UnnamedOptions) -> Iterator[Sweep]:
+    """The options that were swept in a block."""
+    cells_by_option: dict[str, dict[Label, dict[float, Cell]]] = {}
     for row in block.trained:
-        if column in row.cells:
-            for option, value, label in list_swept_values(row.label):
-                swept_cells.setdefault(option, {}).setdefault(label, {})[value] = row.cells[column]
-    for option, by_label in swept_cells.items():
-        for label, cells in by_label.items():
+        if column not in row.cells:
+            continue
+        for option, value, label in list_swept_values(row.label):
+            cells_by_label = cells_by_option.setdefault(option, {})
+            cells_by_label.setdefault(label, {})[value] = row.cells[column]
+
+    for option, cells_by_label in cells_by_option.items():
+        # the variant that does not name the option is a point at its default
+        for label, cells in cells_by_label.items():
             plain = block.by_label.get(label)
             default = look.read_number(str(defaults.get(label, {}).get(option, "")))
             if plain and default is not None and column in plain.cells:
                 cells.setdefault(default, plain.cells[column])
-        longest = sorted(by_label.items(), key=lambda line: -len(line[1]))
+
+        longest = sorted(cells_by_label.items(), key=lambda line: -len(line[1]))
         lines = {
             label: dict(sorted(cells.items())) for label, cells in longest if len(cells) >= FEWEST
         }
         if lines:
-            yield option, lines
+            yield Sweep(block, option, lines)
 
 
 def _list_sweep_points(
@@ -428,13 +437,12 @@ def choose_scale(values: Sequence[float]) -> look.ChartSpec:
     """A logarithmic axis, also with room for 0, if the positive values span a factor of DECADES;
     else a linear one.
     """
-    above = [value for value in values if value > 0]
-    if not above or max(above) / min(above) < DECADES or min(values) < 0:
+    positive = [value for value in values if value > 0]
+    if not positive or max(positive) / min(positive) < DECADES or min(values) < 0:
         return {"type": "linear", "zero": False, "nice": False, "padding": 16}
-    kind: look.ChartSpec = (
-        {"type": "log"} if min(values) > 0 else {"type": "symlog", "constant": min(above)}
-    )
-    return kind | {"nice": False, "padding": 16}
+    if min(values) > 0:
+        return {"type": "log", "nice": False, "padding": 16}
+    return {"type": "symlog", "constant": min(positive), "nice": False, "padding": 16}
 
 
 def _make_sweep_spec(
@@ -444,27 +452,32 @@ def _make_sweep_spec(
     score: str,
     mean: float | None,
 ) -> look.ChartSpec:
+    """The specification; a line across is at the `mean` of the baseline, if there is one."""
     by = look.encode_variants(legend)
     params, transform = look.make_hiding(legend)
     values = sorted({float(str(row["x"])) for row in rows})
-    x = look.encode_quantity("x", name, scale=choose_scale(values), axis={"grid": False})
-    x["axis"] |= {"values": values} if len(values) <= 8 else {}
+    axis: look.ChartSpec = {"grid": False}
+    if len(values) <= 8:
+        axis["values"] = values
+    x = look.encode_quantity("x", name, scale=choose_scale(values), axis=axis)
     y = look.encode_quantity("y", score, scale={"zero": False})
-    baseline = look.draw_line({"y": {"datum": mean, "type": "quantitative"}}, strokeDash=[4, 4])
     lines = look.make_tooltip(
         ("variant", "variant"), ("x", name, "~g"), ("score", "mean ± deviation")
     )
+    layers: list[look.ChartSpec] = [
+        {
+            **look.make_data(rows, look.DIGITS),
+            **transform,
+            "encoding": {"x": x, "color": by["color"]},
+            "layer": look.draw_bars_and_line(y, by, 2, 70, tooltip=lines),
+        }
+    ]
+    if mean is not None:
+        at_mean = {"y": {"datum": mean, "type": "quantitative"}}
+        layers.insert(0, look.draw_line(at_mean, strokeDash=[4, 4]))
     return {
         "params": params,
         "height": 240,
         "description": f"{score} against {name}",
-        "layer": [
-            *([baseline] if mean is not None else []),
-            {
-                **look.make_data(rows, look.DIGITS),
-                **transform,
-                "encoding": {"x": x, "color": by["color"]},
-                "layer": look.draw_bars_and_line(y, by, 2, 70, tooltip=lines),
-            },
-        ],
+        "layer": layers,
     }
