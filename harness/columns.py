@@ -17,19 +17,20 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from harness.census import Account, account_for, account_for_number, is_ignored
+from harness.columnar import has_lists, list_binary_columns
 from harness.datafiles import (
     COLUMNAR,
-    HEAD,
     PART_NAME,
-    TablePart,
     check_file_names,
+    detect_container,
+    is_json,
+    list_parts,
+)
+from harness.datarows import (
+    HEAD,
+    TablePart,
     count_values,
     describe_parts,
-    detect_container,
-    has_lists,
-    is_json,
-    list_binary_columns,
-    list_parts,
     read_all_column_names,
     read_column_values,
     read_valid_objects,

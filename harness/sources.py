@@ -48,6 +48,9 @@ _ADDRESS = re.compile(
     r"hf://datasets/([\w.-]+/[\w.-]+)@([0-9a-f]{40})/([^*]+|[^*]*-\*-of-\d+\.[^*/]+)"
 )
 
+#: Modules that read files of data, beside those of corpora.
+_READERS = ("columnar.py", "datafiles.py", "datarows.py", "remarks.py")
+
 #: Increased with every change of what is found in files.
 EXAMINED_VERSION = 3
 
@@ -281,10 +284,10 @@ def list_versions(*packages: str) -> list[str]:
 @cache
 def hash_reading_code() -> str:
     """A hash of the code that reads files of data: what other code has read is read again."""
-    here = Path(__file__).parent
-    return digest(
-        *(hash_file(path) for path in sorted([here / "datafiles.py", *here.glob("corpora/*.py")]))
-    )
+    package = Path(__file__).parent
+    files = [package / name for name in _READERS]
+    files += package.glob("corpora/*.py")
+    return digest(*(hash_file(path) for path in sorted(files)))
 
 
 def resolve_data_root(given: str | os.PathLike[str] | None = None) -> Path | None:

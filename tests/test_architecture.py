@@ -26,7 +26,19 @@ SHARED = (
         "locks",
         "registry",
     ),
-    *("tomlfiles", "files", "census", "datafiles", "columns", "caches", "sources", "arrays"),
+    *(
+        "tomlfiles",
+        "files",
+        "census",
+        "datafiles",
+        "columnar",
+        "datarows",
+        "remarks",
+        "columns",
+        "caches",
+        "sources",
+        "arrays",
+    ),
     *("syntax", "code"),
 )
 FLOORS = {

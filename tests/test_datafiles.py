@@ -18,7 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import datafiles
-from harness.datafiles import check_columns, read_columns, read_lines, read_rows
+from harness.columnar import check_columns, read_columns
+from harness.datafiles import read_lines
+from harness.datarows import read_rows
 from harness.errors import MissingData, UserError
 from harness.sources import FileSource
 

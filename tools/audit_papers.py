@@ -39,7 +39,7 @@ from printed_numbers import (
     stars,
 )
 
-from harness.datafiles import read_rows
+from harness.datarows import read_rows
 from harness.errors import UserError
 from harness.formatting import fixed, signed
 from harness.metrics import AuditVerdict

@@ -16,8 +16,9 @@ import sys
 from pathlib import Path
 
 from harness import registry
-from harness.datafiles import normalise_text, read_rows
+from harness.datarows import read_rows
 from harness.evaluation.suites import SIMILARITY
+from harness.remarks import normalise_text
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "STS-B-dev")
 #: files of captions, and the splits that the student has read; all of a file without splits

@@ -29,12 +29,15 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
-from harness.datafiles import normalise_text, read_columns, read_lines, read_rows
+from harness.columnar import read_columns
+from harness.datafiles import read_lines
+from harness.datarows import read_rows
 from harness.errors import UserError
 from harness.evaluation.suites import SIMILARITY, list_sentences
 from harness.files import read_note, remove, replace_file, write_note, write_text
 from harness.method.interface import UNMASKED, Vocabulary
 from harness.registry import get_instance, list_registered
+from harness.remarks import normalise_text
 from harness.seeds import derive_seed, make_generator
 from harness.sources import Checkable
 

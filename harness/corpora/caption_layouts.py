@@ -2,7 +2,7 @@
 
 - one caption a line, as MCSE publishes them, without images;
 - Parquet with the columns image_id and captions (a list), or with other names in the profile;
-- any table (`harness.datafiles`) with an image and one of its captions in each row, found by the names
+- any table (`harness.datarows`) with an image and one of its captions in each row, found by the names
   of columns;
 - two columns without a header, image and caption, as in the token files of Flickr8k and Flickr30k,
   where a number follows the image's name (`10815824.jpg#0`); or any two columns by their numbers;
@@ -27,31 +27,24 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.census import Account, account_for, account_for_number
+from harness.columnar import convert_to_texts, has_lists, read_columns
 from harness.columns import DefaultColumn, account_for_columns
-from harness.datafiles import (
-    COLUMNAR,
+from harness.datafiles import COLUMNAR, detect_container, is_json, list_parts, read_json, read_lines
+from harness.datarows import (
     IMAGE_FILE,
     TablePart,
     TableRow,
     check_parts,
-    convert_to_texts,
     describe_parts,
     detect_columns,
-    detect_container,
-    has_lists,
-    is_json,
-    list_parts,
-    list_text_remarks,
     read_cells,
     read_column_names,
-    read_columns,
-    read_json,
-    read_lines,
     read_objects,
     read_rows,
 )
 from harness.errors import RESTORE, UserError
 from harness.formatting import first_of
+from harness.remarks import list_text_remarks
 
 Layout = Literal["lines", "lists", "objects", "rows", "document"]
 #: default names of the columns of a table of captions: the image's file name and the caption

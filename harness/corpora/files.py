@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from harness.census import Account, TextSurvey, account_for_number
+from harness.columnar import read_columns
 from harness.columns import DefaultColumn, account_for_columns
 from harness.corpora.base import CorpusSource, Pairs, Sentences, Triplets, check_positive
 from harness.corpora.caption_layouts import (
@@ -33,18 +34,11 @@ from harness.corpora.images import (
     StoredFeatures,
     check_missing_images,
 )
-from harness.datafiles import (
-    TablePart,
-    check_file_names,
-    describe_doubtful_order,
-    detect_columns,
-    list_text_remarks,
-    read_columns,
-    read_lines,
-    read_rows,
-)
+from harness.datafiles import check_file_names, describe_doubtful_order, read_lines
+from harness.datarows import TablePart, detect_columns, read_rows
 from harness.errors import RESTORE, UnavailableError, UserError
 from harness.formatting import first_of
+from harness.remarks import list_text_remarks
 from harness.seeds import make_generator
 from harness.sources import OWN_FILE, FileSource, Findings, Missing, digest
 

@@ -19,8 +19,9 @@ import numpy as np
 from harness.arrays import account_for_arrays, check_features, read_features
 from harness.caches import read_or_make_note
 from harness.census import account_for
+from harness.columnar import read_columns
 from harness.corpora.caption_layouts import ReadCaptions
-from harness.datafiles import list_parts, read_columns
+from harness.datafiles import list_parts
 from harness.encoders.media import (
     IMAGE_SUFFIXES,
     UNREADABLE,

@@ -23,7 +23,7 @@ from harness.caches import is_unusable, make_in_cache, read_or_make_note
 from harness.census import Account, account_for, is_ignored
 from harness.columns import DefaultColumn, account_for_columns
 from harness.corpora.base import PLANNED_BYTES, CorpusSource, Media, check_positive
-from harness.datafiles import TablePart, list_label_remarks, read_rows
+from harness.datarows import TablePart, read_rows
 from harness.encoders.features import Ragged, load_cached_ragged
 from harness.encoders.media import (
     WINDOW_MS,
@@ -37,6 +37,7 @@ from harness.errors import RESTORE, UserError
 from harness.files import check_unpacked, open_regular
 from harness.formatting import first_of
 from harness.locks import hold_lock
+from harness.remarks import list_label_remarks
 from harness.sources import (
     OWN_FILE,
     Findings,

@@ -24,18 +24,11 @@ from harness.census import (
     check_unread_files,
     is_ignored,
 )
+from harness.columnar import read_columns
 from harness.columns import DefaultColumn, account_for_columns
 from harness.corpora.base import PLANNED_BYTES, CorpusSource, Media, check_positive
-from harness.datafiles import (
-    TablePart,
-    check_no_label,
-    check_parts,
-    find_part,
-    list_label_remarks,
-    list_parts,
-    read_column_names,
-    read_columns,
-)
+from harness.datafiles import find_part, list_parts
+from harness.datarows import TablePart, check_parts, read_column_names
 from harness.encoders.media import (
     DECODING,
     IMAGE_SUFFIXES,
@@ -50,6 +43,7 @@ from harness.encoders.media import (
 from harness.errors import UserError
 from harness.formatting import first_of
 from harness.processors import count_cores
+from harness.remarks import check_no_label, list_label_remarks
 from harness.seeds import make_generator
 from harness.sources import (
     OWN_FILE,

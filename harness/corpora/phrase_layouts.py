@@ -1,6 +1,6 @@
 """Phrases of captions with regions of the captions' images, in the layouts in which they are given.
 
-- any table (`harness.datafiles`) with one phrase a row: `image`, `caption`; the `phrase`, or its
+- any table (`harness.datarows`) with one phrase a row: `image`, `caption`; the `phrase`, or its
   characters from `start` to `end`, the last not included; its box in pixels, `left`, `top`, `right`
   and `bottom`, the last two not included, or a `region`, the id of stored features, or both;
 - the folder of Flickr30k Entities (Plummer et al. 2017), with `Sentences` and `Annotations`.
@@ -22,7 +22,8 @@ from xml.etree import ElementTree
 from harness.census import Account, account_for, account_for_number
 from harness.columns import account_for_columns
 from harness.corpora.regions import Box, check_box, join_boxes
-from harness.datafiles import TablePart, read_column_names, read_lines, read_rows
+from harness.datafiles import read_lines
+from harness.datarows import TablePart, read_column_names, read_rows
 from harness.errors import UserError
 from harness.formatting import first_of
 

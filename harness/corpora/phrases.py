@@ -22,8 +22,9 @@ from harness.corpora.phrase_layouts import (
     read_phrases,
 )
 from harness.corpora.regions import Box, check_box
-from harness.datafiles import check_file_names, list_text_remarks
+from harness.datafiles import check_file_names
 from harness.errors import UnavailableError, UserError
+from harness.remarks import list_text_remarks
 from harness.sources import OWN_FILE, FileSource, Missing, digest, hash_files_within, resolve_path
 
 

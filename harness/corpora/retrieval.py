@@ -42,7 +42,8 @@ from harness.corpora.images import (
     check_missing_images,
     transform_features,
 )
-from harness.datafiles import describe_doubtful_order, parse_finite_number, read_json, read_rows
+from harness.datafiles import describe_doubtful_order, read_json
+from harness.datarows import parse_finite_number, read_rows
 from harness.errors import RESTORE, UserError
 from harness.sources import FileSource, Findings, Missing, digest
 

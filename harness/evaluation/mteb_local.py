@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from harness.datafiles import read_column_names, read_rows
+from harness.datarows import read_column_names, read_rows
 from harness.errors import UserError
 from harness.evaluation.sts import STSB
 from harness.evaluation.suites import list_pairs

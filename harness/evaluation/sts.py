@@ -25,7 +25,7 @@ import numpy as np
 
 from harness.census import TextSurvey
 from harness.columns import DefaultColumn, account_for_columns
-from harness.datafiles import TablePart, list_text_remarks, parse_finite_number, read_rows
+from harness.datarows import TablePart, parse_finite_number, read_rows
 from harness.documents import find_page
 from harness.errors import UserError
 from harness.evaluation.suites import (
@@ -48,6 +48,7 @@ from harness.evaluation.suites import (
     make_nested_name,
 )
 from harness.metrics import AVERAGE, NO_SCORE, SEEN, UNSEEN, Metric, MetricWords
+from harness.remarks import list_text_remarks
 from harness.sources import FileSource, Findings, digest
 
 _HOW = (
@@ -129,7 +130,7 @@ class OwnPairs(OwnTables):
         ignore: Sequence[str] = (),
     ) -> None:
         """`columns` are those of both sentences and the score; without the column `subset` the task
-        is one set. `split` selects rows (`harness.datafiles.TablePart`).
+        is one set. `split` selects rows (`harness.datarows.TablePart`).
         """
         self._columns = (*columns, *([subset] if subset else []))
         self._scale = scale

@@ -27,13 +27,7 @@ import numpy as np
 
 from harness.census import Account, TextSurvey, account_for_number
 from harness.columns import DefaultColumn, account_for_columns
-from harness.datafiles import (
-    TablePart,
-    check_no_label,
-    list_label_remarks,
-    list_text_remarks,
-    read_rows,
-)
+from harness.datarows import TablePart, read_rows
 from harness.documents import find_page
 from harness.errors import UserError
 from harness.evaluation.probes import L2, MODES, Mode, Probe, Split, split_into_folds
@@ -48,6 +42,7 @@ from harness.evaluation.suites import (
     score_tasks,
 )
 from harness.metrics import Metric, MetricWords
+from harness.remarks import check_no_label, list_label_remarks, list_text_remarks
 from harness.sources import FileSource, Findings, digest
 
 _HOW = (
@@ -138,7 +133,7 @@ class OwnClasses(OwnTables):
         """`files` by split: 'all', or 'train', 'test' and optionally 'dev'; `texts` and `label` are
         columns.
 
-        `splits` selects the rows of each file (`harness.datafiles.TablePart`), by the same keys. Rows with
+        `splits` selects the rows of each file (`harness.datarows.TablePart`), by the same keys. Rows with
         the label `no_label` are left out; with '' there are none.
         """
         parts = splits or {}

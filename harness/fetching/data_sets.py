@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from harness.datafiles import read_columns
+from harness.columnar import read_columns
 from harness.errors import UserError
 from harness.fetching.archives import (
     Got,

@@ -15,7 +15,9 @@ from typing import Literal
 
 from harness.arrays import check_features
 from harness.caches import explain_write_errors
-from harness.datafiles import check_columns, detect_columns, detect_container, read_lines, read_rows
+from harness.columnar import check_columns
+from harness.datafiles import detect_container, read_lines
+from harness.datarows import detect_columns, read_rows
 from harness.errors import UserError
 from harness.fetching.entries import Entry, Origin, Output
 from harness.files import hash_text, write_text

@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from harness.datafiles import normalise_text, read_lines, read_rows
+from harness.datafiles import read_lines
+from harness.datarows import read_rows
 from harness.errors import UserError
 from harness.fetching.archives import (
     Got,
@@ -40,6 +41,7 @@ from harness.fetching.archives import (
     write_table,
 )
 from harness.fetching.entries import Entry
+from harness.remarks import normalise_text
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.datafiles import read_rows
+from harness.datarows import read_rows
 from harness.metrics import AuditVerdict
 from harness.papers.published import REPORTS
 

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
-from harness.datafiles import read_rows
+from harness.datarows import read_rows
 from harness.errors import UserError
 from harness.metrics import AVERAGE, Score
 from harness.papers.schema import (

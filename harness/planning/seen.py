@@ -28,9 +28,9 @@ import numpy as np
 
 from harness.caches import make_in_cache
 from harness.corpora.base import CorpusSource, Pairs
-from harness.datafiles import normalise_text
 from harness.files import keep_files, write_bytes
 from harness.planning.ingredients import Ingredient
+from harness.remarks import normalise_text
 from harness.sources import digest, hash_reading_code
 from harness.spec import Stream
 

@@ -12,9 +12,10 @@ import pytest
 
 from harness.corpora.files import CaptionsFile, SentencesFile, TripletsFile
 from harness.corpora.retrieval import CaptionedFile
-from harness.datafiles import list_label_remarks, read_rows
+from harness.datarows import read_rows
 from harness.errors import UserError
 from harness.fetching.archives import write_parquet
+from harness.remarks import list_label_remarks
 
 IDS = ["1000.jpg", "b c.JPG"]
 TEXTS = [["A child in pink .", "A girl, going up ."], ["Two dogs"]]

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.datafiles import normalise_text
 from harness.planning.seen import hash_texts, is_among, load_hashes, name_image
+from harness.remarks import normalise_text
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.datafiles import normalise_text, read_lines, read_rows
+from harness.datafiles import read_lines
+from harness.datarows import read_rows
 from harness.errors import UserError
 from harness.fetching.published_captions import WHOLE, Match, match
+from harness.remarks import normalise_text
 
 
 def methods(matched: Match) -> dict[str, int]:

@@ -14,7 +14,8 @@ import pytest
 from executor_jobs import experiment
 
 from harness.command_line import Selection
-from harness.datafiles import normalise_text, read_lines, read_rows
+from harness.datafiles import read_lines
+from harness.datarows import read_rows
 from harness.errors import UserError
 from harness.evaluation.suites import list_pairs
 from harness.fetching.archives import write_parquet
@@ -28,6 +29,7 @@ from harness.planning.seen import SeenRows, hash_texts
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
 from harness.registry import get
+from harness.remarks import normalise_text
 from harness.runs.execution import Seat
 from harness.runs.run import run_one
 from harness.spec import Stream, parse_setting
