@@ -25,10 +25,14 @@ ChangeEmbedded = Callable[[Tensor, Packed], Tensor]
 
 @dataclass(frozen=True)
 class EmbeddingChange:
-    """The functions of one pass; None where nothing is changed."""
+    """The functions of one pass; None where one of both stays."""
 
     places: PlaceTokens | None = None
     embedded: ChangeEmbedded | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self.places is None and self.embedded is None
 
     def move_positions(self, positions: Tensor, packed: Packed) -> Tensor:
         """The position ids of N tokens, (N,), as the places say. Raises UserError for places
@@ -70,14 +74,18 @@ class EmbeddingChange:
         return changed
 
 
+#: of a pass in which nothing is changed
+NO_CHANGE = EmbeddingChange()
+
+
 @contextmanager
-def apply_change(model: Any, change: EmbeddingChange | None, packed: Packed) -> Iterator[None]:
+def apply_change(model: Any, change: EmbeddingChange, packed: Packed) -> Iterator[None]:
     """Change what the embeddings of an encoder return while it runs by its modules, over one row of
     packed tokens, (1, N, d), or over padded rows, (B, L, d).
 
     Raises UserError for an encoder without a module `embeddings`.
     """
-    if change is None or change.embedded is None:
+    if change.embedded is None:
         yield
         return
 
@@ -88,15 +96,13 @@ def apply_change(model: Any, change: EmbeddingChange | None, packed: Packed) -> 
             "use an encoder such as BERT or RoBERTa"
         )
 
-    change_states = change.change_states
-
     def change_output(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
         states = output.flatten(0, 1)
         if len(states) == len(packed.ids):
-            return change_states(states, packed).view_as(output)
+            return change.change_states(states, packed).view_as(output)
 
         # padded rows: the change sees the tokens alone
-        tokens = change_states(states.index_select(0, packed.places), packed)
+        tokens = change.change_states(states.index_select(0, packed.places), packed)
         return states.index_copy(0, packed.places, tokens).view_as(output)
 
     handle = embeddings.register_forward_hook(change_output)

@@ -29,6 +29,8 @@ from harness.locks import hold_lock
 from harness.processors import count_own_cores
 from harness.sources import digest
 
+#: the shapes of rows, one if all have the same
+Shapes = list[tuple[int, ...]]
 #: (start, stop) -> features of these rows, (stop - start, ...)
 ComputeRows = Callable[[int, int], np.ndarray]
 _AGAIN = "the features will be computed again"
@@ -56,11 +58,11 @@ def load_cached_features(
         raise ValueError(f"features need rows, and float32 or float16, not {rows} rows of {dtype}")
     name = digest(key, rows, dtype)
 
-    def make_chunk(start: int, stop: int) -> tuple[np.ndarray, list[tuple[int, ...]]]:
+    def make_chunk(start: int, stop: int) -> tuple[np.ndarray, Shapes]:
         values = _convert_features(compute(start, stop), start, stop, np.dtype(dtype))
         return values, [values.shape[1:]]
 
-    def make_header(shapes: Sequence[tuple[int, ...]]) -> bytes:
+    def make_header(shapes: Shapes) -> bytes:
         different = sorted(set(shapes))
         if len(different) > 1:
             raise UserError(
@@ -163,7 +165,7 @@ def _open_rows(part: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 #: (start, stop) -> these rows one after another, and the shape of each; one shape if all have the
 #: same
-MakeChunk = Callable[[int, int], tuple[np.ndarray, list[tuple[int, ...]]]]
+MakeChunk = Callable[[int, int], tuple[np.ndarray, Shapes]]
 
 
 def _write_once(
@@ -171,9 +173,9 @@ def _write_once(
     rows: int,
     chunk: int,
     make: MakeChunk,
-    header: Callable[[Sequence[tuple[int, ...]]], bytes],
+    header: Callable[[Shapes], bytes],
     subject: str = "",
-) -> list[tuple[int, ...]]:
+) -> Shapes:
     """The shapes of the rows in a file, which is computed chunk by chunk unless it is whole.
 
     `header` makes the first bytes of the file from all shapes.
@@ -185,7 +187,7 @@ def _write_once(
 
     parts = file.with_suffix(".parts")
 
-    def keep_part(start: int) -> tuple[Path, list[tuple[int, ...]]]:
+    def keep_part(start: int) -> tuple[Path, Shapes]:
         stop = min(start + chunk, rows)
         part = parts / f"{start}-{stop}.bin"
 
@@ -194,9 +196,9 @@ def _write_once(
             write_bytes(part, values.tobytes())
             return {"shapes": shapes}
 
-        note = keep_files(part.with_suffix(".json"), {"sha256": part}, _AGAIN, write)
+        part_shapes = _keep_shapes(part, write)
         report(stop)
-        return part, list(map(tuple, note["shapes"]))
+        return part, part_shapes
 
     def write() -> dict[str, Any]:
         report(0)
@@ -216,8 +218,14 @@ def _write_once(
         return {"shapes": shapes}
 
     with hold_lock(file.with_suffix(".lock"), file):
-        note = keep_files(file.with_suffix(".json"), {"sha256": file}, _AGAIN, write)
+        file_shapes = _keep_shapes(file, write)
         remove(parts)
+    return file_shapes
+
+
+def _keep_shapes(file: Path, write: Callable[[], dict[str, Any]]) -> Shapes:
+    """The shapes of the rows in a file, which `write` makes unless it is whole."""
+    note = keep_files(file.with_suffix(".json"), {"sha256": file}, _AGAIN, write)
     return list(map(tuple, note["shapes"]))
 
 
@@ -272,7 +280,7 @@ def load_cached_ragged(
     `compute` makes the row of a number; it is called on this process's cores.
     """
 
-    def make_chunk(start: int, stop: int) -> tuple[np.ndarray, list[tuple[int, ...]]]:
+    def make_chunk(start: int, stop: int) -> tuple[np.ndarray, Shapes]:
         with ThreadPoolExecutor(count_own_cores()) as pool:
             arrays = [np.asarray(row, dtype=DTYPE) for row in pool.map(compute, range(start, stop))]
         return np.concatenate(arrays), [array.shape for array in arrays]

@@ -4,13 +4,12 @@ computes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
-from harness.encoders.rows import TokenRows
+from harness.encoders.rows import Inputs, TokenRows
 from harness.encoders.student import Student
 
 
@@ -33,9 +32,7 @@ def count_token_flops(student: Student) -> int:
     return int(uses) * operations
 
 
-def count_training_flops(
-    student: Student, per_token: int, inputs: Mapping[str, Tensor], views: int
-) -> int:
+def count_training_flops(student: Student, per_token: int, inputs: Inputs, views: int) -> int:
     """Count the operations of both passes of a batch, `inputs` and `views` as for `Student.encode`.
 
     A token costs `per_token`, which is `count_token_flops`, and 4 d L for attention in each layer, in a
@@ -50,7 +47,7 @@ def count_training_flops(
         lengths = inputs["attention_mask"].sum(1).cpu().numpy()
     else:
         ((name, media),) = inputs.items()
-        kernel = cast(nn.Conv2d, student.patches[name].projection)
+        kernel: Any = student.patches[name].projection
         height, width = media.shape[-2:]
         patch_height, patch_width = kernel.kernel_size
         patches = (height // patch_height) * (width // patch_width)

@@ -20,7 +20,6 @@ from harness.errors import RESTORE, UserError, first_line
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
-    from transformers.modeling_outputs import BaseModelOutput
 
 #: the module's key in the file, and the prefix of its weights' names: for captions, then for images
 _HEADS = (("grounding", "dense."), ("visn_model", "mlp.dense."))
@@ -93,7 +92,7 @@ def _load_masked_model(folder: Path, *, fresh: bool) -> Any:
     return model
 
 
-def _return_states(*args: Any, inputs_embeds: Tensor, **settings: Any) -> BaseModelOutput:
+def _return_states(*args: Any, inputs_embeds: Tensor, **settings: Any) -> Any:
     from transformers.modeling_outputs import BaseModelOutput
 
     return BaseModelOutput(inputs_embeds)

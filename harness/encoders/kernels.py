@@ -167,11 +167,8 @@ def _has_expected_arguments(operator: str) -> bool:
     first = [f"{argument.type} {argument.name}" for argument in arguments[: len(expected)]]
     rest = arguments[len(expected) :]
     takes_scale = any(argument.name == "scale" for argument in rest)
-    return first == expected and takes_scale and all(map(_is_optional, rest))
-
-
-def _is_optional(argument: Any) -> bool:
-    return bool(argument.has_default_value())
+    has_defaults = all(argument.has_default_value() for argument in rest)
+    return first == expected and takes_scale and has_defaults
 
 
 def _find_failure(

@@ -101,12 +101,10 @@ def convert_to_rgb(image: Image.Image) -> Image.Image:
     # other libraries set it, and what is missing would be black
     ImageFile.LOAD_TRUNCATED_IMAGES = False
 
-    is_wide = image.mode in ("I", "F")
-    has_16_bits = image.mode.startswith("I;16")
-    if image.mode == "I" and image.format in ("PNG", "PPM"):
-        has_16_bits = True
+    is_grey_of_16_bits = image.mode == "I" and image.format in ("PNG", "PPM")
+    has_16_bits = is_grey_of_16_bits or image.mode.startswith("I;16")
     is_odd_tiff = isinstance(image, TiffImageFile) and _is_odd(image, has_16_bits)
-    if is_odd_tiff or (is_wide and not has_16_bits):
+    if is_odd_tiff or (image.mode in ("I", "F") and not has_16_bits):
         raise ValueError(
             f"its pixels ({image.mode}) have no known range; convert it to 8 bits or to PNG of 16 bits"
         )

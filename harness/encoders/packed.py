@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harness.encoders.embedded import EmbeddingChange, apply_change
+from harness.encoders.embedded import NO_CHANGE, EmbeddingChange, apply_change
 from harness.encoders.kernels import (
     Attention,
     apply_dropout,
@@ -26,9 +26,11 @@ from harness.encoders.kernels import (
     compute_scattered_attention,
     find_attention,
 )
-from harness.encoders.rows import Packed, TokenRows
+from harness.encoders.rows import IdRows, Packed, TokenRows
 from harness.encoders.weights import UNREADABLE
 
+#: hidden states of layers, the last or all, embedding layer first
+States = tuple[Tensor, ...]
 #: queries, keys and values, (N, heads, d) each; dropout and scale -> (N, heads, d)
 Attend = Callable[[Tensor, Tensor, Tensor, float, float], Tensor]
 
@@ -178,7 +180,7 @@ class Packing:
         return None if attention is None else replace(self, attention=attention)
 
 
-def find_packing(model: Any, rows: Sequence[Sequence[int]]) -> Packing | None:
+def find_packing(model: Any, rows: IdRows) -> Packing | None:
     """Return the packing of a model on the CPU; None unless packed rows of these token ids equal
     padded ones.
     """
@@ -212,8 +214,8 @@ def run_packed(
     packing: Packing,
     *,
     all_layers: bool = False,
-    change: EmbeddingChange | None = None,
-) -> tuple[Tensor, ...]:
+    change: EmbeddingChange = NO_CHANGE,
+) -> States:
     """Run an encoder over packed rows: its hidden states, (N, d) each, the last or all, embedding
     layer first.
     """
@@ -229,7 +231,7 @@ def run_packed(
 
 
 def run_to_first_tokens(
-    model: Any, packed: Packed, packing: Packing, change: EmbeddingChange | None = None
+    model: Any, packed: Packed, packing: Packing, change: EmbeddingChange = NO_CHANGE
 ) -> Tensor:
     """Run an encoder over packed rows and take the last layer at the first token of each: (B, d)."""
     if packing.layers:
@@ -239,9 +241,7 @@ def run_to_first_tokens(
     return states.index_select(0, packed.firsts)
 
 
-def run_padded(
-    model: nn.Module, inputs: Mapping[str, Any], *, all_layers: bool = False
-) -> tuple[Tensor, ...]:
+def run_padded(model: nn.Module, inputs: Mapping[str, Any], *, all_layers: bool = False) -> States:
     """Run an encoder over padded rows: its hidden states, (B, L, d) each, the last or all,
     embedding layer first.
     """
@@ -254,22 +254,19 @@ def _run_functions(
     packed: Packed,
     packing: Packing,
     kept: Tensor | None = None,
-    change: EmbeddingChange | None = None,
+    change: EmbeddingChange = NO_CHANGE,
 ) -> list[Tensor]:
     embedded = model.embeddings(**_make_inputs(packed, packing, change)).squeeze(0)
-    if change is not None:
-        embedded = change.change_states(embedded, packed)
+    embedded = change.change_states(embedded, packed)
 
     attend = partial(packing.attention, packed)
     return run_layers(packing.layers, embedded, attend, training=model.training, kept=kept)
 
 
 def _make_inputs(
-    packed: Packed, packing: Packing, change: EmbeddingChange | None = None
+    packed: Packed, packing: Packing, change: EmbeddingChange = NO_CHANGE
 ) -> dict[str, Any]:
-    positions = compute_positions(packed, packing.first)
-    if change is not None:
-        positions = change.move_positions(positions, packed)
+    positions = change.move_positions(compute_positions(packed, packing.first), packed)
     return {"input_ids": packed.ids.unsqueeze(0), "position_ids": positions.unsqueeze(0)}
 
 
@@ -291,7 +288,7 @@ def _count_without_pads(packed: Packed, first: int) -> Tensor:
 
 
 @torch.no_grad()
-def _try_packings(model: Any, ids: Sequence[Sequence[int]]) -> Packing | None:
+def _try_packings(model: Any, ids: IdRows) -> Packing | None:
     """Return the first packing that reproduces the padded pass of a model in evaluation mode; None
     if none does.
     """
@@ -314,10 +311,10 @@ def _has_same_functions(model: Any, packed: Packed, packing: Packing, direct: Pa
     random numbers.
     """
 
-    def compute_first_tokens(packing: Packing) -> tuple[Tensor, ...]:
+    def compute_first_tokens(packing: Packing) -> States:
         return (run_to_first_tokens(model, packed, packing),)
 
-    def compute_training_states(packing: Packing) -> tuple[Tensor, ...]:
+    def compute_training_states(packing: Packing) -> States:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             return run_packed(model.train(), packed, packing, all_layers=True)
@@ -328,7 +325,7 @@ def _has_same_functions(model: Any, packed: Packed, packing: Packing, direct: Pa
     return _is_same(partial(compute_training_states, direct), compute_training_states(packing))
 
 
-def _is_same(compute: Callable[[], tuple[Tensor, ...]], expected: tuple[Tensor, ...]) -> bool:
+def _is_same(compute: Callable[[], States], expected: States) -> bool:
     """Whether a forward pass works and gives the expected states."""
     # the encoder may take no positions, compute its attention itself, or have other layers
     try:
@@ -342,7 +339,7 @@ def _is_close(computed: Tensor, expected: Tensor) -> bool:
     if computed.shape != expected.shape:
         return False
     allowed = _CLOSE * float(expected.abs().max())
-    return bool(((computed - expected).abs() <= allowed).all())
+    return torch.allclose(computed, expected, rtol=0, atol=allowed)
 
 
 def _register_attention(model: Any) -> None:

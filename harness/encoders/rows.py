@@ -13,6 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+#: inputs of an encoder, by name
+Inputs = Mapping[str, Tensor]
+#: the token ids of each row, without padding
+IdRows = Sequence[Sequence[int]]
+#: the inputs that say which tokens there are, (B, L) each
 NAMES = ("input_ids", "attention_mask")
 
 
@@ -144,7 +149,7 @@ class TokenRows(Mapping[str, Tensor]):
         return cls(torch.from_numpy(ids), mask, packed, lengths)
 
     @classmethod
-    def from_lists(cls, sentences: Sequence[Sequence[int]], pad: int) -> TokenRows:
+    def from_lists(cls, sentences: IdRows, pad: int) -> TokenRows:
         """Make rows of the ids of B > 0 sentences; `pad` is the id of padding."""
         lengths = np.array([len(ids) for ids in sentences], dtype=np.int64)
         longest = max(1, lengths.max())
@@ -158,7 +163,7 @@ class TokenRows(Mapping[str, Tensor]):
         return [row[:length] for row, length in zip(ids, self.lengths.tolist(), strict=True)]
 
     @classmethod
-    def from_tokens(cls, tokens: Mapping[str, Tensor]) -> TokenRows | None:
+    def from_tokens(cls, tokens: Inputs) -> TokenRows | None:
         """Return rows of `input_ids` and `attention_mask`, (B, L); None unless padded at the end.
         May block.
         """
@@ -180,14 +185,14 @@ class TokenRows(Mapping[str, Tensor]):
         """
         first = int(self.lengths[:start].sum())
         lengths = self.lengths[start:stop]
-        last = first + int(lengths.sum())
+        tokens = slice(first, first + int(lengths.sum()))
 
         rows = self.packed
         packed = replace(
             rows,
-            ids=rows.ids[first:last],
-            columns=rows.columns[first:last],
-            places=rows.places[first:last] - start * rows.longest,
+            ids=rows.ids[tokens],
+            columns=rows.columns[tokens],
+            places=rows.places[tokens] - start * rows.longest,
             offsets=rows.offsets[start : stop + 1] - first,
             shortest=int(lengths.min()),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from harness.encoders.adapters import add_adapters, merge_weights, remove_adapters
 from harness.encoders.changes import Hooks
 from harness.encoders.embedded import (
+    NO_CHANGE,
     ChangeEmbedded,
     EmbeddingChange,
     PlaceTokens,
@@ -35,6 +36,7 @@ from harness.encoders.kernels import replace_dropout
 from harness.encoders.modules import list_all_modules, list_modules, refuse_code, write_modules
 from harness.encoders.packed import (
     Packing,
+    States,
     compute_positions,
     find_layers,
     restore_packing,
@@ -44,7 +46,7 @@ from harness.encoders.packed import (
 )
 from harness.encoders.patches import forward_media
 from harness.encoders.poolings import MODULES, get_pooling
-from harness.encoders.rows import NAMES, Packed, TokenRows
+from harness.encoders.rows import NAMES, IdRows, Inputs, Packed, TokenRows
 from harness.encoders.tokenizer import (
     check_tokenizer,
     follow_tokenizer_files,
@@ -210,7 +212,7 @@ class Student(nn.Module):
         encoded = self.tokenizer(list(sentences), truncation=True, max_length=max_length)
         return self._make_rows(encoded["input_ids"])
 
-    def _make_rows(self, rows: Sequence[Sequence[int]]) -> TokenRows:
+    def _make_rows(self, rows: IdRows) -> TokenRows:
         return TokenRows.from_lists(rows, self.tokenizer.pad_token_id)
 
     def attach(self, name: str, patches: nn.Module) -> None:
@@ -247,12 +249,12 @@ class Student(nn.Module):
         """The encoder's weights as a saved model has them, with low-rank matrices merged into them."""
         return merge_weights(self.model) if self.lora_rank else self.model.state_dict()
 
-    def forward(self, inputs: Mapping[str, Tensor], views: int, **changes: Any) -> Tensor:
+    def forward(self, inputs: Inputs, views: int, **changes: Any) -> Tensor:
         return self.encode(inputs, views, **changes)
 
     def encode(
         self,
-        inputs: Mapping[str, Tensor],
+        inputs: Inputs,
         views: int,
         *,
         dropout: float | None = None,
@@ -270,12 +272,11 @@ class Student(nn.Module):
             with self._set_dropout(dropout):
                 return self.encode(inputs, views, places=places, embedded=embedded)
 
-        change = _make_change(places, embedded)
+        change = EmbeddingChange(places, embedded)
         if "input_ids" in inputs:
-            vectors = self._pool(inputs, views, change)
-            return vectors.view(views, -1, vectors.shape[-1]).transpose(0, 1)
+            return _split_views(self._pool(inputs, views, change), views)
 
-        if change is not None:
+        if not change.is_empty:
             raise UserError("places= and embedded= change tokens; images and recordings have none")
 
         ((name, media),) = inputs.items()
@@ -288,7 +289,7 @@ class Student(nn.Module):
 
     def states(
         self,
-        inputs: Mapping[str, Tensor],
+        inputs: Inputs,
         views: int = 1,
         *,
         dropout: float | None = None,
@@ -302,10 +303,10 @@ class Student(nn.Module):
             with self._set_dropout(dropout):
                 return self.states(inputs, views, places=places, embedded=embedded)
 
-        change = _make_change(places, embedded)
+        change = EmbeddingChange(places, embedded)
 
         (last,) = self._encode_layers(inputs, views, all_layers=False, change=change)
-        return last.view(views, -1, *last.shape[1:]).transpose(0, 1)
+        return _split_views(last, views)
 
     def second(self) -> Student:
         """Copy this student, in the same mode, with weights of its own, which no optimizer moves
@@ -331,9 +332,9 @@ class Student(nn.Module):
         active: (n, count, d).
         """
         vectors = self.pool(self.tokenize(sentences, self.longest).to(self.device), count)
-        return vectors.view(count, -1, vectors.shape[-1]).transpose(0, 1)
+        return _split_views(vectors, count)
 
-    def pool(self, tokens: Mapping[str, Tensor], views: int = 1) -> Tensor:
+    def pool(self, tokens: Inputs, views: int = 1) -> Tensor:
         """Encode the rows `views` times, one set after another, with pooling and head: (views x B,
         d).
         """
@@ -341,13 +342,13 @@ class Student(nn.Module):
         headed: Tensor = self._heads[0](vectors) if self.pooling.head else vectors
         return headed
 
-    def compute_vectors(self, rows: Sequence[Sequence[int]], views: int = 1) -> Tensor:
+    def compute_vectors(self, rows: IdRows, views: int = 1) -> Tensor:
         """Encode B rows of token ids `views` times, pooled without a head, on the CPU: (views x B,
         d).
         """
         return self._pool(self._make_rows(rows), views)
 
-    def compute_layers(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, ...]:
+    def compute_layers(self, rows: IdRows) -> States:
         """Encode B rows of token ids on the CPU: (B, L, d), the last of the hidden states."""
         return self._encode_layers(self._make_rows(rows), 1, all_layers=False)
 
@@ -363,9 +364,7 @@ class Student(nn.Module):
             finally:
                 self.packing = packing
 
-    def _pool(
-        self, tokens: Mapping[str, Tensor], views: int = 1, change: EmbeddingChange | None = None
-    ) -> Tensor:
+    def _pool(self, tokens: Inputs, views: int = 1, change: EmbeddingChange = NO_CHANGE) -> Tensor:
         if self.pooling.first_token:
             # without the mask of the rows, which a packed pass need not have on its device
             firsts = self._encode_first_tokens(tokens, views, change).unsqueeze(1)
@@ -376,9 +375,7 @@ class Student(nn.Module):
         layers = self._encode_layers(tokens, views, all_layers=all_layers, change=change)
         return self.pooling(layers, tokens["attention_mask"].repeat(views, 1))
 
-    def _encode_first_tokens(
-        self, tokens: Mapping[str, Tensor], views: int, change: EmbeddingChange | None
-    ) -> Tensor:
+    def _encode_first_tokens(self, tokens: Inputs, views: int, change: EmbeddingChange) -> Tensor:
         """Encode the rows `views` times; the last layer at the first token, one set after another:
         (views x B, d).
         """
@@ -391,12 +388,12 @@ class Student(nn.Module):
 
     def _encode_layers(
         self,
-        tokens: Mapping[str, Tensor],
+        tokens: Inputs,
         views: int,
         *,
         all_layers: bool,
-        change: EmbeddingChange | None = None,
-    ) -> tuple[Tensor, ...]:
+        change: EmbeddingChange = NO_CHANGE,
+    ) -> States:
         """Encode the rows `views` times; hidden states of the last or all layers: (views x B, L, d)
         each.
         """
@@ -406,15 +403,13 @@ class Student(nn.Module):
             return tuple(map(packed[0].pad, states))
 
         repeated = {name: value.repeat(views, 1) for name, value in tokens.items()}
-        if change is not None:
+        if not change.is_empty:
             return self._run_changed(repeated, change, all_layers=all_layers)
         if self.found.rows == "equal lengths":
             return self._run_by_length(repeated, all_layers=all_layers)
         return self.run_padded(repeated, all_layers=all_layers)
 
-    def _run_changed(
-        self, tokens: Mapping[str, Tensor], change: EmbeddingChange, *, all_layers: bool
-    ) -> tuple[Tensor, ...]:
+    def _run_changed(self, tokens: Inputs, change: EmbeddingChange, *, all_layers: bool) -> States:
         """As `run_padded`, with changed places or embeddings. Raises UserError for an encoder whose
         rows could never be packed, since it is not known how it places tokens.
         """
@@ -434,11 +429,11 @@ class Student(nn.Module):
 
     def run_padded(
         self,
-        tokens: Mapping[str, Tensor],
+        tokens: Inputs,
         *,
         all_layers: bool = False,
-        more: Mapping[str, Tensor] | None = None,
-    ) -> tuple[Tensor, ...]:
+        more: Inputs | None = None,
+    ) -> States:
         """Run the encoder over rows padded at their end, with `more` of its inputs: (B, L, d) each,
         the last of the hidden states or all.
         """
@@ -453,9 +448,7 @@ class Student(nn.Module):
 
         return run_padded(self.model, inputs | dict(more or {}), all_layers=all_layers)
 
-    def _run_by_length(
-        self, tokens: Mapping[str, Tensor], *, all_layers: bool
-    ) -> tuple[Tensor, ...]:
+    def _run_by_length(self, tokens: Inputs, *, all_layers: bool) -> States:
         """Run the encoder over rows of each length apart: as `run_padded`, with zeros at padding."""
         lengths = tokens["attention_mask"].sum(1)
         longest = int(lengths.max())
@@ -473,7 +466,7 @@ class Student(nn.Module):
         order = torch.cat(rows_by_length).argsort()
         return tuple(torch.cat(states)[order] for states in zip(*layers_by_length, strict=True))
 
-    def _pack(self, tokens: Mapping[str, Tensor], views: int) -> tuple[Packed, Packing] | None:
+    def _pack(self, tokens: Inputs, views: int) -> tuple[Packed, Packing] | None:
         """Return `views` packed copies of the rows and the packing to use; None if rows stay
         padded.
         """
@@ -598,13 +591,9 @@ class Student(nn.Module):
         write_modules(folder, self.pooling, self.width, self.longest, head_weights)
 
 
-def _make_change(
-    places: PlaceTokens | None, embedded: ChangeEmbedded | None
-) -> EmbeddingChange | None:
-    """The change of a pass; None where there is none."""
-    if places is None and embedded is None:
-        return None
-    return EmbeddingChange(places, embedded)
+def _split_views(values: Tensor, views: int) -> Tensor:
+    """Rows encoded `views` times, one set after another, as views of each: (B, views, ...)."""
+    return values.view(views, -1, *values.shape[1:]).transpose(0, 1)
 
 
 def _make_batches(lengths: np.ndarray, rows: int | None) -> list[np.ndarray]:

@@ -7,7 +7,7 @@ and of a sentence encoder that were trained apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,8 +83,9 @@ def _refuse_trust(folder: Path) -> None:
         )
 
 
-def _get_batch_size(device: str) -> int:
-    return BATCH if device == "cpu" else DEVICE_BATCH
+def _compute_on(device: str, items: Any, compute: Callable[[Any], Tensor]) -> np.ndarray:
+    """Compute features of n > 0 items in batches that suit a device: (n, ...) float32."""
+    return compute_in_batches(items, BATCH if device == "cpu" else DEVICE_BATCH, compute)
 
 
 class ClipTeacher(Teacher):
@@ -123,20 +124,14 @@ class ClipTeacher(Teacher):
         """Compute features of n images, each (h, w, 3) uint8: (n, f) float32; resize only where
         the size differs.
         """
-
-        def encode(part: ImageArrays) -> Tensor:
-            features: Tensor = self._model.encode_image(self._prepare(part))
-            return features
-
-        return compute_in_batches(pixels, _get_batch_size(self._device), encode)
+        encode = self._model.encode_image
+        return _compute_on(self._device, pixels, lambda part: encode(self._prepare(part)))
 
     def captions(self, sentences: Sequence[str]) -> np.ndarray:
-        def encode(part: Sequence[str]) -> Tensor:
-            tokens = self._tokenizer(part).to(self._device)
-            features: Tensor = self._model.encode_text(tokens)
-            return features
-
-        return compute_in_batches(sentences, _get_batch_size(self._device), encode)
+        encode = self._model.encode_text
+        tokenize = self._tokenizer
+        device = self._device
+        return _compute_on(device, sentences, lambda part: encode(tokenize(part).to(device)))
 
     def _prepare(self, pixels: ImageArrays) -> Tensor:
         if isinstance(pixels, np.ndarray) and pixels.shape[1:3] == self._size:
@@ -169,11 +164,9 @@ class TimmTeacher(Teacher):
         self._device = device
 
     def images(self, pixels: ImageArrays) -> np.ndarray:
-        def encode(part: ImageArrays) -> Tensor:
-            features: Tensor = self._model(self._preparation.prepare(part, self._device))
-            return features
-
-        return compute_in_batches(pixels, _get_batch_size(self._device), encode)
+        prepare = self._preparation.prepare
+        device = self._device
+        return _compute_on(device, pixels, lambda part: self._model(prepare(part, device)))
 
 
 #: sentences in one forward pass
@@ -273,45 +266,35 @@ def fit(
         raise UserError("fitting a dual encoder needs at least two pairs; use a larger corpus")
 
     generator = torch.Generator().manual_seed(seed)
-    image_moments = _compute_moments(images)
-    text_moments = _compute_moments(texts)
-
-    def draw_weight(moments: tuple[np.ndarray, np.ndarray]) -> Tensor:
-        features = len(moments[0])
-        weight: Tensor = torch.randn(width, features, generator=generator) / features**0.5
-        return weight.requires_grad_()
-
-    image_weight = draw_weight(image_moments)
-    text_weight = draw_weight(text_moments)
+    features = (images, texts)
+    moments = [_compute_moments(values) for values in features]
+    weights = []
+    for mean, _ in moments:
+        drawn = torch.randn(width, len(mean), generator=generator)
+        weights.append((drawn / len(mean) ** 0.5).requires_grad_())
     log_scale = torch.tensor(np.log(1 / 0.07), dtype=torch.float32, requires_grad=True)
 
-    def project(
-        features: np.ndarray, moments: tuple[np.ndarray, np.ndarray], weight: Tensor
-    ) -> Tensor:
+    def project(side: int, rows: np.ndarray) -> Tensor:
         """Project rows with dropout, norm 1: (B, width); a cosine needs no rescaling for dropout."""
-        values = torch.from_numpy(_standardise(features, *moments))
+        values = torch.from_numpy(_standardise(features[side][rows], *moments[side]))
         is_kept = torch.rand(values.shape, generator=generator) >= dropout
-        projected: Tensor = (values * is_kept) @ weight.T
-        return functional.normalize(projected, dim=1)
+        return functional.normalize((values * is_kept) @ weights[side].T, dim=1)
 
-    optimizer = torch.optim.AdamW(
-        [image_weight, text_weight, log_scale], lr=learning_rate, weight_decay=0.0
-    )
+    optimizer = torch.optim.AdamW([*weights, log_scale], lr=learning_rate, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for _ in range(steps):
         # distinct rows in file order, for features mapped from disk
         rows = np.sort(torch.randperm(len(images), generator=generator)[:batch_size].numpy())
-        image_vectors = project(images[rows], image_moments, image_weight)
-        text_vectors = project(texts[rows], text_moments, text_weight)
-        loss = _compute_loss(image_vectors, text_vectors, log_scale)
+        loss = _compute_loss(project(0, rows), project(1, rows), log_scale)
 
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
 
-    image_tower = Tower(*image_moments, image_weight.detach().numpy())
-    text_tower = Tower(*text_moments, text_weight.detach().numpy())
+    image_tower, text_tower = (
+        Tower(*moments[side], weights[side].detach().numpy()) for side in (0, 1)
+    )
     return image_tower, text_tower
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from harness import registry
 from harness.code import get_declarations
-from harness.encoders.modules import find_transformer_folder
 from harness.errors import UserError
 from harness.spec import FeatureKind
 
@@ -105,17 +104,9 @@ def check_vocabulary(student: Path, teacher: Path, name: str) -> None:
     """Raise UserError if the tokens of the teacher `name` differ from the student's; both are model
     folders.
     """
-    from transformers import AutoTokenizer
+    from harness.encoders.tokenizer import load_tokenizer
 
-    def read_vocabulary(folder: Path) -> dict[str, int]:
-        place = str(find_transformer_folder(folder))
-        tokenizer = AutoTokenizer.from_pretrained(
-            place, local_files_only=True, trust_remote_code=False
-        )
-        vocabulary: dict[str, int] = tokenizer.get_vocab()
-        return vocabulary
-
-    if read_vocabulary(student) != read_vocabulary(teacher):
+    if load_tokenizer(student).get_vocab() != load_tokenizer(teacher).get_vocab():
         raise UserError(
             f"token features need a teacher with the student's vocabulary, and {name} has another; "
             "name a teacher of the same family, or leave out the loss term that reads tokens"

@@ -32,6 +32,8 @@ from harness.sources import digest, list_versions
 if TYPE_CHECKING:
     import numpy as np
 
+    from harness.encoders.rows import IdRows
+
 log = logging.getLogger(__name__)
 
 #: a student, or modules of sentence-transformers
@@ -172,15 +174,9 @@ def _list_known_words(tokenizer: Any) -> list[str]:
     """
     tokens = sorted(getattr(tokenizer, "get_vocab", dict)())
     step = 1 + len(tokens) // _WORDS
-    words = set()
-    for token in tokens[::step]:
-        word = str(token).replace("</w>", "").strip("Ġ▁#")
-        if word.isalpha():
-            words.add(word)
-
-    if not words:
-        return ["man", "dog"]
-    return sorted(words, key=lambda word: (len(word) < 3, word))
+    texts = {str(token).replace("</w>", "").strip("Ġ▁#") for token in tokens[::step]}
+    words = sorted(filter(str.isalpha, texts), key=lambda word: (len(word) < 3, word))
+    return words or ["man", "dog"]
 
 
 def _select_distinct_words(tokenizer: Any, words: list[str]) -> list[str]:
@@ -252,7 +248,7 @@ def _check_dropout(views: float, rates: tuple[float, float]) -> None:
         )
 
 
-def _try_rows(student: Any, texts: Sequence[str], rows: Sequence[Sequence[int]]) -> None:
+def _try_rows(student: Any, texts: Sequence[str], rows: IdRows) -> None:
     import torch
 
     from harness.encoders.packed import find_packing
@@ -284,20 +280,16 @@ def _try_rows(student: Any, texts: Sequence[str], rows: Sequence[Sequence[int]])
     )
 
 
-def _list_rows_to_pack(model: Any, rows: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+def _list_rows_to_pack(model: Any, rows: IdRows) -> list[Sequence[int]]:
     """Rows of token ids on which packed and padded passes are compared, one with a pad token
     inside.
     """
-    compared: list[Sequence[int]] = [*ROWS_OF_IDS]
     pad = getattr(model.config, "pad_token_id", None)
-    if isinstance(pad, int) and pad >= 0:
-        compared.append((5, pad, 7, 6))
-    return [*compared, *filter(None, rows)]
+    with_pad = [(5, pad, 7, 6)] if isinstance(pad, int) and pad >= 0 else []
+    return [*ROWS_OF_IDS, *with_pad, *filter(None, rows)]
 
 
-def _check_plain(
-    student: Any, texts: Sequence[str], rows: Sequence[Sequence[int]], alone: Any
-) -> None:
+def _check_plain(student: Any, texts: Sequence[str], rows: IdRows, alone: Any) -> None:
     """Raise UserError unless the vectors of single texts, (n, d), are those of plain transformers.
 
     Plain are all inputs that the tokenizer gives, in the model's own forward pass, pooled.
@@ -445,7 +437,7 @@ def _check_sizes(tokenizer: Any, model: Any) -> None:
         )
 
 
-def _check_first(rows: Sequence[Sequence[int]], tokenizer: Any) -> None:
+def _check_first(rows: IdRows, tokenizer: Any) -> None:
     """Raise UserError unless all sentences begin with the same token, the tokenizer's
     classification token if any.
     """

@@ -314,20 +314,12 @@ def _find_size_too_large(sizes: Mapping[str, int], weights: Sequence[Path]) -> s
     shapes = [shape for path in weights for shape, _ in _list_shapes(path).values()]
     numbers = sum(map(math.prod, shapes))
     file_bytes = sum(path.stat().st_size for path in weights)
-    most_numbers = min(numbers, file_bytes)  # a byte each at least
-    most_layers = max(len(shapes), 128)  # layers may share weights
-
     widths = [sizes[name] for name in sizes if name.endswith(("embedding_size", "hidden_size"))]
-    for name, value in sizes.items():
-        if name == "num_hidden_layers":
-            is_too_large = value > most_layers
-        elif name == "vocab_size":
-            is_too_large = value * min(widths, default=1) > most_numbers
-        else:
-            is_too_large = value > most_numbers
-        if is_too_large:
-            return name
-    return None
+
+    most = dict.fromkeys(_SIZES, min(numbers, file_bytes))  # a byte each at least
+    most["num_hidden_layers"] = max(len(shapes), 128)  # layers may share weights
+    most["vocab_size"] //= max(1, min(widths, default=1))
+    return next((name for name, value in sizes.items() if value > most[name]), None)
 
 
 def _list_weight_files(folder: Path) -> list[Path]:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from fake_device import tf32
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness import processors
-from harness.encoders.precision import EMULATE, check_precision, set_float32_products
+from harness.encoders.precision import EMULATE, autocast, check_precision, set_float32_products
+from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.toy import student_folder
 
 
 @pytest.fixture(autouse=True)
@@ -76,3 +80,30 @@ def test_products_on_a_card_use_tf32_in_that_precision_alone(precision: str) -> 
     assert tf32() == before
     with set_float32_products(precision, "cpu"):
         assert tf32() == before
+
+
+class _Casts(TorchDispatchMode):
+    """The addresses of the tensors that are cast in this context."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[int] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten._to_copy.default:
+            self.addresses.append(args[0].data_ptr())
+        return func(*args, **(kwargs or {}))
+
+
+def test_two_passes_of_a_step_share_the_cast_of_each_weight() -> None:
+    student = Student.load(student_folder()).train()
+    tokens = student.tokenize(["a red circle", "a dog"], 8)
+    weights = [
+        module.weight for module in student.model.modules() if isinstance(module, torch.nn.Linear)
+    ]
+    with _Casts() as casts, autocast("bf16", "cpu"):
+        first, second = student.encode(tokens, 2), student.encode(tokens, 1)
+    assert [casts.addresses.count(weight.data_ptr()) for weight in weights] == [1] * len(weights)
+
+    (first.sum() + second.sum()).backward()
+    assert {weight.grad.dtype for weight in weights if weight.grad is not None} == {torch.float32}
