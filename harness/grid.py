@@ -17,7 +17,7 @@ from harness.command_line import parse_overrides, parse_set
 from harness.corpora.base import CorpusSource
 from harness.errors import PlugInError, UnavailableError, UserError, describe_problems
 from harness.method import CaptionRows, Feature, Neighbours, OwnSteps
-from harness.method.declared import DeclaredMethod, Layers, declared_method
+from harness.method.declared import DeclaredMethod, Layers, get_declared_method
 from harness.method.interface import MixingRule
 from harness.profiles import Profile, Rule, Training
 from harness.registry import convert_errors, get_class, list_registered, suggest
@@ -83,7 +83,7 @@ class Resolved:
     def mixing_rule(self) -> MixingRule:
         """The method's rule that decides which steps are paired; the method is not imported."""
         variant = self.spec.variant
-        return declared_method(variant.name).mixing(variant.reading, self.layers)
+        return get_declared_method(variant.name).mixing(variant.reading, self.layers)
 
     def check_declared(self) -> None:
         """Raise UserError where the method's class in this process differs from what the run was
@@ -92,7 +92,9 @@ class Resolved:
         # imported: from here on, its class is asked
         variant = self.spec.variant
         method = self.method
-        values = declared_method(method.name).configured(str(variant), variant.reading, self.layers)
+        values = get_declared_method(method.name).configured(
+            str(variant), variant.reading, self.layers
+        )
         has_changed = any(getattr(self, name) != value for name, value in values.items())
         if has_changed or method.trains != self.trains:
             get_declarations().save()  # in place of the answers that the plan was made with
@@ -131,7 +133,7 @@ def make_grid(
             f"this grid has {number:,} runs, more than {MOST_RUNS:,}; name fewer methods or seeds"
         )
 
-    trains = {variant: declared_method(variant.name).trains for variant in methods}
+    trains = {variant: get_declared_method(variant.name).trains for variant in methods}
     for setting in settings:
         check_setting(profile, setting)
 
@@ -179,7 +181,7 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     UserError.
     """
     variant = spec.variant
-    method = declared_method(variant.name)
+    method = get_declared_method(variant.name)
     _check_rules(profile.name, profile.hyperparameters, method.name)
     values: dict[str, OptionValue] = {}
     sources = dict.fromkeys(profile.training.model_fields_set, "[training]")
@@ -258,7 +260,7 @@ def _check_rules(profile: str, rules: tuple[Rule, ...], method: str) -> None:
     for rule in rules:
         if rule.readings or (rule.methods and method not in rule.methods):
             continue
-        for reading, values in declared_method(method).reading_values.items():
+        for reading, values in get_declared_method(method).reading_values.items():
             for name in sorted(rule.options.keys() & values.keys()):
                 raise UserError(
                     f"the profile '{profile}', rule with source '{rule.source}': {name} = {rule.options[name]} "
@@ -301,7 +303,7 @@ def check_overrides(methods: Iterable[Variant], overrides: Overrides) -> None:
     options = set(Training.model_fields)
     for variant in methods:
         with suppress(PlugInError):
-            options |= _list_changeable(declared_method(variant.name))
+            options |= _list_changeable(get_declared_method(variant.name))
     for key in overrides:
         if key not in options:
             raise UserError(f"--set {key}: no such hyperparameter; {suggest(key, sorted(options))}")
@@ -439,7 +441,7 @@ def expand_variants(methods: Sequence[str], overrides: Overrides, lists: Lists) 
 
 def _list_sweepable(variant: Variant) -> set[str]:
     """The options of a variant's method and, if it trains, those of the training."""
-    method = declared_method(variant.name)
+    method = get_declared_method(variant.name)
     options = set(method.options)
     if method.trains:
         options.update(Training.model_fields)

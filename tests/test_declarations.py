@@ -15,7 +15,7 @@ from harness import code as module
 from harness.code import Declarations
 from harness.encoders.teachers import get_teacher_class, get_teacher_features
 from harness.method import method_named
-from harness.method.declared import declared_method
+from harness.method.declared import get_declared_method
 from harness.registry import find_target, list_registered
 
 #: reads every kind of teacher, stream and option that tiny has
@@ -73,7 +73,7 @@ def test_a_finished_plan_asked_again_imports_no_torch(tmp_path: Path) -> None:
 
 def test_declarations_of_every_method_and_teacher() -> None:
     for name in list_registered("method"):
-        method, declared = method_named(name), declared_method(name)
+        method, declared = method_named(name), get_declared_method(name)
         assert (declared.trains, declared.streams, declared.readings) == (
             method.trains,
             method.streams,

@@ -12,7 +12,7 @@ from harness import registry
 from harness.errors import PlugInError, UserError
 from harness.evaluation.suites import PairSuite
 from harness.grid import make_grid, resolve_all
-from harness.method.declared import declared_method
+from harness.method.declared import get_declared_method
 from harness.profiles import load_profile
 from harness.spec import Variant
 
@@ -89,7 +89,7 @@ def test_wrong_declarations_are_refused_before_anything_reads_them(
     with pytest.raises(
         PlugInError, match=rf"the method 'wrong' .*wrongly:Faulty\).*{re.escape(WRONG[wrong])}"
     ):
-        declared_method("wrong")
+        get_declared_method("wrong")
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def check(context: click.Context, what: tuple[str, ...]) -> None:
     notes a weight without a second term, which changes nothing. Exit code 1 if one fails.
     """
     from harness.method.conformance import check_all
-    from harness.method.inert import inert_weights
+    from harness.method.inert import describe_inert_weights
     from harness.method.lookup import find_variants
 
     methods = dict.fromkeys(method for name in what for method in find_variants(name))
@@ -160,7 +160,7 @@ def check(context: click.Context, what: tuple[str, ...]) -> None:
             echo(f"{'fails' if outcome.problems else 'ok':5} {outcome.method}: {outcome.check}")
             for problem in outcome.problems:
                 echo(f"      {problem}")
-        for note in inert_weights(method):
+        for note in describe_inert_weights(method):
             echo(f"note  {method.name}: {note}")
 
     if failures:

@@ -122,11 +122,11 @@ def _list_profile_section(kind: str, profile: Profile) -> Iterator[tuple[str, ..
 
 
 def _list_methods() -> Iterator[tuple[str, ...]]:
-    from harness.method.declared import declared_method
+    from harness.method.declared import get_declared_method
 
     for name in list_registered("method"):
         try:
-            method = declared_method(name)
+            method = get_declared_method(name)
         except PlugInError as error:
             yield name, "cannot be loaded", "", "", str(error)
             continue

@@ -270,7 +270,7 @@ def _list_used_values(
     UserError where the method cannot be trained there.
     """
     from harness.grid import check_setting
-    from harness.method.declared import declared_method
+    from harness.method.declared import get_declared_method
 
     if encoder is not None and encoder not in profile.encoders:
         hint = suggest(encoder, sorted(profile.encoders))
@@ -284,7 +284,7 @@ def _list_used_values(
             f"{method} cannot be trained in any default setting of {profile.name}; give --setting"
         )
 
-    declared = declared_method(method)
+    declared = get_declared_method(method)
     places_by_value: dict[str, dict[tuple[str, str], list[str]]] = {}
     for place, run in runs.items():
         values = declared.option_values(run.spec.variant.reading, run.layers)
@@ -307,9 +307,9 @@ def _resolve_runs(
 ) -> Iterator[tuple[str, Resolved]]:
     """A run of each reading, setting and encoder, by what distinguishes it from the others."""
     from harness.grid import UnfitSettingError, resolve
-    from harness.method.declared import declared_method
+    from harness.method.declared import get_declared_method
 
-    declared = declared_method(method)
+    declared = get_declared_method(method)
     settings = [setting] if setting else list(profile.defaults.settings)
     if not declared.trains:
         settings = [UNTRAINED]
@@ -332,10 +332,10 @@ def _find_source(name: str, run: Resolved) -> str:
     """Where a value comes from: what the run's profile or the user states, a reading, or the
     default.
     """
-    from harness.method.declared import declared_method
+    from harness.method.declared import get_declared_method
 
     if name in run.sources:
         return run.sources[name]
     reading = run.spec.variant.reading
-    declared = declared_method(run.spec.variant.name)
+    declared = get_declared_method(run.spec.variant.name)
     return f"@{reading}" if name in declared.reading_values.get(reading, {}) else "default"

@@ -185,12 +185,12 @@ class Method(nn.Module, Registered, ABC):
 
     def kept(self) -> dict[str, Tensor]:
         """Its state without what is `aside`: what is kept beside the best model."""
-        named = self.state_dict().items()
-        return {
-            name: value
-            for name, value in named
-            if not any(f"{name}.".startswith(f"{a}.") for a in self.aside)
-        }
+        kept = {}
+        for name, value in self.state_dict().items():
+            is_aside = any(f"{name}.".startswith(f"{part}.") for part in self.aside)
+            if not is_aside:
+                kept[name] = value
+        return kept
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -216,40 +216,44 @@ class Method(nn.Module, Registered, ABC):
         """The weighted sum of the terms that are not left out (None if there are none), and the
         unweighted terms.
         """
-        result = (
-            self.media_terms(batch, encode)
-            if isinstance(batch, MediaBatch)
-            else self.loss_terms(batch, encode)
-        )
-        if not (
-            isinstance(result, dict) and all(isinstance(value, Tensor) for value in result.values())
-        ):
+        if isinstance(batch, MediaBatch):
+            result = self.media_terms(batch, encode)
+        else:
+            result = self.loss_terms(batch, encode)
+        if not _are_terms(result):
             raise TypeError(
-                f"{self.origin} returned {_kinds(result)}; it must return a dict of scalar tensors by term"
+                f"{self.origin} returned {_describe_types(result)}; it must return a dict of scalar tensors by term"
             )
-        terms = {name: value for name, value in result.items() if name not in self.left_out}
+
         weights = self.weights()
-        weighted = [weights.get(name, 1.0) * value for name, value in terms.items()]
-        return (sum(weighted[1:], start=weighted[0]) if weighted else None), terms
+        total: Tensor | None = None
+        terms = {}
+        for name, value in result.items():
+            if name in self.left_out:
+                continue
+            terms[name] = value
+            weighted = weights.get(name, 1.0) * value
+            total = weighted if total is None else total + weighted
+        return total, terms
 
     def misfits(self, built: Mapping[str, Tensor]) -> list[str]:
         """Why its state would not fit into a new method, whose state is `built`: parameters and
         buffers that differ.
         """
-        now = self.state_dict()
+        state = self.state_dict()
         parameters = dict(self.named_parameters())
-        whys = dict.fromkeys(
-            now.keys() ^ built.keys(),
-            "is not there all the time; register it in __init__ or prepare",
-        )
-        reshaped = (
-            name for name in now.keys() & built.keys() if now[name].shape != built[name].shape
-        )
-        whys |= dict.fromkeys(reshaped, "changes its shape; give it its full size in __init__")
-        return [
-            f"{'parameter' if name in parameters else 'buffer'} '{name}' {whys[name]}"
-            for name in sorted(whys)
-        ]
+        misfits = []
+        for name in sorted(state.keys() | built.keys()):
+            kind = "parameter" if name in parameters else "buffer"
+            if name not in state or name not in built:
+                misfits.append(
+                    f"{kind} '{name}' is not there all the time; register it in __init__ or prepare"
+                )
+            elif state[name].shape != built[name].shape:
+                misfits.append(
+                    f"{kind} '{name}' changes its shape; give it its full size in __init__"
+                )
+        return misfits
 
     @property
     def origin(self) -> str:
@@ -267,16 +271,15 @@ class Method(nn.Module, Registered, ABC):
         if reading not in cls.readings:
             known = ", ".join(f"@{name}" for name in cls.readings)
             raise UserError(f"the method '{cls.name}' has no reading '@{reading}'; it has {known}")
-        values = {
-            key: value
-            for layer in (cls.reading_values.get(reading, {}), *layers)
-            for key, value in layer.items()
-        }
-        chosen = cls.Hyperparameters.read(cls.name, values)
-        return dataclasses.replace(chosen, without=cls._checked_terms(chosen.without))
+        values = dict(cls.reading_values.get(reading, {}))
+        for layer in layers:
+            values.update(layer)
+        hyperparameters = cls.Hyperparameters.read(cls.name, values)
+        without = cls._sort_terms(hyperparameters.without)
+        return dataclasses.replace(hyperparameters, without=without)
 
     @classmethod
-    def _checked_terms(cls, without: str) -> str:
+    def _sort_terms(cls, without: str) -> str:
         """Sort the names in `without`. Raises UserError for an unknown name, or if no term is left."""
         names = sorted(set(without.split("+")) - {""})
         known = (*cls.terms, *cls.parts)
@@ -292,7 +295,14 @@ class Method(nn.Module, Registered, ABC):
         return "+".join(names)
 
 
-def _kinds(batch: object) -> str:
-    if not isinstance(batch, dict):
-        return type(batch).__name__
-    return ", ".join(f"{name}: {type(value).__name__}" for name, value in batch.items())
+def _are_terms(result: object) -> bool:
+    """Whether a method's answer is a dict of tensors."""
+    if not isinstance(result, dict):
+        return False
+    return all(isinstance(value, Tensor) for value in result.values())
+
+
+def _describe_types(result: object) -> str:
+    if not isinstance(result, dict):
+        return type(result).__name__
+    return ", ".join(f"{name}: {type(value).__name__}" for name, value in result.items())

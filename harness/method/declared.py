@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from harness.code import get_declarations
 from harness.errors import UserError
-from harness.method.inert import inert_options, weight_factors
-from harness.method.interface import Feature, MixingRule, Neighbours, OwnSteps, Patches
+from harness.method.inert import compute_weight_factors, find_inert_options
+from harness.method.interface import (
+    Feature,
+    Hyperparameters,
+    MixingRule,
+    Neighbours,
+    OwnSteps,
+    Patches,
+)
 from harness.registry import get_class
 from harness.spec import OptionValue, Stream
 
@@ -50,9 +57,7 @@ class DeclaredMethod:
             method = method_named(self.name)
             values = method.configure(reading, *layers)
             try:
-                features = {
-                    role: asdict(feature) for role, feature in method.features(values).items()
-                }
+                features = method.features(values)
             except ValueError as error:
                 raise UserError(f"{variant}: {error}") from error
             return {
@@ -60,42 +65,34 @@ class DeclaredMethod:
                 "pooling": values.pooling,
                 "dropout": [values.dropout, values.attention_dropout],
                 "captions": method.captions(values),
-                "own_steps": {
-                    stream: asdict(steps) for stream, steps in method.own_steps(values).items()
-                },
-                "features": features,
-                "neighbours": {
-                    name: asdict(wanted) for name, wanted in method.neighbours(values).items()
-                },
+                "own_steps": _as_plain_values(method.own_steps(values)),
+                "features": _as_plain_values(features),
+                "neighbours": _as_plain_values(method.neighbours(values)),
             }
 
-        configured = get_declarations().ask(
+        answered = get_declarations().ask(
             "method", self.name, ["configured", reading, layers], answer
         )
-        own_steps = {
-            stream: OwnSteps(**{**values, "patches": Patches(**values["patches"])})
-            for stream, values in configured["own_steps"].items()
-        }
-        features = {role: Feature(**values) for role, values in configured["features"].items()}
-        neighbours = {
-            name: Neighbours(**values) for name, values in configured["neighbours"].items()
-        }
+        own_steps = {}
+        for stream, values in answered["own_steps"].items():
+            patches = Patches(**values["patches"])
+            own_steps[stream] = OwnSteps(**{**values, "patches": patches})
+        features = answered["features"].items()
+        neighbours = answered["neighbours"].items()
         return {
-            **configured,
-            "dropout": tuple(configured["dropout"]),
+            **answered,
+            "dropout": tuple(answered["dropout"]),
             "own_steps": own_steps,
-            "features": features,
-            "neighbours": neighbours,
+            "features": {role: Feature(**values) for role, values in features},
+            "neighbours": {name: Neighbours(**values) for name, values in neighbours},
         }
 
     def option_values(self, reading: str, layers: Layers) -> dict[str, OptionValue]:
         """The value of each option: defaults, then those of the reading, then each layer."""
 
         def answer() -> dict[str, OptionValue]:
-            values: dict[str, OptionValue] = (
-                method_named(self.name).configure(reading, *layers).named()
-            )
-            return values
+            configured: Hyperparameters = method_named(self.name).configure(reading, *layers)
+            return configured.named()
 
         values: dict[str, OptionValue] = get_declarations().ask(
             "method", self.name, ["values", reading, layers], answer
@@ -126,21 +123,27 @@ class DeclaredMethod:
             method = method_named(self.name)
             values = method.configure(reading, *layers)
             return {
-                "factors": weight_factors(method, values),
+                "factors": compute_weight_factors(method, values),
                 "own": sorted(method.own_steps(values)),
             }
 
-        asked = get_declarations().ask("method", self.name, ["weights", reading, layers], answer)
-        return inert_options(asked["factors"], streams, asked["own"])
+        answered = get_declarations().ask("method", self.name, ["weights", reading, layers], answer)
+        return find_inert_options(answered["factors"], streams, answered["own"])
 
 
-def declared_method(name: str) -> DeclaredMethod:
+def _as_plain_values(records: Mapping[Any, Any]) -> dict[str, dict[str, Any]]:
+    """Dataclasses by name as dictionaries, which a file can keep."""
+    return {name: asdict(record) for name, record in records.items()}
+
+
+def get_declared_method(name: str) -> DeclaredMethod:
     """The declarations of a registered method. Raises UserError, and PlugInError for one that
     cannot be loaded.
     """
 
     def answer() -> dict[str, Any]:
         method = method_named(name)
+        values = method.reading_values.items()
         return {
             "title": method.title or name,
             "paper": method.paper,
@@ -151,15 +154,16 @@ def declared_method(name: str) -> DeclaredMethod:
             "options": sorted(method.Hyperparameters.options()),
             "teacher_options": sorted(method.Hyperparameters.teacher_options()),
             "readings": list(method.readings),
-            "reading_values": {
-                reading: dict(values) for reading, values in method.reading_values.items()
-            },
+            "reading_values": {reading: dict(of_reading) for reading, of_reading in values},
         }
 
-    declaration = get_declarations().ask("method", name, "class", answer)
-    sets = {key: frozenset(declaration[key]) for key in ("options", "teacher_options")}
-    lists = {key: tuple(declaration[key]) for key in ("streams", "terms", "readings")}
-    return DeclaredMethod(name, **{**declaration, **sets, **lists})
+    declaration = dict(get_declarations().ask("method", name, "class", answer))
+    # a file keeps both as lists
+    for key in ("streams", "terms", "readings"):
+        declaration[key] = tuple(declaration[key])
+    for key in ("options", "teacher_options"):
+        declaration[key] = frozenset(declaration[key])
+    return DeclaredMethod(name, **declaration)
 
 
 def method_named(name: str) -> type[Method]:

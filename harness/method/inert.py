@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Factors = Mapping[str, Sequence[float]]
 
 
-def weight_factors(
+def compute_weight_factors(
     method: type[Method], hyperparameters: Hyperparameters
 ) -> dict[Stream, dict[str, list[float]]]:
     """How doubling each option scales the loss terms of each stream, of the options that scale
@@ -31,54 +31,70 @@ def weight_factors(
 
     built = build(method, hyperparameters)
     weights = built.weights()
-    names = {}
+    terms_by_stream = {}
     for stream, batch in zip(method.streams, random_batches(built), strict=True):
         _, terms = compute_loss(built, batch)
-        names[stream] = list(terms)
-    factors: dict[Stream, dict[str, list[float]]] = {stream: {} for stream in names}
+        terms_by_stream[stream] = list(terms)
+
+    factors: dict[Stream, dict[str, list[float]]] = {stream: {} for stream in terms_by_stream}
     for option, field in type(hyperparameters).options().items():
         value = getattr(hyperparameters, field.name)
         if not isinstance(value, float) or value <= 0:
             continue
+
         doubled_value: dict[str, Any] = {field.name: 2 * value}
         built.hyperparameters = dataclasses.replace(hyperparameters, **doubled_value)
-        doubled = built.weights()
-        if doubled == weights:
+        doubled_weights = built.weights()
+        if doubled_weights == weights:
             continue
-        for stream, of_stream in names.items():
-            scaled = {
-                doubled.get(term, 1.0) / (weights.get(term, 1.0) or 1.0) for term in of_stream
-            }
-            factors[stream][option] = sorted(scaled)
+
+        for stream, names in terms_by_stream.items():
+            scales = set()
+            for name in names:
+                # a term without a weight counts once, and one of weight 0 is scaled from 1
+                weight = weights.get(name, 1.0) or 1.0
+                scales.add(doubled_weights.get(name, 1.0) / weight)
+            factors[stream][option] = sorted(scales)
     return factors
 
 
-def inert_options(
+def find_inert_options(
     factors: Mapping[Stream, Factors], streams: Collection[Stream], own: Collection[Stream]
 ) -> list[str]:
     """The options that scale the whole loss of every step of a run that reads some streams.
 
     Streams in `own` are trained in steps of their own, with an optimizer of their own.
     """
-    read = [stream for stream in factors if stream in streams]
-    shared = [stream for stream in read if stream not in own]
-    groups = [shared, *([stream] for stream in read if stream in own)]
-    options = dict.fromkeys(option for stream in read for option in factors[stream])
+    # streams whose losses are added in one step, by optimizer
+    shared: list[Stream] = []
+    groups = [shared]
+    options = dict[str, None]()
+    for stream, scales_by_option in factors.items():
+        if stream not in streams:
+            continue
+        options |= dict.fromkeys(scales_by_option)
+        if stream in own:
+            groups.append([stream])
+        else:
+            shared.append(stream)
 
     inert = []
     for option in options:
-        by_group = [
-            {factor for stream in group for factor in factors[stream].get(option, [1.0])}
-            for group in groups
-            if group
-        ]
-        is_scaled = any(scales != {1.0} for scales in by_group)
-        if is_scaled and all(len(scales) == 1 for scales in by_group):
+        scales_by_group = []
+        for group in groups:
+            scales = set[float]()
+            for stream in group:
+                scales.update(factors[stream].get(option, [1.0]))
+            if scales:
+                scales_by_group.append(scales)
+
+        is_scaled = any(scales != {1.0} for scales in scales_by_group)
+        if is_scaled and all(len(scales) == 1 for scales in scales_by_group):
             inert.append(option)
     return inert
 
 
-def inert_note(options: Sequence[str], where: str) -> str:
+def describe_inert_options(options: Sequence[str], where: str) -> str:
     """`lambda changes nothing on pairs alone: it scales the whole loss ...`."""
     verbs = "changes nothing", "it scales"
     if len(options) > 1:
@@ -89,13 +105,13 @@ def inert_note(options: Sequence[str], where: str) -> str:
     )
 
 
-def inert_weights(method: type[Method]) -> Iterator[str]:
+def describe_inert_weights(method: type[Method]) -> Iterator[str]:
     """A note on each reading and stream of a method in which, alone, a weight changes nothing."""
     for reading in method.readings if method.trains else ():
         values = method.configure(reading)
         own = method.own_steps(values)
-        factors = weight_factors(method, values)
+        factors = compute_weight_factors(method, values)
         for stream in factors:
-            inert = inert_options(factors, [stream], own)
+            inert = find_inert_options(factors, [stream], own)
             if inert:
-                yield f"@{reading}: {inert_note(inert, f'on {stream} alone')}"
+                yield f"@{reading}: {describe_inert_options(inert, f'on {stream} alone')}"

@@ -363,10 +363,13 @@ def hyper(
         "origin": origin,
         "unit": unit,
         "choices": choices,
+        "above": above,
+        "at_least": at_least,
         "registered": registered,
+        "teacher": teacher,
+        "later": later,
     }
-    bounds = {"above": above, "at_least": at_least}
-    return field(default=default, metadata=metadata | bounds | {"teacher": teacher, "later": later})
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -440,37 +443,34 @@ class Hyperparameters:
                 hint = suggest(name, sorted(options))
                 also = f"values of the training, such as batch_size, are valid too: `harness show {method}` lists them"
                 raise UserError(f"the method '{method}' has no option '{name}'; {hint} ({also})")
-        read: dict[str, Any] = {
-            options[name].name: _converted(f"{method}: '{name}'", options[name], value)
-            for name, value in values.items()
-        }
-        return cls(**read)
+        converted: dict[str, Any] = {}
+        for name, value in values.items():
+            item = options[name]
+            converted[item.name] = _convert(f"{method}: '{name}'", item, value)
+        return cls(**converted)
 
     def named(self) -> dict[str, OptionValue]:
         return {name: getattr(self, item.name) for name, item in self.options().items()}
 
     def identity(self) -> dict[str, OptionValue]:
-        options = self.options()
-        return {
-            name: value
-            for name, value in self.named().items()
-            if not (options[name].metadata["later"] and value == options[name].default)
-        }
+        """The values that identify a run: all but those that earlier runs had without naming them."""
+        identity = {}
+        for name, item in self.options().items():
+            value = getattr(self, item.name)
+            is_as_before = item.metadata["later"] and value == item.default
+            if not is_as_before:
+                identity[name] = value
+        return identity
 
 
-def _converted(what: str, item: dataclasses.Field[Any], value: Any) -> OptionValue:
+def _convert(what: str, item: dataclasses.Field[Any], value: Any) -> OptionValue:
     """Convert a value to the type of the option's default; `what` starts the error message."""
     kind: type[Any] = type(item.default)
     try:
-        converted: OptionValue = (
-            {"true": True, "false": False}[str(value).lower()] if kind is bool else kind(value)
-        )
-        if (kind is int and float(value) != converted) or (
-            kind is not bool and isinstance(value, bool)
-        ):
-            raise ValueError
+        converted = _convert_type(kind, value)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{what} must be of type {kind.__name__}, not '{value}'") from error
+
     if isinstance(converted, float) and not math.isfinite(converted):
         raise UserError(f"{what} must be a finite number, not '{value}'")
     above = item.metadata["above"]
@@ -484,4 +484,17 @@ def _converted(what: str, item: dataclasses.Field[Any], value: Any) -> OptionVal
     choices = item.metadata["choices"]
     if choices and converted not in choices:
         raise UserError(f"{what} must be one of {', '.join(choices)}, not '{value}'")
+    return converted
+
+
+def _convert_type(kind: type[Any], value: Any) -> OptionValue:
+    """A value as one of a type. Raises KeyError, TypeError and ValueError where it is none."""
+    if kind is bool:
+        return {"true": True, "false": False}[str(value).lower()]
+    # True is a number to Python, and none to a user
+    if isinstance(value, bool):
+        raise ValueError
+    converted: OptionValue = kind(value)
+    if kind is int and float(value) != converted:
+        raise ValueError
     return converted

@@ -7,13 +7,14 @@ Users and result files use the code; a report shows the name, with the code besi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
 from harness.errors import UserError
 from harness.formatting import count_of
-from harness.method.declared import declared_method
+from harness.method.declared import get_declared_method
 from harness.spec import (
     CONTROLS,
     DEFAULT_READING,
@@ -28,6 +29,8 @@ from harness.spec import (
 _READINGS = {"official": "public code", "fixed": "corrected"}
 #: options that are printed as a letter
 _LETTERS = {"lambda": "λ", "mu": "μ", "gamma": "γ", "alpha": "α", "beta": "β", "tau": "τ"}
+#: a number as Python writes it: 3e-05
+_EXPONENT = re.compile(r"([\d.]+)e([+-])0*(\d+)")
 _POOLINGS = {"cls": "[CLS]", "avg-first-last": "first-last average"}
 #: longest value of `with` that is an abbreviation, such as cml
 _ABBREVIATION = 4
@@ -51,7 +54,7 @@ class VariantName:
 def take_titles(titles: Mapping[str, str]) -> None:
     """Use these titles of methods from now on, instead of importing the methods' classes."""
     _found.update(titles)
-    _name.cache_clear()
+    _name_variant.cache_clear()
 
 
 def name_of(variant: str, overrides: str = "") -> VariantName:
@@ -60,32 +63,43 @@ def name_of(variant: str, overrides: str = "") -> VariantName:
 
     Any other text is returned unchanged. A method that is not installed keeps its name.
     """
-    text = _name(variant)
+    text = _name_variant(variant)
     code = variant
     if overrides:
-        values = (part.partition("=") for part in overrides.split(","))
-        text += f" ({', '.join(_value(key, value) for key, _, value in values)})"
+        values = []
+        for part in overrides.split(","):
+            key, _, value = part.partition("=")
+            values.append(_name_value(key, value))
+        text += f" ({', '.join(values)})"
         code += f" ({overrides})"
     return VariantName(text, code)
 
 
 @lru_cache(maxsize=4096)
-def _name(text: str) -> str:
+def _name_variant(text: str) -> str:
     try:
         variant = Variant.parse(text)
     except SpecError:
         return text
-    reading = (
-        ""
-        if variant.reading == DEFAULT_READING
-        else f" ({_READINGS.get(variant.reading, variant.reading)})"
-    )
-    parts = {key: value for key, value in variant.options if key not in ("with", "without")}
-    if variant.name == UNTRAINED and "teacher" in parts:
-        return f"teacher {parts['teacher']} alone"
-    said = (_option(variant.name, key, value) for key, value in parts.items())
-    title = title_of(variant.name) + reading + "".join(_terms(dict(variant.options)))
-    return ", ".join([title, *said])
+
+    values = dict(variant.options)
+    if variant.name == UNTRAINED and "teacher" in values:
+        return f"teacher {values['teacher']} alone"
+
+    title = title_of(variant.name)
+    if variant.reading != DEFAULT_READING:
+        title += f" ({_READINGS.get(variant.reading, variant.reading)})"
+    # terms belong to the method: "KDMCSE with CML", "DALR without rank and ima"
+    if "with" in values:
+        title += f" with {_list_terms(values['with'], abbreviated=True)}"
+    if "without" in values:
+        title += f" without {_list_terms(values['without'])}"
+
+    parts = [title]
+    for key, value in variant.options:
+        if key not in ("with", "without"):
+            parts.append(_name_option(variant.name, key, value))
+    return ", ".join(parts)
 
 
 def title_of(method: str) -> str:
@@ -93,7 +107,7 @@ def title_of(method: str) -> str:
     if method in _found:
         return _found[method]
     try:
-        title = declared_method(method).title
+        title = get_declared_method(method).title
     except UserError:
         return method
     return title
@@ -104,45 +118,57 @@ def option_title(key: str) -> str:
     return _LETTERS.get(key, key.replace("_", " "))
 
 
-def _terms(options: Mapping[str, str]) -> Iterator[str]:
-    """` with CML`, ` without rank and ima`."""
-    for key in ("with", "without"):
-        if key in options:
-            words = options[key].split("+")
-            if key == "with":
-                words = [word.upper() if len(word) <= _ABBREVIATION else word for word in words]
-            yield f" {key} {' and '.join(filter(None, [', '.join(words[:-1]), words[-1]]))}"
+def _list_terms(text: str, *, abbreviated: bool = False) -> str:
+    """`CML`, `rank and ima`; short names in capitals where they are abbreviations."""
+    words = text.split("+")
+    if abbreviated:
+        words = [word.upper() if len(word) <= _ABBREVIATION else word for word in words]
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _option(method: str, key: str, value: str) -> str:
+def _name_option(method: str, key: str, value: str) -> str:
     if key == "pooling":
-        return _POOLINGS.get(value, value) + ("" if method == UNTRAINED else " pooling")
-    number, _, tried = value.removesuffix("]").partition("[")
+        pooling = _POOLINGS.get(value, value)
+        return pooling if method == UNTRAINED else f"{pooling} pooling"
+
+    number, _, trials = value.removesuffix("]").partition("[")
     if key == "tuned" and number.isdecimal():
-        return f"tuned ({count_of(int(number), 'trial')}{tried and f': {tried}'})"
+        count = count_of(int(number), "trial")
+        return f"tuned ({count}: {trials})" if trials else f"tuned ({count})"
+
     if value in CONTROLS:
-        things = "images" if key == "image" else option_title(key)
-        if value == UNTRAINED_IMAGES:
-            return f"{things} through an untrained network"
-        return f"noise as {things}" if value == "noise" else f"{value} {things}"
+        return _name_control(key, value)
     if value.startswith("run:"):
-        try:
-            return f"{option_title(key)} = {' + '.join(map(_teacher, split_teachers(value)))}"
-        except SpecError:
-            return _value(key, value)
-    return _value(key, value)
+        with suppress(SpecError):
+            teachers = [_name_teacher(name) for name in split_teachers(value)]
+            return f"{option_title(key)} = {' + '.join(teachers)}"
+    return _name_value(key, value)
 
 
-def _teacher(name: str) -> str:
-    variant, slash, rest = name.removeprefix("run:").partition("/")
-    return _name(variant) + slash + rest if name.startswith("run:") else name
+def _name_control(key: str, control: str) -> str:
+    """`shuffled images`, `noise as images`."""
+    features = "images" if key == "image" else option_title(key)
+    if control == UNTRAINED_IMAGES:
+        return f"{features} through an untrained network"
+    if control == "noise":
+        return f"noise as {features}"
+    return f"{control} {features}"
 
 
-def _value(key: str, value: str) -> str:
+def _name_teacher(teacher: str) -> str:
+    """A teacher of the profile by its name, that of another run by the name of its variant."""
+    if not teacher.startswith("run:"):
+        return teacher
+    variant, slash, place = teacher.removeprefix("run:").partition("/")
+    return _name_variant(variant) + slash + place
+
+
+def _name_value(key: str, value: str) -> str:
     """`λ = 0.1`, `batch size = 64`, `learning rate = 3e-5`."""
-    exact = re.sub(
-        r"^([\d.]+)e([+-])0*(\d+)$",
-        lambda number: f"{number[1]}e{number[2].strip('+')}{number[3]}",
-        value,
-    )
-    return f"{option_title(key)} = {exact}"
+    number = _EXPONENT.fullmatch(value)
+    if number:
+        mantissa, sign, exponent = number.groups()
+        value = f"{mantissa}e{sign.strip('+')}{exponent}"
+    return f"{option_title(key)} = {value}"

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from harness.errors import PlugInError, UserError
-from harness.method.declared import declared_method
+from harness.method.declared import get_declared_method
 from harness.metrics import Score
 from harness.papers.published import Ablation, Paper, list_claims, read_papers
 from harness.papers.schema import (
@@ -47,7 +47,7 @@ def list_teacher_options(method: str) -> Collection[str]:
     planning reports that.
     """
     try:
-        return declared_method(method).teacher_options
+        return get_declared_method(method).teacher_options
     except PlugInError:
         return ()
 
@@ -57,7 +57,7 @@ def list_readings(method: str) -> Collection[str]:
     planning reports that.
     """
     try:
-        return declared_method(method).readings
+        return get_declared_method(method).readings
     except PlugInError:
         return (DEFAULT_READING,)
 

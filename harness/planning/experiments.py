@@ -17,8 +17,8 @@ from harness.errors import UnavailableError, UserError
 from harness.evaluation.suites import SimilarityTask, Suite
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
 from harness.method import Feature
-from harness.method.declared import declared_method
-from harness.method.inert import inert_note
+from harness.method.declared import get_declared_method
+from harness.method.inert import describe_inert_options
 from harness.method.interface import find_search
 from harness.metrics import NEVER_READ
 from harness.planning.census import (
@@ -201,7 +201,7 @@ class Experiment:
     def _list_inert_values(self) -> Iterator[str]:
         """A line on values of the run's variant or of `--set` that only scale its whole loss."""
         run = self.resolved
-        method = declared_method(run.spec.variant.name)
+        method = get_declared_method(run.spec.variant.name)
         set_options = {*dict(run.spec.variant.options), *run.overrides}
         if not run.trains or not set_options & method.options:
             return
@@ -210,7 +210,7 @@ class Experiment:
         inert_options = method.inert_options(run.spec.variant.reading, run.layers, streams)
         inert = [option for option in inert_options if option in set_options]
         if inert:
-            yield f"{run.spec.variant.name}: {inert_note(inert, f'in {run.spec.setting}')}"
+            yield f"{run.spec.variant.name}: {describe_inert_options(inert, f'in {run.spec.setting}')}"
 
     @property
     def named_encoder(self) -> tuple[str, Path] | None:

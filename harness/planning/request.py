@@ -22,7 +22,7 @@ from harness.grid import (
     require_single_values,
     split_set_values,
 )
-from harness.method.declared import declared_method
+from harness.method.declared import get_declared_method
 from harness.papers.claims import PlannedClaim, find_claims, list_claim_runs
 from harness.papers.needed import (
     Narrowing,
@@ -320,7 +320,7 @@ def _start_tuning(selection: Selection, profile: Profile, places: Sequence[str])
 
     tuning = make_tuning(profile.name, overrides, texts, selection.trials)
     for method in tuning.methods:
-        if not declared_method(Variant.parse(method.base).name).trains:
+        if not get_declared_method(Variant.parse(method.base).name).trains:
             raise UserError(
                 f"--tune {method.base}: it trains nothing, so there is nothing to tune; use --methods {method.base}"
             )

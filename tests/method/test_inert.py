@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from harness.method.declared import declared_method
-from harness.method.inert import inert_options, inert_weights, weight_factors
+from harness.method.declared import get_declared_method
+from harness.method.inert import compute_weight_factors, describe_inert_weights, find_inert_options
 from harness.registry import get
 from harness.spec import Stream
 
@@ -26,11 +26,13 @@ from harness.spec import Stream
 def test_a_weight_is_inert_where_all_terms_of_every_step_have_it(
     method: str, reading: str, streams: Collection[Stream], inert: list[str]
 ) -> None:
-    assert declared_method(method).inert_options(reading, ({},), streams) == inert
+    assert get_declared_method(method).inert_options(reading, ({},), streams) == inert
 
 
 def test_a_weight_of_one_of_two_terms_matters() -> None:
-    factors = weight_factors(get("method", "mcse"), get("method", "mcse").configure("paper"))
+    factors = compute_weight_factors(
+        get("method", "mcse"), get("method", "mcse").configure("paper")
+    )
     assert factors["pairs"] == {"lambda": [1.0, 2.0]}
 
 
@@ -46,10 +48,10 @@ def test_a_weight_of_one_of_two_terms_matters() -> None:
 def test_streams_with_one_optimizer_are_judged_together(
     factors: Mapping[Stream, Mapping[str, list[float]]], own: Collection[Stream], inert: list[str]
 ) -> None:
-    assert inert_options(factors, list(factors), own) == inert
+    assert find_inert_options(factors, list(factors), own) == inert
 
 
 def test_the_check_of_a_method_says_so() -> None:
-    (note,) = inert_weights(get("method", "kdmcse"))
+    (note,) = describe_inert_weights(get("method", "kdmcse"))
     assert note.startswith("@paper: lambda changes nothing on pairs alone")
-    assert list(inert_weights(get("method", "mcse"))) == []
+    assert list(describe_inert_weights(get("method", "mcse"))) == []

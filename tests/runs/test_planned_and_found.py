@@ -17,7 +17,7 @@ from harness.code import Declarations
 from harness.encoders.poolings import ClsPooling
 from harness.errors import UserError
 from harness.method import Method, method_named
-from harness.method.declared import declared_method
+from harness.method.declared import get_declared_method
 from harness.planning.experiments import Experiment
 from harness.planning.ingredients import Ingredient
 from harness.registry import find_change
@@ -95,7 +95,9 @@ def test_answers_of_another_process_are_compared_with_the_class_where_the_run_is
             experiment.check_code()
     experiment.check_code()
     assert (
-        declared_method("simcse").configured("simcse", "paper", ({}, {}))["identity"]["temperature"]
+        get_declared_method("simcse").configured("simcse", "paper", ({}, {}))["identity"][
+            "temperature"
+        ]
         == 0.05
     )
 

@@ -43,7 +43,7 @@ from harness.commands import UNTRAINED_VARIANTS, Commands
 from harness.errors import UserError
 from harness.evaluation.declared import describe_suite
 from harness.formatting import fixed, p_value
-from harness.method.declared import DeclaredMethod, declared_method
+from harness.method.declared import DeclaredMethod, get_declared_method
 from harness.method.naming import name_of
 from harness.metrics import Column, Metric, Significance
 from harness.profiles import Profile, Training, load_profile, shipped_profiles
@@ -167,7 +167,7 @@ def _list_method_controls(
     """The controls that follow from what a method says of itself."""
     assert label.parsed
     try:
-        declared = declared_method(label.parsed.name)
+        declared = get_declared_method(label.parsed.name)
     except UserError:  # a method that is not installed
         return
 
@@ -368,7 +368,7 @@ def _list_text_methods(variant: Variant) -> list[str]:
     learns from text alone itself.
     """
     try:
-        streams = declared_method(variant.name).streams
+        streams = get_declared_method(variant.name).streams
     except UserError:  # a method that is not installed
         return []
     if not {"pairs", *MEDIA} & {*streams} or variant.name in TEXT_ONLY.values():

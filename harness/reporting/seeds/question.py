@@ -14,7 +14,7 @@ from functools import cached_property
 
 from harness.errors import UserError
 from harness.formatting import at_most, count_of, fixed, interval_text
-from harness.method.declared import declared_method
+from harness.method.declared import get_declared_method
 from harness.method.naming import VariantName, name_of, title_of
 from harness.metrics import AVERAGE, Significance
 from harness.reporting.seeds.cells import Cell, Label, Row
@@ -594,7 +594,7 @@ def find_medium(row: Row) -> str:
     if variant is None or not row.is_trained:
         return ""
     try:
-        streams = declared_method(variant.name).streams
+        streams = get_declared_method(variant.name).streams
     except UserError:
         return ""
 
