@@ -453,7 +453,7 @@ class Hyperparameters:
         return {name: getattr(self, item.name) for name, item in self.options().items()}
 
     def identity(self) -> dict[str, OptionValue]:
-        """The values that identify a run: all but those that earlier runs had without naming them."""
+        # what was added later is left out at its default, which earlier runs had without naming it
         identity = {}
         for name, item in self.options().items():
             value = getattr(self, item.name)
