@@ -204,21 +204,26 @@ def _list_splits(count: int, size: int) -> NDArray[np.int64]:
 
 def _compute_ratios(a: np.ndarray, b: np.ndarray, scale: float) -> np.ndarray:
     """The violation ratio of each pair of rows of a `(R, n)` and b `(R, m)`, which are sorted."""
-    n = a.shape[1]
-    m = b.shape[1]
-    # both quantile functions are constant between the multiples of 1/n and 1/m, counted in units of
-    # 1/(n m)
-    ends_of_a = np.arange(1, n + 1) * m
-    ends_of_b = np.arange(1, m + 1) * n
-    ends = np.unique(np.concatenate([ends_of_a, ends_of_b]))
-    widths = np.diff(ends, prepend=0) / (n * m)
-
-    gaps = a[:, (ends - 1) // m] - b[:, (ends - 1) // n]
+    steps_of_a, steps_of_b, widths = _list_quantile_steps(a.shape[1], b.shape[1])
+    gaps = a[:, steps_of_a] - b[:, steps_of_b]
     gaps[np.abs(gaps) <= scale] = 0.0
     total = (gaps**2 * widths).sum(axis=1)
     below = (np.minimum(gaps, 0.0) ** 2 * widths).sum(axis=1)
     is_different = total > 0
     return np.where(is_different, below / np.where(is_different, total, 1.0), 0.5)
+
+
+@lru_cache(maxsize=32)
+def _list_quantile_steps(n: int, m: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """The places of n and of m sorted values whose quantile functions are constant between two
+    ends, and the distances of the ends.
+    """
+    # in units of 1/(n m), they are constant between the multiples of m and of n
+    ends_of_a = np.arange(1, n + 1) * m
+    ends_of_b = np.arange(1, m + 1) * n
+    ends = np.unique(np.concatenate([ends_of_a, ends_of_b]))
+    widths = np.diff(ends, prepend=0) / (n * m)
+    return (ends - 1) // m, (ends - 1) // n, widths
 
 
 #: numbers drawn at a time, to bound the memory
@@ -295,10 +300,15 @@ def _draw_mean_ranks(
 
 def _rank_means(means: Floats) -> Floats:
     """Means (B, V, P) -> ranks within each place, averaged over places (B, V)."""
-    from scipy.stats import rankdata
-
-    ranks: Floats = rankdata(-means, axis=1).mean(axis=2)
-    return ranks
+    # scipy's rankdata gives the same ranks, but scipy.stats takes a second to import
+    ranks = np.empty_like(means)
+    for variant in range(means.shape[1]):
+        own = means[:, variant : variant + 1]
+        better = (means > own).sum(axis=1)
+        level = (means == own).sum(axis=1)
+        ranks[:, variant] = better + (level + 1) / 2
+    mean_ranks: Floats = ranks.mean(axis=2)
+    return mean_ranks
 
 
 def expected_best(

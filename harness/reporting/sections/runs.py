@@ -153,12 +153,9 @@ _JUDGED = {("cosine", ""): "cosines", ("rank", "own"): "ranks"}
 
 def _read_numbers(values: np.ndarray | None) -> list[float]:
     """The numbers of an array (n,); none where others have put something else."""
-    if (
-        values is None
-        or values.ndim != 1
-        or values.dtype.kind not in "fiu"
-        or not np.isfinite(values).all()
-    ):
+    if values is None or values.ndim != 1 or values.dtype.kind not in "fiu":
+        return []
+    if not np.isfinite(values).all():
         return []
     return [float(f"{value:.6g}") for value in values.tolist()]
 
