@@ -29,10 +29,10 @@ from pathlib import Path
 from harness.reporting.contents import Contents
 from harness.reporting.sections.leaderboard import LeaderboardSection
 from harness.reporting.sections.seen import SeenSection
-from harness.reporting.tables.grids import summary_grid
+from harness.reporting.tables.grids import make_summary_grid
 from harness.store import Store
 contents = Contents.of(Store(Path(sys.argv[1])))
-grids = [summary_grid(table) for table in contents.tables]
+grids = [make_summary_grid(table) for table in contents.tables]
 filled = contents.filled
 boards = LeaderboardSection("leaderboard", contents)
 print(len(boards.sentences), "sentences,", len(SeenSection("seen", contents).tables), "of seen pairs")
