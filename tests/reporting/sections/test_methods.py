@@ -29,9 +29,9 @@ def without_memory(*given, **named):
     raise FileNotFoundError(2, "No such file or directory: /dev/shm")
 
 multiprocessing.synchronize._multiprocessing.SemLock = without_memory
-from harness.reporting.methods import methods_from_a_process
+from harness.reporting.methods import read_methods_in_process
 
-found, problems = methods_from_a_process()
+found, problems = read_methods_in_process()
 assert not {"absent", "raises"} & {facts.name for facts in found}
 print(*({"simcse", "mcse", "dalr"} & {facts.name for facts in found}), *problems, sep="\\n")
 """
