@@ -73,7 +73,8 @@ def hash_code(kind: str, name: str, known_by: KnownBy = "syntax") -> str:
     Raises as `hash_module_code`, and UserError for a class that this process has changed.
     """
     module, _, member = find_target(kind, name).partition(":")
-    if change := find_change(getattr(sys.modules.get(module), member, None)):
+    change = find_change(getattr(sys.modules.get(module), member, None))
+    if change:
         raise UserError(
             f"{change} was replaced after its class was defined, so results would not be those of the {kind} '{name}'; "
             f"restart the process, and write the change into a {kind} of your own"
@@ -91,58 +92,63 @@ def hash_module_code(module: str, known_by: KnownBy = "syntax") -> str:
     top = module.partition(".")[0]
     if top in OWN or top in sys.stdlib_module_names:
         return ""
-    files = _find_files(module)
-    hashes = [(name, _content(name, path, known_by)) for name, path in files.items()]
-    for name, path in files.items():
+    hashes = []
+    for name, path in _find_files(module).items():
+        hashes.append((name, _hash_checked(name, path, known_by)))
         if path.name == "__init__.py":
-            hashes += [(f"{name}/{data}", hash_file(file)) for data, file in _data_of(path.parent)]
+            for data_name, data_path in _list_data(path.parent):
+                hashes.append((f"{name}/{data_name}", hash_file(data_path)))
     hashes.sort()
     return digest(hashes) if known_by == "bytes" else digest("syntax", hashes)
 
 
-def _data_of(package: Path) -> Iterator[tuple[str, Path]]:
+def _list_data(package: Path) -> Iterator[tuple[str, Path]]:
     """The files of data of a package: in its folder, and in folders that are no packages."""
     for folder, subfolders, names in os.walk(package):
-        subfolders[:] = [
-            name
-            for name in subfolders
-            if not name.startswith((".", "__")) and not Path(folder, name, "__init__.py").is_file()
-        ]
+        # what stays in the list is walked next
+        subfolders[:] = [name for name in subfolders if _is_data_folder(Path(folder, name))]
         for name in names:
             if not name.startswith(".") and not name.endswith(_NO_DATA):
                 path = Path(folder, name)
                 yield path.relative_to(package).as_posix(), path
 
 
+def _is_data_folder(folder: Path) -> bool:
+    is_package = (folder / "__init__.py").is_file()
+    return not folder.name.startswith((".", "__")) and not is_package
+
+
 def _find_files(module: str) -> dict[str, Path]:
     """The files of a module, of its imports, and of the packages that contain them."""
     files: dict[str, Path] = {}
     packages = list_plugin_modules() | {module.partition(".")[0]}
-    folder = _folder_of(module)
+    folder = _find_folder(module)
     pending = [module]
     while pending:
         parts = pending.pop().split(".")
-        is_read = parts[0] in packages or (folder and _in_folder(folder, parts[0]))
-        if not is_read:
+        is_beside = folder is not None and _find_in_folder(folder, parts[0]) is not None
+        if parts[0] not in packages and not is_beside:
             continue
 
         for end in range(1, len(parts) + 1):
             name = ".".join(parts[:end])
-            path = None if name in files else _file(name)
+            path = None if name in files else _find_file(name)
             if path is not None:
                 files[name] = path
-                pending += _imports(name, path)
+                pending += _list_imports(name, path)
     return files
 
 
-def _folder_of(module: str) -> Path | None:
+def _find_folder(module: str) -> Path | None:
     """The folder that contains a module's package; None for installed packages."""
-    top = _file(module.partition(".")[0])
-    folder = top and (top.parent.parent if top.name == "__init__.py" else top.parent)
-    return folder if folder and folder.name not in _INSTALLED else None
+    top = _find_file(module.partition(".")[0])
+    if top is None:
+        return None
+    folder = top.parent.parent if top.name == "__init__.py" else top.parent
+    return None if folder.name in _INSTALLED else folder
 
 
-def _file(name: str) -> Path | None:
+def _find_file(name: str) -> Path | None:
     """Find the file of a module without importing; None if there is none, as for a package without
     `__init__.py`.
     """
@@ -155,45 +161,57 @@ def _file(name: str) -> Path | None:
         return None
     if not rest:
         return Path(spec.origin) if spec.has_location and spec.origin else None
-    folders = [
-        Path(folder).joinpath(*rest[:-1]) for folder in spec.submodule_search_locations or ()
-    ]
-    return next(filter(None, (_in_folder(folder, rest[-1]) for folder in folders)), None)
+
+    for location in spec.submodule_search_locations or ():
+        folder = Path(location).joinpath(*rest[:-1])
+        path = _find_in_folder(folder, rest[-1])
+        if path is not None:
+            return path
+    return None
 
 
-def _in_folder(folder: Path, name: str) -> Path | None:
-    names = (
-        f"{name}/__init__.py",
-        f"{name}.py",
-        *(f"{name}{suffix}" for suffix in EXTENSION_SUFFIXES),
-    )
-    return next((folder / each for each in names if (folder / each).is_file()), None)
+def _find_in_folder(folder: Path, name: str) -> Path | None:
+    """The file of a module in a folder, by the order in which Python looks."""
+    for ending in ("/__init__.py", ".py", *EXTENSION_SUFFIXES):
+        path = folder / f"{name}{ending}"
+        if path.is_file():
+            return path
+    return None
 
 
-def _imports(name: str, path: Path) -> Iterator[str]:
+def _list_imports(name: str, path: Path) -> Iterator[str]:
     """Modules in the import statements of a file, and imported names that may be modules."""
     if path.suffix != ".py":
         return
     try:
         nodes = list(ast.walk(ast.parse(path.read_bytes())))
-    except (
-        SyntaxError,
-        ValueError,
-        RecursionError,
-    ):  # raised for a file that cannot be imported either
-        return
+    except (SyntaxError, ValueError, RecursionError):
+        return  # it cannot be imported either
+
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: 1 - node.level or None] if node.level else []
-            base = ".".join(filter(None, (*above, node.module or "")))
+            base = _resolve_import(node, package)
             yield base
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
-def _content(name: str, path: Path, known_by: KnownBy) -> str:
+def _resolve_import(node: ast.ImportFrom, package: str) -> str:
+    """The module that a statement in a package imports from: a dot stands for the package, each
+    further one for the package around it.
+    """
+    parts: list[str] = []
+    if node.level:
+        parts = package.split(".")
+        parts = parts[: len(parts) + 1 - node.level]
+    if node.module:
+        parts.append(node.module)
+    return ".".join(filter(None, parts))
+
+
+def _hash_checked(name: str, path: Path, known_by: KnownBy) -> str:
     """The hash of a file. Raises PlugInError if what it does has changed since this process
     imported it.
     """
@@ -216,8 +234,8 @@ class Declarations:
 
     def __init__(self) -> None:
         self._file = get_cache_folder() / "declarations" / f"{hash_state_of_code()[:32]}.json"
-        self._known = _read(self._file)
-        self._new = False
+        self._answers = _read_answers(self._file)
+        self._is_changed = False
         self._held: dict[str, Any] | None = None
 
     @contextmanager
@@ -246,25 +264,24 @@ class Declarations:
         return self._held[key]
 
     def _answer(self, key: str, kind: str, name: str, answer: Callable[[], Any]) -> Any:
-
-        def asked() -> Any:
+        def ask_class() -> Any:
             with convert_errors(kind, name):
                 return json.loads(json.dumps(answer()))
 
         if not self._is_kept(kind, name):
-            return asked()
+            return ask_class()
 
         module, _, _ = find_target(kind, name).partition(":")
-        if module in sys.modules or key not in self._known:
-            kept = asked()
-            self._new |= self._known.get(key) != kept
-            self._known[key] = kept
-        return self._known[key]
+        if module in sys.modules or key not in self._answers:
+            present = ask_class()
+            self._is_changed |= self._answers.get(key) != present
+            self._answers[key] = present
+        return self._answers[key]
 
     def recall(self, kind: str, name: str, question: object) -> Any:
         """The answer if it is kept, else None."""
         key = digest(kind, name, question)
-        return self._known.get(key) if self._is_kept(kind, name) else None
+        return self._answers.get(key) if self._is_kept(kind, name) else None
 
     def _is_kept(self, kind: str, name: str) -> bool:
         """Whether answers are kept: of this project's classes, as their files have them."""
@@ -274,46 +291,48 @@ class Declarations:
 
     def read_again(self) -> None:
         """Add the answers that other processes have kept since."""
-        self._known = _read(self._file) | self._known
+        self._answers = _read_answers(self._file) | self._answers
 
     def save(self) -> None:
         """Keep the answers, unless a file of the project has changed since this process started."""
-        if not self._new or any(path.stat().st_ctime_ns > _STARTED for _, _, path in _own_files()):
+        if not self._is_changed:
             return
-        self._new = False
+        if any(path.stat().st_ctime_ns > _STARTED for _, _, path in _list_own_files()):
+            return
+
+        self._is_changed = False
         self.read_again()
         with suppress(OSError):
-            write_note(self._file, self._known)
-            files = sorted(
-                self._file.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns
-            )
-            for old in files[:-_KEPT_FILES]:
-                old.unlink(missing_ok=True)
+            write_note(self._file, self._answers)
+            files = list(self._file.parent.glob("*.json"))
+            files.sort(key=lambda path: path.stat().st_mtime_ns)
+            for old_file in files[:-_KEPT_FILES]:
+                old_file.unlink(missing_ok=True)
 
 
 def get_declarations() -> Declarations:
     """The declarations of this process, in the current cache folder; kept there when it ends."""
-    return _declarations_in(get_cache_folder())
+    return _get_declarations_in(get_cache_folder())
 
 
 @cache
-def _declarations_in(folder: Path) -> Declarations:
-    known = Declarations()
-    atexit.register(known.save)
-    return known
+def _get_declarations_in(folder: Path) -> Declarations:
+    declarations = Declarations()
+    atexit.register(declarations.save)
+    return declarations
 
 
 @cache
 def hash_state_of_code() -> str:
     """A hash of the project's code and of all registered names."""
     state = hashlib.sha256()
-    for package, name, path in _own_files():
+    for package, name, path in _list_own_files():
         content = path.read_bytes()
         state.update(f"{package}/{name} {len(content)}\n".encode() + content)
     return digest(state.hexdigest(), {kind: list_targets(kind) for kind in GROUPS}, sys.version)
 
 
-def _own_files() -> Iterator[tuple[str, str, Path]]:
+def _list_own_files() -> Iterator[tuple[str, str, Path]]:
     """The package, the name in it and the path of each Python file of this project."""
     for package in _DECLARING:
         yield from ((package, name, path) for name, path in list_python_files(package))
@@ -324,21 +343,20 @@ def list_python_files(module: str) -> Iterator[tuple[str, Path]]:
     not found.
     """
     spec = find_spec(module)
-    if (
-        spec
-        and spec.submodule_search_locations is None
-        and spec.origin
-        and spec.origin.endswith(".py")
-    ):
-        yield f"{module}.py", Path(spec.origin)
-    for folder in (spec.submodule_search_locations if spec else None) or ():
-        yield from (
-            (path.relative_to(folder).as_posix(), path)
-            for path in sorted(Path(folder).rglob("*.py"))
-        )
+    if spec is None:
+        return
+
+    if spec.submodule_search_locations is None:
+        if spec.origin and spec.origin.endswith(".py"):
+            yield f"{module}.py", Path(spec.origin)
+        return
+
+    for folder in spec.submodule_search_locations:
+        for path in sorted(Path(folder).rglob("*.py")):
+            yield path.relative_to(folder).as_posix(), path
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read_answers(file: Path) -> dict[str, Any]:
     with suppress(OSError, DamagedError):
         return parse_note(read_regular(file))
     return {}

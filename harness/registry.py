@@ -13,7 +13,7 @@ import difflib
 import re
 import sys
 import traceback
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
@@ -71,26 +71,36 @@ def suggest(word: str, known: Collection[str], otherwise: str = "") -> str:
     If none is close, it is `otherwise`, by default the list of all.
     """
     known = [name for name in known if name != word]
-    folded = {name.casefold(): name for name in reversed(known)}
-    parts = [name for name in folded if word.casefold() in re.split(r"[.:/]", name)]
-    abbreviated = [name for name in folded if _initials_of(name) == word.casefold()]
+    wanted = word.casefold()
+    # of names that differ by case alone, the first stands for all
+    name_by_folded = {name.casefold(): name for name in reversed(known)}
+    having_part = [name for name in name_by_folded if wanted in re.split(r"[.:/]", name)]
+    abbreviated = [name for name in name_by_folded if _make_initials(name) == wanted]
     abbreviated.reverse()  # into the order of `known`
-    near = [*parts, *abbreviated]
+
+    near = [*having_part, *abbreviated]
     if not abbreviated:
-        near += _near(word, folded, 0.75) or _near(word, folded, 0.5)
+        near += _find_close(wanted, name_by_folded, 0.75) or _find_close(
+            wanted, name_by_folded, 0.5
+        )
     if near:
-        return f"did you mean {' or '.join(folded[name] for name in [*dict.fromkeys(near)][:3])}?"
-    return otherwise or f"known: {', '.join(name for name in known if name != word) or 'none'}"
+        distinct = list(dict.fromkeys(near))
+        return f"did you mean {' or '.join(name_by_folded[name] for name in distinct[:3])}?"
+    if otherwise:
+        return otherwise
+    return f"known: {', '.join(known) or 'none'}"
 
 
-def _initials_of(name: str) -> str:
+def _make_initials(name: str) -> str:
     """`lr` of learning_rate; empty for a name of one word."""
     words = [word for word in name.split("_") if word]
-    return "".join(word[0] for word in words) if len(words) > 1 else ""
+    if len(words) < 2:
+        return ""
+    return "".join(word[0] for word in words)
 
 
-def _near(word: str, folded: Collection[str], cutoff: float) -> list[str]:
-    return difflib.get_close_matches(word.casefold(), folded, n=3, cutoff=cutoff)
+def _find_close(word: str, names: Collection[str], cutoff: float) -> list[str]:
+    return difflib.get_close_matches(word, names, n=3, cutoff=cutoff)
 
 
 class Registered:
@@ -103,12 +113,11 @@ class Registered:
         _DEFINED[cls] = dict(vars(cls))
         # under its own name, since a name of a loop over functions is bound again while the module
         # is imported
-        functions = (
-            (name, value)
-            for name, value in _globals(cls).items()
-            if isinstance(value, FunctionType)
-        )
-        _BESIDE[cls] = {name: value for name, value in functions if value.__name__ == name}
+        _BESIDE[cls] = {
+            name: value
+            for name, value in _get_module_globals(cls).items()
+            if isinstance(value, FunctionType) and value.__name__ == name
+        }
 
 
 #: class -> what it defines, and the functions that its module has defined or imported before it
@@ -116,8 +125,10 @@ _DEFINED: Final[dict[type, dict[str, Any]]] = {}
 _BESIDE: Final[dict[type, dict[str, FunctionType]]] = {}
 
 
-def _globals(cls: type) -> dict[str, Any]:
-    return vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
+def _get_module_globals(cls: type) -> dict[str, Any]:
+    """What the module of a class defines; empty for a module that is not loaded by its name."""
+    module = sys.modules.get(cls.__module__)
+    return {} if module is None else vars(module)
 
 
 def find_change(registered: object) -> str:
@@ -127,21 +138,29 @@ def find_change(registered: object) -> str:
     The first such name, or ''. Functions that stand below the class in the file are not noticed.
     """
     classes = getattr(registered, "__mro__", ())
-    for each in filter(_DEFINED.get, classes):
-        for name, function in _BESIDE[each].items():
-            if _globals(each).get(name) is not function:
-                return f"{each.__module__}.{name}"
-        now = vars(each)
-        defined = _DEFINED[each]
-        for name in {**defined, **now}:
+    for ancestor in filter(_DEFINED.get, classes):
+        present_functions = _get_module_globals(ancestor)
+        for name, function in _BESIDE[ancestor].items():
+            if present_functions.get(name) is not function:
+                return f"{ancestor.__module__}.{name}"
+
+        defined = _DEFINED[ancestor]
+        present = vars(ancestor)
+        for name in {**defined, **present}:
             value = defined.get(name)
-            special = name.startswith(("__", "_abc_"))
-            interface = not special and any(
-                name in vars(other) for other in classes if other is not each
-            )
-            if now.get(name) is not value and (interface or hasattr(value, "__get__")):
-                return f"{each.__name__}.{name}"
+            if present.get(name) is value:
+                continue
+            # other values, such as counters of a class's own, may change
+            if hasattr(value, "__get__") or _is_interface(name, ancestor, classes):
+                return f"{ancestor.__name__}.{name}"
     return ""
+
+
+def _is_interface(name: str, owner: type, classes: Sequence[type]) -> bool:
+    """Whether another class of a hierarchy has a member of this name too."""
+    if name.startswith(("__", "_abc_")):
+        return False
+    return any(name in vars(other) for other in classes if other is not owner)
 
 
 @cache
@@ -164,10 +183,11 @@ def list_entry_points(kind: str) -> dict[str, dict[str, EntryPoint]]:
 
 def list_plugin_modules() -> frozenset[str]:
     """The top-level modules in which other packages define registered objects."""
-    places = (
-        point for kind in GROUPS for points in list_entry_points(kind).values() for point in points
-    )
-    return frozenset(point.partition(":")[0].partition(".")[0] for point in places) - OWN
+    modules = set()
+    for kind in GROUPS:
+        for places in list_targets(kind).values():
+            modules |= {place.partition(":")[0].partition(".")[0] for place in places}
+    return frozenset(modules - OWN)
 
 
 def list_registered(kind: str) -> list[str]:
@@ -184,7 +204,7 @@ def list_targets(kind: str) -> dict[str, list[str]]:
 
 def find_target(kind: str, name: str) -> str:
     """Where a registered object is defined, as 'module:object'. Raises UserError."""
-    return _point(kind, name).value
+    return _get_point(kind, name).value
 
 
 def get(kind: str, name: str) -> Any:
@@ -193,7 +213,7 @@ def get(kind: str, name: str) -> Any:
     Raises UserError if the name is unknown, listing the closest names, and PlugInError if two
     packages register it or its package fails to import.
     """
-    _points(kind, name)
+    _get_points(kind, name)  # checks the name
     registered, problem = try_to_load(kind, name)
     if problem:
         raise PlugInError(problem)
@@ -207,7 +227,7 @@ def try_to_load(kind: str, name: str) -> tuple[Any, str]:
     """
     try:
         with convert_errors(kind, name, "cannot be loaded"):
-            return _point(kind, name).load(), ""
+            return _get_point(kind, name).load(), ""
     except UserError as error:
         return None, str(error)
 
@@ -216,7 +236,7 @@ def get_class(kind: str, name: str, base: type[T]) -> type[T]:
     """Import a registered class. Raises as `get` does, and PlugInError unless it is a valid
     subclass of `base`.
     """
-    registered: type[T] = _checked(kind, name, base)
+    registered: type[T] = _get_checked(kind, name, base)
     return registered
 
 
@@ -224,7 +244,7 @@ def get_instance(kind: str, name: str, base: type[T]) -> T:
     """Import a registered object. Raises as `get` does, and PlugInError unless it is a valid
     instance of `base`.
     """
-    registered: T = _checked(kind, name, base)
+    registered: T = _get_checked(kind, name, base)
     return registered
 
 
@@ -240,103 +260,114 @@ def convert_errors(kind: str, name: str, what: str = "failed") -> Iterator[None]
     except (UserError, *OWN_SIGNALS):
         raise
     except BaseException as error:
-        point = _point(kind, name)
+        point = _get_point(kind, name)
         package = f"package {point.dist.name}, " if point.dist else ""
         reason = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
-        where = find_raising_line(error, list_plugin_modules())
-        reason += f" ({where})" if where else ""
+        line = find_raising_line(error, list_plugin_modules())
+        if line:
+            reason += f" ({line})"
         raise PlugInError(
             f"the {kind} '{name}' ({package}{point.value}) {what}: {reason}; repair or uninstall the package"
         ) from error
 
 
-def _points(kind: str, name: str) -> dict[str, EntryPoint]:
-    known = list_entry_points(kind)
-    if name not in known:
-        raise UserError(f"unknown {kind} '{name}'; {suggest(name, sorted(known))}")
-    return known[name]
+def _get_points(kind: str, name: str) -> dict[str, EntryPoint]:
+    """The entry points of a name by their targets. Raises UserError for an unknown name."""
+    points_by_name = list_entry_points(kind)
+    if name not in points_by_name:
+        raise UserError(f"unknown {kind} '{name}'; {suggest(name, sorted(points_by_name))}")
+    return points_by_name[name]
 
 
-def _point(kind: str, name: str) -> EntryPoint:
+def _get_point(kind: str, name: str) -> EntryPoint:
     """The only entry point of a name. Raises UserError for an unknown one, PlugInError if packages
     disagree.
     """
-    first, *others = (points := _points(kind, name)).values()
-    if others:
-        places = " and ".join(points)
+    points = _get_points(kind, name)
+    if len(points) > 1:
         raise PlugInError(
-            f"two packages register the {kind} '{name}': {places}; rename or uninstall one"
+            f"two packages register the {kind} '{name}': {' and '.join(points)}; rename or uninstall one"
         )
-    return first
+    (point,) = points.values()
+    return point
 
 
-def _checked(kind: str, name: str, base: type) -> Any:
+def _get_checked(kind: str, name: str, base: type) -> Any:
     registered = get(kind, name)
     with convert_errors(kind, name, "cannot be checked"):
-        wrong = _fault(registered, base)
-    if wrong:
-        where = find_target(kind, name)
-        raise PlugInError(f"the {kind} '{name}' ({where}) {wrong}; repair or uninstall the package")
+        fault = _find_fault(registered, base)
+    if fault:
+        place = find_target(kind, name)
+        raise PlugInError(f"the {kind} '{name}' ({place}) {fault}; repair or uninstall the package")
     return registered
 
 
-def _fault(loaded: Any, base: type) -> str:
+def _find_fault(registered: Any, base: type) -> str:
     """Why an object is not a subclass (or instance) of `base` with valid declarations; empty if it
     is.
     """
-    instance = dataclasses.is_dataclass(base) or getattr(base, "_is_protocol", False)
-    if instance and (isinstance(loaded, type) or not isinstance(loaded, base)):
-        return f"is not an instance of {_path(base)}"
-    if not instance and not (isinstance(loaded, type) and issubclass(loaded, base)):
-        return f"is not a subclass of {_path(base)}"
-    if lacking := sorted(getattr(loaded, "__abstractmethods__", ())):
+    is_class = isinstance(registered, type)
+    if dataclasses.is_dataclass(base) or getattr(base, "_is_protocol", False):
+        if is_class or not isinstance(registered, base):
+            return f"is not an instance of {_name_class(base)}"
+    elif not is_class or not issubclass(registered, base):
+        return f"is not a subclass of {_name_class(base)}"
+
+    lacking = sorted(getattr(registered, "__abstractmethods__", ()))
+    if lacking:
         return f"does not define {', '.join(lacking)}"
-    return next(
-        filter(None, (_misfit(loaded, name, check) for name, check in _declared(base).items())), ""
-    )
+
+    for name, validator in _make_validators(base).items():
+        fault = _find_fault_of_declaration(registered, name, validator)
+        if fault:
+            return fault
+    return ""
 
 
-def _misfit(loaded: Any, name: str, check: TypeAdapter[Any]) -> str:
+def _find_fault_of_declaration(registered: Any, name: str, validator: TypeAdapter[Any]) -> str:
     """Why a declaration is missing or has a wrong value; empty if valid."""
     from pydantic import ValidationError
 
-    if not hasattr(loaded, name):
+    if not hasattr(registered, name):
         return f"does not define {name}"
+    value = getattr(registered, name)
     try:
-        check.validate_python(getattr(loaded, name))
+        validator.validate_python(value)
     except ValidationError as error:
-        return f"declares {name} = {getattr(loaded, name)!r}: {describe_problems(*error.errors())}"
+        return f"declares {name} = {value!r}: {describe_problems(*error.errors())}"
     return ""
 
 
 @cache
-def _declared(base: type) -> Mapping[str, TypeAdapter[Any]]:
+def _make_validators(base: type) -> Mapping[str, TypeAdapter[Any]]:
     """A validator for each declaration of a base class: its class variables, or the fields of a
     dataclass.
     """
     from pydantic import TypeAdapter
 
+    has_fields = dataclasses.is_dataclass(base)
     hints: dict[str, Any] = {}
-    for each in reversed(
-        [ancestor for ancestor in base.__mro__ if ancestor.__module__.partition(".")[0] in OWN]
-    ):
-        own = {
+    for ancestor in reversed(base.__mro__):
+        if ancestor.__module__.partition(".")[0] not in OWN:
+            continue
+
+        annotations = {
             name: text
-            for name, text in vars(each).get("__annotations__", {}).items()
-            if not name.startswith("_")
+            for name, text in vars(ancestor).get("__annotations__", {}).items()
+            if not name.startswith("_") and (has_fields or str(text).startswith("ClassVar"))
         }
-        if not dataclasses.is_dataclass(base):
-            own = {name: text for name, text in own.items() if str(text).startswith("ClassVar")}
-        hints |= get_type_hints(
-            type(each.__name__, (), {"__annotations__": own}), vars(sys.modules[each.__module__])
-        )
-    return {
-        name: TypeAdapter(hint.__args__[0] if get_origin(hint) is ClassVar else hint)
-        for name, hint in hints.items()
-    }
+        # a class of these annotations alone, since other ones may not be resolved here
+        annotated = type(ancestor.__name__, (), {"__annotations__": annotations})
+        hints |= get_type_hints(annotated, vars(sys.modules[ancestor.__module__]))
+
+    validators = {}
+    for name, hint in hints.items():
+        is_class_variable = get_origin(hint) is ClassVar
+        validators[name] = TypeAdapter(hint.__args__[0] if is_class_variable else hint)
+    return validators
 
 
-def _path(base: type) -> str:
+def _name_class(base: type) -> str:
     return f"{base.__module__.removesuffix('.base')}.{base.__name__}"
 
 
@@ -344,8 +375,9 @@ def find_raising_line(error: BaseException, packages: Collection[str]) -> str:
     """The last line of these packages in an error's traceback, as `file.py, line N`; empty if there
     is none.
     """
-    where = ""
+    place = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
-        if str(frame.f_globals.get("__name__", "")).partition(".")[0] in packages:
-            where = f"{Path(frame.f_code.co_filename).name}, line {line}"
-    return where
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] in packages:
+            place = f"{Path(frame.f_code.co_filename).name}, line {line}"
+    return place

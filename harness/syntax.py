@@ -25,13 +25,13 @@ def hash_of_syntax(code: bytes) -> str | None:
     try:
         tree = ast.parse(code)
         keeps_docstrings = any(name in code for name in _READS_DOCSTRINGS)
-        text = "\n".join(_tokens(tree, keeps_docstrings))
+        text = "\n".join(_list_tokens(tree, keeps_docstrings))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _tokens(tree: ast.AST, keeps_docstrings: bool) -> Iterator[str]:
+def _list_tokens(tree: ast.AST, keeps_docstrings: bool) -> Iterator[str]:
     """The nodes of a tree in order, with their fields; empty fields are left out, since versions of
     Python differ in them.
     """
@@ -44,33 +44,34 @@ def _tokens(tree: ast.AST, keeps_docstrings: bool) -> Iterator[str]:
         elif isinstance(item, list):
             yield "["
             pending.append("]")
-            pending += reversed([_item(member) for member in _acting(item, keeps_docstrings)])
+            members = _select_acting(item, keeps_docstrings)
+            pending += reversed([_prepare_item(member) for member in members])
         elif isinstance(item, ast.AST):
             yield f"({type(item).__name__}"
             pending.append(")")
             for name, value in reversed(list(ast.iter_fields(_as_formatted(item)))):
                 if name not in _IGNORED_FIELDS and value is not None and value != []:
-                    pending += [_item(value), f"{name}="]
+                    pending += [_prepare_item(value), f"{name}="]
 
 
-def _item(value: object) -> object:
+def _prepare_item(value: object) -> object:
     """A node or a list as it is, and anything else as a text with its type."""
     if isinstance(value, ast.AST | list):
         return value
     return f"{type(value).__name__} {value!a}"
 
 
-def _acting(members: list[object], keeps_docstrings: bool) -> list[object]:
+def _select_acting(members: list[object], keeps_docstrings: bool) -> list[object]:
     """The members of a list without statements that do nothing: `pass`, docstrings and other
     constants.
     """
-    kept = []
+    acting = []
     for member in members:
         is_constant = isinstance(member, ast.Expr) and isinstance(member.value, ast.Constant)
         if isinstance(member, ast.Pass) or (is_constant and not keeps_docstrings):
             continue
-        kept.append(member)
-    return kept
+        acting.append(member)
+    return acting
 
 
 def _as_formatted(node: ast.AST) -> ast.AST:
