@@ -56,13 +56,21 @@ class Account(BaseModel):
     @property
     def line(self) -> str:
         """'2 columns left out (no key names them): id, url'."""
-        sort = self.sort.removesuffix("s") if self.count == 1 else self.sort
-        why = f" ({self.why})" if self.why else ""
+        line = f"{self.count:,} {_inflect(self.sort, self.count)} {self.use}"
+        if self.why:
+            line += f" ({self.why})"
         names = ", ".join(self.names)
-        more = self.count - len(self.names)
-        if names and more:
-            names += f" and {more:,} more"
-        return f"{self.count:,} {sort} {self.use}{why}" + (f": {names}" if names else "")
+        if names:
+            line += f": {names}"
+            unnamed = self.count - len(self.names)
+            if unnamed:
+                line += f" and {unnamed:,} more"
+        return line
+
+
+def _inflect(sort: str, count: int) -> str:
+    """The noun of a number of things."""
+    return sort.removesuffix("s") if count == 1 else sort
 
 
 class InputCensus(BaseModel):
@@ -125,11 +133,11 @@ class TextSurvey:
             self._stride *= 2
         self.count += len(texts)
 
-    def passing(self, texts: Iterable[str]) -> Iterator[str]:
+    def count_passing(self, texts: Iterable[str]) -> Iterator[str]:
         """Yield texts, of which those that are not empty are counted; many at a time, for speed."""
         remaining = iter(texts)
         while chunk := list(islice(remaining, CHUNK)):
-            self.add([text for text in chunk if text] if "" in chunk else chunk)
+            self.add(list(filter(None, chunk)))
             yield from chunk
 
     @property
@@ -142,7 +150,7 @@ class TextSurvey:
         return int(np.count_nonzero(hashes[1:] == hashes[:-1]))
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> TextSurvey:
+    def from_texts(cls, texts: Iterable[str]) -> TextSurvey:
         """The survey of some texts."""
         survey = cls()
         survey.add(list(texts))
@@ -184,7 +192,7 @@ def check_unread_files(
     if not doubtful:
         return
 
-    noun = sort.removesuffix("s") if len(doubtful) == 1 else sort
+    noun = _inflect(sort, len(doubtful))
     patterns = list(dict.fromkeys(f"*{PurePosixPath(name).suffix}" for name in doubtful))
     raise UserError(
         f"{place}: the {noun} {first_of(doubtful, _STATED)} would not be read, and may matter; convert what is to be "

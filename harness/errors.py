@@ -10,38 +10,30 @@ from typing import Any
 RESTORE = "correct it, or restore it from its source"
 #: pydantic's types of errors whose messages are about Python -> about a file
 _OF_FILES = {
-    **{
-        "extra_forbidden": "there is no such key",
-        "missing": "it is missing",
-        "string_too_short": "it is empty",
-    },
-    **{
-        "int_parsing_size": "it is too large",
-        "sequence_str": "it must be a list",
-        "model_type": "it must be a table",
-    },
+    "extra_forbidden": "there is no such key",
+    "missing": "it is missing",
+    "string_too_short": "it is empty",
+    "int_parsing_size": "it is too large",
+    "sequence_str": "it must be a list",
+    "model_type": "it must be a table",
 }
 #: pydantic's terms -> plain ones, in this order
 _PLAIN = {
-    **{
-        "Input should be": "it must be",
-        "String should": "it must",
-        "Tuple should": "it must",
-        "valid ": "",
-    },
-    **{
-        "integer": "whole number",
-        "a boolean": "true or false",
-        "a dictionary": "a table (in Python a dict)",
-    },
-    **{
-        "an array": "a list",
-        "an object": "a mapping",
-        "a array": "a list",
-        "string": "text",
-        "tuple": "list",
-    },
-    **{"an instance of ": "a ", "a Sequence": "a list", "callable": "a function"},
+    "Input should be": "it must be",
+    "String should": "it must",
+    "Tuple should": "it must",
+    "valid ": "",
+    "integer": "whole number",
+    "a boolean": "true or false",
+    "a dictionary": "a table (in Python a dict)",
+    "an array": "a list",
+    "an object": "a mapping",
+    "a array": "a list",
+    "string": "text",
+    "tuple": "list",
+    "an instance of ": "a ",
+    "a Sequence": "a list",
+    "callable": "a function",
 }
 
 
@@ -50,12 +42,14 @@ def describe_problems(*problems: Mapping[str, Any]) -> str:
     number or a text'.
     """
     texts: dict[str, None] = {}
-    for each in problems:
-        text = _OF_FILES.get(
-            each["type"], str(each["msg"]).partition(", unable")[0].partition(", got")[0]
-        )
-        for term, plain in {} if each["type"] == "value_error" else _PLAIN.items():
-            text = text.replace(term, plain)
+    for problem in problems:
+        text = _OF_FILES.get(problem["type"])
+        if text is None:
+            # pydantic's remarks on what it was given stand at the end
+            text = str(problem["msg"]).partition(", unable")[0].partition(", got")[0]
+        if problem["type"] != "value_error":
+            for term, plain in _PLAIN.items():
+                text = text.replace(term, plain)
         texts[text.removeprefix("Value error, ")] = None
     return " or ".join(texts).replace(" or it must be ", " or ")
 
@@ -63,25 +57,21 @@ def describe_problems(*problems: Mapping[str, Any]) -> str:
 #: errors of a file system that a user can correct: a wrong path, no permission, no room, another
 #: disk, a failing one
 REFUSALS = (
-    *(
-        errno.ENAMETOOLONG,
-        errno.ENOTDIR,
-        errno.EISDIR,
-        errno.EEXIST,
-        errno.ELOOP,
-        errno.EACCES,
-        errno.EPERM,
-    ),
-    *(
-        errno.EROFS,
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EFBIG,
-        errno.EXDEV,
-        errno.EIO,
-        errno.ENOTSUP,
-        errno.ESTALE,
-    ),
+    errno.ENAMETOOLONG,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EEXIST,
+    errno.ELOOP,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EXDEV,
+    errno.EIO,
+    errno.ENOTSUP,
+    errno.ESTALE,
 )
 
 
@@ -93,8 +83,12 @@ def first_line(error: Exception) -> str:
     """The first line of an error's message, and the second after a colon; Arrow's continue with the
     schema.
     """
-    first, *rest = str(error).splitlines() or [type(error).__name__]
-    return f"{first} {rest[0].strip()}" if rest and first.endswith(":") else first
+    lines = str(error).splitlines()
+    if not lines:
+        return type(error).__name__
+    if len(lines) > 1 and lines[0].endswith(":"):
+        return f"{lines[0]} {lines[1].strip()}"
+    return lines[0]
 
 
 class NewerError(UserError):

@@ -169,4 +169,8 @@ _BAD = (
 
 def tone(verdict: Verdict) -> Tone:
     """Whether a verdict is good news, bad news or undecided, for the colour of a badge."""
-    return "good" if verdict in _GOOD else "bad" if verdict in _BAD else "open"
+    if verdict in _GOOD:
+        return "good"
+    if verdict in _BAD:
+        return "bad"
+    return "open"

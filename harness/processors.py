@@ -45,7 +45,9 @@ _share: ContextVar[int | None] = ContextVar("cores of this job", default=None)
 
 def count_cores() -> int:
     """Processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @contextmanager
@@ -71,8 +73,9 @@ def count_own_cores() -> int:
 
 def read_thread_limit() -> int | None:
     """The number of threads that OMP_NUM_THREADS asks for, if it does."""
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return int(asked) if asked.isdigit() and int(asked) > 0 else None
+    text = os.environ.get("OMP_NUM_THREADS", "")
+    threads = int(text) if text.isdigit() else 0
+    return threads or None
 
 
 def make_threads_passive() -> None:
@@ -115,16 +118,18 @@ def start_with_safe_path() -> Iterator[None]:
     Processes started in the block inherit SAFE_PATH and a `sys.path` without the entries that
     Python or IPython makes of the working folder. Paths of PYTHONPATH stay.
     """
-    asked = os.environ.get(SAFE_PATH)
-    path = list(sys.path)
-    first = not sys.flags.safe_path and sys.path[:1] == [str(Path.cwd())]
+    had_variable = SAFE_PATH in os.environ
+    path_before = list(sys.path)
     os.environ[SAFE_PATH] = "1"
-    sys.path[:] = filter(None, sys.path[first:])
+
+    if not sys.flags.safe_path and sys.path[:1] == [str(Path.cwd())]:
+        del sys.path[0]
+    sys.path[:] = filter(None, sys.path)
     try:
         yield
     finally:
-        sys.path[:] = path
-        if asked is None:
+        sys.path[:] = path_before
+        if not had_variable:
             del os.environ[SAFE_PATH]
 
 
@@ -151,7 +156,7 @@ def end_with_parent(parent: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
     else:
-        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
     if os.getppid() != parent:
         os._exit(1)
 
@@ -166,34 +171,38 @@ def list_memory_groups() -> list[Path]:
     """The control group that limits the memory of this process, and those that contain it; version
     2 or 1.
     """
-    lines = OWN_GROUPS.read_text().splitlines() if OWN_GROUPS.is_file() else []
-    named = [line.split(":", 2)[1:] for line in lines]
-    own = [
-        (GROUPS / kind, GROUPS / kind / path.lstrip("/"))
-        for kind, path in named
-        if kind in ("", "memory")
-    ]
-    return [
-        group
-        for mount, inner in own
-        for group in (inner, *inner.parents)
-        if group.is_relative_to(mount)
-    ]
+    if not OWN_GROUPS.is_file():
+        return []
+
+    groups = list[Path]()
+    for line in OWN_GROUPS.read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        # version 2 has one tree for all controllers, without a name
+        if controllers not in ("", "memory"):
+            continue
+
+        mount = GROUPS / controllers
+        inner = mount / path.lstrip("/")
+        groups += [group for group in (inner, *inner.parents) if group.is_relative_to(mount)]
+    return groups
 
 
 def count_memory_kills() -> int:
     """How many processes of this control group, or else of this machine, Linux has killed for lack
     of memory.
     """
-    names = ("memory.events", "memory.oom_control")
-    for path in (*(group / name for group in list_memory_groups() for name in names), COUNTERS):
+    counters = []
+    for group in list_memory_groups():
+        counters += [group / "memory.events", group / "memory.oom_control"]
+    for path in (*counters, COUNTERS):
         with suppress(OSError):
-            if counted := re.search(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE):
-                return int(counted[1])
+            count = re.search(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE)
+            if count:
+                return int(count[1])
     return 0
 
 
-def _watch(parent: int) -> None:
+def _end_after(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(PARENT_CHECK_S)
     os._exit(1)
@@ -202,9 +211,12 @@ def _watch(parent: int) -> None:
 @cache
 def has_bf16() -> bool:
     """Whether the processor has bfloat16 products; true if its features are unknown."""
-    lines = INFO.read_text().splitlines() if INFO.is_file() else []
-    listed = (
-        line.partition(":")[2].split() for line in lines if line.startswith(("flags", "Features"))
-    )
-    features = set(next(listed, ()))
-    return not features or bool(features & BF16)
+    if not INFO.is_file():
+        return True
+
+    for line in INFO.read_text().splitlines():
+        # the first of many processors, which are alike
+        if line.startswith(("flags", "Features")):
+            features = set(line.partition(":")[2].split())
+            return not features or bool(features & BF16)
+    return True

@@ -104,9 +104,9 @@ class Source(Checkable):
 
         Raises MissingData if anything is missing.
         """
-        absent = self.missing(root)
-        if absent:
-            raise MissingData("; ".join(map(str, absent)))
+        missing = self.missing(root)
+        if missing:
+            raise MissingData("; ".join(map(str, missing)))
         return NOWHERE if root is None else root
 
 
@@ -167,13 +167,13 @@ def resolve_path(root: Path | None, name: str) -> Path:
 
 def parse_hub_address(name: str) -> tuple[str, str, str]:
     """Data set, commit and file of a name `hf://datasets/OWNER/NAME@COMMIT/FILE`. Raises UserError."""
-    found = _ADDRESS.fullmatch(name)
-    if found is None or ".." in found[3].split("/"):
+    address = _ADDRESS.fullmatch(name)
+    if address is None or ".." in address[3].split("/"):
         raise UserError(
             f"'{name}' names no file at a commit; write hf://datasets/OWNER/NAME@ and the 40 digits of a commit, then "
             "/FILE, or several files as /NAME-*-of-00004.parquet"
         )
-    return found[1], found[2], found[3]
+    return address[1], address[2], address[3]
 
 
 def list_absent(root: Path | None, name: str, how: str, *, folder: bool = False) -> list[Missing]:
@@ -184,25 +184,28 @@ def list_absent(root: Path | None, name: str, how: str, *, folder: bool = False)
 
     path = resolve_path(root, name)
     try:
-        if (folder and path.is_dir()) or all(part.is_file() for part in list_parts(path)):
+        if folder and path.is_dir():
             return []
-        why = how
+        if all(part.is_file() for part in list_parts(path)):
+            return []
+        advice = how
         if how == OWN_FILE and not Path(name).is_absolute():
-            why = _where_looked_for(root, name)
+            advice = _explain_where_looked_for(root, name)
     except UserError as error:
-        why = str(error)
+        advice = str(error)
+
     if not name.startswith(HUB):
-        return [Missing(name, why)]
+        return [Missing(name, advice)]
     hub, commit, file = parse_hub_address(name)
-    how = f"run `hf download {hub} --repo-type dataset --revision {commit} --include '{file}'`"
-    return [MissingHubFile(name, how, hub, commit, file)]
+    command = f"hf download {hub} --repo-type dataset --revision {commit} --include '{file}'"
+    return [MissingHubFile(name, f"run `{command}`", hub, commit, file)]
 
 
-def _where_looked_for(root: Path | None, name: str) -> str:
-    where = "no data root is set (--data-root or HARNESS_DATA)"
+def _explain_where_looked_for(root: Path | None, name: str) -> str:
+    place = "no data root is set (--data-root or HARNESS_DATA)"
     if root is not None:
-        where = f"it was looked for below the data root {root}"
-    return f"{where}; a file beside the profile is written './{name}'"
+        place = f"it was looked for below the data root {root}"
+    return f"{place}; a file beside the profile is written './{name}'"
 
 
 class FileSource(Source):
@@ -228,13 +231,19 @@ class FileSource(Source):
         return [resolve_path(path, name) for name in self.files]
 
     def missing(self, root: Path | None) -> list[Missing]:
-        return [item for name in self.files for item in list_absent(root, name, self.how)]
+        missing = list[Missing]()
+        for name in self.files:
+            missing += list_absent(root, name, self.how)
+        return missing
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the files' bytes, in order."""
         from harness.datafiles import list_parts  # imports pydantic
 
-        return digest(*(hash_file(part) for path in self.paths(root) for part in list_parts(path)))
+        hashes = list[str]()
+        for path in self.paths(root):
+            hashes += map(hash_file, list_parts(path))
+        return digest(*hashes)
 
     def examine(self, root: Path | None) -> Findings:
         """Read the whole content, for `examined`. Raises UserError naming file and line."""
@@ -278,7 +287,11 @@ def read_by(content: str, code: str) -> str:
 
 def list_versions(*packages: str) -> list[str]:
     """The versions of packages that make what is cached, '' for one that is not installed."""
-    return [next((found.version for found in distributions(name=name)), "") for name in packages]
+    versions = []
+    for name in packages:
+        present = list(distributions(name=name))
+        versions.append(present[0].version if present else "")
+    return versions
 
 
 @cache
@@ -295,9 +308,12 @@ def resolve_data_root(given: str | os.PathLike[str] | None = None) -> Path | Non
 
     Raises UserError if the path is a file.
     """
-    chosen = given or os.environ.get("HARNESS_DATA")
-    folder = expand(chosen).resolve() if chosen else None
-    if folder and folder.exists() and not folder.is_dir():
+    path = given or os.environ.get("HARNESS_DATA")
+    if not path:
+        return None
+
+    folder = expand(path).resolve()
+    if folder.exists() and not folder.is_dir():
         raise UserError(
             f"the data root {folder} is a file; give a folder with --data-root or HARNESS_DATA"
         )
@@ -324,7 +340,7 @@ def hash_file(path: Path) -> str:
         key = hash_text(f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ctime_ns}")
         return read_or_compute_hash(f"hashes/{key}", lambda: _HASHING.file(path, stat.st_size))
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise _explain_unreadable(path, error) from error
 
 
 def hash_files_within(folder: Path, files: Sequence[Path]) -> list[str]:
@@ -335,7 +351,8 @@ def hash_files_within(folder: Path, files: Sequence[Path]) -> list[str]:
     file or cannot be read.
     """
     note = f"hashes/folder-{hash_text(str(folder.resolve()))}.json"
-    known = dict(read_note(get_cache_folder() / note, "the files will be hashed again") or {})
+    noted = read_note(get_cache_folder() / note, "the files will be hashed again")
+    states_and_hashes = dict(noted or {})
     hashes = []
     is_new = False
 
@@ -343,19 +360,19 @@ def hash_files_within(folder: Path, files: Sequence[Path]) -> list[str]:
         try:
             stat = path.stat()
         except OSError as error:
-            raise _unreadable(path, error) from error
+            raise _explain_unreadable(path, error) from error
 
         name = path.relative_to(folder).as_posix()
         state = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
-        *known_state, content = known.get(name, [""])
-        if known_state != state:
+        *noted_state, content = states_and_hashes.get(name, [""])
+        if noted_state != state:
             content = _hash_bytes(path, stat.st_size)
-            known[name] = [*state, content]
+            states_and_hashes[name] = [*state, content]
             is_new = True
         hashes.append(content)
 
     if is_new:
-        keep_text(note, add_seal(json.dumps(known)))
+        keep_text(note, add_seal(json.dumps(states_and_hashes)))
     return hashes
 
 
@@ -369,10 +386,10 @@ def _hash_bytes(path: Path, size: int) -> str:
     try:
         return _HASHING.file(path, size)
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise _explain_unreadable(path, error) from error
 
 
-def _unreadable(path: Path, error: OSError) -> UserError:
+def _explain_unreadable(path: Path, error: OSError) -> UserError:
     return UserError(f"{path} cannot be read ({error.strerror}); put a readable file in its place")
 
 
@@ -398,27 +415,30 @@ class Hashing:
                 state.update(piece)
                 done += len(piece)
                 self._bytes += len(piece)
-                self._speak(path, done, size)
+                self._report(path, done, size)
         self._idle_since = self._clock()
         return state.hexdigest()
 
-    def _speak(self, path: Path, done: int, size: int) -> None:
+    def _report(self, path: Path, done: int, size: int) -> None:
         now = self._clock()
         if now - self._line < LINE_EVERY_S:
             return
+
         self._line = now
-        rate = self._bytes / (now - self._start)
-        left = duration(max(0, size - done) / rate)
-        mb, all_mb, speed = (f"{fixed(number / 1e6, 0)} MB" for number in (done, self._bytes, rate))
+        bytes_per_s = self._bytes / (now - self._start)
         log.info(
             "hashing %s: %s of %.0f MB, %s left; %s so far, %s/s",
             path,
-            mb,
+            _format_mb(done),
             size / 1e6,
-            left,
-            all_mb,
-            speed,
+            duration(max(0, size - done) / bytes_per_s),
+            _format_mb(self._bytes),
+            _format_mb(bytes_per_s),
         )
+
+
+def _format_mb(size: float) -> str:
+    return f"{fixed(size / 1e6, 0)} MB"
 
 
 _HASHING = Hashing()

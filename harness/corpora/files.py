@@ -132,7 +132,9 @@ class SentencesFile(LimitedFile):
         accounts = self._account_for_columns(root, self.columns) if self.columns else []
         counts = Counter[bool]()
         survey = TextSurvey()
-        remarks = list_text_remarks(survey.passing(self._count_texts(root, counts)), "sentences")
+        remarks = list_text_remarks(
+            survey.count_passing(self._count_texts(root, counts)), "sentences"
+        )
 
         empty = counts[False]
         sort = "empty rows" if self.columns else "empty lines"
@@ -226,7 +228,7 @@ class TripletsFile(LimitedFile):
             list_text_remarks(texts, "texts"),
             equal_rows=len(triplets) - len(distinct),
             accounts=accounts,
-            sample=TextSurvey.of(texts).sample,
+            sample=TextSurvey.from_texts(texts).sample,
         )
 
     def load(self, root: Path | None) -> Triplets:
@@ -365,7 +367,7 @@ class CaptionsFile(FileSource, CorpusSource):
         rows = captions if self.captions == "all" else images
         accounts = self._account_for_file(root, read) + read.accounts
         accounts += account_for_number("captions", captions - rows, "one of each image is drawn")
-        survey = TextSurvey.of(self._draw_texts(read.texts))
+        survey = TextSurvey.from_texts(self._draw_texts(read.texts))
         return Findings(rows, read.remarks, images, survey.equal, accounts, survey.sample)
 
     def _account_for_file(self, root: Path | None, read: ReadCaptions) -> list[Account]:

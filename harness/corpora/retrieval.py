@@ -172,7 +172,7 @@ class CaptionedFile(FileSource):
 
     def examine(self, root: Path | None) -> Findings:
         read = self._load_captions(root)
-        survey = TextSurvey.of(chain.from_iterable(read.texts))
+        survey = TextSurvey.from_texts(chain.from_iterable(read.texts))
 
         pictures = [COLUMN] if self.pixels and self.pixels.images == COLUMN else []
         accounts = account_for_captions(self._find_path(root), self.layout, pictures)

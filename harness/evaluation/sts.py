@@ -161,7 +161,7 @@ class OwnPairs(OwnTables):
             list_text_remarks(sentences, "sentences"),
             equal_rows=len(pairs) - len(distinct),
             accounts=accounts,
-            sample=TextSurvey.of(sentences).sample,
+            sample=TextSurvey.from_texts(sentences).sample,
         )
 
     def content(self, root: Path | None) -> object:

@@ -220,7 +220,7 @@ class OwnClasses(OwnTables):
             remarks.append(f"{texts.count('')} of {len(texts)} texts are empty")
         remarks += list_text_remarks(texts, "texts")
         equal = len(rows) - len({*rows})
-        sample = TextSurvey.of(texts).sample
+        sample = TextSurvey.from_texts(texts).sample
         return Findings(len(rows), remarks, equal_rows=equal, accounts=accounts, sample=sample)
 
     def content(self, root: Path | None) -> object:

@@ -492,9 +492,9 @@ def test_a_sample_is_spread_evenly_and_equal_texts_are_counted_however_many_come
     None
 ):
     texts = [f"text {number % 9_000}" for number in range(10_000)]
-    whole = TextSurvey.of(texts)
+    whole = TextSurvey.from_texts(texts)
     passed = TextSurvey()
-    assert list(passed.passing([*texts, ""])) == [*texts, ""]
+    assert list(passed.count_passing([*texts, ""])) == [*texts, ""]
     assert (whole.count, whole.equal) == (passed.count, passed.equal) == (10_000, 1_000)
     assert whole.sample == passed.sample
     places = [texts.index(text) for text in whole.sample]
