@@ -255,13 +255,15 @@ def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> Non
         rows.append((", ".join(names_of_entries), _name_first(missing), download))
     print_table((paper, "missing", "download"), rows)
 
-    whole = FetchList(tuple(items.values()), tuple(by_hand.values()))
-    if whole.items:
+    fetch_list = FetchList(tuple(items.values()), tuple(by_hand.values()))
+    if fetch_list.items:
         name = next(iter(needs_by_entry))
         option, _ = entries[name]
         command = harness_command("fetch", **{option: f"{paper}:{name}"})
         command_for_all = harness_command("fetch", paper=paper)
-        echo(f"  `{command}` downloads for one, `{command_for_all}` for all: {whole.size_text}")
+        echo(
+            f"  `{command}` downloads for one, `{command_for_all}` for all: {fetch_list.size_text}"
+        )
     if by_hand:
         command = harness_command("fetch", "--dry-run", paper=paper)
         echo(f"  by hand: {', '.join(by_hand)}; `{command}` shows the steps")

@@ -236,14 +236,14 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
 
     profile_name = load_profile(profile).name if profile else None
     named_methods = [text.strip() for text in methods.split(",")] if methods else []
-    wanted = {}
+    selected = {}
     if profile_name:
-        wanted["profile"] = [profile_name]
+        selected["profile"] = [profile_name]
     if named_methods:
-        wanted["method"] = named_methods
+        selected["method"] = named_methods
 
     loaded = read_results(results)
-    frames = loaded.frames.where(**wanted)
+    frames = loaded.frames.where(**selected)
     if not frames and not named_methods:
         raise UserError(
             f"{explain_no_results(results, loaded.problems, profile_name)}, or give --methods"

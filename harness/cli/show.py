@@ -99,12 +99,12 @@ def show(
     for failure in failures:
         _show_failure(store, failure)
     try:
-        found = find_run(store, what, profile)
+        results_of_run = find_run(store, what, profile)
     except UserError:
         if failures:
             return
         raise
-    for result in found:
+    for result in results_of_run:
         _show_run(result)
 
 

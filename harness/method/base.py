@@ -269,8 +269,10 @@ class Method(nn.Module, Registered, ABC):
         UserError.
         """
         if reading not in cls.readings:
-            known = ", ".join(f"@{name}" for name in cls.readings)
-            raise UserError(f"the method '{cls.name}' has no reading '@{reading}'; it has {known}")
+            known_readings = ", ".join(f"@{name}" for name in cls.readings)
+            raise UserError(
+                f"the method '{cls.name}' has no reading '@{reading}'; it has {known_readings}"
+            )
         values = dict(cls.reading_values.get(reading, {}))
         for layer in layers:
             values.update(layer)
@@ -282,11 +284,11 @@ class Method(nn.Module, Registered, ABC):
     def _sort_terms(cls, without: str) -> str:
         """Sort the names in `without`. Raises UserError for an unknown name, or if no term is left."""
         names = sorted(set(without.split("+")) - {""})
-        known = (*cls.terms, *cls.parts)
+        known_terms = (*cls.terms, *cls.parts)
         for name in names:
-            if name not in known:
+            if name not in known_terms:
                 raise UserError(
-                    f"the method '{cls.name}' has no loss term '{name}'; it has {', '.join(known) or 'none'}"
+                    f"the method '{cls.name}' has no loss term '{name}'; it has {', '.join(known_terms) or 'none'}"
                 )
         if names and set(cls.terms) <= set(names):
             raise UserError(

@@ -108,9 +108,9 @@ def _check_declarations(method: type[Method]) -> Iterator[str]:
         origins[f"the option '{name}'"] = option.metadata["origin"]
 
     known_origins = (None, *get_args(ValueOrigin))
-    for what, origin in sorted(origins.items()):
+    for subject, origin in sorted(origins.items()):
         if origin not in known_origins:
-            yield f"unknown origin: {what} has '{origin}'"
+            yield f"unknown origin: {subject} has '{origin}'"
 
 
 def _check_term_names(method: type[Method], seen_terms: set[str]) -> Iterator[str]:
@@ -189,11 +189,11 @@ def _check_answers(method: type[Method], reading: str) -> Iterator[str]:
         yield "pooling() is never called; give the value 'pooling' of its Hyperparameters another default"
     if values.pooling not in list_registered("pooling"):
         yield f"the pooling '{values.pooling}' is not registered"
-    models = [role for role, asked in method.features(values).items() if asked.of == "model"]
-    for name, wanted in method.neighbours(values).items():
-        if wanted.by not in ("student", *models):
+    models = [role for role, feature in method.features(values).items() if feature.of == "model"]
+    for name, search in method.neighbours(values).items():
+        if search.by not in ("student", *models):
             yield (
-                f"the neighbours '{name}' are found by '{wanted.by}', which is neither 'student' nor "
+                f"the neighbours '{name}' are found by '{search.by}', which is neither 'student' nor "
                 "the role of a 'model' in features()"
             )
     method.own_steps(values)
@@ -289,15 +289,15 @@ def _check_values(method: type[Method]) -> Iterator[str]:
     for values in _list_choices(method):
         with suppress(ValueError, UserError), torch.random.fork_rng(devices=[]):
             built, recorded = _step_with_records(method, _record_reads(values, read))
-            for what, record in recorded:
-                declared |= {(what, name) for name in record}
-                read |= {(what, name) for name in record.read}
+            for kind, record in recorded:
+                declared |= {(kind, name) for name in record}
+                read |= {(kind, name) for name in record.read}
             held |= {name.partition(".")[0] for name in built.state_dict()}
 
-    for what, name in sorted(declared - read):
-        yield f"the {what} '{name.rstrip('_')}' is declared and never read"
-    for what, name in sorted(declared):
-        if what == SCHEDULED and name in method.terms:
+    for kind, name in sorted(declared - read):
+        yield f"the {kind} '{name.rstrip('_')}' is declared and never read"
+    for kind, name in sorted(declared):
+        if kind == SCHEDULED and name in method.terms:
             yield f"the {SCHEDULED} '{name}' has the name of a term"
     for name in method.aside:
         if name not in held:
@@ -335,9 +335,11 @@ def _list_choices(method: type[Method]) -> Iterator[Any]:
         for name, option in method.Hyperparameters.options().items():
             if name in Hyperparameters.options():  # which the harness reads
                 continue
-            for other in _other_values(getattr(values, option.name), option.metadata["choices"]):
+            for alternative in _other_values(
+                getattr(values, option.name), option.metadata["choices"]
+            ):
                 try:
-                    changed = replace(values, **{option.name: other})
+                    changed = replace(values, **{option.name: alternative})
                 except (ValueError, UserError):  # a value that is not allowed
                     continue
                 yield changed
@@ -345,12 +347,12 @@ def _list_choices(method: type[Method]) -> Iterator[Any]:
 
 def _other_values(value: Any, choices: Iterable[Any]) -> list[Any]:
     """Values to try in place of an option's."""
-    others = [choice for choice in choices if choice != value]
+    alternatives = [choice for choice in choices if choice != value]
     if isinstance(value, bool):
-        others.append(not value)
+        alternatives.append(not value)
     elif value == 0:
-        others.append(type(value)(1))
-    return others
+        alternatives.append(type(value)(1))
+    return alternatives
 
 
 def _record_reads(values: Any, read: set[tuple[str, str]]) -> Any:
@@ -418,17 +420,17 @@ def _check_training(method: type[Method], reading: str) -> Iterator[str]:
     the same vectors after it was saved and loaded.
     """
     values = method.configure(reading)
-    whole = ShortTraining(method, values, HEADS)
+    training = ShortTraining(method, values, HEADS)
     stopped = ShortTraining(method, values, HEADS)
     again = ShortTraining(method, values, HEADS + 1)
-    yield from whole.run(0, STEPS)
+    yield from training.run(0, STEPS)
     yield from stopped.run(0, STEPS // 2)
     if stopped.method.misfits(again.method.state_dict()):
         return  # which the check of checkpoints says
 
     again.load_state_dict(stopped.state_dict())
     yield from again.run(STEPS // 2, STEPS)
-    ends = whole.state_dict()["modules"]
+    ends = training.state_dict()["modules"]
     resumed = again.state_dict()["modules"]
     differing = [name for name, value in ends.items() if not torch.equal(value, resumed[name])]
     if differing:
@@ -439,7 +441,7 @@ def _check_training(method: type[Method], reading: str) -> Iterator[str]:
         )
     # others have no hold of the encoder
     if method.prepare is not Method.prepare or method.after_step is not Method.after_step:
-        yield from _check_exported(whole.student)
+        yield from _check_exported(training.student)
 
 
 @contextmanager

@@ -124,19 +124,19 @@ class Vocabulary:
         labels = []
         for row in rows:
             chance = random.random(len(row))
-            what = random.random(len(row))
+            draws = random.random(len(row))
             hidden = [
                 at < share and token not in self.special
                 for at, token in zip(chance, row, strict=True)
             ]
-            other = random.integers(self.size, size=len(row)).tolist()
+            random_tokens = random.integers(self.size, size=len(row)).tolist()
             new = list(row)
             for place in (place for place, hides in enumerate(hidden) if hides):
                 new[place] = (
                     self.mask
-                    if what[place] < 0.8
-                    else other[place]
-                    if what[place] < 0.9
+                    if draws[place] < 0.8
+                    else random_tokens[place]
+                    if draws[place] < 0.9
                     else row[place]
                 )
             inputs.append(new)

@@ -59,9 +59,9 @@ def find_methods(place: str) -> list[type[Method]]:
     else:
         methods = [method for method in in_module if _is_users_own(method)]
     if not methods:
-        what = f"class {class_name} derived" if colon else "class derived"
+        missing_class = f"class {class_name} derived" if colon else "class derived"
         raise UserError(
-            f"{module_name} has no {what} from harness.method.Method; name the module that defines the method"
+            f"{module_name} has no {missing_class} from harness.method.Method; name the module that defines the method"
         )
     return list(dict.fromkeys(methods))
 
@@ -121,9 +121,9 @@ def make_importable(folder: Path) -> list[str]:
         if not "".join(declared):
             raise KeyError
     except (KeyError, TypeError, AttributeError):
-        where = '[project.entry-points."harness.methods"]'
+        table = '[project.entry-points."harness.methods"]'
         raise UserError(
-            f"{folder}/pyproject.toml declares no method; add the table {where}"
+            f"{folder}/pyproject.toml declares no method; add the table {table}"
         ) from None
 
     sys.path[:0] = [str(path.resolve()) for path in (folder / "src", folder) if path.is_dir()]
@@ -163,8 +163,8 @@ def import_module(name: str) -> ModuleType:
 def describe_error(error: BaseException, module: str) -> str:
     """An error in a line, with the last line of a module's package in its traceback."""
     message = " ".join(f"{type(error).__name__}: {error}".split())
-    where = find_raising_line(error, {top_package(module)})
-    return f"{message} ({where})" if where else message
+    line = find_raising_line(error, {top_package(module)})
+    return f"{message} ({line})" if line else message
 
 
 def _is_users_own(method: type[Method]) -> bool:

@@ -173,9 +173,9 @@ def _change_batch(method: Method, rows: list[list[int]]) -> RecordedNames:
     for name, changed_rows in method.change_rows(rows, np.random.default_rng(LOSS)).items():
         changed[name] = dict(TokenRows.from_lists(changed_rows, 0))
 
-    for name, wanted in method.neighbours(method.hyperparameters).items():
-        others = [rows[(row + 1) % ROWS] for row in range(ROWS)]
-        changed[name] = dict(TokenRows.from_lists(others * wanted.count, 0))
+    for name, search in method.neighbours(method.hyperparameters).items():
+        next_rows = [rows[(row + 1) % ROWS] for row in range(ROWS)]
+        changed[name] = dict(TokenRows.from_lists(next_rows * search.count, 0))
 
     changed_texts = method.change_texts(list(TEXTS), np.random.default_rng(LOSS))
     if changed_texts:

@@ -235,17 +235,17 @@ def find_wanted_runs(
         raise make_stand_in_error(profile, needed)
     check_part(part, list(chain.from_iterable(needed.values())), needed)
 
-    wanted = {}
+    selected = {}
     for name, runs_of_entry in needed.items():
         runs_in_part = [runs for runs in runs_of_entry if runs.is_in(part)]
-        wanted[name] = collect_runs(runs_in_part, stand_ins, seeds)
-    if not any(wanted.values()):
+        selected[name] = collect_runs(runs_in_part, stand_ins, seeds)
+    if not any(selected.values()):
         raise UserError(
-            f"{', '.join(wanted)}: no run has these --rows, --settings and --encoders at once; "
+            f"{', '.join(selected)}: no run has these --rows, --settings and --encoders at once; "
             "name fewer of them"
         )
-    _check_readings(read_as, wanted)
-    return wanted
+    _check_readings(read_as, selected)
+    return selected
 
 
 def make_stand_in_error(profile: Profile, entries: Iterable[str]) -> UserError:

@@ -245,9 +245,9 @@ def find_printed_interaction(interaction: Interaction, published: PublishedNumbe
     values = []
     for place, difference in differences.items():
         if getattr(place, interaction.varies) == interaction.more:
-            other = place._replace(**{interaction.varies: interaction.less})
-            if other in differences:
-                values.append(difference - differences[other])
+            corner = place._replace(**{interaction.varies: interaction.less})
+            if corner in differences:
+                values.append(difference - differences[corner])
     return mean(values) if values else None
 
 

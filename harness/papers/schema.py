@@ -249,11 +249,11 @@ class PaperTable(PaperPart):
             raise ValueError(f"a row is compared with '{row.against}', but the table has no 'test'")
 
         candidates = [
-            other
-            for other in self.rows
-            if other.variant == row.against and not other.published_only
+            candidate
+            for candidate in self.rows
+            if candidate.variant == row.against and not candidate.published_only
         ]
-        in_setting = [other for other in candidates if other.setting == row.setting]
+        in_setting = [candidate for candidate in candidates if candidate.setting == row.setting]
         if in_setting:
             return in_setting[0]
         if len(candidates) == 1:

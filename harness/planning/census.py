@@ -56,8 +56,8 @@ def make_need_census(
     source = need.source
     if isinstance(source, FeatureFile | CaptionImages):
         kind = "features" if isinstance(source, FeatureFile) else "pictures"
-        what = f"{kind} of {teacher}: {name_file(source.files[0])}"
-        census = make_census(what, source.files, need.examined, None)
+        subject = f"{kind} of {teacher}: {name_file(source.files[0])}"
+        census = make_census(subject, source.files, need.examined, None)
         unread = account_for_number("rows", unread_rows, "of nothing that is captioned")
         return [census.model_copy(update={"accounts": (*census.accounts, *unread)})]
     model = getattr(source, "model", None)
@@ -72,8 +72,8 @@ def make_corpus_census(corpus: UsedCorpus, encoder: tuple[str, Path] | None) -> 
     if encoder not in corpus.censuses:
         source = corpus.plain.source
         files = getattr(source, "files", None) or [getattr(source, "path", "made by the harness")]
-        what = f"corpus {corpus.name}"
-        corpus.censuses[encoder] = make_census(what, files, corpus.found, encoder)
+        subject = f"corpus {corpus.name}"
+        corpus.censuses[encoder] = make_census(subject, files, corpus.found, encoder)
     return corpus.censuses[encoder]
 
 
@@ -118,10 +118,10 @@ def merge_censuses(censuses: Iterable[InputCensus]) -> list[InputCensus]:
     """Each input once, with the shares of unknown tokens of all encoders that read it."""
     merged: dict[str, InputCensus] = {}
     for census in censuses:
-        known = merged.setdefault(census.what, census)
-        if not census.unknown_tokens.keys() <= known.unknown_tokens.keys():
-            shares = {**known.unknown_tokens, **census.unknown_tokens}
-            merged[census.what] = known.model_copy(update={"unknown_tokens": shares})
+        earlier = merged.setdefault(census.what, census)
+        if not census.unknown_tokens.keys() <= earlier.unknown_tokens.keys():
+            shares = {**earlier.unknown_tokens, **census.unknown_tokens}
+            merged[census.what] = earlier.model_copy(update={"unknown_tokens": shares})
     return list(merged.values())
 
 

@@ -264,10 +264,10 @@ def _find_rows(run: Resolved, corpus: str, stream: Stream) -> int | None:
     )
     if reads_all_captions and stream == "pairs":
         rows *= CAPTIONS
-    kept = find_kept_rows(run.options, stream)
-    if kept is None or kept.steps_of_all:
+    kept_rows = find_kept_rows(run.options, stream)
+    if kept_rows is None or kept_rows.steps_of_all:
         return rows
-    return min(rows, kept.rows)
+    return min(rows, kept_rows.rows)
 
 
 def _find_usual_seconds(

@@ -192,8 +192,8 @@ class Experiment:
         """A line for each stream with fewer rows than a batch."""
         batch = self.resolved.training.batch_size
         for stream, all_rows in self._rows_by_stream.items():
-            kept = find_kept_rows(self.resolved.options, stream)
-            rows = all_rows if kept is None else kept.rows
+            kept_rows = find_kept_rows(self.resolved.options, stream)
+            rows = all_rows if kept_rows is None else kept_rows.rows
             if 0 < rows < batch:
                 names = ", ".join(corpus.name for corpus in self.corpora if corpus.stream == stream)
                 yield f"{names}: {rows} rows, fewer than the batch of {batch}; every batch has {rows}"
@@ -277,9 +277,9 @@ class Experiment:
         """The rows of text and of pairs that decide the numbers of their batches."""
         rows_by_stream = self._rows_by_stream
         for stream in rows_by_stream:
-            kept = find_kept_rows(self.resolved.options, stream)
-            if kept is not None and not kept.steps_of_all:
-                rows_by_stream[stream] = kept.rows
+            kept_rows = find_kept_rows(self.resolved.options, stream)
+            if kept_rows is not None and not kept_rows.steps_of_all:
+                rows_by_stream[stream] = kept_rows.rows
 
         text_rows = rows_by_stream.get("sentences", 0) + rows_by_stream.get("triplets", 0)
         return text_rows, rows_by_stream.get("pairs", 0)
@@ -299,15 +299,15 @@ class Experiment:
         searched = {}
         for stream, all_rows in self._rows_by_stream.items():
             if stream not in MEDIA:
-                kept = find_kept_rows(self.resolved.options, stream)
-                searched[stream] = all_rows if kept is None else kept.rows
+                kept_rows = find_kept_rows(self.resolved.options, stream)
+                searched[stream] = all_rows if kept_rows is None else kept_rows.rows
         return searched
 
     def describe_searches(self) -> Iterator[str]:
         """A line on the memory of each search for neighbours."""
         run = self.resolved
-        for name, wanted in run.neighbours.items():
-            width = self._find_width(wanted.by)
+        for name, search in run.neighbours.items():
+            width = self._find_width(search.by)
             for stream, rows in self._searched_rows.items():
                 by_index = find_search(rows) == "index"
                 # an index has a copy of the vectors

@@ -160,17 +160,17 @@ def find_costly_suites(plan: Plan) -> Iterator[str]:
         return
 
     root = plan.inventory.root
-    whole = make_fetch_list(list_missing(plan), root, ask=False)
+    fetch_list = make_fetch_list(list_missing(plan), root, ask=False)
     for name in plan.without_data:
         missing_without = list(plan.missing)
         for suite, missing in plan.without_data.items():
             if suite != name:
                 missing_without += missing
 
-        size = whole.size - make_fetch_list(missing_without, root, ask=False).size
-        if size and size >= whole.size / 4:
-            kept = ",".join(suite for suite in request.suites if suite != name)
-            yield f"{name} causes {format_size(size)} of {whole.size_text}; `--suites {kept}` leaves it out"
+        size = fetch_list.size - make_fetch_list(missing_without, root, ask=False).size
+        if size and size >= fetch_list.size / 4:
+            suites = ",".join(suite for suite in request.suites if suite != name)
+            yield f"{name} causes {format_size(size)} of {fetch_list.size_text}; `--suites {suites}` leaves it out"
 
 
 def choose_provider(missing: Missing) -> Entry | None:
@@ -281,9 +281,9 @@ def _make_model_download(models: Sequence[MissingModel], root: Path | None, ask:
         terms = repository.licence or ""
     # `main` needs a data root, where the commit is recorded
     cache = Path(constants.HF_HUB_CACHE)
-    what = "model weights, configuration and tokenizer"
+    parts = "model weights, configuration and tokenizer"
     needs_root = model.revision == MAIN and root is None
-    return Fetchable(model.hub, what, size, 0, None if needs_root else cache, terms, bring)
+    return Fetchable(model.hub, parts, size, 0, None if needs_root else cache, terms, bring)
 
 
 def _make_files_download(files: Sequence[MissingHubFile], ask: bool) -> Fetchable:
@@ -304,8 +304,8 @@ def _make_files_download(files: Sequence[MissingHubFile], ask: bool) -> Fetchabl
         stated = "no licence known yet"
     terms = licence if licence and is_restrictive(licence) else ""
     cache = Path(constants.HF_HUB_CACHE)
-    what = f"{', '.join(patterns)} of the hub's data set, {stated}"
-    return Fetchable(hub, what, size, 0, cache, terms, bring)
+    parts = f"{', '.join(patterns)} of the hub's data set, {stated}"
+    return Fetchable(hub, parts, size, 0, cache, terms, bring)
 
 
 def _prepare_hub_download(
@@ -328,12 +328,12 @@ def _prepare_hub_download(
     size = stated_size or about
 
     def bring(say: Say, watch: Watch) -> None:
-        known = repository or look_up()
-        files = select_files(known)
-        say(f"{hub}: fetching {len(files)} files ({format_size(size)}) at {known.commit[:7]}")
-        folder = fetching.fetch_files(known, files, watch(hub))
+        commit = repository or look_up()
+        files = select_files(commit)
+        say(f"{hub}: fetching {len(files)} files ({format_size(size)}) at {commit.commit[:7]}")
+        folder = fetching.fetch_files(commit, files, watch(hub))
         if revision == MAIN and root is not None:
-            fetching.record_commit(root, hub, known.commit, say)
+            fetching.record_commit(root, hub, commit.commit, say)
         say(f"{hub}: in place: {folder}")
 
     return repository, size, bring
@@ -355,10 +355,10 @@ def _make_task_download(task: MissingTask, ask: bool) -> Fetchable:
         say(f"{task.task}: in the cache of data sets")
 
     terms = str(licence) if is_restrictive(licence) else ""
-    what = f"the hub's {task.hub}"
+    place = f"the hub's {task.hub}"
     cache = Path(constants.HF_HUB_CACHE)
     # `datasets` keeps a second copy, as Arrow files
-    return Fetchable(task.task, what, size, 0, cache, terms, bring, copied=size or 0)
+    return Fetchable(task.task, place, size, 0, cache, terms, bring, copied=size or 0)
 
 
 def _ask_hub(ask: Callable[[], Answer]) -> Answer | None:

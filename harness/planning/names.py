@@ -97,10 +97,10 @@ def run_model(text: str, results: Path) -> RunModelFolder:
 
     Raises UserError for a run that trains nothing, and as `find_result` and `find_best_model` do.
     """
-    what = text.removeprefix(RUN)
-    folder = expand(what)
+    key = text.removeprefix(RUN)
+    folder = expand(key)
     if not folder.is_dir():
-        result, store = find_result(what, results)
+        result, store = find_result(key, results)
         if str(result.spec.setting) == UNTRAINED:
             raise UserError(
                 f"{text} trained nothing; give its encoder: --encoders {result.spec.encoder}"
@@ -108,7 +108,7 @@ def run_model(text: str, results: Path) -> RunModelFolder:
         folder = find_best_model(result, store)
     elif folder.resolve().parts[-3::2] != (".work", BEST):
         raise UserError(
-            f"{text} is no model of a run in a folder of results; give NAME={what}, or the key of a run"
+            f"{text} is no model of a run in a folder of results; give NAME={key}, or the key of a run"
         )
     return RunModelFolder(folder.resolve())
 
@@ -162,8 +162,8 @@ def find_stored_spelling(results: Sequence[Result], text: str, profile: str | No
     # one run of each group tells the values of all
     groups = runs.runs.drop_duplicates(["profile", "variant", "setting", "encoder", "group"])
     for stored in runs.take_rows(groups.index.tolist()).iterate_readable():
-        asked = replace(RunSpec.parse(stored.spec.key), variant=variant)
-        if is_same(stored, asked, profile):
+        spec = replace(RunSpec.parse(stored.spec.key), variant=variant)
+        if is_same(stored, spec, profile):
             return "/".join((str(stored.spec.variant), *parts[1:]))
     return text
 

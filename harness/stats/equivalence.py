@@ -250,15 +250,15 @@ class _Errors:
 
         # measured over true deviation: what lies outside has a negligible probability
         least = math.sqrt(float(chdtri(self.size_df, 1 - _TAIL)) / self.size_df)
-        most = math.sqrt(float(chdtri(self.size_df, _TAIL)) / self.size_df)
-        ends = [np.full(self.drawn.shape, least), np.full(self.drawn.shape, most)]
+        largest_ratio = math.sqrt(float(chdtri(self.size_df, _TAIL)) / self.size_df)
+        ends = [np.full(self.drawn.shape, least), np.full(self.drawn.shape, largest_ratio)]
         if margin is not None and self.test_df is not None:
             # below the first bound every difference is equivalent or different; above the second,
             # none is equivalent: between them the integrand is smooth
             one_sided, two_sided = _compute_quantiles(self.test_df, alpha, equality_alpha)
             for bound in (margin / (one_sided + two_sided), margin / one_sided):
                 ratio = bound / np.sqrt(self.drawn)
-                ends.insert(-1, np.clip(ratio, least, most))
+                ends.insert(-1, np.clip(ratio, least, largest_ratio))
 
         total = 0.0
         for start, end in pairwise(ends):
@@ -330,9 +330,9 @@ def _make_errors(
     if not isinstance(other, Summary):
         return _Errors(error, drawn, weights, first_df, np.array([float(first_df)]))
 
-    given = (other.std or 0.0) ** 2 / other.n
+    variance = (other.std or 0.0) ** 2 / other.n
     given_df = max(1, other.n - 1)
-    return _Errors(error, drawn, weights, first_df, None, given, given_df)
+    return _Errors(error, drawn, weights, first_df, None, variance, given_df)
 
 
 def _make_welch_errors(first: float, first_df: int, second: float, second_df: int) -> _Errors:

@@ -303,9 +303,9 @@ def _rank_means(means: Floats) -> Floats:
     # scipy's rankdata gives the same ranks, but scipy.stats takes a second to import
     ranks = np.empty_like(means)
     for variant in range(means.shape[1]):
-        own = means[:, variant : variant + 1]
-        better = (means > own).sum(axis=1)
-        level = (means == own).sum(axis=1)
+        values = means[:, variant : variant + 1]
+        better = (means > values).sum(axis=1)
+        level = (means == values).sum(axis=1)
         ranks[:, variant] = better + (level + 1) / 2
     mean_ranks: Floats = ranks.mean(axis=2)
     return mean_ranks
