@@ -79,7 +79,8 @@ def account_for_columns(
     """
     check_file_names(path, ignore)
     used = [*columns] if split is None else [*columns, split.column]
-    unread = [name for name in map(str.strip, read_all_column_names(path)) if name not in used]
+    names = [name.strip() for name in read_all_column_names(path)]
+    unread = [name for name in names if name not in used]
     undecided = [name for name in unread if not is_ignored(name, ignore)]
     _check_parting(path, undecided)
     _check_meant(path, undecided, [default for default in defaults if default.name in used])
@@ -87,7 +88,9 @@ def account_for_columns(
     accounts = account_for("columns", used, "read")
     accounts += account_for("columns", unread, "left out", "no key names them")
     accounts += _account_for_folder(path)
-    return accounts if split is None else accounts + _account_for_parts(path, split)
+    if split is not None:
+        accounts += _account_for_parts(path, split)
+    return accounts
 
 
 def _account_for_folder(path: Path) -> list[Account]:
@@ -103,8 +106,8 @@ def _account_for_parts(path: Path, split: TablePart) -> list[Account]:
     """The rows of the parts of a table that are not read."""
     counts = count_values(path, split.column)
     other_parts = {name: count for name, count in counts.items() if name not in split.values}
-    why = f"of other parts: {describe_parts(other_parts)}"
-    return account_for_number("rows", sum(other_parts.values()), why)
+    reason = f"of other parts: {describe_parts(other_parts)}"
+    return account_for_number("rows", sum(other_parts.values()), reason)
 
 
 def _check_parting(path: Path, names: Sequence[str]) -> None:
@@ -113,11 +116,11 @@ def _check_parting(path: Path, names: Sequence[str]) -> None:
         counts = _count_parts(path, name)
         if len(counts) > 1:
             first, second, *_ = counts
-            prefix = "" if name == "split" else f"{name}="
+            split = first if name == "split" else f"{name}={first}"
             raise UserError(
                 f"{path}: the column '{name}' parts its rows, {describe_parts(counts)}, and no key "
-                f"says which are read; write split = '{prefix}{first}' in the profile, several "
-                f"parts as '{prefix}{first}+{second}', or ignore = ['{name}'] to read all rows"
+                f"says which are read; write split = '{split}' in the profile, several "
+                f"parts as '{split}+{second}', or ignore = ['{name}'] to read all rows"
             )
 
 
@@ -140,39 +143,44 @@ def _count_parts(path: Path, name: str) -> dict[str, int]:
 def _check_meant(path: Path, names: Sequence[str], defaults: Sequence[DefaultColumn]) -> None:
     """Raise UserError for columns that may be meant as well as one that is read by default."""
     for default in defaults:
-        meant = [name for name in names if _may_be_meant(path, name, default)]
-        if meant:
-            key = f"write {default.key} = '{meant[0]}' to read it, or " if default.key else ""
-            raise UserError(
-                f"{path}: the column '{meant[0]}' may be meant beside '{default.name}', which is read "
-                f"under its default name; {key}leave out what is not to be read: ignore = {meant}"
-            )
+        similar = [name for name in names if _is_similar(path, name, default)]
+        if not similar:
+            continue
+
+        advice = f"leave out what is not to be read: ignore = {similar}"
+        if default.key:
+            advice = f"write {default.key} = '{similar[0]}' to read it, or {advice}"
+        raise UserError(
+            f"{path}: the column '{similar[0]}' may be meant beside '{default.name}', which is read "
+            f"under its default name; {advice}"
+        )
 
 
-def _may_be_meant(path: Path, name: str, default: DefaultColumn) -> bool:
+def _is_similar(path: Path, name: str, default: DefaultColumn) -> bool:
     """Whether a column is of the kind of another one, by its name and by what it holds."""
     if default.holds == "pictures":
         return name in list_binary_columns(path)
 
-    has_name = _stem(name, default) == _stem(default.name, default)
-    if default.holds == "scores":
-        words = [word.lower() for word in _WORDS.findall(name)]
-        has_name = has_name or any(word in _SCORES for word in words)
-    return has_name and _holds(path, name, default.holds)
+    words = _split_name(name)
+    has_name = _select_stem(words, default) == _select_stem(_split_name(default.name), default)
+    if default.holds == "scores" and any(word in _SCORES for word in words):
+        has_name = True
+    return has_name and _has_values_of(path, name, default.holds)
 
 
-def _stem(name: str, default: DefaultColumn) -> list[str]:
+def _split_name(name: str) -> list[str]:
+    """The words of a name, in lower case."""
+    return [word.lower() for word in _WORDS.findall(name)]
+
+
+def _select_stem(words: Sequence[str], default: DefaultColumn) -> list[str]:
     """The words of a name without numbers, letters, versions, and languages of texts."""
     shortest = 3 if default.holds in ("texts", "lists") else 2
-    words = [word.lower() for word in _WORDS.findall(name)]
-    return [
-        word
-        for word in words
-        if not word.isdigit() and len(word) >= shortest and word not in _VERSIONS
-    ]
+    long_words = [word for word in words if not word.isdigit() and len(word) >= shortest]
+    return [word for word in long_words if word not in _VERSIONS]
 
 
-def _holds(path: Path, name: str, what: str) -> bool:
+def _has_values_of(path: Path, name: str, what: str) -> bool:
     """Whether a column holds texts of several words, numbers, or lists; names may be anything."""
     if what == "names":
         return True

@@ -121,7 +121,7 @@ class Commands:
     def __init__(self, results: Path = Path(DEFAULT_RESULTS)) -> None:
         self.results = results
         self._read_places = cache(partial(read_places, results))
-        self._is_named = cache(_is_named)
+        self._has_encoder = cache(_has_encoder)
 
     def run(self, *words: str, profile: str, **options: Option) -> str:
         """The `harness run` command for a profile, with these words and options."""
@@ -140,9 +140,9 @@ class Commands:
 
         typed.setdefault("results", show_path(self.results))
         typed["data_root"] = show_path(places.data_root)
-        return harness_command("run", *words, profile=self.profile(profile), **typed)
+        return harness_command("run", *words, profile=self.find_profile(profile), **typed)
 
-    def again(self, result: Result, results: Path | None = None) -> str:
+    def repeat(self, result: Result, results: Path | None = None) -> str:
         """The command that trains and evaluates a run, here or elsewhere."""
         spec = result.spec
         return self.run(
@@ -155,7 +155,7 @@ class Commands:
             results=show_path(results or self.results),
         )
 
-    def profile(self, name: str) -> str:
+    def find_profile(self, name: str) -> str:
         """The value of `--profile` for a result's profile; a file never noted is taken to be in the
         working folder.
         """
@@ -163,19 +163,21 @@ class Commands:
             return name
         return show_path(self._read_places(name).profile) or f"./{name}.toml"
 
-    def suites(self, profile: str, needed: Sequence[str]) -> list[str] | None:
+    def select_suites(self, profile: str, needed: Sequence[str]) -> list[str] | None:
         """Some suites as `--suites` has to name them; None if the profile evaluates them anyway.
 
         A profile that cannot be loaded may ask for any suite.
         """
         try:
-            declared = load_profile(self.profile(profile)).suites
+            declared = load_profile(self.find_profile(profile)).suites
         except UserError:
             return list(needed)
-        is_default = all(name in declared and not declared[name].asked for name in needed)
-        return None if is_default else list(needed)
+        for name in needed:
+            if name not in declared or declared[name].asked:
+                return list(needed)
+        return None
 
-    def untrained(self, profile: str, encoders: Sequence[str]) -> str:
+    def explain_untrained(self, profile: str, encoders: Sequence[str]) -> str:
         """A sentence with the command that evaluates untrained encoders; empty without encoders."""
         if not encoders:
             return ""
@@ -187,7 +189,7 @@ class Commands:
         folders = self._read_places(profile).encoders
         if name in folders:
             return f"{name}={show_path(folders[name])}"
-        if "/" in name or self._is_named(name, self.profile(profile)):
+        if "/" in name or self._has_encoder(name, self.find_profile(profile)):
             return name
         return f"{name}=FOLDER"
 
@@ -203,7 +205,7 @@ def show_path(location: str | Path) -> str:
     return str(path.relative_to(working_folder) if is_inside else location)
 
 
-def _is_named(encoder: str, profile: str) -> bool:
+def _has_encoder(encoder: str, profile: str) -> bool:
     """Whether a profile has an encoder; true if the profile cannot be loaded."""
     try:
         loaded = load_profile(profile)

@@ -394,7 +394,7 @@ def _show_comparison(comparison: Comparison, commands: Commands) -> None:
     ]
     print_table(("median", a.name, b.name), budgets)
 
-    untrained = commands.untrained(a.label.profile, comparison.lacking)
+    untrained = commands.explain_untrained(a.label.profile, comparison.lacking)
     if untrained:
         echo(untrained)
     for line in comparison.warnings():

@@ -512,7 +512,7 @@ def _show_scores(plan: Plan, results: Results, stored: Results) -> None:
     if request.entries:
         show_paper_tables(request.entries, stored)
 
-    untrained = stored.commands.untrained(request.profile.name, without_untrained)
+    untrained = stored.commands.explain_untrained(request.profile.name, without_untrained)
     if untrained:
         echo(untrained)
     if request.claims:

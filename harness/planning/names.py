@@ -73,7 +73,7 @@ def find_best_model(result: Result, store: Store) -> Path:
     key = result.spec.key
     commands = Commands(store.root)
     # in its own folder of results, a run that is trained again counts as finished
-    again = commands.again(result, Path("AGAIN"))
+    again = commands.repeat(result, Path("AGAIN"))
     best = store.work(result.fingerprint) / BEST
     if not (best / "config.json").is_file():
         raise UserError(

@@ -271,7 +271,7 @@ class Results:
         if suite := tables.get(match_case(name, tables)):
             table = add_tuned_rows(suite, self.tuned)
             variants = self._variants(rows, table)
-            note = self.commands.untrained(table.profile, table.lacking)
+            note = self.commands.explain_untrained(table.profile, table.lacking)
             if digits is not None:
                 table = table.with_digits(digits)
             return make_summary_grid(

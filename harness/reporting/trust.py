@@ -168,7 +168,7 @@ def _make_row_command(contents: Contents, rows: Sequence[Row], seeds: str) -> st
         settings=label.setting,
         encoders=label.encoder,
         seeds=seeds,
-        suites=contents.commands.suites(label.profile, [row.suite for row in rows]),
+        suites=contents.commands.select_suites(label.profile, [row.suite for row in rows]),
         set=overrides,
     )
 

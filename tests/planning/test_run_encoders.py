@@ -71,7 +71,7 @@ def test_a_run_starts_from_the_weights_of_an_earlier_one(results: Path, tmp_path
         ]
     folder = harness.plan("tiny", encoders=f"d={best}", **{**chosen, "methods": "mcse"}).runs[0]
     assert folder.fingerprint != trained.fingerprint, "a folder alone has no run"
-    assert f"--encoders {trained.spec.encoder}=run:{best}" in Commands(results).again(trained), (
+    assert f"--encoders {trained.spec.encoder}=run:{best}" in Commands(results).repeat(trained), (
         "as it is typed again"
     )
     assert {*Present(results)(Store(results).frames())} == {PRESENT}, (

@@ -233,7 +233,10 @@ def test_the_name_that_commands_give_a_profile_file_finds_it(
     monkeypatch.chdir(tmp_path)
     assert load_profile("mine") == load_profile("./mine.toml")
     assert load_profile("tiny").origin == "package"
-    assert [DEFAULT_COMMANDS.profile(name) for name in ("tiny", "mine")] == ["tiny", "./mine.toml"]
+    assert [DEFAULT_COMMANDS.find_profile(name) for name in ("tiny", "mine")] == [
+        "tiny",
+        "./mine.toml",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class ProfilesSection(ReportSection):
                 f"profiles/{stem}.html",
                 profile=profile,
                 grids=map(make_summary_grid, tables),
-                untrained=commands.untrained(
+                untrained=commands.explain_untrained(
                     profile, sorted({variant for table in tables for variant in table.lacking})
                 ),
                 curves=draw_curve_places(runs, self.contents.result),

@@ -472,7 +472,7 @@ def _describe_run(result: Result, log: str, commands: Commands, run: Any) -> dic
         "curves": [_make_run_curve(*curve) for curve in list_run_curves(result)],
         "best": _describe_best(result),
         "values": {part: _format_facts(of_part) for part, of_part in values.items()},
-        "command": commands.again(result),
+        "command": commands.repeat(result),
         "facts": _format_facts(facts),
         "log": _pick_log_lines(log),
     }

@@ -437,7 +437,7 @@ def list_missing_controls(
 
     A control that the suite cannot score is not missing.
     """
-    suites = commands.suites(row.label.profile, [row.suite])
+    suites = commands.select_suites(row.label.profile, [row.suite])
     missing = []
     for control in list_controls(row):
         other = rows.get(control.label)

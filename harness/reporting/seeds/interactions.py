@@ -136,7 +136,7 @@ def _make_corner_command(corner: Corner, commands: Commands) -> str:
         settings=place.setting,
         encoders=place.encoder,
         seeds=str(FEWEST_SEEDS),
-        suites=commands.suites(place.profile, [ABLATION_SCORE.suite]),
+        suites=commands.select_suites(place.profile, [ABLATION_SCORE.suite]),
     )
 
 

@@ -267,7 +267,7 @@ def test_the_untrained_encoder_stands_in_every_block_of_its_encoder() -> None:
     assert table.lacking == ()
     (table,) = tables(over_seeds("simcse", SIMCSE))
     command = "harness run --profile tiny --methods 'none[pooling=cls],none[pooling=mean]' --encoders toy-bert"
-    said = DEFAULT_COMMANDS.untrained("tiny", table.lacking)
+    said = DEFAULT_COMMANDS.explain_untrained("tiny", table.lacking)
     assert said == f"Untrained toy-bert not evaluated; `{command}` adds it."
 
 

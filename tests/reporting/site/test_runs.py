@@ -33,13 +33,13 @@ def test_the_command_of_a_run_names_that_run() -> None:
     run = result(
         "mcse[images=shuffled,lambda=1]", 3, overrides={"learning_rate": 0.001, "compile": True}
     )
-    words = shlex.split(DEFAULT_COMMANDS.again(run))
+    words = shlex.split(DEFAULT_COMMANDS.repeat(run))
     assert words[:4] == ["harness", "run", "--profile", "tiny"]
     assert split(words[words.index("--methods") + 1]) == ["mcse[images=shuffled,lambda=1]"]
     assert words[words.index("--seeds") + 1] == "3,"
     sets = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
     assert sets == ["compile=true", "learning_rate=0.001"]
-    assert "--settings" not in DEFAULT_COMMANDS.again(result("none[pooling=cls]", setting="none"))
+    assert "--settings" not in DEFAULT_COMMANDS.repeat(result("none[pooling=cls]", setting="none"))
 
 
 def test_parts_have_a_table_of_their_own_and_digits_come_from_the_metric() -> None:
