@@ -252,6 +252,40 @@ def test_the_curvature_given_is_at_least_that_of_the_loss(monkeypatch: pytest.Mo
         assert ((curvature <= bound + 1e-9) & (bound < 3 * curvature + 1e-9)).all()
 
 
+def test_losses_of_problems_solved_together_are_each_ones_own_and_so_are_their_gradients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The mean cross-entropy of the rows, plus half the penalty times the squared weights."""
+    x, labels = made(12, 3, 3)
+    penalties = [0.1, 1.0]
+    looked: list[lbfgs.Objective] = []
+
+    def look(
+        objective: lbfgs.Objective, start: torch.Tensor, *given: torch.Tensor
+    ) -> tuple[torch.Tensor, int]:
+        looked.append(objective)
+        return start, 0
+
+    monkeypatch.setattr(lbfgs, "minimise", look)
+    LBFGSProbe(3, CPU).fit(x, labels, [Split(np.arange(12), np.arange(0))], np.array([penalties]))
+    points = torch.from_numpy(np.random.default_rng(1).standard_normal((2, 3 * 4)))
+    points.requires_grad_()
+    losses, gradients = looked[0](points, torch.arange(2))
+
+    rows = np.c_[x, np.ones(12)]
+    _, basis = np.linalg.eigh(rows.T @ rows / 12)
+    for point, penalty, loss in zip(points.tolist(), penalties, losses.tolist(), strict=True):
+        weights = np.array(point).reshape(3, 4) @ basis.T
+        expected = penalty / 2 * sum(weight**2 for weight in point)
+        for row, label in zip(rows, labels, strict=True):
+            logits = [float(row @ weight) for weight in weights]
+            total = np.log(sum(np.exp(logit) for logit in logits))
+            expected += (total - logits[label]) / 12
+        assert loss == pytest.approx(expected)
+    (exact,) = torch.autograd.grad(losses.sum(), points)
+    torch.testing.assert_close(gradients, exact)
+
+
 def test_separate_problems_are_minimised_together_even_where_a_step_is_too_long() -> None:
     """Quartics of very different scale, with curvature given ten times too small."""
     scales = torch.tensor([1.0, 100.0, 1e-2], dtype=torch.float64)
