@@ -36,6 +36,11 @@ SMALL = [
     ("chunk", "--rows 2 --chunk 1 --rounds 1", "in pieces"),
     ("dev_eval", "--rounds 1 --batch 2 --sentences 8", "the dev score every 125 steps"),
     ("embedding", "", "largest difference"),
+    (
+        "evaluation",
+        "--serve harness --toy --rows 200",
+        r"^\[[\d.]+, \{\"ToySTS\"[^]]*\]\n.*\"ToyMTEB-Class[^]]*\]\n.*\"t2i_R@1\"",
+    ),
     ("features", "--rows 100", "np.load: open"),
     ("grid", "runs --runs 2 --slots 2", "2 runs of 1 s on 2 slots"),
     ("grid", "plan --runs 40", "40 runs planned"),
@@ -61,6 +66,7 @@ LARGER = [
     ("audit_papers", "", "^paper,where,claim,"),
     ("card", "--device cpu --steps 1 --no-doctor --out OUT", r"^\| fp32 \| no \| 8 \| 2 \| "),
     ("allocator", "kept --rounds 1 --steps 2 --profile tiny", "kept"),
+    ("evaluation", "--toy --rows 200", "retrieval .* largest difference of 10 scores 0.000"),
     (
         "full_size",
         "--sentences 600 --images 14 --batches 1 --starts 1",

