@@ -33,36 +33,33 @@ def draw_standings(question: Question, standings: Standings, key: str) -> look.P
     the means alone. Layers for one kind of page begin with `wide` or `narrow` in their names.
     """
     rows = standings.rows
-    bound = question.strongest
-    layers = [
-        _draw_standing_intervals(len(rows)),
-        *_draw_seed_dots(question, rows),
-        _draw_mean_points(question),
-    ]
-    if bound:
-        at = {"x": {"datum": bound.cell.summary.mean, "type": "quantitative"}, **look.UPRIGHT}
-        layers.insert(0, look.draw_line(at, color=BOUND, strokeDash=[5, 4], strokeWidth=1.5))
+    layers: list[look.ChartSpec] = []
+    if question.strongest:
+        bound = {"datum": question.strongest.cell.summary.mean, "type": "quantitative"}
+        dashed = {"color": BOUND, "strokeDash": [5, 4], "strokeWidth": 1.5}
+        layers.append(look.draw_line({"x": bound, **look.UPRIGHT}, **dashed))
+    layers.append(_draw_standing_intervals(len(rows)))
+    layers += _draw_seed_dots(question, rows)
+    layers.append(_draw_mean_points())
+
+    layers.append(_make_text_column("narrow means", "mean", 0))
+    layers.append(_make_text_column("wide scores", "mean ± deviation", 0))
+    rank_offset = DIFFERENCE
     base = question.forest.base
-    columns = [
-        _make_text_column("narrow means", "mean", 0),
-        _make_text_column("wide scores", "mean ± deviation", 0),
-    ]
     if base is not None:
-        columns.append(_make_text_column("wide differences", f"to {base.label.name}", DIFFERENCE))
-    columns.append(
-        _make_text_column("wide ranks", "rank", RANK if base is not None else DIFFERENCE)
-    )
+        layers.append(_make_text_column("wide differences", f"to {base.label.name}", DIFFERENCE))
+        rank_offset = RANK
+    layers.append(_make_text_column("wide ranks", "rank", rank_offset))
+
+    values = [_make_mean_row(question, at, row) for at, row in enumerate(rows)]
+    y = look.encode_nominal("i", sort=None, scale=_make_row_scale(len(rows)), axis=None)
     spec: look.ChartSpec = {
-        **look.make_data(
-            map(_make_mean_row, [question] * len(rows), range(len(rows)), rows), look.DIGITS
-        ),
+        **look.make_data(values, look.DIGITS),
         "params": _make_row_texts(question, rows),
         "height": (ROW if len(rows) <= FEW_ROWS else LOW_ROW) * len(rows),
         "description": f"{question.score_title}: {question.verdict}",
-        "encoding": {
-            "y": look.encode_nominal("i", sort=None, scale=_make_row_scale(len(rows)), axis=None)
-        },
-        "layer": [*layers, *columns],
+        "encoding": {"y": y},
+        "layer": layers,
         "resolve": {"axis": {"y": "independent"}},
     }
     return look.Plot(key, question.score_title, spec, _explain_standings(question, standings))
@@ -70,8 +67,12 @@ def draw_standings(question: Question, standings: Standings, key: str) -> look.P
 
 def _make_mean_row(question: Question, at: int, row: RankedRow) -> dict[str, object]:
     mean = row.cell.summary.mean
-    low, high = (row.interval.low, row.interval.high) if row.interval else (mean, mean)
-    interval = interval_text(low, high, question.digits) if row.interval else "none of one seed"
+    low = high = mean
+    interval = "none of one seed"
+    if row.interval:
+        low = row.interval.low
+        high = row.interval.high
+        interval = interval_text(low, high, question.digits)
     return {
         "i": at,
         "x": mean,
@@ -88,11 +89,11 @@ def _make_mean_row(question: Question, at: int, row: RankedRow) -> dict[str, obj
 
 def _make_row_texts(question: Question, rows: Sequence[RankedRow]) -> list[look.ChartSpec]:
     """The parameters with the texts beside the rows."""
-    means = [fixed(row.cell.summary.mean, question.digits) for row in rows]
-    texts = {
-        "names": [_name_lines(row.name.text, is_low=len(rows) > FEW_ROWS) for row in rows],
+    is_low = len(rows) > FEW_ROWS
+    texts: dict[str, list[object]] = {
+        "names": [_name_lines(row.name.text, is_low=is_low) for row in rows],
         "controls": [row.is_control for row in rows],
-        "means": means,
+        "means": [fixed(row.cell.summary.mean, question.digits) for row in rows],
         "scores": [question.score_text(row.cell) for row in rows],
         "differences": [row.difference.replace("-", "−") for row in rows],
         "ranks": [row.rank for row in rows],
@@ -173,25 +174,21 @@ def _choose_colour() -> look.ChartSpec:
 
 def _draw_seed_dots(question: Question, rows: Sequence[RankedRow]) -> list[look.ChartSpec]:
     """The layer of a dot for each seed, if a row has several; one number is its mean alone."""
-    dots = [
-        {"i": at, "x": value, "seed": seed, "control": row.is_control}
-        for at, row in enumerate(rows)
-        if len(row.cell.values) > 1
-        for seed, value in row.cell.by_seed.items()
-    ]
+    dots = []
+    for at, row in enumerate(rows):
+        if len(row.cell.values) > 1:
+            for seed, value in row.cell.by_seed.items():
+                dots.append({"i": at, "x": value, "seed": seed, "control": row.is_control})
     if not dots:  # an empty layer has no extent, of which Vega warns
         return []
     lines = look.make_tooltip(("seed", "seed"), ("x", "score", f".{question.digits}f"))
-    encoding = {
-        "x": {"field": "x", "type": "quantitative"},
-        "color": _choose_colour(),
-        "tooltip": lines,
-    }
-    dot = look.make_layer("point", encoding, filled=True, size=16, opacity=0.4)
-    return [{**look.make_data(dots, look.DIGITS), **dot}]
+    x = {"field": "x", "type": "quantitative"}
+    encoding = {"x": x, "color": _choose_colour(), "tooltip": lines}
+    layer = look.make_layer("point", encoding, filled=True, size=16, opacity=0.4)
+    return [{**look.make_data(dots, look.DIGITS), **layer}]
 
 
-def _draw_mean_points(question: Question) -> look.ChartSpec:
+def _draw_mean_points() -> look.ChartSpec:
     """A point for each mean: filled for methods, hollow for controls."""
     lines = look.make_tooltip(
         ("name", "row"),
@@ -200,11 +197,10 @@ def _draw_mean_points(question: Question) -> look.ChartSpec:
         ("interval", "95 % interval"),
         ("seeds", "seeds"),
     )
-    fill = {"condition": {"test": "datum.control", "value": look.GROUND}, "value": METHOD}
     encoding = {
         "x": {"field": "x", "type": "quantitative"},
         "stroke": _choose_colour(),
-        "fill": fill,
+        "fill": {"condition": {"test": "datum.control", "value": look.GROUND}, "value": METHOD},
         "tooltip": lines,
     }
     return look.make_layer("point", encoding, size=70, strokeWidth=2, opacity=1)
@@ -217,12 +213,12 @@ def _explain_standings(question: Question, standings: Standings) -> str:
         name = title_of(question.leader.row.label.method)
         text += f" Dashed: {name_control(question.strongest)}, the strongest control of {name}."
     text += " Methods that no test tells apart share ranks."
-    left_out = [
-        f"{count} {what}"
-        for count, what in (
-            (standings.more_methods, "methods"),
-            (standings.more_controls, "controls"),
-        )
-        if count
-    ]
-    return f"{text} Not drawn: {' and '.join(left_out)}." if left_out else text
+
+    not_drawn = []
+    if standings.more_methods:
+        not_drawn.append(f"{standings.more_methods} methods")
+    if standings.more_controls:
+        not_drawn.append(f"{standings.more_controls} controls")
+    if not_drawn:
+        text += f" Not drawn: {' and '.join(not_drawn)}."
+    return text

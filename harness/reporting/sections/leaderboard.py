@@ -48,49 +48,36 @@ from harness.reporting.tables.grids import ABSENT, CellText, format_cell, format
 from harness.stats import FEWEST_SEEDS
 
 
-def draw_costs(forest: Forest, key: str, what: str, rows: Sequence[tuple[Gain, float]]) -> Plot:
-    """A named point for each row with what its trainings spent, such as minutes."""
+def draw_costs(forest: Forest, key: str, budget: str, spent: Sequence[tuple[Gain, float]]) -> Plot:
+    """A named point for each row with what its trainings `spent` of a budget, such as minutes."""
     metric = forest.metric
-    values = [
-        {
-            "name": gain.name.text,
-            "x": spent,
-            "y": gain.cell.summary.mean,
-            "score": str(format_summary(gain.cell.summary, metric.digits)),
-        }
-        for gain, spent in rows
-    ]
-    kind = "s" if max(spent for _, spent in rows) >= 1e4 else "g"  # such as 1.2T
-    x = encode_quantity(
-        "x", f"{what}, median over seeds", axis={"tickCount": 5, "format": f"~{kind}"}
-    )
-    y = encode_quantity("y", metric.title, scale={"zero": False})
+    values = []
+    for gain, number in spent:
+        summary = gain.cell.summary
+        score = str(format_summary(summary, metric.digits))
+        values.append({"name": gain.name.text, "x": number, "y": summary.mean, "score": score})
+
+    kind = "s" if max(number for _, number in spent) >= 1e4 else "g"  # such as 1.2T
+    ticks = {"tickCount": 5, "format": f"~{kind}"}
     lines = make_tooltip(
-        ("name", "method"), ("score", "mean ± deviation"), ("x", what, f".3~{kind}")
+        ("name", "method"), ("score", "mean ± deviation"), ("x", budget, f".3~{kind}")
     )
+    name = {"text": encode_nominal("name")}
     spec: ChartSpec = {
         **make_data(values, DIGITS),
         "height": 220,
-        "description": f"{metric.title} against {what}, {forest.place}",
-        "encoding": {"x": x, "y": y},
+        "description": f"{metric.title} against {budget}, {forest.place}",
+        "encoding": {
+            "x": encode_quantity("x", f"{budget}, median over seeds", axis=ticks),
+            "y": encode_quantity("y", metric.title, scale={"zero": False}),
+        },
         "layer": [
             make_layer("point", {"tooltip": lines}, filled=True, size=70, color=INK),
-            make_layer(
-                "text",
-                {"text": encode_nominal("name")},
-                align="center",
-                dy=-10,
-                color=INK,
-                fontSize=12,
-            ),
+            make_layer("text", name, align="center", dy=-10, color=INK, fontSize=12),
         ],
     }
-    return Plot(
-        f"cost-{key}-{what}",
-        f"Score against {what}",
-        spec,
-        unscripted="report.csv has the numbers.",
-    )
+    title = f"Score against {budget}"
+    return Plot(f"cost-{key}-{budget}", title, spec, unscripted="report.csv has the numbers.")
 
 
 #: the suite whose leaderboards come first, and the profile whose come last
@@ -156,15 +143,16 @@ class Board:
     @cached_property
     def entries(self) -> Sequence[BoardRow]:
         """The rows, best first. Readings of a method with equal scores are one."""
-        by_method: dict[object, list[Gain]] = {}
+        gains_by_data: dict[object, list[Gain]] = {}
         for gain in self.forest.gains:
-            by_method.setdefault((gain.row.label.method, gain.row.data), []).append(gain)
+            gains_by_data.setdefault((gain.row.label.method, gain.row.data), []).append(gain)
+
         digits = self.forest.metric.digits
         entries = []
-        for number, same in enumerate(by_method.values()):
-            first, *others = sorted(same, key=lambda gain: not gain.row.is_method)
+        for number, gains in enumerate(gains_by_data.values()):
+            first, *rest = sorted(gains, key=lambda gain: not gain.row.is_method)
             score = format_cell(first.cell, digits, len(first.row.seeds))
-            entries.append(BoardRow(number, first, score, [_name_reading(rest) for rest in others]))
+            entries.append(BoardRow(number, first, score, list(map(_name_reading, rest))))
         return entries
 
     shown_budget = SHOWN_BUDGET
@@ -177,9 +165,10 @@ class Board:
     @property
     def budget(self) -> Sequence[str]:
         """The columns of what its rows spent."""
-        return [
-            *dict.fromkeys(name for entry in self.entries for name in entry.gain.row.spent.texts())
-        ]
+        columns: dict[str, None] = {}
+        for entry in self.entries:
+            columns |= dict.fromkeys(entry.gain.row.spent.texts())
+        return [*columns]
 
     @cached_property
     def leaders(self) -> Sequence[Gain]:
@@ -189,18 +178,20 @@ class Board:
     @cached_property
     def methods(self) -> Sequence[Sequence[BoardRow]]:
         """The rows of each method, best method first: its own row, then those of its variants."""
-        of_method: dict[str, list[BoardRow]] = {}
+        by_method: dict[str, list[BoardRow]] = {}
         for entry in self.entries:
-            of_method.setdefault(entry.gain.row.label.method, []).append(entry)
-        for entries in of_method.values():
-            like_trained = (
-                each
-                for each in entries
-                if each.gain in self.leaders or each.gain.kind == "untrained"
-            )
-            own = next(like_trained, entries[0])
-            entries.sort(key=lambda entry: entry is not own)
-        return sorted(of_method.values(), key=lambda entries: -entries[0].gain.size)
+            by_method.setdefault(entry.gain.row.label.method, []).append(entry)
+
+        methods = []
+        for entries in by_method.values():
+            stands_for_method = [
+                entry
+                for entry in entries
+                if entry.gain in self.leaders or entry.gain.kind == "untrained"
+            ]
+            first = [*stands_for_method, *entries][0]
+            methods.append([first, *(entry for entry in entries if entry is not first)])
+        return sorted(methods, key=lambda entries: -entries[0].gain.size)
 
     def rank(self, gain: Gain) -> str:
         """One more than the number of significantly better methods; ABSENT with too few seeds or
@@ -208,8 +199,8 @@ class Board:
         """
         if gain not in self.leaders or gain.cell.summary.n < FEWEST_SEEDS:
             return ABSENT
-        conclusions = [self.forest.conclude(leader.row, gain.row) for leader in self.leaders]
-        return str(1 + sum(one.verdict is Significance.BETTER for one in conclusions))
+        verdicts = [self.forest.conclude(leader.row, gain.row).verdict for leader in self.leaders]
+        return str(1 + verdicts.count(Significance.BETTER))
 
     @cached_property
     def tasks(self) -> Sequence[Column]:
@@ -224,94 +215,98 @@ class Board:
         methods or tasks.
         """
         rows = [gain.row for gain in self.leaders]
-        metric = self.forest.metric
         if len(rows) < 2 or len(self.tasks) < 2:
             return {}
+        return {
+            row.label.name.text: [self._count_wins(row, other) for other in rows] for row in rows
+        }
 
-        def wins(first: Row, second: Row) -> int:
-            both = (task for task in self.tasks if task in first.cells and task in second.cells)
-            return sum(
-                is_ahead(first.cells[task].summary.mean, second.cells[task].summary.mean, metric)
-                for task in both
-            )
-
-        return {first.label.name.text: [wins(first, second) for second in rows] for first in rows}
+    def _count_wins(self, row: Row, other: Row) -> int:
+        wins = 0
+        for task in self.tasks:
+            if task in row.cells and task in other.cells:
+                mean = row.cells[task].summary.mean
+                if is_ahead(mean, other.cells[task].summary.mean, self.forest.metric):
+                    wins += 1
+        return wins
 
     @cached_property
     def costs(self) -> Mapping[str, Plot]:
         """Scores against each budget in words; none for fewer than two methods with a value."""
+        budgets: dict[str, None] = {}
+        for entry in self.entries:
+            budgets |= dict.fromkeys(entry.gain.row.spent.numbers())
+
         plots = {}
-        for what in {
-            name: None for entry in self.entries for name in entry.gain.row.spent.numbers()
-        }:
-            spent = ((gain, gain.row.spent.numbers().get(what, 0.0)) for gain in self.leaders)
-            if len(rows := [(gain, number) for gain, number in spent if number > 0]) > 1:
-                plots[what] = draw_costs(self.forest, self.key, what, rows)
+        for budget in budgets:
+            numbers = [(gain, gain.row.spent.numbers().get(budget, 0.0)) for gain in self.leaders]
+            spent = [(gain, number) for gain, number in numbers if number > 0]
+            if len(spent) > 1:
+                plots[budget] = draw_costs(self.forest, self.key, budget, spent)
         return plots
 
     @cached_property
     def data(self) -> Mapping[str, object]:
         """What the page's script shows on request: gains over other baselines, and pairs of rows."""
         forest = self.forest
-        entries = self.entries
-        rows = [
-            {
-                "name": entry.gain.name.text,
-                "code": entry.gain.name.code,
-                "pages": [self.pages[run] for run in entry.gain.row.runs if run in self.pages],
-                "seeds": entry.gain.row.seeds,
-                "scores": {
-                    forest.table.title(column): [round(value, 4) for value in cell.values]
-                    for column, cell in entry.gain.row.cells.items()
-                    if column.metric == forest.column.metric
-                },
-            }
-            for entry in entries
-        ]
-        bases = dict.fromkeys(gain.row.label.variant for gain in self.leaders)
+        variants = dict.fromkeys(gain.row.label.variant for gain in self.leaders)
+        pairs = combinations(self.entries[:MOST_COMPARED], 2)
         return {
-            "rows": rows,
+            "rows": list(map(self._describe_row, self.entries)),
             "column": forest.table.title(forest.column),
             "digits": forest.metric.digits,
             "base": name_of(forest.block.base).text if forest.base else "",
-            "gains": {name_of(variant).text: self._gains(variant) for variant in bases},
-            "pairs": {
-                f"{a.number} {b.number}": self._pair(a, b)
-                for a, b in combinations(entries[:MOST_COMPARED], 2)
-            },
+            "gains": {name_of(variant).text: self._list_gains(variant) for variant in variants},
+            "pairs": {f"{a.number} {b.number}": self._describe_pair(a, b) for a, b in pairs},
+        }
+
+    def _describe_row(self, entry: BoardRow) -> Mapping[str, object]:
+        row = entry.gain.row
+        scores = {}
+        for column, cell in row.cells.items():
+            if column.metric == self.forest.column.metric:
+                title = self.forest.table.title(column)
+                scores[title] = [round(value, 4) for value in cell.values]
+        return {
+            "name": entry.gain.name.text,
+            "code": entry.gain.name.code,
+            "pages": [self.pages[run] for run in row.runs if run in self.pages],
+            "seeds": row.seeds,
+            "scores": scores,
         }
 
     def words(self, entry: BoardRow) -> tuple[str, str]:
         """The gain of a row over the baseline, and what its test says."""
         return describe_gain(self.forest, entry.gain) if self.forest.base else (ABSENT, "")
 
-    def _gains(self, base: str) -> Sequence[Sequence[object] | None]:
-        """Each row's gain over a baseline, its interval and what its test says."""
+    def _list_gains(self, variant: str) -> Sequence[Sequence[object] | None]:
+        """Each row's gain over a variant, its interval and what its test says; None where it has no
+        score beside it.
+        """
         forest = self.forest
-        if base != forest.block.base:
-            forest = compare_against(forest, base)
+        if variant != forest.block.base:
+            forest = compare_against(forest, variant)
         by_label = {gain.row.label: gain for gain in forest.gains} if forest.base else {}
-        gains = [by_label.get(entry.gain.row.label) for entry in self.entries]
-        return [
-            [
-                *(round(x, 6) for x in (gain.size, gain.low, gain.high)),
-                *describe_gain(forest, gain),
-            ]
-            if gain
-            else None
-            for gain in gains
-        ]
 
-    def _pair(self, a: BoardRow, b: BoardRow) -> Sequence[object]:
+        gains: list[Sequence[object] | None] = []
+        for entry in self.entries:
+            gain = by_label.get(entry.gain.row.label)
+            if gain is None:
+                gains.append(None)
+            else:
+                numbers = [round(number, 6) for number in (gain.size, gain.low, gain.high)]
+                gains.append([*numbers, *describe_gain(forest, gain)])
+        return gains
+
+    def _describe_pair(self, a: BoardRow, b: BoardRow) -> Sequence[object]:
         """The conclusion on two rows, and each test that could be made: name, p-value or bound."""
         score = Score(self.forest.table.suite, *self.forest.column)
         pair = Comparison(self.forest.conclude(a.gain.row, b.gain.row), score)
-        if pair.one_sample or min(cell.summary.n for cell in pair.cells) < FEWEST_SEEDS:
-            return [pair.conclusion(), []]
-        return [
-            pair.conclusion(),
-            [[name, p or interval or value] for name, value, interval, p in pair.rows()],
-        ]
+        tests = []
+        has_tests = min(cell.summary.n for cell in pair.cells) >= FEWEST_SEEDS
+        if has_tests and not pair.one_sample:
+            tests = [[name, p or interval or value] for name, value, interval, p in pair.rows()]
+        return [pair.conclusion(), tests]
 
 
 def describe_gain(forest: Forest, gain: Gain) -> tuple[str, str]:
@@ -319,9 +314,10 @@ def describe_gain(forest: Forest, gain: Gain) -> tuple[str, str]:
     if gain.kind == "baseline":
         return "baseline", ""
     digits = forest.metric.digits
-    ends = f" ({interval_text(gain.low, gain.high, digits)})" if gain.low < gain.high else ""
-    test = gain.kind if not gain.row.is_trained else forest.words(gain)
-    return f"{signed(gain.size, digits)}{ends}", test
+    size = signed(gain.size, digits)
+    if gain.low < gain.high:
+        size += f" ({interval_text(gain.low, gain.high, digits)})"
+    return size, forest.words(gain) if gain.row.is_trained else gain.kind
 
 
 def _name_reading(gain: Gain) -> str:
@@ -337,7 +333,9 @@ def _name_reading(gain: Gain) -> str:
 def shorten_reference(paper: str) -> str:
     """The authors and the year of a reference; a text without these is kept if short, else empty."""
     match = re.match(r"(?P<who>[^,]{1,40}),.*\b(?P<year>(?:19|20)\d\d)\b", paper)
-    return f"{match['who']} {match['year']}" if match else paper * (len(paper) <= LONGEST_SOURCE)
+    if match:
+        return f"{match['who']} {match['year']}"
+    return paper if len(paper) <= LONGEST_SOURCE else ""
 
 
 class LeaderboardSection(ReportSection):
@@ -358,21 +356,22 @@ class LeaderboardSection(ReportSection):
         contents = self.contents
         stems = sort_runs(contents.frames)["page"]
         pages = dict(zip(stems.index.tolist(), stems.tolist(), strict=True))
-        counts = Counter(contents.frames.texts("profile"))
+        runs_by_profile = Counter(contents.frames.texts("profile"))
 
-        def order(forest: Forest) -> tuple[object, ...]:
+        def rank_board(forest: Forest) -> tuple[object, ...]:
             profile = forest.table.profile
-            suite = forest.table.suite
-            first = profile != PAPER_PROFILE, profile == TOY_PROFILE, -counts[profile], profile
             return (
-                *first,
-                suite != FIRST_SUITE,
+                profile != PAPER_PROFILE,
+                profile == TOY_PROFILE,
+                -runs_by_profile[profile],
+                profile,
+                forest.table.suite != FIRST_SUITE,
                 forest.table.averages.index(forest.column) > 0,
                 *rank_importance(forest),
             )
 
-        ordered = sorted(contents.forests, key=order)
-        return [Board(forest, contents.commands, pages) for forest in ordered]
+        forests = sorted(contents.forests, key=rank_board)
+        return [Board(forest, contents.commands, pages) for forest in forests]
 
     @property
     def choices(self) -> Sequence[Mapping[str, str]]:

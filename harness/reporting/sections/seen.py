@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import mul
 
 from harness.formatting import fixed, signed
 from harness.method.naming import name_of
@@ -34,7 +35,7 @@ from harness.reporting.tables.grids import (
     format_seeds,
 )
 from harness.spec import BASELINE
-from harness.stats import ALPHA, paired_t_test
+from harness.stats import ALPHA, Interval, paired_t_test
 from harness.store import Result, frames_of
 
 
@@ -59,16 +60,18 @@ class SeenSection(ReportSection):
 
     @cached_property
     def parts(self) -> Sequence[Part]:
-        shown = [table for table in self.tables if table.has_seen]
-        return [
-            Part(
-                f"pairs-{table.key}", table.title, [make_seen_grid(table)], draw_seen_figures(table)
-            )
-            for table in shown
-        ]
+        parts = []
+        for table in self.tables:
+            if table.has_seen:
+                figures = draw_seen_figures(table)
+                parts.append(
+                    Part(f"pairs-{table.key}", table.title, [make_seen_grid(table)], figures)
+                )
+        return parts
 
     def rows(self) -> Iterable[CsvFields]:
-        return (fields for table in self.tables for fields in _list_seen_fields(table))
+        for table in self.tables:
+            yield from _list_seen_fields(table)
 
     @property
     def notes(self) -> Sequence[str]:
@@ -86,21 +89,27 @@ class SeenSection(ReportSection):
 
 def _list_seen_fields(table: SeenTable) -> Iterator[CsvFields]:
     for row in table.rows:
-        shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
+        weakness = str(table.weakness(row))
         for part, task in table.cells_of(row):
             scores = table.scores(row, part, task)
+            if not scores:
+                continue
             gains = table.gains.get((row.label, part, task))
-            if scores:
-                place = {
-                    "suite": table.suite,
-                    "task": task,
-                    "part": part,
-                    "metric": table.metric.name,
-                }
-                fields = make_measured_fields(scores.tested(gains.test if gains else None), None)
-                gain = {"against": BASELINE, "difference": gains.summary.mean} if gains else {}
-                weak = {"weakened_by": str(table.weakness(row))}
-                yield {"table": "seen", **shared, **place, **fields, **gain, **weak}
+            fields: CsvFields = {
+                "table": "seen",
+                **row.label._asdict(),
+                "group": row.group,
+                "seeds": " ".join(map(str, row.seeds)),
+                "suite": table.suite,
+                "task": task,
+                "part": part,
+                "metric": table.metric.name,
+                **make_measured_fields(scores.tested(gains.test if gains else None), None),
+                "weakened_by": weakness,
+            }
+            if gains:
+                fields |= {"against": BASELINE, "difference": gains.summary.mean}
+            yield fields
 
 
 #: Two runs have seen the same pairs if their numbers of seen pairs differ by at most this share of
@@ -146,20 +155,25 @@ class SeenTable:
     @staticmethod
     def cells_of(row: Row) -> list[tuple[str, str]]:
         """The parts and tasks of a row, those of seen pairs first."""
-        there = [(part, column.task) for part, column in row.parts if column.metric == PAIRS]
-        return sorted(there, key=lambda at: at[0] != SEEN)
+        parts = [(part, column.task) for part, column in row.parts if column.metric == PAIRS]
+        return sorted(parts, key=lambda at: at[0] != SEEN)
 
     def weakness(self, row: Row) -> Weakness:
-        return row.weakness_in(filter(None, (self.scores(row, *at) for at in self.cells_of(row))))
+        scores = [self.scores(row, part, task) for part, task in self.cells_of(row)]
+        return row.weakness_in(filter(None, scores))
 
     @property
     def tasks(self) -> list[str]:
         """All tasks in order, means last."""
-        tasks = list(dict.fromkeys(task for row in self.rows for _, task in self.cells_of(row)))
-        return sorted(
-            tasks,
-            key=lambda task: (task == self.mean and task not in self.averaged, task == AVERAGE),
-        )
+        tasks: dict[str, None] = {}
+        for row in self.rows:
+            tasks |= dict.fromkeys(task for _, task in self.cells_of(row))
+
+        def rank_task(task: str) -> tuple[bool, bool]:
+            is_pooled = task == self.mean and task not in self.averaged
+            return is_pooled, task == AVERAGE
+
+        return sorted(tasks, key=rank_task)
 
     @property
     def title(self) -> str:
@@ -180,9 +194,12 @@ class SeenTable:
         """The smallest number of seen pairs of a task in any compared row with a score on them; 0
         if no row has one.
         """
-        compared = (row for row in self.rows if row.label not in self.problems)
-        pairs = (self.pairs(row, SEEN, task) for row in compared if self.scores(row, SEEN, task))
-        return min((cell.summary.mean for cell in pairs if cell), default=0.0)
+        numbers = []
+        for row in self.rows:
+            pairs = self.pairs(row, SEEN, task)
+            if pairs and row.label not in self.problems and self.scores(row, SEEN, task):
+                numbers.append(pairs.summary.mean)
+        return min(numbers, default=0.0)
 
     def legend(self) -> Iterator[str]:
         """Say how the numbers are made."""
@@ -199,19 +216,23 @@ class SeenTable:
     def notes(self) -> Iterator[str]:
         """Say what is averaged, and why rows are not compared."""
         if len(self.averaged) > 1:
-            listed = ", ".join(self.averaged)
-            yield f"{self.mean}: those with scores on both kinds of pairs, weighted by their pairs: {listed}."
-        few = {
-            task: pairs
-            for task in self.tasks
-            if 0 < (pairs := self.fewest_seen(task)) < FEWEST_PAIRS
-        }
-        if few:
-            listed = "; ".join(f"{task} ({pairs:.0f})" for task, pairs in few.items())
-            yield f"Fewer than {FEWEST_PAIRS} seen pairs say nothing about a method: {listed}."
-        for problem in dict.fromkeys(self.problems.values()):
-            labels = (label.name.text for label, found in self.problems.items() if found == problem)
-            yield f"Not compared, {problem}: {'; '.join(labels)}."
+            tasks = ", ".join(self.averaged)
+            yield f"{self.mean}: those with scores on both kinds of pairs, weighted by their pairs: {tasks}."
+
+        few_pairs = []
+        for task in self.tasks:
+            pairs = self.fewest_seen(task)
+            if 0 < pairs < FEWEST_PAIRS:
+                few_pairs.append(f"{task} ({pairs:.0f})")
+        if few_pairs:
+            tasks = "; ".join(few_pairs)
+            yield f"Fewer than {FEWEST_PAIRS} seen pairs say nothing about a method: {tasks}."
+
+        names_by_problem: dict[str, list[str]] = {}
+        for label, problem in self.problems.items():
+            names_by_problem.setdefault(problem, []).append(label.name.text)
+        for problem, names in names_by_problem.items():
+            yield f"Not compared, {problem}: {'; '.join(names)}."
         yield from list_weakness_notes(map(self.weakness, self.rows))
 
 
@@ -219,76 +240,94 @@ def make_seen_tables(results: Sequence[Result], metrics: Metrics) -> list[SeenTa
     """Build a table for each profile, suite, setting and encoder with scores on seen or unseen
     pairs.
     """
-    kept: dict[tuple[str, str, str, str], list[Row]] = {}
     frames = frames_of(results)
-    shown = {
-        PAIRS,
-        *(_find_main_metric(metrics, suite).name for suite in frames.evaluations["suite"].unique()),
-    }
-    scores = frames.parts[
-        frames.parts["part"].isin((SEEN, UNSEEN)) & frames.parts["metric"].isin(shown)
-    ]
+    suites = frames.evaluations["suite"].unique()
+    shown_metrics = {PAIRS, *(_find_main_metric(metrics, suite).name for suite in suites)}
+    parts = frames.parts
+    is_shown = parts["part"].isin((SEEN, UNSEEN)) & parts["metric"].isin(shown_metrics)
+    scores = parts[is_shown]
+
+    rows_by_place: dict[tuple[str, str, str, str], list[Row]] = {}
     for row in make_rows(frames, choose_evaluations(frames, scores), scores):
-        kept.setdefault(
-            (row.label.profile, row.suite, row.label.setting, row.label.encoder), []
-        ).append(row)
-    return [
-        _make_seen_table(
-            anchor(f"seen {' '.join(place)}"), place, rows, _find_main_metric(metrics, place[1])
-        )
-        for place, rows in sorted(kept.items())
-    ]
+        label = row.label
+        place = (label.profile, row.suite, label.setting, label.encoder)
+        rows_by_place.setdefault(place, []).append(row)
+
+    tables = []
+    for place, rows in sorted(rows_by_place.items()):
+        metric = _find_main_metric(metrics, place[1])
+        tables.append(_make_seen_table(place, rows, metric))
+    return tables
 
 
 def _find_main_metric(metrics: Metrics, suite: str) -> Metric:
     """The first metric that a suite's tables show."""
-    return next(
-        (metric for metric in metrics.get(suite, {}).values() if metric.shown), Metric("spearman")
-    )
+    for metric in metrics.get(suite, {}).values():
+        if metric.shown:
+            return metric
+    return Metric("spearman")
 
 
 def _make_seen_table(
-    key: str, place: tuple[str, str, str, str], rows: Sequence[Row], metric: Metric
+    place: tuple[str, str, str, str], rows: Sequence[Row], metric: Metric
 ) -> SeenTable:
-    rows = sorted(
-        rows,
-        key=lambda row: (row.label.overrides, row.label.variant != BASELINE, row.label.variant),
-    )
-    by_label = {row.label: row for row in rows}
-    bases = {label: label._replace(variant=BASELINE) for label in by_label}
-    shared = {
-        row.label: _find_shared_seeds(row, by_label.get(bases[row.label]))
-        for row in rows
-        if row.label.variant != BASELINE
-    }
-    sides = [
-        (by_label[side], seeds)
-        for label, (seeds, _) in shared.items()
-        if seeds
-        for side in (label, bases[label])
-    ]
-    averaged = tuple(
-        task
-        for task in _list_tasks(rows)
-        if sides and all(_has_both(row, task, metric, seeds) for row, seeds in sides)
-    )
-    mean = f"{len(averaged)} tasks, pooled" if len(averaged) > 1 else "".join(averaged)
+    def rank_row(row: Row) -> tuple[object, ...]:
+        return row.label.overrides, row.label.variant != BASELINE, row.label.variant
+
+    by_label = {row.label: row for row in sorted(rows, key=rank_row)}
+    seeds_by_label: dict[Label, Sequence[int]] = {}
+    problems: dict[Label, str] = {}
+    for label, row in by_label.items():
+        if label.variant == BASELINE:
+            continue
+        seeds, problem = _find_shared_seeds(row, by_label.get(_find_base(label)))
+        if problem:
+            problems[label] = problem
+        else:
+            seeds_by_label[label] = seeds
+
+    averaged = _list_averaged_tasks(by_label, seeds_by_label, metric)
+    mean = "".join(averaged)
     if len(averaged) > 1:
-        by_label = {row.label: _add_pooled_task(row, mean, averaged, metric) for row in rows}
-    gains = {
-        (label, *at): gain
-        for label, (seeds, _) in shared.items()
-        if seeds
-        for at, gain in _compute_seen_gains(by_label[label], by_label[bases[label]], seeds, metric)
-    }
-    problems = {label: problem for label, (_, problem) in shared.items() if problem}
+        mean = f"{len(averaged)} tasks, pooled"
+        by_label = {
+            label: _add_pooled_task(row, mean, averaged, metric) for label, row in by_label.items()
+        }
+
+    gains: dict[tuple[Label, str, str], Cell] = {}
+    for label, seeds in seeds_by_label.items():
+        base = by_label[_find_base(label)]
+        for (part, task), gain in _compute_seen_gains(by_label[label], base, seeds, metric):
+            gains[label, part, task] = gain
+    key = anchor(f"seen {' '.join(place)}")
     return SeenTable(key, *place, metric, tuple(by_label.values()), gains, problems, averaged, mean)
+
+
+def _find_base(label: Label) -> Label:
+    return label._replace(variant=BASELINE)
+
+
+def _list_averaged_tasks(
+    by_label: Mapping[Label, Row], seeds_by_label: Mapping[Label, Sequence[int]], metric: Metric
+) -> tuple[str, ...]:
+    """The tasks in which all compared rows, and what they are compared with, have scores on both
+    parts in all shared seeds.
+    """
+    if not seeds_by_label:
+        return ()
+    averaged = _list_tasks(by_label.values())
+    for label, seeds in seeds_by_label.items():
+        for row in (by_label[label], by_label[_find_base(label)]):
+            averaged = [task for task in averaged if _has_both(row, task, metric, seeds)]
+    return tuple(averaged)
 
 
 def _list_tasks(rows: Iterable[Row]) -> list[str]:
     """The tasks with a number of seen or unseen pairs, without the suite's average."""
-    tasks = (column.task for row in rows for _, column in row.parts if column.metric == PAIRS)
-    return [task for task in dict.fromkeys(tasks) if task != AVERAGE]
+    tasks: dict[str, None] = {}
+    for row in rows:
+        tasks |= dict.fromkeys(column.task for _, column in row.parts if column.metric == PAIRS)
+    return [task for task in tasks if task != AVERAGE]
 
 
 def _find_shared_seeds(row: Row, base: Row | None) -> tuple[Sequence[int], str]:
@@ -298,18 +337,20 @@ def _find_shared_seeds(row: Row, base: Row | None) -> tuple[Sequence[int], str]:
         return (), f"no matching run of {name}"
     if base.protocol != row.protocol:
         return (), f"{name} was evaluated with another version or other data of the suite"
-    common = sorted(set(row.seeds) & set(base.seeds))
-    if not common:
+    common_seeds = sorted(set(row.seeds) & set(base.seeds))
+    if not common_seeds:
         return (), f"no seed in common with {name}"
-    mine = _count_seen_pairs(row)
-    theirs = _count_seen_pairs(base)
-    seeds = [at for at in common if abs(mine[at] - theirs[at]) <= SHARE * max(mine[at], theirs[at])]
-    problem = (
-        ""
-        if seeds
-        else f"the numbers of seen pairs differ from those of {name} by more than {SHARE:.0%}"
-    )
-    return seeds, problem
+
+    pairs = _count_seen_pairs(row)
+    base_pairs = _count_seen_pairs(base)
+    seeds = []
+    for seed in common_seeds:
+        difference = abs(pairs[seed] - base_pairs[seed])
+        if difference <= SHARE * max(pairs[seed], base_pairs[seed]):
+            seeds.append(seed)
+    if not seeds:
+        return (), f"the numbers of seen pairs differ from those of {name} by more than {SHARE:.0%}"
+    return seeds, ""
 
 
 def _count_seen_pairs(row: Row) -> Counter[int]:
@@ -323,8 +364,11 @@ def _count_seen_pairs(row: Row) -> Counter[int]:
 
 def _has_both(row: Row, task: str, metric: Metric, seeds: Sequence[int]) -> bool:
     """Whether a row has scores on both parts of a task for all seeds."""
-    cells = [row.parts.get((part, Column(task, metric.name))) for part in (SEEN, UNSEEN)]
-    return all(cell and {*seeds} <= {*cell.seeds} for cell in cells)
+    for part in (SEEN, UNSEEN):
+        cell = row.cell(Column(task, metric.name), part)
+        if cell is None or not set(seeds) <= set(cell.seeds):
+            return False
+    return True
 
 
 def _add_pooled_task(row: Row, name: str, tasks: Sequence[str], metric: Metric) -> Row:
@@ -335,33 +379,23 @@ def _add_pooled_task(row: Row, name: str, tasks: Sequence[str], metric: Metric) 
     """
     parts = {**row.parts}
     for part in (SEEN, UNSEEN):
-        pairs, scores = (
-            [row.parts.get((part, Column(task, of))) for task in tasks]
-            for of in (PAIRS, metric.name)
-        )
-        both = [
-            (n.by_seed, cell.by_seed) for n, cell in zip(pairs, scores, strict=True) if n and cell
-        ]
-        seeds = (
-            set.intersection(*(set(values) for _, values in both))
-            if len(both) == len(tasks)
-            else ()
-        )
-        if seeds:
-            counts = {
-                seed: sum(numbers[seed] for numbers, _ in both)
-                for seed in both[0][1]
-                if seed in seeds
-            }
-            totals = {
-                seed: sum(numbers[seed] * values[seed] for numbers, values in both)
-                for seed in counts
-            }
-            weak = join_caveats(cell.caveats for cell in scores if cell)
-            parts[part, Column(name, PAIRS)] = Cell.of(counts)
-            parts[part, Column(name, metric.name)] = Cell.of(
-                {at: totals[at] / n for at, n in counts.items()}, weak
-            )
+        scores = list(filter(None, (row.cell(Column(task, metric.name), part) for task in tasks)))
+        counts = list(filter(None, (row.cell(Column(task, PAIRS), part) for task in tasks)))
+        if len(scores) < len(tasks) or len(counts) < len(tasks):
+            continue
+
+        pairs: dict[int, float] = {}
+        means: dict[int, float] = {}
+        for seed in counts[0].by_seed:
+            if all(seed in cell.by_seed for cell in scores):
+                numbers = [cell.by_seed[seed] for cell in counts]
+                values = [cell.by_seed[seed] for cell in scores]
+                pairs[seed] = sum(numbers)
+                means[seed] = sum(map(mul, numbers, values)) / pairs[seed]
+        if pairs:
+            caveats = join_caveats(cell.caveats for cell in scores)
+            parts[part, Column(name, PAIRS)] = Cell.of(pairs)
+            parts[part, Column(name, metric.name)] = Cell.of(means, caveats)
     return replace(row, parts=parts)
 
 
@@ -370,31 +404,39 @@ def _compute_seen_gains(
 ) -> Iterator[tuple[tuple[str, str], Cell]]:
     """The differences by seed between a row and the baseline, by part and task."""
     for (part, column), cell in row.parts.items():
-        if column.metric == metric.name and (other := base.parts.get((part, column))):
-            mine = cell.by_seed
-            theirs = other.by_seed
-            if both := [seed for seed in seeds if seed in mine and seed in theirs]:
-                test = paired_t_test([mine[seed] for seed in both], [theirs[seed] for seed in both])
-                gains = Cell.of({seed: mine[seed] - theirs[seed] for seed in both})
-                yield (part, column.task), gains.tested(test)
+        base_cell = base.parts.get((part, column))
+        if column.metric != metric.name or base_cell is None:
+            continue
+        scores: list[float] = []
+        base_scores: list[float] = []
+        gains: dict[int, float] = {}
+        for seed in seeds:
+            if seed in cell.by_seed and seed in base_cell.by_seed:
+                scores.append(cell.by_seed[seed])
+                base_scores.append(base_cell.by_seed[seed])
+                gains[seed] = scores[-1] - base_scores[-1]
+        if gains:
+            test = paired_t_test(scores, base_scores)
+            yield (part, column.task), Cell.of(gains).tested(test)
 
 
 def make_seen_grid(table: SeenTable) -> Grid:
     """Format a table of scores by what training has seen, task by task."""
+    sections = []
+    for task in table.tasks:
+        title = "Avg, all tasks" if task == AVERAGE else task
+        sections.append(Section(title, tuple(_list_seen_lines(table, task))))
     columns = ("pairs", "score", f"gain over {name_of(BASELINE)}")
-    sections = tuple(
-        Section("Avg, all tasks" if task == AVERAGE else task, tuple(_list_seen_lines(table, task)))
-        for task in table.tasks
-    )
+    groups = ["seen pairs"] * len(columns) + ["unseen pairs"] * len(columns)
     return Grid(
         table.key,
         table.title,
         ("variant", "seeds"),
         columns * 2,
-        (False,) * len(columns) * 2,
-        sections,
+        (False,) * len(groups),
+        tuple(sections),
         tuple(table.notes()),
-        groups=("seen pairs",) * len(columns) + ("unseen pairs",) * len(columns),
+        groups=tuple(groups),
         legend=tuple(table.legend()),
         paper_title=table.paper_title,
     )
@@ -402,29 +444,29 @@ def make_seen_grid(table: SeenTable) -> Grid:
 
 def _list_seen_lines(table: SeenTable, task: str) -> Iterator[Line]:
     for row in table.rows:
-        if any(table.pairs(row, part, task) for part in (SEEN, UNSEEN)):
-            cells = tuple(
-                text for part in (SEEN, UNSEEN) for text in _format_part(table, row, part, task)
-            )
+        if table.pairs(row, SEEN, task) or table.pairs(row, UNSEEN, task):
+            seen = _format_part(table, row, SEEN, task)
+            unseen = _format_part(table, row, UNSEEN, task)
             heads = (row.label.name, format_seeds(len(row.seeds), row.freshness.mark))
-            yield Line(heads, cells, "baseline" if row.label.variant == BASELINE else "plain")
+            is_base = row.label.variant == BASELINE
+            yield Line(heads, seen + unseen, "baseline" if is_base else "plain")
 
 
 def _format_part(table: SeenTable, row: Row, part: str, task: str) -> tuple[CellText, ...]:
     """Pairs, with their deviation if it differs between seeds, the score and the gain."""
     pairs = table.pairs(row, part, task)
-    gains = table.gains.get((row.label, part, task))
     if pairs is None:
         return (CellText(ABSENT),) * 3
+    deviation = fixed(pairs.summary.std, 0) if pairs.summary.std else ""
+
     digits = table.metric.digits
     seeds = len(row.seeds)
+    gains = table.gains.get((row.label, part, task))
     gain = format_cell(gains, digits, seeds)
     if gains:
         gain = CellText(signed(gains.summary.mean, digits), gain.spread, extra=gain.extra)
-    counted = CellText(
-        fixed(pairs.summary.mean, 0), fixed(pairs.summary.std, 0) if pairs.summary.std else ""
-    )
-    return counted, format_cell(table.scores(row, part, task), digits, seeds), gain
+    score = format_cell(table.scores(row, part, task), digits, seeds)
+    return CellText(fixed(pairs.summary.mean, 0), deviation), score, gain
 
 
 def draw_seen_figures(table: SeenTable) -> list[ReportFigure]:
@@ -432,69 +474,63 @@ def draw_seen_figures(table: SeenTable) -> list[ReportFigure]:
     compared = [row for row in table.rows if (row.label, SEEN, table.mean) in table.gains]
     if not compared:
         return []
-    title = (
-        f"Gain over {name_of(BASELINE)} on seen and unseen pairs, {table.setting} / {table.encoder}"
-    )
+    place = f"{table.setting} / {table.encoder}"
+    title = f"Gain over {name_of(BASELINE)} on seen and unseen pairs, {place}"
     text = (
         f"{', '.join(table.averaged)}, weighted by pairs. Bars are {1 - ALPHA:.0%} intervals (t) of the gain by seed; "
         "one seed has none."
     )
     if table.fewest_seen(table.mean) < FEWEST_PAIRS:
         text += f" Fewer than {FEWEST_PAIRS} pairs are seen: the gain on them says nothing."
-    return [
-        ReportFigure(
-            f"gains-{table.key}",
-            "",
-            table.profile,
-            title,
-            text,
-            look.draw_picture(title, _make_seen_spec(table, compared)),
-        )
-    ]
+    picture = look.draw_picture(title, _make_seen_spec(table, compared))
+    return [ReportFigure(f"gains-{table.key}", "", table.profile, title, text, picture)]
 
 
 def _make_seen_spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
     """The mean gains with their intervals, seen above unseen pairs in each row."""
-    parts = (SEEN, UNSEEN)
-    entries = [
-        look.choose_series_look(at, f"{part.strip('[]')} pairs") for at, part in enumerate(parts)
-    ]
-    values: list[dict[str, object]] = []
+    names = {SEEN: "seen pairs", UNSEEN: "unseen pairs"}
+    values = []
     summaries = []
     for at, row in enumerate(compared):
-        for part, series in zip(parts, entries, strict=True):
+        for part, name in names.items():
             cell = table.gains[row.label, part, table.mean]
             summaries.append(cell.summary)
-            values.append(
-                {
-                    "i": at,
-                    "series": series.name,
-                    "x": cell.summary.mean,
-                    "lo": cell.test.low if cell.test else cell.summary.mean,
-                    "hi": cell.test.high if cell.test else cell.summary.mean,
-                    "n": cell.summary.n,
-                    **row.label._asdict(),
-                    "suite": table.suite,
-                    "task": table.mean,
-                    "metric": table.metric.name,
-                    "part": part,
-                    "against": BASELINE,
-                }
-            )
-    seeds = look.count_seeds(summaries)
-    looks = look.encode_series(entries)
-    title = f"gain over {name_of(BASELINE)}, {table.metric.title} ({seeds})"
+            ends = cell.test or Interval(cell.summary.mean, cell.summary.mean, 1 - ALPHA)
+            point = {
+                "i": at,
+                "series": name,
+                "x": cell.summary.mean,
+                "lo": ends.low,
+                "hi": ends.high,
+                "n": cell.summary.n,
+                **row.label._asdict(),
+                "suite": table.suite,
+                "task": table.mean,
+                "metric": table.metric.name,
+                "part": part,
+                "against": BASELINE,
+            }
+            values.append(point)
+
+    unit = f"{table.metric.title} ({look.count_seeds(summaries)})"
+    title = f"gain over {name_of(BASELINE)}, {unit}"
+    looks = [look.choose_series_look(at, name) for at, name in enumerate(names.values())]
+    by = look.encode_series(looks)
     y, height, params = look.encode_names([row.label.name.text for row in compared])
-    offset = look.encode_nominal(
-        "series", sort=None, scale={"domain": [series.name for series in entries]}
-    )
-    points = {"x": look.encode_axis("x", title), "shape": looks["shape"]}
-    layers = [
-        look.make_layer("rule", {"x": look.encode_axis("lo", title), "x2": {"field": "hi"}}),
-        look.make_layer("point", points, filled=True, size=30, opacity=1),
-    ]
-    encoding = {"y": y, "yOffset": offset, "color": looks["color"]}
+    offset = look.encode_nominal("series", sort=None, scale={"domain": list(names.values())})
+    points = {"x": look.encode_axis("x", title), "shape": by["shape"]}
+    gains = {
+        **look.make_data(values),
+        "encoding": {"y": y, "yOffset": offset, "color": by["color"]},
+        "layer": [
+            look.make_layer("rule", {"x": look.encode_axis("lo", title), "x2": {"field": "hi"}}),
+            look.make_layer("point", points, filled=True, size=30, opacity=1),
+        ],
+    }
     zero = look.draw_line({"x": {"datum": 0}}, color=look.BLACK)
-    both = {"encoding": encoding, "layer": layers}
-    panel = {"params": params, "layer": [zero, {**look.make_data(values), **both}]}
-    return look.join_panels([{"height": max(height, 20 * len(compared)) + 50, **panel}])
+    panel = {
+        "height": max(height, 20 * len(compared)) + 50,
+        "params": params,
+        "layer": [zero, gains],
+    }
+    return look.join_panels([panel])
