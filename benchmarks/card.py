@@ -147,7 +147,7 @@ def _time_steps(load: Load, barrier: Barrier) -> StepTime:
         def take_steps(first: int, count: int) -> None:
             with set_float32_products(load.precision, load.device):
                 for number in range(first, first + count):
-                    for _, total, _ in trainer.losses(number):
+                    for _, total, _ in trainer.compute_losses(number):
                         assert total is not None
                         trainer.main.step(total, number)
             if on_card:

@@ -130,14 +130,14 @@ def train(root: Path, count: int) -> None:
     run = resolve(profile, RunSpec.parse("mcse/wiki+coco/student/seed-0"), {})
     data = load_training_data(Experiments(inventory, {}).find(run), model.tokenizer, "cpu", {})
     batches = Batches(model, data, run.training, {}, seed=0, setting="wiki+coco", rule=by_batches)
-    list(batches.of(0))
+    list(batches.take(0))
     first = time.perf_counter() - clock
     mapped = resident_mb("RssFile")
     clock = time.perf_counter()
     tokens = 0
     rows = 0
     for step in range(count):
-        for _, batch in batches.of(batches.steps // 2 + step):
+        for _, batch in batches.take(batches.steps // 2 + step):
             tokens += int(batch.tokens["attention_mask"].sum())
             rows += len(batch.tokens["input_ids"])
     seconds = time.perf_counter() - clock

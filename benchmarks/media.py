@@ -180,9 +180,9 @@ def main(device: str, images: int, batch: int, rounds: int) -> None:
             ahead = Prefetcher(made, 1000, workers)
             # what was made while nobody asked is not counted
             for step in range(3 * workers):
-                ahead.of(step)
+                ahead.take(step)
             through = rate(
-                lambda number, ahead=ahead, first=3 * workers: ahead.of(first + number),
+                lambda number, ahead=ahead, first=3 * workers: ahead.take(first + number),
                 batch,
                 rounds,
             )

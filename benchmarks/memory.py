@@ -75,7 +75,7 @@ def bytes_of(trainer: Trainer, steps: int) -> tuple[int, int]:
         torch.autograd.graph.saved_tensors_hooks(note, lambda value: value),
     ):
         for step in range(steps):
-            for _ in trainer.losses(step):
+            for _ in trainer.compute_losses(step):
                 most = max(most, sum(size for place, size in kept.items() if place not in weights))
                 kept.clear()
     return sum(weights.values()), most

@@ -173,7 +173,7 @@ def ours(case: Case, precision: str, folder: Path) -> Callable[[int], None]:
     method.train()
 
     def step(number: int) -> None:
-        for stream, total, _ in trainer.losses(number):
+        for stream, total, _ in trainer.compute_losses(number):
             (trainer.main if stream is None else trainer.own[stream]).step(total, number)
 
     return step

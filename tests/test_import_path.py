@@ -43,7 +43,7 @@ LOADER = """
     from harness.training.streams import MediaInputs, Prefetcher
     media = LabelledImages("images.parquet", "", size=224).load(Path.cwd())
     order = Order(len(media), 4, 0, "toy", "images")
-    assert len(Prefetcher(MediaInputs(media, order, 0), 10**6, 1).of(0)["labels"]) == 4
+    assert len(Prefetcher(MediaInputs(media, order, 0), 10**6, 1).take(0)["labels"]) == 4
 """
 PATHS = """
 import sys

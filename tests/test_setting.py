@@ -98,7 +98,7 @@ def test_shots_have_the_steps_of_all_pairs_and_other_sizes_their_own(tmp_path: P
     seen = [batches.orders["pairs"].batch(step) for step in range(4)]
     assert sorted(np.concatenate(seen[:2]).tolist()) == list(range(100)), "a pass is over the 100"
     rows = data.subsets["pairs"].rows[seen[0]]
-    batch = next(iter(batches.of(0)))[1]
+    batch = next(iter(batches.take(0)))[1]
     assert np.array_equal(batch.tokens["input_ids"], data.tokens["pairs"].batch(rows)["input_ids"])
     assert np.array_equal(batch.features["image"].numpy(), data.features["image"][rows])
     _, batches = data_and_batches(tmp_path, "toy[size=640]", "simcse-sup")

@@ -19,7 +19,7 @@ from harness.grid import Resolved
 from harness.planning.plan import Plan, PlannedRun
 from harness.setting import Captions, find_kept_rows
 from harness.spec import Stream
-from harness.training.batching import mixed
+from harness.training.batching import make_mixing
 
 #: Rows of the papers' corpora: MCSE section 4.1, the splits of Karpathy and Fei-Fei, SimCSE's NLI
 #: file.
@@ -223,9 +223,9 @@ def count_training_steps(run: Resolved) -> list[Steps] | None:
     texts = [name for name in rows if name not in pairs]
     text_rows = sum(rows[name] for name in texts)
     pair_rows = sum(rows[name] for name in pairs)
-    mixing = mixed(text_rows, pair_rows, training.batch_size, run.mixing_rule)
+    mixing = make_mixing(text_rows, pair_rows, training.batch_size, run.mixing_rule)
     steps = training.steps or training.epochs * mixing.epoch
-    paired_steps = mixing.paired_before_step(steps)
+    paired_steps = mixing.count_paired(steps)
 
     parts = []
     for count, names in ((steps - paired_steps, texts), (paired_steps, pairs)):

@@ -52,7 +52,7 @@ from harness.spec import (
     find_fresh_size,
 )
 from harness.store import BACKEND_VERSION
-from harness.training.batching import batch_counts, mixed
+from harness.training.batching import count_batches, make_mixing
 
 #: the kind of teacher that the harness fits, and the features that it computes
 LIT = "lit"
@@ -257,7 +257,7 @@ class Experiment:
         """
         run = self.resolved
         text_rows, pair_rows = self._count_rows_for_steps()
-        mixing = mixed(text_rows, pair_rows, run.training.batch_size, run.mixing_rule)
+        mixing = make_mixing(text_rows, pair_rows, run.training.batch_size, run.mixing_rule)
         return mixing.leaves_out_text
 
     @property
@@ -287,7 +287,7 @@ class Experiment:
     def check_mixing(self) -> None:
         """Raise UserError if there are more batches of pairs than of text."""
         text_rows, pair_rows = self._count_rows_for_steps()
-        batch_counts(text_rows, pair_rows, self.resolved.training.batch_size)
+        count_batches(text_rows, pair_rows, self.resolved.training.batch_size)
 
     @property
     def _searched_rows(self) -> dict[Stream, int]:

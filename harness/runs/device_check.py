@@ -183,7 +183,7 @@ def _compute_step(method: str, device: str) -> NamedNumbers:
             kind, *_ = mixing.step(step)
             first_steps[kind] = step
         for step in first_steps.values():
-            for stream, total, terms in trainer.losses(step):
+            for stream, total, terms in trainer.compute_losses(step):
                 assert total is not None
                 with set_float32_products("fp32", device):
                     gradients = torch.autograd.grad(total, parameters, allow_unused=True)

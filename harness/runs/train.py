@@ -85,7 +85,7 @@ def train(
         trainer.method.shared_space(),
         record,
         tuple(warnings),
-        batches.rows_read(),
+        batches.list_rows_read(),
         _measure_budget(experiment, trainer, record),
         describe_mixing(batches.mixing),
         count_parameters(trainer),

@@ -33,10 +33,10 @@ class Order:
     def batches(self) -> int:
         return -(-self.rows // self.batch_size)
 
-    def first(self, batches: int) -> np.ndarray:
+    def get_first(self, batches: int) -> np.ndarray:
         """Return the rows of the first `batches` batches of training, each row once, unordered."""
         rows = self.rows if batches >= self.batches else batches * self.batch_size
-        return _permutation(self, 0)[:rows]
+        return _draw_permutation(self, 0)[:rows]
 
     def count(self, batches: int) -> int:
         """Return the rows of the first `batches` batches of training, repeated ones counted."""
@@ -48,20 +48,18 @@ class Order:
         batch_size,).
         """
         turn, position = divmod(number, self.batches)
-        return _permutation(self, turn)[
-            position * self.batch_size : (position + 1) * self.batch_size
-        ]
+        start = position * self.batch_size
+        return _draw_permutation(self, turn)[start : start + self.batch_size]
 
 
 @lru_cache(maxsize=4)
-def _permutation(order: Order, turn: int) -> np.ndarray:
-    axes: dict[str, str | int] = {
-        "seed": order.seed,
-        "setting": order.setting,
-        "stream": order.stream,
-        "pass": turn,
-    }
-    return make_generator(axis="order", **axes).permutation(order.rows)
+def _draw_permutation(order: Order, turn: int) -> np.ndarray:
+    # `pass` is a keyword of Python
+    turn_axis = {"pass": turn}
+    generator = make_generator(
+        axis="order", seed=order.seed, setting=order.setting, stream=order.stream, **turn_axis
+    )
+    return generator.permutation(order.rows)
 
 
 @dataclass(frozen=True)
@@ -93,27 +91,33 @@ class Mixing:
             return "text", number
         if not self.text:
             return "pairs", number
-        before = self.paired_before_step(number)
-        paired = number % self.epoch % self.cycle == self.place
-        return ("pairs", before) if paired else ("text", number - before)
+
+        paired_before = self.count_paired(number)
+        if number % self.epoch % self.cycle == self.place:
+            return "pairs", paired_before
+        return "text", number - paired_before
 
     def is_last(self, number: int, before: int) -> bool:
         """Whether no step after this one, and before another, has a batch of the same stream."""
         kind, _ = self.step(number)
         return all(self.step(later)[0] != kind for later in range(number + 1, before))
 
-    def paired_before_step(self, number: int) -> int:
+    def count_paired(self, number: int) -> int:
         """Return how many of the first `number` steps are paired."""
-        if not (self.paired and self.text):
-            return number if self.paired else 0
-        epoch, position = divmod(number, self.epoch)
-        return epoch * self._paired_before(self.epoch) + self._paired_before(position)
+        if not self.paired:
+            return 0
+        if not self.text:
+            return number
 
-    def _paired_before(self, position: int) -> int:
+        epochs, position = divmod(number, self.epoch)
+        of_epoch = self._count_paired_in_epoch(self.epoch)
+        return epochs * of_epoch + self._count_paired_in_epoch(position)
+
+    def _count_paired_in_epoch(self, position: int) -> int:
         return (position - self.place + self.cycle - 1) // self.cycle
 
 
-def batch_counts(rows: int, pairs: int, batch_size: int) -> tuple[int, int]:
+def count_batches(rows: int, pairs: int, batch_size: int) -> tuple[int, int]:
     """The batches of text and of pairs in an epoch. Raises UserError for more of pairs, where there
     is text.
     """
@@ -128,13 +132,14 @@ def batch_counts(rows: int, pairs: int, batch_size: int) -> tuple[int, int]:
     return text, paired
 
 
-def mixed(rows: int, pairs: int, batch_size: int, rule: MixingRule) -> Mixing:
+def make_mixing(rows: int, pairs: int, batch_size: int, rule: MixingRule) -> Mixing:
     """Build the `Mixing` of text and pairs by a method's rule. Raises UserError for more pair than
     text batches.
     """
-    text, paired = batch_counts(rows, pairs, batch_size)
+    text, paired = count_batches(rows, pairs, batch_size)
     if not (text and paired):
         return Mixing(text, paired)
+
     cycle, position = rule(rows, pairs, text, paired)
     if not 0 <= position < cycle:
         raise UserError(

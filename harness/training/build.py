@@ -61,7 +61,9 @@ def build_method(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(axis="prepare", seed=seed, method=kind.name))
             method.prepare(student, Vocabulary.of(student.tokenizer, limit), models)
-        if part := find_changed_part(layout, student.model):
+
+        part = find_changed_part(layout, student.model)
+        if part is not None:
             raise UserError(f"{kind.name}: prepare changes the encoder: {part}; {NOT_SAVED}")
         student.look_again()
 
@@ -73,6 +75,7 @@ def build_method(
                 f"the pooling '{student.pooling.name}' keeps the text head at test, and {kind.name} has none; give "
                 "pooling=cls"
             )
+
         student.read_through(head)
     return method
 

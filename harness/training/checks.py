@@ -81,9 +81,9 @@ def check_finite(
         "finite"
     )
     if step == 0 or sound:
-        why = f"the term '{sound[0]}' is finite there" if sound else "no update came before it"
+        evidence = f"the term '{sound[0]}' is finite there" if sound else "no update came before it"
         cause = (
-            f"{why}, so the rate is not the cause: look for a division, root or logarithm of 0 in "
+            f"{evidence}, so the rate is not the cause: look for a division, root or logarithm of 0 in "
             "this term"
         )
     raise TrainingError(
@@ -116,7 +116,8 @@ def check_learning(
 
 def check_architecture(method: Method, layout: Mapping[str, str], student: Student) -> None:
     """Raise TrainingError if the encoder no longer has the layout that a saved model has."""
-    if part := find_changed_part(layout, student.model):
+    part = find_changed_part(layout, student.model)
+    if part is not None:
         raise TrainingError(f"{method.origin} changes the encoder: {part}; {NOT_SAVED}")
 
 
@@ -124,16 +125,18 @@ def check_loadable(method: Method, built: Mapping[str, Tensor]) -> None:
     """Raise TrainingError if the method's state does not fit into a new one, whose state is
     `built`.
     """
-    for why in method.misfits(built):
-        raise TrainingError(f"{method.origin} cannot be saved and loaded: {why}")
+    for misfit in method.misfits(built):
+        raise TrainingError(f"{method.origin} cannot be saved and loaded: {misfit}")
 
 
 def check_loaded_score(method: Method, score: float, kept_score: float | None) -> None:
     """Raise TrainingError unless the model that is loaded from its files has the dev score that it
     had in its training.
     """
+
     if kept_score is None or abs(score - kept_score) <= SAME_SCORE:
         return
+
     raise TrainingError(
         f"the model of {method.origin} has the dev score {kept_score:.2f} in its training, and "
         f"{score:.2f} when it is loaded from its files: the method changes the encoder in a way "

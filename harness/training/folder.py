@@ -60,7 +60,7 @@ class TrainingFolder:
     def has_ended(self) -> bool:
         try:
             self.check_best()
-            return self._record() is not None
+            return self._load_record() is not None
         except DamagedError:
             return False
 
@@ -70,10 +70,11 @@ class TrainingFolder:
         """
         note = self.path / RECORD_FILE
         try:
-            record = self._record()
+            record = self._load_record()
         except DamagedError as error:
             put_aside(note, error, _AGAIN, self.path)
             return None
+
         try:
             if record is not None:
                 self.load_best(student, method)
@@ -85,21 +86,20 @@ class TrainingFolder:
 
     def end(self, record: TrainingRecord) -> None:
         write_note(self.path / RECORD_FILE, asdict(record), self.path)
-        for path in self.checkpoints():
+        for path in self.list_checkpoints():
             remove(path, self.path)
         remove(self.previous, self.path)
 
-    def _record(self) -> TrainingRecord | None:
+    def _load_record(self) -> TrainingRecord | None:
         try:
-            return TypeAdapter(TrainingRecord).validate_python(
-                parse_note(read_regular(self.path / RECORD_FILE, self.path))
-            )
+            note = parse_note(read_regular(self.path / RECORD_FILE, self.path))
+            return TypeAdapter(TrainingRecord).validate_python(note)
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:
             raise DamagedError(first_line(error)) from error
 
-    def checkpoints(self) -> list[Path]:
+    def list_checkpoints(self) -> list[Path]:
         return [path for _, path in list_checkpoints(self.path)]
 
     def save(self, state: dict[str, Any]) -> None:
@@ -107,6 +107,7 @@ class TrainingFolder:
         before.
         """
         self.path.mkdir(parents=True, exist_ok=True)
+
         temporary = make_temporary_path(self.path / "checkpoint.pt")
         try:
             with temporary.open("xb") as stream:
@@ -117,8 +118,9 @@ class TrainingFolder:
             rename(temporary, f"checkpoint-{state['step']}-{content}.pt", self.path)
         except (OSError, RuntimeError) as error:
             remove(temporary, self.path)
-            raise _cause(error) from error
-        for path in self.checkpoints()[_KEPT:]:
+            raise _find_cause(error) from error
+
+        for path in self.list_checkpoints()[_KEPT:]:
             remove(path, self.path)
 
     def keep_best(self, student: Student, method: Method, step: int) -> None:
@@ -133,6 +135,7 @@ class TrainingFolder:
 
         temporary = make_temporary_path(self.best)
         fill_folder(temporary, fill)
+
         if self.best.exists():
             remove(self.previous, self.path)
             rename(self.best, self.previous.name, self.path)
@@ -174,11 +177,13 @@ class TrainingFolder:
         fit, naming the first.
         """
         self.check_best()
-        stored = _weights(self.best / "model.safetensors")
-        encoder = {name: value for name, value in stored.items() if not name.startswith("pooler.")}
-        heads = _weights(self.best / _HEADS)
-        for expected, weights in ((student.get_whole_weights(), encoder), (method.kept(), heads)):
-            _check_fit(expected, weights)
+
+        saved = _load_weights(self.best / "model.safetensors")
+        encoder = {name: value for name, value in saved.items() if not name.startswith("pooler.")}
+        heads = _load_weights(self.best / _HEADS)
+        _check_fit(student.get_whole_weights(), encoder)
+        _check_fit(method.kept(), heads)
+
         student.load_whole(encoder)
         method.load_state_dict(heads, strict=False)  # what is aside stays as it is
         return _step_of(self.best)
@@ -195,13 +200,14 @@ def load_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
         match = CHECKPOINT.fullmatch(path.name)
         if match is None or hash_content(path, path.parent)[:32] != match[2]:
             raise DamagedError("its content does not match its name")
+
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError, KeyError, OSError) as error:
         raise DamagedError(f"it cannot be read: {error}") from error
     return state
 
 
-def _cause(error: BaseException) -> BaseException:
+def _find_cause(error: BaseException) -> BaseException:
     """The file system's error behind one of torch, which only reports an unexpected size; else the
     error itself.
     """
@@ -211,7 +217,7 @@ def _cause(error: BaseException) -> BaseException:
     return cause or error
 
 
-def _weights(file: Path) -> dict[str, Tensor]:
+def _load_weights(file: Path) -> dict[str, Tensor]:
     try:
         weights: dict[str, Tensor] = load_file(str(file))
         return weights

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 
-def gradient_parts(
+def measure_gradient_parts(
     weighted: Mapping[str, Tensor], vectors: Sequence[Tensor]
 ) -> tuple[dict[str, float | None], dict[str, float | None]]:
     """Compute each weighted term's share of the gradient at all `vectors`, and its cosine with the
@@ -30,18 +30,20 @@ def gradient_parts(
 
     gradients = torch.stack(rows)
     gradients = gradients / gradients.abs().max()  # squares of small gradients would be 0
-    whole = gradients.sum(0)
+    total = gradients.sum(0)
 
+    norms_on_device = gradients.norm(dim=1)
+    products_on_device = (gradients * total).sum(1)
+    total_norms = total.norm().expand(len(rows))
     # one transfer from the device
-    norms, products, whole_norms = torch.stack(
-        [gradients.norm(dim=1), (gradients * whole).sum(1), whole.norm().expand(len(rows))]
-    ).tolist()
+    columns = torch.stack([norms_on_device, products_on_device, total_norms]).tolist()
+    norms, products, (total_norm, *_) = columns
 
     shares = {}
     cosines = {}
-    for name, norm, product, whole_norm in zip(weighted, norms, products, whole_norms, strict=True):
+    for name, norm, product in zip(weighted, norms, products, strict=True):
         shares[name] = _divide(norm, sum(norms))
-        cosines[name] = _divide(product, norm * whole_norm)
+        cosines[name] = _divide(product, norm * total_norm)
     return shares, cosines
 
 

@@ -37,16 +37,16 @@ NONE = -1
 class SearchedCorpus(Protocol):
     """What a search reads of the training data of a run."""
 
-    def texts_of(self, stream: Stream, rows: np.ndarray) -> Sequence[str]:
+    def read_texts(self, stream: Stream, rows: np.ndarray) -> Sequence[str]:
         """The texts of rows of a stream."""
 
-    def rows_used(self, stream: Stream) -> np.ndarray:
+    def list_rows(self, stream: Stream) -> np.ndarray:
         """The rows of a stream that the run uses, (n,) int64."""
 
-    def images_of(self, stream: Stream, rows: np.ndarray) -> np.ndarray | None:
+    def get_images(self, stream: Stream, rows: np.ndarray) -> np.ndarray | None:
         """The numbers of the images of rows, (n,); None for a stream without images."""
 
-    def rows_between(self, stream: Stream, first: int, end: int | None) -> np.ndarray:
+    def list_rows_between(self, stream: Stream, first: int, end: int | None) -> np.ndarray:
         """The rows of a stream that steps read, from `first` up to `end`, or to the last one."""
 
 
@@ -82,61 +82,67 @@ class NearRows:
         self.embed = embed
         self.device = device
         self.seed = seed
-        self._found: dict[Stream, Found] = {}
+        #: the latest search of each stream
+        self._searches: dict[Stream, Found] = {}
 
     def draw(self, stream: Stream, rows: np.ndarray, step: int) -> np.ndarray:
         """Rows near B rows of a step's batch: (count x B,), the j-th of row i at j B + i.
 
         Raises UserError where a row has too few.
         """
-        every = self.wanted.every
-        due = step - step % every if every else 0
-        found = self._found.get(stream)
-        if found is None or found.step < due:
-            found = self._search(stream, step, due + every if every else None)
-            self._found[stream] = found
+        interval = self.wanted.every
+        due_step = step - step % interval if interval else 0
+        next_search = due_step + interval if interval else None
+        search = self._searches.get(stream)
+        if search is None or search.step < due_step:
+            search = self._search(stream, step, next_search)
+            self._searches[stream] = search
 
-        nearest = found.nearest[np.searchsorted(found.rows, rows)]
+        nearest = search.nearest[np.searchsorted(search.rows, rows)]
         random = make_generator(axis="neighbours", seed=self.seed, step=step, name=self.name)
         order = random.random(nearest.shape)
         order[nearest == NONE] = np.inf
-        chosen = np.argsort(order, axis=1)[:, : self.wanted.count]
-        drawn = np.take_along_axis(nearest, chosen, axis=1)
+        first_places = np.argsort(order, axis=1)[:, : self.wanted.count]
+        drawn = np.take_along_axis(nearest, first_places, axis=1)
         return drawn.T.ravel().astype(np.int64)
 
     def state_dict(self) -> dict[str, Any]:
         """What was found, as tensors and plain values."""
         state: dict[str, Any] = {}
-        for stream, found in self._found.items():
+        for stream, search in self._searches.items():
             state[stream] = {
-                "step": found.step,
-                "rows": torch.from_numpy(found.rows),
-                "nearest": torch.from_numpy(found.nearest),
+                "step": search.step,
+                "rows": torch.from_numpy(search.rows),
+                "nearest": torch.from_numpy(search.nearest),
             }
         return state
 
     def load_state_dict(self, state: Mapping[Stream, Any]) -> None:
-        self._found = {}
-        for stream, found in state.items():
-            arrays = (found[name].cpu().numpy() for name in ("rows", "nearest"))
-            self._found[stream] = Found(int(found["step"]), *arrays)
+        self._searches = {}
+        for stream, search in state.items():
+            rows = search["rows"].cpu().numpy()
+            nearest = search["nearest"].cpu().numpy()
+            self._searches[stream] = Found(int(search["step"]), rows, nearest)
 
     def _search(self, stream: Stream, step: int, end: int | None) -> Found:
         """Find the nearest rows of those that the steps up to the next search read."""
-        candidates = np.sort(self.corpus.rows_used(stream))
+        candidates = np.sort(self.corpus.list_rows(stream))
         vectors, groups = self._read(stream, candidates)
-        rows = np.unique(self.corpus.rows_between(stream, step, end))
+        rows = np.unique(self.corpus.list_rows_between(stream, step, end))
         queries = np.searchsorted(candidates, rows)
 
         search = find_exactly if find_search(len(candidates)) == "exact" else find_by_index
         places = search(vectors, queries, groups, self.wanted.among, self.device)
-        too_few = int(((places != NONE).sum(axis=1) < self.wanted.count).sum())
+
+        neighbour_counts = (places != NONE).sum(axis=1)
+        too_few = int((neighbour_counts < self.wanted.count).sum())
         if too_few:
             raise UserError(
                 f"{self.name}: {too_few:,} of {len(rows):,} rows of {stream} have fewer than "
                 f"{self.wanted.count} neighbours of other texts and images; give more rows, or "
                 "count=1"
             )
+
         nearest = np.where(places == NONE, NONE, candidates[places]).astype(np.int32)
         return Found(step, rows, nearest)
 
@@ -153,7 +159,7 @@ class NearRows:
         for start in range(0, len(rows), BLOCK):
             self._report(start, len(rows))
             block = slice(start, start + BLOCK)
-            texts = self.corpus.texts_of(stream, rows[block])
+            texts = self.corpus.read_texts(stream, rows[block])
             embedded = self.embed(texts)
             if start == 0:
                 vectors = np.empty((len(rows), embedded.shape[1]), dtype=np.float32)
@@ -162,7 +168,7 @@ class NearRows:
             of_text[block] = [numbers.setdefault(text, len(numbers)) for text in texts]
 
         self._report(len(rows), len(rows))
-        images = self.corpus.images_of(stream, rows)
+        images = self.corpus.get_images(stream, rows)
         return vectors, [of_text] if images is None else [of_text, images]
 
 
@@ -181,17 +187,18 @@ def find_exactly(
     """
     corpus = torch.from_numpy(vectors).to(device)
     numbers = [torch.from_numpy(group).to(device) for group in groups]
-    found = np.full((len(queries), among), NONE, dtype=np.int64)
-    for block in _blocks(len(queries), max(1, CELLS // len(vectors))):
+    nearest = np.full((len(queries), among), NONE, dtype=np.int64)
+    for block in _split_blocks(len(queries), max(1, CELLS // len(vectors))):
         rows = torch.from_numpy(queries[block]).to(device)
         scores = corpus[rows] @ corpus.T
         for group in numbers:
             scores.masked_fill_(group[rows].unsqueeze(1) == group, -torch.inf)
+
         best: tuple[Tensor, Tensor] = scores.topk(min(among, len(vectors)))
         values, places = best
         places = places.masked_fill(values == -torch.inf, NONE)
-        found[block, : places.shape[1]] = places.cpu().numpy()
-    return found
+        nearest[block, : places.shape[1]] = places.cpu().numpy()
+    return nearest
 
 
 def find_by_index(
@@ -214,21 +221,22 @@ def find_by_index(
     index.train(vectors)  # on a sample that FAISS draws by a fixed seed
     index.add(vectors)
 
-    found = np.full((len(queries), among), NONE, dtype=np.int64)
-    for block in _blocks(len(queries), BLOCK):
+    nearest = np.full((len(queries), among), NONE, dtype=np.int64)
+    for block in _split_blocks(len(queries), BLOCK):
         rows = queries[block]
         _, places = index.search(vectors[rows], among + SPARE)
         is_taken = places != NONE
         for group in groups:
             is_taken &= group[rows][:, None] != group[places]
+
         # those that are taken first, in their order
         order = np.argsort(~is_taken, axis=1, kind="stable")[:, :among]
-        chosen = np.take_along_axis(places, order, axis=1)
-        chosen[~np.take_along_axis(is_taken, order, axis=1)] = NONE
-        found[block, : chosen.shape[1]] = chosen
-    return found
+        taken = np.take_along_axis(places, order, axis=1)
+        taken[~np.take_along_axis(is_taken, order, axis=1)] = NONE
+        nearest[block, : taken.shape[1]] = taken
+    return nearest
 
 
-def _blocks(rows: int, size: int) -> Iterator[slice]:
+def _split_blocks(rows: int, size: int) -> Iterator[slice]:
     for start in range(0, rows, size):
         yield slice(start, start + size)

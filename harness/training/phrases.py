@@ -71,7 +71,7 @@ class TokenPhrases:
             cut=int((~is_whole).sum()),
         )
 
-    def regions_of(self, rows: np.ndarray) -> np.ndarray:
+    def find_regions(self, rows: np.ndarray) -> np.ndarray:
         """The region of each phrase of some captions, (P,)."""
         phrases, _ = self._select(rows)
         regions: np.ndarray = self.regions[phrases]
@@ -81,7 +81,7 @@ class TokenPhrases:
         """The phrases of the captions of a batch, in their order."""
         phrases, places = self._select(rows)
         values = (places, self.spans[phrases], self.regions[phrases])
-        return PhraseRows(*(send(torch.from_numpy(each), device) for each in values))
+        return PhraseRows(*(send(torch.from_numpy(value), device) for value in values))
 
     def _select(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The phrases of some captions, (P,), and the place of the caption of each among these."""

@@ -67,6 +67,7 @@ class TrainingRecord:
                     f"the loss term '{name}' is {value} by step {step}; lower the learning rate"
                 )
             self.losses.setdefault(name, [None] * len(self.loss_steps))
+
         self.loss_steps.append(step)
         for name, values in self.losses.items():
             values.append(means.get(name))
@@ -106,20 +107,24 @@ class LossWindow:
         import torch  # planning imports this module, but not torch
 
         sums = torch.stack(list(self._sums.values())).tolist() if self._sums else []
-        means = {
-            name: value / self._counts[name] for name, value in zip(self._sums, sums, strict=True)
-        }
-        finite = all(map(math.isfinite, sums))
-        values = [
-            (step, name, float(value)) for step, name, value in ([] if finite else self._values)
-        ]
-        bad = next((step for step, _, value in values if not math.isfinite(value)), None)
-        terms = {name: value for step, name, value in values if step == bad}
-        self.first_bad = None if bad is None else (bad, terms)
+        means = {}
+        for name, value in zip(self._sums, sums, strict=True):
+            means[name] = value / self._counts[name]
+
+        is_finite = all(map(math.isfinite, sums))
+        self.first_bad = None if is_finite else self._find_first_bad()
+
         self._sums = {}
         self._counts = {}
         self._values = []
         return means
+
+    def _find_first_bad(self) -> tuple[int, dict[str, float]] | None:
+        values = [(step, name, float(value)) for step, name, value in self._values]
+        for bad_step, _, bad_value in values:
+            if not math.isfinite(bad_value):
+                return bad_step, {name: value for step, name, value in values if step == bad_step}
+        return None
 
     @property
     def is_finite(self) -> bool:

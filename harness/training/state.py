@@ -41,16 +41,15 @@ class TrainingState:
 
     def state_dict(self, step: int) -> dict[str, Any]:
         """The state after a step: tensors, which are not copied, and plain values."""
-        return {
-            "step": step,
-            "student": self.student.state_dict(),
-            "method": self.method.state_dict(),
-            **self.main.state_dict(),
-            "own": {stream: stepper.state_dict() for stream, stepper in self.own.items()},
-            "record": asdict(self.record),
-            "window": self.window.state_dict(),
-            "near": {name: near.state_dict() for name, near in self.near.items()},
-        }
+        state = self.main.state_dict()
+        state["step"] = step
+        state["student"] = self.student.state_dict()
+        state["method"] = self.method.state_dict()
+        state["own"] = {stream: stepper.state_dict() for stream, stepper in self.own.items()}
+        state["record"] = asdict(self.record)
+        state["window"] = self.window.state_dict()
+        state["near"] = {name: near.state_dict() for name, near in self.near.items()}
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> int:
         """Load a state and return its step.
@@ -76,7 +75,7 @@ class TrainingState:
 
         A checkpoint that is damaged, or whose kept model is lost, is put away.
         """
-        checkpoints = folder.checkpoints()
+        checkpoints = folder.list_checkpoints()
         if not checkpoints:
             return 0
 
@@ -107,9 +106,8 @@ class TrainingState:
         if kept_step is None:
             return True
 
-        is_of_checkpoint = kept_step == step
-        if folder.restore_best(kept_step, "saved again" if is_of_checkpoint else then):
-            return True
-        if is_of_checkpoint:
+        if kept_step != step:
+            return folder.restore_best(kept_step, then)
+        if not folder.restore_best(kept_step, "saved again"):
             folder.keep_best(self.student, self.method, step)
-        return is_of_checkpoint
+        return True

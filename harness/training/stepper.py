@@ -53,18 +53,20 @@ class Stepper:
         self.training = training
         self.steps = steps
         self.own = own
+
         decay = training.weight_decay if own is None else own.weight_decay
         moving = training.unreached == "momentum"
         self.optimizer = AdamW(
             make_groups(modules, decay), epsilon=training.adam_epsilon, moving=moving
         )
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+
         self.scaler = torch.amp.GradScaler(device.type, enabled=training.precision == "fp16")
 
     def step(self, loss: Tensor, number: int) -> None:
         """Update the parameters by the gradients of a loss; `number` is the step, from 0."""
         for group in self.optimizer.param_groups:
-            group["lr"] = self.rate(number)
+            group["lr"] = self.get_rate(number)
 
         torch.autograd.backward(self.scaler.scale(loss))
         self.scaler.unscale_(self.optimizer)
@@ -82,7 +84,7 @@ class Stepper:
         for parameter in self.parameters:
             parameter.grad = None
 
-    def rate(self, number: int) -> float:
+    def get_rate(self, number: int) -> float:
         """Return the learning rate of a step, counted from 0.
 
         Without a stream's own schedule: linear warm-up, then linear decay that would reach 0 at
@@ -94,6 +96,7 @@ class Stepper:
             if number < warmup:
                 return peak * number / warmup
             return peak * (self.steps - number) / max(1, self.steps - warmup)
+
         if self.own.schedule == "cosine":
             return self.own.learning_rate * (1 + math.cos(math.pi * number / self.steps)) / 2
         return self.own.learning_rate * (self.steps - number) / self.steps
@@ -112,6 +115,7 @@ def clip_gradients(gradients: list[Tensor], largest: float) -> None:
     """
     if not gradients:
         return
+
     norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
     torch._foreach_mul_(gradients, torch.clamp(largest / (norm + 1e-6), max=1.0))
 
@@ -231,16 +235,17 @@ class Chunked:
 
     def __call__(self, inputs: Mapping[str, Tensor], views: int, **changes: Any) -> Tensor:
         if changes:
-            return self._in_parts(partial(self.plain or self.encode, **changes), inputs, views)
-        return self._in_parts(self.encode, inputs, views)
+            return self._run_in_parts(partial(self.plain or self.encode, **changes), inputs, views)
+        return self._run_in_parts(self.encode, inputs, views)
 
     def states(self, inputs: Mapping[str, Tensor], views: int = 1, **changes: Any) -> Tensor:
         if changes:
             passes = (self.plain or self.encode).states
-            return self._in_parts(partial(passes, **changes), inputs, views)
-        return self._in_parts(self.encode.states, inputs, views)
+            return self._run_in_parts(partial(passes, **changes), inputs, views)
+        return self._run_in_parts(self.encode.states, inputs, views)
 
-    def _in_parts(self, encode: Passes, inputs: Mapping[str, Tensor], views: int) -> Tensor:
+    def _run_in_parts(self, encode: Passes, inputs: Mapping[str, Tensor], views: int) -> Tensor:
+
         rows = len(next(iter(inputs.values())))
         size = self.size or rows
         if rows <= size:
@@ -250,6 +255,7 @@ class Chunked:
             parts = [take_rows(inputs, start, min(rows, start + size)) for start in starts]
             # neither inputs nor parameters make the result require a gradient, so this scalar does
             vectors = _TwoPasses.apply(encode, parts, views, torch.zeros((), requires_grad=True))
+
         self.seen(inputs, views, vectors)
         return vectors
 
@@ -293,6 +299,7 @@ class _TwoPasses(torch.autograd.Function):
         ctx.parts = parts
         ctx.states = []
         device = next(iter(parts[0].values())).device
+
         vectors = []
         for part in parts:
             ctx.states.append(get_random_states(device))

@@ -41,7 +41,7 @@ from harness.processors import count_own_cores, start_with_safe_path, start_with
 from harness.profiles import Training
 from harness.seeds import make_generator
 from harness.spec import Stream
-from harness.training.batching import Order, mixed
+from harness.training.batching import Order, make_mixing
 from harness.training.neighbours import NearRows
 from harness.training.phrases import TokenPhrases
 
@@ -66,19 +66,20 @@ class MediaInputs(Dataset[dict[str, Tensor] | str]):
     order: Order
     seed: int
 
-    def inputs(self, step: int) -> dict[str, Tensor]:
+    def make_inputs(self, step: int) -> dict[str, Tensor]:
         rng = make_generator(
             axis="augmentation", seed=self.seed, stream=self.order.stream, step=step
         )
         rows = self.order.batch(step)
-        return {"labels": torch.from_numpy(self.media.labels[rows]), **self.media.batch(rows, rng)}
+        inputs = self.media.batch(rows, rng)
+        return {"labels": torch.from_numpy(self.media.labels[rows]), **inputs}
 
     def __getitem__(self, step: int) -> dict[str, Tensor] | str:
         """Read the inputs in a worker; return a UserError as text, since the loader would add a
         traceback to it.
         """
         try:
-            return self.inputs(step)
+            return self.make_inputs(step)
         except UserError as error:
             return str(error)
 
@@ -95,28 +96,30 @@ class Prefetcher:
         #: seconds that steps have waited for their inputs
         self.waited = 0.0
         self._next = 0
-        self._made: Iterator[dict[str, Tensor] | str] | None = None
+        self._prepared: Iterator[dict[str, Tensor] | str] | None = None
 
-    def of(self, step: int) -> dict[str, Tensor]:
+    def take(self, step: int) -> dict[str, Tensor]:
         """Return the inputs of a step; workers continue with the steps after it. Raises UserError."""
+
         clock = time.perf_counter()
         try:
             if not self.workers:
-                return self.source.inputs(step)
-            if self._made is None or step != self._next:
-                self._made = _started(self._loader(step))
-            batches = next(self._made)
+                return self.source.make_inputs(step)
+            if self._prepared is None or step != self._next:
+                self._prepared = _start_workers(self._make_loader(step))
+            batches = next(self._prepared)
             self._next = step + 1
         finally:
             self.waited += time.perf_counter() - clock
+
         if isinstance(batches, str):
             raise UserError(batches)
         return batches
 
     def close(self) -> None:
-        self._made = None
+        self._prepared = None
 
-    def _loader(self, first: int) -> DataLoader[dict[str, Tensor] | str]:
+    def _make_loader(self, first: int) -> DataLoader[dict[str, Tensor] | str]:
         return DataLoader(
             self.source,
             batch_size=None,
@@ -130,26 +133,30 @@ class Prefetcher:
         )
 
 
-def free_workers(media: Media, device: torch.device) -> int:
+def count_free_workers(media: Media, device: torch.device) -> int:
     """Return the number of workers for a stream: 0 if batches are cheap or none of this run's cores
     is free.
     """
-    if not media.costly or not _room():
+    if not media.costly or not _has_room():
         return 0
+
     taken = torch.get_num_threads() if device.type == "cpu" else 1
     return max(0, min(MOST, count_own_cores() - taken))
 
 
-def _room() -> bool:
-    folder, least = SHARED
+def _has_room() -> bool:
+    folder, least_bytes = SHARED
     if not folder.is_dir():
         return sys.platform != "linux"  # elsewhere it has another place
-    about = os.statvfs(folder)
-    return about.f_bavail * about.f_frsize >= least
+
+    space = os.statvfs(folder)
+    return space.f_bavail * space.f_frsize >= least_bytes
 
 
 @start_with_safe_path()
-def _started(loader: DataLoader[dict[str, Tensor] | str]) -> Iterator[dict[str, Tensor] | str]:
+def _start_workers(
+    loader: DataLoader[dict[str, Tensor] | str],
+) -> Iterator[dict[str, Tensor] | str]:
     """Start a loader's workers from a fork server that has already imported this module.
 
     Server and workers block signals: a batch system sends them to every process of a job, but the
@@ -157,6 +164,7 @@ def _started(loader: DataLoader[dict[str, Tensor] | str]) -> Iterator[dict[str, 
     """
     get_context("forkserver").set_forkserver_preload([__name__])
     resource_tracker.ensure_running()  # the server starts it otherwise, which unblocks signals
+
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
         with start_without_script():
@@ -173,6 +181,7 @@ def _serve(worker: int) -> None:
 
 def _end_with_run() -> None:
     run = parent_process()  # not the server, which lives as long as its workers
+
     if run is not None:
         run.join()
     os._exit(1)
@@ -210,20 +219,24 @@ class TrainingData:
 
     @property
     def rows(self) -> dict[Stream, int]:
-        whole = {
-            stream
-            for stream in self.tokens
-            if stream not in self.subsets or self.subsets[stream].steps_of_all
-        }
-        return {
-            stream: len(tokens) if stream in whole else self.used(stream)
-            for stream, tokens in self.tokens.items()
-        }
+        counts = {}
+        for stream, tokens in self.tokens.items():
+            subset = self.subsets.get(stream)
+            takes_all = subset is None or subset.steps_of_all
+            counts[stream] = len(tokens) if takes_all else self.count_used(stream)
+        return counts
 
-    def used(self, stream: Stream) -> int:
+    def count_used(self, stream: Stream) -> int:
         if stream in self.subsets:
             return len(self.subsets[stream].rows)
-        return len(self.media[stream] if stream in self.media else self.tokens[stream])
+        if stream in self.media:
+            return len(self.media[stream])
+        return len(self.tokens[stream])
+
+    def find_rows(self, stream: Stream, places: np.ndarray) -> np.ndarray:
+        """The rows of a stream at these places among those that a run uses."""
+        subset = self.subsets.get(stream)
+        return places if subset is None else subset.rows[places]
 
 
 class Batches:
@@ -256,7 +269,7 @@ class Batches:
         rows = data.rows
         text = rows.get("sentences", 0) + rows.get("triplets", 0)
         pairs = rows.get("pairs", 0)
-        self.mixing = mixed(text, pairs, training.batch_size, rule)
+        self.mixing = make_mixing(text, pairs, training.batch_size, rule)
 
         self.steps = training.steps or training.epochs * self.mixing.epoch
         if training.warmup_steps >= self.steps:
@@ -269,42 +282,36 @@ class Batches:
         self.early = [stream for stream, steps in own.items() if steps.first]
         self.late = [stream for stream, steps in own.items() if not steps.first]
 
-        sizes = dict.fromkeys(data.tokens, training.batch_size) | {
-            key: steps.batch_size for key, steps in own.items()
-        }
+        sizes = dict.fromkeys(data.tokens, training.batch_size)
+        sizes |= {stream: steps.batch_size for stream, steps in own.items()}
         self.orders = {
-            stream: Order(data.used(stream), sizes[stream], seed, setting, stream)
-            for stream in sizes
+            stream: Order(data.count_used(stream), size, seed, setting, stream)
+            for stream, size in sizes.items()
         }
 
         self.media = {
-            key: media.augmented(own[key].augment)
-            for key, media in data.media.items()
-            if key in own
+            stream: media.augmented(own[stream].augment)
+            for stream, media in data.media.items()
+            if stream in own
         }
-        self.ahead = {
-            key: Prefetcher(
-                MediaInputs(media, self.orders[key], seed),
-                self.steps,
-                free_workers(media, student.device),
-            )
-            for key, media in self.media.items()
-        }
+        self.ahead: dict[Stream, Prefetcher] = {}
+        for stream, media in self.media.items():
+            inputs = MediaInputs(media, self.orders[stream], seed)
+            workers = count_free_workers(media, student.device)
+            self.ahead[stream] = Prefetcher(inputs, self.steps, workers)
 
-    def rows_read(self) -> dict[Stream, np.ndarray]:
+    def list_rows_read(self) -> dict[Stream, np.ndarray]:
         """The rows of each text stream that the steps read, unordered: (n,) int64 each."""
-        read = {}
+        rows_by_stream = {}
         for stream in self.data.tokens:
-            rows = self.orders[stream].first(self.counts[stream])
-            read[stream] = (
-                self.data.subsets[stream].rows[rows] if stream in self.data.subsets else rows
-            )
-        return read
+            places = self.orders[stream].get_first(self.counts[stream])
+            rows_by_stream[stream] = self.data.find_rows(stream, places)
+        return rows_by_stream
 
     @property
     def counts(self) -> dict[Stream, int]:
         """How many batches of each stream the steps read."""
-        paired = self.mixing.paired_before_step(self.steps)
+        paired = self.mixing.count_paired(self.steps)
         texts: dict[Stream, int] = {self.text: self.steps - paired, "pairs": paired}
         return {stream: texts.get(stream, self.steps) for stream in self.orders}
 
@@ -317,61 +324,63 @@ class Batches:
         for ahead in self.ahead.values():
             ahead.close()
 
-    def of(self, step: int) -> Iterator[tuple[Stream | None, Batch | MediaBatch]]:
+    def take(self, step: int) -> Iterator[tuple[Stream | None, Batch | MediaBatch]]:
         """Yield the batches of a step in order, each with the stream whose own optimizer it uses,
         or None.
         """
-        yield from ((stream, self._media(stream, step)) for stream in self.early)
-        yield None, self._text(step)
-        yield from ((stream, self._media(stream, step)) for stream in self.late)
+        yield from ((stream, self._make_media_batch(stream, step)) for stream in self.early)
 
-    def described(self, step: int) -> str:
+        yield None, self._make_text_batch(step)
+        yield from ((stream, self._make_media_batch(stream, step)) for stream in self.late)
+
+    def describe(self, step: int) -> str:
         """The text batch of a step in words: its stream and its row numbers, from 0."""
-        stream, rows = self.text_rows(step)
+        stream, rows = self.get_text_rows(step)
         return f"{stream}, rows {' '.join(map(str, rows.tolist()))}"
 
-    def text_rows(self, step: int) -> tuple[Stream, np.ndarray]:
+    def get_text_rows(self, step: int) -> tuple[Stream, np.ndarray]:
         """The stream of a step's text batch and its rows."""
         kind, number = self.mixing.step(step)
         stream: Stream = self.text if kind == "text" else "pairs"
-        rows = self.orders[stream].batch(number)
-        return stream, self.data.subsets[stream].rows[rows] if stream in self.data.subsets else rows
+        places = self.orders[stream].batch(number)
+        return stream, self.data.find_rows(stream, places)
 
-    def texts_of(self, stream: Stream, rows: np.ndarray) -> tuple[str, ...]:
+    def read_texts(self, stream: Stream, rows: np.ndarray) -> tuple[str, ...]:
         """The texts of rows of a stream."""
         return decode_texts(self.data.texts[stream].batch(rows))
 
-    def rows_used(self, stream: Stream) -> np.ndarray:
+    def list_rows(self, stream: Stream) -> np.ndarray:
         """The rows of a stream that the run uses."""
-        if stream in self.data.subsets:
-            return self.data.subsets[stream].rows
-        return np.arange(self.data.used(stream))
+        return self.data.find_rows(stream, np.arange(self.data.count_used(stream)))
 
-    def images_of(self, stream: Stream, rows: np.ndarray) -> np.ndarray | None:
+    def get_images(self, stream: Stream, rows: np.ndarray) -> np.ndarray | None:
         """The numbers of the images of rows; None for a stream without images."""
         image_of = self.data.image_of
-        return None if stream != "pairs" or image_of is None else image_of[rows]
+        if stream != "pairs" or image_of is None:
+            return None
+        images: np.ndarray = image_of[rows]
+        return images
 
-    def rows_between(self, stream: Stream, first: int, end: int | None) -> np.ndarray:
+    def list_rows_between(self, stream: Stream, first: int, end: int | None) -> np.ndarray:
         """The rows of a stream that steps read, from `first` up to `end`, or to the last one."""
-        steps = range(first, self.steps if end is None else min(end, self.steps))
+        stop = self.steps if end is None else min(end, self.steps)
         batches = []
-        for step in steps:
-            stream_of_step, rows = self.text_rows(step)
+        for step in range(first, stop):
+            stream_of_step, rows = self.get_text_rows(step)
             if stream_of_step == stream:
                 batches.append(rows)
         return np.concatenate(batches)
 
-    def _text(self, step: int) -> Batch:
-        stream, rows = self.text_rows(step)
+    def _make_text_batch(self, step: int) -> Batch:
+        stream, rows = self.get_text_rows(step)
         device = self.student.device
         tokens = self.data.tokens[stream].batch(rows)
         self._check_negatives(tokens, stream, step)
 
-        changed = self._changed(tokens, step) if self.change else {}
-        texts = self.texts_of(stream, rows) if self.data.texts else ()
+        changed = self._change_rows(tokens, step) if self.change else {}
+        texts = self.read_texts(stream, rows) if self.data.texts else ()
         if self.change_texts is not None:
-            changed |= self._changed_texts(texts, step)
+            changed |= self._change_texts(texts, step)
         for name, near in self.near.items():
             near_rows = near.draw(stream, rows, step)
             changed[name] = self.data.tokens[stream].batch(near_rows).to(device)
@@ -382,17 +391,17 @@ class Batches:
         if stream == "sentences":
             return SentenceBatch(tokens, changed=changed, texts=texts)
 
-        named = self.data.phrases
         phrases = None
-        wanted = dict.fromkeys(self.data.features, rows)
-        if named is not None:
-            phrases = named.batch(rows, device)
-            wanted |= dict.fromkeys(named.roles, named.regions_of(rows))
+        feature_rows = dict.fromkeys(self.data.features, rows)
+        if self.data.phrases is not None:
+            phrases = self.data.phrases.batch(rows, device)
+            regions = self.data.phrases.find_regions(rows)
+            feature_rows |= dict.fromkeys(self.data.phrases.roles, regions)
 
         features = {}
         for role, values in self.data.features.items():
-            of_rows = np.ascontiguousarray(values[wanted[role]], dtype=np.float32)
-            features[role] = send(torch.from_numpy(of_rows), device)
+            batch_values = np.ascontiguousarray(values[feature_rows[role]], dtype=np.float32)
+            features[role] = send(torch.from_numpy(batch_values), device)
         return PairBatch(tokens, features, changed=changed, texts=texts, phrases=phrases)
 
     def _check_negatives(self, tokens: TokenRows, stream: Stream, step: int) -> None:
@@ -400,19 +409,20 @@ class Batches:
         short.
         """
         ids = tokens["input_ids"]
-        is_whole = len(ids) == min(self.training.batch_size, self.data.used(stream))
+        is_whole = len(ids) == min(self.training.batch_size, self.data.count_used(stream))
         if is_whole and bool((ids == ids[0]).all()):
             raise UserError(
                 f"step {step + 1} has one distinct sentence in its batch of {stream}, so no "
                 "negatives; give a corpus of different sentences, or more of them"
             )
 
-    def _changed(self, tokens: TokenRows, step: int) -> dict[str, TokenRows]:
+    def _change_rows(self, tokens: TokenRows, step: int) -> dict[str, TokenRows]:
         """The rows that the method makes of a batch, by name. Raises UserError for rows that are
         too long.
         """
         assert self.change is not None
         rng = make_generator(axis="rows", seed=self.seed, step=step)
+
         changed = {}
         for name, rows in self.change(tokens.list_ids(), rng).items():
             longest = max(map(len, rows))
@@ -421,11 +431,12 @@ class Batches:
                     f"step {step + 1}: the changed rows '{name}' have up to {longest} tokens, and the encoder reads "
                     f"{self.student.longest}; lower max_length"
                 )
+
             token_rows = TokenRows.from_lists(rows, self.student.tokenizer.pad_token_id)
             changed[name] = token_rows.to(self.student.device)
         return changed
 
-    def _changed_texts(self, texts: Sequence[str], step: int) -> dict[str, TokenRows]:
+    def _change_texts(self, texts: Sequence[str], step: int) -> dict[str, TokenRows]:
         """The sentences that the method makes of a batch, tokenised, by name."""
         assert self.change_texts is not None
         rng = make_generator(axis="texts", seed=self.seed, step=step)
@@ -435,10 +446,9 @@ class Batches:
             changed[name] = tokens.to(self.student.device)
         return changed
 
-    def _media(self, stream: Stream, step: int) -> MediaBatch:
-        inputs = {
-            name: send(value, self.student.device)
-            for name, value in self.ahead[stream].of(step).items()
-        }
+    def _make_media_batch(self, stream: Stream, step: int) -> MediaBatch:
+        prepared = self.ahead[stream].take(step)
+        inputs = {name: send(value, self.student.device) for name, value in prepared.items()}
+
         labels = inputs.pop("labels")
         return MediaBatch(self.media[stream].ready(inputs), labels)

@@ -45,7 +45,7 @@ from harness.training.checks import (
 )
 from harness.training.compiling import choose_compiled
 from harness.training.folder import TrainingFolder
-from harness.training.gradients import gradient_parts
+from harness.training.gradients import measure_gradient_parts
 from harness.training.neighbours import NearRows
 from harness.training.record import TrainingError, TrainingRecord
 from harness.training.state import TrainingState
@@ -138,19 +138,19 @@ class Trainer:
 
     def _make_encode(self) -> Chunked:
         """What encodes a batch; layers are compiled in the first step that needs it."""
-        whole: Encode = self.student
+        encode: Encode = self.student
         # a checkpoint of an earlier version does not say so
         if self.record.compiled or self.training.compile is True:
-            whole = cast(Encode, torch.compile(self.student, dynamic=True))
-        return Chunked(whole, self.chunk, plain=self.student)
+            encode = cast(Encode, torch.compile(self.student, dynamic=True))
+        return Chunked(encode, self.chunk, plain=self.student)
 
     def _make_near_rows(self, models: Mapping[str, Student]) -> dict[str, NearRows]:
         """The searches of the corpus that the method asks for, by name."""
         searches = {}
-        for name, wanted in self.method.neighbours(self.method.hyperparameters).items():
-            model = self.student if wanted.by == "student" else models[wanted.by]
+        for name, declared in self.method.neighbours(self.method.hyperparameters).items():
+            model = self.student if declared.by == "student" else models[declared.by]
             embed = partial(self._embed_for_search, model)
-            searches[name] = NearRows(name, wanted, self.batches, embed, self.device, self.seed)
+            searches[name] = NearRows(name, declared, self.batches, embed, self.device, self.seed)
         return searches
 
     def _embed_for_search(self, model: Student, texts: Sequence[str]) -> np.ndarray:
@@ -177,7 +177,7 @@ class Trainer:
             return ended
 
         check_precision(self.training.precision, self.device.type)
-        with self._own_generators():
+        with self._keep_generators():
             self._train()
         self._load_best()
         self._check_saved()
@@ -206,8 +206,8 @@ class Trainer:
 
     def _step(self, step: int) -> None:
         """Update once by each batch of a step."""
-        with self._named(step), set_float32_products(self.training.precision, self.device.type):
-            for stream, total, terms in self.losses(step):
+        with self._name_step(step), set_float32_products(self.training.precision, self.device.type):
+            for stream, total, terms in self.compute_losses(step):
                 check_terms(self.method, total, terms)
                 stepper = self.main if stream is None else self.own[stream]
                 if self._vectors and terms:
@@ -216,23 +216,26 @@ class Trainer:
                     stepper.step(total, step)
                 self.state.window.add(terms, step)
 
-            self.state.window.add(self._scheduled_values(), step)
+            self.state.window.add(self._get_scheduled_values(), step)
             with torch.no_grad():
                 self.method.after_step(self.student, step)
         check_training_mode(self.method, self._modules, step)
 
-    def losses(self, step: int) -> Iterator[tuple[Stream | None, Tensor | None, dict[str, Tensor]]]:
+    def compute_losses(
+        self, step: int
+    ) -> Iterator[tuple[Stream | None, Tensor | None, dict[str, Tensor]]]:
         """Yield stream, weighted loss and terms of each batch of a step; update before asking for
         the next batch.
         """
         self.method.now = self.method.scheduled(step / self.steps)
-        for stream, batch in self.batches.of(step):
-            seed_dropout(self._dropout_seed(step, stream), self.device)
+        for stream, batch in self.batches.take(step):
+            seed_dropout(self._derive_dropout_seed(step, stream), self.device)
             self._vectors = []
             is_measured = self._is_last_before_score(stream, step)
             encode = replace(self.encode, seen=partial(self._observe, is_measured))
             with autocast(self.training.precision, self.device.type):
                 total, terms = self.method.loss(batch, encode)
+
             yield stream, total, terms
 
     def _finish_step(self, steps_done: int, elapsed: float) -> None:
@@ -262,7 +265,7 @@ class Trainer:
     def _add_point(self, steps_done: int) -> dict[str, float]:
         """Add the means of the terms since the last point to the loss curve, and return them."""
         terms = self.state.window.close()
-        check_finite(self.method, self.state.window.first_bad, self.batches.described)
+        check_finite(self.method, self.state.window.first_bad, self.batches.describe)
         self.record.add_losses(steps_done, terms)
         return terms
 
@@ -272,6 +275,7 @@ class Trainer:
             self.method, self.student, self.state.steppers, self.record.losses, steps_done
         )
         check_architecture(self.method, self._layout, self.student)
+
         score = float(self.dev(self.student.embed))
         return self.record.add_dev(steps_done, score)
 
@@ -283,6 +287,7 @@ class Trainer:
         self, steps_done: int, elapsed: float, terms: Mapping[str, float], *, scored: bool
     ) -> None:
         dev_scores = self.record.dev_scores
+
         progress = TrainingProgress(
             steps_done,
             self.steps,
@@ -319,18 +324,20 @@ class Trainer:
 
         It is read from its files, and runs by its modules on padded rows.
         """
-        with self._own_generators():
+        with self._keep_generators():
             saved = Student.load(
                 self.folder.best, self.student.pooling.name, found=self.student.found
             )
+
         saved.packing = None
         score = float(self.dev(saved.to(self.device).embed))
         check_loaded_score(self.method, score, self.record.kept_score)
 
     def _is_last_before_score(self, stream: Stream | None, step: int) -> bool:
         """Whether a step's batch is the last of its stream before the next dev score."""
-        every = self.training.eval_every
-        next_score = min(self.steps, step - step % every + every)
+        interval = self.training.eval_every
+
+        next_score = min(self.steps, step - step % interval + interval)
         if stream is None:
             return self.batches.mixing.is_last(step, next_score)
         return step + 1 == next_score
@@ -351,35 +358,36 @@ class Trainer:
     ) -> None:
         """Record each term's part of the gradient at a batch's vectors, scaled as for the update."""
         weights = self.method.weights()
-        weighted = {
-            name: stepper.scaler.scale(weights.get(name, 1.0) * term)
-            for name, term in terms.items()
-        }
-        shares, cosines = gradient_parts(weighted, self._vectors)
-        place = stream or self.batches.text_rows(step)[0]
+        weighted = {}
+        for name, term in terms.items():
+            weighted[name] = stepper.scaler.scale(weights.get(name, 1.0) * term)
+
+        shares, cosines = measure_gradient_parts(weighted, self._vectors)
+
+        place = stream or self.batches.get_text_rows(step)[0]
         self.record.gradients.setdefault(place, []).append((step + 1, shares, cosines))
         self._vectors.clear()
 
-    def _scheduled_values(self) -> dict[str, Tensor]:
+    def _get_scheduled_values(self) -> dict[str, Tensor]:
         """The method's values that change over training, for the curves."""
         return {
             name: torch.full((), value, device=self.device)
             for name, value in self.method.now.items()
         }
 
-    def _dropout_seed(self, step: int, stream: Stream | None) -> int:
+    def _derive_dropout_seed(self, step: int, stream: Stream | None) -> int:
         axes: dict[str, str | int] = {"axis": "dropout", "seed": self.seed, "step": step}
         return derive_seed(**axes) if stream is None else derive_seed(**axes, stream=stream)
 
     @contextlib.contextmanager
-    def _own_generators(self) -> Iterator[None]:
+    def _keep_generators(self) -> Iterator[None]:
         """Leave torch's global generators as they are."""
         cuda = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda):
             yield
 
     @contextlib.contextmanager
-    def _named(self, step: int) -> Iterator[None]:
+    def _name_step(self, step: int) -> Iterator[None]:
         """Note on an error of the method's code at which step of which method it was raised."""
         try:
             yield

@@ -68,7 +68,9 @@ def _read_features(path: Path) -> object:
 #: what is read, the file it is in, and what puts the payload there
 PICKLES: dict[str, tuple[Callable[[Path], object], str, Callable[[Path, Path], object]]] = {
     "a checkpoint": (
-        lambda path: load_checkpoint(TrainingFolder(path).checkpoints()[0], torch.device("cpu")),
+        lambda path: load_checkpoint(
+            TrainingFolder(path).list_checkpoints()[0], torch.device("cpu")
+        ),
         "run",
         lambda path, mark: TrainingFolder(path).save({"model": Payload(mark), "step": 3}),
     ),

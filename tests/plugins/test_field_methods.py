@@ -734,7 +734,7 @@ def test_changed_rows_depend_on_seed_and_step_alone(tmp_path: Path) -> None:
     batches = [
         trainer("esimcse", "fp32", CPU, tmp_path / str(number)).batches for number in range(2)
     ]
-    drawn = [[next(made.of(step))[1].changed["repeated"].list_ids() for step in order] for made, order in
+    drawn = [[next(made.take(step))[1].changed["repeated"].list_ids() for step in order] for made, order in
              zip(batches, ((0, 1), (1, 0)), strict=True)]  # fmt: skip
     assert drawn[0] == drawn[1][::-1]
     assert drawn[0][0] != drawn[0][1]
@@ -749,7 +749,7 @@ def test_changed_texts_depend_on_seed_and_step_and_are_tokenised_like_the_corpus
         return {"same": texts, "drawn": random.permutation(texts).tolist()}
 
     batches.change_texts = change
-    first, second, again = (next(batches.of(step))[1] for step in (0, 1, 0))
+    first, second, again = (next(batches.take(step))[1] for step in (0, 1, 0))
     assert first.changed["same"].list_ids() == first.tokens.list_ids()
     drawn = [batch.changed["drawn"].list_ids() for batch in (first, second, again)]
     assert drawn[0] == drawn[2] != drawn[1]

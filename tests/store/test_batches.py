@@ -13,7 +13,7 @@ from harness.method import by_batches
 from harness.runs.train import describe_mixing
 from harness.store import BatchMixing
 from harness.store.batches import batches_of
-from harness.training.batching import mixed
+from harness.training.batching import make_mixing
 
 TRAINING = {"batch_size": 64, "steps": 60, "epochs": 1, "learning_rate": 3e-5}
 IDENTITY = {"corpora": ["wiki", "flickr"]}
@@ -90,11 +90,11 @@ def test_a_rule_that_mixes_nothing_decides_no_batches() -> None:
 
     texts = {"corpora": ["wiki", "news"]}
     foreign = texts | {"code": {"method mine": "a hash"}}
-    record = describe_mixing(mixed(1000, 0, 64, own_rule))
+    record = describe_mixing(make_mixing(1000, 0, 64, own_rule))
     assert batches("mine", identity=foreign, mixing=record) == batches("simcse", identity=texts)
-    mixing_rows = describe_mixing(mixed(1000, 200, 64, own_rule))
+    mixing_rows = describe_mixing(make_mixing(1000, 200, 64, own_rule))
     assert batches("mine", identity=foreign, mixing=mixing_rows) != batches(identity=texts)
-    common = describe_mixing(mixed(1000, 200, 64, by_batches))
+    common = describe_mixing(make_mixing(1000, 200, 64, by_batches))
     assert batches("mine", identity=foreign, mixing=common) == batches("mcse", identity=texts)
 
 

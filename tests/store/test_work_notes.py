@@ -40,11 +40,11 @@ def test_a_file_that_is_no_checkpoint_is_ignored(name: str, tmp_path: Path) -> N
     work.mkdir(parents=True)
     (work / name.format("a" * 32)).write_text("")
     assert find_checkpoint_step(store, RUN) == 0
-    assert list_checkpoints(work) == TrainingFolder(work).checkpoints() == []
+    assert list_checkpoints(work) == TrainingFolder(work).list_checkpoints() == []
     (work / f"checkpoint-12-{'b' * 32}.pt").write_text("")
     (work / f"checkpoint-7-{'c' * 32}.pt").write_text("")
     assert find_checkpoint_step(store, RUN) == 12
-    assert [path.name[:13] for path in TrainingFolder(work).checkpoints()] == [
+    assert [path.name[:13] for path in TrainingFolder(work).list_checkpoints()] == [
         "checkpoint-12",
         "checkpoint-7-",
     ]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness.errors import UserError
 from harness.method import MixingRule, by_batches
-from harness.training.batching import Order, mixed
+from harness.training.batching import Order, make_mixing
 
 
 def loop_of_the_public_code(text: int, paired: int, epochs: int) -> list[tuple[str, int]]:
@@ -34,9 +34,9 @@ def loop_of_the_public_code(text: int, paired: int, epochs: int) -> list[tuple[s
 def test_mixing_is_the_public_loop_without_its_memory(text: int, paired: int, epochs: int) -> None:
     if paired > text:
         with pytest.raises(UserError, match="at least as many text batches"):
-            mixed(text, paired, 1, by_batches)
+            make_mixing(text, paired, 1, by_batches)
         return
-    mixing = mixed(text, paired, 1, by_batches)
+    mixing = make_mixing(text, paired, 1, by_batches)
     assert [mixing.step(k) for k in range(mixing.epoch * epochs)] == loop_of_the_public_code(
         text, paired, epochs
     )
@@ -47,10 +47,10 @@ def test_cycles_are_those_of_the_papers(pairs: int, cycle: int) -> None:
     """A million sentences: MCSE's p = 33; KDMCSE's ceil(N / M) and DALR's N // M text steps with a
     paired one.
     """
-    mcse = mixed(1_000_000, 29_783, 64, by_batches)
+    mcse = make_mixing(1_000_000, 29_783, 64, by_batches)
     assert (mcse.text, mcse.paired, mcse.cycle, mcse.place) == (15625, 466, 33, 0)
     for rule in (every_ceil, after_text):
-        mixing = mixed(1_000_000, pairs, 64, rule)
+        mixing = make_mixing(1_000_000, pairs, 64, rule)
         assert not mixing.leaves_out_text
         streams = [mixing.step(k)[0] for k in range(2 * cycle)]
         assert [step for step, stream in enumerate(streams) if stream == "pairs"] == [
@@ -66,7 +66,7 @@ def test_with_as_many_pairs_as_sentences_two_of_three_rules_never_read_the_text(
     rule: MixingRule, paired: int
 ) -> None:
     """A million of each, as in wiki+cc12m-1: paired steps among the first 400."""
-    mixing = mixed(1_000_000, 1_000_000, 64, rule)
+    mixing = make_mixing(1_000_000, 1_000_000, 64, rule)
     assert [mixing.step(k)[0] for k in range(400)].count("pairs") == paired
     assert mixing.leaves_out_text is (paired == 400)
 
@@ -80,7 +80,7 @@ def test_with_as_many_pairs_as_sentences_two_of_three_rules_never_read_the_text(
 def test_every_rule_reads_each_stream_batch_by_batch(
     rows: int, pairs: int, rule: MixingRule, epochs: int
 ) -> None:
-    mixing = mixed(rows, pairs, 3, rule)
+    mixing = make_mixing(rows, pairs, 3, rule)
     steps = [mixing.step(k) for k in range(mixing.epoch * epochs)]
     for stream in ("text", "pairs"):
         numbers = [number for name, number in steps if name == stream]
@@ -89,8 +89,8 @@ def test_every_rule_reads_each_stream_batch_by_batch(
 
 def test_one_stream_fills_every_step_and_a_place_outside_its_cycle_is_refused() -> None:
     with pytest.raises(UserError, match="place 3 in a cycle of 3"):
-        mixed(100, 10, 5, lambda rows, pairs, text_batches, pair_batches: (3, 3))
-    text, pairs = mixed(3, 0, 1, by_batches), mixed(0, 3, 1, after_text)
+        make_mixing(100, 10, 5, lambda rows, pairs, text_batches, pair_batches: (3, 3))
+    text, pairs = make_mixing(3, 0, 1, by_batches), make_mixing(0, 3, 1, after_text)
     assert [text.step(k) for k in (0, 7)] == [("text", 0), ("text", 7)]
     assert [pairs.step(k) for k in (0, 7)] == [("pairs", 0), ("pairs", 7)]
     assert (text.leaves_out_text, pairs.leaves_out_text) == (False, False)

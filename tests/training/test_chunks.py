@@ -59,7 +59,7 @@ def gradients(training: Trainer, batch: Any, encode: Any) -> dict[str, Tensor]:
 
 def test_token_vectors_in_pieces_have_the_gradient_of_the_whole_batch(tmp_path: Path) -> None:
     training = trainer("simcse", "fp32", CPU, tmp_path)
-    ((_, batch),), student, found = training.batches.of(0), training.student.double().eval(), []
+    ((_, batch),), student, found = training.batches.take(0), training.student.double().eval(), []
     for encode in (student, Chunked(student, 3)):
         student.zero_grad()
         mask = batch.tokens["attention_mask"][:, None, :, None]
@@ -76,7 +76,7 @@ def test_pieces_have_the_gradient_of_the_whole_batch(name: str, tmp_path: Path) 
     training.student.double().eval()
     training.method.double().eval()
     for step in first_steps(training):
-        for _, batch in training.batches.of(step):
+        for _, batch in training.batches.take(step):
             wide = doubled(batch)
             whole = gradients(training, wide, training.student.encode)
             pieces = gradients(training, wide, Chunked(training.student.encode, 3))
@@ -101,7 +101,7 @@ def test_both_passes_have_the_same_dropout(name: str, precision: str, tmp_path: 
         return vectors
 
     training.encode = Chunked(recorded, 3)
-    for _, total, _ in training.losses(0):
+    for _, total, _ in training.compute_losses(0):
         state = torch.get_rng_state()
         total.backward()
         assert torch.equal(torch.get_rng_state(), state)
@@ -118,7 +118,8 @@ def test_both_passes_have_the_same_dropout(name: str, precision: str, tmp_path: 
 def test_a_batch_that_fits_is_encoded_whole(tmp_path: Path) -> None:
     """With as many rows as the batch has, training is bit for bit that without pieces."""
     totals = [
-        next(trainer("simcse", "fp32", CPU, tmp_path, chunk).losses(0))[1] for chunk in (None, 8)
+        next(trainer("simcse", "fp32", CPU, tmp_path, chunk).compute_losses(0))[1]
+        for chunk in (None, 8)
     ]
     assert torch.equal(*totals)
 
@@ -149,7 +150,7 @@ def test_the_activations_of_one_piece_are_held_at_a_time(tmp_path: Path) -> None
         }
         Kept.most = 0
         with torch.autograd.graph.saved_tensors_hooks(Kept, lambda kept: kept.value):
-            total = next(training.losses(0))[1]
+            total = next(training.compute_losses(0))[1]
             total.backward()
         most.append(Kept.most)
         del total

@@ -52,7 +52,7 @@ def test_losses_of_every_method_stay_on_the_device(
         encoder.encoder.layer[0].intermediate.intermediate_act_fn.register_forward_hook(
             lambda module, given, output: outputs.add(output.dtype)
         )
-        losses = [loss for step in first_steps(training) for loss in training.losses(step)]
+        losses = [loss for step in first_steps(training) for loss in training.compute_losses(step)]
         assert device.copies == 0, "a step waits for nothing on the device"
     assert outputs == {HALF[precision]}, "the encoder's layers compute in half precision"
     streams = {stream for stream, *_ in losses if stream}
@@ -80,19 +80,21 @@ def test_every_method_trains_in_bf16(name: str, tmp_path: Path) -> None:
     )
     for step in first_steps(training):
         before = {
-            stream: total.item() for stream, total, _ in exact.losses(step) if total is not None
+            stream: total.item()
+            for stream, total, _ in exact.compute_losses(step)
+            if total is not None
         }
-        for stream, total, terms in training.losses(step):
+        for stream, total, terms in training.compute_losses(step):
             assert {value.dtype for value in (total, *terms.values())} == {torch.float32}
             assert total.item() != before[stream], "autocast changes no number: it is off"
             assert total.item() == pytest.approx(before[stream], rel=0.05)
         for _ in range(4):
-            for stream, total, _ in training.losses(step):
+            for stream, total, _ in training.compute_losses(step):
                 (training.main if stream is None else training.own[stream]).step(total, 0)
         with torch.no_grad():
             after = {
                 stream: total.item()
-                for stream, total, _ in training.losses(step)
+                for stream, total, _ in training.compute_losses(step)
                 if total is not None
             }
         assert all(after[stream] < value for stream, value in before.items()), after
@@ -108,7 +110,8 @@ def test_tf32_holds_for_loss_and_gradients(
     monkeypatch.setattr(torch.autograd, "backward", lambda loss: seen.append(tf32()))
     # a fake device has no backward pass for the parts of terms either
     monkeypatch.setattr(
-        "harness.training.trainer.gradient_parts", lambda *given: seen.append(tf32()) or ({}, {})
+        "harness.training.trainer.measure_gradient_parts",
+        lambda *given: seen.append(tf32()) or ({}, {}),
     )
     with fake_cuda():
         training = trainer("simcse", precision, CUDA, tmp_path)
@@ -178,7 +181,7 @@ def test_an_update_stays_on_the_device(
         stepper: Stepper = training.own["images"]
         assert stepper.scaler.is_enabled() == (precision == "fp16")
         for step in range(2):
-            loss = next(total for stream, total, _ in training.losses(step) if stream)
+            loss = next(total for stream, total, _ in training.compute_losses(step) if stream)
             stepper.step(loss, step)
         moments = [
             value

@@ -14,7 +14,7 @@ from torch import Tensor
 from toy_trainers import stopped_and_resumed, trainer
 
 from harness.method import Dimensions, PairBatch, method_named
-from harness.training.gradients import gradient_parts
+from harness.training.gradients import measure_gradient_parts
 
 CPU = torch.device("cpu")
 
@@ -55,7 +55,7 @@ def test_shares_and_cosines_are_those_of_finite_differences(reading: str) -> Non
         }
 
     leaf = vectors.clone().requires_grad_()
-    shares, cosines = gradient_parts(weighted(leaf), [leaf])
+    shares, cosines = measure_gradient_parts(weighted(leaf), [leaf])
     with torch.no_grad():
         expected = {
             name: differences(lambda at, name=name: weighted(at)[name], vectors) for name in shares
@@ -83,12 +83,12 @@ def test_vectors_of_several_passes_count_together_and_a_common_factor_does_not()
             "b": factor * (two.sum() - one.sum()),
             "none": torch.ones(()),
         }
-        shares, cosines = gradient_parts(terms, [one, two])
+        shares, cosines = measure_gradient_parts(terms, [one, two])
         a, b, whole = 18**0.5, 2.0, 10**0.5
         assert shares == pytest.approx({"a": a / (a + b), "b": b / (a + b), "none": 0.0}, rel=1e-5)
         assert cosines.pop("none") is None
         assert cosines == pytest.approx({"a": 12 / a / whole, "b": -2 / b / whole}, rel=1e-5)
-    assert gradient_parts({"a": one.sum() * torch.inf}, [one]) == ({"a": None}, {"a": None})
+    assert measure_gradient_parts({"a": one.sum() * torch.inf}, [one]) == ({"a": None}, {"a": None})
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

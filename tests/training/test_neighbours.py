@@ -156,9 +156,9 @@ def test_neighbours_are_near_rows_of_the_rows_that_the_run_uses(tmp_path: Path) 
     texts = list(ToySentences(size=40).texts(None))
     vectors = training.student.embed(texts)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    ((_, batch),) = training.batches.of(1)
+    ((_, batch),) = training.batches.take(1)
     assert isinstance(batch, SentenceBatch)
-    stream, rows = training.batches.text_rows(1)
+    stream, rows = training.batches.get_text_rows(1)
     drawn = training.batches.near["negatives"].draw(stream, rows, 1)
     assert drawn.shape == (2 * len(rows),)
     for row, near in zip(rows.tolist(), drawn.reshape(2, -1).T.tolist(), strict=True):
@@ -176,7 +176,7 @@ def test_neighbours_are_near_rows_of_the_rows_that_the_run_uses(tmp_path: Path) 
 
 def test_too_few_neighbours_and_wrong_numbers_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"negatives: 2 of 2 rows of sentences have fewer than 2"):
-        next(make(tmp_path, rows=np.array([0, 1])).batches.of(0))
+        next(make(tmp_path, rows=np.array([0, 1])).batches.take(0))
     for wrong, says in {
         (1, 0, 0): "count=1 neighbours are drawn among 0",
         (3, 2, 0): "count=3 neighbours are drawn among 2",

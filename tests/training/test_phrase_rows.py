@@ -45,7 +45,7 @@ def test_phrases_follow_their_captions_into_batches_and_over_corpora(student: St
     assert batch.captions.tolist() == [0, 2, 2, 3]
     assert batch.spans[:, 0].tolist() == [1, 1, 2, 2], "after [CLS]"
     assert batch.regions.tolist() == [3 + 1, 2, 1, 3 + 0]
-    assert found.regions_of(np.array([6, 2, 0, 9])).tolist() == batch.regions.tolist()
+    assert found.find_regions(np.array([6, 2, 0, 9])).tolist() == batch.regions.tolist()
     assert len(found.batch(np.array([2]), CPU)) == 0
     short = TokenPhrases.find([first], student.tokenizer, 3, ROLES)
     assert (len(short.spans), short.cut) == (1, 2)
@@ -69,8 +69,8 @@ def test_a_batch_has_the_features_of_the_regions_of_its_phrases(student: Student
     )
     training = Training(steps=3, batch_size=2)
     made = Batches(student, data, training, {}, seed=0, setting="toy", rule=by_batches)
-    ((_, batch),) = made.of(0)
-    _, rows = made.text_rows(0)
+    ((_, batch),) = made.take(0)
+    _, rows = made.get_text_rows(0)
     assert set(rows) < {1, 3, 5}
     expected = [place for row in rows for place in (2 * row, 2 * row + 1)]
     np.testing.assert_array_equal(batch.features["object"], OBJECTS[expected])

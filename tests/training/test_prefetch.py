@@ -20,7 +20,7 @@ from harness.fetching.archives import write_parquet
 from harness.toy.corpora import ToyImages
 from harness.training import streams
 from harness.training.batching import Order
-from harness.training.streams import MediaInputs, Prefetcher, free_workers
+from harness.training.streams import MediaInputs, Prefetcher, count_free_workers
 
 
 def jpegs(count: int) -> list[bytes]:
@@ -35,11 +35,11 @@ def source(items: list[bytes], size: int = 24) -> MediaInputs:
 
 def test_batches_are_bit_for_bit_those_of_no_worker_from_any_step() -> None:
     made, state = source(jpegs(10)), torch.get_rng_state()
-    plain = [made.inputs(step)["pixels"] for step in range(9)]
+    plain = [made.make_inputs(step)["pixels"] for step in range(9)]
     assert not torch.equal(plain[0][:2], plain[3][:2])
     ahead = Prefetcher(made, 9, 2)
     for step in (0, 1, 7, 2, 3):
-        assert torch.equal(ahead.of(step)["pixels"], plain[step]), step
+        assert torch.equal(ahead.take(step)["pixels"], plain[step]), step
     ahead.close()
     assert torch.equal(torch.get_rng_state(), state), "the global generator is not drawn from"
 
@@ -50,7 +50,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
         batches = []
         for threads in (1, 4):
             torch.set_num_threads(threads)
-            batches.append(made.inputs(0)["pixels"])
+            batches.append(made.make_inputs(0)["pixels"])
     finally:
         torch.set_num_threads(before)
     assert torch.equal(*batches)
@@ -61,7 +61,7 @@ def test_the_time_that_steps_wait_is_counted(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(streams.time, "perf_counter", lambda: next(clock))
     ahead = Prefetcher(source(jpegs(4)), 3, 0)
     for step in range(2):
-        ahead.of(step)
+        ahead.take(step)
     assert ahead.waited == 7.0
 
 
@@ -70,7 +70,7 @@ def test_an_error_in_a_worker_is_the_same_one_line() -> None:
     for workers in (0, 1):
         ahead = Prefetcher(made, 1, workers)
         with pytest.raises(UserError, match=r"^the labelled image number 4 cannot be decoded"):
-            ahead.of(0)
+            ahead.take(0)
         ahead.close()
 
 
@@ -93,17 +93,17 @@ def servers_and_workers():
 print("started", flush=True)
 media = LabelledImages("images.parquet", "", size=224).load(Path(sys.argv[1]))
 ahead = Prefetcher(MediaInputs(media, Order(len(media), 4, 0, "toy", "images"), 0), 10**6, 2)
-ahead.of(0)
+ahead.take(0)
 servers, workers = servers_and_workers()
 assert (len(servers), len(workers)) == (1, 2)
 for pid in servers | workers:  # a batch system sends them to every process of a job
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2):
         os.kill(pid, number)
 for step in range(1, 8):
-    assert len(ahead.of(step)["labels"]) == 4
+    assert len(ahead.take(step)["labels"]) == 4
 ahead.close()
 assert servers_and_workers() == (servers, set())
-ahead.of(0)
+ahead.take(0)
 print(*children(os.getpid()), *servers_and_workers()[1], flush=True)
 sys.stdin.read()
 """
@@ -136,16 +136,18 @@ def test_workers_are_used_where_decoding_is_work_and_cores_are_free(
     monkeypatch.setattr(streams.torch, "get_num_threads", lambda: 4)
     monkeypatch.setattr(streams, "SHARED", (Path("/"), 0))
     cpu, cuda = torch.device("cpu"), torch.device("cuda")
-    assert [free_workers(media, where) for media in (files, toys) for where in (cpu, cuda)] == [
+    assert [
+        count_free_workers(media, where) for media in (files, toys) for where in (cpu, cuda)
+    ] == [
         2,
         5,
         0,
         0,
     ]
     monkeypatch.setattr(streams.torch, "get_num_threads", lambda: 6)
-    assert free_workers(files, cpu) == 0
+    assert count_free_workers(files, cpu) == 0
     for folder, least in ((Path("/"), 2**70), (Path("/nowhere"), 1)):
         monkeypatch.setattr(streams, "SHARED", (folder, least))
-        assert free_workers(files, cuda) == 0 or (
+        assert count_free_workers(files, cuda) == 0 or (
             folder.name == "nowhere" and sys.platform != "linux"
         )

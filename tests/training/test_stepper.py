@@ -34,14 +34,14 @@ def test_schedules_start_at_their_rate_and_end_at_zero() -> None:
         for stepper in (main, linear)
     ]
     assert decays == [[TRAINING.weight_decay, 0.0], [0.5, 0.0]]
-    assert [main.rate(k) for k in (0, 1, 2, 10)] == pytest.approx([0, 0.05, 0.1, 0])
+    assert [main.get_rate(k) for k in (0, 1, 2, 10)] == pytest.approx([0, 0.05, 0.1, 0])
     short = Stepper(modules, TRAINING, 3, torch.device("cpu"), None)
-    assert [short.rate(k) for k in (0, 1, 2, 3)] == pytest.approx([0, 0.05, 0.1, 0]), (
+    assert [short.get_rate(k) for k in (0, 1, 2, 3)] == pytest.approx([0, 0.05, 0.1, 0]), (
         "one step after the warm-up"
     )
-    assert [linear.rate(k) for k in (0, 5, 10)] == pytest.approx([0.01, 0.005, 0])
-    assert [cosine.rate(k) for k in (0, 5, 10)] == pytest.approx([0.01, 0.005, 0], abs=1e-12)
-    assert cosine.rate(2) == pytest.approx(0.01 * (1 + math.cos(0.2 * math.pi)) / 2)
+    assert [linear.get_rate(k) for k in (0, 5, 10)] == pytest.approx([0.01, 0.005, 0])
+    assert [cosine.get_rate(k) for k in (0, 5, 10)] == pytest.approx([0.01, 0.005, 0], abs=1e-12)
+    assert cosine.get_rate(2) == pytest.approx(0.01 * (1 + math.cos(0.2 * math.pi)) / 2)
 
 
 STEPS = 40

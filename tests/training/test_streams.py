@@ -45,9 +45,9 @@ def batches(
 
 def test_paired_steps_carry_features_of_their_rows_in_single_precision(student: Student) -> None:
     made = batches(student, {})
-    kinds = [type(batch) for step in range(made.mixing.epoch) for _, batch in made.of(step)]
+    kinds = [type(batch) for step in range(made.mixing.epoch) for _, batch in made.take(step)]
     assert {*kinds} == {PairBatch, SentenceBatch}
-    ((stream, batch),) = made.of(0)
+    ((stream, batch),) = made.take(0)
     assert stream is None
     rows = made.orders["pairs"].batch(0)
     np.testing.assert_array_equal(
@@ -71,7 +71,7 @@ def test_rows_read_are_those_of_the_batches(
         rows = made.orders[stream].batch(number)
         count[stream] += len(rows)
         read[stream] |= set((subsets[stream].rows[rows] if stream in subsets else rows).tolist())
-    assert {stream: sorted(rows.tolist()) for stream, rows in made.rows_read().items()} == {
+    assert {stream: sorted(rows.tolist()) for stream, rows in made.list_rows_read().items()} == {
         stream: sorted(rows) for stream, rows in read.items()
     }
     assert {stream: made.orders[stream].count(made.counts[stream]) for stream in count} == count
@@ -84,11 +84,11 @@ def test_a_subset_limits_the_rows_and_keeps_the_steps_only_if_asked(
     whole = batches(student, {})
     part = batches(student, {"sentences": Subset(np.arange(3, 19), steps_of_all)})
     assert (part.steps == whole.steps) is steps_of_all
-    assert part.data.used("sentences") == 16
+    assert part.data.count_used("sentences") == 16
     text = [
         batch
         for step in range(part.steps)
-        for _, batch in part.of(step)
+        for _, batch in part.take(step)
         if type(batch) is SentenceBatch
     ]
     known, pad = part.data.tokens["sentences"], student.tokenizer.pad_token_id
@@ -109,7 +109,7 @@ def test_a_media_batch_has_the_classes_of_its_augmented_items(
     )
     data = TrainingData({"sentences": tokens(student, "toy-sentences", 40)}, media={"audio": media})
     made = Batches(student, data, TRAINING, {"audio": own}, seed=0, setting="toy", rule=by_batches)
-    pairs = list(made.of(1))
+    pairs = list(made.take(1))
     assert [stream for stream, _ in pairs] == (["audio", None] if first else [None, "audio"])
     (_, batch), (_, text) = pairs if first else reversed(pairs)
     assert type(text) is SentenceBatch

@@ -290,7 +290,7 @@ def test_a_buffer_that_grows_is_refused_before_anything_is_saved(tmp_path: Path)
         TrainingError, match="cannot be saved and loaded: buffer 'past' is not there all the time"
     ):
         growing.run()
-    assert not growing.folder.checkpoints()
+    assert not growing.folder.list_checkpoints()
 
 
 def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(
@@ -384,7 +384,7 @@ def test_a_training_goes_on_from_what_is_whole_and_ends_the_same(
     whole.run()
     folder = tmp_path / "parts"
     stopped_at(steps, of_step(folder))
-    kept = TrainingFolder(folder).checkpoints()
+    kept = TrainingFolder(folder).list_checkpoints()
     for what in spoilt:
         if what == "shape":
             shorten(kept[0])
@@ -419,7 +419,7 @@ def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_befo
         return training
 
     stopped_at(4, scored({1: 0.0, 2: 2.0, 3: 1.0, 4: 3.0}))
-    flip(TrainingFolder(tmp_path).checkpoints()[0], 0.5)
+    flip(TrainingFolder(tmp_path).list_checkpoints()[0], 0.5)
     again = scored({4: 1.0, 5: 1.0, 6: 1.0})
     record = again.run()
     assert (again.first, record.kept_score, record.kept_step) == (3, 2.0, 2)

@@ -41,11 +41,11 @@ class Written:
 
 def test_a_checkpoint_is_read_back_and_the_one_before_is_kept(tmp_path: Path) -> None:
     folder = TrainingFolder(tmp_path / "new")
-    assert folder.checkpoints() == []
+    assert folder.list_checkpoints() == []
     for step in (3, 9, 10):
         folder.save({"step": step, "student": {"w": torch.arange(step)}})
     assert sorted(path.name.split("-")[1] for path in folder.path.iterdir()) == ["10", "9"]
-    for step, path in zip((10, 9), folder.checkpoints(), strict=True):
+    for step, path in zip((10, 9), folder.list_checkpoints(), strict=True):
         state = load_checkpoint(path, CPU)
         assert state["step"] == step
         assert torch.equal(state["student"]["w"], torch.arange(step))
@@ -54,7 +54,7 @@ def test_a_checkpoint_is_read_back_and_the_one_before_is_kept(tmp_path: Path) ->
 def test_a_checkpoint_that_is_not_as_it_was_written_is_refused(tmp_path: Path) -> None:
     folder = TrainingFolder(tmp_path)
     folder.save({"step": 3, "w": torch.arange(1000)})
-    (path,) = folder.checkpoints()
+    (path,) = folder.list_checkpoints()
     content = path.read_bytes()
     for number in range(10):
         for harm, where in ((cut, number), (flip, number / 10)):
@@ -124,4 +124,6 @@ def test_a_checkpoint_is_flushed_with_its_folder(
 
     monkeypatch.setattr(os, "fsync", noting)
     TrainingFolder(tmp_path).save({"step": 1})
-    assert names_when_flushed == [[path.name for path in TrainingFolder(tmp_path).checkpoints()]]
+    assert names_when_flushed == [
+        [path.name for path in TrainingFolder(tmp_path).list_checkpoints()]
+    ]

@@ -16,7 +16,7 @@ from harness.method.lookup import find_methods, find_variants
 from harness.runs.inputs import load_training_inputs
 from harness.runs.train import describe_mixing
 from harness.store.batches import batches_of
-from harness.training.batching import mixed
+from harness.training.batching import make_mixing
 from harness.training.build import build_method
 from harness.training.record import TrainingError
 from harness.training.trainer import Trainer
@@ -146,7 +146,7 @@ def check_shared_batches(folder: Path) -> None:
     def batches(variant: str, code: dict[str, str]) -> str:
         values = {"method": {}, "training": {"batch_size": 64, "steps": 60}, "encoder": {}}
         identity = {"corpora": ["wiki", "flickr"], "code": code}
-        mixing = describe_mixing(mixed(1000, 200, 64, by_batches))
+        mixing = describe_mixing(make_mixing(1000, 200, 64, by_batches))
         return batches_of(
             result(variant, 0, hyperparameters=values, identity=identity, mixing=mixing)
         )
