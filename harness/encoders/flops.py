@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from harness.encoders.rows import Inputs, TokenRows
+from harness.encoders.rows import EncoderInputs, TokenRows
 from harness.encoders.student import Student
 
 
@@ -32,7 +32,9 @@ def count_token_flops(student: Student) -> int:
     return int(uses) * operations
 
 
-def count_training_flops(student: Student, per_token: int, inputs: Inputs, views: int) -> int:
+def count_training_flops(
+    student: Student, per_token: int, inputs: EncoderInputs, views: int
+) -> int:
     """Count the operations of both passes of a batch, `inputs` and `views` as for `Student.encode`.
 
     A token costs `per_token`, which is `count_token_flops`, and 4 d L for attention in each layer, in a

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 #: inputs of an encoder, by name
-Inputs = Mapping[str, Tensor]
+EncoderInputs = Mapping[str, Tensor]
 #: the token ids of each row, without padding
 IdRows = Sequence[Sequence[int]]
 #: the inputs that say which tokens there are, (B, L) each
@@ -163,7 +163,7 @@ class TokenRows(Mapping[str, Tensor]):
         return [row[:length] for row, length in zip(ids, self.lengths.tolist(), strict=True)]
 
     @classmethod
-    def from_tokens(cls, tokens: Inputs) -> TokenRows | None:
+    def from_tokens(cls, tokens: EncoderInputs) -> TokenRows | None:
         """Return rows of `input_ids` and `attention_mask`, (B, L); None unless padded at the end.
         May block.
         """

@@ -46,7 +46,7 @@ from harness.encoders.packed import (
 )
 from harness.encoders.patches import forward_media
 from harness.encoders.poolings import MODULES, get_pooling
-from harness.encoders.rows import NAMES, IdRows, Inputs, Packed, TokenRows
+from harness.encoders.rows import NAMES, EncoderInputs, IdRows, Packed, TokenRows
 from harness.encoders.tokenizer import (
     check_tokenizer,
     follow_tokenizer_files,
@@ -249,12 +249,12 @@ class Student(nn.Module):
         """The encoder's weights as a saved model has them, with low-rank matrices merged into them."""
         return merge_weights(self.model) if self.lora_rank else self.model.state_dict()
 
-    def forward(self, inputs: Inputs, views: int, **changes: Any) -> Tensor:
+    def forward(self, inputs: EncoderInputs, views: int, **changes: Any) -> Tensor:
         return self.encode(inputs, views, **changes)
 
     def encode(
         self,
-        inputs: Inputs,
+        inputs: EncoderInputs,
         views: int,
         *,
         dropout: float | None = None,
@@ -289,7 +289,7 @@ class Student(nn.Module):
 
     def states(
         self,
-        inputs: Inputs,
+        inputs: EncoderInputs,
         views: int = 1,
         *,
         dropout: float | None = None,
@@ -334,7 +334,7 @@ class Student(nn.Module):
         vectors = self.pool(self.tokenize(sentences, self.longest).to(self.device), count)
         return _split_views(vectors, count)
 
-    def pool(self, tokens: Inputs, views: int = 1) -> Tensor:
+    def pool(self, tokens: EncoderInputs, views: int = 1) -> Tensor:
         """Encode the rows `views` times, one set after another, with pooling and head: (views x B,
         d).
         """
@@ -364,7 +364,9 @@ class Student(nn.Module):
             finally:
                 self.packing = packing
 
-    def _pool(self, tokens: Inputs, views: int = 1, change: EmbeddingChange = NO_CHANGE) -> Tensor:
+    def _pool(
+        self, tokens: EncoderInputs, views: int = 1, change: EmbeddingChange = NO_CHANGE
+    ) -> Tensor:
         if self.pooling.first_token:
             # without the mask of the rows, which a packed pass need not have on its device
             firsts = self._encode_first_tokens(tokens, views, change).unsqueeze(1)
@@ -375,7 +377,9 @@ class Student(nn.Module):
         layers = self._encode_layers(tokens, views, all_layers=all_layers, change=change)
         return self.pooling(layers, tokens["attention_mask"].repeat(views, 1))
 
-    def _encode_first_tokens(self, tokens: Inputs, views: int, change: EmbeddingChange) -> Tensor:
+    def _encode_first_tokens(
+        self, tokens: EncoderInputs, views: int, change: EmbeddingChange
+    ) -> Tensor:
         """Encode the rows `views` times; the last layer at the first token, one set after another:
         (views x B, d).
         """
@@ -388,7 +392,7 @@ class Student(nn.Module):
 
     def _encode_layers(
         self,
-        tokens: Inputs,
+        tokens: EncoderInputs,
         views: int,
         *,
         all_layers: bool,
@@ -409,7 +413,9 @@ class Student(nn.Module):
             return self._run_by_length(repeated, all_layers=all_layers)
         return self.run_padded(repeated, all_layers=all_layers)
 
-    def _run_changed(self, tokens: Inputs, change: EmbeddingChange, *, all_layers: bool) -> States:
+    def _run_changed(
+        self, tokens: EncoderInputs, change: EmbeddingChange, *, all_layers: bool
+    ) -> States:
         """As `run_padded`, with changed places or embeddings. Raises UserError for an encoder whose
         rows could never be packed, since it is not known how it places tokens.
         """
@@ -429,10 +435,10 @@ class Student(nn.Module):
 
     def run_padded(
         self,
-        tokens: Inputs,
+        tokens: EncoderInputs,
         *,
         all_layers: bool = False,
-        more: Inputs | None = None,
+        more: EncoderInputs | None = None,
     ) -> States:
         """Run the encoder over rows padded at their end, with `more` of its inputs: (B, L, d) each,
         the last of the hidden states or all.
@@ -448,7 +454,7 @@ class Student(nn.Module):
 
         return run_padded(self.model, inputs | dict(more or {}), all_layers=all_layers)
 
-    def _run_by_length(self, tokens: Inputs, *, all_layers: bool) -> States:
+    def _run_by_length(self, tokens: EncoderInputs, *, all_layers: bool) -> States:
         """Run the encoder over rows of each length apart: as `run_padded`, with zeros at padding."""
         lengths = tokens["attention_mask"].sum(1)
         longest = int(lengths.max())
@@ -466,7 +472,7 @@ class Student(nn.Module):
         order = torch.cat(rows_by_length).argsort()
         return tuple(torch.cat(states)[order] for states in zip(*layers_by_length, strict=True))
 
-    def _pack(self, tokens: Inputs, views: int) -> tuple[Packed, Packing] | None:
+    def _pack(self, tokens: EncoderInputs, views: int) -> tuple[Packed, Packing] | None:
         """Return `views` packed copies of the rows and the packing to use; None if rows stay
         padded.
         """
