@@ -16,7 +16,7 @@ first function that needs them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from inspect import cleandoc, signature
@@ -93,7 +93,7 @@ class SelectionToExecute(Execution, Selection):
     """A selection, and how its runs are executed."""
 
 
-def _keywords_of(made: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P, T]]:
+def _take_fields_of(kind: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P, T]]:
     """Make a function of one object take the object's fields as keywords, and add their help texts
     to its docstring.
     """
@@ -101,17 +101,16 @@ def _keywords_of(made: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[
     def decorate(function: Callable[[S], T]) -> Callable[P, T]:
         @wraps(function)
         def call(*args: P.args, **keywords: P.kwargs) -> T:
-            named = check_arguments(made, f"{function.__name__}()", args, keywords, "argument")
-            return function(made(**named))  # type: ignore[call-arg]
+            values = check_arguments(kind, f"{function.__name__}()", args, keywords, "argument")
+            return function(kind(**values))  # type: ignore[call-arg]
 
         described: Any = call
-        described.__signature__ = signature(call).replace(
-            parameters=list(signature(made).parameters.values())
-        )
+        parameters = list(signature(kind).parameters.values())
+        described.__signature__ = signature(call).replace(parameters=parameters)
         helps = [
-            f"- `{each.name}`: {each.metadata['help']}"
-            for each in fields(cast(Any, made))
-            if each.metadata
+            f"- `{field.name}`: {field.metadata['help']}"
+            for field in fields(cast(Any, kind))
+            if field.metadata
         ]
         described.__doc__ = "\n\n".join([cleandoc(str(call.__doc__)), "\n".join(helps)])
         return call
@@ -119,7 +118,7 @@ def _keywords_of(made: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[
     return decorate
 
 
-@_keywords_of(Selection)
+@_take_fields_of(Selection)
 def plan(selection: Selection) -> Plan:
     """Plan the runs of a selection: which are done, which are to do, and what is missing. Trains
     nothing.
@@ -142,20 +141,24 @@ def plan(selection: Selection) -> Plan:
     Raises UserError for an unknown name.
     """
     make_threads_passive()  # before torch is imported
-    return _planned(selection)
+    return _make_plan_with_trials(selection)
 
 
-def _planned(selection: Selection, search: Tuning | None = None) -> Plan:
+def _make_plan_with_trials(selection: Selection, search: Tuning | None = None) -> Plan:
     """The plan of a selection; where the runs of its search are done, with the next trials."""
-    made = make_plan(make_request(selection, search), Store(Path(selection.results)))
-    known = made.request.tuning
-    if known is None or known.sampler is None or made.todo or made.damaged:
-        return made
-    later = known.next_round([run.result for run in made.done if run.result])
-    return made if later == known else _planned(selection, later)
+    plan = make_plan(make_request(selection, search), Store(Path(selection.results)))
+    tuning = plan.request.tuning
+    if tuning is None or tuning.sampler is None or plan.todo or plan.damaged:
+        return plan
+
+    results = [run.result for run in plan.done if run.result]
+    next_tuning = tuning.next_round(results)
+    if next_tuning == tuning:
+        return plan
+    return _make_plan_with_trials(selection, next_tuning)
 
 
-@_keywords_of(SelectionToExecute)
+@_take_fields_of(SelectionToExecute)
 def run(selection: SelectionToExecute) -> Results:
     """Train and evaluate the runs of a selection (see `plan`) and return their results.
 
@@ -172,15 +175,15 @@ def run(selection: SelectionToExecute) -> Results:
     Raises UserError for an unknown name and if every run is skipped, and MissingData for missing
     inputs, before anything is trained.
     """
-    return execute(plan(**_fields(Selection, selection)), **_fields(Execution, selection))
+    return execute(plan(**_get_fields(Selection, selection)), **_get_fields(Execution, selection))
 
 
-def _fields(kind: type, made: object) -> dict[str, Any]:
+def _get_fields(kind: type, values: object) -> dict[str, Any]:
     """The values of an object's fields that the class `kind` declares."""
-    return {each.name: getattr(made, each.name) for each in fields(kind)}
+    return {field.name: getattr(values, field.name) for field in fields(kind)}
 
 
-@_keywords_of(PlanToExecute)
+@_take_fields_of(PlanToExecute)
 def execute(how: PlanToExecute) -> Results:
     """Execute what a plan has to do and return the results of all its runs.
 
@@ -204,38 +207,52 @@ def execute(how: PlanToExecute) -> Results:
     plan = try_encoders(plan)
     if plan.request.tuning:
         save_tuning(plan.store, plan.request.tuning)
-    ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
+
+    ends: list[Result | Failure] = [run.result for run in plan.done if run.result]
     trackers = find_trackers(how.track)
     if plan.todo:
-        planned = {unfinished.key: unfinished.fingerprint for unfinished in plan.todo}
-        listen: Listener | Literal[True] = how.progress or (lambda event: None)
-        shown = display(planned, plan.store) if listen is True else nullcontext(listen)
-        with track_runs(list(trackers), plan) as record, shown as show:
-            ends += execute_plan(plan, forward_to_both(show, record), how)
+        ends += _execute_tracked(plan, how, list(trackers))
+
+    # a search chooses its next trials by the scores of these
+    selection = plan.request.selection
+    if selection.sampler:
+        next_plan = _make_plan_with_trials(replace(selection, redo=False))
+        if next_plan.request.tuning != plan.request.tuning:
+            return execute(**_get_fields(PlanToExecute, replace(how, plan=next_plan)))
+
     finished = tuple(end for end in ends if isinstance(end, Result))
     failures = tuple(end for end in ends if isinstance(end, Failure))
-    later = (
-        _planned(replace(plan.request.selection, redo=False))
-        if plan.request.selection.sampler
-        else plan
-    )
-    if later.request.tuning != plan.request.tuning:
-        return execute(**_fields(PlanToExecute, replace(how, plan=later)))
-    return Results(
-        plan.store, finished, failures, (*plan.errors, *(run.problem for run in plan.damaged))
-    )
+    problems = [*plan.errors, *(run.problem for run in plan.damaged)]
+    return Results(plan.store, finished, failures, tuple(problems))
+
+
+def _execute_tracked(
+    plan: Plan, how: PlanToExecute, trackers: list[str]
+) -> Sequence[Result | Failure]:
+    """Execute the runs to do, with their progress shown and tracked as asked for."""
+    listen: Listener | Literal[True] = how.progress or (lambda event: None)
+    listening: AbstractContextManager[Listener]
+    if listen is True:
+        fingerprints = {run.key: run.fingerprint for run in plan.todo}
+        listening = display(fingerprints, plan.store)
+    else:
+        listening = nullcontext(listen)
+    with track_runs(trackers, plan) as record, listening as show:
+        return execute_plan(plan, forward_to_both(show, record), how)
 
 
 def _check_inputs(plan: Plan) -> None:
     """Raise an error if a run to do cannot load its inputs, or no suite can load its data."""
     if plan.missing:
-        more = f" (and {len(plan.missing) - 1} more)" if len(plan.missing) > 1 else ""
-        what = f"{count_of(len(plan.missing), 'input')} missing: {plan.missing[0].what}{more}"
-        raise MissingData(f"{what}; {explain_how_to_get(plan)}; the profile `tiny` needs no data")
-    if plan.without_data and not any(run.todo for run in plan.todo):
+        problem = f"{count_of(len(plan.missing), 'input')} missing: {plan.missing[0].what}"
+        if len(plan.missing) > 1:
+            problem += f" (and {len(plan.missing) - 1} more)"
+    elif plan.without_data and not any(run.todo for run in plan.todo):
         name, missing = next(iter(plan.without_data.items()))
-        what = f"no suite of this plan has its data; {name} is missing {missing[0].what}"
-        raise MissingData(f"{what}; {explain_how_to_get(plan)}; the profile `tiny` needs no data")
+        problem = f"no suite of this plan has its data; {name} is missing {missing[0].what}"
+    else:
+        return
+    raise MissingData(f"{problem}; {explain_how_to_get(plan)}; the profile `tiny` needs no data")
 
 
 @check_call
@@ -459,16 +476,15 @@ def load_model(
 
     folder = expand(model)
     if folder.is_dir():
-        named = pooling or find_pooling(folder)
-        if named is None:
+        pooling = pooling or find_pooling(folder)
+        if pooling is None:
             raise UserError(
                 f"{model} does not state its pooling; give pooling='cls', 'mean' or 'pooler'"
             )
-        student = open_model(folder, named, trusted=trust_remote_code)
+        student = open_model(folder, pooling, trusted=trust_remote_code)
     else:
-        student = FinishedRun(
-            *find_result(str(model), Path(results), profile), profile
-        ).load_student()
+        result = find_result(str(model), Path(results), profile)
+        student = FinishedRun(*result, profile).load_student()
     return SentenceModel(str(model), student.to(pick_device(device)))
 
 
@@ -502,20 +518,15 @@ def evaluate(
     named = select_suites(selection, inventory.profile)
     for name, missing in find_suites_without_data(named, inventory).items():
         raise MissingData(f"the suite {name} has no data: {missing[0]}")
+
     rows = []
     for name in named:
         scored = inventory.suites[name].evaluate(Embedder(model), inventory.root)
         blocks = [(task, "", values) for task, values in scored.scores.items()]
-        blocks += [
-            (task, part, values)
-            for task, parts in scored.parts.items()
-            for part, values in parts.items()
-        ]
-        rows += [
-            (name, task, part, metric, value)
-            for task, part, values in blocks
-            for metric, value in values.items()
-        ]
+        for task, parts in scored.parts.items():
+            blocks += [(task, part, values) for part, values in parts.items()]
+        for task, part, values in blocks:
+            rows += [(name, task, part, metric, value) for metric, value in values.items()]
     return pandas.DataFrame(rows, columns=["suite", "task", "part", "metric", "value"])
 
 
@@ -542,8 +553,9 @@ def overlaps(
     """
     selection = Selection(profile, settings=settings, suites=suites, data_root=data_root)
     inventory = make_inventory(selection)
-    asked = select_suites(selection, inventory.profile) if suites else ()
-    return find_overlaps(inventory, select_settings(selection, inventory.profile), asked)
+    selected_suites = select_suites(selection, inventory.profile) if suites else ()
+    selected_settings = select_settings(selection, inventory.profile)
+    return find_overlaps(inventory, selected_settings, selected_suites)
 
 
 @check_call

@@ -1,4 +1,4 @@
-"""What jobs report while they are carried out, by `tell`, to whoever is `listening`: a log, a
+"""What jobs report while they are carried out, by `tell`, to whoever listens (`listen_in`): a log, a
 terminal, trackers.
 
 A listener hears the thread that listens, so nothing has to be handed down to where the work is

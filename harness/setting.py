@@ -68,7 +68,7 @@ class Size(SettingOption):
     steps_of_all: ClassVar[bool] = False
 
     def __init__(self, text: str) -> None:
-        self.rows = _count(text)
+        self.rows = _parse_count(text)
 
     def kept(self) -> Kept:
         return Kept(self.rows, self.steps_of_all)
@@ -113,16 +113,17 @@ class Noisy(CorpusSource):
             axis="noise", deletion=str(self.deletion), insertion=self.insertion, swap=self.swap
         )
         for text in self.clean.texts(root):
-            yield self._noisy(text, rng)
+            yield self._add_noise(text, rng)
 
-    def _noisy(self, text: str, rng: np.random.Generator) -> str:
+    def _add_noise(self, text: str, rng: np.random.Generator) -> str:
         words = text.split()
         if self.deletion:
             stays = rng.random(len(words)) >= self.deletion
             stays[rng.integers(len(words))] |= not stays.any()
             words = [word for word, stay in zip(words, stays, strict=True) if stay]
         for _ in range(self.insertion):
-            words.insert(int(rng.integers(len(words) + 1)), words[int(rng.integers(len(words)))])
+            place = int(rng.integers(len(words) + 1))
+            words.insert(place, words[int(rng.integers(len(words)))])
         for _ in range(self.swap):
             first, second = rng.integers(len(words), size=2)
             words[first], words[second] = words[second], words[first]
@@ -142,21 +143,21 @@ class Deletion(_Noise):
     """The probability of deleting each word."""
 
     def __init__(self, text: str) -> None:
-        self.noise = {"deletion": _share(text)}
+        self.noise = {"deletion": _parse_share(text)}
 
 
 class Insertion(_Noise):
     """The number of words inserted into each text."""
 
     def __init__(self, text: str) -> None:
-        self.noise = {"insertion": _count(text)}
+        self.noise = {"insertion": _parse_count(text)}
 
 
 class Swap(_Noise):
     """The number of pairs of words swapped in each text."""
 
     def __init__(self, text: str) -> None:
-        self.noise = {"swap": _count(text)}
+        self.noise = {"swap": _parse_count(text)}
 
 
 class Captions(SettingOption):
@@ -184,8 +185,8 @@ def read_setting_options(
     options = []
     for name, text in setting.options:
         if name not in list_registered("setting option"):
-            known = suggest(name, list_registered("setting option"))
-            raise UnavailableError(f"the setting '{setting}' has no option '{name}'; {known}")
+            hint = suggest(name, list_registered("setting option"))
+            raise UnavailableError(f"the setting '{setting}' has no option '{name}'; {hint}")
         try:
             option = get_class("setting option", name, SettingOption)(text)
         except ValueError as error:
@@ -217,7 +218,7 @@ def find_kept_rows(options: Iterable[SettingOption], stream: Stream) -> Kept | N
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _share(text: str) -> float:
+def _parse_share(text: str) -> float:
     try:
         if 0 < float(text) < 1:
             return float(text)
@@ -226,7 +227,7 @@ def _share(text: str) -> float:
     raise ValueError("a number between 0 and 1")
 
 
-def _count(text: str) -> int:
+def _parse_count(text: str) -> int:
     if text.isdecimal() and int(text) > 0:
         return int(text)
     raise ValueError("a whole number of at least 1")

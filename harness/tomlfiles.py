@@ -127,9 +127,9 @@ def validate_content(
         message = describe_problems(*problems)
         if first["type"] == "extra_forbidden":
             message += f"; {suggest(key, _list_keys(model, first['loc'][:-1]))}"
-        others = error.error_count() - len(problems)
-        if others:
-            message += f" (and {others} more)"
+        further = error.error_count() - len(problems)
+        if further:
+            message += f" (and {further} more)"
         raise UserError(f"the {what} {path}, table [{table}], key '{key}': {message}") from error
 
 
@@ -227,9 +227,9 @@ def check_arguments(
             problems = error.errors()
             depth = max(len(problem["loc"]) for problem in problems)
             deepest = [problem for problem in problems if len(problem["loc"]) == depth]
-            given = one_line(reprlib.repr(deepest[0]["input"]))
+            value_text = one_line(reprlib.repr(deepest[0]["input"]))
             raise UserError(
-                f"{where}, {noun} '{name}': {describe_problems(*deepest)}, not {given}"
+                f"{where}, {noun} '{name}': {describe_problems(*deepest)}, not {value_text}"
             ) from error
 
     return arguments
