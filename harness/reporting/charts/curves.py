@@ -5,6 +5,7 @@ seeds.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 from harness.method.naming import VariantName
@@ -45,8 +46,9 @@ Numbers = Mapping[Label, int]
 def select_shown_runs(tables: Sequence[SummaryTable]) -> SeedRuns:
     """The runs that the rows of tables show; other groups of runs are left out."""
     numbered: dict[Label, set[tuple[int, int]]] = {}
-    for row in (row for table in tables for row in table.rows):
-        numbered.setdefault(row.label, set()).update(zip(row.seeds, row.runs, strict=True))
+    for table in tables:
+        for row in table.rows:
+            numbered.setdefault(row.label, set()).update(zip(row.seeds, row.runs, strict=True))
     return {label: [run for _, run in sorted(numbered[label])] for label in sorted(numbered)}
 
 
@@ -60,47 +62,50 @@ def draw_curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
     than MOST_SEEDS runs, only the means.
     """
     runs = {label: rows for label, rows in runs.items() if label.setting != UNTRAINED}
-    kept = sorted({(label.setting, label.encoder) for label in runs})[:MOST_PLACES]
-    places: dict[str, list[Label]] = {}
+    pairs = sorted({(label.setting, label.encoder) for label in runs})[:MOST_PLACES]
+    labels_by_place: dict[str, list[Label]] = {}
     for label in runs:
-        if (label.setting, label.encoder) in kept:
-            places.setdefault(label.place, []).append(label)
-    drawn = {place: _select_drawn_variants(labels) for place, labels in places.items()}
-    every = _assign_numbers([label for labels in drawn.values() for label in labels])
-    is_telling = max(every.values(), default=0) < look.LOOKS
-    few = sum(len(runs[label]) for labels in places.values() for label in labels) <= MOST_SEEDS
-    shown = []
-    for place, labels in drawn.items():
+        if (label.setting, label.encoder) in pairs:
+            labels_by_place.setdefault(label.place, []).append(label)
+    drawn_by_place = {
+        place: _select_drawn_variants(labels) for place, labels in labels_by_place.items()
+    }
+
+    # a variant looks alike in all places, unless there are more variants than looks
+    all_numbers = _assign_numbers(list(chain.from_iterable(drawn_by_place.values())))
+    has_enough_looks = max(all_numbers.values(), default=0) < look.LOOKS
+    shown_runs = sum(len(runs[label]) for label in chain.from_iterable(labels_by_place.values()))
+
+    places = []
+    for place, labels in drawn_by_place.items():
         charts = _collect_charts(runs, read, labels)
-        numbers = every if is_telling else _assign_numbers(labels)
+        numbers = all_numbers if has_enough_looks else _assign_numbers(labels)
         legend = _make_curve_legend(charts.values(), numbers)
-        left_out = (
-            ""
-            if len(labels) == len(places[place])
-            else f" ({len(labels)} of {len(places[place])} variants)"
-        )
-        plots = tuple(
-            _draw_curve_plot(place, *key, chart, numbers, legend, few)
-            for key, chart in charts.items()
-        )
-        if plots:
-            shown.append(
-                {
-                    "key": f"curves-{place}",
-                    "title": place + left_out,
-                    "legend": legend,
-                    "plots": plots,
-                }
+        plots = []
+        for (term, y_label), chart in charts.items():
+            plot = _draw_curve_plot(
+                place, term, y_label, chart, numbers, legend, shown_runs <= MOST_SEEDS
             )
-    return shown
+            plots.append(plot)
+
+        title = place
+        variants = len(labels_by_place[place])
+        if len(labels) < variants:
+            title += f" ({len(labels)} of {variants} variants)"
+        if plots:
+            places.append(
+                {"key": f"curves-{place}", "title": title, "legend": legend, "plots": tuple(plots)}
+            )
+    return places
 
 
 def _select_drawn_variants(labels: Sequence[Label]) -> list[Label]:
+    """The first MOST_VARIANTS in their order; the baseline goes before methods, these before others."""
 
-    def place(label: Label) -> tuple[bool, bool]:
+    def rank_label(label: Label) -> tuple[bool, bool]:
         return label.variant != BASELINE or bool(label.overrides), not label.is_method
 
-    first = sorted(labels, key=place)[:MOST_VARIANTS]
+    first = sorted(labels, key=rank_label)[:MOST_VARIANTS]
     return [label for label in labels if label in first]
 
 
@@ -108,29 +113,33 @@ def _collect_charts(
     runs: SeedRuns, read: ReadRun, labels: Sequence[Label]
 ) -> dict[ChartKey, Chart]:
     """The charts of a place, dev scores first. Reads each result once."""
-    points: dict[ChartKey, dict[Label, list[Points]]] = {}
+    charts: dict[ChartKey, dict[Label, list[Points]]] = {}
     for label in labels:
-        for chart, curve in (
-            each for result in map(read, runs[label]) if result for each in _list_curves(result)
-        ):
-            points.setdefault(chart, {}).setdefault(label, []).append(curve)
-    return dict(sorted(points.items(), key=lambda item: item[0][0] != ""))
+        for result in filter(None, map(read, runs[label])):
+            for key, points in _list_curves(result):
+                charts.setdefault(key, {}).setdefault(label, []).append(points)
+    return dict(sorted(charts.items(), key=lambda item: item[0][0] != ""))
 
 
 def _list_curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
     dev = result.dev
-    losses = result.losses
     if dev.scores:
         yield ("", f"{dev.metric} on {dev.task}"), _make_points(dev.steps, dev.scores)
+
+    losses = result.losses
     for term, values in losses.terms.items():
-        if points := _make_points(losses.steps, values):
+        points = _make_points(losses.steps, values)
+        if points:
             yield (term, f"loss term {term}, unweighted"), points
+
     for stream, measured in result.gradients.items():
-        terms = dict.fromkeys(term for point in measured for term in point.shares)
-        for term in terms if len(terms) > 1 else ():  # the share of the only one is 1
-            if points := _make_points(
-                [each.step for each in measured], [each.shares.get(term) for each in measured]
-            ):
+        steps = [point.step for point in measured]
+        terms = dict.fromkeys(chain.from_iterable(point.shares for point in measured))
+        if len(terms) == 1:  # whose share is 1
+            continue
+        for term in terms:
+            points = _make_points(steps, [point.shares.get(term) for point in measured])
+            if points:
                 yield (f"{term} in {stream}, part of the gradient", "share of the gradient"), points
 
 
@@ -222,11 +231,12 @@ def name_curve(term: str) -> str:
 
 def _list_mean_points(number: int, seeds: Sequence[Points]) -> Iterator[Mapping[str, object]]:
     """The mean at each step that all seeds have, and the smallest and largest value of any seed."""
-    tables = [dict(points) for points in seeds]
+    values_by_step: dict[float, list[float]] = {}
+    for points in seeds:
+        for step, value in dict(points).items():
+            values_by_step.setdefault(step, []).append(value)
     common = [
-        (step, [table[step] for table in tables])
-        for step in tables[0]
-        if all(step in one for one in tables)
+        (step, values) for step, values in values_by_step.items() if len(values) == len(seeds)
     ]
     for x, ys in _sample_points(common):
         yield {"v": number, "x": x, "y": sum(ys) / len(ys), "lo": min(ys), "hi": max(ys)}

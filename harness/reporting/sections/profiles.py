@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 from harness.method.naming import name_of
@@ -42,30 +42,29 @@ class ProfilesSection(ReportSection):
         return list(map(make_summary_grid, self.contents.tables))
 
     def rows(self) -> Iterable[CsvFields]:
-        return (fields for table in self.contents.tables for fields in list_summary_fields(table))
+        for table in self.contents.tables:
+            yield from list_summary_fields(table)
 
     def links(self, pages: Pages) -> Mapping[str, str]:
         return {f"Profile {name}": f"profiles/{stem}.html" for name, stem in pages.profiles.items()}
 
     def write(self, pages: Pages) -> None:
         """Write a page for each profile, with the tables that other sections have for it."""
-        commands = self.contents.commands
+        contents = self.contents
         for profile, stem in pages.profiles.items():
-            tables = [table for table in self.contents.tables if table.profile == profile]
+            tables = [table for table in contents.tables if table.profile == profile]
             runs = select_shown_runs(tables)
+            places = {(label.setting, label.encoder) for label in runs}
+            lacking = set[str]().union(*(table.lacking for table in tables))
             pages.write(
                 "profile.html",
                 f"profiles/{stem}.html",
                 profile=profile,
                 grids=map(make_summary_grid, tables),
-                untrained=commands.explain_untrained(
-                    profile, sorted({variant for table in tables for variant in table.lacking})
-                ),
-                curves=draw_curve_places(runs, self.contents.result),
-                more_curves=max(
-                    0, len({(label.setting, label.encoder) for label in runs}) - MOST_PLACES
-                ),
-                **draw_glances(tables, read_unnamed_options(self.contents.frames, runs)),
+                untrained=contents.commands.explain_untrained(profile, sorted(lacking)),
+                curves=draw_curve_places(runs, contents.result),
+                more_curves=max(0, len(places) - MOST_PLACES),
+                **draw_glances(tables, read_unnamed_options(contents.frames, runs)),
             )
 
 
@@ -78,32 +77,28 @@ class PlotList(NamedTuple):
 
 def draw_glances(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[str, PlotList]:
     """The charts of a profile's tables by template name, at most MOST_PLOTS of a kind."""
-    plots = {
-        "forests": map(
-            draw_forest,
-            sorted(
-                (forest for table in tables for forest in make_forests(table)), key=rank_importance
-            ),
-        ),
-        "heats": (plot for table in tables for plot in draw_heat_maps(table)),
-        "sweeps": (plot for table in tables for plot in draw_sweeps(table, defaults)),
+    forests = chain.from_iterable(map(make_forests, tables))
+    return {
+        "forests": _pick_plots(map(draw_forest, sorted(forests, key=rank_importance))),
+        "heats": _pick_plots(plot for table in tables for plot in draw_heat_maps(table)),
+        "sweeps": _pick_plots(plot for table in tables for plot in draw_sweeps(table, defaults)),
     }
-    shown: dict[str, PlotList] = {}
-    for name, every in plots.items():
-        plotted = iter(every)
-        first = list(islice(plotted, MOST_PLOTS))
-        shown[name] = PlotList(first, is_cut=next(plotted, None) is not None)
-    return shown
+
+
+def _pick_plots(plots: Iterator[Plot]) -> PlotList:
+    """The first ones; those after them are not drawn."""
+    first = list(islice(plots, MOST_PLOTS))
+    return PlotList(first, is_cut=next(plots, None) is not None)
 
 
 def read_unnamed_options(frames: Frames, runs: SeedRuns) -> UnnamedOptions:
     """The values of all options of each label's runs, also of those that its name leaves out."""
     texts = frames.texts("hyperparameters")
-    values = {label: json.loads(texts[rows[0]]) for label, rows in runs.items()}
-    return {
-        label: {**groups.get("training", {}), **groups.get("method", {})}
-        for label, groups in values.items()
-    }
+    options = {}
+    for label, rows in runs.items():
+        groups = json.loads(texts[rows[0]])
+        options[label] = {**groups.get("training", {}), **groups.get("method", {})}
+    return options
 
 
 class MethodsSection(ReportSection):
